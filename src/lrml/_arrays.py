@@ -1,0 +1,60 @@
+"""The array namespace behind the numeric core: NumPy, torch, CuPy, JAX or any other Array API library.
+
+This is the only module that imports ``array_api_compat``. The numeric core asks once for the namespace of
+its arrays and then speaks the Array API standard, so the same solver runs wherever the arrays live.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import array_api_compat
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+Array: TypeAlias = Any
+"""An array of any Array API library; the standard has no static type yet."""
+
+FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
+"""A NumPy array of float32 or float64, at the edge towards scikit-learn."""
+
+
+def is_sparse(matrix: Any) -> bool:
+    """Whether a matrix is a SciPy sparse matrix or array."""
+    return bool(sp.issparse(matrix))
+
+
+def namespace(*arrays: Array) -> Any:
+    """Return the Array API namespace that the arrays share."""
+    return array_api_compat.array_namespace(*arrays)
+
+
+def to_numpy(array: Array) -> npt.NDArray[Any]:
+    """Copy an array to host memory as a NumPy array (no copy when it is one already)."""
+    if array_api_compat.is_numpy_array(array):
+        return np.asarray(array)
+    if array_api_compat.is_array_api_obj(array) and hasattr(array, "get"):  # CuPy copies only when asked
+        return np.asarray(array.get())
+    if hasattr(array, "cpu"):  # torch refuses to convert device tensors implicitly
+        return np.asarray(array.cpu())
+    return np.asarray(array)
+
+
+def descending_eigh(gram: Array) -> tuple[Array, Array]:
+    """Eigenvalues of a symmetric matrix in descending order, and the eigenvectors as columns."""
+    xp = namespace(gram)
+    values, vectors = xp.linalg.eigh(gram)
+    return xp.flip(values, axis=0), xp.flip(vectors, axis=1)
+
+
+def frobenius(array: Array) -> float:
+    """Frobenius norm as a Python float."""
+    xp = namespace(array)
+    return float(xp.linalg.vector_norm(array))
+
+
+def inner(a: Array, b: Array) -> float:
+    """Inner product ⟨A, B⟩ = Σ a_ij b_ij as a Python float."""
+    xp = namespace(a, b)
+    return float(xp.vecdot(xp.reshape(a, (-1,)), xp.reshape(b, (-1,))))

@@ -1,0 +1,177 @@
+"""Checks of what users pass in. Every message names the rule, the value received and the remedy."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lrml._arrays import is_sparse
+
+_BINARY_REMEDY = "Encode the labels with MultiLabelBinarizer, or pass targets='real' to fit real values."
+
+
+class Targets(NamedTuple):
+    """Validated label matrix: CSR or dense, and the column names if it came as a frame."""
+
+    values: Any
+    names: npt.NDArray[Any] | None
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def check_theta(theta: Any, n_features: int, n_labels: int) -> int:
+    """Resolve theta to a count: an int as it is, a float in [0, 1] as a share of the labels (Table 2).
+
+    A share of the labels may exceed the number of features; the count then stops at min(d, L), the most
+    singular values that W has.
+    """
+    most = min(n_features, n_labels)
+    if _is_integer(theta):
+        if not 0 <= theta <= most:
+            raise ValueError(
+                f"theta must be in [0, {most}] (the smaller of {n_features} features and {n_labels} labels), "
+                f"got {theta}. Choose a count in that range, or pass a fraction such as 0.5."
+            )
+        return int(theta)
+    if _is_real(theta):
+        if not 0.0 <= theta <= 1.0:
+            raise ValueError(
+                f"a float theta must be in [0, 1] (a share of the labels), got {theta}. "
+                f"Pass an int, such as theta={min(most, 5)}, to count singular values."
+            )
+        return min(most, round(float(theta) * n_labels))
+    raise TypeError(
+        f"theta must be an int (a count) or a float (a share of the labels), got {theta!r}. Pass a number."
+    )
+
+
+def check_nonnegative(name: str, value: Any) -> float:
+    """Return a finite number that is at least 0."""
+    if not _is_real(value):
+        raise TypeError(f"{name} must be a number, got {value!r}. Pass a float such as {name}=1.0.")
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(
+            f"{name} must be finite and at least 0, got {value}. Pass {name}=0 to switch it off."
+        )
+    return float(value)
+
+
+def check_max_iter(max_iter: Any) -> int:
+    """Return a positive iteration limit."""
+    if not _is_integer(max_iter) or max_iter < 1:
+        raise ValueError(f"max_iter must be an int of at least 1, got {max_iter!r}. Keep the default.")
+    return int(max_iter)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return a string that is one of the choices."""
+    if value not in choices:
+        listed = ", ".join(map(repr, choices))
+        raise ValueError(f"{name} must be one of {listed}, got {value!r}. Use {choices[0]!r} if in doubt.")
+    return str(value)
+
+
+def check_threshold(threshold: Any, n_labels: int) -> npt.NDArray[np.float64]:
+    """Return a scalar or one finite cut per label."""
+    cut = np.asarray(threshold, dtype=np.float64)
+    if cut.shape not in ((), (n_labels,)) or not np.all(np.isfinite(cut)):
+        raise ValueError(
+            f"threshold must be a finite number or one per label ({n_labels}), got {threshold!r}. Use 0.5."
+        )
+    return cut
+
+
+def check_unique_columns(frame: Any, name: str) -> None:
+    """Reject a frame two of whose columns have the same name."""
+    columns = getattr(frame, "columns", None)
+    if columns is None:
+        return
+    values, counts = np.unique(np.asarray(columns, dtype=object).astype(str), return_counts=True)
+    if np.any(counts > 1):
+        raise ValueError(
+            f"the columns of {name} must have different names, got {values[counts > 1][0]!r} "
+            f"{counts.max()} times. Rename or drop the repeated columns."
+        )
+
+
+def check_targets(Y: Any, targets: str) -> Targets:
+    """Validate a label matrix: 2-D, at least one label, finite, and 0/1 if ``targets`` is "binary"."""
+    if Y is None:
+        raise ValueError(
+            "This estimator requires y to be passed, but the target y is None. Pass a label matrix."
+        )
+    check_unique_columns(Y, "Y")
+    columns = getattr(Y, "columns", None)
+    names = None if columns is None else np.asarray(columns, dtype=object)
+    values = _numeric_matrix(Y)
+    if values.shape[1] == 0:
+        raise ValueError("Y must have at least one label (column), got 0. Pass one column per label.")
+    stored = values.data if is_sparse(values) else values
+    if not np.all(np.isfinite(stored)):
+        found = "NaN" if np.any(np.isnan(stored)) else "infinity"
+        raise ValueError(
+            f"Input Y contains {found}; every label must be a finite number. Impute or drop the rows concerned."
+        )
+    if targets == "binary":
+        strange = stored[(stored != 0) & (stored != 1)]
+        if strange.size:
+            kind = "" if float(strange.flat[0]).is_integer() else "the continuous value "
+            raise ValueError(
+                "Only binary classification is supported: Y must hold only 0 and 1, "
+                f"got {kind}{strange.flat[0]!s}. {_BINARY_REMEDY}"
+            )
+    return Targets(values, names)
+
+
+def _numeric_matrix(Y: Any) -> Any:
+    """Return Y as CSR or as a dense 2-D array of numbers, without changing its values."""
+    if is_sparse(Y):
+        if Y.ndim != 2:
+            raise ValueError(
+                f"Y must be 2-D (rows × labels), got {Y.ndim}-D. Reshape it to one row per example."
+            )
+        return Y.tocsr()
+    values = np.asarray(Y)
+    if values.ndim != 2:
+        raise ValueError(
+            f"Y must be 2-D (rows × labels), got shape {values.shape}. Use Y.reshape(-1, 1) for a single "
+            "label, or MultiLabelBinarizer for lists of labels."
+        )
+    if np.iscomplexobj(values):
+        raise ValueError("Complex data not supported: Y must be real, got complex numbers. Pass 0 and 1.")
+    if values.dtype.kind not in "biuf":
+        try:
+            values = values.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"Unknown label type: Y must hold numbers, got {values.flat[0]!r}. {_BINARY_REMEDY}"
+            ) from None
+    return values
+
+
+def check_sample_weight(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
+    """Validate weights: one per row, finite, not negative, not all zero."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight must have shape ({n_rows},), one weight per row, got {weights.shape}. "
+            "Pass a 1-D array as long as X."
+        )
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0) or not np.any(weights > 0):
+        raise ValueError(
+            "sample_weight must be finite, not negative and not all zero, got values from "
+            f"{weights.min()} to {weights.max()}. Drop the rows that should not count."
+        )
+    return weights

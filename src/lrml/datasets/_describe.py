@@ -1,0 +1,106 @@
+"""Statistics of a dataset: the columns of the tables that papers print."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+
+import numpy as np
+from scipy import sparse
+
+from lrml.datasets._record import LabelMatrix, MultiLabelDataset
+
+
+@dataclass(frozen=True)
+class Description:
+    """Statistics of a multi-label dataset.
+
+    Parameters
+    ----------
+    name : str
+        Name of the dataset.
+    instances, attributes, labels : int
+        Number of examples n, of features d and of labels L.
+    cardinality : float
+        Mean number of labels per example.
+    density : float
+        Cardinality divided by the number of labels.
+    distinct_label_sets : int
+        Number of different rows of Y; the empty set counts if it occurs.
+    rows_without_label : int
+        Number of examples to which no label applies.
+    labels_without_positive : int
+        Number of labels that apply to no example at all.
+    labels_without_positive_in_train, labels_without_positive_in_test : int or None
+        The same within the training and within the test set; None if the dataset has no split. A label
+        without a positive in training cannot be learned.
+    nonzeros : int
+        Number of entries of X that are not zero.
+    """
+
+    name: str
+    instances: int
+    attributes: int
+    labels: int
+    cardinality: float
+    density: float
+    distinct_label_sets: int
+    rows_without_label: int
+    labels_without_positive: int
+    labels_without_positive_in_train: int | None
+    labels_without_positive_in_test: int | None
+    nonzeros: int
+
+    def as_dict(self) -> dict[str, str | int | float | None]:
+        """Return the statistics as a plain dictionary, in the order above."""
+        return asdict(self)
+
+
+def describe(dataset: MultiLabelDataset) -> Description:
+    """Compute the statistics of a dataset.
+
+    Parameters
+    ----------
+    dataset : MultiLabelDataset
+        The dataset; a split does not change the statistics of the whole.
+
+    Returns
+    -------
+    Description
+        The statistics, not rounded.
+
+    Examples
+    --------
+    >>> from lrml.datasets import describe, load_yeast
+    >>> yeast = describe(load_yeast())
+    >>> yeast.instances, yeast.attributes, yeast.labels, yeast.distinct_label_sets
+    (2417, 103, 14, 198)
+    >>> round(yeast.cardinality, 3), round(yeast.density, 3)
+    (4.237, 0.303)
+    """
+    n, d, n_labels = dataset.shape
+    X = dataset.X
+    Y = sparse.csr_array(dataset.Y, copy=True)
+    Y.eliminate_zeros()
+    per_row = np.diff(Y.indptr)
+    cardinality = float(per_row.mean())
+    split = dataset.n_train is not None
+    return Description(
+        name=dataset.name,
+        instances=n,
+        attributes=d,
+        labels=n_labels,
+        cardinality=cardinality,
+        density=cardinality / n_labels,
+        distinct_label_sets=len({Y.indices[a:b].tobytes() for a, b in pairwise(Y.indptr)}),
+        rows_without_label=int(np.count_nonzero(per_row == 0)),
+        labels_without_positive=_unused_columns(dataset.Y),
+        labels_without_positive_in_train=_unused_columns(dataset.train[1]) if split else None,
+        labels_without_positive_in_test=_unused_columns(dataset.test[1]) if split else None,
+        nonzeros=int(X.count_nonzero() if isinstance(X, sparse.csr_array) else np.count_nonzero(X)),
+    )
+
+
+def _unused_columns(Y: LabelMatrix) -> int:
+    # int64: the sum of a uint8 column would wrap around at 256.
+    return int(np.count_nonzero(Y.sum(axis=0, dtype=np.int64) == 0))

@@ -1,0 +1,49 @@
+"""Errors of the dataset readers: where, which rule, what was found, what to do."""
+
+from __future__ import annotations
+
+import os
+
+
+class DatasetFormatError(ValueError):
+    """A data file breaks a rule of its format.
+
+    The message names the file, the line where there is one, the rule, the offending value and a remedy.
+    """
+
+    @classmethod
+    def at(
+        cls, path: str | os.PathLike[str], line: int | None, rule: str, got: object, remedy: str
+    ) -> DatasetFormatError:
+        """Build the error in the one wording that all readers share.
+
+        Parameters
+        ----------
+        path : path-like
+            The file being read.
+        line : int or None
+            The line, counted from 1; None if the rule concerns the whole file.
+        rule : str
+            What the format asks for, without a full stop.
+        got : object
+            What was found; its ``repr`` is shortened to fit on a line.
+        remedy : str
+            What the user can do, as a sentence.
+
+        Returns
+        -------
+        DatasetFormatError
+            The error, to be raised by the caller.
+        """
+        place = os.fspath(path) if line is None else f"{os.fspath(path)}, line {line}"
+        return cls(f"{place}: {rule}, got {_short(got)}. {remedy}")
+
+
+class ChecksumError(DatasetFormatError):
+    """A file is not, byte for byte, the file that the registry names."""
+
+
+def _short(value: object, limit: int = 60) -> str:
+    """Return the ``repr`` of a value, cut in the middle where a row of data would flood the screen."""
+    text = repr(value.decode("utf-8", "replace") if isinstance(value, bytes) else value)
+    return text if len(text) <= limit else f"{text[: limit - 13]}...{text[-10:]}"

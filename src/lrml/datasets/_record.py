@@ -1,0 +1,230 @@
+"""The record that every dataset reader returns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+FeatureMatrix: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
+LabelMatrix: TypeAlias = "NDArray[np.int8] | NDArray[np.uint8] | sparse.csr_array"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MultiLabelDataset:
+    """A multi-label dataset: features, labels, names, the original split and where it came from.
+
+    Parameters
+    ----------
+    name : str
+        Short name of the dataset.
+    X : ndarray or csr_array of shape (n, d), float64
+        Features, one row per example.
+    Y : ndarray or csr_array of shape (n, L), int8 or uint8
+        Labels, 1 where a label applies and 0 elsewhere.
+    feature_names : sequence of str, length d
+        Names of the columns of `X`; stored as a tuple.
+    label_names : sequence of str, length L
+        Names of the columns of `Y`; stored as a tuple.
+    n_train : int or None, default=None
+        The rows are ordered: the first `n_train` are the training set, the others the test set.
+        None means that the dataset has no split.
+    provenance : str, default=""
+        Where the numbers come from, for people to read.
+
+    Notes
+    -----
+    Two records compare equal only if they are the same object: comparing arrays element by element
+    behind ``==`` would be slow and, for floats, rarely what is meant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrml.datasets import MultiLabelDataset
+    >>> toy = MultiLabelDataset(
+    ...     name="toy",
+    ...     X=np.eye(3),
+    ...     Y=np.array([[1, 0], [0, 1], [1, 1]], dtype=np.uint8),
+    ...     feature_names=["a", "b", "c"],
+    ...     label_names=["red", "round"],
+    ...     n_train=2,
+    ... )
+    >>> toy
+    <MultiLabelDataset toy: X (3, 3) dense, Y (3, 2) dense, train 2 / test 1>
+    >>> X_test, Y_test = toy.test
+    >>> Y_test
+    array([[1, 1]], dtype=uint8)
+    """
+
+    name: str
+    X: FeatureMatrix
+    Y: LabelMatrix
+    feature_names: Sequence[str]
+    label_names: Sequence[str]
+    n_train: int | None = None
+    provenance: str = ""
+
+    def __post_init__(self) -> None:
+        _check_matrix("X", self.X, (np.float64,))
+        _check_matrix("Y", self.Y, (np.int8, np.uint8))
+        _check_binary(self.Y)
+        n, n_labels_rows = self.X.shape[0], self.Y.shape[0]
+        if n != n_labels_rows:
+            raise ValueError(
+                f"X and Y must have the same number of rows, got {n} and {n_labels_rows}. "
+                "Pass one row of Y for each row of X."
+            )
+        for field, columns in (("feature_names", self.X.shape[1]), ("label_names", self.Y.shape[1])):
+            names = tuple(getattr(self, field))
+            _check_names(field, names, columns)
+            object.__setattr__(self, field, names)
+        if self.n_train is not None and not 0 < self.n_train < n:
+            raise ValueError(
+                f"n_train must leave at least one training and one test row, so lie in [1, {n - 1}], "
+                f"got {self.n_train}. Pass None for a dataset without a split."
+            )
+
+    def __repr__(self) -> str:
+        parts = [f"{key} {m.shape} {_kind(m)}" for key, m in (("X", self.X), ("Y", self.Y))]
+        if self.n_train is None:
+            parts.append("no split")
+        else:
+            parts.append(f"train {self.n_train} / test {self.shape[0] - self.n_train}")
+        return f"<MultiLabelDataset {self.name}: {', '.join(parts)}>"
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Number of examples, of features and of labels: ``(n, d, L)``."""
+        return self.X.shape[0], self.X.shape[1], self.Y.shape[1]
+
+    @property
+    def train(self) -> tuple[FeatureMatrix, LabelMatrix]:
+        """Features and labels of the training set."""
+        n_train = self._split()
+        return self.X[:n_train], self.Y[:n_train]
+
+    @property
+    def test(self) -> tuple[FeatureMatrix, LabelMatrix]:
+        """Features and labels of the test set."""
+        n_train = self._split()
+        return self.X[n_train:], self.Y[n_train:]
+
+    def _split(self) -> int:
+        if self.n_train is None:
+            raise ValueError(
+                f"train and test need a dataset with a split, got n_train=None for {self.name!r}. "
+                "Use X and Y, or split them with sklearn.model_selection.train_test_split."
+            )
+        return self.n_train
+
+    @classmethod
+    def from_split(
+        cls, train: MultiLabelDataset, test: MultiLabelDataset, *, name: str | None = None
+    ) -> MultiLabelDataset:
+        """Join a training set and a test set that were read from separate files.
+
+        Parameters
+        ----------
+        train, test : MultiLabelDataset
+            Two datasets with the same features and labels, in the same order and storage. A split that
+            they may carry themselves is forgotten.
+        name : str, default=None
+            Name of the result; None takes the name of `train`.
+
+        Returns
+        -------
+        MultiLabelDataset
+            The rows of `train`, then those of `test`, with ``n_train`` between them.
+        """
+        _check_same_names("features", train.feature_names, test.feature_names)
+        _check_same_names("labels", train.label_names, test.label_names)
+        sources = dict.fromkeys(part.provenance for part in (train, test) if part.provenance)
+        return cls(
+            name=train.name if name is None else name,
+            X=_stack("X", train.X, test.X),
+            Y=_stack("Y", train.Y, test.Y),
+            feature_names=train.feature_names,
+            label_names=train.label_names,
+            n_train=train.shape[0],
+            provenance="; ".join(sources),
+        )
+
+
+def _kind(matrix: FeatureMatrix | LabelMatrix) -> str:
+    return "sparse" if sparse.issparse(matrix) else "dense"
+
+
+def _check_matrix(key: str, matrix: object, dtypes: tuple[type, ...]) -> None:
+    if not isinstance(matrix, np.ndarray | sparse.csr_array) or matrix.ndim != 2:
+        shape = getattr(matrix, "shape", None)
+        raise ValueError(
+            f"{key} must be a two-dimensional numpy array or scipy.sparse.csr_array, got "
+            f"{type(matrix).__name__} of shape {shape}. Convert it with numpy.asarray or csr_array."
+        )
+    if matrix.dtype not in dtypes:
+        allowed = " or ".join(np.dtype(dtype).name for dtype in dtypes)
+        raise ValueError(
+            f"{key} must have dtype {allowed}, got {matrix.dtype}. Convert it with {key}.astype(...)."
+        )
+    if 0 in matrix.shape:
+        raise ValueError(
+            f"{key} must have at least one row and one column, got shape {matrix.shape}. "
+            "Check that the source of the data is complete."
+        )
+    # Duplicates would make nnz, and the 0/1 check of Y, lie about the matrix.
+    if sparse.issparse(matrix) and not matrix.has_canonical_format:
+        raise ValueError(
+            f"a sparse {key} must have sorted column indices without duplicates, got a matrix in another "
+            f"form. Call {key}.sum_duplicates() first."
+        )
+
+
+def _check_binary(Y: LabelMatrix) -> None:
+    values = Y.data if isinstance(Y, sparse.csr_array) else Y
+    wrong = values[(values != 0) & (values != 1)]
+    if wrong.size:
+        raise ValueError(
+            f"Y must hold only 0 and 1, got {wrong.flat[0]}. Write 1 where a label applies and 0 elsewhere."
+        )
+
+
+def _check_names(field: str, names: tuple[str, ...], columns: int) -> None:
+    if len(names) != columns:
+        raise ValueError(
+            f"{field} must name each of the {columns} columns, got {len(names)} names. "
+            "Pass one name per column."
+        )
+    if len(set(names)) != columns:
+        twice = Counter(names).most_common(1)[0][0]
+        raise ValueError(f"{field} must be unique, got {twice!r} more than once. Rename one of the columns.")
+
+
+def _check_same_names(what: str, train: Sequence[str], test: Sequence[str]) -> None:
+    if len(train) != len(test):
+        raise ValueError(
+            f"train and test must have the same {what}, got {len(train)} and {len(test)}. "
+            "Check that both come from one dataset."
+        )
+    for column, (left, right) in enumerate(zip(train, test, strict=True)):
+        if left != right:
+            raise ValueError(
+                f"train and test must have the same {what} in the same order, got {left!r} and {right!r} "
+                f"in column {column}. Check that both come from one dataset."
+            )
+
+
+def _stack(key: str, train: Any, test: Any) -> Any:
+    if _kind(train) != _kind(test) or train.dtype != test.dtype:
+        raise ValueError(
+            f"{key} of train and test must be stored alike, got {_kind(train)} {train.dtype} and "
+            f"{_kind(test)} {test.dtype}. Convert one of them first."
+        )
+    if isinstance(train, np.ndarray):
+        return np.vstack([train, test])
+    blocks: list[sparse.csr_array] = [train, test]
+    return sparse.vstack(blocks, format="csr")

@@ -1,0 +1,151 @@
+"""What every linear multi-label model shares once it is fitted: scores, predictions, top-k, score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import RegressorTags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lrml import metrics
+from lrml._arrays import is_sparse
+from lrml._validation import check_targets, check_threshold, check_unique_columns
+
+# Scores of one block of rows: 32 MiB of float64.
+_BLOCK_SCORES = 1 << 22
+
+
+class TopK(NamedTuple):
+    """The k best labels of every row, best first: names (or column numbers) and their scores."""
+
+    labels: npt.NDArray[Any]
+    scores: npt.NDArray[np.floating[Any]]
+
+
+def _has_labels(model: Any) -> bool:
+    """Decisions need labels to decide on: a regressor, in scikit-learn's terms, has none."""
+    return bool(model.targets != "real")
+
+
+class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
+    """Prediction side of a multi-label model with scores X coef_ᵀ + intercept_.
+
+    Subclasses have ``threshold`` and ``targets`` among their parameters and set ``coef_``, ``intercept_``,
+    ``classes_``, ``unseen_labels_`` and ``sparse_output_`` in ``fit``.
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.single_output = False
+        if self.targets == "real":
+            tags.estimator_type, tags.classifier_tags = "regressor", None
+            tags.regressor_tags = RegressorTags()
+        else:
+            tags.classifier_tags.multi_class = False
+            tags.classifier_tags.multi_label = True
+        return tags
+
+    def _validated(self, X: Any) -> Any:
+        """X for prediction: same columns in the same order as in ``fit``."""
+        check_is_fitted(self)
+        check_unique_columns(X, "X")
+        return validate_data(
+            self, X, reset=False, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32]
+        )
+
+    def _scores(self, X: Any) -> npt.NDArray[np.floating[Any]]:
+        return np.asarray(X @ self.coef_.T + self.intercept_)
+
+    def _score_blocks(self, X: Any) -> Iterator[npt.NDArray[np.floating[Any]]]:
+        """Scores of consecutive blocks of rows, so that n × L numbers never exist at once."""
+        X = X.tocsr() if is_sparse(X) else X
+        rows = max(1, _BLOCK_SCORES // len(self.intercept_))
+        return (self._scores(X[start : start + rows]) for start in range(0, X.shape[0], rows))
+
+    @available_if(_has_labels)  # type: ignore[untyped-decorator]  # scikit-learn has no stubs
+    def decision_function(self, X: Any) -> npt.NDArray[np.floating[Any]]:
+        """Real-valued scores, one per row and label: X coef_ᵀ + intercept_.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n, L)
+        """
+        return self._scores(self._validated(X))
+
+    def predict(self, X: Any) -> Any:
+        """Labels whose score reaches ``threshold`` (scores themselves if ``targets="real"``).
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n, L)
+            0/1; a CSR matrix if the model was fitted on a sparse Y.
+        """
+        X = self._validated(X)
+        if self.targets == "real":
+            return self._scores(X)
+        cut = check_threshold(self.threshold, len(self.intercept_))
+        decisions = (scores >= cut for scores in self._score_blocks(X))
+        if self.sparse_output_:
+            return sp.vstack([sp.csr_array(block, dtype=np.int64) for block in decisions], format="csr")
+        return np.concatenate([block.astype(np.int64) for block in decisions])
+
+    def predict_top_k(self, X: Any, k: int = 5) -> TopK:
+        """Return the k labels with the largest scores for every row, best first.
+
+        Ties go to the label that comes first. Labels that no training example had come last, whatever their
+        score: nothing is known about them.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, d)
+        k : int
+            From 1 to the number of labels.
+
+        Returns
+        -------
+        TopK
+            ``labels`` (n × k; names if Y was a frame, column numbers otherwise) and ``scores`` (n × k).
+        """
+        X = self._validated(X)
+        n_labels = len(self.intercept_)
+        if not 1 <= k <= n_labels:
+            raise ValueError(f"k must be in [1, {n_labels}] (the number of labels), got {k}. Lower k.")
+        labels, best = [], []
+        for scores in self._score_blocks(X):
+            ranked = np.where(self.unseen_labels_, -np.inf, scores)
+            order = np.argsort(-ranked, axis=1, kind="stable")[:, :k]
+            labels.append(self.classes_[order])
+            best.append(np.take_along_axis(scores, order, axis=1))
+        return TopK(np.concatenate(labels), np.concatenate(best))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean over the examples of the label ranking average precision (R² if ``targets="real"``).
+
+        Subset accuracy, scikit-learn's choice for multi-label classifiers, is near zero for more than a few
+        labels and says little. Rows without a label are left out, as in `lrml.metrics.average_precision`.
+        """
+        Y = check_targets(y, self.targets).values
+        scores = self._scores(self._validated(X))
+        if self.targets == "real":
+            dense = Y.toarray() if is_sparse(Y) else Y
+            return float(r2_score(dense, scores, sample_weight=sample_weight))
+        values = metrics.average_precision(Y, scores, per_example=True)
+        counted = np.isfinite(values)
+        weights = None if sample_weight is None else np.asarray(sample_weight)[counted]
+        return float(np.average(values[counted], weights=weights))

@@ -1,0 +1,93 @@
+"""What a solver returns: one record, whatever the method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lrml._arrays import Array
+
+
+class Status(Enum):
+    """How a solver ended: a sentence for the user, with the remedy where one is needed."""
+
+    CONVERGED = "Converged: the stationarity residual is at most tol."
+    EXACT = "Solved in closed form: the penalty is inactive at these parameters."
+    MAX_ITER = "Stopped at max_iter with the residual above tol; raise max_iter or loosen tol."
+    STOPPED = "Stopped by the callback; the best point so far is returned."
+    ALL_STEPS = "Ran all max_iter steps of Algorithm 1, which has no stopping test; see the residual."
+
+
+class Factors(NamedTuple):
+    """Thin singular value decomposition W = U diag(s) Vᵀ: U is d × k, s descending, V is L × k."""
+
+    U: Array
+    s: Array
+    V: Array
+
+
+@dataclass(frozen=True)
+class IterationInfo:
+    """One line of the history, as a callback receives it."""
+
+    iteration: int
+    phase: str
+    objective: float
+    residual: float
+    rank: int
+    seconds: float
+
+
+Callback: TypeAlias = Callable[[IterationInfo], bool | None]
+"""Called after every iteration; a true return value stops the solver."""
+
+
+@dataclass
+class History:
+    """Per-iteration record; entry 0 is the starting point.
+
+    ``residual`` is the solver's own by-product, in the unit of ``tol``: the norm of an element of the
+    subdifferential of the objective for ADMM, the gradient mapping of the step for the others, infinity where
+    a method has none. Where it fell below ``tol`` it was replaced by the exact stationarity residual. ``seconds`` counts solver work only: the
+    clock is stopped while objectives and residuals are evaluated for this record.
+    """
+
+    entries: list[IterationInfo] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def as_dict(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns as arrays: iteration, phase, objective, residual, rank, seconds."""
+        names = ("iteration", "phase", "objective", "residual", "rank", "seconds")
+        return {name: np.array([getattr(entry, name) for entry in self.entries]) for name in names}
+
+
+@dataclass(frozen=True)
+class SolverResult:
+    """Outcome of a solve.
+
+    Attributes
+    ----------
+    factors : Factors
+        Coefficients W = U diag(s) Vᵀ in feature and label space.
+    status : Status
+    n_iter : int
+    objective : float
+        f(W) + Ω(σ(W)) at the returned point.
+    residual : float
+        Stationarity residual L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F at the returned point.
+    history : History
+    """
+
+    factors: Factors
+    status: Status
+    n_iter: int
+    objective: float
+    residual: float
+    history: History

@@ -1,0 +1,102 @@
+"""Choice of method and starting point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lrml._arrays import Array, namespace
+from lrml.penalties import Penalty
+from lrml.problem import SpectralProblem
+from lrml.solvers._loop import Phase, Point, factorise, iterate, spectrum, stationarity_residual
+from lrml.solvers._result import Callback, History, IterationInfo, SolverResult, Status
+from lrml.solvers.admm import ADMM
+from lrml.solvers.paper import Algorithm1
+from lrml.solvers.proximal_gradient import AcceleratedProximalGradient, ProximalGradient
+from lrml.solvers.reduced_rank import ReducedRank
+from lrml.solvers.reweighted import Reweighted
+
+SOLVERS = ("auto", "apg", "pg", "paper")
+
+# The ridge of the starting point, as a share of the mean eigenvalue of XᵀX. It is a pure number, so the start
+# scales with the data; on the Mulan sets anything from 0.05 to 0.2 does equally well (docs/solver.md).
+_START_RIDGE = 0.1
+
+
+def solve(
+    problem: SpectralProblem,
+    penalty: Penalty,
+    *,
+    solver: str | Phase = "auto",
+    start: Array | None = None,
+    max_iter: int = 500,
+    tol: float = 1e-3,
+    callback: Callback | None = None,
+) -> SolverResult:
+    """Find a stationary point of f(W) + Ω(σ(W)).
+
+    Parameters
+    ----------
+    problem : SpectralProblem
+        The smooth part f.
+    penalty : Penalty
+        Ω.
+    solver : {"auto", "apg", "pg", "paper"} or Phase
+        "auto" approaches from a ridge solution by reweighted least squares, compares with the reduced-rank
+        solution, and finishes with accelerated ADMM. A `Phase` object is run as it is.
+    start : array of shape ``problem.shape``, optional
+        Starting point in spectral coordinates.
+    max_iter : int
+    tol : float
+        Upper limit of the stationarity residual; see `stationarity_residual`.
+    callback : callable, optional
+        Receives an `IterationInfo` after every iteration; a true return value stops.
+
+    Returns
+    -------
+    SolverResult
+        Its objective never exceeds that of the starting point.
+    """
+    phases = _phases(solver, warm=start is not None)
+    literal = isinstance(phases[0], Algorithm1)
+    if not literal and _inactive(problem, penalty):
+        return _closed_form(problem, penalty)
+    if start is None:
+        xp = namespace(problem.cross)
+        start = xp.zeros_like(problem.cross) if literal else _ridge_start(problem)
+    first = Point(start, spectrum(start))
+    return iterate(phases, problem, penalty, first, max_iter=max_iter, tol=tol, callback=callback)
+
+
+def _phases(solver: str | Phase, *, warm: bool) -> Sequence[Phase]:
+    if not isinstance(solver, str):
+        return [solver]
+    if solver == "auto":
+        # A warm start is close already, and reweighting could not raise its rank.
+        return [ADMM()] if warm else [Reweighted(), ReducedRank(), ADMM()]
+    if solver == "apg":
+        return [AcceleratedProximalGradient()]
+    if solver == "pg":
+        return [ProximalGradient()]
+    if solver == "paper":
+        return [Algorithm1()]
+    raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}. Use 'auto'.")
+
+
+def _ridge_start(problem: SpectralProblem) -> Array:
+    return problem.ridge_solution(extra=0.5 * _START_RIDGE * problem.mean_curvature)
+
+
+def _inactive(problem: SpectralProblem, penalty: Penalty) -> bool:
+    """Whether the penalty is zero at every matrix of the problem's shape."""
+    xp = namespace(problem.cross)
+    ones = xp.ones(problem.shape[1], dtype=problem.cross.dtype)
+    return float(xp.sum(penalty.slopes(ones))) == 0.0
+
+
+def _closed_form(problem: SpectralProblem, penalty: Penalty) -> SolverResult:
+    W = problem.ridge_solution()
+    point = Point(W, spectrum(W), stationarity_residual(problem, penalty, W))
+    objective = problem.value(W)
+    entry = IterationInfo(0, "closed form", objective, point.residual, point.rank, 0.0)
+    factors = factorise(problem, W, point.rank)
+    return SolverResult(factors, Status.EXACT, 0, objective, point.residual, History([entry]))

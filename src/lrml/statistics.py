@@ -1,0 +1,239 @@
+"""Additive sufficient statistics: all that a squared-loss fit needs to know about the data.
+
+For examples x_i with label vectors y_i and weights w_i, `Statistics` holds
+
+::
+
+    weight = Σ w_i                     x_mean, y_mean
+    xx = Σ w_i (x_i − x̄)(x_i − x̄)ᵀ     xy = Σ w_i (x_i − x̄)(y_i − ȳ)ᵀ     yy = Σ w_i ‖y_i − ȳ‖²
+
+that is, the *centred* scatter. Storing it instead of the raw sums costs nothing and keeps the digits that a
+subtraction of large raw moments would lose; two blocks add up by the parallel-variance formula of Chan, Golub
+and LeVeque (1983). The size is d² + dL whatever the number of rows, so data on disk, in a stream or on a
+cluster is summed block by block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from lrml._arrays import is_sparse
+
+Matrix: TypeAlias = Any
+"""A dense NumPy array or a SciPy sparse matrix or array."""
+
+_Float64: TypeAlias = npt.NDArray[np.float64]
+
+# Rows of one block hold about this many numbers: 32 MiB of float64 is small beside any d × d matrix that is
+# worth blocking for, and large enough for the matrix product to run at full speed.
+_BLOCK_ENTRIES = 1 << 22
+
+
+class Moments(NamedTuple):
+    """Second moments: ``gram`` = XᵀX, ``cross`` = XᵀY and ``target`` = ‖Y‖²_F, centred or raw."""
+
+    gram: _Float64
+    cross: _Float64
+    target: float
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Weighted count, means and centred scatter of a data set (X, Y); see the module's docstring.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, Y = np.arange(12.0).reshape(6, 2), np.eye(6)[:, :3]
+    >>> whole = Statistics.from_arrays(X, Y)
+    >>> parts = Statistics.from_arrays(X[:2], Y[:2]) + Statistics.from_arrays(X[2:], Y[2:])
+    >>> bool(np.allclose(whole.xx, parts.xx)) and whole.n_rows == parts.n_rows
+    True
+    """
+
+    n_rows: int
+    weight: float
+    x_mean: _Float64
+    y_mean: _Float64
+    xx: _Float64
+    xy: _Float64
+    yy: float
+
+    @classmethod
+    def from_arrays(
+        cls, X: Matrix, Y: Matrix, sample_weight: npt.NDArray[np.floating[Any]] | None = None
+    ) -> Statistics:
+        """Summarise arrays in one pass over blocks of rows.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        Y : array or sparse matrix of shape (n, L)
+        sample_weight : array of shape (n,), optional
+            Not negative, with a positive sum.
+
+        Notes
+        -----
+        Sums are taken in float64 for every input type: the spectrum of XᵀX spans the square of the range of
+        that of X, which float32 cannot hold. Sparse input is never densified and never centred materially.
+        """
+        if X.shape[0] != Y.shape[0]:
+            raise ValueError(
+                f"X and Y must have the same number of rows, got {X.shape[0]} and {Y.shape[0]}. "
+                "Pass one row of Y for every row of X."
+            )
+        blocks = (
+            cls._from_block(
+                _rows(X, rows), _rows(Y, rows), None if sample_weight is None else sample_weight[rows]
+            )
+            for rows in _row_slices(X, Y)
+        )
+        return reduce(add, blocks)
+
+    @classmethod
+    def from_blocks(cls, blocks: Iterable[tuple[Matrix, ...]]) -> Statistics:
+        """Summarise an iterable of ``(X, Y)`` or ``(X, Y, sample_weight)`` blocks of rows."""
+        parts = iter(blocks)
+        first = next(parts, None)
+        if first is None:
+            raise ValueError("blocks must hold at least one (X, Y) pair, got none. Pass some data.")
+        return reduce(lambda total, block: total + cls.from_arrays(*block), parts, cls.from_arrays(*first))
+
+    @classmethod
+    def _from_block(cls, X: Matrix, Y: Matrix, weights: npt.NDArray[np.floating[Any]] | None) -> Statistics:
+        n_rows = X.shape[0]
+        w = np.ones(n_rows) if weights is None else np.asarray(weights, dtype=np.float64)
+        total = float(w.sum())
+        scale = 1.0 / total if total > 0 else 0.0  # a block may well weigh nothing; a whole data set may not
+        X, Y = _as_float64(X), _as_float64(Y)
+        x_mean, y_mean = scale * _flat(X.T @ w), scale * _flat(Y.T @ w)
+        yy = float(w @ _row_squares(Y)) - total * float(y_mean @ y_mean)
+        if weights is not None:
+            Y = _scaled_rows(Y, w)
+        if is_sparse(X):
+            # Scatter about the mean by Σ w x xᵀ − (Σ w) x̄ x̄ᵀ: X itself stays as it is.
+            root = X if weights is None else _scaled_rows(X, np.sqrt(w))
+            raw = _dense(root.T @ root)
+            xx = raw - total * np.outer(x_mean, x_mean)
+            xy = _dense(X.T @ Y) - total * np.outer(x_mean, y_mean)
+            # What the subtraction leaves of a constant column is rounding, not variance.
+            constant = np.diagonal(xx) <= 8 * np.finfo(np.float64).eps * np.diagonal(raw)
+            xx[constant, :] = xx[:, constant] = xy[constant, :] = 0.0
+        else:
+            centred = X - x_mean
+            # Σ w (x − x̄) ȳᵀ = 0, so Y needs no centring here and may stay sparse (it must then come first).
+            xy = np.ascontiguousarray((Y.T @ centred).T)
+            root = centred if weights is None else _scaled_rows(centred, np.sqrt(w))
+            xx = root.T @ root
+        return cls(n_rows, total, x_mean, y_mean, xx, xy, max(yy, 0.0))
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+        return int(self.x_mean.shape[0])
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels L."""
+        return int(self.y_mean.shape[0])
+
+    def __add__(self, other: Statistics) -> Statistics:
+        """Statistics of the rows of both; exact up to rounding, in any order and grouping."""
+        self._check_same_columns(other)
+        weight = self.weight + other.weight
+        share = other.weight / weight if weight > 0 else 0.0
+        return self._shifted(other, +1, weight, share, self.weight * share)
+
+    def __sub__(self, other: Statistics) -> Statistics:
+        """Statistics of the rows of ``self`` without those of ``other``, which must be among them."""
+        self._check_same_columns(other)
+        weight, n_rows = self.weight - other.weight, self.n_rows - other.n_rows
+        if n_rows < 1 or weight <= 0:
+            raise ValueError(
+                f"a subtraction must leave at least one row, got {self.n_rows} − {other.n_rows} rows, with weight "
+                f"{weight:g} left. Subtract a proper part of the data."
+            )
+        share = -other.weight / weight
+        return self._shifted(other, -1, weight, share, self.weight * share)
+
+    def _shifted(
+        self, other: Statistics, sign: int, weight: float, share: float, between: float
+    ) -> Statistics:
+        """Combine by the parallel formula S = S₁ ± S₂ + between · δδᵀ with δ = mean₂ − mean₁."""
+        dx, dy = other.x_mean - self.x_mean, other.y_mean - self.y_mean
+        return Statistics(
+            self.n_rows + sign * other.n_rows,
+            weight,
+            self.x_mean + share * dx,
+            self.y_mean + share * dy,
+            self.xx + sign * other.xx + between * np.outer(dx, dx),
+            self.xy + sign * other.xy + between * np.outer(dx, dy),
+            max(self.yy + sign * other.yy + between * float(dy @ dy), 0.0),
+        )
+
+    def _check_same_columns(self, other: Statistics) -> None:
+        mine, theirs = (self.n_features, self.n_labels), (other.n_features, other.n_labels)
+        if mine != theirs:
+            raise ValueError(
+                f"statistics must agree in (features, labels), got {mine} and {theirs}. "
+                "Give every block the same columns."
+            )
+
+    def centered(self) -> Moments:
+        """Second moments about the means: those of a model with an intercept."""
+        return Moments(self.xx, self.xy, self.yy)
+
+    def uncentered(self) -> Moments:
+        """Raw second moments XᵀX, XᵀY, ‖Y‖²: those of a model without intercept."""
+        shift = self.weight * self.x_mean[:, None]
+        return Moments(
+            self.xx + shift * self.x_mean,
+            self.xy + shift * self.y_mean,
+            self.yy + self.weight * float(self.y_mean @ self.y_mean),
+        )
+
+
+def _row_slices(X: Matrix, Y: Matrix) -> Iterator[slice]:
+    """Slices of rows with about `_BLOCK_ENTRIES` stored numbers each; at least d rows, so blocks pay off."""
+    n_rows, n_features = X.shape
+    if n_rows == 0:
+        raise ValueError("X must have at least one row, got 0. Pass some data.")
+    entries = sum(M.nnz if is_sparse(M) else M.size for M in (X, Y))
+    step = max(n_features, int(_BLOCK_ENTRIES * n_rows / max(entries, 1)), 1)
+    return (slice(start, start + step) for start in range(0, n_rows, step))
+
+
+def _rows(M: Matrix, rows: slice) -> Matrix:
+    if rows.start == 0 and rows.stop >= M.shape[0]:
+        return M
+    if is_sparse(M) and M.format not in ("csr", "csc"):
+        M = M.tocsr()
+    return M[rows]
+
+
+def _as_float64(M: Matrix) -> Matrix:
+    return M.astype(np.float64) if is_sparse(M) else np.asarray(M, dtype=np.float64)
+
+
+def _flat(vector: Matrix) -> _Float64:
+    return np.asarray(vector, dtype=np.float64).ravel()
+
+
+def _row_squares(Y: Matrix) -> _Float64:
+    return _flat(Y.multiply(Y).sum(axis=1)) if is_sparse(Y) else np.einsum("ij,ij->i", Y, Y)
+
+
+def _scaled_rows(M: Matrix, w: _Float64) -> Matrix:
+    return sp.diags_array(w) @ M if is_sparse(M) else M * w[:, None]
+
+
+def _dense(product: Matrix) -> _Float64:
+    return product.toarray() if is_sparse(product) else np.asarray(product)
