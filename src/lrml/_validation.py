@@ -120,7 +120,7 @@ def check_targets(Y: Any, targets: str) -> Targets:
     if not np.all(np.isfinite(stored)):
         found = "NaN" if np.any(np.isnan(stored)) else "infinity"
         raise ValueError(
-            f"Input Y contains {found}; every label must be a finite number. Impute or drop the rows concerned."
+            f"Input Y contains {found}; every label must be a finite number. Impute or drop those rows."
         )
     if targets == "binary":
         strange = stored[(stored != 0) & (stored != 1)]

@@ -136,8 +136,8 @@ def spectral_prox(Q: Array, penalty: Penalty, step: float) -> SpectralProx:
 
     With Q = U diag(σ) Vᵀ and p = prox(σ) the result is Q V diag(p/σ) Vᵀ, so only the right singular vectors
     are needed and U never appears. They come from the eigendecomposition of the smaller Gram matrix, several
-    times cheaper than an SVD. That squares the condition number: a *surviving* value below
-    ``sqrt(n · eps) · σ₁`` would be noise, and then the answer comes from a QR factorisation and the SVD of
+    times cheaper than an SVD. That squares the condition number: where a value that is to survive comes out
+    below ``sqrt(n · eps) · σ₁``, it is noise, and then the answer comes from a QR factorisation and the SVD of
     its small triangle instead.
 
     Parameters
@@ -157,7 +157,8 @@ def spectral_prox(Q: Array, penalty: Penalty, step: float) -> SpectralProx:
         return SpectralProx(matrix.T, sigma)
     sigma, V = right_singular(Q)
     shrunk = penalty.prox(sigma, step)
-    if gram_noise(sigma) >= _least_survivor(sigma, shrunk):
+    survivors = _survivors(penalty, shrunk)
+    if survivors and float(sigma[survivors - 1]) <= gram_noise(sigma):
         sigma, V = right_singular_by_svd(Q)
         shrunk = penalty.prox(sigma, step)
     xp = namespace(Q)
@@ -176,12 +177,16 @@ def right_singular(Q: Array) -> tuple[Array, Array]:
     Values below `gram_noise` carry no digits. Where QᵀQ would overflow or underflow the SVD is used.
     """
     xp = namespace(Q)
-    gram = Q.T @ Q
-    largest = float(xp.max(xp.abs(gram)))
+    largest = max(float(xp.max(Q)), -float(xp.min(Q)))
     limits = xp.finfo(Q.dtype)
-    if not (largest < math.sqrt(limits.max)) or (0 < largest < math.sqrt(limits.smallest_normal)):
+    safe = (
+        math.sqrt(limits.smallest_normal) / limits.eps
+        <= largest
+        <= math.sqrt(limits.max / math.prod(Q.shape))
+    )
+    if largest > 0 and not safe:
         return right_singular_by_svd(Q)
-    squares, V = descending_eigh(gram)
+    squares, V = descending_eigh(Q.T @ Q)
     return xp.sqrt(xp.clip(squares, min=0.0)), V
 
 
@@ -199,8 +204,7 @@ def gram_noise(sigma: Array) -> float:
     return math.sqrt(sigma.shape[0] * xp.finfo(sigma.dtype).eps) * float(sigma[0])
 
 
-def _least_survivor(sigma: Array, shrunk: Array) -> float:
-    """Return the smallest singular value that the prox did not set to zero, infinity if it spared none."""
-    xp = namespace(sigma)
-    kept = int(xp.count_nonzero(shrunk > 0))
-    return float(sigma[kept - 1]) if kept else math.inf
+def _survivors(penalty: Penalty, shrunk: Array) -> int:
+    """Count the leading values that the prox spares; a free one counts even if it came out as zero."""
+    xp = namespace(shrunk)
+    return max(int(xp.count_nonzero(shrunk > 0)), min(penalty.n_free, shrunk.shape[0]))

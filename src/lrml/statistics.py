@@ -158,8 +158,8 @@ class Statistics:
         weight, n_rows = self.weight - other.weight, self.n_rows - other.n_rows
         if n_rows < 1 or weight <= 0:
             raise ValueError(
-                f"a subtraction must leave at least one row, got {self.n_rows} − {other.n_rows} rows, with weight "
-                f"{weight:g} left. Subtract a proper part of the data."
+                f"a subtraction must leave at least one row, got {self.n_rows} − {other.n_rows} rows "
+                f"(weight {weight:g} left). Subtract a proper part of the data."
             )
         share = -other.weight / weight
         return self._shifted(other, -1, weight, share, self.weight * share)
@@ -188,8 +188,15 @@ class Statistics:
             )
 
     def centered(self) -> Moments:
-        """Second moments about the means: those of a model with an intercept."""
-        return Moments(self.xx, self.xy, self.yy)
+        """Second moments about the means: those of a model with an intercept.
+
+        A column whose variance is no more than the rounding of its mean is constant and gets exactly none.
+        """
+        rounding = self.n_rows * np.finfo(np.float64).eps * self.x_mean
+        varies = np.diagonal(self.xx) > self.weight * rounding**2
+        if varies.all():
+            return Moments(self.xx, self.xy, self.yy)
+        return Moments(np.where(np.outer(varies, varies), self.xx, 0.0), self.xy * varies[:, None], self.yy)
 
     def uncentered(self) -> Moments:
         """Raw second moments XᵀX, XᵀY, ‖Y‖²: those of a model without intercept."""

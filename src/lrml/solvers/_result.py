@@ -53,8 +53,8 @@ class History:
 
     ``residual`` is the solver's own by-product, in the unit of ``tol``: the norm of an element of the
     subdifferential of the objective for ADMM, the gradient mapping of the step for the others, infinity where
-    a method has none. Where it fell below ``tol`` it was replaced by the exact stationarity residual. ``seconds`` counts solver work only: the
-    clock is stopped while objectives and residuals are evaluated for this record.
+    a method has none. Where it fell below ``tol`` it was replaced by the exact stationarity residual.
+    ``seconds`` counts solver work only: the clock is stopped while this record is made.
     """
 
     entries: list[IterationInfo] = field(default_factory=list)

@@ -1,0 +1,172 @@
+"""Penalties and their proximal maps, against brute force, a numerical optimiser and full SVDs."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from lrml.penalties import TailSum, TraceNorm, gram_noise, right_singular, spectral_prox
+
+PENALTIES = [
+    TailSum(0, 0.7),
+    TailSum(1, 0.7),
+    TailSum(3, 2.0),
+    TailSum(5, 1.0),
+    TailSum(9, 1.0),
+    TraceNorm(0.7),
+]
+
+
+def tail_sum(matrix, theta, alpha):
+    """The definition, by a full SVD."""
+    return alpha * np.linalg.svd(matrix, compute_uv=False)[theta:].sum()
+
+
+def prox_objective(Z, Q, theta, alpha, step):
+    return 0.5 * np.sum((Z - Q) ** 2) + step * tail_sum(Z, theta, alpha)
+
+
+descending = hnp.arrays(float, st.integers(1, 8), elements=st.floats(0, 10)).map(lambda s: np.sort(s)[::-1])
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=str)
+@settings(max_examples=50)
+@given(sigma=descending, step=st.floats(0.01, 3))
+def test_contract_of_every_penalty(penalty, sigma, step):
+    """prox stays descending and non-negative, is no worse than staying put, and slopes majorise the value."""
+    shrunk = penalty.prox(sigma, step)
+    assert shrunk.shape == sigma.shape
+    assert np.all(np.diff(shrunk) <= 0)
+    assert np.all((shrunk >= 0) & (shrunk <= sigma))
+    moved = 0.5 * np.sum((shrunk - sigma) ** 2) + step * penalty.value(shrunk)
+    assert moved <= step * penalty.value(sigma) + 1e-12
+    slopes = penalty.slopes(sigma)
+    assert penalty.value(sigma) == pytest.approx(slopes @ sigma)  # tight at sigma
+    other = np.sort(np.random.default_rng(0).uniform(0, 10, sigma.shape))[::-1]
+    for shuffled in (other, other[::-1]):  # an upper bound whichever way the values are matched to the slopes
+        assert penalty.value(other) <= slopes @ shuffled + 1e-9
+    assert np.all(slopes[: penalty.n_free] == 0)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    shape=st.tuples(st.integers(1, 6), st.integers(1, 6)),
+    theta=st.integers(0, 4),
+    alpha=st.floats(0.05, 3),
+    seed=st.integers(0, 2**31),
+)
+def test_exact_prox_is_never_beaten(shape, theta, alpha, seed):
+    """1,000 rivals: near and far noise, other ranks, other shrinkage of the same singular vectors."""
+    rng = np.random.default_rng(seed)
+    Q = rng.normal(size=shape)
+    best = spectral_prox(Q, TailSum(theta, alpha), 0.5)
+    ours = prox_objective(best.matrix, Q, theta, alpha, 0.5)
+    U, s, Vt = np.linalg.svd(Q, full_matrices=False)
+    scales = 10.0 ** rng.uniform(-6, 1, size=500)
+    rivals = [best.matrix + scale * rng.normal(size=shape) for scale in scales]
+    rivals += [(U * (s * rng.uniform(0, 1.2, size=s.shape))) @ Vt for _ in range(300)]
+    rivals += [(U * (s * rng.integers(0, 2, size=s.shape))) @ Vt for _ in range(150)]
+    rivals += [scale * Q for scale in np.linspace(0, 1.2, 50)]
+    assert len(rivals) == 1000
+    values = np.array([prox_objective(rival, Q, theta, alpha, 0.5) for rival in rivals])
+    assert ours <= values.min() + 1e-10
+
+
+@pytest.mark.parametrize("theta", [0, 1, 2])
+def test_exact_prox_equals_a_numerical_optimum(theta):
+    """Nelder–Mead from many starts on a 2 × 3 matrix finds nothing better, and the same value."""
+    rng = np.random.default_rng(theta)
+    Q = rng.normal(size=(2, 3)) * 1.5
+
+    def objective(z):
+        return prox_objective(z.reshape(Q.shape), Q, theta, 0.8, 1.0)
+
+    options = {"maxiter": 20000, "maxfev": 20000, "xatol": 1e-9, "fatol": 1e-12}
+    starts = [rng.normal(size=6), np.zeros(6), Q.ravel(), 0.5 * Q.ravel()]
+    found = min(
+        scipy.optimize.minimize(objective, start, method="Nelder-Mead", options=options).fun
+        for start in starts
+    )
+    ours = prox_objective(spectral_prox(Q, TailSum(theta, 0.8), 1.0).matrix, Q, theta, 0.8, 1.0)
+    assert ours == pytest.approx(found, abs=1e-6)
+    assert ours <= found + 1e-9
+
+
+def test_papers_rule_is_beaten_when_the_head_is_below_the_threshold():
+    """Theorem 4 as printed drops a free singular value that is at most C; that costs σ²/2 for nothing."""
+    Q = np.diag([3.0, 0.8, 0.3])
+    theta, C = 2, 1.0
+    printed = spectral_prox(Q, TailSum(theta, C, rule="paper"), 1.0).matrix
+    exact = spectral_prox(Q, TailSum(theta, C), 1.0).matrix
+    np.testing.assert_allclose(printed, np.diag([3.0, 0.0, 0.0]), atol=1e-12)
+    np.testing.assert_allclose(exact, np.diag([3.0, 0.8, 0.0]), atol=1e-12)
+    excess = prox_objective(printed, Q, theta, C, 1.0) - prox_objective(exact, Q, theta, C, 1.0)
+    assert excess == pytest.approx(0.8**2 / 2)
+
+
+@given(sigma=descending, theta=st.integers(0, 8), step=st.floats(0.01, 2))
+def test_papers_rule_agrees_where_the_head_exceeds_the_threshold(sigma, theta, step):
+    exact = TailSum(theta, 1.0).prox(sigma, step)
+    printed = TailSum(theta, 1.0, rule="paper").prox(sigma, step)
+    if np.all(sigma[:theta] > step):
+        np.testing.assert_array_equal(printed, exact)
+    else:
+        assert np.any(printed < exact) or np.any(sigma[:theta] == 0)
+
+
+def test_trace_norm_is_soft_thresholding():
+    sigma = np.array([3.0, 1.0, 0.2])
+    np.testing.assert_allclose(TraceNorm(0.5).prox(sigma, 1.0), [2.5, 0.5, 0.0])
+    assert TraceNorm(0.5).value(sigma) == pytest.approx(2.1)
+
+
+@pytest.mark.parametrize("shape", [(40, 7), (7, 40), (9, 9), (5, 1), (1, 5)])
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-12), (np.float32, 2e-5)])
+def test_spectral_prox_matches_a_full_svd(shape, dtype, rtol):
+    Q = np.random.default_rng(1).normal(size=shape).astype(dtype)
+    U, s, Vt = np.linalg.svd(Q.astype(float), full_matrices=False)
+    expected_sigma = np.where(np.arange(len(s)) < 2, s, np.maximum(s - 0.6, 0))
+    matrix, sigma = spectral_prox(Q, TailSum(2, 2.0), 0.3)
+    assert matrix.dtype == sigma.dtype == dtype
+    np.testing.assert_allclose(sigma, expected_sigma, rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(matrix, (U * expected_sigma) @ Vt, atol=rtol * s[0])
+
+
+@pytest.mark.parametrize(("dtype", "small"), [(np.float64, 1e-11), (np.float32, 1e-5)])
+def test_tiny_survivors_are_computed_by_the_fallback(dtype, small):
+    """A free singular value below the noise of the Gram matrix must still come out right."""
+    rng = np.random.default_rng(0)
+    U, V = (np.linalg.qr(rng.normal(size=(n, 4)))[0] for n in (30, 4))
+    truth = np.array([1.0, 0.5, small, small / 2])
+    Q = ((U * truth) @ V.T).astype(dtype)
+    _, sigma = spectral_prox(Q, TailSum(3, 1.0), 0.1)
+    assert small < gram_noise(right_singular(Q)[0]), "this case must lie below the noise floor of the Gram"
+    np.testing.assert_allclose(sigma[:3], truth[:3], rtol=0.05)
+    assert sigma[3] == 0
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e170, 0.0])
+def test_extreme_scales_do_not_overflow(scale):
+    Q = scale * np.random.default_rng(0).normal(size=(6, 3))
+    matrix, sigma = spectral_prox(Q, TailSum(1, scale), 0.1)
+    assert np.all(np.isfinite(matrix))
+    assert np.all(np.isfinite(sigma))
+    if scale:
+        s = np.linalg.svd(Q / scale, compute_uv=False)
+        np.testing.assert_allclose(sigma / scale, np.r_[s[0], np.maximum(s[1:] - 0.1, 0)], rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"theta": -1, "alpha": 1.0}, r"theta must be at least 0, got -1"),
+        ({"theta": 1, "alpha": -2.0}, r"alpha must be finite and not negative, got -2.0"),
+        ({"theta": 1, "alpha": float("nan")}, r"alpha must be finite and not negative, got nan"),
+        ({"theta": 1, "alpha": 1.0, "rule": "other"}, r"rule must be 'exact' or 'paper', got 'other'"),
+    ],
+)
+def test_bad_parameters(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TailSum(**arguments)

@@ -1,0 +1,126 @@
+"""Sufficient statistics: blocks add up, sparse equals dense, and the digits survive."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lrml.statistics
+from lrml.statistics import Statistics
+
+FIELDS = ("n_rows", "weight", "x_mean", "y_mean", "xx", "xy", "yy")
+
+
+def assert_same(a, b, rtol=1e-10):
+    for name in FIELDS:
+        scale = np.max(np.abs(getattr(b, name))) + 1e-300
+        np.testing.assert_allclose(
+            getattr(a, name), getattr(b, name), rtol=0, atol=rtol * scale, err_msg=name
+        )
+
+
+def data(seed=0, n=60, d=7, n_labels=4, density=0.3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < density)
+    Y = (rng.random((n, n_labels)) < 0.3).astype(float)
+    return X, Y, rng.uniform(0, 2, size=n)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_equals_the_definition(weighted):
+    X, Y, w = data()
+    w = w if weighted else np.ones(len(X))
+    got = Statistics.from_arrays(X, Y, w if weighted else None)
+    xm, ym = np.average(X, axis=0, weights=w), np.average(Y, axis=0, weights=w)
+    np.testing.assert_allclose(got.xx, (X - xm).T @ np.diag(w) @ (X - xm), atol=1e-12)
+    np.testing.assert_allclose(got.xy, (X - xm).T @ np.diag(w) @ (Y - ym), atol=1e-12)
+    assert got.yy == pytest.approx(np.sum(w[:, None] * (Y - ym) ** 2))
+    raw = got.uncentered()
+    np.testing.assert_allclose(raw.gram, X.T @ np.diag(w) @ X, atol=1e-12)
+    np.testing.assert_allclose(raw.cross, X.T @ np.diag(w) @ Y, atol=1e-12)
+    assert raw.target == pytest.approx(np.sum(w[:, None] * Y**2))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("x_type", [np.asarray, sp.csr_matrix, sp.csc_array, sp.coo_array])
+@pytest.mark.parametrize("y_type", [np.asarray, sp.csr_array, sp.csc_matrix])
+def test_sparse_equals_dense(x_type, y_type, weighted):
+    X, Y, w = data()
+    w = w if weighted else None
+    assert_same(Statistics.from_arrays(x_type(X), y_type(Y), w), Statistics.from_arrays(X, Y, w), rtol=1e-13)
+
+
+@settings(max_examples=40)
+@given(
+    cuts=st.lists(st.integers(1, 59), max_size=5, unique=True), sparse=st.booleans(), seed=st.integers(0, 99)
+)
+def test_blocks_equal_the_whole_and_order_is_free(cuts, sparse, seed):
+    X, Y, w = data(seed)
+    if sparse:
+        X = sp.csr_array(X)
+    edges = [0, *sorted(cuts), 60]
+    blocks = [(X[a:b], Y[a:b], w[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    whole = Statistics.from_arrays(X, Y, w)
+    assert_same(Statistics.from_blocks(blocks), whole)
+    assert_same(Statistics.from_blocks(reversed(blocks)), whole)
+    if len(blocks) > 1:  # taking a block away again leaves the rest
+        rest = Statistics.from_blocks(blocks[1:])
+        assert_same(whole - Statistics.from_arrays(*blocks[0]), rest, rtol=1e-8)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_internal_blocking_changes_nothing(monkeypatch, sparse):
+    X, Y, w = data(n=500)
+    X = sp.csc_array(X) if sparse else X
+    whole = Statistics.from_arrays(X, Y, w)
+    monkeypatch.setattr(lrml.statistics, "_BLOCK_ENTRIES", 64)
+    assert len(list(lrml.statistics._row_slices(X, Y))) > 5
+    assert_same(Statistics.from_arrays(X, Y, w), whole)
+
+
+def test_a_large_offset_loses_no_digits():
+    """Raw moments would lose all of them: (1e8)² · eps is about 2."""
+    X, Y, _ = data()
+    shifted = Statistics.from_arrays(X + 1e8, Y)
+    expected = np.cov((X + 1e8).T, bias=True) * len(X)
+    np.testing.assert_allclose(shifted.xx, expected, atol=1e-6)
+
+
+def test_constant_sparse_columns_have_exactly_no_variance():
+    X, Y, w = data()
+    X[:, 2] = 0.1
+    stats = Statistics.from_arrays(sp.csr_array(X), Y, w)
+    assert np.all(stats.xx[2] == 0)
+    assert np.all(stats.xy[2] == 0)
+
+
+def test_float32_is_summed_in_float64():
+    X, Y, _ = data()
+    stats = Statistics.from_arrays(X.astype(np.float32), Y.astype(np.float32))
+    exact = Statistics.from_arrays(X.astype(np.float32).astype(float), Y)
+    assert stats.xx.dtype == np.float64
+    assert_same(stats, exact, rtol=1e-14)
+
+
+def test_a_block_without_weight_adds_nothing():
+    X, Y, w = data()
+    nothing = Statistics.from_arrays(X[:5], Y[:5], np.zeros(5))
+    rest = Statistics.from_arrays(X[5:], Y[5:], w[5:])
+    for total in (nothing + rest, rest + nothing):
+        for name in set(FIELDS) - {"n_rows"}:
+            np.testing.assert_allclose(getattr(total, name), getattr(rest, name), rtol=1e-13, atol=1e-13)
+
+
+def test_errors_name_rule_value_and_remedy():
+    X, Y, _ = data()
+    with pytest.raises(ValueError, match="same number of rows, got 60 and 59. Pass one row of Y"):
+        Statistics.from_arrays(X, Y[:-1])
+    with pytest.raises(ValueError, match="at least one row, got 0"):
+        Statistics.from_arrays(X[:0], Y[:0])
+    with pytest.raises(ValueError, match="at least one .X, Y. pair, got none"):
+        Statistics.from_blocks([])
+    with pytest.raises(ValueError, match=r"agree in \(features, labels\), got \(7, 4\) and \(6, 4\)"):
+        Statistics.from_arrays(X, Y) + Statistics.from_arrays(X[:, 1:], Y)
+    with pytest.raises(ValueError, match="must leave at least one row, got 60 − 60"):
+        Statistics.from_arrays(X, Y) - Statistics.from_arrays(X, Y)
