@@ -28,7 +28,7 @@ def solve(
     *,
     solver: str | Phase = "auto",
     start: Array | None = None,
-    max_iter: int = 500,
+    max_iter: int = 5000,
     tol: float = 1e-3,
     callback: Callback | None = None,
 ) -> SolverResult:
