@@ -63,18 +63,18 @@ def read_header(path: str | os.PathLike[str], lines: Iterator[tuple[int, bytes]]
     """
     attributes: dict[str, Attribute] = {}
     for number, raw in lines:
-        keyword, *rest = _decode(path, number, raw).split(maxsplit=1)
+        keyword, *rest = raw.split(maxsplit=1)
         match keyword.lower():
-            case "@attribute":
-                attribute = _parse_attribute(path, number, "".join(rest))
+            case b"@attribute":
+                attribute = _parse_attribute(path, number, _decode(path, number, b"".join(rest)))
                 if attribute.name in attributes:
                     raise DatasetFormatError.at(
                         path, number, "attribute names must be unique", attribute.name, "Rename one of them."
                     )
                 attributes[attribute.name] = attribute
-            case "@data":
+            case b"@data":
                 return list(attributes.values())
-            case "@relation":
+            case b"@relation":
                 pass
             case _:
                 raise DatasetFormatError.at(
@@ -94,12 +94,12 @@ def _decode(path: str | os.PathLike[str], number: int, raw: bytes) -> str:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DatasetFormatError.at(
-            path, number, "the header must be UTF-8 text", raw, "Save the file in that encoding."
+            path, number, "attribute names must be UTF-8 text", raw, "Save the file in that encoding."
         ) from error
 
 
 def _parse_attribute(path: str | os.PathLike[str], number: int, declaration: str) -> Attribute:
-    match = _ATTRIBUTE.fullmatch(declaration.strip())
+    match = _ATTRIBUTE.fullmatch(declaration)
     if match is None:
         raise DatasetFormatError.at(
             path,
@@ -109,7 +109,7 @@ def _parse_attribute(path: str | os.PathLike[str], number: int, declaration: str
             "Quote a name that holds spaces or braces.",
         )
     # Escapes belong to quoted names. Mulan's delicious has the bare names TAG_m\'usica and TAG_dise\~no,
-    # where the backslash is part of the name (it was LaTeX once), in the ARFF and in the XML file alike.
+    # with the backslash in the ARFF and in the XML file alike: there it is a part of the name.
     quoted = match["single"] if match["single"] is not None else match["double"]
     name = match["bare"] if quoted is None else unescape(quoted)
     kind = match["type"].strip()

@@ -43,7 +43,7 @@ class ChecksumError(DatasetFormatError):
     """A file is not, byte for byte, the file that the registry names."""
 
 
-def _short(value: object, limit: int = 60) -> str:
+def _short(value: object, limit: int = 80) -> str:
     """Return the ``repr`` of a value, cut in the middle where a row of data would flood the screen."""
     text = repr(value.decode("utf-8", "replace") if isinstance(value, bytes) else value)
     return text if len(text) <= limit else f"{text[: limit - 13]}...{text[-10:]}"

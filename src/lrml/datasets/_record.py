@@ -73,10 +73,10 @@ class MultiLabelDataset:
         _check_matrix("X", self.X, (np.float64,))
         _check_matrix("Y", self.Y, (np.int8, np.uint8))
         _check_binary(self.Y)
-        n, n_labels_rows = self.X.shape[0], self.Y.shape[0]
-        if n != n_labels_rows:
+        n, n_label_rows = self.X.shape[0], self.Y.shape[0]
+        if n != n_label_rows:
             raise ValueError(
-                f"X and Y must have the same number of rows, got {n} and {n_labels_rows}. "
+                f"X and Y must have the same number of rows, got {n} and {n_label_rows}. "
                 "Pass one row of Y for each row of X."
             )
         for field, columns in (("feature_names", self.X.shape[1]), ("label_names", self.Y.shape[1])):

@@ -1,0 +1,31 @@
+"""Data and machine description that the benchmarks share."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.preprocessing import normalize
+
+from lrml.datasets import load_mulan
+
+
+def training_set(name: str, *, l2: bool) -> tuple[sp.csr_array, sp.csr_array]:
+    """Return the sparse training part of a Mulan set (LRML_DATA_HOME must point to the files)."""
+    X, Y = load_mulan(name).train
+    X, Y = sp.csr_array(X), sp.csr_array(Y, dtype=np.float64)
+    return (normalize(X) if l2 else X), Y
+
+
+def machine() -> dict[str, str | int]:
+    """Return what a reader must know to judge the numbers."""
+    packages = ("lrml", "numpy", "scipy", "scikit-learn")
+    return {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        **{package: version(package) for package in packages},
+    }

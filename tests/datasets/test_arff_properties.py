@@ -1,0 +1,120 @@
+"""Properties of the ARFF reader that hold for all inputs."""
+
+from __future__ import annotations
+
+import contextlib
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from lrml.datasets import DatasetFormatError, _arff, read_arff
+
+# Round trip: what a writer wrote comes back, whatever the layout and the size of the chunks.
+
+_NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Cn"]), min_size=1, max_size=6)
+_FLOATS = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, 1.0, 0.5])
+
+
+@st.composite
+def datasets(draw):
+    n, d, n_labels = (draw(st.integers(1, 5)) for _ in range(3))
+    names = draw(st.lists(_NAMES, min_size=d + n_labels, max_size=d + n_labels, unique=True))
+    values = draw(arrays(np.float64, (n, d), elements=_FLOATS))
+    if draw(st.booleans()):  # only ones, which the reader treats separately
+        values = (values > 0).astype(np.float64)
+    labels = draw(arrays(np.uint8, (n, n_labels), elements=st.integers(0, 1)))
+    order = draw(st.permutations(range(d + n_labels)))
+    return names[:d], names[d:], values, labels, order
+
+
+def quote(name):
+    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def write_arff(dataset, is_sparse):
+    feature_names, label_names, X, Y, order = dataset
+    names, columns = [*feature_names, *label_names], np.hstack([X, Y])
+    d = X.shape[1]
+    lines = [f"@attribute {quote(names[j])} {'numeric' if j < d else '{0,1}'}" for j in order]
+    lines.append("@data")
+    for row in columns[:, order].tolist():
+        texts = [str(int(value)) if value in (0, 1) else repr(value) for value in row]
+        if is_sparse:
+            entries = [f"{index} {text}" for index, text in enumerate(texts) if text != "0"]
+            lines.append("{" + ",".join(entries) + "}")
+        else:
+            lines.append(",".join(texts))
+    return "\n".join(lines)
+
+
+def write_xml(label_names):
+    return "<labels>" + "".join(f"<label name={quoteattr(name)}/>" for name in label_names) + "</labels>"
+
+
+@settings(max_examples=150, deadline=None)
+@given(datasets(), st.booleans(), st.sampled_from([1, 40, 1 << 20]))
+def test_round_trip(tmp_path_factory, dataset, is_sparse, chunk_bytes):
+    feature_names, label_names, X, Y, order = dataset
+    folder = tmp_path_factory.mktemp("arff")
+    (folder / "d.arff").write_text(write_arff(dataset, is_sparse), "utf-8", newline="\n")
+    (folder / "d.xml").write_text(write_xml(label_names), "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_arff, "_CHUNK_BYTES", chunk_bytes)
+        found = read_arff(folder / "d.arff", folder / "d.xml")
+    d = X.shape[1]
+    features, labels = [j for j in order if j < d], [j - d for j in order if j >= d]
+    assert found.feature_names == tuple(feature_names[j] for j in features)
+    assert found.label_names == tuple(label_names[j] for j in labels)
+    for matrix, expected in ((found.X, X[:, features]), (found.Y, Y[:, labels])):
+        assert isinstance(matrix, sparse.csr_array if is_sparse else np.ndarray)
+        assert_array_equal(matrix.toarray() if is_sparse else matrix, expected)
+
+
+# Whatever the bytes, the answer is a dataset or a DatasetFormatError.
+
+_PIECES = [b"\n", b"\r", b"\x0b", b"\x1c", b"\x00", b"\xff", b"\xc2\xa0", b"9" * 400, b"@attribute c "]
+_PIECES += rb"""{ } , ' " \ ? % _ # -1 1e999 nan numeric {0,1} @data""".split()
+_HEADER = "@attribute a numeric\n@attribute p {0,1}\n@attribute b {0,1}\n@attribute q {0,1}\n@data\n"
+_LABELS = b'<labels><label name="q"/><label name="p"/></labels>'
+_DATA = {
+    "sparse": (_HEADER + "{0 2.5,1 1}\n{3 1}\n").encode(),
+    "ones": (_HEADER + "{0 1,1 1}\n{3 1}\n").encode(),
+    "dense": (_HEADER + "2.5,1,0,0\n1,0,0,1\n").encode(),
+}
+
+
+@st.composite
+def damaged(draw, content):
+    """Replace some stretches of bytes."""
+    for _ in range(draw(st.integers(1, 3))):
+        start = draw(st.integers(0, len(content)))
+        stop = start + draw(st.integers(0, 4))
+        content = content[:start] + draw(st.sampled_from(_PIECES) | st.binary(max_size=4)) + content[stop:]
+    return content
+
+
+def read_or_reject(folder, arff, xml):
+    (folder / "f.arff").write_bytes(arff)
+    (folder / "f.xml").write_bytes(xml)
+    with contextlib.suppress(DatasetFormatError):
+        dataset = read_arff(folder / "f.arff", folder / "f.xml")
+        assert np.isfinite(sparse.csr_array(dataset.X).data).all()
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(sorted(_DATA)).flatmap(lambda kind: damaged(_DATA[kind])) | st.binary(max_size=60))
+def test_any_bytes_as_arff(tmp_path_factory, content):
+    read_or_reject(tmp_path_factory.getbasetemp(), content, _LABELS)
+
+
+@settings(max_examples=200, deadline=None)
+@given(damaged(_LABELS) | st.binary(max_size=60))
+def test_any_bytes_as_xml(tmp_path_factory, content):
+    read_or_reject(tmp_path_factory.getbasetemp(), _DATA["ones"], content)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from lrml.datasets import MultiLabelDataset, describe, load_yeast
+
+Y = np.array([[1, 0, 0, 0], [0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0], [1, 1, 0, 0]], dtype=np.uint8)
+X = np.array([[1.0, 0.0], [0.0, 0.0], [-2.0, 3.0], [0.0, 1.0], [0.5, 0.0]])
+
+
+def make(X, Y, n_train=3):
+    return MultiLabelDataset("toy", X, Y, ["a", "b"], ["p", "q", "r", "s"], n_train)
+
+
+def with_explicit_zeros(matrix):
+    """Store every entry, zeros too."""
+    rows, columns = matrix.shape
+    indices, indptr = np.tile(np.arange(columns), rows), np.arange(rows + 1) * columns
+    return sparse.csr_array((matrix.ravel(), indices, indptr), shape=matrix.shape)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array, with_explicit_zeros])
+def test_statistics_counted_by_hand(convert):
+    found = describe(make(convert(X), convert(Y))).as_dict()
+    assert found == {
+        "name": "toy",
+        "instances": 5,
+        "attributes": 2,
+        "labels": 4,
+        "cardinality": pytest.approx(6 / 5),
+        "density": pytest.approx(6 / 20),
+        "distinct_label_sets": 4,
+        "rows_without_label": 1,
+        "labels_without_positive": 1,
+        "labels_without_positive_in_train": 1,
+        "labels_without_positive_in_test": 2,
+        "nonzeros": 5,
+    }
+    json.dumps(found)  # plain numbers only, no NumPy scalars
+
+
+def test_explicit_zeros_are_left_in_the_dataset():
+    stored = with_explicit_zeros(Y)
+    describe(make(X, stored))
+    assert stored.nnz == Y.size
+
+
+def test_no_split_leaves_the_parts_out():
+    found = describe(make(X, Y, n_train=None))
+    assert found.labels_without_positive_in_train is None
+    assert found.labels_without_positive_in_test is None
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.name = "other"
+
+
+def test_counts_do_not_wrap_around():
+    # 256 positives in a column of uint8 sum to 0 if they are added in uint8.
+    found = describe(make(np.zeros((256, 2)), np.ones((256, 4), dtype=np.uint8), n_train=None))
+    assert found.labels_without_positive == 0
+    assert found.cardinality == 4
+
+
+# The paper's Table 1: instances, attributes, labels, cardinality, density, distinct label sets.
+TABLE_1 = {
+    "bibtex": (7395, 1836, 159, 2.402, 0.015, 2856),
+    "delicious": (16105, 500, 983, 19.020, 0.019, 15806),
+    "yeast": (2417, 103, 14, 4.237, 0.303, 198),
+    "corel5k": (5000, 499, 374, 3.522, 0.009, 3175),
+}
+# Not in the paper; counted in the files with awk.
+OTHERS = {
+    "emotions": (593, 72, 6, 1.868, 0.311, 27),
+    "enron": (1702, 1001, 53, 3.378, 0.064, 753),
+}
+
+
+def table_columns(dataset):
+    found = describe(dataset)
+    sizes = (found.instances, found.attributes, found.labels)
+    return (*sizes, round(found.cardinality, 3), round(found.density, 3), found.distinct_label_sets)
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("name", TABLE_1 | OTHERS)
+def test_statistics_equal_the_published_or_counted_ones(mulan, name):
+    assert table_columns(mulan(name)) == (TABLE_1 | OTHERS)[name]
+
+
+def test_embedded_yeast_equals_the_published_statistics():
+    assert table_columns(load_yeast()) == TABLE_1["yeast"]
+
+
+@pytest.mark.real_data
+def test_known_traps_of_the_real_data(mulan):
+    assert describe(mulan("delicious")).rows_without_label == 14
+    assert describe(mulan("corel5k")).labels_without_positive_in_train == 3

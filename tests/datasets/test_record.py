@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from lrml.datasets import MultiLabelDataset
+
+X = np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 4.0]])
+Y = np.array([[1, 0, 0], [0, 1, 1], [0, 0, 0]], dtype=np.uint8)
+
+
+def make(**changes):
+    fields = {
+        "name": "toy",
+        "X": X,
+        "Y": Y,
+        "feature_names": ["a", "b"],
+        "label_names": ["p", "q", "r"],
+        "n_train": 2,
+    }
+    return MultiLabelDataset(**fields | changes)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_train_and_test_are_the_rows_before_and_after_the_split(convert):
+    dataset = make(X=convert(X), Y=convert(Y))
+    for part, rows in ((dataset.train, slice(0, 2)), (dataset.test, slice(2, 3))):
+        for found, expected in zip(part, (X, Y), strict=True):
+            assert type(found) is type(convert(X))
+            assert found.dtype == expected.dtype
+            assert_array_equal(sparse.csr_array(found).toarray(), expected[rows])
+
+
+def test_shape_and_names():
+    dataset = make()
+    assert dataset.shape == (3, 2, 3)
+    assert dataset.feature_names == ("a", "b")
+    assert dataset.label_names == ("p", "q", "r")
+    assert dataset.provenance == ""
+
+
+def test_record_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        make().name = "other"
+
+
+def test_repr_tells_sizes_storage_and_split():
+    assert repr(make()) == "<MultiLabelDataset toy: X (3, 2) dense, Y (3, 3) dense, train 2 / test 1>"
+    dataset = make(X=sparse.csr_array(X), n_train=None)
+    assert repr(dataset) == "<MultiLabelDataset toy: X (3, 2) sparse, Y (3, 3) dense, no split>"
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_parts_of_a_dataset_without_split_are_an_error(part):
+    with pytest.raises(ValueError, match=r"need a dataset with a split, got n_train=None for 'toy'. Use X"):
+        getattr(make(n_train=None), part)
+
+
+duplicated = sparse.csr_array((np.ones(3, dtype=np.uint8), [0, 0, 1], [0, 2, 3, 3]), shape=(3, 3))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"X": X[:2]}, "same number of rows, got 2 and 3"),
+        ({"X": X.tolist()}, "X must be a two-dimensional numpy array .* got list of shape None"),
+        ({"X": X[0]}, r"X must be a two-dimensional .* got ndarray of shape \(2,\)"),
+        ({"X": sparse.csc_array(X)}, "csr_array, got csc_array"),
+        ({"X": X.astype(np.float32)}, "X must have dtype float64, got float32"),
+        ({"Y": Y.astype(bool)}, "Y must have dtype int8 or uint8, got bool"),
+        ({"Y": Y * 2}, "Y must hold only 0 and 1, got 2"),
+        ({"Y": sparse.csr_array(Y * 2)}, "Y must hold only 0 and 1, got 2"),
+        ({"Y": -Y.astype(np.int8)}, "Y must hold only 0 and 1, got -1"),
+        ({"Y": duplicated}, r"sorted column indices without duplicates.*sum_duplicates"),
+        ({"Y": Y[:, :0], "label_names": []}, r"at least one row and one column, got shape \(3, 0\)"),
+        ({"feature_names": ["a"]}, "feature_names must name each of the 2 columns, got 1 names"),
+        ({"label_names": ["p", "q", "p"]}, "label_names must be unique, got 'p' more than once"),
+        ({"n_train": 0}, r"lie in \[1, 2\], got 0"),
+        ({"n_train": 3}, r"lie in \[1, 2\], got 3"),
+    ],
+)
+def test_inconsistent_fields_are_rejected(changes, message):
+    with pytest.raises(ValueError, match=message):
+        make(**changes)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_from_split_stacks_training_rows_first(convert):
+    whole = make(X=convert(X), Y=convert(Y))
+    train, test = (
+        make(X=part[0], Y=part[1], n_train=None, name=name, provenance=source)
+        for part, name, source in ((whole.train, "left", "l.arff"), (whole.test, "right", "r.arff"))
+    )
+    joined = MultiLabelDataset.from_split(train, test)
+    assert (joined.name, joined.n_train, joined.provenance) == ("left", 2, "l.arff; r.arff")
+    for found, expected in ((joined.X, X), (joined.Y, Y)):
+        assert type(found) is type(convert(X))
+        assert found.dtype == expected.dtype
+        assert_array_equal(sparse.csr_array(found).toarray(), expected)
+    assert MultiLabelDataset.from_split(train, test, name="both").name == "both"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"feature_names": ["a", "c"]}, "same features in the same order, got 'b' and 'c' in column 1"),
+        ({"label_names": ["q", "p", "r"]}, "same labels in the same order, got 'p' and 'q' in column 0"),
+        ({"X": X[:, :1], "feature_names": ["a"]}, "same features, got 2 and 1"),
+        ({"X": sparse.csr_array(X)}, "X of train and test must be stored alike, got dense .* and sparse"),
+        ({"Y": Y.astype(np.int8)}, "Y of train and test .* dense uint8 and dense int8"),
+    ],
+)
+def test_from_split_rejects_parts_that_do_not_fit(changes, message):
+    with pytest.raises(ValueError, match=message):
+        MultiLabelDataset.from_split(make(), make(**changes))
