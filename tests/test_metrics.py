@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lrml import metrics
+from lrml import _ranking, metrics
 from lrml.metrics import average_auc, average_precision, evaluate, hamming_loss, top_k_accuracy
 
 METRICS = {
@@ -350,7 +350,7 @@ def test_layout_of_memory_does_not_matter_and_input_is_not_changed(order):
 def test_results_do_not_depend_on_the_size_of_a_block(monkeypatch, entries, sparse):
     Y, S = make(53, 7, density=0.15, ties=True)
     expected = evaluate(Y, S)
-    monkeypatch.setattr(metrics, "_BLOCK_ENTRIES", entries)
+    monkeypatch.setattr(_ranking, "_BLOCK_ENTRIES", entries)
     result = evaluate(sp.csc_array(Y) if sparse else Y, S)
     for name, values in expected.per_example.items():
         np.testing.assert_array_equal(result.per_example[name], values)
@@ -374,7 +374,7 @@ def test_large_sparse_labels_are_dense_in_blocks_only(monkeypatch):
     result = evaluate(Y, S)
     assert sum(dense_rows) == n_rows
     assert len(dense_rows) > 10
-    assert max(dense_rows) * n_labels <= metrics._BLOCK_ENTRIES
+    assert max(dense_rows) * n_labels <= _ranking._BLOCK_ENTRIES
 
     rows = rng.choice(n_rows, 200, replace=False)
     Y_rows = toarray(Y[rows]).astype(int)

@@ -25,36 +25,34 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
-from numbers import Integral
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from functools import partial
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
+
+from lrml._ranking import (
+    Block,
+    Matrix,
+    Measure,
+    Vector,
+    check_k,
+    check_labelled_scores,
+    check_threshold,
+    measure,
+    ratio,
+)
 
 __all__ = ["Evaluation", "average_auc", "average_precision", "evaluate", "hamming_loss", "top_k_accuracy"]
-
-Matrix: TypeAlias = Any
-"""A dense array, a SciPy sparse matrix or array, or a pandas or polars frame."""
-
-_Vector: TypeAlias = npt.NDArray[np.float64]
-_Bools: TypeAlias = npt.NDArray[np.bool_]
-_Counts: TypeAlias = npt.NDArray[np.intp]
-
-# Rows of one block hold about this many scores: few enough to stay near the cache through the sort and the
-# passes after it, enough for the cost of a block to be that of its cells.
-_BLOCK_ENTRIES = 1 << 18
 
 
 @overload
 def top_k_accuracy(Y: Matrix, S: Matrix, k: int, *, per_example: Literal[False] = False) -> float: ...
 @overload
-def top_k_accuracy(Y: Matrix, S: Matrix, k: int, *, per_example: Literal[True]) -> _Vector: ...
-def top_k_accuracy(Y: Matrix, S: Matrix, k: int, *, per_example: bool = False) -> float | _Vector:
+def top_k_accuracy(Y: Matrix, S: Matrix, k: int, *, per_example: Literal[True]) -> Vector: ...
+def top_k_accuracy(Y: Matrix, S: Matrix, k: int, *, per_example: bool = False) -> float | Vector:
     """Share of relevant labels among the k labels with the largest scores (precision at k).
 
     ::
@@ -90,16 +88,16 @@ def top_k_accuracy(Y: Matrix, S: Matrix, k: int, *, per_example: bool = False) -
     >>> top_k_accuracy([[1, 0, 1], [0, 1, 0]], [[0.9, 0.2, 0.5], [0.7, 0.7, 0.1]], k=1)
     0.5
     """
-    data = _check(Y, S)
-    (values,) = _measure(data, partial(_precision_at, k=_check_k(k, data.n_labels, "k")))
+    data = check_labelled_scores(Y, S)
+    (values,) = measure(data, partial(_precision_at, k=check_k(k, data.n_labels, "k")))
     return values if per_example else _mean(values, "top_k_accuracy")
 
 
 @overload
 def average_precision(Y: Matrix, S: Matrix, *, per_example: Literal[False] = False) -> float: ...
 @overload
-def average_precision(Y: Matrix, S: Matrix, *, per_example: Literal[True]) -> _Vector: ...
-def average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | _Vector:
+def average_precision(Y: Matrix, S: Matrix, *, per_example: Literal[True]) -> Vector: ...
+def average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | Vector:
     """Label ranking average precision: the share of relevant labels down to each relevant label.
 
     ::
@@ -128,15 +126,15 @@ def average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> flo
     >>> round(average_precision([[1, 0, 1], [0, 0, 0]], [[0.9, 0.8, 0.1], [0.3, 0.2, 0.1]]), 4)
     0.8333
     """
-    (values,) = _measure(_check(Y, S), _ranking_precision)
+    (values,) = measure(check_labelled_scores(Y, S), _ranking_precision)
     return values if per_example else _mean(values, "average_precision")
 
 
 @overload
 def average_auc(Y: Matrix, S: Matrix, *, per_example: Literal[False] = False) -> float: ...
 @overload
-def average_auc(Y: Matrix, S: Matrix, *, per_example: Literal[True]) -> _Vector: ...
-def average_auc(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | _Vector:
+def average_auc(Y: Matrix, S: Matrix, *, per_example: Literal[True]) -> Vector: ...
+def average_auc(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | Vector:
     """Area under the ROC curve of each example, averaged over the examples.
 
     It is the share of (relevant, irrelevant) pairs of labels in the right order::
@@ -165,7 +163,7 @@ def average_auc(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | _
     >>> average_auc([[1, 0, 1, 0], [1, 1, 1, 1]], [[0.9, 0.5, 0.5, 0.1], [0.1, 0.2, 0.3, 0.4]])
     0.875
     """
-    (values,) = _measure(_check(Y, S), _auc)
+    (values,) = measure(check_labelled_scores(Y, S), _auc)
     return values if per_example else _mean(values, "average_auc")
 
 
@@ -176,10 +174,10 @@ def hamming_loss(
 @overload
 def hamming_loss(
     Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5, *, per_example: Literal[True]
-) -> _Vector: ...
+) -> Vector: ...
 def hamming_loss(
     Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5, *, per_example: bool = False
-) -> float | _Vector:
+) -> float | Vector:
     """Share of labels that are wrong once the scores are cut at a threshold.
 
     ::
@@ -209,8 +207,8 @@ def hamming_loss(
     >>> hamming_loss([[1, 0], [0, 1]], [[0.5, 0.1], [0.2, 0.3]])
     0.25
     """
-    data = _check(Y, S)
-    (values,) = _measure(data, partial(_wrong_share, threshold=_check_threshold(threshold, data)))
+    data = check_labelled_scores(Y, S)
+    (values,) = measure(data, partial(_wrong_share, threshold=check_threshold(threshold, data)))
     return values if per_example else _mean(values, "hamming_loss")
 
 
@@ -227,7 +225,7 @@ class Evaluation(Mapping[str, float]):
     """
 
     means: Mapping[str, float]
-    per_example: Mapping[str, _Vector]
+    per_example: Mapping[str, Vector]
 
     @property
     def left_out(self) -> dict[str, int]:
@@ -279,128 +277,43 @@ def evaluate(
     >>> result["top1"], result.left_out["average_auc"], result.per_example["average_auc"].tolist()
     (0.5, 1, [0.5, nan])
     """
-    data = _check(Y, S)
-    depths = [_check_k(k, data.n_labels, "each of ks") for k in ks]
-    measures: dict[str, _Measure] = {f"top{k}": partial(_precision_at, k=k) for k in depths}
+    data = check_labelled_scores(Y, S)
+    depths = [check_k(k, data.n_labels, "each of ks") for k in ks]
+    measures: dict[str, Measure] = {f"top{k}": partial(_precision_at, k=k) for k in depths}
     measures["average_precision"] = _ranking_precision
     measures["average_auc"] = _auc
-    measures["hamming_loss"] = partial(_wrong_share, threshold=_check_threshold(threshold, data))
-    per_example = dict(zip(measures, _measure(data, *measures.values()), strict=True))
+    measures["hamming_loss"] = partial(_wrong_share, threshold=check_threshold(threshold, data))
+    per_example = dict(zip(measures, measure(data, *measures.values()), strict=True))
     return Evaluation({name: _mean(values, name) for name, values in per_example.items()}, per_example)
 
 
-class _Ranks(NamedTuple):
-    """One entry per relevant label of a block, row by row and by decreasing score; ranks count from 1."""
-
-    row: _Counts
-    found: _Counts  # relevant labels of the row that score as much or more
-    best: _Counts  # first rank among the labels of equal score
-    worst: _Counts  # last rank among the labels of equal score
-
-
-class _Block:
-    """Some rows of Y and S, with the sort that the ranking metrics share."""
-
-    def __init__(self, relevant: _Bools, scores: npt.NDArray[Any]) -> None:
-        self.relevant = relevant
-        self.scores = scores
-        self.n_relevant: _Counts = np.count_nonzero(relevant, axis=1)
-
-    @cached_property
-    def by_score(self) -> tuple[_Bools, _Bools]:
-        """Relevance by decreasing score, lower index first among equals; and where a new score begins."""
-        negated = -self.scores
-        order = np.argsort(negated, axis=1)
-        ascending = np.take_along_axis(negated, order, axis=1)
-        begins = np.ones(order.shape, dtype=np.bool_)
-        np.not_equal(ascending[:, 1:], ascending[:, :-1], out=begins[:, 1:])
-        # A stable sort takes at least twice as long as the default one, and only rows with ties need it.
-        tied = ~begins.all(axis=1)
-        order[tied] = np.argsort(negated[tied], axis=1, kind="stable")
-        return np.take_along_axis(self.relevant, order, axis=1), begins
-
-    @cached_property
-    def ranks(self) -> _Ranks:
-        """Ranks of the relevant labels."""
-        hits, begins = self.by_score
-        n_labels = hits.shape[1]
-        # Cells are counted through the whole block. A new score begins with every row, so no tie spans two.
-        cells = np.flatnonzero(hits)
-        bounds = np.append(np.flatnonzero(begins), hits.size)
-        tie = np.searchsorted(bounds, cells, side="right")
-        first, stop = bounds[tie - 1], bounds[tie]
-        row = cells // n_labels
-        in_earlier_rows = np.cumsum(self.n_relevant) - self.n_relevant
-        found = np.searchsorted(cells, stop) - in_earlier_rows[row]
-        return _Ranks(row, found, first - row * n_labels + 1, stop - row * n_labels)
-
-
-_Measure: TypeAlias = Callable[[_Block], _Vector]
-
-
-def _precision_at(block: _Block, k: int) -> _Vector:
+def _precision_at(block: Block, k: int) -> Vector:
     hits, _ = block.by_score
-    return _ratio(np.count_nonzero(hits[:, :k], axis=1), k)
+    return ratio(np.count_nonzero(hits[:, :k], axis=1), k)
 
 
-def _ranking_precision(block: _Block) -> _Vector:
+def _ranking_precision(block: Block) -> Vector:
     row, found, _, worst = block.ranks
     n_relevant = block.n_relevant
-    return _ratio(np.bincount(row, weights=found / worst, minlength=len(n_relevant)), n_relevant)
+    return ratio(np.bincount(row, weights=found / worst, minlength=len(n_relevant)), n_relevant)
 
 
-def _auc(block: _Block) -> _Vector:
+def _auc(block: Block) -> Vector:
     row, _, best, worst = block.ranks
     n_relevant = block.n_relevant
     # The sum of the mid-ranks of the relevant labels, less the least it can be, counts the misplaced pairs.
     rank_sum = np.bincount(row, weights=(best + worst) / 2, minlength=len(n_relevant))
     misplaced = rank_sum - n_relevant * (n_relevant + 1) / 2
     pairs = n_relevant * (block.relevant.shape[1] - n_relevant)
-    return _ratio(pairs - misplaced, pairs)
+    return ratio(pairs - misplaced, pairs)
 
 
-def _wrong_share(block: _Block, threshold: npt.NDArray[Any]) -> _Vector:
+def _wrong_share(block: Block, threshold: npt.NDArray[Any]) -> Vector:
     wrong = (block.scores >= threshold) != block.relevant
-    return _ratio(np.count_nonzero(wrong, axis=1), wrong.shape[1])
+    return ratio(np.count_nonzero(wrong, axis=1), wrong.shape[1])
 
 
-def _ratio(numerator: npt.NDArray[Any], denominator: _Counts | int) -> _Vector:
-    """Quotient in float64, NaN where the denominator is 0."""
-    quotient = np.full(len(numerator), np.nan)
-    np.divide(numerator, denominator, out=quotient, where=np.greater(denominator, 0))
-    return quotient
-
-
-class _Data(NamedTuple):
-    """Labels (dense or CSR) and dense scores of the same shape."""
-
-    labels: Any
-    scores: npt.NDArray[Any]
-
-    @property
-    def n_labels(self) -> int:
-        return int(self.scores.shape[1])
-
-    def blocks(self) -> Iterator[_Block]:
-        """Check and yield blocks of rows, the only place where sparse labels become dense."""
-        size = max(1, _BLOCK_ENTRIES // self.n_labels)
-        for start in range(0, len(self.scores), size):
-            labels, scores = self.labels[start : start + size], self.scores[start : start + size]
-            if sp.issparse(self.labels):
-                labels = labels.toarray()
-            relevant = labels == 1
-            _check_cells(relevant | (labels == 0), labels, start, "Y must hold only 0 and 1", "Binarise it.")
-            _check_cells(np.isfinite(scores), scores, start, "S must be finite", "Impute or drop it.")
-            yield _Block(relevant, scores)
-
-
-def _measure(data: _Data, *measures: _Measure) -> list[_Vector]:
-    """Per-example values of each measure, over all the blocks."""
-    values = [[measure(block) for measure in measures] for block in data.blocks()]
-    return [np.concatenate(column) for column in zip(*values, strict=True)]
-
-
-def _mean(values: _Vector, name: str) -> float:
+def _mean(values: Vector, name: str) -> float:
     kept = values[~np.isnan(values)]
     if kept.size == 0:
         needed = "both a relevant and an irrelevant label" if name == "average_auc" else "a relevant label"
@@ -409,61 +322,3 @@ def _mean(values: _Vector, name: str) -> float:
             "Check Y, or ask the metric for per_example=True to get NaN for each row."
         )
     return float(kept.mean())
-
-
-def _check_cells(valid: _Bools, values: npt.NDArray[Any], start: int, rule: str, remedy: str) -> None:
-    if not valid.all():
-        row, column = np.argwhere(~valid)[0]
-        raise ValueError(f"{rule}, got {values[row, column]} at row {start + row}, column {column}. {remedy}")
-
-
-def _check(Y: Matrix, S: Matrix) -> _Data:
-    if sp.issparse(S):
-        raise TypeError(f"S must be dense, got a sparse {type(S).__name__}. Pass S.toarray().")
-    sparse_frame = getattr(Y, "sparse", None)  # the accessor of a pandas frame whose columns are all sparse
-    if sparse_frame is not None and hasattr(sparse_frame, "to_coo"):
-        Y = sparse_frame.to_coo()
-    labels: Any = Y if sp.issparse(Y) else _as_array(Y, "Y")
-    scores = _as_array(S, "S")
-    if labels.shape != scores.shape or scores.ndim != 2 or scores.size == 0:
-        raise ValueError(
-            "Y and S must be of the same shape (n, L), with at least one row and one label, "
-            f"got {labels.shape} and {scores.shape}. Pass one row per example and one column per label."
-        )
-    if sp.issparse(Y):
-        labels = labels.tocsr()
-    return _Data(labels, scores if scores.dtype.kind == "f" else scores.astype(np.float64))
-
-
-def _as_array(value: Matrix, name: str) -> npt.NDArray[Any]:
-    array: npt.NDArray[Any] = np.asarray(value)
-    if array.dtype.kind == "O":  # nullable columns of a frame
-        with suppress(TypeError, ValueError):
-            array = array.astype(np.float64)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(
-            f"{name} must hold real numbers and no missing values, got dtype {array.dtype}. "
-            "Fill or drop missing values and convert the others with astype(float)."
-        )
-    return array
-
-
-def _check_k(k: Any, n_labels: int, name: str) -> int:
-    if isinstance(k, bool) or not isinstance(k, Integral):
-        raise TypeError(f"{name} must be an integer, got {k!r}. Pass a number of labels such as 1.")
-    if not 1 <= int(k) <= n_labels:
-        raise ValueError(
-            f"{name} must be in [1, {n_labels}] (the number of labels), got {k}. "
-            f"Choose a number of labels in that range, such as {min(5, n_labels)}."
-        )
-    return int(k)
-
-
-def _check_threshold(threshold: npt.ArrayLike, data: _Data) -> npt.NDArray[Any]:
-    cut: npt.NDArray[Any] = np.asarray(threshold, dtype=data.scores.dtype)
-    if cut.shape not in ((), (data.n_labels,)) or np.isnan(cut).any():
-        raise ValueError(
-            f"threshold must be a number or {data.n_labels} numbers (one per label) and not NaN, "
-            f"got {threshold!r}. Pass 0.5, or one threshold for each column of S."
-        )
-    return cut

@@ -137,8 +137,8 @@ def spectral_prox(Q: Array, penalty: Penalty, step: float) -> SpectralProx:
     With Q = U diag(σ) Vᵀ and p = prox(σ) the result is Q V diag(p/σ) Vᵀ, so only the right singular vectors
     are needed and U never appears. They come from the eigendecomposition of the smaller Gram matrix, several
     times cheaper than an SVD. That squares the condition number: where a value that is to survive comes out
-    below ``sqrt(n · eps) · σ₁``, it is noise, and then the answer comes from a QR factorisation and the SVD of
-    its small triangle instead.
+    below ``sqrt(n · eps) · σ₁``, it is noise, and then the answer comes from a QR factorisation and the SVD
+    of its small triangle instead.
 
     Parameters
     ----------
@@ -207,4 +207,4 @@ def gram_noise(sigma: Array) -> float:
 def _survivors(penalty: Penalty, shrunk: Array) -> int:
     """Count the leading values that the prox spares; a free one counts even if it came out as zero."""
     xp = namespace(shrunk)
-    return max(int(xp.count_nonzero(shrunk > 0)), min(penalty.n_free, shrunk.shape[0]))
+    return max(int(xp.count_nonzero(shrunk > 0)), min(penalty.n_free, int(shrunk.shape[0])))

@@ -1,0 +1,168 @@
+"""Rows of labels and scores in blocks, validated, with the ranks that the metrics share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cached_property
+from numbers import Integral
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lrml._arrays import is_sparse
+
+Matrix: TypeAlias = Any
+"""A dense array, a SciPy sparse matrix or array, or a pandas or polars frame."""
+
+Vector: TypeAlias = npt.NDArray[np.float64]
+_Bools: TypeAlias = npt.NDArray[np.bool_]
+_Counts: TypeAlias = npt.NDArray[np.intp]
+
+# Rows of one block hold about this many scores: few enough to stay near the cache through the sort and the
+# passes after it, enough for the cost of a block to be that of its cells.
+_BLOCK_ENTRIES = 1 << 18
+
+
+class Ranks(NamedTuple):
+    """One entry per relevant label of a block, row by row and by decreasing score; ranks count from 1."""
+
+    row: _Counts
+    found: _Counts  # relevant labels of the row that score as much or more
+    best: _Counts  # first rank among the labels of equal score
+    worst: _Counts  # last rank among the labels of equal score
+
+
+class Block:
+    """Some rows of Y and S, with the sort that the ranking metrics share."""
+
+    def __init__(self, relevant: _Bools, scores: npt.NDArray[Any]) -> None:
+        self.relevant = relevant
+        self.scores = scores
+        self.n_relevant: _Counts = np.count_nonzero(relevant, axis=1)
+
+    @cached_property
+    def by_score(self) -> tuple[_Bools, _Bools]:
+        """Relevance by decreasing score, lower index first among equals; and where a new score begins."""
+        negated = -self.scores
+        order = np.argsort(negated, axis=1)
+        ascending = np.take_along_axis(negated, order, axis=1)
+        begins = np.ones(order.shape, dtype=np.bool_)
+        np.not_equal(ascending[:, 1:], ascending[:, :-1], out=begins[:, 1:])
+        # A stable sort takes at least twice as long as the default one, and only rows with ties need it.
+        tied = ~begins.all(axis=1)
+        order[tied] = np.argsort(negated[tied], axis=1, kind="stable")
+        return np.take_along_axis(self.relevant, order, axis=1), begins
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        """Ranks of the relevant labels."""
+        hits, begins = self.by_score
+        n_labels = hits.shape[1]
+        # Cells are counted through the whole block. A new score begins with every row, so no tie spans two.
+        cells = np.flatnonzero(hits)
+        bounds = np.append(np.flatnonzero(begins), hits.size)
+        tie = np.searchsorted(bounds, cells, side="right")
+        first, stop = bounds[tie - 1], bounds[tie]
+        row = cells // n_labels
+        in_earlier_rows = np.cumsum(self.n_relevant) - self.n_relevant
+        found = np.searchsorted(cells, stop) - in_earlier_rows[row]
+        return Ranks(row, found, first - row * n_labels + 1, stop - row * n_labels)
+
+
+def ratio(numerator: npt.NDArray[Any], denominator: _Counts | int) -> Vector:
+    """Quotient in float64, NaN where the denominator is 0."""
+    quotient = np.full(len(numerator), np.nan)
+    np.divide(numerator, denominator, out=quotient, where=np.greater(denominator, 0))
+    return quotient
+
+
+class LabelledScores(NamedTuple):
+    """Labels (dense or CSR) and dense scores of the same shape."""
+
+    labels: Any
+    scores: npt.NDArray[Any]
+
+    @property
+    def n_labels(self) -> int:
+        return int(self.scores.shape[1])
+
+    def blocks(self) -> Iterator[Block]:
+        """Check and yield blocks of rows, the only place where sparse labels become dense."""
+        size = max(1, _BLOCK_ENTRIES // self.n_labels)
+        for start in range(0, len(self.scores), size):
+            labels, scores = self.labels[start : start + size], self.scores[start : start + size]
+            if is_sparse(self.labels):
+                labels = labels.toarray()
+            relevant = labels == 1
+            _check_cells(relevant | (labels == 0), labels, start, "Y must hold only 0 and 1", "Binarise it.")
+            _check_cells(np.isfinite(scores), scores, start, "S must be finite", "Impute or drop it.")
+            yield Block(relevant, scores)
+
+
+Measure: TypeAlias = Callable[[Block], Vector]
+
+
+def measure(data: LabelledScores, *measures: Measure) -> list[Vector]:
+    """Per-example values of each measure, over all the blocks."""
+    values = [[measure(block) for measure in measures] for block in data.blocks()]
+    return [np.concatenate(column) for column in zip(*values, strict=True)]
+
+
+def _check_cells(valid: _Bools, values: npt.NDArray[Any], start: int, rule: str, remedy: str) -> None:
+    if not valid.all():
+        row, column = np.argwhere(~valid)[0]
+        raise ValueError(f"{rule}, got {values[row, column]} at row {start + row}, column {column}. {remedy}")
+
+
+def check_labelled_scores(Y: Matrix, S: Matrix) -> LabelledScores:
+    if is_sparse(S):
+        raise TypeError(f"S must be dense, got a sparse {type(S).__name__}. Pass S.toarray().")
+    sparse_frame = getattr(Y, "sparse", None)  # the accessor of a pandas frame whose columns are all sparse
+    if sparse_frame is not None and hasattr(sparse_frame, "to_coo"):
+        Y = sparse_frame.to_coo()
+    labels: Any = Y if is_sparse(Y) else _as_array(Y, "Y")
+    scores = _as_array(S, "S")
+    if labels.shape != scores.shape or scores.ndim != 2 or scores.size == 0:
+        raise ValueError(
+            "Y and S must be of the same shape (n, L), with at least one row and one label, "
+            f"got {labels.shape} and {scores.shape}. Pass one row per example and one column per label."
+        )
+    if is_sparse(Y):
+        labels = labels.tocsr()
+    return LabelledScores(labels, scores if scores.dtype.kind == "f" else scores.astype(np.float64))
+
+
+def _as_array(value: Matrix, name: str) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = np.asarray(value)
+    if array.dtype.kind == "O":  # nullable columns of a frame
+        with suppress(TypeError, ValueError):
+            array = array.astype(np.float64)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{name} must hold real numbers and no missing values, got dtype {array.dtype}. "
+            "Fill or drop missing values and convert the others with astype(float)."
+        )
+    return array
+
+
+def check_k(k: Any, n_labels: int, name: str) -> int:
+    if isinstance(k, bool) or not isinstance(k, Integral):
+        raise TypeError(f"{name} must be an integer, got {k!r}. Pass a number of labels such as 1.")
+    if not 1 <= int(k) <= n_labels:
+        raise ValueError(
+            f"{name} must be in [1, {n_labels}] (the number of labels), got {k}. "
+            f"Choose a number of labels in that range, such as {min(5, n_labels)}."
+        )
+    return int(k)
+
+
+def check_threshold(threshold: npt.ArrayLike, data: LabelledScores) -> npt.NDArray[Any]:
+    cut: npt.NDArray[Any] = np.asarray(threshold, dtype=data.scores.dtype)
+    if cut.shape not in ((), (data.n_labels,)) or np.isnan(cut).any():
+        raise ValueError(
+            f"threshold must be a number or {data.n_labels} numbers (one per label) and not NaN, "
+            f"got {threshold!r}. Pass 0.5, or one threshold for each column of S."
+        )
+    return cut
