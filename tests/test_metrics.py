@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lrml import _ranking, metrics
+from lrml import _ranking
 from lrml.metrics import average_auc, average_precision, evaluate, hamming_loss, top_k_accuracy
 
 METRICS = {
@@ -458,7 +458,7 @@ class TestErrorsOfEveryMetric:
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
     def test_scores_not_finite(self, metric, container, bad, monkeypatch):
-        monkeypatch.setattr(metrics, "_BLOCK_ENTRIES", 6)
+        monkeypatch.setattr(_ranking, "_BLOCK_ENTRIES", 6)
         S = np.zeros((3, 6))
         S[2, 4] = bad
         with pytest.raises(
@@ -468,7 +468,7 @@ class TestErrorsOfEveryMetric:
 
     @pytest.mark.parametrize("bad", [2.0, -1.0, 0.5, np.nan])
     def test_labels_not_binary(self, metric, container, bad, monkeypatch):
-        monkeypatch.setattr(metrics, "_BLOCK_ENTRIES", 6)
+        monkeypatch.setattr(_ranking, "_BLOCK_ENTRIES", 6)
         Y = np.eye(3, 6)
         Y[1, 5] = bad
         with pytest.raises(ValueError, match=rf"only 0 and 1, got {bad} at row 1, column 5\. Binarise"):
