@@ -25,6 +25,16 @@ def is_sparse(matrix: Any) -> bool:
     return bool(sp.issparse(matrix))
 
 
+def as_matrix(value: Any) -> Any:
+    """Return a sparse matrix as it is, a pandas frame of sparse columns as CSR, and all else as an array."""
+    if is_sparse(value):
+        return value
+    sparse_columns = getattr(value, "sparse", None)  # the accessor that only frames of sparse columns have
+    if sparse_columns is not None and hasattr(sparse_columns, "to_coo"):
+        return sparse_columns.to_coo().tocsr()
+    return np.asarray(value)
+
+
 def namespace(*arrays: Array) -> Any:
     """Return the Array API namespace that the arrays share."""
     return array_api_compat.array_namespace(*arrays)

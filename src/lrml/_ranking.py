@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import is_sparse
+from lrml._arrays import as_matrix, is_sparse
 
 Matrix: TypeAlias = Any
 """A dense array, a SciPy sparse matrix or array, or a pandas or polars frame."""
@@ -119,9 +119,7 @@ def _check_cells(valid: _Bools, values: npt.NDArray[Any], start: int, rule: str,
 def check_labelled_scores(Y: Matrix, S: Matrix) -> LabelledScores:
     if is_sparse(S):
         raise TypeError(f"S must be dense, got a sparse {type(S).__name__}. Pass S.toarray().")
-    sparse_frame = getattr(Y, "sparse", None)  # the accessor of a pandas frame whose columns are all sparse
-    if sparse_frame is not None and hasattr(sparse_frame, "to_coo"):
-        Y = sparse_frame.to_coo()
+    Y = as_matrix(Y)
     labels: Any = Y if is_sparse(Y) else _as_array(Y, "Y")
     scores = _as_array(S, "S")
     if labels.shape != scores.shape or scores.ndim != 2 or scores.size == 0:

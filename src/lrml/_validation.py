@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import is_sparse
+from lrml._arrays import as_matrix, is_sparse
 
 _BINARY_REMEDY = "Encode the labels with MultiLabelBinarizer, or pass targets='real' to fit real values."
 
@@ -135,23 +135,19 @@ def check_targets(Y: Any, targets: str) -> Targets:
 
 def _numeric_matrix(Y: Any) -> Any:
     """Return Y as CSR or as a dense 2-D array of numbers, without changing its values."""
-    if is_sparse(Y):
-        if Y.ndim != 2:
-            raise ValueError(
-                f"Y must be 2-D (rows × labels), got {Y.ndim}-D. Reshape it to one row per example."
-            )
-        return Y.tocsr()
-    values = np.asarray(Y)
+    values = as_matrix(Y)
     if values.ndim != 2:
         raise ValueError(
             f"Y must be 2-D (rows × labels), got shape {values.shape}. Use Y.reshape(-1, 1) for a single "
             "label, or MultiLabelBinarizer for lists of labels."
         )
-    if np.iscomplexobj(values):
+    if values.dtype.kind == "c":
         raise ValueError("Complex data not supported: Y must be real, got complex numbers. Pass 0 and 1.")
+    if is_sparse(values):
+        return values.tocsr()
     if values.dtype.kind not in "biuf":
         try:
-            values = values.astype(np.float64)
+            return values.astype(np.float64)
         except (TypeError, ValueError):
             raise ValueError(
                 f"Unknown label type: Y must hold numbers, got {values.flat[0]!r}. {_BINARY_REMEDY}"

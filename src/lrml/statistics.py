@@ -25,10 +25,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import is_sparse
+from lrml._arrays import as_matrix, is_sparse
 
 Matrix: TypeAlias = Any
-"""A dense NumPy array or a SciPy sparse matrix or array."""
+"""A dense NumPy array, a SciPy sparse matrix or array, or a pandas or polars frame."""
 
 _Float64: TypeAlias = npt.NDArray[np.float64]
 
@@ -75,8 +75,8 @@ class Statistics:
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, d)
-        Y : array or sparse matrix of shape (n, L)
+        X : array, sparse matrix or frame of shape (n, d)
+        Y : array, sparse matrix or frame of shape (n, L)
         sample_weight : array of shape (n,), optional
             Not negative, with a positive sum.
 
@@ -85,6 +85,7 @@ class Statistics:
         Sums are taken in float64 for every input type: the spectrum of XᵀX spans the square of the range of
         that of X, which float32 cannot hold. Sparse input is never densified and never centred materially.
         """
+        X, Y = as_matrix(X), as_matrix(Y)
         if X.shape[0] != Y.shape[0]:
             raise ValueError(
                 f"X and Y must have the same number of rows, got {X.shape[0]} and {Y.shape[0]}. "
