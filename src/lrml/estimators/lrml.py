@@ -77,6 +77,10 @@ class LRML(LinearMultiLabelModel):
         Thin SVD W = U diag(s) Vᵀ.
     singular_values_ : array of shape (rank_,)
     rank_ : int
+        Number of positive singular values. Small ones may still be on their way to zero: a smaller ``tol``
+        can lower the rank a little.
+    theta_ : int
+        The number of free singular values that ``theta`` stands for.
     n_iter_ : int
     objective_ : float
     residual_ : float
@@ -168,7 +172,7 @@ class LRML(LinearMultiLabelModel):
         moments = statistics.centered() if self.fit_intercept else statistics.uncentered()
         problem = SpectralProblem.from_moments(moments, ridge)
         result = self._solve(problem, penalty, self._start(problem, X.shape[1], Y.shape[1]))
-        self._store(checked, statistics, result, X.dtype, label_names, sparse_output=is_sparse(Y))
+        self._store(checked, penalty, statistics, result, X.dtype, label_names, sparse_output=is_sparse(Y))
         if result.status is Status.MAX_ITER:
             warnings.warn(f"{self.status_} (residual {self.residual_:.1e})", ConvergenceWarning, stacklevel=2)
         return self
@@ -204,6 +208,7 @@ class LRML(LinearMultiLabelModel):
     def _store(
         self,
         checked: LRML,
+        penalty: TailSum,
         statistics: Statistics,
         result: SolverResult,
         dtype: npt.DTypeLike,
@@ -224,6 +229,7 @@ class LRML(LinearMultiLabelModel):
                 delattr(self, name)
         self.coef_ = np.ascontiguousarray(W.T, dtype=dtype)
         self.intercept_ = intercept.astype(dtype)
+        self.theta_ = penalty.theta
         self.factors_ = Factors(*(factor.astype(dtype) for factor in (U, s, V)))
         self.singular_values_ = self.factors_.s
         self.rank_ = len(s)
