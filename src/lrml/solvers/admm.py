@@ -25,13 +25,13 @@ class ADMM:
     A fixed point has W = Z, which is then stationary: (2(Λ + ridge) + ρ)(W − Z) is minus an element of
     ∇f(Z) + ∂Ω(Z), and its norm is the residual that this phase reports.
 
-    ρ starts at the mean curvature. The map y ↦ y⁺ is accelerated by Anderson's method (type II, memory
-    ``memory``). Ω is not convex, so two safeguards apply. An accelerated y whose fixed-point residual
-    exceeds ``trust`` times the least so far is discarded for the plain step. If neither the objective
-    nor the residual has improved for ``patience`` steps, or the residual has grown ``divergence``-fold, ρ is
-    doubled and the iteration restarts from the best Z: beyond
-    the Lipschitz constant of ∇f the plain iteration converges whatever the penalty (Themelis and Patrinos,
-    SIAM J. Optim. 2020).
+    ρ starts at the mean curvature. The map y ↦ y⁺ is accelerated by Anderson's method (type II) with the
+    given ``memory``; 0 switches it off. Ω is not convex, so two safeguards apply. An accelerated y whose
+    fixed-point residual exceeds ``trust`` times the least so far is discarded for the plain step. If neither
+    the objective nor the residual has improved for ``patience`` steps, or the residual has grown
+    ``divergence``-fold, ρ is doubled and the iteration restarts from the best Z: beyond the Lipschitz
+    constant of ∇f the plain iteration converges whatever the penalty (Themelis and Patrinos, SIAM J. Optim.
+    2020).
     """
 
     name = "admm"
@@ -109,7 +109,9 @@ class Anderson:
         self.previous: tuple[Array, Array] | None = None
 
     def extrapolate(self, image: Array, residual: Array) -> Array:
-        """Take in one pair and return the accelerated point (the image itself until there is a past)."""
+        """Take in one pair and return the accelerated point (the image itself while there is no past)."""
+        if self.memory == 0:
+            return image
         if self.previous is not None:
             self._remember(image - self.previous[0], residual - self.previous[1])
         self.previous = (image, residual)
