@@ -520,7 +520,9 @@ def test_k_out_of_range(k):
 
 @pytest.mark.parametrize("k", [1.0, True, "1", None])
 def test_k_not_an_integer(k):
-    with pytest.raises(TypeError, match=rf"^k must be an integer, got {k!r}\. Pass a number of labels"):
+    with pytest.raises(
+        TypeError, match=rf"^k must be an integer in \[1, 4\], got {k!r}\. Pass a number of labels"
+    ):
         top_k_accuracy(Y_HAND, S_HAND, k)
 
 

@@ -19,7 +19,7 @@ FIELDS = ("n_rows", "weight", "x_mean", "y_mean", "xx", "xy", "yy")
 
 def assert_same(a, b, rtol=1e-10):
     for name in FIELDS:
-        scale = np.max(np.abs(getattr(b, name))) + 1e-300
+        scale = max(1.0, np.max(np.abs(getattr(b, name))))  # all sums here are of order 1 or more
         np.testing.assert_allclose(
             getattr(a, name), getattr(b, name), rtol=0, atol=rtol * scale, err_msg=name
         )

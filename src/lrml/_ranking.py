@@ -147,7 +147,9 @@ def _as_array(value: Matrix, name: str) -> npt.NDArray[Any]:
 
 def check_k(k: Any, n_labels: int, name: str) -> int:
     if isinstance(k, bool) or not isinstance(k, Integral):
-        raise TypeError(f"{name} must be an integer, got {k!r}. Pass a number of labels such as 1.")
+        raise TypeError(
+            f"{name} must be an integer in [1, {n_labels}], got {k!r}. Pass a number of labels such as 1."
+        )
     if not 1 <= int(k) <= n_labels:
         raise ValueError(
             f"{name} must be in [1, {n_labels}] (the number of labels), got {k}. "

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections import Counter
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import as_matrix, is_sparse
+from lrml.solvers import SOLVERS, Phase
 
 _BINARY_REMEDY = "Encode the labels with MultiLabelBinarizer, or pass targets='real' to fit real values."
 
@@ -81,26 +84,46 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
+def check_solver(solver: Any) -> str | Phase:
+    """Return the name of a solver, or a copy of a solver object, which keeps its state to itself."""
+    if isinstance(solver, str):
+        return check_choice("solver", solver, SOLVERS)
+    if not all(hasattr(solver, name) for name in ("name", "seeks_tolerance", "start", "step")):
+        listed = ", ".join(map(repr, SOLVERS))
+        raise ValueError(
+            f"solver must be one of {listed} or a solver object, got {solver!r}. Use 'auto' if in doubt."
+        )
+    phase: Phase = copy(solver)
+    return phase
+
+
 def check_threshold(threshold: Any, n_labels: int) -> npt.NDArray[np.float64]:
     """Return a scalar or one finite cut per label."""
-    cut = np.asarray(threshold, dtype=np.float64)
-    if cut.shape not in ((), (n_labels,)) or not np.all(np.isfinite(cut)):
+    cut = _as_floats(threshold)
+    if cut is None or cut.shape not in ((), (n_labels,)) or not np.all(np.isfinite(cut)):
         raise ValueError(
             f"threshold must be a finite number or one per label ({n_labels}), got {threshold!r}. Use 0.5."
         )
     return cut
 
 
+def _as_floats(value: Any) -> npt.NDArray[np.float64] | None:
+    """Return an array of floats, None if the value is not made of numbers."""
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
 def check_unique_columns(frame: Any, name: str) -> None:
     """Reject a frame two of whose columns have the same name."""
-    columns = getattr(frame, "columns", None)
-    if columns is None:
-        return
-    values, counts = np.unique(np.asarray(columns, dtype=object).astype(str), return_counts=True)
-    if np.any(counts > 1):
+    counts = Counter(getattr(frame, "columns", ()))
+    repeated = [(column, times) for column, times in counts.items() if times > 1]
+    if repeated:
+        column, times = repeated[0]
         raise ValueError(
-            f"the columns of {name} must have different names, got {values[counts > 1][0]!r} "
-            f"{counts.max()} times. Rename or drop the repeated columns."
+            f"the columns of {name} must have different names, got {column!r} {times} times. "
+            "Rename or drop the repeated columns."
         )
 
 
@@ -135,7 +158,10 @@ def check_targets(Y: Any, targets: str) -> Targets:
 
 def _numeric_matrix(Y: Any) -> Any:
     """Return Y as CSR or as a dense 2-D array of numbers, without changing its values."""
-    values = as_matrix(Y)
+    try:
+        values = as_matrix(Y)
+    except ValueError:  # lists of unequal length
+        values = np.empty(len(Y), dtype=object)
     if values.ndim != 2:
         raise ValueError(
             f"Y must be 2-D (rows × labels), got shape {values.shape}. Use Y.reshape(-1, 1) for a single "
@@ -144,25 +170,30 @@ def _numeric_matrix(Y: Any) -> Any:
     if values.dtype.kind == "c":
         raise ValueError("Complex data not supported: Y must be real, got complex numbers. Pass 0 and 1.")
     if is_sparse(values):
-        return values.tocsr()
-    if values.dtype.kind not in "biuf":
-        try:
-            return values.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"Unknown label type: Y must hold numbers, got {values.flat[0]!r}. {_BINARY_REMEDY}"
-            ) from None
-    return values
+        values = values.tocsr()
+        if not values.has_canonical_format:  # the same cell twice means the sum of the two
+            values = values.copy()
+            values.sum_duplicates()
+        return values
+    if values.dtype.kind in "biuf":
+        return values
+    numbers_only = _as_floats(values)
+    if numbers_only is None:
+        raise ValueError(
+            f"Unknown label type: Y must hold numbers, got {str(values.flat[0])!r}. {_BINARY_REMEDY}"
+        )
+    return numbers_only
 
 
 def check_sample_weight(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
     """Validate weights: one per row, finite, not negative, not all zero."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n_rows,):
+    weights = _as_floats(sample_weight)
+    if weights is None or weights.shape != (n_rows,):
+        received = repr(sample_weight) if weights is None else f"shape {weights.shape}"
         raise ValueError(
-            f"sample_weight must have shape ({n_rows},), one weight per row, got {weights.shape}. "
+            f"sample_weight must have shape ({n_rows},), one number per row, got {received}. "
             "Pass a 1-D array as long as X."
         )
     if not np.all(np.isfinite(weights)) or np.any(weights < 0) or not np.any(weights > 0):

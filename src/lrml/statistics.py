@@ -91,13 +91,16 @@ class Statistics:
                 f"X and Y must have the same number of rows, got {X.shape[0]} and {Y.shape[0]}. "
                 "Pass one row of Y for every row of X."
             )
-        blocks = (
-            cls._from_block(
-                _rows(X, rows), _rows(Y, rows), None if sample_weight is None else sample_weight[rows]
-            )
-            for rows in _row_slices(X, Y)
+        w = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if w is not None and np.any(w == 0) and np.any(w > 0):
+            X, Y, w = _rows(X, w > 0), _rows(Y, w > 0), w[w > 0]  # rows without weight are not there at all
+        return reduce(
+            add,
+            (
+                cls._from_block(_rows(X, rows), _rows(Y, rows), None if w is None else w[rows])
+                for rows in _row_slices(X, Y)
+            ),
         )
-        return reduce(add, blocks)
 
     @classmethod
     def from_blocks(cls, blocks: Iterable[tuple[Matrix, ...]]) -> Statistics:
@@ -109,32 +112,33 @@ class Statistics:
         return reduce(lambda total, block: total + cls.from_arrays(*block), parts, cls.from_arrays(*first))
 
     @classmethod
-    def _from_block(cls, X: Matrix, Y: Matrix, weights: npt.NDArray[np.floating[Any]] | None) -> Statistics:
+    def _from_block(cls, X: Matrix, Y: Matrix, weights: _Float64 | None) -> Statistics:
         n_rows = X.shape[0]
-        w = np.ones(n_rows) if weights is None else np.asarray(weights, dtype=np.float64)
+        w = np.ones(n_rows) if weights is None else weights
         total = float(w.sum())
-        scale = 1.0 / total if total > 0 else 0.0  # a block may well weigh nothing; a whole data set may not
         X, Y = _as_float64(X), _as_float64(Y)
-        x_mean, y_mean = scale * _flat(X.T @ w), scale * _flat(Y.T @ w)
-        yy = float(w @ _row_squares(Y)) - total * float(y_mean @ y_mean)
-        if weights is not None:
-            Y = _scaled_rows(Y, w)
-        if is_sparse(X):
-            # Scatter about the mean by Σ w x xᵀ − (Σ w) x̄ x̄ᵀ: X itself stays as it is.
-            root = X if weights is None else _scaled_rows(X, np.sqrt(w))
-            raw = _dense(root.T @ root)
-            xx = raw - total * np.outer(x_mean, x_mean)
-            xy = _dense(X.T @ Y) - total * np.outer(x_mean, y_mean)
-            # What the subtraction leaves of a constant column is rounding, not variance.
-            constant = np.diagonal(xx) <= 8 * np.finfo(np.float64).eps * np.diagonal(raw)
-            xx[constant, :] = xx[:, constant] = xy[constant, :] = 0.0
-        else:
-            centred = X - x_mean
-            # Σ w (x − x̄) ȳᵀ = 0, so Y needs no centring here and may stay sparse (it must then come first).
-            xy = np.ascontiguousarray((Y.T @ centred).T)
-            root = centred if weights is None else _scaled_rows(centred, np.sqrt(w))
-            xx = root.T @ root
-        return cls(n_rows, total, x_mean, y_mean, xx, xy, max(yy, 0.0))
+        x_mean, x_varies = _mean_and_variation(X, w)
+        y_mean, _ = _mean_and_variation(Y, w)
+        with np.errstate(over="ignore"):  # checked below, with a remedy
+            Y, yy = _centred_targets(Y, w, total, y_mean)
+            if weights is not None:
+                Y = _scaled_rows(Y, w)
+            if is_sparse(X):
+                # Scatter about the mean by Σ w x xᵀ − (Σ w) x̄ x̄ᵀ: X itself stays as it is.
+                root = X if weights is None else _scaled_rows(X, np.sqrt(w))
+                xx = _dense(root.T @ root) - total * np.outer(x_mean, x_mean)
+                # A dense Y is centred already, and then Σ w x̄ yᵀ = 0.
+                xy = _dense(X.T @ Y) - total * np.outer(x_mean, y_mean if is_sparse(Y) else 0.0 * y_mean)
+                # What the subtraction leaves of a constant column is rounding, not variance.
+                xx[~x_varies, :] = xx[:, ~x_varies] = xy[~x_varies, :] = 0.0
+            else:
+                centred = X - x_mean
+                # Σ w (x − x̄) ȳᵀ = 0, so Y may be sparse and not centred (it must then be the left factor).
+                xy = np.ascontiguousarray((Y.T @ centred).T)
+                root = centred if weights is None else _scaled_rows(centred, np.sqrt(w))
+                xx = root.T @ root
+        _check_range(np.diagonal(xx), x_varies, total)
+        return cls(n_rows, total, x_mean, y_mean, xx, xy, yy)
 
     @property
     def n_features(self) -> int:
@@ -189,15 +193,8 @@ class Statistics:
             )
 
     def centered(self) -> Moments:
-        """Second moments about the means: those of a model with an intercept.
-
-        A column whose variance is no more than the rounding of its mean is constant and gets exactly none.
-        """
-        rounding = self.n_rows * np.finfo(np.float64).eps * self.x_mean
-        varies = np.diagonal(self.xx) > self.weight * rounding**2
-        if varies.all():
-            return Moments(self.xx, self.xy, self.yy)
-        return Moments(np.where(np.outer(varies, varies), self.xx, 0.0), self.xy * varies[:, None], self.yy)
+        """Second moments about the means: those of a model with an intercept."""
+        return Moments(self.xx, self.xy, self.yy)
 
     def uncentered(self) -> Moments:
         """Raw second moments XᵀX, XᵀY, ‖Y‖²: those of a model without intercept."""
@@ -219,8 +216,8 @@ def _row_slices(X: Matrix, Y: Matrix) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
-def _rows(M: Matrix, rows: slice) -> Matrix:
-    if rows.start == 0 and rows.stop >= M.shape[0]:
+def _rows(M: Matrix, rows: slice | npt.NDArray[np.bool_]) -> Matrix:
+    if isinstance(rows, slice) and rows.start == 0 and rows.stop >= M.shape[0]:
         return M
     if is_sparse(M) and M.format not in ("csr", "csc"):
         M = M.tocsr()
@@ -235,8 +232,35 @@ def _flat(vector: Matrix) -> _Float64:
     return np.asarray(vector, dtype=np.float64).ravel()
 
 
-def _row_squares(Y: Matrix) -> _Float64:
-    return _flat(Y.multiply(Y).sum(axis=1)) if is_sparse(Y) else np.einsum("ij,ij->i", Y, Y)
+def _mean_and_variation(M: Matrix, w: _Float64) -> tuple[_Float64, npt.NDArray[np.bool_]]:
+    """Weighted column means, exact where a column is constant, and which columns are not."""
+    low, high = (_dense(extreme).ravel() for extreme in (M.min(axis=0), M.max(axis=0)))
+    total = float(w.sum())
+    varies = low != high
+    return np.where(varies, _flat(M.T @ w) / (total or 1.0), high), varies
+
+
+def _centred_targets(Y: Matrix, w: _Float64, total: float, y_mean: _Float64) -> tuple[Matrix, float]:
+    """Y minus its mean if dense, as it is if sparse; and Σ w ‖y − ȳ‖² either way."""
+    if is_sparse(Y):
+        raw = float(w @ _flat(Y.multiply(Y).sum(axis=1)))
+        return Y, max(raw - total * float(y_mean @ y_mean), 0.0)
+    Y = Y - y_mean
+    return Y, float(w @ np.einsum("ij,ij->i", Y, Y))
+
+
+def _check_range(scatter: _Float64, varies: npt.NDArray[np.bool_], total: float) -> None:
+    """Reject features whose squares are beyond float64: they would give NaN, or vanish silently."""
+    if not np.all(np.isfinite(scatter)):
+        raise ValueError(
+            "the squares of X must stay below 1e308, got features that overflow. "
+            "Divide X by a constant, or scale it with StandardScaler."
+        )
+    if total > 0 and np.any(varies & (scatter == 0)):
+        raise ValueError(
+            "the squares of X must not underflow to 0, got a feature that varies by less than 1e-154. "
+            "Multiply X by a constant, or scale it with StandardScaler."
+        )
 
 
 def _scaled_rows(M: Matrix, w: _Float64) -> Matrix:

@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lrml import metrics
 from lrml._arrays import is_sparse
-from lrml._validation import check_targets, check_threshold, check_unique_columns
+from lrml._ranking import check_k
+from lrml._validation import check_sample_weight, check_targets, check_threshold, check_unique_columns
 
 # Scores of one block of rows: 32 MiB of float64.
 _BLOCK_SCORES = 1 << 22
@@ -124,8 +125,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         """
         X = self._validated(X)
         n_labels = len(self.intercept_)
-        if not 1 <= k <= n_labels:
-            raise ValueError(f"k must be in [1, {n_labels}] (the number of labels), got {k}. Lower k.")
+        k = check_k(k, n_labels, "k")
         labels, best = [], []
         for scores in self._score_blocks(X):
             ranked = np.where(self.unseen_labels_, -np.inf, scores)
@@ -145,7 +145,11 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         if self.targets == "real":
             dense = Y.toarray() if is_sparse(Y) else Y
             return float(r2_score(dense, scores, sample_weight=sample_weight))
+        weights = check_sample_weight(sample_weight, len(scores))
+        if weights is None:
+            return metrics.average_precision(Y, scores)
         values = metrics.average_precision(Y, scores, per_example=True)
         counted = np.isfinite(values)
-        weights = None if sample_weight is None else np.asarray(sample_weight)[counted]
-        return float(np.average(values[counted], weights=weights))
+        return float(
+            np.average(values[counted], weights=check_sample_weight(weights[counted], counted.sum()))
+        )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
@@ -17,7 +17,7 @@ from lrml._progress import solver_progress
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
-from lrml.solvers import SOLVERS, Callback, Factors, Phase, SolverResult, Status, solve
+from lrml.solvers import Callback, Factors, Phase, SolverResult, Status, solve
 from lrml.statistics import Statistics
 
 
@@ -108,7 +108,7 @@ class LRML(LinearMultiLabelModel):
     >>> yeast = load_yeast()
     >>> model = LRML(theta=3, alpha=20.0).fit(*yeast.train)
     >>> model.rank_, round(model.score(*yeast.test), 3)
-    (6, 0.755)
+    (8, 0.755)
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class LRML(LinearMultiLabelModel):
             Unchanged if anything is wrong with the input.
         """
         # scikit-learn's validation writes to the estimator it is given: a stand-in takes that for now.
-        checked = clone(self)
+        checked = copy(self)
         check.check_unique_columns(X, "X")
         X = validate_data(checked, X, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32])
         targets = check.check_choice("targets", self.targets, ("binary", "real"))
@@ -183,11 +183,7 @@ class LRML(LinearMultiLabelModel):
         )
 
     def _solve(self, problem: SpectralProblem, penalty: TailSum, start: Any) -> SolverResult:
-        solver = (
-            check.check_choice("solver", self.solver, SOLVERS)
-            if isinstance(self.solver, str)
-            else self.solver
-        )
+        solver = check.check_solver(self.solver)
         max_iter, tol = check.check_max_iter(self.max_iter), check.check_nonnegative("tol", self.tol)
         with solver_progress(self.verbose, max_iter, self.callback) as callback:
             return solve(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Protocol
 
@@ -12,6 +12,9 @@ from lrml._arrays import Array, frobenius, namespace
 from lrml.penalties import Penalty, gram_noise, right_singular, right_singular_by_svd, spectral_prox
 from lrml.problem import SpectralProblem
 from lrml.solvers._result import Callback, Factors, History, IterationInfo, SolverResult, Status
+
+# How much worse than the best point so far, relatively, a stationary point may be; and what is rounding.
+_WORSE, _ROUNDING = 1e-6, 4e-15
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def stationarity_residual(problem: SpectralProblem, penalty: Penalty, W: Array) 
 
 @dataclass
 class _Run:
-    """The state of one solve; `iterate` below reads as the algorithm."""
+    """The record of one solve: history, clock, the best point so far."""
 
     problem: SpectralProblem
     penalty: Penalty
@@ -62,19 +65,28 @@ class _Run:
     callback: Callback | None
     history: History
     best: Point
-    best_objective: float
+    best_objective: float = math.inf
     seconds: float = 0.0
+    ask_below: float = 0.0
 
-    def objective(self, point: Point) -> float:
-        return self.problem.value(point.W) + self.penalty.value(point.sigma)
-
-    def record(self, phase: str, point: Point, objective: float) -> bool:
-        """Add a line to the history, keep the best point, and say whether the callback wants to stop."""
-        info = IterationInfo(len(self.history), phase, objective, point.residual, point.rank, self.seconds)
-        self.history.entries.append(info)
+    def consider(self, phase: str, point: Point) -> tuple[Point, Status | None]:
+        """Record a point; return it with its exact residual if that was asked for, and how to end, if so."""
+        converged = False
+        if point.residual <= self.ask_below:
+            self.ask_below = 0.5 * point.residual  # an estimate that misled must improve to be asked again
+            point = replace(point, residual=stationarity_residual(self.problem, self.penalty, point.W))
+            converged = point.residual <= self.tol
+        objective = self.problem.value(point.W) + self.penalty.value(point.sigma)
+        # Not convex: a stationary point that is worse than one already met is not what we are looking for.
+        converged = converged and objective <= self.best_objective * (1 + _WORSE)
         if objective <= self.best_objective:
             self.best, self.best_objective = point, objective
-        return bool(self.callback(info)) if self.callback is not None else False
+        info = IterationInfo(len(self.history), phase, objective, point.residual, point.rank, self.seconds)
+        self.history.entries.append(info)
+        stop = bool(self.callback(info)) if self.callback is not None else False
+        if converged and objective <= self.history.entries[0].objective * (1 + _ROUNDING):
+            return point, Status.CONVERGED
+        return point, Status.STOPPED if stop else None
 
 
 def iterate(
@@ -92,55 +104,38 @@ def iterate(
     The clock runs only inside the phases. A phase's residual is an estimate; before the loop believes it,
     the exact residual is computed. The result never has a larger objective than ``start``.
     """
-    run = _Run(problem, penalty, tol, callback, History(), start, math.inf)
-    stop = run.record("start", start, run.objective(start))
-    start_objective = run.best_objective
-    status, final = Status.STOPPED if stop else Status.MAX_ITER, None
-    for phase in () if stop else phases:
+    run = _Run(problem, penalty, tol, callback, History(), start, ask_below=tol)
+    point, status = run.consider("start", start)
+    for phase in phases:
+        if status is not None:
+            break
         clock = perf_counter()
         phase.start(problem, penalty, run.best)
         run.seconds += perf_counter() - clock
-        check_below = tol
-        while len(run.history) <= max_iter:
+        run.ask_below = tol if phase.seeks_tolerance else -math.inf
+        while status is None and len(run.history) <= max_iter:
             clock = perf_counter()
-            point = phase.step()
+            step = phase.step()
             run.seconds += perf_counter() - clock
-            if point is None:
+            if step is None:
                 break
-            converged = False
-            if phase.seeks_tolerance and point.residual <= check_below:
-                exact = stationarity_residual(problem, penalty, point.W)
-                converged = exact <= tol
-                check_below = (
-                    0.5 * point.residual
-                )  # an estimate that misled once must improve to be asked again
-                point = Point(point.W, point.sigma, exact)
-            objective = run.objective(point)
-            stop = run.record(phase.name, point, objective)
-            if converged and objective <= start_objective:
-                status, final = Status.CONVERGED, point
-                break
-            if stop:
-                status = Status.STOPPED
-                break
-        if status is not Status.MAX_ITER:
-            break
-    if status is Status.MAX_ITER and not phases[-1].seeks_tolerance:
-        status = Status.ALL_STEPS
-    return _finish(run, run.best if final is None else final, status)
+            point, status = run.consider(phase.name, step)
+    if status is None:
+        status = Status.MAX_ITER if phases[-1].seeks_tolerance else Status.ALL_STEPS
+    return _finish(run, point if status is Status.CONVERGED else run.best, status)
 
 
 def _finish(run: _Run, point: Point, status: Status) -> SolverResult:
-    """Factorise the returned point and evaluate its exact residual."""
-    if status is Status.CONVERGED:
-        residual = point.residual
-    else:
+    """Factorise the returned point, and evaluate its objective and its residual exactly."""
+    factors = factorise(run.problem, point.W, point.rank)
+    residual = point.residual
+    if status is not Status.CONVERGED:
         residual = stationarity_residual(run.problem, run.penalty, point.W)
     return SolverResult(
-        factors=factorise(run.problem, point.W, point.rank),
+        factors=factors,
         status=status,
         n_iter=len(run.history) - 1,
-        objective=run.objective(point),
+        objective=run.problem.value(point.W) + run.penalty.value(factors.s),
         residual=residual,
         history=run.history,
     )
@@ -148,25 +143,31 @@ def _finish(run: _Run, point: Point, status: Status) -> SolverResult:
 
 def spectrum(W: Array, rank: int | None = None) -> Array:
     """Descending singular values of a tall W, with rounding noise (and all beyond ``rank``) set to zero."""
+    return accurate_right_singular(W, rank)[0]
+
+
+def accurate_right_singular(W: Array, rank: int | None = None) -> tuple[Array, Array]:
+    """Descending singular values and right singular vectors of a tall W, every value good to eps · σ₁.
+
+    The Gram matrix serves while all values are above its noise, the SVD otherwise. Values that are rounding
+    noise, and all beyond ``rank``, are set to zero: a strong penalty would multiply them.
+    """
     xp = namespace(W)
-    sigma, _ = right_singular(W)
+    sigma, V = right_singular(W)
     if float(sigma[-1]) <= gram_noise(sigma):
-        sigma, _ = right_singular_by_svd(W)
+        sigma, V = right_singular_by_svd(W)
     floor = max(W.shape) * xp.finfo(W.dtype).eps * float(sigma[0])
     kept = int(xp.count_nonzero(sigma > floor))
     kept = kept if rank is None else min(kept, rank)
-    return xp.concat([sigma[:kept], xp.zeros_like(sigma[kept:])])
+    return xp.concat([sigma[:kept], xp.zeros_like(sigma[kept:])]), V
 
 
 def factorise(problem: SpectralProblem, W: Array, rank: int) -> Factors:
-    """Thin SVD of a tall W of known rank, mapped back to features × labels."""
+    """Thin SVD of a W of known rank, mapped back to features × labels.
+
+    A full SVD, once per solve: the factors of a wide spectrum would not be orthonormal by the Gram matrix.
+    """
     xp = namespace(W)
-    s, V = right_singular(W)
-    if rank and float(s[rank - 1]) > gram_noise(s):
-        s, V = s[:rank], V[:, :rank]
-        U = (W @ V) / s
-    else:
-        U, s, Vt = xp.linalg.svd(W, full_matrices=False)
-        U, s, V = U[:, :rank], s[:rank], Vt[:rank, :].T
-    U, V = problem.restore(U, V)
-    return Factors(U, s, V)
+    U, s, Vt = xp.linalg.svd(W, full_matrices=False)
+    U, V = problem.restore(U[:, :rank], Vt[:rank, :].T)
+    return Factors(U, s[:rank], V)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from lrml._arrays import Array, namespace
@@ -42,7 +43,8 @@ def solve(
         Ω.
     solver : {"auto", "apg", "pg", "paper"} or Phase
         "auto" approaches from a ridge solution by reweighted least squares, compares with the reduced-rank
-        solution, and finishes with accelerated ADMM. A `Phase` object is run as it is.
+        solution, and finishes with accelerated ADMM; should that come to rest, accelerated proximal gradient
+        takes over. A `Phase` object is run as it is.
     start : array of shape ``problem.shape``, optional
         Starting point in spectral coordinates.
     max_iter : int
@@ -60,10 +62,13 @@ def solve(
     literal = isinstance(phases[0], Algorithm1)
     if not literal and _inactive(problem, penalty):
         return _closed_form(problem, penalty)
-    if start is None:
+    if start is not None:
+        # A warm start may be stationary already: claim so, and let the loop see. Algorithm 1 never asks.
+        first = Point(start, spectrum(start), residual=math.inf if literal else 0.0)
+    else:
         xp = namespace(problem.cross)
         start = xp.zeros_like(problem.cross) if literal else _ridge_start(problem)
-    first = Point(start, spectrum(start))
+        first = Point(start, spectrum(start))
     return iterate(phases, problem, penalty, first, max_iter=max_iter, tol=tol, callback=callback)
 
 
@@ -72,7 +77,8 @@ def _phases(solver: str | Phase, *, warm: bool) -> Sequence[Phase]:
         return [solver]
     if solver == "auto":
         # A warm start is close already, and reweighting could not raise its rank.
-        return [ADMM()] if warm else [Reweighted(), ReducedRank(), ADMM()]
+        approach: list[Phase] = [] if warm else [Reweighted(), ReducedRank()]
+        return [*approach, ADMM(), AcceleratedProximalGradient()]
     if solver == "apg":
         return [AcceleratedProximalGradient()]
     if solver == "pg":

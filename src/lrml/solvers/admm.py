@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from lrml._arrays import Array, frobenius, inner
 from lrml.penalties import Penalty, spectral_prox
 from lrml.problem import SpectralProblem
 from lrml.solvers._loop import Point
+
+
+class _HalfSteps(NamedTuple):
+    """Both blocks after one pass: Z with its spectrum and objective, and the gap W − Z."""
+
+    Z: Array
+    sigma: Array
+    gap: Array
+    gap_norm: float
+    objective: float
 
 
 class ADMM:
@@ -26,18 +38,24 @@ class ADMM:
     ∇f(Z) + ∂Ω(Z), and its norm is the residual that this phase reports.
 
     ρ starts at the mean curvature. The map y ↦ y⁺ is accelerated by Anderson's method (type II) with the
-    given ``memory``; 0 switches it off. Ω is not convex, so two safeguards apply. An accelerated y whose
-    fixed-point residual exceeds ``trust`` times the least so far is discarded for the plain step. If neither
-    the objective nor the residual has improved for ``patience`` steps, or the residual has grown
-    ``divergence``-fold, ρ is doubled and the iteration restarts from the best Z: beyond the Lipschitz
-    constant of ∇f the plain iteration converges whatever the penalty (Themelis and Patrinos, SIAM J. Optim.
-    2020).
+    given ``memory``; 0 switches it off. Ω is not convex, so there are safeguards.
+
+    - An accelerated y is taken only if the objective at its Z does not rise and the fixed-point residual
+      stays within ``trust`` times the least so far; otherwise the plain step is.
+    - Near a saddle point Anderson's method, which only sees residuals, keeps pulling back to it. After a
+      refusal the plain step is therefore stretched, twice as far each time, for as long as that goes
+      downhill; then Anderson's method has its turn again.
+    - If nothing has improved for ``patience`` steps, or the residual has grown ``divergence``-fold, ρ is
+      doubled and the iteration restarts from the best Z. Beyond the Lipschitz constant of ∇f the plain
+      iteration converges whatever the penalty (Themelis and Patrinos, SIAM J. Optim. 2020); if nothing
+      improves even there, the phase hands over.
     """
 
     name = "admm"
     seeks_tolerance = True
     trust = 2.0
     divergence = 100.0
+    worse = 1e-6
 
     def __init__(self, memory: int = 10, patience: int = 15) -> None:
         self.memory = memory
@@ -46,7 +64,7 @@ class ADMM:
     def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
         """Take ρ from the mean curvature and the dual variable from the gradient at the start."""
         self.problem, self.penalty = problem, penalty
-        self.best, self.best_objective = point.W, float("inf")
+        self.best, self.best_objective = point.W, problem.value(point.W) + penalty.value(point.sigma)
         self._restart(problem.mean_curvature)
 
     def _restart(self, rho: float) -> None:
@@ -54,44 +72,55 @@ class ADMM:
         self.denominator = 2.0 * self.problem.curvature[:, None] + rho
         self.y = self.plain = self.best - self.problem.gradient(self.best) / rho
         self.accelerator = Anderson(self.memory)
-        self.least_gap = float("inf")
+        self.stretch = 0.0
+        self.objective = self.least_gap = float("inf")
         self.stalled = 0
 
     def step(self) -> Point | None:
         """One prox, one elementwise solve, one acceleration."""
-        Z, sigma, gap, gap_norm = self._half_steps()
-        if gap_norm > self.trust * self.least_gap and self.y is not self.plain:
-            self.y = self.plain
-            self.accelerator = Anderson(self.memory)
-            Z, sigma, gap, gap_norm = self._half_steps()
-        residual = frobenius(self.denominator * gap) / self.problem.scale
-        self._watch(Z, sigma, gap_norm)
-        if self._needs_larger_rho(gap_norm):
+        if self.stalled >= self.patience:
+            if self.rho > self.problem.lipschitz:
+                return None
             self._restart(2.0 * self.rho)
+        half = self._half_steps()
+        if self.y is not self.plain and not self._acceptable(half):
+            # Take turns: what one kind of extrapolation cannot do, the other may.
+            self.stretch = 0.0 if self.stretch else 1.0
+            self.accelerator = Anderson(self.memory)
+            self.y = self.plain
+            half = self._half_steps()
+        self._watch(half)
+        self.plain = self.y + half.gap
+        if self.stretch:
+            self.stretch *= 2.0
+            self.y = self.y + self.stretch * half.gap
         else:
-            self.plain = self.y + gap
-            self.y = self.accelerator.extrapolate(self.plain, gap)
-        return Point(Z, sigma, residual)
+            self.y = self.accelerator.extrapolate(self.plain, half.gap)
+        return Point(half.Z, half.sigma, frobenius(self.denominator * half.gap) / self.problem.scale)
 
-    def _half_steps(self) -> tuple[Array, Array, Array, float]:
+    def _half_steps(self) -> _HalfSteps:
         Z, sigma = spectral_prox(self.y, self.penalty, 1.0 / self.rho)
         W = (2.0 * self.problem.cross + self.rho * (2.0 * Z - self.y)) / self.denominator
         gap = W - Z
-        return Z, sigma, gap, frobenius(gap)
-
-    def _watch(self, Z: Array, sigma: Array, gap_norm: float) -> None:
-        """Keep the best Z, and count the steps since anything last improved."""
-        self.stalled += 1
         objective = self.problem.value(Z) + self.penalty.value(sigma)
-        if objective < self.best_objective:
-            self.best, self.best_objective, self.stalled = Z, objective, 0
-        if gap_norm < self.least_gap:
-            self.least_gap, self.stalled = gap_norm, 0
+        return _HalfSteps(Z, sigma, gap, frobenius(gap), objective)
 
-    def _needs_larger_rho(self, gap_norm: float) -> bool:
-        if self.rho > self.problem.lipschitz:
-            return False
-        return self.stalled >= self.patience or gap_norm > self.divergence * self.least_gap
+    def _acceptable(self, half: _HalfSteps) -> bool:
+        """Whether an accelerated point goes downhill, and does not lead away from a fixed point."""
+        limit = self.divergence if self.stretch else self.trust
+        return half.objective <= self.objective and half.gap_norm <= limit * self.least_gap
+
+    def _watch(self, half: _HalfSteps) -> None:
+        """Keep the best Z, and count the steps that bring nothing."""
+        ahead = half.objective <= self.best_objective * (1 + self.worse)
+        improved = half.objective < self.best_objective or half.gap_norm < self.least_gap
+        self.stalled = 0 if ahead and improved else self.stalled + 1
+        if half.gap_norm > self.divergence * self.least_gap:
+            self.stalled = self.patience
+        if half.objective < self.best_objective:
+            self.best, self.best_objective = half.Z, half.objective
+        self.objective = half.objective
+        self.least_gap = min(self.least_gap, half.gap_norm)
 
 
 class Anderson:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lrml._arrays import Array, namespace
-from lrml.penalties import Penalty, right_singular
+from lrml.penalties import Penalty
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point
+from lrml.solvers._loop import Point, accurate_right_singular
 
 
 class Reweighted:
@@ -63,5 +63,5 @@ class Reweighted:
 
     def _update(self, W: Array) -> None:
         self.W = W
-        self.sigma, self.V = right_singular(W)
+        self.sigma, self.V = accurate_right_singular(W)
         self.objective = self.problem.value(W) + self.penalty.value(self.sigma)
