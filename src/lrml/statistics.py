@@ -118,7 +118,7 @@ class Statistics:
         total = float(w.sum())
         X, Y = _as_float64(X), _as_float64(Y)
         x_mean, x_varies = _mean_and_variation(X, w)
-        y_mean, _ = _mean_and_variation(Y, w)
+        y_mean = _flat(Y.T @ w) / (total or 1.0)
         with np.errstate(over="ignore"):  # checked below, with a remedy
             Y, yy = _centred_targets(Y, w, total, y_mean)
             if weights is not None:
