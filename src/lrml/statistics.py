@@ -120,23 +120,20 @@ class Statistics:
         x_mean, x_varies = _mean_and_variation(X, w)
         y_mean = _flat(Y.T @ w) / (total or 1.0)
         with np.errstate(over="ignore"):  # checked below, with a remedy
-            Y, yy = _centred_targets(Y, w, total, y_mean)
+            Y, offset, yy = _centred_targets(Y, w, total, y_mean)
             if weights is not None:
                 Y = _scaled_rows(Y, w)
             if is_sparse(X):
                 # Scatter about the mean by Σ w x xᵀ − (Σ w) x̄ x̄ᵀ: X itself stays as it is.
-                root = X if weights is None else _scaled_rows(X, np.sqrt(w))
-                xx = _dense(root.T @ root) - total * np.outer(x_mean, x_mean)
-                # A dense Y is centred already, and then Σ w x̄ yᵀ = 0.
-                xy = _dense(X.T @ Y) - total * np.outer(x_mean, y_mean if is_sparse(Y) else 0.0 * y_mean)
+                xx = _gram(X, weights) - total * np.outer(x_mean, x_mean)
+                xy = _dense(X.T @ Y) - total * np.outer(x_mean, offset)
                 # What the subtraction leaves of a constant column is rounding, not variance.
                 xx[~x_varies, :] = xx[:, ~x_varies] = xy[~x_varies, :] = 0.0
             else:
-                centred = X - x_mean
-                # Σ w (x − x̄) ȳᵀ = 0, so Y may be sparse and not centred (it must then be the left factor).
-                xy = np.ascontiguousarray((Y.T @ centred).T)
-                root = centred if weights is None else _scaled_rows(centred, np.sqrt(w))
-                xx = root.T @ root
+                X = X - x_mean
+                xx = _gram(X, weights)
+                # Σ w (x − x̄) offsetᵀ = 0: the offset of a sparse Y, which must be the left factor, cancels.
+                xy = np.ascontiguousarray((Y.T @ X).T)
         _check_range(np.diagonal(xx), x_varies, total)
         return cls(n_rows, total, x_mean, y_mean, xx, xy, yy)
 
@@ -240,13 +237,20 @@ def _mean_and_variation(M: Matrix, w: _Float64) -> tuple[_Float64, npt.NDArray[n
     return np.where(varies, _flat(M.T @ w) / (total or 1.0), high), varies
 
 
-def _centred_targets(Y: Matrix, w: _Float64, total: float, y_mean: _Float64) -> tuple[Matrix, float]:
-    """Y minus its mean if dense, as it is if sparse; and Σ w ‖y − ȳ‖² either way."""
+def _centred_targets(
+    Y: Matrix, w: _Float64, total: float, y_mean: _Float64
+) -> tuple[Matrix, _Float64, float]:
+    """Y minus its mean (a sparse Y stays as it is), the mean still to be taken off, and Σ w ‖y − ȳ‖²."""
     if is_sparse(Y):
         raw = float(w @ _flat(Y.multiply(Y).sum(axis=1)))
-        return Y, max(raw - total * float(y_mean @ y_mean), 0.0)
+        return Y, y_mean, max(raw - total * float(y_mean @ y_mean), 0.0)
     Y = Y - y_mean
-    return Y, float(w @ np.einsum("ij,ij->i", Y, Y))
+    return Y, np.zeros_like(y_mean), float(w @ np.einsum("ij,ij->i", Y, Y))
+
+
+def _gram(X: Matrix, weights: _Float64 | None) -> _Float64:
+    root = X if weights is None else _scaled_rows(X, np.sqrt(weights))
+    return _dense(root.T @ root)
 
 
 def _check_range(scatter: _Float64, varies: npt.NDArray[np.bool_], total: float) -> None:
