@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from lrml.datasets import load_yeast
+
 
 @dataclass(frozen=True)
 class Oracle:
@@ -87,6 +89,12 @@ def random_problem(
 @pytest.fixture(scope="session")
 def make_problem() -> Callable[..., tuple[np.ndarray, np.ndarray]]:
     return random_problem
+
+
+@pytest.fixture(scope="session")
+def yeast() -> tuple[Any, Any]:
+    """The embedded training set."""
+    return load_yeast().train
 
 
 def fitted_state(model: Any) -> dict[str, Any]:

@@ -11,28 +11,12 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from lrml import LRML
-from lrml.datasets import load_yeast
 from lrml.solvers import Status
-
-INTERCEPT = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
-WEIGHTED = pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 
 
 @pytest.fixture(scope="module")
 def data(make_problem):
     return make_problem(60, 7, 5, seed=31)
-
-
-@pytest.fixture(scope="module")
-def yeast():
-    return load_yeast().train
-
-
-def some_weights(n, weighted):
-    return np.random.default_rng(7).uniform(0.2, 2.0, n) if weighted else None
-
-
-# Convergence
 
 
 @pytest.mark.parametrize(

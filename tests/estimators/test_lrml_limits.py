@@ -8,7 +8,6 @@ import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 
 from lrml import LRML
-from lrml.datasets import load_yeast
 from lrml.solvers import Status
 
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
@@ -18,11 +17,6 @@ WEIGHTED = pytest.mark.parametrize("weighted", [False, True], ids=["plain", "wei
 @pytest.fixture(scope="module")
 def data(make_problem):
     return make_problem(60, 7, 5, seed=31)
-
-
-@pytest.fixture(scope="module")
-def yeast():
-    return load_yeast().train
 
 
 def some_weights(n, weighted):
