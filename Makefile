@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# One test process per core: with more than one BLAS thread each they would fight for the cores.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
 .PHONY: reproduce test bench clean
 
 reproduce: $(VENV)/.plots
@@ -12,7 +15,7 @@ test: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n auto --dist worksteal
+	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/solver.py --out results
