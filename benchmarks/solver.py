@@ -128,7 +128,7 @@ def against_ridge(name: str, theta: int, alpha: float, repeats: int) -> dict[str
 
 def plot(solver: dict[str, Any], path: Path) -> None:
     colours = ["#0072B2", "#009E73", "#56B4E9", "#D55E00", "#E69F00", "#CC79A7"]
-    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    figure, axes = plt.subplots(figsize=(8.5, 4.2), layout="constrained")
     for (name, curve), colour in zip(solver["curves"].items(), colours, strict=False):
         excess = np.maximum(100 * (curve["objective"] / BEST_KNOWN - 1), 1e-4)
         axes.plot(solver["setup_seconds"] + curve["seconds"], excess, color=colour, label=name, lw=1.8)
@@ -137,7 +137,7 @@ def plot(solver: dict[str, Any], path: Path) -> None:
         xscale="log", yscale="log", xlabel="seconds, set-up included", ylabel="objective above best known (%)"
     )
     axes.set_ylim(1e-3, 1e3)
-    axes.legend(frameon=False, fontsize=9)
+    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150, metadata={"Software": None})
@@ -182,4 +182,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except FileNotFoundError as missing:  # the data; the message says what to put where
+        raise SystemExit(str(missing)) from None

@@ -538,3 +538,8 @@ def test_threshold_refused(threshold):
         hamming_loss(Y_HAND, S_HAND, threshold)
     with pytest.raises(ValueError, match=rule):
         evaluate(Y_HAND, S_HAND, ks=[1], threshold=threshold)
+
+
+def test_default_ks_are_those_that_the_labels_allow():
+    names = [",".join(list(evaluate(np.eye(n), np.eye(n)))[:-3]) for n in (2, 3, 4, 5, 6)]
+    assert names == ["top1", "top1,top3", "top1,top3", "top1,top3,top5", "top1,top3,top5"]

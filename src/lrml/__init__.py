@@ -1,9 +1,9 @@
 """Low-rank multi-label learning that penalises only the tail of the spectrum."""
 
-from importlib.metadata import version
+from importlib.metadata import version as _version
 
 from lrml.estimators import LRML
 
-__version__ = version("lrml")
+__version__ = _version("lrml")
 
 __all__ = ["LRML", "__version__"]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import as_matrix, is_sparse
-from lrml.solvers import SOLVERS, Phase
+from lrml.solvers import SOLVERS, Callback, Phase
 
 _BINARY_REMEDY = "Encode the labels with MultiLabelBinarizer, or pass targets='real' to fit real values."
 
@@ -58,15 +58,20 @@ def check_theta(theta: Any, n_features: int, n_labels: int) -> int:
     )
 
 
-def check_nonnegative(name: str, value: Any) -> float:
+def check_nonnegative(name: str, value: Any, remedy: str) -> float:
     """Return a finite number that is at least 0."""
     if not _is_real(value):
-        raise TypeError(f"{name} must be a number, got {value!r}. Pass a float such as {name}=1.0.")
+        raise TypeError(f"{name} must be a number, got {value!r}. {remedy}")
     if not (math.isfinite(value) and value >= 0):
-        raise ValueError(
-            f"{name} must be finite and at least 0, got {value}. Pass {name}=0 to switch it off."
-        )
+        raise ValueError(f"{name} must be finite and at least 0, got {value}. {remedy}")
     return float(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return True or False; a string such as "no" would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}. Pass a bool.")
+    return bool(value)
 
 
 def check_max_iter(max_iter: Any) -> int:
@@ -95,6 +100,16 @@ def check_solver(solver: Any) -> str | Phase:
         )
     phase: Phase = copy(solver)
     return phase
+
+
+def check_callback(callback: Any) -> Callback | None:
+    """Return something that can be called, or None."""
+    if callback is not None and not callable(callback):
+        raise TypeError(
+            f"callback must be callable or None, got {callback!r}. Pass a function of one argument."
+        )
+    checked: Callback | None = callback
+    return checked
 
 
 def check_threshold(threshold: Any, n_labels: int) -> npt.NDArray[np.float64]:
@@ -154,6 +169,19 @@ def check_targets(Y: Any, targets: str) -> Targets:
                 f"got {kind}{strange.flat[0]!s}. {_BINARY_REMEDY}"
             )
     return Targets(values, names)
+
+
+def check_label_names(names: npt.NDArray[Any] | None, fitted: npt.NDArray[Any]) -> None:
+    """Reject label columns that are named, but not as in ``fit`` or in another order."""
+    if names is None or fitted.dtype.kind != "O" or list(names) == list(fitted):
+        return
+    expected, got = next(
+        ((a, b) for a, b in zip(fitted, names, strict=False) if a != b), (len(fitted), len(names))
+    )
+    raise ValueError(
+        f"the columns of Y must be named and ordered as in fit, got {got!r} where {expected!r} was. "
+        "Reorder them with Y[list(model.classes_)]."
+    )
 
 
 def _numeric_matrix(Y: Any) -> Any:

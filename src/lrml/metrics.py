@@ -250,7 +250,7 @@ class Evaluation(Mapping[str, float]):
 
 
 def evaluate(
-    Y: Matrix, S: Matrix, *, ks: Iterable[int] = (1, 3, 5), threshold: npt.ArrayLike = 0.5
+    Y: Matrix, S: Matrix, *, ks: Iterable[int] | None = None, threshold: npt.ArrayLike = 0.5
 ) -> Evaluation:
     """Compute every metric of this module with one sort of the scores.
 
@@ -258,8 +258,9 @@ def evaluate(
     ----------
     Y, S
         As in `top_k_accuracy`.
-    ks : iterable of int, default=(1, 3, 5)
-        The k of each `top_k_accuracy`. One that exceeds the number of labels is an error, never skipped.
+    ks : iterable of int, optional
+        The k of each `top_k_accuracy`; by default those of 1, 3 and 5 that do not exceed the number of
+        labels. One that is asked for and exceeds it is an error, never skipped.
     threshold : float or array of shape (L,), default=0.5
         As in `hamming_loss`.
 
@@ -278,7 +279,8 @@ def evaluate(
     (0.5, 1, [0.5, nan])
     """
     data = check_labelled_scores(Y, S)
-    depths = [check_k(k, data.n_labels, "each of ks") for k in ks]
+    usual = [k for k in (1, 3, 5) if k <= data.n_labels]
+    depths = usual if ks is None else [check_k(k, data.n_labels, "each of ks") for k in ks]
     measures: dict[str, Measure] = {f"top{k}": partial(_precision_at, k=k) for k in depths}
     measures["average_precision"] = _ranking_precision
     measures["average_auc"] = _auc

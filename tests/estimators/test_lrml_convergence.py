@@ -218,3 +218,18 @@ def test_without_warm_start_the_last_fit_is_forgotten(data):
     coef = model.coef_
     model.fit(2 * X, Y[::-1]).fit(X, Y)
     np.testing.assert_array_equal(model.coef_, coef)
+
+
+def test_the_verdict_follows_the_exact_residual(yeast):
+    """The estimate is above tol when max_iter is reached here, the residual of the best point is not."""
+    model = LRML(theta=3, alpha=20.0, max_iter=10).fit(*yeast)  # a ConvergenceWarning would be an error
+    assert model.residual_ <= model.tol < model.history_["residual"][-1]
+    assert model.converged_
+    assert model.status_ == Status.CONVERGED.value
+
+
+def test_converged_is_false_where_the_tolerance_is_missed(yeast):
+    with pytest.warns(ConvergenceWarning):
+        model = LRML(theta=3, alpha=20.0, max_iter=10, tol=1e-6).fit(*yeast)
+    assert not model.converged_
+    assert model.residual_ > 1e-6

@@ -336,3 +336,10 @@ def test_ties_go_to_the_label_that_comes_first():
     X, Y = np.zeros((4, 2)), np.array([[0, 1, 1, 0, 1]] * 2 + [[1, 0, 0, 1, 1]] * 2)
     best = lrml().fit(X, Y).predict_top_k(X, 5)
     np.testing.assert_array_equal(best.labels, np.tile([4, 0, 1, 2, 3], (4, 1)))
+
+
+def test_default_k_is_at_most_the_number_of_labels(data, make_problem):
+    X, Y = data
+    assert lrml().fit(X, Y).predict_top_k(X).labels.shape == (50, 4)
+    X, Y = make_problem(40, 5, 8)
+    assert lrml().fit(X, Y).predict_top_k(X).labels.shape == (40, 5)

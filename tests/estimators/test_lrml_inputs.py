@@ -333,7 +333,7 @@ def test_failed_prediction_changes_nothing(call, model, data, fitted):
     np.testing.assert_equal(fitted(model), state)
 
 
-@pytest.mark.parametrize("k", [0, -1, L + 1, 2.5, 2.0, "3", None, True], ids=repr)
+@pytest.mark.parametrize("k", [0, -1, L + 1, 2.5, 2.0, "3", True], ids=repr)
 def test_k_is_a_count_of_labels(model, data, k):
     with pytest.raises((TypeError, ValueError)) as caught:
         model.predict_top_k(pd.DataFrame(data[0], columns=list("abcdef")), k)
@@ -367,3 +367,23 @@ def test_polars_names_out_of_order(data):
     model = LRML().fit(X, data[1])
     with pytest.raises(ValueError, match="same order as they were in fit"):
         model.predict(X.select(list("fabcde")))
+
+
+@pytest.mark.parametrize("name", ["fit_intercept", "warm_start"])
+def test_flags_are_bools(data, name):
+    with pytest.raises(TypeError, match=f"{name} must be True or False, got 'no'"):
+        LRML(**{name: "no"}).fit(*data)
+
+
+def test_callback_is_callable(data):
+    with pytest.raises(TypeError, match="callback must be callable or None, got 3"):
+        LRML(callback=3).fit(*data)
+
+
+def test_score_minds_the_names_of_the_labels(data):
+    X, Y = data
+    tags = pd.DataFrame(np.asarray(Y), columns=[f"tag {j}" for j in range(L)])
+    model = LRML().fit(X, tags)
+    assert model.score(X, tags) == model.score(X, Y)
+    with pytest.raises(ValueError, match=r"ordered as in fit, got 'tag 3' where 'tag 0' was\. Reorder"):
+        model.score(X, tags[tags.columns[::-1]])

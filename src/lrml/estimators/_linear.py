@@ -17,7 +17,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lrml import metrics
 from lrml._arrays import is_sparse
 from lrml._ranking import check_k
-from lrml._validation import check_sample_weight, check_targets, check_threshold, check_unique_columns
+from lrml._validation import (
+    check_label_names,
+    check_sample_weight,
+    check_targets,
+    check_threshold,
+    check_unique_columns,
+)
 
 # Scores of one block of rows: 32 MiB of float64.
 _BLOCK_SCORES = 1 << 22
@@ -95,7 +101,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         array of shape (n, L)
-            0/1; a CSR matrix if the model was fitted on a sparse Y.
+            0/1; a SciPy ``csr_array`` if the model was fitted on a sparse Y.
         """
         X = self._validated(X)
         if self.targets == "real":
@@ -106,7 +112,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             return sp.vstack([sp.csr_array(block, dtype=np.int64) for block in decisions], format="csr")
         return np.concatenate([block.astype(np.int64) for block in decisions])
 
-    def predict_top_k(self, X: Any, k: int = 5) -> TopK:
+    def predict_top_k(self, X: Any, k: int | None = None) -> TopK:
         """Return the k labels with the largest scores for every row, best first.
 
         Ties go to the label that comes first. Labels that no training example had come last, whatever their
@@ -115,8 +121,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (n, d)
-        k : int
-            From 1 to the number of labels.
+        k : int, optional
+            From 1 to the number of labels L; min(5, L) by default.
 
         Returns
         -------
@@ -125,7 +131,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         """
         X = self._validated(X)
         n_labels = len(self.intercept_)
-        k = check_k(k, n_labels, "k")
+        k = min(5, n_labels) if k is None else check_k(k, n_labels, "k")
         labels, best = [], []
         for scores in self._score_blocks(X):
             ranked = np.where(self.unseen_labels_, -np.inf, scores)
@@ -140,8 +146,9 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         Subset accuracy, scikit-learn's choice for multi-label classifiers, is near zero for more than a few
         labels and says little. Rows without a label are left out, as in `lrml.metrics.average_precision`.
         """
-        Y = check_targets(y, self.targets).values
+        Y, names = check_targets(y, self.targets)
         scores = self._scores(self._validated(X))
+        check_label_names(names, self.classes_)
         if self.targets == "real":
             dense = Y.toarray() if is_sparse(Y) else Y
             return float(r2_score(dense, scores, sample_weight=sample_weight))

@@ -62,7 +62,8 @@ class LRML(LinearMultiLabelModel):
     warm_start : bool, default=False
         Start from the coefficients of the last ``fit``.
     callback : callable, optional
-        Called after every iteration with an `lrml.solvers.IterationInfo`; a true return value stops.
+        Called with an `lrml.solvers.IterationInfo` for the starting point (iteration 0) and after every
+        iteration; a true return value stops.
     verbose : int, default=0
         1 shows a progress bar on standard error.
 
@@ -83,12 +84,15 @@ class LRML(LinearMultiLabelModel):
         The number of free singular values that ``theta`` stands for.
     n_iter_ : int
     objective_ : float
+        Of the returned W and its best intercept (that of an unseen label, which is 0, not −1).
     residual_ : float
         L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F, L the Lipschitz constant of ∇f.
+    converged_ : bool
+        Whether ``residual_`` is within ``tol`` (or the solution is exact).
     status_ : str
         How the solver ended, with the remedy where one is needed.
     history_ : dict of arrays
-        iteration, phase, objective, residual, rank, seconds.
+        iteration, phase, objective, residual (an estimate; infinite where the phase has none), rank, seconds.
     classes_ : array of shape (L,)
         Label names if Y was a frame, else 0, …, L − 1.
     unseen_labels_ : bool array of shape (L,)
@@ -165,11 +169,12 @@ class LRML(LinearMultiLabelModel):
         Y, label_names = check.check_targets(y, targets)
         weights = check.check_sample_weight(sample_weight, X.shape[0])
         penalty = self._penalty(X.shape[1], Y.shape[1])
-        ridge = check.check_nonnegative("ridge", self.ridge)
+        ridge = check.check_nonnegative("ridge", self.ridge, "Pass ridge=0 for none.")
         check.check_threshold(self.threshold, Y.shape[1])
+        fit_intercept = check.check_flag("fit_intercept", self.fit_intercept)
 
         statistics = Statistics.from_arrays(X, Y, weights)
-        moments = statistics.centered() if self.fit_intercept else statistics.uncentered()
+        moments = statistics.centered() if fit_intercept else statistics.uncentered()
         problem = SpectralProblem.from_moments(moments, ridge)
         result = self._solve(problem, penalty, self._start(problem, X.shape[1], Y.shape[1]))
         self._store(checked, penalty, statistics, result, X.dtype, label_names, sparse_output=is_sparse(Y))
@@ -178,21 +183,24 @@ class LRML(LinearMultiLabelModel):
         return self
 
     def _penalty(self, n_features: int, n_labels: int) -> TailSum:
+        remedy = "Pass alpha=0 for no penalty, a large number such as 1e12 for a rank of at most theta."
         return TailSum(
-            check.check_theta(self.theta, n_features, n_labels), check.check_nonnegative("alpha", self.alpha)
+            check.check_theta(self.theta, n_features, n_labels),
+            check.check_nonnegative("alpha", self.alpha, remedy),
         )
 
     def _solve(self, problem: SpectralProblem, penalty: TailSum, start: Any) -> SolverResult:
         solver = check.check_solver(self.solver)
-        max_iter, tol = check.check_max_iter(self.max_iter), check.check_nonnegative("tol", self.tol)
-        with solver_progress(self.verbose, max_iter, self.callback) as callback:
+        max_iter = check.check_max_iter(self.max_iter)
+        tol = check.check_nonnegative("tol", self.tol, "Pass a small number such as tol=1e-3.")
+        with solver_progress(self.verbose, max_iter, check.check_callback(self.callback)) as callback:
             return solve(
                 problem, penalty, solver=solver, start=start, max_iter=max_iter, tol=tol, callback=callback
             )
 
     def _start(self, problem: SpectralProblem, n_features: int, n_labels: int) -> Any:
         """Coefficients of the last fit in the coordinates of this one, if warm starts are wanted."""
-        if not (self.warm_start and hasattr(self, "coef_")):
+        if not (check.check_flag("warm_start", self.warm_start) and hasattr(self, "coef_")):
             return None
         if self.coef_.shape != (n_labels, n_features):
             raise ValueError(
@@ -232,6 +240,7 @@ class LRML(LinearMultiLabelModel):
         self.n_iter_ = result.n_iter
         self.objective_ = result.objective
         self.residual_ = result.residual
+        self.converged_ = result.status in (Status.CONVERGED, Status.EXACT)
         self.status_ = result.status.value
         self.history_ = result.history.as_dict()
         self.classes_ = np.arange(W.shape[1]) if label_names is None else label_names

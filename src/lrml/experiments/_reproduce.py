@@ -133,7 +133,7 @@ def _document(result: Reproduction) -> dict[str, Any]:
     name = result.description.name
     return {
         "dataset": result.description.as_dict(),
-        "published_table1": published_table1(name),
+        "published_table1": {key: _number(cell) for key, cell in published_table1(name).items()},
         "seed": result.seed,
         "criterion": CRITERION,
         "spec": result.spec.as_dict(),
@@ -143,6 +143,16 @@ def _document(result: Reproduction) -> dict[str, Any]:
         "conclusions": list(result.conclusions),
         "figure3_caption": result.caption,
     }
+
+
+def _number(cell: str) -> str | int | float:
+    """Return a printed cell as the number that it shows, if it shows one."""
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return cell
 
 
 def _curve_records(figure: Sequence[Panel]) -> Iterator[dict[str, Any]]:

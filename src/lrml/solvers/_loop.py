@@ -131,6 +131,8 @@ def _finish(run: _Run, point: Point, status: Status) -> SolverResult:
     residual = point.residual
     if status is not Status.CONVERGED:
         residual = stationarity_residual(run.problem, run.penalty, point.W)
+        if status is Status.MAX_ITER and residual <= run.tol:  # the last estimate was too high
+            status = Status.CONVERGED
     return SolverResult(
         factors=factors,
         status=status,
