@@ -6,6 +6,19 @@ import scipy.sparse as sp
 
 from lrml import LRML
 
+SPARSE_FORMATS = {
+    "csr_matrix": sp.csr_matrix,
+    "csc_matrix": sp.csc_matrix,
+    "coo_matrix": sp.coo_matrix,
+    "lil_matrix": sp.lil_matrix,
+    "csr_array": sp.csr_array,
+    "csc_array": sp.csc_array,
+    "coo_array": sp.coo_array,
+    "dok_array": sp.dok_array,
+    "bsr_array": sp.bsr_array,
+    "dia_array": sp.dia_array,
+}
+
 # Coefficients of fits with a residual of 1e-9, whose paths differ by rounding only.
 TIGHT = {"rtol": 1e-6, "atol": 1e-7}
 FORMS = pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 from lrml import _ranking
 from lrml.metrics import average_auc, average_precision, evaluate, hamming_loss, top_k_accuracy
+from model_checks import SPARSE_FORMATS
 
 METRICS = {
     "top_k_accuracy": lambda Y, S, **options: top_k_accuracy(Y, S, 2, **options),
@@ -25,19 +26,6 @@ METRICS = {
     "hamming_loss": hamming_loss,
 }
 RANKING = ["top_k_accuracy", "average_precision", "average_auc"]
-
-SPARSE_FORMATS = {
-    "csr_matrix": sp.csr_matrix,
-    "csc_matrix": sp.csc_matrix,
-    "coo_matrix": sp.coo_matrix,
-    "lil_matrix": sp.lil_matrix,
-    "csr_array": sp.csr_array,
-    "csc_array": sp.csc_array,
-    "coo_array": sp.coo_array,
-    "dok_array": sp.dok_array,
-    "bsr_array": sp.bsr_array,
-    "dia_array": sp.dia_array,
-}
 
 # One row per convention: a plain ranking, ties, no label, every label.
 Y_HAND = np.array([[1, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]])

@@ -16,9 +16,6 @@ import scipy.sparse as sp
 Array: TypeAlias = Any
 """An array of any Array API library; the standard has no static type yet."""
 
-FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
-"""A NumPy array of float32 or float64, at the edge towards scikit-learn."""
-
 
 def is_sparse(matrix: Any) -> bool:
     """Whether a matrix is a SciPy sparse matrix or array."""

@@ -8,20 +8,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import LinearRegression
 
 from lrml.estimators import _linear
-from model_checks import TIGHT, assert_same_model, lrml
-
-SPARSE_FORMATS = {
-    "csr_matrix": sp.csr_matrix,
-    "csc_matrix": sp.csc_matrix,
-    "coo_matrix": sp.coo_matrix,
-    "lil_matrix": sp.lil_matrix,
-    "csr_array": sp.csr_array,
-    "csc_array": sp.csc_array,
-    "coo_array": sp.coo_array,
-    "dok_array": sp.dok_array,
-    "bsr_array": sp.bsr_array,
-    "dia_array": sp.dia_array,
-}
+from model_checks import SPARSE_FORMATS, TIGHT, assert_same_model, lrml
 
 
 @pytest.fixture(scope="module")

@@ -55,6 +55,11 @@ def stationarity_residual(problem: SpectralProblem, penalty: Penalty, W: Array) 
     return lipschitz * frobenius(W - moved) / problem.scale
 
 
+def objective_of(problem: SpectralProblem, penalty: Penalty, W: Array, sigma: Array) -> float:
+    """F(W) = f(W) + Ω(σ(W)), for a W whose singular values are known."""
+    return problem.value(W) + penalty.value(sigma)
+
+
 @dataclass
 class _Run:
     """The record of one solve: history, clock, the best point so far."""
@@ -76,7 +81,7 @@ class _Run:
             self.ask_below = 0.5 * point.residual  # an estimate that misled must improve to be asked again
             point = replace(point, residual=stationarity_residual(self.problem, self.penalty, point.W))
             converged = point.residual <= self.tol
-        objective = self.problem.value(point.W) + self.penalty.value(point.sigma)
+        objective = objective_of(self.problem, self.penalty, point.W, point.sigma)
         # Not convex: a stationary point that is worse than one already met is not what we are looking for.
         converged = converged and objective <= self.best_objective * (1 + _WORSE)
         if objective <= self.best_objective:
@@ -137,7 +142,7 @@ def _finish(run: _Run, point: Point, status: Status) -> SolverResult:
         factors=factors,
         status=status,
         n_iter=len(run.history) - 1,
-        objective=run.problem.value(point.W) + run.penalty.value(factors.s),
+        objective=objective_of(run.problem, run.penalty, point.W, factors.s),
         residual=residual,
         history=run.history,
     )

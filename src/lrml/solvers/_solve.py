@@ -19,7 +19,7 @@ from lrml.solvers.reweighted import Reweighted
 SOLVERS = ("auto", "apg", "pg", "paper")
 
 # The ridge of the starting point, as a share of the mean eigenvalue of XᵀX. It is a pure number, so the start
-# scales with the data; on the Mulan sets anything from 0.05 to 0.2 does equally well (docs/solver.md).
+# scales with the data (docs/solver.md says what other values gave).
 _START_RIDGE = 0.1
 
 

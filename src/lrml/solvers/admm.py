@@ -9,7 +9,7 @@ import numpy as np
 from lrml._arrays import Array, frobenius, inner
 from lrml.penalties import Penalty, spectral_prox
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point
+from lrml.solvers._loop import Point, objective_of
 
 
 class _HalfSteps(NamedTuple):
@@ -64,7 +64,8 @@ class ADMM:
     def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
         """Take ρ from the mean curvature and the dual variable from the gradient at the start."""
         self.problem, self.penalty = problem, penalty
-        self.best, self.best_objective = point.W, problem.value(point.W) + penalty.value(point.sigma)
+        self.best = point.W
+        self.best_objective = objective_of(problem, penalty, point.W, point.sigma)
         self._restart(problem.mean_curvature)
 
     def _restart(self, rho: float) -> None:
@@ -102,7 +103,7 @@ class ADMM:
         Z, sigma = spectral_prox(self.y, self.penalty, 1.0 / self.rho)
         W = (2.0 * self.problem.cross + self.rho * (2.0 * Z - self.y)) / self.denominator
         gap = W - Z
-        objective = self.problem.value(Z) + self.penalty.value(sigma)
+        objective = objective_of(self.problem, self.penalty, Z, sigma)
         return _HalfSteps(Z, sigma, gap, frobenius(gap), objective)
 
     def _acceptable(self, half: _HalfSteps) -> bool:

@@ -7,7 +7,7 @@ import math
 from lrml._arrays import Array, frobenius, inner
 from lrml.penalties import Penalty, SpectralProx, spectral_prox
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point
+from lrml.solvers._loop import Point, objective_of
 
 
 def gradient_step(problem: SpectralProblem, penalty: Penalty, W: Array, t: float) -> SpectralProx:
@@ -71,7 +71,7 @@ class AcceleratedProximalGradient:
         self.problem, self.penalty = problem, penalty
         self.lipschitz = problem.lipschitz
         self.W = self.previous = point.W
-        self.objective = problem.value(point.W) + penalty.value(point.sigma)
+        self.objective = objective_of(problem, penalty, point.W, point.sigma)
         self.momentum = 1.0
 
     def step(self) -> Point:
@@ -89,4 +89,4 @@ class AcceleratedProximalGradient:
 
     def _trial(self, base: Array) -> tuple[Array, Array, float]:
         W, sigma = gradient_step(self.problem, self.penalty, base, self.lipschitz)
-        return W, sigma, self.problem.value(W) + self.penalty.value(sigma)
+        return W, sigma, objective_of(self.problem, self.penalty, W, sigma)

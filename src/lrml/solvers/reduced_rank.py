@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lrml.penalties import Penalty
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point, spectrum
+from lrml.solvers._loop import Point, objective_of, spectrum
 
 
 class ReducedRank:
@@ -21,7 +21,7 @@ class ReducedRank:
         """Compare the closed-form objective with that of the best point."""
         self.candidate: Point | None = None
         W, unpenalised = problem.reduced_rank_solution(penalty.n_free)
-        if unpenalised < problem.value(point.W) + penalty.value(point.sigma):
+        if unpenalised < objective_of(problem, penalty, point.W, point.sigma):
             # The limit is exactly stationary if the penalty is strong enough; claim so, and let the loop see.
             self.candidate = Point(W, spectrum(W, rank=penalty.n_free), residual=0.0)
 

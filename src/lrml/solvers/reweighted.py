@@ -5,7 +5,7 @@ from __future__ import annotations
 from lrml._arrays import Array, namespace
 from lrml.penalties import Penalty
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point, accurate_right_singular
+from lrml.solvers._loop import Point, accurate_right_singular, objective_of
 
 
 class Reweighted:
@@ -64,4 +64,4 @@ class Reweighted:
     def _update(self, W: Array) -> None:
         self.W = W
         self.sigma, self.V = accurate_right_singular(W)
-        self.objective = self.problem.value(W) + self.penalty.value(self.sigma)
+        self.objective = objective_of(self.problem, self.penalty, W, self.sigma)
