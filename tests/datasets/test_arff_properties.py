@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from lrml.datasets import DatasetFormatError, _arff, read_arff
+from lrml.datasets import DatasetFormatError, _lines, read_arff
 
 # Round trip: what a writer wrote comes back, whatever the layout and the size of the chunks.
 
@@ -66,7 +66,7 @@ def test_round_trip(tmp_path_factory, dataset, is_sparse, chunk_bytes):
     (folder / "d.arff").write_text(write_arff(dataset, is_sparse), "utf-8", newline="\n")
     (folder / "d.xml").write_text(write_xml(label_names), "utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_arff, "_CHUNK_BYTES", chunk_bytes)
+        patch.setattr(_lines, "_CHUNK_BYTES", chunk_bytes)
         found = read_arff(folder / "d.arff", folder / "d.xml")
     d = X.shape[1]
     features, labels = [j for j in order if j < d], [j - d for j in order if j >= d]

@@ -40,6 +40,8 @@ def test_statistics_counted_by_hand(convert):
         "labels_without_positive_in_train": 1,
         "labels_without_positive_in_test": 2,
         "nonzeros": 5,
+        "missing_values": 0,
+        "unknown_labels": 0,
     }
     json.dumps(found)  # plain numbers only, no NumPy scalars
 

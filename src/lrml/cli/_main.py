@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 
 import lrml
+from lrml._files import OutputError
 from lrml.cli import _reproduce
-from lrml.experiments import OutputError
 
 _USAGE_ERROR = 2
 _INTERRUPTED = 130  # 128 + SIGINT, as shells report it

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from lrml._files import writable_folder, write_atomically
 from lrml.cli._console import advise, progress_bar, result_console, say
 from lrml.cli._tables import result_table, statistics_table
 from lrml.datasets import describe, load_yeast
@@ -18,8 +19,6 @@ from lrml.experiments import (
     render_figures,
     render_tables,
     reproduce,
-    writable_folder,
-    write_atomically,
 )
 
 _LARGEST_SEED = 2**32 - 1  # of NumPy's and scikit-learn's generators

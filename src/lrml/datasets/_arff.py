@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import codecs
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain, compress
 from pathlib import Path
 
@@ -12,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lrml.datasets._arff_header import Attribute, read_header, unescape
-from lrml.datasets._arff_rows import DenseRows, Layout, Row, RowReader, SparseRows
+from lrml.datasets._arff_rows import DenseRows, Layout, RowReader, SparseRows
 from lrml.datasets._errors import DatasetFormatError
 from lrml.datasets._labels_xml import read_label_names
+from lrml.datasets._lines import Row, chunks, numbered_lines, stem
 from lrml.datasets._record import FeatureMatrix, LabelMatrix, MultiLabelDataset
-
-_CHUNK_BYTES = 1 << 20  # enough rows to make the bulk conversion pay, few enough to keep memory flat
 
 
 def read_arff(
@@ -70,15 +68,14 @@ def read_arff(
            [4. ]])
     """
     listed = read_label_names(xml)
-    with open(path, "rb") as file:
-        lines = _significant_lines(file)
-        attributes = read_header(path, lines)
-        is_label = _find_labels(path, xml, attributes, listed)
-        nominal = np.array([attribute.domain is not None for attribute in attributes])
-        names = tuple(attribute.name for attribute in attributes)
-        X, Y = _read_rows(Layout(path, names, is_label, nominal | is_label), attributes, lines)
+    lines = _significant_lines(path)
+    attributes = read_header(path, lines)
+    is_label = _find_labels(path, xml, attributes, listed)
+    nominal = np.array([attribute.domain is not None for attribute in attributes])
+    names = tuple(attribute.name for attribute in attributes)
+    X, Y = _read_rows(Layout(path, names, is_label, nominal | is_label), attributes, lines)
     return MultiLabelDataset(
-        name=Path(path).stem if name is None else name,
+        name=stem(path) if name is None else name,
         X=X,
         Y=Y,
         feature_names=tuple(compress(names, ~is_label)),
@@ -87,10 +84,10 @@ def read_arff(
     )
 
 
-def _significant_lines(file: Iterable[bytes]) -> Iterator[Row]:
-    """Count the lines, and leave out comments and blank ones."""
-    for number, line in enumerate(file, start=1):
-        text = (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).strip()
+def _significant_lines(path: str | os.PathLike[str]) -> Iterator[Row]:
+    """Leave out comments and blank lines."""
+    for number, line in numbered_lines(path):
+        text = line.strip()
         if text and not text.startswith(b"%"):
             yield number, text
 
@@ -138,7 +135,7 @@ def _read_rows(
     if sparse:
         _check_defaults(layout.path, attributes)
     reader: RowReader = SparseRows(layout) if sparse else DenseRows(layout)
-    for rows in _chunks(chain([first], lines)):
+    for rows in chunks(chain([first], lines)):
         reader.add(rows)
     return reader.finish()
 
@@ -155,17 +152,3 @@ def _check_defaults(path: str | os.PathLike[str], attributes: list[Attribute]) -
                 f"{{{','.join(attribute.domain)}}}",
                 "Declare {0,1} if omitted values are meant to be 0.",
             )
-
-
-def _chunks(lines: Iterable[Row]) -> Iterator[list[Row]]:
-    """Group rows into lists of about `_CHUNK_BYTES` bytes."""
-    rows: list[Row] = []
-    size = 0
-    for row in lines:
-        rows.append(row)
-        size += len(row[1])
-        if size >= _CHUNK_BYTES:
-            yield rows
-            rows, size = [], 0
-    if rows:
-        yield rows

@@ -9,12 +9,12 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._growing import GrowingCSR
+from lrml.datasets._lines import Row
 from lrml.datasets._record import FeatureMatrix, LabelMatrix
 
-Row = tuple[int, bytes]  # line number, text without surrounding white space
 # Row within the chunk, attribute and value of each entry of sparse rows, in file order.
 _Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
@@ -145,8 +145,8 @@ class SparseRows:
             layout.is_label, np.cumsum(layout.is_label) - 1, np.cumsum(~layout.is_label) - 1
         ).astype(np.int32)
         self._index = {b"%d" % index: index for index in range(len(layout.names))}
-        self._X = _GrowingCSR(np.float64)
-        self._Y = _GrowingCSR(np.uint8)
+        self._X = GrowingCSR(np.float64)
+        self._Y = GrowingCSR(np.uint8)
 
     def add(self, rows: list[Row]) -> None:
         """Read a chunk of rows."""
@@ -226,30 +226,3 @@ class SparseRows:
             return layout.wrong_text(line, value[0].strip())
         rule = 'an entry of a sparse row must be "index value"'
         return layout.error(line, rule, entry, "Separate entries by commas.")
-
-
-class _GrowingCSR:
-    """A CSR matrix that grows by chunks of rows."""
-
-    def __init__(self, dtype: type[np.float64] | type[np.uint8]) -> None:
-        self._dtype = dtype
-        self._counts: list[NDArray[np.int64]] = []
-        self._indices: list[NDArray[np.int32]] = []
-        self._data: list[NDArray[np.float64 | np.uint8]] = []
-
-    def append(
-        self, counts: NDArray[np.int64], indices: NDArray[np.int32], data: NDArray[np.float64]
-    ) -> None:
-        """Add rows with `counts` entries each."""
-        self._counts.append(counts)
-        self._indices.append(indices)
-        self._data.append(data.astype(self._dtype))
-
-    def matrix(self, columns: int) -> sparse.csr_array:
-        """Return the matrix of all rows so far."""
-        indptr = np.concatenate([[0], np.cumsum(np.concatenate(self._counts))])
-        # 32-bit indices wherever they suffice: half the memory, and scikit-learn's solvers want them.
-        index_dtype = np.int32 if indptr[-1] <= np.iinfo(np.int32).max else np.int64
-        indices = np.concatenate(self._indices).astype(index_dtype, copy=False)
-        shape = (len(indptr) - 1, columns)
-        return sparse.csr_array((np.concatenate(self._data), indices, indptr.astype(index_dtype)), shape)

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from lrml.datasets._record import LabelMatrix, MultiLabelDataset
+from lrml.datasets._record import MultiLabelDataset
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,11 @@ class Description:
         The same within the training and within the test set; None if the dataset has no split. A label
         without a positive in training cannot be learned.
     nonzeros : int
-        Number of entries of X that are not zero.
+        Number of entries of X that are not zero; missing ones count.
+    missing_values : int
+        Number of entries of X that are missing.
+    unknown_labels : int
+        Number of entries of Y of which it is not known whether the label applies.
     """
 
     name: str
@@ -50,6 +54,8 @@ class Description:
     labels_without_positive_in_train: int | None
     labels_without_positive_in_test: int | None
     nonzeros: int
+    missing_values: int
+    unknown_labels: int
 
     def as_dict(self) -> dict[str, str | int | float | None]:
         """Return the statistics as a plain dictionary, in the order above."""
@@ -79,7 +85,7 @@ def describe(dataset: MultiLabelDataset) -> Description:
     (4.237, 0.303)
     """
     n, d, n_labels = dataset.shape
-    X = dataset.X
+    stored = dataset.X.data if isinstance(dataset.X, sparse.csr_array) else dataset.X
     Y = sparse.csr_array(dataset.Y, copy=True)
     Y.eliminate_zeros()
     per_row = np.diff(Y.indptr)
@@ -94,13 +100,15 @@ def describe(dataset: MultiLabelDataset) -> Description:
         density=cardinality / n_labels,
         distinct_label_sets=len({Y.indices[a:b].tobytes() for a, b in pairwise(Y.indptr)}),
         rows_without_label=int(np.count_nonzero(per_row == 0)),
-        labels_without_positive=_unused_columns(dataset.Y),
-        labels_without_positive_in_train=_unused_columns(dataset.train[1]) if split else None,
-        labels_without_positive_in_test=_unused_columns(dataset.test[1]) if split else None,
-        nonzeros=int(X.count_nonzero() if isinstance(X, sparse.csr_array) else np.count_nonzero(X)),
+        labels_without_positive=_unused_columns(Y),
+        labels_without_positive_in_train=_unused_columns(Y[: dataset.n_train]) if split else None,
+        labels_without_positive_in_test=_unused_columns(Y[dataset.n_train :]) if split else None,
+        nonzeros=int(np.count_nonzero(stored)),
+        missing_values=int(np.count_nonzero(np.isnan(stored))),
+        unknown_labels=0 if dataset.unknown is None else int(dataset.unknown.count_nonzero()),
     )
 
 
-def _unused_columns(Y: LabelMatrix) -> int:
-    # int64: the sum of a uint8 column would wrap around at 256.
-    return int(np.count_nonzero(Y.sum(axis=0, dtype=np.int64) == 0))
+def _unused_columns(Y: sparse.csr_array) -> int:
+    # By the columns that occur: a sum over rows would need an array as long as the number of labels.
+    return int(Y.shape[1] - np.unique(Y.indices).size)

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lrml.datasets._names import NumberedNames
+
 FeatureMatrix: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
 LabelMatrix: TypeAlias = "NDArray[np.int8] | NDArray[np.uint8] | sparse.csr_array"
 
@@ -24,18 +26,20 @@ class MultiLabelDataset:
     name : str
         Short name of the dataset.
     X : ndarray or csr_array of shape (n, d), float64
-        Features, one row per example.
+        Features, one row per example. NaN is a missing value; in a sparse matrix what is not stored is 0.
     Y : ndarray or csr_array of shape (n, L), int8 or uint8
         Labels, 1 where a label applies and 0 elsewhere.
     feature_names : sequence of str, length d
-        Names of the columns of `X`; stored as a tuple.
+        Names of the columns of `X`; stored as a tuple, unless it is a `NumberedNames`.
     label_names : sequence of str, length L
-        Names of the columns of `Y`; stored as a tuple.
+        Names of the columns of `Y`; stored likewise.
     n_train : int or None, default=None
         The rows are ordered: the first `n_train` are the training set, the others the test set.
         None means that the dataset has no split.
     provenance : str, default=""
         Where the numbers come from, for people to read.
+    unknown : csr_array of shape (n, L), bool, or None, default=None
+        True where it is not known whether a label applies; `Y` is 0 there. None means that all is known.
 
     Notes
     -----
@@ -68,11 +72,15 @@ class MultiLabelDataset:
     label_names: Sequence[str]
     n_train: int | None = None
     provenance: str = ""
+    unknown: sparse.csr_array | None = None
 
     def __post_init__(self) -> None:
         _check_matrix("X", self.X, (np.float64,))
         _check_matrix("Y", self.Y, (np.int8, np.uint8))
+        _check_no_infinity(self.X)
         _check_binary(self.Y)
+        if self.unknown is not None:
+            _check_unknown(self.unknown, self.Y)
         n, n_label_rows = self.X.shape[0], self.Y.shape[0]
         if n != n_label_rows:
             raise ValueError(
@@ -80,9 +88,11 @@ class MultiLabelDataset:
                 "Pass one row of Y for each row of X."
             )
         for field, columns in (("feature_names", self.X.shape[1]), ("label_names", self.Y.shape[1])):
-            names = tuple(getattr(self, field))
+            names = getattr(self, field)
+            if not isinstance(names, NumberedNames):
+                names = tuple(names)
+                object.__setattr__(self, field, names)
             _check_names(field, names, columns)
-            object.__setattr__(self, field, names)
         if self.n_train is not None and not 0 < self.n_train < n:
             raise ValueError(
                 f"n_train must leave at least one training and one test row, so lie in [1, {n - 1}], "
@@ -152,6 +162,7 @@ class MultiLabelDataset:
             label_names=train.label_names,
             n_train=train.shape[0],
             provenance="; ".join(sources),
+            unknown=_stack_unknown(train, test),
         )
 
 
@@ -184,6 +195,33 @@ def _check_matrix(key: str, matrix: object, dtypes: tuple[type, ...]) -> None:
         )
 
 
+def _check_no_infinity(X: FeatureMatrix) -> None:
+    if np.any(np.isinf(X.data if isinstance(X, sparse.csr_array) else X)):
+        raise ValueError(
+            "X must hold finite numbers, or NaN for a missing value, got infinity. Replace it by a number."
+        )
+
+
+def _check_unknown(unknown: object, Y: LabelMatrix) -> None:
+    if not (
+        isinstance(unknown, sparse.csr_array)
+        and unknown.dtype == np.bool_
+        and unknown.shape == Y.shape
+        and unknown.has_canonical_format
+    ):
+        raise ValueError(
+            f"unknown must be a csr_array of bool of shape {Y.shape}, like Y, without duplicates, got "
+            f"{type(unknown).__name__} of dtype {getattr(unknown, 'dtype', None)} and shape "
+            f"{getattr(unknown, 'shape', None)}. Pass None if all labels are known."
+        )
+    both = int(unknown.multiply(sparse.csr_array(Y != 0)).nnz)
+    if both:
+        raise ValueError(
+            f"Y must be 0 where it is unknown whether a label applies, got 1 in {both} such places. "
+            "Clear Y there, or the mark."
+        )
+
+
 def _check_binary(Y: LabelMatrix) -> None:
     values = Y.data if isinstance(Y, sparse.csr_array) else Y
     wrong = values[(values != 0) & (values != 1)]
@@ -193,13 +231,13 @@ def _check_binary(Y: LabelMatrix) -> None:
         )
 
 
-def _check_names(field: str, names: tuple[str, ...], columns: int) -> None:
+def _check_names(field: str, names: Sequence[str], columns: int) -> None:
     if len(names) != columns:
         raise ValueError(
             f"{field} must name each of the {columns} columns, got {len(names)} names. "
             "Pass one name per column."
         )
-    if len(set(names)) != columns:
+    if isinstance(names, tuple) and len(set(names)) != columns:
         twice = Counter(names).most_common(1)[0][0]
         raise ValueError(f"{field} must be unique, got {twice!r} more than once. Rename one of the columns.")
 
@@ -210,6 +248,8 @@ def _check_same_names(what: str, train: Sequence[str], test: Sequence[str]) -> N
             f"train and test must have the same {what}, got {len(train)} and {len(test)}. "
             "Check that both come from one dataset."
         )
+    if isinstance(train, NumberedNames) and train == test:
+        return
     for column, (left, right) in enumerate(zip(train, test, strict=True)):
         if left != right:
             raise ValueError(
@@ -228,3 +268,14 @@ def _stack(key: str, train: Any, test: Any) -> Any:
         return np.vstack([train, test])
     blocks: list[sparse.csr_array] = [train, test]
     return sparse.vstack(blocks, format="csr")
+
+
+def _stack_unknown(train: MultiLabelDataset, test: MultiLabelDataset) -> sparse.csr_array | None:
+    if train.unknown is None and test.unknown is None:
+        return None
+    blocks = [
+        sparse.csr_array(part.Y.shape, dtype=np.bool_) if part.unknown is None else part.unknown
+        for part in (train, test)
+    ]
+    stacked: sparse.csr_array = sparse.vstack(blocks, format="csr")
+    return stacked

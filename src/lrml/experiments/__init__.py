@@ -2,7 +2,6 @@
 
 from lrml.experiments._comparison import Comparison, Difference, compare, conclude
 from lrml.experiments._convergence import Curve, Panel
-from lrml.experiments._files import OutputError, writable_folder, write_atomically
 from lrml.experiments._published import published_table1
 from lrml.experiments._reproduce import Reproduction, count_steps, render_figures, render_tables, reproduce
 from lrml.experiments._spec import ConvergenceSpec, LogGrid, Protocol, Spec, load_spec
@@ -14,7 +13,6 @@ __all__ = [
     "Curve",
     "Difference",
     "LogGrid",
-    "OutputError",
     "Panel",
     "Protocol",
     "Reproduction",
@@ -28,6 +26,4 @@ __all__ = [
     "render_figures",
     "render_tables",
     "reproduce",
-    "writable_folder",
-    "write_atomically",
 ]

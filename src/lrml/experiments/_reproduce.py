@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from lrml.datasets import Description, MultiLabelDataset, describe
 from lrml.experiments._comparison import Comparison, compare, conclude
 from lrml.experiments._convergence import Panel, caption, convergence_curves, panels
-from lrml.experiments._files import to_csv, to_json
+from lrml.experiments._encoding import to_csv, to_json
 from lrml.experiments._published import published_table1
 from lrml.experiments._selection import CRITERION
 from lrml.experiments._spec import Spec

@@ -1,0 +1,86 @@
+"""Lines of a data file, plain or compressed, one at a time."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import lzma
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+from lrml.datasets._errors import DatasetFormatError
+
+Row: TypeAlias = tuple[int, bytes]  # line number, text without surrounding white space
+
+# A line is the unit that a reader holds in memory; without a limit a small compressed file could fill it.
+LONGEST_LINE = 1 << 26
+_CHUNK_BYTES = 1 << 20  # enough rows to make bulk conversion pay, few enough to keep memory flat
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
+
+
+def stem(path: str | os.PathLike[str]) -> str:
+    """Return the file name without its suffixes for compression and format."""
+    plain = Path(path)
+    return Path(plain.stem).stem if plain.suffix.lower() in _OPENERS else plain.stem
+
+
+def open_source(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a file for reading bytes; ``.gz``, ``.bz2`` and ``.xz`` are decompressed on the way."""
+    opener = _OPENERS.get(Path(path).suffix.lower(), open)
+    stream: IO[bytes] = opener(path, "rb")
+    return stream
+
+
+def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes]]:
+    """Yield each line of a file with its number, counted from 1, and with its line end.
+
+    Raises
+    ------
+    DatasetFormatError
+        If a line is longer than 64 MiB, or compressed data is damaged.
+    """
+    number = 0
+    with open_source(path) as stream:
+        try:
+            while line := stream.readline(LONGEST_LINE + 1):
+                number += 1
+                if len(line) > LONGEST_LINE:
+                    raise DatasetFormatError.at(
+                        path,
+                        number,
+                        f"a line must not be longer than {LONGEST_LINE} bytes",
+                        line[:40],
+                        "Check that this is a text file with one example per line.",
+                    )
+                yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        except _DAMAGED as error:
+            raise _damaged(path, number + 1, error) from error
+        except OSError as error:
+            if error.errno is not None:  # a fault of the disk, not of the data: bz2 sets no errno
+                raise
+            raise _damaged(path, number + 1, error) from error
+
+
+def _damaged(path: str | os.PathLike[str], line: int, error: Exception) -> DatasetFormatError:
+    return DatasetFormatError.at(
+        path, line, "compressed data must be whole", str(error), "Get the file again."
+    )
+
+
+def chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Group rows into lists of about a megabyte, for readers that convert many rows at once."""
+    group: list[Row] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        size += len(row[1])
+        if size >= _CHUNK_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
