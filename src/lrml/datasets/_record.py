@@ -214,7 +214,8 @@ def _check_unknown(unknown: object, Y: LabelMatrix) -> None:
             f"{type(unknown).__name__} of dtype {getattr(unknown, 'dtype', None)} and shape "
             f"{getattr(unknown, 'shape', None)}. Pass None if all labels are known."
         )
-    both = int(unknown.multiply(sparse.csr_array(Y != 0)).nnz)
+    labels: sparse.csr_array = sparse.csr_array(Y).astype(np.bool_)
+    both = int(unknown.multiply(labels).count_nonzero())
     if both:
         raise ValueError(
             f"Y must be 0 where it is unknown whether a label applies, got 1 in {both} such places. "
