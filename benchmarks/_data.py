@@ -10,12 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
-from lrml.datasets import load_mulan
+from lrml.datasets import fetch_mulan
 
 
 def training_set(name: str, *, l2: bool) -> tuple[sp.csr_array, sp.csr_array]:
-    """Return the sparse training part of a Mulan set (LRML_DATA_HOME must point to the files)."""
-    X, Y = load_mulan(name).train
+    """Return the sparse training part of a Mulan set (from LRML_DATA_HOME, the cache, or the network)."""
+    X, Y = fetch_mulan(name).train
     X, Y = sp.csr_array(X), sp.csr_array(Y, dtype=np.float64)
     return (normalize(X) if l2 else X), Y
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from lrml.datasets import MultiLabelDataset, load_mulan
+from lrml.datasets import MultiLabelDataset, fetch_mulan
 
 # Read once: some tests change the environment variable.
 _DATA_HOME = os.environ.get("LRML_DATA_HOME")
@@ -27,6 +28,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _data_home()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_network_and_no_user_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep all tests, and the processes that they start, off the network and out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LRML_CACHE", str(tmp_path_factory.mktemp("cache")))
+        for variable in ("http_proxy", "https_proxy"):
+            patch.setenv(variable, "http://127.0.0.1:9")  # nobody listens there
+        patch.setenv("no_proxy", "127.0.0.1,localhost")
+        yield
+
+
 @pytest.fixture(scope="session")
 def mulan_home() -> Path:
     """The folder with Mulan's files; the test is skipped if there is none."""
@@ -39,6 +51,38 @@ def mulan(mulan_home: Path) -> Callable[[str], MultiLabelDataset]:
 
     @cache
     def load(name: str) -> MultiLabelDataset:
-        return load_mulan(name, data_home=mulan_home)
+        return fetch_mulan(name, data_home=mulan_home, download=False)
 
     return load
+
+
+@pytest.fixture(scope="session")
+def toy_files() -> dict[str, bytes]:
+    """A tiny dataset in Mulan's format; its training set is long enough to arrive in several pieces."""
+    header = "@relation toy\n@attribute a numeric\n@attribute p {0,1}\n@data\n"
+    texts = {
+        "toy-train.arff": "% a comment\n" * 20_000 + header + "{0 1.5}\n{1 1}\n",
+        "toy-test.arff": header + "{0 2,1 1}\n",
+        "toy.xml": '<labels><label name="p"></label></labels>',
+    }
+    return {name: text.encode() for name, text in texts.items()}
+
+
+@pytest.fixture(scope="session")
+def toy_registry(toy_files: dict[str, bytes]) -> Callable[[str], str]:
+    """Return a registry, as text, that knows the tiny dataset at an address: ``toy_registry("http://...")``."""
+
+    def write(address: str) -> str:
+        source = (
+            f'host = "Somewhere"\nrepository = "r"\ncommit = "1"\nfolder = "f"\nurl = "{address}/{{file}}"'
+        )
+        files = "\n".join(
+            f'{role} = {{ file = "{name}", size = {len(content)}, '
+            f'sha256 = "{hashlib.sha256(content).hexdigest()}" }}'
+            for role, (name, content) in zip(("train", "test", "labels"), toy_files.items(), strict=True)
+        )
+        counts = "n_instances = 3\nn_attributes = 1\nn_labels = 1\nn_train = 2"
+        words = 'domain = "toys"\ncitation = "Someone (2000)."'
+        return f"[mulan.source]\n{source}\n[mulan.datasets.toy]\n{words}\n{counts}\n{files}\n"
+
+    return write

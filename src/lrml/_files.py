@@ -43,6 +43,8 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with temporary.open("wb") as stream:
             yield stream
         os.replace(temporary, target)
+    except OutputError:
+        raise  # of a second file that was written inside this one: it names the right place
     except OSError as error:
         raise OutputError(
             f"a result must be written to {os.fspath(path)!r}, got an error ({error.strerror}). "

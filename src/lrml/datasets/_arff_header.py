@@ -1,24 +1,23 @@
-"""The header of an ARFF file: its attributes."""
+"""The header of an ARFF file: its relation and its attributes."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lrml.datasets._arff_words import QUOTED, dense_words, unquote
 from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._lines import Row
 
 # Quoted names may hold anything, with backslash escapes; a bare name ends at white space or at a "{".
 _ATTRIBUTE = re.compile(
-    r"""(?: '(?P<single>(?:[^'\\]|\\.)*)' | "(?P<double>(?:[^"\\]|\\.)*)" | (?P<bare>[^\s{'"][^\s{]*) )
-        (?=[\s{]) \s* (?P<type>\S.*)""",
-    re.VERBOSE | re.ASCII,
+    rb"(?P<name>" + QUOTED + rb"""|[^\s{'"][^\s{]*+)(?=[\s{])\s*+(?P<kind>\S.*+)""", re.DOTALL
 )
-_ESCAPE = re.compile(r"\\([\\'\"%ntr])")
-_ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
-_NUMERIC = frozenset({"numeric", "real", "integer"})
-_BINARY_DOMAINS = frozenset({("0", "1"), ("1", "0"), ("0",), ("1",)})
+_RELATION = re.compile(QUOTED)
+_NUMERIC = frozenset({b"numeric", b"real", b"integer"})
 
 
 @dataclass(frozen=True)
@@ -39,13 +38,32 @@ class Attribute:
     line: int
     domain: tuple[str, ...] | None
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether it is nominal and its values are 0 and 1, or one of them."""
+        return self.domain is not None and {"0", "1"}.issuperset(self.domain)
 
-def unescape(text: str) -> str:
-    r"""Resolve the escapes of a quoted ARFF name; an unknown one such as ``\~`` stays as it is."""
-    return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), text)
+
+@dataclass(frozen=True)
+class Header:
+    """What comes before the data.
+
+    Parameters
+    ----------
+    relation : bytes
+        Text of the ``@relation`` line, without quotes; empty if there is none.
+    line : int or None
+        Line of the ``@relation``.
+    attributes : tuple of Attribute
+        The attributes in file order.
+    """
+
+    relation: bytes
+    line: int | None
+    attributes: tuple[Attribute, ...]
 
 
-def read_header(path: str | os.PathLike[str], lines: Iterator[tuple[int, bytes]]) -> list[Attribute]:
+def read_header(path: str | os.PathLike[str], lines: Iterator[Row]) -> Header:
     """Read the declarations up to and including the ``@data`` line.
 
     Parameters
@@ -58,24 +76,27 @@ def read_header(path: str | os.PathLike[str], lines: Iterator[tuple[int, bytes]]
 
     Returns
     -------
-    list of Attribute
-        The attributes in file order.
+    Header
+        Relation and attributes.
     """
     attributes: dict[str, Attribute] = {}
+    relation, relation_line = b"", None
     for number, raw in lines:
         keyword, *rest = raw.split(maxsplit=1)
+        text = b"".join(rest)
         match keyword.lower():
             case b"@attribute":
-                attribute = _parse_attribute(path, number, _decode(path, number, b"".join(rest)))
+                attribute = _parse_attribute(path, number, text)
                 if attribute.name in attributes:
                     raise DatasetFormatError.at(
                         path, number, "attribute names must be unique", attribute.name, "Rename one of them."
                     )
                 attributes[attribute.name] = attribute
             case b"@data":
-                return list(attributes.values())
+                return Header(relation, relation_line, tuple(attributes.values()))
             case b"@relation":
-                pass
+                relation = unquote(text) if _RELATION.fullmatch(text) else text
+                relation_line = number
             case _:
                 raise DatasetFormatError.at(
                     path,
@@ -89,16 +110,7 @@ def read_header(path: str | os.PathLike[str], lines: Iterator[tuple[int, bytes]]
     )
 
 
-def _decode(path: str | os.PathLike[str], number: int, raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DatasetFormatError.at(
-            path, number, "attribute names must be UTF-8 text", raw, "Save the file in that encoding."
-        ) from error
-
-
-def _parse_attribute(path: str | os.PathLike[str], number: int, declaration: str) -> Attribute:
+def _parse_attribute(path: str | os.PathLike[str], number: int, declaration: bytes) -> Attribute:
     match = _ATTRIBUTE.fullmatch(declaration)
     if match is None:
         raise DatasetFormatError.at(
@@ -110,19 +122,51 @@ def _parse_attribute(path: str | os.PathLike[str], number: int, declaration: str
         )
     # Escapes belong to quoted names. Mulan's delicious has the bare names TAG_m\'usica and TAG_dise\~no,
     # with the backslash in the ARFF and in the XML file alike: there it is a part of the name.
-    quoted = match["single"] if match["single"] is not None else match["double"]
-    name = match["bare"] if quoted is None else unescape(quoted)
-    kind = match["type"].strip()
+    name = _decode(path, number, unquote(match["name"]))
+    kind = match["kind"].strip()
     if kind.lower() in _NUMERIC:
         return Attribute(name, number, None)
-    if kind.startswith("{") and kind.endswith("}"):
-        domain = tuple(value.strip() for value in kind[1:-1].split(","))
-        if domain in _BINARY_DOMAINS:
-            return Attribute(name, number, domain)
+    if kind.startswith(b"{"):
+        return Attribute(name, number, _parse_domain(path, number, name, kind))
     raise DatasetFormatError.at(
         path,
         number,
-        f"attribute {name!r} must be numeric or nominal with the values {{0,1}}",
+        f"attribute {name!r} must be numeric or nominal",
         kind,
-        "Encode other attributes as 0/1 columns, or drop them.",
+        "String, date and relational attributes are not supported: encode them as numbers, or drop them.",
     )
+
+
+def _parse_domain(path: str | os.PathLike[str], number: int, name: str, kind: bytes) -> tuple[str, ...]:
+    """Read the values between braces."""
+    if kind == b"{0,1}":  # nearly all of them, in files with thousands
+        return ("0", "1")
+    words = dense_words(kind[1:-1]) if kind.endswith(b"}") else None
+    if words is None or b"" in words or None in words:
+        raise DatasetFormatError.at(
+            path,
+            number,
+            f"attribute {name!r} must declare its values as {{first,second,...}}",
+            kind,
+            "Quote values that hold commas or begin with a quote or are '?', and close all quotes.",
+        )
+    domain = tuple(_decode(path, number, word) for word in words if word is not None)
+    if len(set(domain)) != len(domain):
+        twice = Counter(domain).most_common(1)[0][0]
+        raise DatasetFormatError.at(
+            path,
+            number,
+            f"attribute {name!r} must declare each value once",
+            twice,
+            "Delete one of the two.",
+        )
+    return domain
+
+
+def _decode(path: str | os.PathLike[str], number: int, raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DatasetFormatError.at(
+            path, number, "names and values must be UTF-8 text", raw, "Save the file in that encoding."
+        ) from error

@@ -9,6 +9,7 @@ import lzma
 import os
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -23,10 +24,15 @@ _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open
 _DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 
 
+def plain_name(path: str | os.PathLike[str]) -> str:
+    """Return the file name without its suffix for compression."""
+    whole = Path(path)
+    return whole.stem if whole.suffix.lower() in _OPENERS else whole.name
+
+
 def stem(path: str | os.PathLike[str]) -> str:
     """Return the file name without its suffixes for compression and format."""
-    plain = Path(path)
-    return Path(plain.stem).stem if plain.suffix.lower() in _OPENERS else plain.stem
+    return Path(plain_name(path)).stem
 
 
 def open_source(path: str | os.PathLike[str]) -> IO[bytes]:
@@ -34,6 +40,16 @@ def open_source(path: str | os.PathLike[str]) -> IO[bytes]:
     opener = _OPENERS.get(Path(path).suffix.lower(), open)
     stream: IO[bytes] = opener(path, "rb")
     return stream
+
+
+def compressor(path: str | os.PathLike[str], stream: IO[bytes]) -> AbstractContextManager[Any]:
+    """Return what compresses the bytes written to a stream, as the suffix of its file asks for."""
+    suffix = Path(path).suffix.lower()
+    if suffix == ".gz":  # without name and time, so that equal data give equal files
+        return gzip.GzipFile("", "wb", 6, stream, mtime=0)
+    if suffix == ".bz2":
+        return bz2.BZ2File(stream, "wb")
+    return lzma.LZMAFile(stream, "wb") if suffix == ".xz" else nullcontext(stream)
 
 
 def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes]]:

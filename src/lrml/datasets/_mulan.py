@@ -1,25 +1,41 @@
-"""Loader of Mulan's datasets from a folder on disk."""
+"""Mulan's datasets, from a folder of the user, from the cache, or from the network."""
 
 from __future__ import annotations
 
-import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from lrml.datasets._arff import read_arff
+from lrml.datasets._cache import DATA_HOME_VARIABLE, FileStatus, cache_folder, data_folder, locate, sha256_of
+from lrml.datasets._download import download_files
 from lrml.datasets._errors import ChecksumError
 from lrml.datasets._record import MultiLabelDataset
-from lrml.datasets._registry import MulanEntry, RegisteredFile, mulan_entries
-
-DATA_HOME_VARIABLE = "LRML_DATA_HOME"
+from lrml.datasets._registry import MulanEntry, RegisteredFile, find_entry
 
 
-def load_mulan(name: str, data_home: str | os.PathLike[str] | None = None) -> MultiLabelDataset:
-    """Load one of Mulan's datasets from disk, with its original split into training and test set.
+def fetch_mulan(
+    name: str,
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    download: bool = True,
+    progress: bool | None = None,
+) -> MultiLabelDataset:
+    r"""Load one of Mulan's datasets, with its original split into training and test set.
 
-    The files are looked for in ``<data_home>/<name>/``. Each must have the sha256 that the registry of
-    this package names; it is checked before the file is parsed.
+    Each of its three files is taken from the first place that has it:
+
+    1. ``<data_home>/<name>/``, where `data_home` is the argument or else the environment variable
+       ``LRML_DATA_HOME``;
+    2. ``<cache>/mulan/<name>/``, where the cache is the environment variable ``LRML_CACHE`` or else the
+       folder that the platform has for this: ``$XDG_CACHE_HOME/lrml`` or ``~/.cache/lrml``, on macOS
+       ``~/Library/Caches/lrml``, on Windows ``%LOCALAPPDATA%\lrml\Cache``;
+    3. Mulan's repository on GitHub, from which it is downloaded into the cache.
+
+    Each must have the sha256 that the registry of this package names; it is checked before the file is
+    parsed. A file of the cache that is not the right one is downloaded again; one in the data home, which
+    is yours, is an error.
 
     Parameters
     ----------
@@ -27,6 +43,10 @@ def load_mulan(name: str, data_home: str | os.PathLike[str] | None = None) -> Mu
         Which dataset.
     data_home : path-like, default=None
         The folder with one folder per dataset; None takes the environment variable ``LRML_DATA_HOME``.
+    download : bool, default=True
+        Whether missing files are downloaded; False never uses the network.
+    progress : bool, default=None
+        Whether a download draws a bar on standard error; None draws it if that is a terminal.
 
     Returns
     -------
@@ -35,73 +55,87 @@ def load_mulan(name: str, data_home: str | os.PathLike[str] | None = None) -> Mu
 
     Raises
     ------
+    ValueError
+        If the registry has no dataset of that name.
     FileNotFoundError
-        If a file is missing. The message names each missing file, its hash and its place.
+        If a file is missing and `download` is False. The message names each missing file, its hash and
+        its place.
     ChecksumError
-        If a file is there, but is not the one that the registry names.
+        If a file is in the data home, but is not the one that the registry names; with ``download=False``
+        also if it is in the cache.
+    DownloadError
+        If a file cannot be downloaded, cannot be stored, or what the server sends is not the file.
 
     See Also
     --------
     load_yeast : The yeast dataset, which comes with this package.
 
+    Notes
+    -----
+    A file gets its name in the cache only when it is whole and verified, so several processes may fetch the
+    same dataset at once. Nothing is ever unpacked or executed: the files are plain ARFF and XML. Addresses
+    and file names come from the registry only; redirects are followed to http and https. Proxies are taken
+    from the usual environment variables (``https_proxy``, ``no_proxy``).
+
     Examples
     --------
-    >>> from lrml.datasets import load_mulan
-    >>> bibtex = load_mulan("bibtex", data_home="~/mulan")  # doctest: +SKIP
+    >>> from lrml.datasets import fetch_mulan
+    >>> fetch_mulan("bibtex")  # doctest: +SKIP
+    <MultiLabelDataset bibtex: X (7395, 1836) sparse, Y (7395, 159) sparse, train 4880 / test 2515>
     """
-    entry = _find_entry(name)
-    folder = _find_folder(entry, data_home)
-    missing = [file for file in entry.files if not (folder / file.name).is_file()]
-    if missing:
-        raise FileNotFoundError(_missing_message(entry, missing, os.fspath(folder)))
-    for file in entry.files:
-        _verify(folder / file.name, file, entry)
+    entry = find_entry(name)
+    paths = _obtain(entry, data_home, download=download, progress=progress)
     train, test = (
-        read_arff(folder / file.name, folder / entry.labels.name) for file in (entry.train, entry.test)
+        read_arff(paths[file.name], paths[entry.labels.name]) for file in (entry.train, entry.test)
     )
     dataset = MultiLabelDataset.from_split(train, test, name=name)
     return replace(dataset, provenance=f"Mulan, {entry.domain}; {entry.source}; cite {entry.citation}")
 
 
-def _find_entry(name: str) -> MulanEntry:
-    entries = mulan_entries()
-    if name not in entries:
-        raise ValueError(
-            f"name must be one of {', '.join(entries)}, got {name!r}. "
-            "Read the files of another dataset with read_arff."
-        )
-    return entries[name]
-
-
-def _find_folder(entry: MulanEntry, data_home: str | os.PathLike[str] | None) -> Path:
-    home = data_home if data_home is not None else os.environ.get(DATA_HOME_VARIABLE)
-    if not home:
-        place = f"<data_home>/{entry.name}"
+def _obtain(
+    entry: MulanEntry, data_home: str | os.PathLike[str] | None, *, download: bool, progress: bool | None
+) -> dict[str, Path]:
+    """Return the path of each file by its name, after all have been verified."""
+    found = locate(entry, data_home, verify=True).files
+    for status in found:
+        if status.damaged and not (download and status.to_download):
+            raise _checksum_error(entry, status)
+    wanted = [status.file for status in found if status.to_download]
+    if wanted and not download:
         raise FileNotFoundError(
-            f"No data_home was given and {DATA_HOME_VARIABLE} is not set. "
-            + _missing_message(entry, list(entry.files), place)
+            f"The {entry.name} dataset needs files which were not found, and download=False. "
+            + _offline_advice(entry, wanted, data_home)
         )
-    return Path(home).expanduser() / entry.name
+    if wanted:
+        download_files(
+            wanted,
+            cache_folder(entry),
+            progress=progress,
+            advice=lambda files: _offline_advice(entry, files, data_home),
+        )
+    return {status.file.name: status.path for status in found}
 
 
-def _missing_message(entry: MulanEntry, missing: list[RegisteredFile], folder: str) -> str:
-    files = "".join(f"\n  {folder}/{file.name}  (sha256 {file.sha256})" for file in missing)
-    return (
-        f"The {entry.name} dataset needs these files, which were not found:{files}\n"
-        f"Get them from {entry.source}, put them there, and pass data_home or set {DATA_HOME_VARIABLE} "
-        f"to the folder that holds {entry.name}/."
-    )
-
-
-def _verify(path: Path, file: RegisteredFile, entry: MulanEntry) -> None:
-    with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != file.sha256:
-        raise ChecksumError.at(
-            path,
-            None,
-            f"the file must have sha256 {file.sha256}",
-            found,
+def _checksum_error(entry: MulanEntry, status: FileStatus) -> Exception:
+    if status.place == "cache":
+        remedy = "It is damaged: delete it, or fetch it again with download=True."
+    else:
+        remedy = (
             f"It is damaged or another version: replace it by the one from {entry.source}, "
-            "or read it as it is with read_arff.",
+            "or read it as it is with read_arff."
         )
+    rule = f"the file must have sha256 {status.file.sha256}"
+    return ChecksumError.at(status.path, None, rule, sha256_of(status.path), remedy)
+
+
+def _offline_advice(
+    entry: MulanEntry, files: Sequence[RegisteredFile], data_home: str | os.PathLike[str] | None
+) -> str:
+    """Say how to do without a download: which files, where from, where to."""
+    folder = data_folder(entry, data_home) or cache_folder(entry)
+    places = "".join(f"\n  {folder / file.name}  (sha256 {file.sha256})" for file in files)
+    return (
+        f"To do without a download, get these files from {entry.source}, and put them here "
+        f"(or into {entry.name}/ in any folder that you pass as data_home or set as {DATA_HOME_VARIABLE}):"
+        f"{places}"
+    )

@@ -33,6 +33,16 @@ class NumberedNames(Sequence[str]):
         self._prefix = prefix
         self._numbers = range(start, start + count)
 
+    @property
+    def prefix(self) -> str:
+        """What comes before the number."""
+        return self._prefix
+
+    @property
+    def start(self) -> int:
+        """The first number."""
+        return self._numbers.start
+
     def __len__(self) -> int:
         return len(self._numbers)
 

@@ -128,7 +128,7 @@ class MultiLabelDataset:
         if self.n_train is None:
             raise ValueError(
                 f"train and test need a dataset with a split, got n_train=None for {self.name!r}. "
-                "Use X and Y, or split them with sklearn.model_selection.train_test_split."
+                "Use X and Y, or split them with lrml.model_selection.iterative_train_test_split."
             )
         return self.n_train
 

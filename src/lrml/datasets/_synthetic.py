@@ -1,0 +1,284 @@
+"""Synthetic multi-label data whose true coefficients have low rank and are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import ndtri
+from sklearn.preprocessing import normalize
+from sklearn.utils import check_random_state
+
+from lrml._validation import check_nonnegative
+from lrml.datasets._names import NumberedNames
+from lrml.datasets._record import FeatureMatrix, MultiLabelDataset
+from lrml.datasets._synthetic_checks import (
+    check_count,
+    check_feature_shares,
+    check_label_shares,
+    check_missing,
+    check_rank,
+    check_spectrum,
+)
+
+Floats = NDArray[np.float64]
+
+_BLOCK_CELLS = 2**22  # scores, or words of a text, that are in memory at one time
+_SAMPLE_CELLS = 20_000_000  # scores from which the thresholds are taken
+_SAMPLE_ROWS = 5_000  # at least so many rows for that, where there are as many
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LowRankTruth:
+    """The model behind a synthetic dataset: scores XW + 1bᵀ with W = U diag(s) Vᵀ.
+
+    Parameters
+    ----------
+    U : array of shape (d, r)
+        Orthonormal columns.
+    s : array of shape (r,)
+        Singular values of W, descending.
+    V : array of shape (L, r)
+        Orthonormal columns.
+    intercept : array of shape (L,)
+        b; a label applies where its score is positive.
+    Y_clean : csr_array of shape (n, L), uint8
+        The labels before noise and before any were hidden.
+    """
+
+    U: Floats
+    s: Floats
+    V: Floats
+    intercept: Floats
+    Y_clean: sparse.csr_array
+
+    def __repr__(self) -> str:
+        return f"<LowRankTruth: {self.U.shape[0]} features, {self.V.shape[0]} labels, rank {self.s.size}>"
+
+    @property
+    def coef(self) -> Floats:
+        """Wᵀ of shape (L, d), as scikit-learn has it: a new dense array at each call."""
+        return np.asarray((self.V * self.s) @ self.U.T)
+
+    def scores(self, X: FeatureMatrix) -> Floats:
+        """Return the dense scores XW + 1bᵀ of some rows, shape (n, L)."""
+        return np.asarray((X @ self.U) @ (self.V * self.s).T + self.intercept)
+
+
+def make_low_rank_multilabel(
+    n_samples: int = 1000,
+    n_features: int = 100,
+    n_labels: int = 50,
+    *,
+    rank: int = 5,
+    spectrum: str = "exponential",
+    decay: float = 0.25,
+    cardinality: float = 3.0,
+    imbalance: float = 0.8,
+    noise: float = 0.0,
+    missing: float = 0.0,
+    density: float | None = None,
+    random_state: Any = None,
+) -> tuple[MultiLabelDataset, LowRankTruth]:
+    """Make multi-label data from coefficients of low rank.
+
+    Label l applies to row i where ``(XW)_il + noise · sd_l · ε_il`` exceeds a threshold t_l, with
+    W = U diag(s) Vᵀ of rank r, U and V random with orthonormal columns, ε standard normal and sd_l the
+    standard deviation of the scores ``(XW)_l``.
+
+    Parameters
+    ----------
+    n_samples, n_features, n_labels : int, default=1000, 100, 50
+        Number of rows n, of features d and of labels L.
+    rank : int, default=5
+        Rank r of W, at most min(d, L).
+    spectrum : {"exponential", "polynomial"}, default="exponential"
+        Singular values in proportion to ``exp(−decay · j)`` or ``(1 + j) ** −decay``, j = 0, …, r − 1, and
+        scaled so that the scores have variance 1 in the mean over the labels.
+    decay : float, default=0.25
+        How fast they fall; 0 makes all equal.
+    cardinality : float, default=3.0
+        Mean number of labels per row, more than 0 and at most 0.9 L.
+    imbalance : float, default=0.8
+        The frequency of the labels falls as ``(1 + l) ** −imbalance``, but does not exceed 0.9: label 0 is
+        the most frequent. 0 makes all equal, 10 is the most.
+    noise : float, default=0.0
+        Standard deviation of the noise in units of the standard deviation of the scores: with 1.0 half of
+        what decides on a label is chance. The thresholds move along, so that the cardinality stays.
+    missing : float, default=0.0
+        Share in [0, 1) of the n · L labels that are hidden, chosen at random: 0 in ``Y`` and True in
+        ``unknown`` of the dataset.
+    density : float, default=None
+        None makes X dense and standard normal. A float in (0, 1] makes X sparse, with about
+        ``density · d`` nonzeros per row, in the manner of text: feature 0 is the most popular, popularity
+        follows Zipf's law, values are tf-idf (count times ``1 − ln`` of the share of rows with the feature)
+        and rows have norm 1.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for the same data at every call.
+
+    Returns
+    -------
+    dataset : MultiLabelDataset
+        X as `density` says; Y always sparse.
+    truth : LowRankTruth
+        W as factors, the intercept −t, and the labels before noise and hiding.
+
+    Notes
+    -----
+    Nothing of size n × L is ever dense: rows are made in blocks, and the data do not depend on the size of a
+    block. The thresholds come from the scores of all rows if n is at most 5,000 or n · L at most 2e7, and
+    then without noise the number of labels is exactly ``cardinality · n``, rounded; otherwise from those of a
+    sample, and the number is a few percent off. With noise the thresholds move as they should for normal
+    scores, which those of a sparse X only resemble.
+
+    Examples
+    --------
+    >>> from lrml.datasets import make_low_rank_multilabel
+    >>> dataset, truth = make_low_rank_multilabel(200, 30, 10, rank=2, cardinality=1.5, random_state=0)
+    >>> dataset
+    <MultiLabelDataset low_rank: X (200, 30) dense, Y (200, 10) sparse, no split>
+    >>> truth
+    <LowRankTruth: 30 features, 10 labels, rank 2>
+    >>> int(dataset.Y.sum()), bool(((truth.scores(dataset.X) > 0) == dataset.Y.toarray()).all())
+    (300, True)
+    """
+    n, d, n_labels = (
+        check_count(key, value)
+        for key, value in (("n_samples", n_samples), ("n_features", n_features), ("n_labels", n_labels))
+    )
+    shape = check_spectrum(spectrum, decay, check_rank(rank, d, n_labels))
+    shares = check_label_shares(cardinality, imbalance, n_labels)
+    noise = check_nonnegative("noise", noise, "Pass noise=0 for none.")
+    missing = check_missing(missing)
+    lengths, entries, factors, errors, hiding = _streams(random_state, 5)
+
+    X: FeatureMatrix
+    if density is None:
+        X = entries.standard_normal((n, d))
+    else:
+        X = _text(n, check_feature_shares(density, d), lengths, entries)
+    U, V = (np.linalg.qr(factors.standard_normal((size, shape.size)))[0] for size in (d, n_labels))
+    Z = X @ U
+    n_sample = min(n, max(_SAMPLE_ROWS, _SAMPLE_CELLS // n_labels))
+    variances = np.ones(shape.size) if density is None else Z[:n_sample].var(axis=0)
+    s = shape * math.sqrt(n_labels / (float(shape**2 @ variances) or 1.0))
+    Z *= s
+    cut = _thresholds(Z[:n_sample], V, shares, exact=n_sample == n)
+    noisy_cut, scale = _with_noise(Z[:n_sample], V, cut, noise)
+    Y_clean, Y, unknown = _labels(Z, V, cut, noisy_cut, scale, missing, errors, hiding)
+    dataset = MultiLabelDataset(
+        name="low_rank",
+        X=X,
+        Y=Y,
+        feature_names=NumberedNames("feature", d),
+        label_names=NumberedNames("label", n_labels),
+        provenance=f"made by lrml.datasets.make_low_rank_multilabel, rank {s.size}",
+        unknown=unknown,
+    )
+    return dataset, LowRankTruth(U, s, V, -cut, Y_clean)
+
+
+def _streams(random_state: Any, count: int) -> list[np.random.Generator]:
+    """One stream of numbers for each purpose, drawn row after row: so the size of a block changes nothing."""
+    seed = check_random_state(random_state).randint(2**32, size=4, dtype=np.uint32)
+    return [np.random.default_rng(child) for child in np.random.SeedSequence(seed.tolist()).spawn(count)]
+
+
+def _blocks(n: int, row_cells: float) -> Iterator[slice]:
+    """Slices of rows that together have about `_BLOCK_CELLS` cells."""
+    size = max(1, int(_BLOCK_CELLS / max(row_cells, 1.0)))
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
+
+
+def _text(
+    n: int, present: Floats, lengths: np.random.Generator, words: np.random.Generator
+) -> sparse.csr_array:
+    """Make tf-idf rows in which feature f occurs with probability ``present[f]``."""
+    upper = np.cumsum(-np.log1p(-present))  # a Poisson number with mean −ln(1 − p) is positive with chance p
+    idf, d = 1 - np.log(present), present.size
+    blocks = []
+    for rows in _blocks(n, upper[-1]):
+        counts = lengths.poisson(upper[-1], rows.stop - rows.start)
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        found = np.searchsorted(upper, words.random(indptr[-1]) * upper[-1], side="right")
+        indices = np.minimum(found, d - 1).astype(np.int32)
+        block = sparse.csr_array((np.ones(indices.size), indices, indptr), shape=(counts.size, d))
+        block.sum_duplicates()
+        block.data *= idf[block.indices]
+        blocks.append(normalize(block, copy=False))
+    stacked: sparse.csr_array = sparse.vstack(blocks, format="csr")
+    return stacked
+
+
+def _thresholds(Z: Floats, V: Floats, shares: Floats, *, exact: bool) -> Floats:
+    """Return the score that a share of the rows exceeds, for each label.
+
+    Parameters
+    ----------
+    Z, V : arrays of shape (m, r) and (L, r)
+        The scores are Z Vᵀ.
+    shares : array of shape (L,)
+        The shares.
+    exact : bool
+        Whether these are all rows. Then whole numbers of rows exceed the thresholds, which lie half-way to
+        the next row, and together they add up to Σ shares · m, rounded. Otherwise it is the shares that are
+        met in other rows on average.
+    """
+    m = Z.shape[0]
+    # A new score exceeds the i-th largest of m with chance i / (m + 1).
+    place = np.diff(np.round(np.cumsum(shares * m)), prepend=0.0) + 0.5 if exact else shares * (m + 1)
+    cut = np.empty(shares.size)
+    for labels in _blocks(shares.size, m):
+        scores = np.sort(V[labels] @ Z.T, axis=1)[:, ::-1]
+        deviation = scores.std(axis=1)
+        deviation[deviation == 0] = 1.0  # all alike: any threshold above will do
+        scores = np.column_stack([scores, scores[:, -1] - 1.0])  # a threshold below all of them
+        above = np.maximum(place[labels].astype(np.int64), 1) - 1
+        higher, lower = (np.take_along_axis(scores, (above + i)[:, None], axis=1)[:, 0] for i in (0, 1))
+        # Not at a score itself, where rounding would decide on its label.
+        within = higher + np.clip(place[labels] % 1.0, 0.05, 0.95) * (lower - higher)
+        # Rarer than once in m rows: as far beyond the largest score as it would be for normal scores.
+        further = ndtri(1 / (m + 1)) - ndtri(np.minimum(place[labels], 1) / (m + 1))
+        cut[labels] = np.where(place[labels] < 1, higher + deviation * further, within)
+    return cut
+
+
+def _with_noise(Z: Floats, V: Floats, cut: Floats, noise: float) -> tuple[Floats, Floats]:
+    """Return thresholds that normal scores with noise exceed as often as `cut` without, and its scale."""
+    mean = V @ Z.mean(axis=0)
+    centred = Z - Z.mean(axis=0)
+    deviation = np.sqrt(np.sum((V @ (centred.T @ centred / Z.shape[0])) * V, axis=1))
+    return mean + math.hypot(1.0, noise) * (cut - mean), noise * deviation
+
+
+def _labels(
+    Z: Floats,
+    V: Floats,
+    cut: Floats,
+    noisy_cut: Floats,
+    scale: Floats,
+    missing: float,
+    errors: np.random.Generator,
+    hiding: np.random.Generator,
+) -> tuple[sparse.csr_array, sparse.csr_array, sparse.csr_array | None]:
+    """Return the clean labels, those to be shown, and where the latter are unknown."""
+    clean, shown, hidden = [], [], []
+    for rows in _blocks(Z.shape[0], V.shape[0]):
+        scores = Z[rows] @ V.T
+        labels = scores > cut
+        clean.append(sparse.csr_array(labels))
+        if np.any(scale):
+            scores += scale * errors.standard_normal(scores.shape)
+            labels = scores > noisy_cut
+        if missing:
+            hide = hiding.random(scores.shape) < missing
+            labels &= ~hide
+            hidden.append(sparse.csr_array(hide))
+        shown.append(sparse.csr_array(labels))
+    Y_clean, Y = (sparse.vstack(blocks, format="csr").astype(np.uint8) for blocks in (clean, shown))
+    return Y_clean, Y, sparse.vstack(hidden, format="csr") if hidden else None

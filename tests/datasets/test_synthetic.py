@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.linalg import subspace_angles
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from lrml import LRML
+from lrml.datasets import _synthetic
+from lrml.datasets._synthetic import LowRankTruth, make_low_rank_multilabel
+
+
+def same(a, b):
+    """Whether two matrices have the same storage, shape and values."""
+    if sparse.issparse(a):
+        return sparse.issparse(b) and a.shape == b.shape and (a != b).nnz == 0
+    return np.array_equal(a, b)
+
+
+def frequencies(Y):
+    return np.asarray(Y.sum(axis=0)) / Y.shape[0]
+
+
+# ---- the truth ----
+
+SPECTRA = {
+    ("exponential", 0.5): [1, np.exp(-0.5), np.exp(-1), np.exp(-1.5)],
+    ("exponential", 0.0): [1, 1, 1, 1],
+    ("polynomial", 1.0): [1, 1 / 2, 1 / 3, 1 / 4],
+    ("polynomial", 0.5): [1, 2**-0.5, 3**-0.5, 1 / 2],
+}
+
+
+@pytest.mark.parametrize(("spectrum", "decay"), SPECTRA)
+@pytest.mark.parametrize("density", [None, 0.2])
+def test_coefficients_have_the_rank_and_the_spectrum_asked_for(spectrum, decay, density):
+    _, truth = make_low_rank_multilabel(
+        200, 30, 20, rank=4, spectrum=spectrum, decay=decay, density=density, random_state=0
+    )
+    assert isinstance(truth, LowRankTruth)
+    assert truth.coef.shape == (20, 30)
+    found = np.linalg.svd(truth.coef, compute_uv=False)
+    assert np.allclose(found[4:], 0, atol=1e-12)
+    assert np.allclose(found[:4], truth.s)
+    assert np.allclose(found[:4] / found[0], SPECTRA[spectrum, decay])
+    assert np.allclose(truth.U.T @ truth.U, np.eye(4))
+    assert np.allclose(truth.V.T @ truth.V, np.eye(4))
+
+
+@pytest.mark.parametrize(("density", "tolerance"), [(None, 0.05), (0.05, 0.05)])
+def test_scores_have_unit_variance_in_the_mean(density, tolerance):
+    dataset, truth = make_low_rank_multilabel(4000, 60, 30, rank=10, density=density, random_state=1)
+    assert truth.scores(dataset.X).var(axis=0).mean() == pytest.approx(1, rel=tolerance)
+
+
+@settings(max_examples=30)
+@given(
+    st.integers(1, 60),
+    st.integers(1, 12),
+    st.integers(1, 12),
+    st.sampled_from([None, 0.3, 1.0]),
+    st.integers(0, 999),
+    st.data(),
+)
+def test_clean_labels_are_where_the_scores_are_positive(n, d, n_labels, density, seed, data):
+    rank = data.draw(st.integers(1, min(d, n_labels)))
+    cardinality = data.draw(st.floats(0.01, 0.9)) * n_labels
+    dataset, truth = make_low_rank_multilabel(
+        n, d, n_labels, rank=rank, cardinality=cardinality, density=density, random_state=seed
+    )
+    scores = truth.scores(dataset.X)
+    certain = np.abs(scores) > 1e-9  # rows of a tiny sparse X may be alike, and then tie with a threshold
+    assert density is not None or np.all(certain)
+    assert np.array_equal((scores > 0)[certain], truth.Y_clean.toarray()[certain])
+    assert same(dataset.Y, truth.Y_clean)
+    assert dataset.unknown is None
+
+
+def test_scores_by_hand():
+    dataset, truth = make_low_rank_multilabel(20, 5, 4, rank=2, cardinality=1.0, random_state=0)
+    W = truth.U @ np.diag(truth.s) @ truth.V.T
+    assert np.allclose(truth.scores(dataset.X), dataset.X @ W + truth.intercept)
+    assert np.allclose(truth.scores(sparse.csr_array(dataset.X)), dataset.X @ W + truth.intercept)
+
+
+# ---- labels ----
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 300), st.floats(0.001, 0.9), st.integers(1, 40), st.floats(0, 3), st.integers(0, 99))
+def test_number_of_labels_is_exact_without_noise(n, share, n_labels, imbalance, seed):
+    dataset, _ = make_low_rank_multilabel(
+        n, 45, n_labels, rank=1, cardinality=share * n_labels, imbalance=imbalance, random_state=seed
+    )
+    assert dataset.Y.sum() == pytest.approx(share * n_labels * n, abs=0.5 + 1e-6)
+
+
+@pytest.mark.parametrize(("density", "noise"), [(None, 0.5), (None, 2.0), (0.05, 0.5), (0.05, 2.0)])
+def test_noise_keeps_the_cardinality(density, noise):
+    dataset, truth = make_low_rank_multilabel(
+        4000, 300, 40, cardinality=4.0, noise=noise, density=density, random_state=2
+    )
+    assert dataset.Y.mean() * 40 == pytest.approx(4.0, rel=0.04)
+    assert truth.Y_clean.mean() * 40 == pytest.approx(4.0, rel=1e-3)
+    assert same(sparse.csr_array(dataset.Y), dataset.Y)
+
+
+@pytest.mark.parametrize("noise", [0.25, 1.0, 3.0])
+def test_agreement_with_clean_labels_is_that_of_correlated_normals(noise):
+    # Scores with and without noise correlate by ρ = 1 / √(1 + noise²). For two standard normals and labels
+    # that apply to half of the rows, the signs agree with probability 1 − arccos(ρ) / π.
+    dataset, truth = make_low_rank_multilabel(
+        20_000, 20, 10, cardinality=5.0, imbalance=0.0, noise=noise, random_state=0
+    )
+    agree = 1 - (truth.Y_clean != dataset.Y).nnz / (20_000 * 10)
+    assert agree == pytest.approx(1 - np.arccos(1 / np.hypot(1, noise)) / np.pi, abs=0.01)
+
+
+def test_frequencies_follow_the_power_law():
+    dataset, _ = make_low_rank_multilabel(50_000, 20, 30, cardinality=2.0, imbalance=1.0, random_state=0)
+    law = 1 / np.arange(1, 31)
+    assert np.allclose(frequencies(dataset.Y), 2.0 * law / law.sum(), atol=1e-4)
+    dataset, _ = make_low_rank_multilabel(1000, 20, 30, cardinality=6.0, imbalance=0.0, random_state=0)
+    assert np.allclose(frequencies(dataset.Y), 0.2)
+
+
+def test_frequent_labels_stop_at_nine_tenths():
+    dataset, _ = make_low_rank_multilabel(10_000, 20, 10, cardinality=5.0, imbalance=1.5, random_state=0)
+    found = frequencies(dataset.Y)
+    assert found.sum() == pytest.approx(5.0)
+    capped = int(np.sum(found > 0.8999))
+    assert capped >= 2
+    ranks = np.arange(1, 11)
+    assert np.allclose((found * ranks**1.5)[capped:], found[-1] * 10**1.5, rtol=0.01)
+
+
+@pytest.mark.parametrize("density", [None, 0.02])
+def test_thresholds_from_a_sample_of_the_rows(monkeypatch, density):
+    monkeypatch.setattr(_synthetic, "_SAMPLE_CELLS", 1)
+    monkeypatch.setattr(_synthetic, "_SAMPLE_ROWS", 2000)
+    dataset, truth = make_low_rank_multilabel(
+        40_000, 200, 300, cardinality=3.0, imbalance=1.0, density=density, random_state=3
+    )
+    assert dataset.Y.sum() / 40_000 == pytest.approx(3.0, rel=0.05)
+    # Labels that are rarer than once in the sample come out rare too, not at once per sample.
+    monkeypatch.setattr(_synthetic, "_SAMPLE_ROWS", 100)
+    dataset, truth = make_low_rank_multilabel(
+        40_000, 200, 300, cardinality=0.3, imbalance=0.0, density=density, random_state=3
+    )
+    assert dataset.Y.sum() / 40_000 == pytest.approx(0.3, rel=0.5)
+    if density is None:  # the scores are normal: the thresholds scatter about the quantile, a little above
+        deviation = np.sqrt(np.sum((truth.V * truth.s) ** 2, axis=1))
+        assert np.mean(-truth.intercept / deviation) == pytest.approx(norm.isf(0.001), rel=0.1)
+
+
+def test_missing_labels_are_marked_and_cleared():
+    shown, _ = make_low_rank_multilabel(2000, 20, 50, random_state=0)
+    dataset, truth = make_low_rank_multilabel(2000, 20, 50, missing=0.3, random_state=0)
+    assert dataset.unknown.nnz / (2000 * 50) == pytest.approx(0.3, abs=0.01)
+    known = ~dataset.unknown.toarray()
+    assert np.array_equal(dataset.Y.toarray(), truth.Y_clean.toarray() * known)
+    assert same(dataset.X, shown.X)
+    assert same(truth.Y_clean, shown.Y)
+    # Hidden at random: positives as often as others.
+    positive = truth.Y_clean.toarray() == 1
+    assert (~known)[positive].mean() == pytest.approx(0.3, abs=0.03)
+
+
+# ---- features ----
+
+
+def test_dense_features_are_standard_normal():
+    X = make_low_rank_multilabel(4000, 30, 10, random_state=0)[0].X
+    assert isinstance(X, np.ndarray)
+    assert np.allclose(X.mean(axis=0), 0, atol=0.08)
+    assert np.allclose(np.cov(X.T), np.eye(30), atol=0.1)
+
+
+@pytest.mark.parametrize("density", [0.005, 0.02, 0.3, 1.0])
+def test_sparse_features_look_like_text(density):
+    X = make_low_rank_multilabel(3000, 300, 10, density=density, random_state=0)[0].X
+    assert isinstance(X, sparse.csr_array)
+    assert X.indices.dtype == np.int32
+    assert X.data.min() > 0
+    assert X.nnz / X.shape[0] == pytest.approx(density * 300, rel=0.05)
+    norms = np.sqrt(X.multiply(X).sum(axis=1))
+    assert np.all(np.isclose(norms, 1) | (norms == 0))
+    occurs = np.diff(X.tocsc().indptr) / X.shape[0]
+    if density < 1:  # Zipf: min(0.999, c / f) for feature f = 1, 2, …
+        features = np.arange(1, 301)
+        c = brentq(lambda c: np.minimum(0.999, c / features).mean() - density, 1e-9, 1e9)
+        assert np.allclose(occurs, np.minimum(0.999, c / features), atol=0.045)  # five standard errors
+
+
+def test_sparse_values_are_tf_idf():
+    X = make_low_rank_multilabel(20_000, 200, 10, density=0.05, random_state=0)[0].X
+    idf = 1 - np.log(np.diff(X.tocsc().indptr) / X.shape[0])
+    # Up to the norm of its row each value is a count times idf: ratios within a row are ratios of integers.
+    row = X[[7]]
+    counts = row.data / idf[row.indices]
+    counts /= counts.min()
+    assert np.allclose(counts, np.round(counts), atol=0.2)
+
+
+def test_large_sparse_data_stay_sparse():
+    # 10⁹ features and 3·10⁷ labels if they were dense.
+    dataset, truth = make_low_rank_multilabel(
+        20_000, 50_000, 1500, density=1e-4, missing=1e-3, random_state=0
+    )
+    assert isinstance(dataset.X, sparse.csr_array)
+    assert dataset.shape == (20_000, 50_000, 1500)
+    for matrix in (dataset.Y, truth.Y_clean):
+        assert isinstance(matrix, sparse.csr_array)
+        assert matrix.dtype == np.uint8
+        assert matrix.nnz < 80_000
+
+
+# ---- repeatable ----
+
+OPTIONS = {
+    "dense": {},
+    "noisy": {"noise": 0.5, "missing": 0.1},
+    "sparse": {"density": 0.05, "noise": 0.5, "missing": 0.1},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("cells", [1, 777, 10**5])
+def test_data_do_not_depend_on_the_size_of_a_block(monkeypatch, name, cells):
+    expected, expected_truth = make_low_rank_multilabel(300, 80, 25, random_state=4, **OPTIONS[name])
+    monkeypatch.setattr(_synthetic, "_BLOCK_CELLS", cells)
+    dataset, truth = make_low_rank_multilabel(300, 80, 25, random_state=4, **OPTIONS[name])
+    assert same(dataset.X, expected.X)
+    assert same(dataset.Y, expected.Y)
+    assert same(truth.Y_clean, expected_truth.Y_clean)
+    assert dataset.unknown is expected.unknown is None or same(dataset.unknown, expected.unknown)
+    assert np.allclose(truth.intercept, expected_truth.intercept)
+
+
+def test_seeds():
+    first, truth = make_low_rank_multilabel(random_state=3)
+    again, _ = make_low_rank_multilabel(random_state=np.random.RandomState(3))
+    other, _ = make_low_rank_multilabel(random_state=4)
+    assert same(first.X, again.X)
+    assert same(first.Y, again.Y)
+    assert not same(first.X, other.X)
+    first.Y.data[:] = 0  # the record and the truth share no memory
+    assert truth.Y_clean.sum() == 3000
+
+
+def test_noise_and_hiding_leave_the_truth_alone():
+    _, plain = make_low_rank_multilabel(random_state=3)
+    _, noisy = make_low_rank_multilabel(random_state=3, noise=1.0, missing=0.2)
+    assert np.array_equal(plain.coef, noisy.coef)
+    assert same(plain.Y_clean, noisy.Y_clean)
+
+
+# ---- what it is for ----
+
+
+def test_lrml_finds_the_column_space():
+    dataset, truth = make_low_rank_multilabel(3000, 40, 30, rank=3, random_state=0)
+    model = LRML(theta=3, alpha=1e12).fit(dataset.X, dataset.Y)
+    largest = np.degrees(subspace_angles(model.coef_.T, truth.coef.T)).max()
+    chance = [
+        np.degrees(subspace_angles(np.random.default_rng(seed).standard_normal((40, 3)), truth.U)).max()
+        for seed in range(50)
+    ]
+    assert largest < 15 < min(chance)
+
+
+# ---- errors ----
+
+BAD = [
+    ({"n_samples": 0}, r"n_samples must be an int of at least 1, got 0"),
+    ({"n_features": 2.5}, r"n_features must be an int of at least 1, got 2.5"),
+    ({"n_labels": True}, r"n_labels must be an int of at least 1, got True"),
+    ({"rank": 0}, r"rank must be an int of at least 1, got 0"),
+    ({"rank": 51}, r"rank must be at most 50 \(the smaller of 100 features and 50 labels\), got 51. Lower"),
+    ({"spectrum": "flat"}, r"spectrum must be one of 'exponential', 'polynomial', got 'flat'"),
+    ({"decay": -1}, r"decay must be finite and at least 0, got -1. Pass decay=0"),
+    ({"decay": 100.0}, r"decay must leave the smallest of 5 singular values .* got 100.0. Lower decay"),
+    ({"decay": float("nan")}, r"decay must be finite"),
+    ({"cardinality": 0}, r"cardinality must be more than 0 and at most 45, got 0. Pass a mean number"),
+    ({"cardinality": 46}, r"cardinality must be more than 0 and at most 45, got 46"),
+    ({"cardinality": float("nan")}, r"cardinality must be .* got nan"),
+    ({"imbalance": -0.1}, r"imbalance must be finite and at least 0, got -0.1. Pass imbalance=0"),
+    ({"imbalance": 11}, r"imbalance must be at most 10.0, got 11. Pass imbalance=0"),
+    ({"noise": -1}, r"noise must be finite and at least 0, got -1. Pass noise=0"),
+    ({"missing": 1.0}, r"missing must be a share below 1, got 1.0. Pass missing=0"),
+    ({"missing": -0.5}, r"missing must be finite and at least 0, got -0.5"),
+    ({"density": 0.0}, r"density must be more than 0 and at most 1, got 0.0. Pass None"),
+    ({"density": 1.5}, r"density must be more than 0 and at most 1, got 1.5"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD)
+def test_bad_parameters(options, message):
+    with pytest.raises(ValueError, match=message):
+        make_low_rank_multilabel(**options)
+
+
+@pytest.mark.parametrize("name", ["decay", "cardinality", "imbalance", "noise", "missing", "density"])
+@pytest.mark.parametrize("value", ["much", True])
+def test_parameters_must_be_numbers(name, value):
+    with pytest.raises(TypeError, match=rf"{name} must be a number, got {value!r}. Pass"):
+        make_low_rank_multilabel(**{name: value})

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.model_selection import GridSearchCV, cross_validate
+
+from lrml import LRML
+from lrml.datasets import load_yeast
+from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
+
+# ---- formats ----
+
+Y_SMALL = (np.random.default_rng(5).random((40, 6)) < 0.3).astype(np.int64)
+
+
+def with_zeros_and_duplicates(Y):
+    rows, columns = np.nonzero(np.ones_like(Y))
+    values = Y.ravel() / 2  # each cell twice, zeros stored
+    twice = np.concatenate
+    return sparse.coo_array((twice([values] * 2), (twice([rows] * 2), twice([columns] * 2))), shape=Y.shape)
+
+
+FORMATS = {
+    "bool": lambda Y: Y.astype(bool),
+    "float": lambda Y: Y.astype(float),
+    "list": lambda Y: Y.tolist(),
+    "csr": sparse.csr_array,
+    "csc": sparse.csc_array,
+    "matrix": sparse.coo_matrix,
+    "odd": with_zeros_and_duplicates,
+    "pandas": pd.DataFrame,
+    "sparse pandas": lambda Y: pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(Y)),
+    "polars": lambda Y: pl.DataFrame(Y, schema=[f"y{i}" for i in range(Y.shape[1])]),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_gives_the_same_folds(name):
+    folds = MultilabelStratifiedKFold(4, random_state=3)
+    expected = list(folds.split(Y_SMALL, Y_SMALL))
+    Y = FORMATS[name](Y_SMALL)
+    before = (Y.nnz, Y.data.copy()) if sparse.issparse(Y) else None
+    for (train, test), (expected_train, expected_test) in zip(
+        folds.split(np.zeros(len(Y_SMALL)), Y), expected, strict=True
+    ):
+        assert np.array_equal(train, expected_train)
+        assert np.array_equal(test, expected_test)
+    if before is not None:
+        assert Y.nnz == before[0]
+        assert np.array_equal(Y.data, before[1])
+
+
+def test_parts_keep_type_order_and_row():
+    n = len(Y_SMALL)
+    rows = np.arange(n)
+    inputs = [
+        rows.reshape(-1, 1) * np.ones(3),
+        FORMATS["polars"](Y_SMALL),
+        sparse.csc_array(rows.reshape(-1, 1)),
+        pd.DataFrame({"a": rows}, index=rows + 1000),
+        pd.Series(rows),
+        pl.Series(rows),
+        [str(row) for row in rows],
+        tuple(rows),
+    ]
+    parts = iterative_train_test_split(*inputs, test_size=10, random_state=0)
+    for part in (0, 1):
+        X, Y, matrix, frame, series, polars_series, names, numbers = parts[part::2]
+        found = X[:, 0].astype(int)
+        assert np.all(np.diff(found) > 0)
+        assert isinstance(Y, pl.DataFrame)
+        assert np.array_equal(Y.to_numpy(), Y_SMALL[found])
+        assert np.array_equal(matrix.toarray()[:, 0], found)
+        assert frame.index.tolist() == (found + 1000).tolist()
+        assert series.tolist() == polars_series.to_list() == found.tolist()
+        assert names == [str(row) for row in found]
+        assert list(numbers) == found.tolist()
+    assert len(parts[0]) + len(parts[1]) == n
+
+
+# ---- with scikit-learn ----
+
+
+@pytest.mark.parametrize("name", ["float", "pandas", "polars"])
+def test_cross_validate_scores_every_fold(name):
+    yeast = load_yeast()
+    X, Y = yeast.X[:300], FORMATS[name](yeast.Y[:300])
+    folds = MultilabelStratifiedKFold(3, random_state=0)
+    found = cross_validate(LRML(2, 10.0), X, Y, cv=folds, return_indices=True)
+    assert np.all(found["test_score"] > 0.6)
+    for mine, theirs in zip(folds.split(X, Y), found["indices"]["test"], strict=True):
+        assert np.array_equal(mine[1], theirs)
+
+
+@pytest.mark.parametrize("name", ["float", "csr", "pandas"])
+def test_grid_search_takes_it(name):
+    yeast = load_yeast()
+    search = GridSearchCV(LRML(2), {"alpha": [1.0, 100.0]}, cv=MultilabelStratifiedKFold(2, random_state=0))
+    search.fit(yeast.X[:300], FORMATS[name](yeast.Y[:300]))
+    assert search.n_splits_ == 2
+    assert search.best_score_ > 0.6
+
+
+def fold_of_row(Y, n_splits, **options):
+    fold = np.empty(len(Y), dtype=int)
+    for number, (_, test) in enumerate(MultilabelStratifiedKFold(n_splits, **options).split(Y, Y)):
+        fold[test] = number
+    return fold
+
+
+def test_seed_decides_and_nothing_else():
+    first = fold_of_row(Y_SMALL, 4, random_state=7)
+    assert np.array_equal(first, fold_of_row(Y_SMALL, 4, random_state=np.random.RandomState(7)))
+    assert not np.array_equal(first, fold_of_row(Y_SMALL, 4, random_state=8))
+    np.random.seed(0)  # noqa: NPY002
+    ordered = fold_of_row(Y_SMALL, 4, shuffle=False)
+    np.random.seed(1)  # noqa: NPY002
+    assert np.array_equal(ordered, fold_of_row(Y_SMALL, 4, shuffle=False))
+
+
+# ---- errors ----
+
+
+@pytest.mark.parametrize("n_splits", [1, 0, -3, 2.0, True, "5", None])
+def test_n_splits_must_be_a_count(n_splits):
+    with pytest.raises(ValueError, match=r"n_splits must be an int of at least 2, got .* Use 5"):
+        MultilabelStratifiedKFold(n_splits)
+
+
+def test_constructor_errors():
+    with pytest.raises(TypeError, match=r"shuffle must be True or False, got 'no'"):
+        MultilabelStratifiedKFold(2, shuffle="no")
+    with pytest.raises(ValueError, match=r"random_state must be None without shuffle.*got 3.*shuffle=True"):
+        MultilabelStratifiedKFold(2, shuffle=False, random_state=3)
+
+
+BAD_LABELS = [
+    (None, r"y must be a label matrix.*got None"),
+    (np.ones(4), r"2-D.*got shape \(4,\).*reshape"),
+    (np.full((4, 2), 2), r"only 0 and 1.*got 2.*MultiLabelBinarizer"),
+    (np.full((4, 2), -1), r"only 0 and 1.*got -1"),
+    (np.full((4, 2), 0.5), r"only 0 and 1.*got 0.5"),
+    (np.full((4, 2), np.nan), r"NaN"),
+    (sparse.csr_array(np.full((4, 2), 3)), r"only 0 and 1.*got 3"),
+    (np.ones((4, 0)), r"at least one label"),
+    (np.ones((5, 2)), r"same number of rows, got 4, 5"),
+]
+
+
+@pytest.mark.parametrize(("Y", "message"), BAD_LABELS)
+def test_bad_labels(Y, message):
+    with pytest.raises(ValueError, match=message):
+        next(MultilabelStratifiedKFold(2).split(np.zeros((4, 1)), Y))
+    with pytest.raises(ValueError, match=message):
+        iterative_train_test_split(np.zeros((4, 1)), Y)
+
+
+def test_more_folds_than_rows():
+    with pytest.raises(ValueError, match=r"at most the number of rows, 4, got 5. Lower n_splits"):
+        next(MultilabelStratifiedKFold(5).split(np.zeros(4), np.ones((4, 2))))
+
+
+@pytest.mark.parametrize("test_size", [0, 4, -1, 0.0, 1.0, 1.5, -0.1, float("nan"), True, "half", None])
+def test_test_size_must_leave_both_parts(test_size):
+    with pytest.raises(ValueError, match=r"test_size must be .*got (-?\d|nan|True|'half'|None).* 0\.25"):
+        iterative_train_test_split(np.zeros(4), np.ones((4, 2)), test_size=test_size)
+
+
+def test_split_of_one_row_and_of_unequal_arrays():
+    with pytest.raises(ValueError, match=r"at least 2 rows, got 1"):
+        iterative_train_test_split([0], [[1]])
+    with pytest.raises(ValueError, match=r"same number of rows, got 4, 4, 3"):
+        iterative_train_test_split(np.zeros(4), np.ones((4, 2)), [1, 2, 3])
+
+
+def test_groups_are_ignored_with_a_warning():
+    folds = MultilabelStratifiedKFold(2, random_state=0)
+    with pytest.warns(UserWarning, match=r"groups must be None.*GroupKFold"):
+        found = next(folds.split(Y_SMALL, Y_SMALL, groups=np.zeros(40)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.array_equal(found[1], next(folds.split(Y_SMALL, Y_SMALL))[1])
