@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from lrml.datasets import MultiLabelDataset
+from lrml.datasets import MultiLabelDataset, NumberedNames
 
 X = np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 4.0]])
 Y = np.array([[1, 0, 0], [0, 1, 1], [0, 0, 0]], dtype=np.uint8)
@@ -117,3 +117,38 @@ def test_from_split_stacks_training_rows_first(convert):
 def test_from_split_rejects_parts_that_do_not_fit(changes, message):
     with pytest.raises(ValueError, match=message):
         MultiLabelDataset.from_split(make(), make(**changes))
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_targets_have_nan_where_a_label_is_unknown(convert):
+    unknown = sparse.csr_array(np.array([[0, 0, 1], [0, 0, 0], [1, 1, 0]], dtype=np.bool_))
+    dataset = make(Y=convert(Y), unknown=unknown)
+    expected = np.where(unknown.toarray(), np.nan, Y)
+    assert type(dataset.targets) is type(convert(Y))
+    found = dataset.targets.toarray() if sparse.issparse(dataset.targets) else dataset.targets
+    assert_array_equal(found, expected)
+    assert make().targets is Y
+
+
+def test_unknown_marks_must_fit_the_labels():
+    with pytest.raises(ValueError, match=r"csr_array of bool of shape \(3, 3\).*got ndarray"):
+        make(unknown=np.zeros((3, 3), dtype=bool))
+    with pytest.raises(ValueError, match=r"must be 0 where it is unknown.* got 1 in 1 such places"):
+        make(unknown=sparse.csr_array(np.eye(3, dtype=np.bool_)[[0, 0, 0]] & np.eye(3, dtype=np.bool_)))
+
+
+def test_numbered_names_are_not_stored():
+    names = NumberedNames("label", 3, start=1)
+    dataset = make(label_names=names)
+    assert dataset.label_names is names
+    assert list(names) == ["label1", "label2", "label3"]
+    assert (names[-1], names[1:], len(names)) == ("label3", ("label2", "label3"), 3)
+    assert names == NumberedNames("label", 3, start=1) != NumberedNames("label", 3)
+    with pytest.raises(ValueError, match="label_names must name each of the 3 columns, got 2000000000"):
+        make(label_names=NumberedNames("label", 2_000_000_000))
+
+
+def test_infinity_is_refused_and_nan_is_not():
+    with pytest.raises(ValueError, match="got infinity"):
+        make(X=np.array([[np.inf, 0.0]] * 3))
+    assert np.isnan(make(X=np.full((3, 2), np.nan)).X).all()

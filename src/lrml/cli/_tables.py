@@ -42,10 +42,8 @@ _RESULTS = {
 
 def statistics_table(description: Description, published: Mapping[str, str]) -> Table:
     """Show a dataset's statistics beside the row that the paper prints."""
-    table = _table(
-        f"Table 1: {description.name}",
-        ["", *(heading for heading, _ in _STATISTICS.values())],
-    )
+    headings = ["", *(heading for heading, _ in _STATISTICS.values())]
+    table = plain_table(f"Table 1: {description.name}", headings, text=("",))
     computed = description.as_dict()
     table.add_row("computed", *(_cell(computed[key], spec) for key, (_, spec) in _STATISTICS.items()))
     table.add_row("published", *(published[key] for key in _STATISTICS))
@@ -54,7 +52,8 @@ def statistics_table(description: Description, published: Mapping[str, str]) -> 
 
 def result_table(name: str, rows: Sequence[Row]) -> Table:
     """Show all rows, with a line between protocols."""
-    table = _table(f"Test set of {name}", [heading for heading, _ in _RESULTS.values()])
+    headings = [heading for heading, _ in _RESULTS.values()]
+    table = plain_table(f"Test set of {name}", headings, text=("protocol", "method", "status"))
     for row, following in zip(rows, [*rows[1:], None], strict=True):
         cells = row.as_dict()
         table.add_row(
@@ -68,11 +67,11 @@ def _cell(value: Any, spec: str) -> str:
     return "-" if value is None else format(value, spec)
 
 
-def _table(title: str, headings: Sequence[str]) -> Table:
+def plain_table(title: str | None, headings: Sequence[str], *, text: Sequence[str]) -> Table:
+    """Make a table of numbers; the columns named in ``text`` hold words."""
     table = Table(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
     )
     for heading in headings:
-        is_text = heading in ("", "protocol", "method", "status")
-        table.add_column(heading, justify="left" if is_text else "right", no_wrap=True)
+        table.add_column(heading, justify="left" if heading in text else "right", no_wrap=True)
     return table

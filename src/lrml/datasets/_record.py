@@ -124,6 +124,15 @@ class MultiLabelDataset:
         n_train = self._split()
         return self.X[n_train:], self.Y[n_train:]
 
+    @property
+    def targets(self) -> Any:
+        """Labels with NaN where they are unknown, as ``fit`` takes them; `Y` itself if all are known."""
+        if self.unknown is None:
+            return self.Y
+        labels: sparse.csr_array = sparse.csr_array(self.Y).astype(np.float64)
+        marked = labels + self.unknown.astype(np.float64) * np.nan
+        return sparse.csr_array(marked) if isinstance(self.Y, sparse.csr_array) else marked.toarray()
+
     def _split(self) -> int:
         if self.n_train is None:
             raise ValueError(

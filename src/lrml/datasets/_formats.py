@@ -1,0 +1,133 @@
+"""Files of any format that lrml knows, by the suffix of their names."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lrml.datasets._arff import read_arff
+from lrml.datasets._arff_writer import write_arff
+from lrml.datasets._csv import read_csv
+from lrml.datasets._lines import plain_name
+from lrml.datasets._parquet import read_parquet
+from lrml.datasets._record import MultiLabelDataset
+from lrml.datasets._svmlight import read_svmlight, write_svmlight
+from lrml.datasets._xmc import read_xmc, write_xmc
+
+_READERS: dict[str, Callable[..., MultiLabelDataset]] = {
+    "arff": read_arff,
+    "xmc": read_xmc,
+    "svmlight": read_svmlight,
+    "csv": read_csv,
+    "parquet": read_parquet,
+}
+_WRITERS: dict[str, Callable[[MultiLabelDataset, str | os.PathLike[str]], None]] = {
+    "arff": write_arff,
+    "xmc": write_xmc,
+    "svmlight": write_svmlight,
+}
+_SUFFIXES = {
+    ".arff": "arff",
+    ".txt": "xmc",
+    ".xmc": "xmc",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+READ_FORMATS, WRITE_FORMATS = tuple(_READERS), tuple(_WRITERS)
+
+
+def read_dataset(
+    path: str | os.PathLike[str], *, format: str | None = None, **options: Any
+) -> MultiLabelDataset:
+    """Read a dataset from a file of any known format.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, perhaps compressed (``.gz``, ``.bz2``, ``.xz``).
+    format : {"arff", "xmc", "svmlight", "csv", "parquet"}, default=None
+        None takes it from the suffix: ``.arff``; ``.txt`` or ``.xmc``; ``.svm``, ``.svmlight`` or
+        ``.libsvm``; ``.csv`` or ``.tsv``; ``.parquet`` or ``.pq``.
+    **options
+        Passed to the reader of the format. An ARFF file without `xml` and `labels` uses the XML file of the
+        same name beside it, where there is one; ``name-train.arff`` and ``name-test.arff`` use ``name.xml``.
+
+    Returns
+    -------
+    MultiLabelDataset
+
+    See Also
+    --------
+    read_arff, read_xmc, read_svmlight, read_csv, read_parquet : The readers and their options.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from lrml.datasets import load_yeast, read_dataset, write_dataset
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_dataset(load_yeast(), pathlib.Path(folder, "yeast.svm.gz"))
+    ...     read_dataset(pathlib.Path(folder, "yeast.svm.gz"))
+    <MultiLabelDataset yeast: X (2417, 103) dense, Y (2417, 14) dense, train 1500 / test 917>
+    """
+    kind = _format_of(path, format, READ_FORMATS)
+    if kind == "arff" and options.get("xml") is None and options.get("labels") is None:
+        options["xml"] = _label_file_beside(Path(path))
+    reader = _READERS[kind]
+    possible = [name for name in inspect.signature(reader).parameters if name != "path"]
+    strange = next((name for name in options if name not in possible), None)
+    if strange is not None:
+        raise ValueError(
+            f"an option must be one of the {kind} reader's ({', '.join(possible)}), got {strange!r}. "
+            "Leave it out, or name another format."
+        )
+    return reader(path, **options)
+
+
+def write_dataset(
+    dataset: MultiLabelDataset, path: str | os.PathLike[str], *, format: str | None = None
+) -> None:
+    """Write a dataset to a file of a known format, from which `read_dataset` gets all of it back.
+
+    Parameters
+    ----------
+    dataset : MultiLabelDataset
+        What to write.
+    path : path-like
+        The file; ``.gz``, ``.bz2`` or ``.xz`` at the end compresses it.
+    format : {"arff", "xmc", "svmlight"}, default=None
+        None takes it from the suffix.
+
+    See Also
+    --------
+    write_arff, write_xmc, write_svmlight : The writers, and which other file each makes.
+    """
+    _WRITERS[_format_of(path, format, WRITE_FORMATS)](dataset, path)
+
+
+def _format_of(path: str | os.PathLike[str], chosen: str | None, known: tuple[str, ...]) -> str:
+    suffix = Path(plain_name(path)).suffix.lower()
+    kind = _SUFFIXES.get(suffix) if chosen is None else chosen
+    if kind in known:
+        return kind
+    suffixes = ", ".join(ending for ending, name in _SUFFIXES.items() if name in known)
+    got = f"the suffix {suffix!r} of {os.fspath(path)!r}" if chosen is None else repr(chosen)
+    raise ValueError(
+        f"the format must be one of {', '.join(known)}, got {got}. "
+        f"Use a name that ends with one of {suffixes}, or name the format."
+    )
+
+
+def _label_file_beside(path: Path) -> Path | None:
+    """Return the XML file that belongs to an ARFF file by its name; None if there is none."""
+    stem = Path(plain_name(path)).stem
+    names = [stem, *(stem.removesuffix(end) for end in ("-train", "-test") if stem.endswith(end))]
+    places = (path.with_name(f"{name}.xml") for name in names)
+    return next((place for place in places if place.is_file()), None)
