@@ -2,8 +2,8 @@
 
 from importlib.metadata import version as _version
 
-from lrml.estimators import LRML
+from lrml.estimators import CPLST, LRML, PLST, MLFro, MLTrace
 
 __version__ = _version("lrml")
 
-__all__ = ["LRML", "__version__"]
+__all__ = ["CPLST", "LRML", "PLST", "MLFro", "MLTrace", "__version__"]

@@ -29,7 +29,14 @@ def as_matrix(value: Any) -> Any:
     sparse_columns = getattr(value, "sparse", None)  # the accessor that only frames of sparse columns have
     if sparse_columns is not None and hasattr(sparse_columns, "to_coo"):
         return sparse_columns.to_coo().tocsr()
-    return np.asarray(value)
+    array = np.asarray(value)
+    if array.dtype == object and hasattr(value, "to_numpy"):
+        # pandas' nullable columns: numbers with NA, which are NaN here.
+        try:
+            return value.to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            return array
+    return array
 
 
 def namespace(*arrays: Array) -> Any:

@@ -12,13 +12,15 @@ from lrml.solvers import Callback, IterationInfo
 
 
 @contextmanager
-def solver_progress(verbose: int, max_iter: int, callback: Callback | None) -> Iterator[Callback | None]:
+def solver_progress(
+    verbose: int, max_iter: int, callback: Callback | None, name: str = "LRML"
+) -> Iterator[Callback | None]:
     """Yield a callback that draws a bar on standard error (``verbose`` > 0) and then calls ``callback``."""
     if not verbose:
         yield callback
         return
     columns = (
-        TextColumn("LRML"),
+        TextColumn(name),
         BarColumn(),
         TextColumn("{task.completed:.0f}/{task.total:.0f} at most"),
         TextColumn("objective {task.fields[objective]:.6g}  residual {task.fields[residual]:.1e}"),

@@ -12,16 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import as_matrix, is_sparse
+from lrml._unknown import split_unknown
+from lrml.rows import Mask
 from lrml.solvers import SOLVERS, Callback, Phase
 
 _BINARY_REMEDY = "Encode the labels with MultiLabelBinarizer, or pass targets='real' to fit real values."
 
 
 class Targets(NamedTuple):
-    """Validated label matrix: CSR or dense, and the column names if it came as a frame."""
+    """Validated label matrix: CSR or dense, the column names if it came as a frame, what is known of it."""
 
     values: Any
     names: npt.NDArray[Any] | None
+    mask: Mask | None = None
 
 
 def _is_integer(value: Any) -> bool:
@@ -58,6 +61,28 @@ def check_theta(theta: Any, n_features: int, n_labels: int) -> int:
     )
 
 
+def check_components(count: Any, n_features: int, n_labels: int, name: str = "n_components") -> int:
+    """Resolve a rank to a count of at least 1: an int as it is, a float in (0, 1] as a share of labels."""
+    most = min(n_features, n_labels)
+    if _is_integer(count):
+        if not 1 <= count <= most:
+            raise ValueError(
+                f"{name} must be in [1, {most}] (the smaller of {n_features} features and {n_labels} "
+                f"labels), got {count}. Choose a count in that range, or pass a fraction such as 0.5."
+            )
+        return int(count)
+    if _is_real(count):
+        if not 0.0 < count <= 1.0:
+            raise ValueError(
+                f"a float {name} must be in (0, 1] (a share of the labels), got {count}. "
+                f"Pass an int, such as {name}={min(most, 5)}, to count."
+            )
+        return min(most, max(1, round(float(count) * n_labels)))
+    raise TypeError(
+        f"{name} must be an int (a count) or a float (a share of the labels), got {count!r}. Pass a number."
+    )
+
+
 def check_nonnegative(name: str, value: Any, remedy: str) -> float:
     """Return a finite number that is at least 0."""
     if not _is_real(value):
@@ -83,7 +108,7 @@ def check_max_iter(max_iter: Any) -> int:
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return a string that is one of the choices."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         listed = ", ".join(map(repr, choices))
         raise ValueError(f"{name} must be one of {listed}, got {value!r}. Use {choices[0]!r} if in doubt.")
     return str(value)
@@ -112,12 +137,13 @@ def check_callback(callback: Any) -> Callback | None:
     return checked
 
 
-def check_threshold(threshold: Any, n_labels: int) -> npt.NDArray[np.float64]:
-    """Return a scalar or one finite cut per label."""
-    cut = _as_floats(threshold)
+def check_threshold(threshold: Any, n_labels: int, natural: float) -> npt.NDArray[np.float64]:
+    """Return a scalar or one finite cut per label; None stands for the natural one of the loss."""
+    cut = _as_floats(natural if threshold is None else threshold)
     if cut is None or cut.shape not in ((), (n_labels,)) or not np.all(np.isfinite(cut)):
         raise ValueError(
-            f"threshold must be a finite number or one per label ({n_labels}), got {threshold!r}. Use 0.5."
+            f"threshold must be a finite number or one per label ({n_labels}), got {threshold!r}. "
+            "Use None for the cut that belongs to the loss."
         )
     return cut
 
@@ -142,8 +168,12 @@ def check_unique_columns(frame: Any, name: str) -> None:
         )
 
 
-def check_targets(Y: Any, targets: str) -> Targets:
-    """Validate a label matrix: 2-D, at least one label, finite, and 0/1 if ``targets`` is "binary"."""
+def check_targets(Y: Any, targets: str, *, allow_unknown: bool = False, observed: Any = None) -> Targets:
+    """Validate a label matrix: 2-D, at least one label, finite, and 0/1 if ``targets`` is "binary".
+
+    NaN marks an unknown label if ``allow_unknown``; ``observed`` marks the known ones. Unknown labels are 0
+    in the matrix that is returned, and the mask is None if there are none.
+    """
     if Y is None:
         raise ValueError(
             "This estimator requires y to be passed, but the target y is None. Pass a label matrix."
@@ -154,6 +184,10 @@ def check_targets(Y: Any, targets: str) -> Targets:
     values = _numeric_matrix(Y)
     if values.shape[1] == 0:
         raise ValueError("Y must have at least one label (column), got 0. Pass one column per label.")
+    mask = None
+    if allow_unknown:
+        _check_same_columns(names, observed)
+        values, mask = split_unknown(values, observed)
     stored = values.data if is_sparse(values) else values
     if not np.all(np.isfinite(stored)):
         found = "NaN" if np.any(np.isnan(stored)) else "infinity"
@@ -168,7 +202,17 @@ def check_targets(Y: Any, targets: str) -> Targets:
                 "Only binary classification is supported: Y must hold only 0 and 1, "
                 f"got {kind}{strange.flat[0]!s}. {_BINARY_REMEDY}"
             )
-    return Targets(values, names)
+    return Targets(values, names, mask)
+
+
+def _check_same_columns(names: npt.NDArray[Any] | None, observed: Any) -> None:
+    """Reject a frame of observed entries whose columns are not those of Y, in the same order."""
+    columns = getattr(observed, "columns", None)
+    if names is not None and columns is not None and list(columns) != list(names):
+        raise ValueError(
+            f"the columns of observed must be those of Y, {list(names)[:3]} …, got {list(columns)[:3]} …. "
+            "Reorder them with observed[Y.columns]."
+        )
 
 
 def check_label_names(names: npt.NDArray[Any] | None, fitted: npt.NDArray[Any]) -> None:

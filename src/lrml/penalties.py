@@ -120,8 +120,9 @@ class TailSum:
 class TraceNorm(TailSum):
     """Trace norm alpha · Σ_j σ_j: the tail sum that leaves no value free (ML-trace)."""
 
-    def __init__(self, alpha: float) -> None:
-        super().__init__(theta=0, alpha=alpha)
+    def __init__(self, alpha: float, theta: int = 0, rule: Literal["exact", "paper"] = "exact") -> None:
+        # theta and rule are there for dataclasses.replace, which passes every field.
+        super().__init__(theta, alpha, rule)
 
 
 class SpectralProx(NamedTuple):

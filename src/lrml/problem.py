@@ -19,8 +19,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lrml._arrays import Array, descending_eigh, frobenius, inner, namespace
-from lrml.penalties import right_singular
+from lrml.penalties import Penalty, SpectralProx, right_singular, spectral_prox
 from lrml.statistics import Moments
+
+
+def spectral_basis(gram: Array) -> tuple[Array, Array]:
+    """Positive eigenvalues of XᵀX, descending, and their eigenvectors; at least one pair.
+
+    Eigenvalues below ``d · eps · λ₁`` are rounding noise and are left out, so that the unpenalised limit is
+    the least-squares solution of smallest norm. An X that does not vary at all keeps one direction, with the
+    eigenvalue 1.
+    """
+    xp = namespace(gram)
+    eigenvalues, Q = descending_eigh(gram)
+    floor = gram.shape[0] * xp.finfo(gram.dtype).eps * float(eigenvalues[0])
+    rank = int(xp.count_nonzero(eigenvalues > max(floor, 0.0)))
+    if rank == 0:
+        return xp.ones_like(eigenvalues[:1]), Q[:, :1]
+    return eigenvalues[:rank], Q[:, :rank]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,20 +68,13 @@ class SpectralProblem:
 
     @classmethod
     def from_moments(cls, moments: Moments, ridge: float = 0.0) -> SpectralProblem:
-        """Decompose the moments, once for all penalties and ridges.
-
-        Eigenvalues of XᵀX below ``d · eps · λ₁`` are rounding noise and are treated as zero, so that the
-        unpenalised limit is the least-squares solution of smallest norm.
-        """
+        """Decompose the moments, once for all penalties and ridges."""
         gram, cross, target = moments
         xp = namespace(gram, cross)
-        eigenvalues, Q = descending_eigh(gram)
-        floor = gram.shape[0] * xp.finfo(gram.dtype).eps * float(eigenvalues[0])
-        rank = int(xp.count_nonzero(eigenvalues > max(floor, 0.0)))
-        Q = Q[:, : max(rank, 1)]
-        curvature, rotated = eigenvalues[: max(rank, 1)], Q.T @ cross
-        if rank == 0:  # X does not vary at all: keep one direction, in which there is nothing to learn
-            curvature, rotated = xp.ones_like(curvature), xp.zeros_like(rotated)
+        curvature, Q = spectral_basis(gram)
+        rotated = Q.T @ cross
+        if float(xp.max(xp.abs(gram))) == 0.0:  # X does not vary at all: there is nothing to learn
+            rotated = xp.zeros_like(rotated)
         labels = None
         if cross.shape[1] > rotated.shape[0]:
             labels, triangle = xp.linalg.qr(rotated.T, mode="reduced")
@@ -122,6 +131,14 @@ class SpectralProblem:
         sigma, V = right_singular(self.cross / xp.sqrt(self.curvature)[:, None])
         V = V[:, :rank]
         return self.ridge_solution() @ (V @ V.T), self.target - float(xp.sum(sigma[:rank] ** 2))
+
+    def penalised(self, W: Array) -> Array:
+        """Return the part of the variable that the penalty sees: all of it."""
+        return W
+
+    def prox(self, W: Array, penalty: Penalty, step: float) -> SpectralProx:
+        """Proximal map of the penalty."""
+        return spectral_prox(W, penalty, step)
 
     def restore(self, U: Array, V: Array) -> tuple[Array, Array]:
         """Map left (r × k) and right (m × k) singular vectors back to feature and label space."""

@@ -1,6 +1,9 @@
 """scikit-learn estimators."""
 
 from lrml.estimators._linear import TopK
+from lrml.estimators.cplst import CPLST, PLST
 from lrml.estimators.lrml import LRML
+from lrml.estimators.ridge import MLFro, RidgePath, ml_fro_path
+from lrml.estimators.trace import MLTrace
 
-__all__ = ["LRML", "TopK"]
+__all__ = ["CPLST", "LRML", "PLST", "MLFro", "MLTrace", "RidgePath", "TopK", "ml_fro_path"]

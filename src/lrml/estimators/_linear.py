@@ -24,6 +24,7 @@ from lrml._validation import (
     check_threshold,
     check_unique_columns,
 )
+from lrml.losses import LOSSES, LogisticLoss, Loss
 
 # Scores of one block of rows: 32 MiB of float64.
 _BLOCK_SCORES = 1 << 22
@@ -38,27 +39,37 @@ class TopK(NamedTuple):
 
 def _has_labels(model: Any) -> bool:
     """Decisions need labels to decide on: a regressor, in scikit-learn's terms, has none."""
-    return bool(model.targets != "real")
+    return bool(getattr(model, "targets", "binary") != "real")
+
+
+def _has_probabilities(model: Any) -> bool:
+    """Only the logistic loss makes probabilities of scores."""
+    return getattr(model, "loss", "squared") == "logistic"
 
 
 class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     """Prediction side of a multi-label model with scores X coef_ᵀ + intercept_.
 
-    Subclasses have ``threshold`` and ``targets`` among their parameters and set ``coef_``, ``intercept_``,
-    ``classes_``, ``unseen_labels_`` and ``sparse_output_`` in ``fit``.
+    Subclasses have ``threshold``, and perhaps ``targets`` ("binary" if not) and ``loss`` ("squared" if not),
+    among their parameters; ``fit`` sets ``coef_``, ``intercept_``, ``classes_``, ``unseen_labels_`` and
+    ``sparse_output_``.
     """
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.single_output = False
-        if self.targets == "real":
+        if not _has_labels(self):
             tags.estimator_type, tags.classifier_tags = "regressor", None
             tags.regressor_tags = RegressorTags()
         else:
             tags.classifier_tags.multi_class = False
             tags.classifier_tags.multi_label = True
         return tags
+
+    @property
+    def _loss(self) -> Loss:
+        return LOSSES[self.loss_]
 
     def _validated(self, X: Any) -> Any:
         """X for prediction: same columns in the same order as in ``fit``."""
@@ -91,6 +102,21 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         """
         return self._scores(self._validated(X))
 
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> npt.NDArray[np.floating[Any]]:
+        """Probability of every label, 1/(1 + exp(−score)); with the logistic loss only.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n, L)
+            As scikit-learn's one-vs-rest classifiers return it for label matrices. Rows do not add up to 1.
+        """
+        return LogisticLoss().probability(self._scores(self._validated(X)))
+
     def predict(self, X: Any) -> Any:
         """Labels whose score reaches ``threshold`` (scores themselves if ``targets="real"``).
 
@@ -104,9 +130,9 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             0/1; a SciPy ``csr_array`` if the model was fitted on a sparse Y.
         """
         X = self._validated(X)
-        if self.targets == "real":
+        if not _has_labels(self):
             return self._scores(X)
-        cut = check_threshold(self.threshold, len(self.intercept_))
+        cut = check_threshold(self.threshold, len(self.intercept_), self._loss.threshold)
         decisions = (scores >= cut for scores in self._score_blocks(X))
         if self.sparse_output_:
             return sp.vstack([sp.csr_array(block, dtype=np.int64) for block in decisions], format="csr")
@@ -146,10 +172,10 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         Subset accuracy, scikit-learn's choice for multi-label classifiers, is near zero for more than a few
         labels and says little. Rows without a label are left out, as in `lrml.metrics.average_precision`.
         """
-        Y, names = check_targets(y, self.targets)
+        Y, names, _ = check_targets(y, getattr(self, "targets", "binary"))
         scores = self._scores(self._validated(X))
         check_label_names(names, self.classes_)
-        if self.targets == "real":
+        if not _has_labels(self):
             dense = Y.toarray() if is_sparse(Y) else Y
             return float(r2_score(dense, scores, sample_weight=sample_weight))
         weights = check_sample_weight(sample_weight, len(scores))

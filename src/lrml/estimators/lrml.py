@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
-from copy import copy
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
 from lrml import _validation as check
-from lrml._arrays import is_sparse, to_numpy
-from lrml._progress import solver_progress
-from lrml.estimators._linear import LinearMultiLabelModel
+from lrml.estimators._spectral import SpectralModel
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
-from lrml.solvers import Callback, Factors, Phase, SolverResult, Status, solve
-from lrml.statistics import Statistics
+from lrml.solvers import Callback, Phase, SolverResult
 
 
-class LRML(LinearMultiLabelModel):
+class LRML(SpectralModel):
     """Low-rank multi-label learning by penalising only the tail of the spectrum.
 
     Finds a stationary point W (d × L) of
@@ -30,7 +23,8 @@ class LRML(LinearMultiLabelModel):
 
         ‖Y − 1bᵀ − XW‖²_F + alpha · Σ_{j > theta} σ_j(W) + ridge · ‖W‖²_F,    σ_1 ≥ σ_2 ≥ …
 
-    with a free intercept b. The loss is a sum over examples, not a mean. theta = 0 is the trace norm;
+    with a free intercept b, or with another loss in place of the squared error. The loss is a sum over the
+    known labels of all examples, not a mean. theta = 0 is the trace norm;
     alpha = 0 is (ridge) least squares; alpha → ∞ is least squares of rank at most theta. In between the
     problem is not convex, and stationarity, not global optimality, is what ``residual_`` certifies.
 
@@ -45,20 +39,27 @@ class LRML(LinearMultiLabelModel):
     ridge : float, default=0.0
         Strength of an additional squared Frobenius norm, which also tames the free singular values. Not in
         the paper.
+    loss : {"squared", "logistic", "squared_hinge"}, default="squared"
+        What is summed over labels and examples, see `lrml.losses`. "squared" with all labels known needs one
+        pass over the data; otherwise every iteration takes one, in blocks of rows.
     fit_intercept : bool, default=True
-        Fit b, by centring. The paper has none.
+        Fit b. The paper has none.
     solver : {"auto", "apg", "pg", "paper"} or solver object, default="auto"
         "auto": reweighted least squares, then accelerated ADMM. "apg": monotone accelerated proximal
         gradient. "pg": proximal gradient with backtracking. "paper": Algorithm 1 to the letter; see
-        `lrml.solvers.Algorithm1`, an instance of which may be passed to set t₀, γ and the rule.
+        `lrml.solvers.Algorithm1`, an instance of which may be passed to set t₀, γ and the rule. For other
+        losses, and if labels are unknown, "auto" is proximal Newton, and only "apg" is offered beside it.
     max_iter : int, default=5000
         Most iterations (for "paper": the number of iterations).
-    tol : float, default=1e-3
-        Upper limit of the stationarity residual.
+    tol : float, optional
+        Upper limit of the stationarity residual. By default 1e-3 where the moments suffice and 1e-2 where
+        every iteration reads the rows; scores are then in single precision, unless ``tol`` is below 1e-3 or
+        a feature is far from zero beside its spread.
     targets : {"binary", "real"}, default="binary"
         "binary" insists on 0/1 labels; "real" accepts any finite numbers, and ``predict`` returns scores.
-    threshold : float or array of shape (L,), default=0.5
-        A label is predicted if its score is at least this.
+    threshold : float or array of shape (L,), optional
+        A label is predicted if its score is at least this; by default 0.5 for the squared loss, whose scores
+        estimate 0/1, and 0 for the others, whose scores are margins.
     warm_start : bool, default=False
         Start from the coefficients of the last ``fit``.
     callback : callable, optional
@@ -72,8 +73,8 @@ class LRML(LinearMultiLabelModel):
     coef_ : array of shape (L, d)
         Wᵀ, in scikit-learn's orientation.
     intercept_ : array of shape (L,)
-        b. A label without a positive example has zero coefficients and the intercept −1, so that it does not
-        rank above real candidates, whose scores lie around [0, 1].
+        b. A label without a positive example has zero coefficients and the intercept −1 (−100 for margins),
+        so that it does not rank above real candidates.
     factors_ : Factors
         Thin SVD W = U diag(s) Vᵀ.
     singular_values_ : array of shape (rank_,)
@@ -121,12 +122,13 @@ class LRML(LinearMultiLabelModel):
         alpha: float = 1.0,
         *,
         ridge: float = 0.0,
+        loss: str = "squared",
         fit_intercept: bool = True,
         solver: str | Phase = "auto",
         max_iter: int = 5000,
-        tol: float = 1e-3,
+        tol: float | None = None,
         targets: str = "binary",
-        threshold: float | npt.NDArray[np.floating[Any]] = 0.5,
+        threshold: float | npt.NDArray[np.floating[Any]] | None = None,
         warm_start: bool = False,
         callback: Callback | None = None,
         verbose: int = 0,
@@ -134,6 +136,7 @@ class LRML(LinearMultiLabelModel):
         self.theta = theta
         self.alpha = alpha
         self.ridge = ridge
+        self.loss = loss
         self.fit_intercept = fit_intercept
         self.solver = solver
         self.max_iter = max_iter
@@ -144,44 +147,6 @@ class LRML(LinearMultiLabelModel):
         self.callback = callback
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LRML:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n, d)
-            Never densified if sparse.
-        y : array, sparse matrix or frame of shape (n, L)
-            0/1 labels. Column names of a frame become ``classes_``.
-        sample_weight : array of shape (n,), optional
-            Multiplies the squared error of each row.
-
-        Returns
-        -------
-        self
-            Unchanged if anything is wrong with the input.
-        """
-        # scikit-learn's validation writes to the estimator it is given: a stand-in takes that for now.
-        checked = copy(self)
-        check.check_unique_columns(X, "X")
-        X = validate_data(checked, X, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32])
-        targets = check.check_choice("targets", self.targets, ("binary", "real"))
-        Y, label_names = check.check_targets(y, targets)
-        weights = check.check_sample_weight(sample_weight, X.shape[0])
-        penalty = self._penalty(X.shape[1], Y.shape[1])
-        ridge = check.check_nonnegative("ridge", self.ridge, "Pass ridge=0 for none.")
-        check.check_threshold(self.threshold, Y.shape[1])
-        fit_intercept = check.check_flag("fit_intercept", self.fit_intercept)
-
-        statistics = Statistics.from_arrays(X, Y, weights)
-        moments = statistics.centered() if fit_intercept else statistics.uncentered()
-        problem = SpectralProblem.from_moments(moments, ridge)
-        result = self._solve(problem, penalty, self._start(problem, X.shape[1], Y.shape[1]))
-        self._store(checked, penalty, statistics, result, X.dtype, label_names, sparse_output=is_sparse(Y))
-        if result.status is Status.MAX_ITER:
-            warnings.warn(f"{self.status_} (residual {self.residual_:.1e})", ConvergenceWarning, stacklevel=2)
-        return self
-
     def _penalty(self, n_features: int, n_labels: int) -> TailSum:
         remedy = "Pass alpha=0 for no penalty, a large number such as 1e12 for a rank of at most theta."
         return TailSum(
@@ -189,60 +154,10 @@ class LRML(LinearMultiLabelModel):
             check.check_nonnegative("alpha", self.alpha, remedy),
         )
 
-    def _solve(self, problem: SpectralProblem, penalty: TailSum, start: Any) -> SolverResult:
-        solver = check.check_solver(self.solver)
-        max_iter = check.check_max_iter(self.max_iter)
-        tol = check.check_nonnegative("tol", self.tol, "Pass a small number such as tol=1e-3.")
-        with solver_progress(self.verbose, max_iter, check.check_callback(self.callback)) as callback:
-            return solve(
-                problem, penalty, solver=solver, start=start, max_iter=max_iter, tol=tol, callback=callback
-            )
+    def _ridge(self) -> float:
+        return check.check_nonnegative("ridge", self.ridge, "Pass ridge=0 for none.")
 
-    def _start(self, problem: SpectralProblem, n_features: int, n_labels: int) -> Any:
-        """Coefficients of the last fit in the coordinates of this one, if warm starts are wanted."""
-        if not (check.check_flag("warm_start", self.warm_start) and hasattr(self, "coef_")):
-            return None
-        if self.coef_.shape != (n_labels, n_features):
-            raise ValueError(
-                "warm_start needs the shape (labels, features) of the last fit, "
-                f"{self.coef_.shape}, got {(n_labels, n_features)}. Pass warm_start=False or a new estimator."
-            )
-        return problem.compress(self.coef_.T.astype(np.float64))
-
-    def _store(
-        self,
-        checked: LRML,
-        penalty: TailSum,
-        statistics: Statistics,
-        result: SolverResult,
-        dtype: npt.DTypeLike,
-        label_names: npt.NDArray[Any] | None,
-        *,
-        sparse_output: bool,
-    ) -> None:
-        """Set every fitted attribute, in the type of X; nothing here can fail half-way."""
-        U, s, V = (to_numpy(factor) for factor in result.factors)
-        W = (U * s) @ V.T
-        intercept = statistics.y_mean - statistics.x_mean @ W if self.fit_intercept else np.zeros(W.shape[1])
-        unseen = (statistics.y_mean == 0) & (self.targets == "binary")
-        intercept[unseen] = -1.0
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(checked, name):
-                setattr(self, name, getattr(checked, name))
-            elif hasattr(self, name):
-                delattr(self, name)
-        self.coef_ = np.ascontiguousarray(W.T, dtype=dtype)
-        self.intercept_ = intercept.astype(dtype)
-        self.theta_ = penalty.theta
-        self.factors_ = Factors(*(factor.astype(dtype) for factor in (U, s, V)))
-        self.singular_values_ = self.factors_.s
-        self.rank_ = len(s)
-        self.n_iter_ = result.n_iter
-        self.objective_ = result.objective
-        self.residual_ = result.residual
-        self.converged_ = result.status in (Status.CONVERGED, Status.EXACT)
-        self.status_ = result.status.value
-        self.history_ = result.history.as_dict()
-        self.classes_ = np.arange(W.shape[1]) if label_names is None else label_names
-        self.unseen_labels_ = unseen
-        self.sparse_output_ = sparse_output
+    def _extras(
+        self, penalty: TailSum, problem: SpectralProblem | None, result: SolverResult
+    ) -> dict[str, Any]:
+        return {"theta_": penalty.theta}

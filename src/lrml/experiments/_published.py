@@ -24,9 +24,46 @@ def published_table1(name: str) -> dict[str, str]:
     >>> published_table1("yeast")["cardinality"]
     '4.237'
     """
-    table = resources.files("lrml.experiments").joinpath("data/published_table1.csv")
-    lines = table.read_text(encoding="utf-8").splitlines()
-    rows = {row["dataset"]: row for row in csv.DictReader(lines)}
+    rows = {row["dataset"]: row for row in _read("published_table1.csv")}
     if name not in rows:
         raise ValueError(f"Table 1 has rows for {', '.join(rows)}, got {name!r}. Choose one of them.")
     return rows[name]
+
+
+def published_table2(name: str, method: str, percent: int) -> dict[str, float]:
+    """Return the values that the paper's Table 2 prints for a method.
+
+    Parameters
+    ----------
+    name : {"bibtex", "delicious"}
+    method : {"LRML", "LEML", "CPLST"}
+    percent : {20, 40, 60, 80}
+        theta, or the rank, as a share of the number of labels.
+
+    Returns
+    -------
+    dict of str to float
+        top1, top3, top5, hamming_loss and average_auc.
+
+    Examples
+    --------
+    >>> published_table2("bibtex", "LRML", 20)["top1"]
+    0.6002
+    """
+    wanted = (name, method, str(percent))
+    cells = {
+        row["metric"]: float(row["value"])
+        for row in _read("published_table2.csv")
+        if (row["dataset"], row["method"], row["theta_percent"]) == wanted
+    }
+    if not cells:
+        raise ValueError(
+            f"Table 2 has bibtex and delicious, LRML, LEML and CPLST, 20 to 80 percent, got {wanted}. "
+            "Choose among them."
+        )
+    return cells
+
+
+def _read(name: str) -> list[dict[str, str]]:
+    table = resources.files("lrml.experiments").joinpath(f"data/{name}")
+    return list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))

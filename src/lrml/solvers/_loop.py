@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 from lrml._arrays import Array, frobenius, namespace
-from lrml.penalties import Penalty, gram_noise, right_singular, right_singular_by_svd, spectral_prox
-from lrml.problem import SpectralProblem
+from lrml.penalties import Penalty, SpectralProx, gram_noise, right_singular, right_singular_by_svd
 from lrml.solvers._result import Callback, Factors, History, IterationInfo, SolverResult, Status
 
 # How much worse than the best point so far, relatively, a stationary point may be; and what is rounding.
@@ -32,55 +31,109 @@ class Point:
         return int(xp.count_nonzero(self.sigma > 0))
 
 
+class Problem(Protocol):
+    """What the loop needs of a problem; a phase may need more."""
+
+    @property
+    def lipschitz(self) -> float:
+        """Lipschitz constant of ∇f."""
+
+    @property
+    def scale(self) -> float:
+        """Unit of the stationarity residual."""
+
+    def value(self, W: Array) -> float:
+        """f(W)."""
+
+    def gradient(self, W: Array) -> Array:
+        """∇f(W)."""
+
+    def prox(self, W: Array, penalty: Penalty, step: float) -> SpectralProx:
+        """Proximal map of the penalty."""
+
+    def penalised(self, W: Array) -> Array:
+        """Return the part of W whose singular values are penalised."""
+
+    def restore(self, U: Array, V: Array) -> tuple[Array, Array]:
+        """Map singular vectors back to feature and label space."""
+
+
 class Phase(Protocol):
     """One method, as a sequence of points. The loop owns everything else."""
 
     name: str
     seeks_tolerance: bool
 
-    def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
+    def start(self, problem: Any, penalty: Penalty, point: Point) -> None:
         """Prepare to iterate from ``point``."""
 
     def step(self) -> Point | None:
         """Return the next point, or None to hand over to the next phase."""
 
 
-def stationarity_residual(problem: SpectralProblem, penalty: Penalty, W: Array) -> float:
+def stationarity_residual(problem: Problem, penalty: Penalty, W: Array) -> float:
     """L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F: zero exactly at the stationary points.
 
     ``L`` is the Lipschitz constant of ∇f. Costs one proximal step.
     """
     lipschitz = problem.lipschitz
-    moved, _ = spectral_prox(W - problem.gradient(W) / lipschitz, penalty, 1.0 / lipschitz)
+    moved, _ = problem.prox(W - problem.gradient(W) / lipschitz, penalty, 1.0 / lipschitz)
     return lipschitz * frobenius(W - moved) / problem.scale
 
 
-def objective_of(problem: SpectralProblem, penalty: Penalty, W: Array, sigma: Array) -> float:
+def objective_of(problem: Problem, penalty: Penalty, W: Array, sigma: Array) -> float:
     """F(W) = f(W) + Ω(σ(W)), for a W whose singular values are known."""
     return problem.value(W) + penalty.value(sigma)
+
+
+class Certificate(Protocol):
+    """What has to fall below ``tol`` for the loop to end."""
+
+    status: Status
+
+    def measure(self, problem: Any, penalty: Penalty, point: Point) -> float:
+        """Evaluate the criterion exactly; about as dear as a step."""
+
+
+class Stationarity:
+    """The stationarity residual, which works for any problem."""
+
+    status = Status.CONVERGED
+
+    def measure(self, problem: Problem, penalty: Penalty, point: Point) -> float:
+        """Return the residual at the point."""
+        return stationarity_residual(problem, penalty, point.W)
 
 
 @dataclass
 class _Run:
     """The record of one solve: history, clock, the best point so far."""
 
-    problem: SpectralProblem
+    problem: Problem
     penalty: Penalty
     tol: float
     callback: Callback | None
     history: History
     best: Point
+    certificate: Certificate
     best_objective: float = math.inf
     seconds: float = 0.0
     ask_below: float = 0.0
+
+    @property
+    def measures_residual(self) -> bool:
+        """Whether the certificate is the stationarity residual, which the phases estimate."""
+        return self.certificate.status is Status.CONVERGED
 
     def consider(self, phase: str, point: Point) -> tuple[Point, Status | None]:
         """Record a point; return it with its exact residual if that was asked for, and how to end, if so."""
         converged = False
         if point.residual <= self.ask_below:
             self.ask_below = 0.5 * point.residual  # an estimate that misled must improve to be asked again
-            point = replace(point, residual=stationarity_residual(self.problem, self.penalty, point.W))
-            converged = point.residual <= self.tol
+            measured = self.certificate.measure(self.problem, self.penalty, point)
+            converged = measured <= self.tol
+            if self.measures_residual:
+                point = replace(point, residual=measured)
         objective = objective_of(self.problem, self.penalty, point.W, point.sigma)
         # Not convex: a stationary point that is worse than one already met is not what we are looking for.
         converged = converged and objective <= self.best_objective * (1 + _WORSE)
@@ -90,26 +143,30 @@ class _Run:
         self.history.entries.append(info)
         stop = bool(self.callback(info)) if self.callback is not None else False
         if converged and objective <= self.history.entries[0].objective * (1 + _ROUNDING):
-            return point, Status.CONVERGED
+            return point, self.certificate.status
         return point, Status.STOPPED if stop else None
 
 
 def iterate(
     phases: Sequence[Phase],
-    problem: SpectralProblem,
+    problem: Problem,
     penalty: Penalty,
     start: Point,
     *,
     max_iter: int,
     tol: float,
     callback: Callback | None = None,
+    certificate: Certificate | None = None,
 ) -> SolverResult:
-    """Run the phases one after the other, until a point is stationary to within ``tol``.
+    """Run the phases one after the other, until the certificate says that a point is good to within ``tol``.
 
     The clock runs only inside the phases. A phase's residual is an estimate; before the loop believes it,
-    the exact residual is computed. The result never has a larger objective than ``start``.
+    the exact one is computed. Another certificate than the residual is asked whenever the estimate has
+    halved. The result never has a larger objective than ``start``.
     """
-    run = _Run(problem, penalty, tol, callback, History(), start, ask_below=tol)
+    run = _Run(
+        problem, penalty, tol, callback, History(), start, certificate or Stationarity(), ask_below=tol
+    )
     point, status = run.consider("start", start)
     for phase in phases:
         if status is not None:
@@ -117,7 +174,8 @@ def iterate(
         clock = perf_counter()
         phase.start(problem, penalty, run.best)
         run.seconds += perf_counter() - clock
-        run.ask_below = tol if phase.seeks_tolerance else -math.inf
+        ask = tol if run.measures_residual else math.inf
+        run.ask_below = ask if phase.seeks_tolerance else -math.inf
         while status is None and len(run.history) <= max_iter:
             clock = perf_counter()
             step = phase.step()
@@ -127,7 +185,7 @@ def iterate(
             point, status = run.consider(phase.name, step)
     if status is None:
         status = Status.MAX_ITER if phases[-1].seeks_tolerance else Status.ALL_STEPS
-    return _finish(run, point if status is Status.CONVERGED else run.best, status)
+    return _finish(run, point if status is run.certificate.status else run.best, status)
 
 
 def _finish(run: _Run, point: Point, status: Status) -> SolverResult:
@@ -136,9 +194,10 @@ def _finish(run: _Run, point: Point, status: Status) -> SolverResult:
     residual = point.residual
     if status is not Status.CONVERGED:
         residual = stationarity_residual(run.problem, run.penalty, point.W)
-        if status is Status.MAX_ITER and residual <= run.tol:  # the last estimate was too high
-            status = Status.CONVERGED
+        if status is Status.MAX_ITER and run.measures_residual and residual <= run.tol:
+            status = Status.CONVERGED  # the last estimate was too high
     return SolverResult(
+        solution=point.W,
         factors=factors,
         status=status,
         n_iter=len(run.history) - 1,
@@ -151,6 +210,11 @@ def _finish(run: _Run, point: Point, status: Status) -> SolverResult:
 def spectrum(W: Array, rank: int | None = None) -> Array:
     """Descending singular values of a tall W, with rounding noise (and all beyond ``rank``) set to zero."""
     return accurate_right_singular(W, rank)[0]
+
+
+def spectrum_of_any(W: Array) -> Array:
+    """`spectrum` of a matrix of any shape."""
+    return spectrum(W if W.shape[0] >= W.shape[1] else W.T)
 
 
 def accurate_right_singular(W: Array, rank: int | None = None) -> tuple[Array, Array]:
@@ -169,12 +233,12 @@ def accurate_right_singular(W: Array, rank: int | None = None) -> tuple[Array, A
     return xp.concat([sigma[:kept], xp.zeros_like(sigma[kept:])]), V
 
 
-def factorise(problem: SpectralProblem, W: Array, rank: int) -> Factors:
+def factorise(problem: Problem, W: Array, rank: int) -> Factors:
     """Thin SVD of a W of known rank, mapped back to features × labels.
 
     A full SVD, once per solve: the factors of a wide spectrum would not be orthonormal by the Gram matrix.
     """
     xp = namespace(W)
-    U, s, Vt = xp.linalg.svd(W, full_matrices=False)
+    U, s, Vt = xp.linalg.svd(problem.penalised(W), full_matrices=False)
     U, V = problem.restore(U[:, :rank], Vt[:rank, :].T)
     return Factors(U, s[:rank], V)

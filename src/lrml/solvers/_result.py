@@ -17,10 +17,15 @@ class Status(Enum):
     """How a solver ended: a sentence for the user, with the remedy where one is needed."""
 
     CONVERGED = "Converged: the stationarity residual is at most tol."
+    GAP_CLOSED = "Converged: the duality gap is at most tol times the objective."
     EXACT = "Solved in closed form: the penalty is inactive at these parameters."
+    CLOSED_FORM = "Solved in closed form."
     MAX_ITER = "Stopped at max_iter with the residual above tol; raise max_iter or loosen tol."
     STOPPED = "Stopped by the callback; the best point so far is returned."
     ALL_STEPS = "Ran all max_iter steps of Algorithm 1, which has no stopping test; see the residual."
+
+
+SUCCESSES = (Status.CONVERGED, Status.GAP_CLOSED, Status.EXACT, Status.CLOSED_FORM)
 
 
 class Factors(NamedTuple):
@@ -74,6 +79,8 @@ class SolverResult:
 
     Attributes
     ----------
+    solution : array
+        The returned point, in the coordinates of the problem.
     factors : Factors
         Coefficients W = U diag(s) Vᵀ in feature and label space.
     status : Status
@@ -85,6 +92,7 @@ class SolverResult:
     history : History
     """
 
+    solution: Array
     factors: Factors
     status: Status
     n_iter: int

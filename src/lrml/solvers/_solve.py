@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from lrml._arrays import Array, namespace
 from lrml.penalties import Penalty
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Phase, Point, factorise, iterate, spectrum, stationarity_residual
+from lrml.solvers._loop import Certificate, Phase, Point, factorise, iterate, spectrum, stationarity_residual
 from lrml.solvers._result import Callback, History, IterationInfo, SolverResult, Status
 from lrml.solvers.admm import ADMM
 from lrml.solvers.paper import Algorithm1
@@ -32,6 +32,7 @@ def solve(
     max_iter: int = 5000,
     tol: float = 1e-3,
     callback: Callback | None = None,
+    certificate: Certificate | None = None,
 ) -> SolverResult:
     """Find a stationary point of f(W) + Ω(σ(W)).
 
@@ -52,6 +53,8 @@ def solve(
         Upper limit of the stationarity residual; see `stationarity_residual`.
     callback : callable, optional
         Receives an `IterationInfo` after every iteration; a true return value stops.
+    certificate : Certificate, optional
+        What ``tol`` is the limit of; the stationarity residual by default.
 
     Returns
     -------
@@ -69,7 +72,16 @@ def solve(
         xp = namespace(problem.cross)
         start = xp.zeros_like(problem.cross) if literal else _ridge_start(problem)
         first = Point(start, spectrum(start))
-    return iterate(phases, problem, penalty, first, max_iter=max_iter, tol=tol, callback=callback)
+    return iterate(
+        phases,
+        problem,
+        penalty,
+        first,
+        max_iter=max_iter,
+        tol=tol,
+        callback=callback,
+        certificate=certificate,
+    )
 
 
 def _phases(solver: str | Phase, *, warm: bool) -> Sequence[Phase]:
@@ -105,4 +117,4 @@ def _closed_form(problem: SpectralProblem, penalty: Penalty) -> SolverResult:
     objective = problem.value(W)
     entry = IterationInfo(0, "closed form", objective, point.residual, point.rank, 0.0)
     factors = factorise(problem, W, point.rank)
-    return SolverResult(factors, Status.EXACT, 0, objective, point.residual, History([entry]))
+    return SolverResult(W, factors, Status.EXACT, 0, objective, point.residual, History([entry]))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from lrml._arrays import Array, frobenius, inner
-from lrml.penalties import Penalty, SpectralProx, spectral_prox
+from lrml.penalties import Penalty, SpectralProx
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point, objective_of
+from lrml.solvers._loop import Point, Problem, objective_of
 
 
-def gradient_step(problem: SpectralProblem, penalty: Penalty, W: Array, t: float) -> SpectralProx:
+def gradient_step(problem: Problem, penalty: Penalty, W: Array, t: float) -> SpectralProx:
     """prox_{Ω/t}(W − ∇f(W)/t): minimise the model of f with curvature t, plus the penalty."""
-    return spectral_prox(W - problem.gradient(W) / t, penalty, 1.0 / t)
+    return problem.prox(W - problem.gradient(W) / t, penalty, 1.0 / t)
 
 
 class ProximalGradient:
@@ -66,7 +66,7 @@ class AcceleratedProximalGradient:
     name = "apg"
     seeks_tolerance = True
 
-    def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
+    def start(self, problem: Problem, penalty: Penalty, point: Point) -> None:
         """Begin without momentum."""
         self.problem, self.penalty = problem, penalty
         self.lipschitz = problem.lipschitz

@@ -1,0 +1,141 @@
+"""What every ``fit`` begins and ends with: checked data, and a solution that is stored all at once."""
+
+from __future__ import annotations
+
+import warnings
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
+
+from lrml import _validation as check
+from lrml._arrays import is_sparse
+from lrml.losses import LOSSES, Loss
+from lrml.rows import Mask, Rows
+from lrml.solvers import SUCCESSES, Factors, History, Status
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Validated input of ``fit``.
+
+    Attributes
+    ----------
+    stand_in : estimator
+        A copy that carries what scikit-learn's validation has found out about the columns of X.
+    X, Y : arrays or CSR arrays
+        Y is 0 where a label is unknown.
+    mask : Mask or None
+        Which labels are known; None means all.
+    weights : array or None
+    label_names : array or None
+    loss : Loss
+    targets : {"binary", "real"}
+    """
+
+    stand_in: Any
+    X: Any
+    Y: Any
+    mask: Mask | None
+    weights: npt.NDArray[np.float64] | None
+    label_names: npt.NDArray[Any] | None
+    loss: Loss
+    targets: str
+
+    @property
+    def needs_moments_only(self) -> bool:
+        """Whether the fit is one of least squares with all labels known."""
+        return self.loss.name == "squared" and self.mask is None
+
+    @property
+    def rows(self) -> Rows:
+        """The data for a fit that looks at every row."""
+        X = self.X.tocsr() if is_sparse(self.X) else self.X
+        return Rows(X.astype(np.float64, copy=False), self.Y, self.mask, self.weights)
+
+
+def prepare(estimator: Any, X: Any, y: Any, sample_weight: Any, observed: Any) -> TrainingData:
+    """Check all input of ``fit`` without touching the estimator."""
+    stand_in = copy(estimator)
+    check.check_unique_columns(X, "X")
+    X = validate_data(stand_in, X, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32])
+    loss = LOSSES[check.check_choice("loss", getattr(estimator, "loss", "squared"), tuple(LOSSES))]
+    targets = check.check_choice("targets", getattr(estimator, "targets", "binary"), ("binary", "real"))
+    if targets == "real" and loss.name != "squared":
+        raise ValueError(
+            f"targets='real' needs loss='squared', got loss={loss.name!r}, which is made for 0/1 labels. "
+            "Pass loss='squared'."
+        )
+    Y, names, mask = check.check_targets(y, targets, allow_unknown=True, observed=observed)
+    if Y.shape[0] != X.shape[0]:
+        raise ValueError(
+            f"X and Y must have the same number of rows, got {X.shape[0]} and {Y.shape[0]}. "
+            "Pass one row of Y for every row of X."
+        )
+    weights = check.check_sample_weight(sample_weight, X.shape[0])
+    check.check_threshold(estimator.threshold, Y.shape[1], loss.threshold)
+    return TrainingData(stand_in, X, Y, mask, weights, names, loss, targets)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Outcome of a fit in the original space, before it is stored.
+
+    Attributes
+    ----------
+    factors : Factors
+    intercept : array of shape (L,)
+    unseen : bool array of shape (L,)
+        Labels without a positive example, among those known.
+    status : Status
+    n_iter, objective, residual, history
+        As in `lrml.solvers.SolverResult`.
+    """
+
+    factors: Factors
+    intercept: npt.NDArray[np.float64]
+    unseen: npt.NDArray[np.bool_]
+    status: Status
+    n_iter: int
+    objective: float
+    residual: float
+    history: History
+
+
+def store(estimator: Any, data: TrainingData, solution: Solution, **extra: Any) -> None:
+    """Set every fitted attribute, in the type of X; nothing here can fail half-way."""
+    dtype = data.X.dtype
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(data.stand_in, name):
+            setattr(estimator, name, getattr(data.stand_in, name))
+        elif hasattr(estimator, name):
+            delattr(estimator, name)
+    n_labels = len(solution.intercept)
+    fitted = {
+        "factors_": Factors(*(factor.astype(dtype) for factor in solution.factors)),
+        "singular_values_": solution.factors.s.astype(dtype),
+        "rank_": len(solution.factors.s),
+        "intercept_": solution.intercept.astype(dtype),
+        "n_iter_": solution.n_iter,
+        "objective_": solution.objective,
+        "residual_": solution.residual,
+        "converged_": solution.status in SUCCESSES,
+        "status_": solution.status.value,
+        "history_": solution.history.as_dict(),
+        "classes_": np.arange(n_labels) if data.label_names is None else data.label_names,
+        "loss_": data.loss.name,
+        "unseen_labels_": solution.unseen,
+        "sparse_output_": is_sparse(data.Y),
+    }
+    vars(estimator).update(fitted | extra)
+
+
+def warn_unless_converged(estimator: Any, solution: Solution) -> None:
+    """Warn as scikit-learn does, with the remedy that the status names."""
+    if solution.status is Status.MAX_ITER:
+        message = f"{solution.status.value} (residual {solution.residual:.1e})"
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)

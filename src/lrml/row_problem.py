@@ -1,0 +1,155 @@
+"""The smooth part of a fit by rows, in spectral coordinates.
+
+::
+
+    f(W, b) = Σ_(i,l) known  w_i ℓ(y_il, x_iᵀ w_l + b_l) + ridge · ‖W‖²_F
+
+With X centred and XᵀX = Q Λ Qᵀ, W = Q W̃ has the singular values of W̃. The variable is the matrix
+V = (b/u; W̃) with the intercepts, seen from the mean of X, in its first row. Their unit u = √(λ₁/n) makes
+them as curved as the leading feature, whatever the scale of X. The Hessian of label l is
+Xᵀ diag(w_i ℓ''_il) X; its model is c_l · Λ with c_l the mean of the ℓ''_il, which is diagonal in these
+coordinates, exact for the squared loss with full labels, and exact for any loss where W = 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lrml.losses import Loss
+from lrml.penalties import Penalty, SpectralProx, spectral_prox
+from lrml.problem import spectral_basis
+from lrml.rows import Block, Rows
+from lrml.statistics import Statistics
+
+_Float64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """f at a point: its value, gradient, and the mean curvature of each label."""
+
+    value: float
+    gradient: _Float64
+    curvatures: _Float64
+
+
+class RowProblem:
+    """Smooth part of the objective for any loss, with or without unknown labels.
+
+    Parameters
+    ----------
+    rows : Rows
+        The data.
+    loss : Loss
+    ridge : float
+    fit_intercept : bool
+        Without it the first row of V stays zero, and X is not centred.
+    """
+
+    def __init__(self, rows: Rows, loss: Loss, ridge: float = 0.0, *, fit_intercept: bool = True) -> None:
+        self.rows, self.loss, self.ridge, self.fit_intercept = rows, loss, ridge, fit_intercept
+        # Only the moments of X are wanted: no label at all is one column of zeros.
+        moments = Statistics.from_arrays(rows.X, np.zeros((rows.shape[0], 1)), rows.weights)
+        gram = moments.centered().gram if fit_intercept else moments.uncentered().gram
+        eigenvalues, self.features = spectral_basis(gram)
+        if not np.any(gram):  # X does not vary at all: nothing but rounding would be learnt
+            self.features = np.zeros_like(self.features)
+        self.center = moments.x_mean @ self.features if fit_intercept else np.zeros(len(eigenvalues))
+        self.weight = moments.weight
+        self.unit = float(np.sqrt(eigenvalues[0] / moments.weight))
+        # Second moments of a coordinate of V; the intercept's is the weight of the examples times u².
+        self.spread = np.concatenate([eigenvalues[:1], eigenvalues])[:, None]
+        self.origin = np.zeros(self.shape)
+        if fit_intercept:
+            self.origin[0] = self._constants() / self.unit
+        self._last: tuple[_Float64, Evaluation] | None = None
+        self.scale = float(np.linalg.norm(self.evaluate(self.origin).gradient[1:])) or 1.0
+
+    def _constants(self) -> _Float64:
+        """Best scores of a model that knows no features."""
+        known, positive = self.rows.label_totals()
+        share = positive / known
+        if self.loss.name != "squared":
+            # Half an example of either kind is added where all are of one kind, which would have no optimum.
+            share = np.clip(share, 0.5 / (known + 1), 1 - 0.5 / (known + 1))
+        return np.asarray(self.loss.constant(share), dtype=np.float64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape (1 + r, L) of V."""
+        return (1 + self.features.shape[1], self.rows.shape[2])
+
+    @property
+    def lipschitz(self) -> float:
+        """Lipschitz constant of the gradient."""
+        return self.loss.largest_curvature * float(self.spread.max()) + 2.0 * self.ridge
+
+    def value(self, V: _Float64) -> float:
+        """f(V)."""
+        return self.evaluate(V).value
+
+    def gradient(self, V: _Float64) -> _Float64:
+        """∇f(V), the intercepts' part in the first row."""
+        return self.evaluate(V).gradient
+
+    def evaluate(self, V: _Float64) -> Evaluation:
+        """Evaluate f in one pass over the rows; the last result is kept."""
+        if self._last is None or self._last[0] is not V:
+            self._last = (V, self._pass(V))
+        return self._last[1]
+
+    def _pass(self, V: _Float64) -> Evaluation:
+        dtype, W = self.rows.dtype, V[1:]
+        coefficients = (self.features @ W).astype(dtype)
+        shift = self.intercept(V).astype(dtype)
+
+        def scores(block: Block) -> npt.NDArray[np.floating]:
+            products = np.asarray(block.X @ coefficients)
+            products += shift
+            return products
+
+        value, curvatures = 0.0, np.zeros(V.shape[1])
+        moments, totals = np.zeros(coefficients.shape), np.zeros(V.shape[1])
+        for block, terms in self.rows.losses(self.loss, scores):
+            value += float(terms.values.sum(dtype=np.float64))
+            moments += block.X.T @ terms.slopes
+            totals += terms.slopes.sum(axis=0, dtype=np.float64)
+            curvatures += terms.curvatures.sum(axis=0, dtype=np.float64)
+        gradient = np.empty_like(V)
+        gradient[0] = self.unit * totals if self.fit_intercept else 0.0
+        gradient[1:] = self.features.T @ moments - np.outer(self.center, totals) + 2.0 * self.ridge * W
+        value += self.ridge * float(np.vdot(W, W))
+        return Evaluation(value, gradient, curvatures / self.weight)
+
+    def hessian_model(self, curvatures: _Float64) -> _Float64:
+        """Return the diagonal c_l λ_i (+ 2 ridge) of the model, of the shape of V."""
+        model = self.spread * curvatures
+        model[1:] += 2.0 * self.ridge
+        return model
+
+    def penalised(self, V: _Float64) -> _Float64:
+        """Return the part of V that the penalty sees: all but the intercepts."""
+        return V[1:]
+
+    def prox(self, V: _Float64, penalty: Penalty, step: float) -> SpectralProx:
+        """Proximal map of the penalty, which leaves the intercepts alone."""
+        matrix, sigma = spectral_prox(V[1:], penalty, step)
+        return SpectralProx(np.vstack([V[:1], matrix]), sigma)
+
+    def restore(self, U: _Float64, V: _Float64) -> tuple[_Float64, _Float64]:
+        """Map left singular vectors of W̃ back to feature space; labels are not rotated."""
+        return self.features @ U, V
+
+    def compress(self, W: _Float64, intercept: _Float64) -> _Float64:
+        """Map coefficients (d × L) and intercepts of the original space into V."""
+        inside = self.features.T @ W
+        constants = (intercept + self.center @ inside) / self.unit
+        return np.vstack([constants if self.fit_intercept else np.zeros_like(constants), inside])
+
+    def intercept(self, V: _Float64) -> _Float64:
+        """Map the intercepts back to the original space."""
+        intercept: _Float64 = self.unit * V[0] - self.center @ V[1:]
+        return intercept

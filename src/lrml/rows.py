@@ -1,0 +1,175 @@
+"""Losses summed over rows, in blocks: for other losses than the squared one, and for unknown labels.
+
+A fit with squared loss and full labels needs second moments only (`lrml.statistics`). Everything else has to
+look at the scores of the examples. They are made, used and forgotten block by block, so that n × L numbers
+never exist at once, whether X and Y are dense or sparse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lrml._arrays import is_sparse
+from lrml.losses import Floats, Loss, Terms
+
+Matrix: TypeAlias = Any
+"""A dense NumPy array or a SciPy CSR array."""
+
+# Scores of one block: 8 MiB in single precision, so that a block and its derivatives stay close to the cache.
+_BLOCK_SCORES = 1 << 21
+# A product with a sparse block takes its nonzeros one by one: from this density on BLAS, on a dense copy of
+# the block, is faster.
+_DENSE_FROM = 0.02
+_DENSE_BYTES = 1 << 28
+
+
+def dense_block(matrix: Matrix, rows: slice, dtype: npt.DTypeLike) -> Floats:
+    """Return some rows of a matrix as a dense array."""
+    block = matrix[rows]
+    return np.asarray(block.toarray() if is_sparse(block) else block, dtype=dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """Which labels of which examples are known.
+
+    Parameters
+    ----------
+    pattern : bool array or CSR array of shape (n, L)
+    marks_known : bool, default=True
+        Whether the pattern marks the known entries or the unknown ones. Either may be the few.
+    """
+
+    pattern: Matrix
+    marks_known: bool = True
+
+    def block(self, rows: slice, dtype: npt.DTypeLike) -> Floats:
+        """Return 1 where a label is known and 0 elsewhere, for some rows."""
+        marks = dense_block(self.pattern, rows, dtype)
+        return marks if self.marks_known else 1.0 - marks
+
+    def select_labels(self, chosen: npt.NDArray[np.bool_]) -> Mask:
+        """Return the mask of the chosen labels."""
+        return Mask(self.pattern[:, chosen], self.marks_known)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Consecutive rows: features as they are, labels dense, and what their losses are multiplied by.
+
+    Attributes
+    ----------
+    rows : slice
+    X : array or CSR array of shape (b, d)
+    Y : array of shape (b, L)
+    factors : array of shape (b, L) or (b, 1), or None
+        Weight of every entry, 0 where a label is not known; None stands for ones.
+    """
+
+    rows: slice
+    X: Matrix
+    Y: Floats
+    factors: Floats | None
+
+    def terms(self, loss: Loss, scores: Floats) -> Terms:
+        """Values, slopes and curvatures of the loss at the scores (b × L), times the factors."""
+        terms = loss.terms(self.Y, scores)
+        if self.factors is None:
+            return terms
+        for part in terms:
+            np.multiply(part, self.factors, out=part)
+        return terms
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Examples, their labels, which of these are known, and weights.
+
+    Parameters
+    ----------
+    X : array or CSR array of shape (n, d)
+    Y : array or CSR array of shape (n, L)
+        0 where a label is not known.
+    mask : Mask or None
+        Which labels are known; None means all.
+    weights : array of shape (n,) or None
+    dtype : type
+        Precision of the scores; sums are always taken in double precision.
+    """
+
+    X: Matrix
+    Y: Matrix
+    mask: Mask | None = None
+    weights: npt.NDArray[np.float64] | None = None
+    dtype: type[np.floating[Any]] = np.float64
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Numbers of rows, features and labels."""
+        return (self.X.shape[0], self.X.shape[1], self.Y.shape[1])
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights of the rows."""
+        return float(self.X.shape[0] if self.weights is None else self.weights.sum())
+
+    @property
+    def suits_blas(self) -> bool:
+        """Whether X is sparse, but so little that products with dense copies of its blocks are faster."""
+        return is_sparse(self.X) and self.X.nnz > _DENSE_FROM * self.X.shape[0] * self.X.shape[1]
+
+    def with_precision(self, dtype: type[np.floating[Any]]) -> Rows:
+        """Return the same rows for many passes, with features and scores in the given precision.
+
+        Features that suit BLAS are made dense here, once for all passes, if they then take no more than
+        256 MiB, and block by block otherwise.
+        """
+        X = self.X.astype(dtype, copy=False)
+        if self.suits_blas and X.shape[0] * X.shape[1] * X.dtype.itemsize <= _DENSE_BYTES:
+            X = X.toarray()
+        return Rows(X, self.Y, self.mask, self.weights, dtype)
+
+    def select_labels(self, chosen: npt.NDArray[np.bool_]) -> Rows:
+        """Return the same rows with the chosen labels only."""
+        mask = None if self.mask is None else self.mask.select_labels(chosen)
+        return Rows(self.X, self.Y[:, chosen], mask, self.weights, self.dtype)
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rows, a few at a time."""
+        n, _, n_labels = self.shape
+        step = max(1, _BLOCK_SCORES // n_labels)
+        make_dense = self.suits_blas
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            X = self.X[rows].toarray() if make_dense else self.X[rows]
+            yield Block(rows, X, dense_block(self.Y, rows, self.dtype), self._factors(rows))
+
+    def _factors(self, rows: slice) -> Floats | None:
+        weights = None if self.weights is None else self.weights[rows, None].astype(self.dtype)
+        if self.mask is None:
+            return weights
+        known = self.mask.block(rows, self.dtype)
+        return known if weights is None else known * weights
+
+    def label_totals(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Weighted number of known examples, and of positive ones, per label."""
+        n_labels = self.Y.shape[1]
+        known, positive = np.zeros(n_labels), np.zeros(n_labels)
+        for block in self.blocks():
+            if block.factors is None:
+                known += len(block.Y)
+                positive += block.Y.sum(axis=0, dtype=np.float64)
+            else:
+                known += np.broadcast_to(block.factors, block.Y.shape).sum(axis=0, dtype=np.float64)
+                positive += (block.factors * block.Y).sum(axis=0, dtype=np.float64)
+        return known, positive
+
+    def losses(self, loss: Loss, scores: Callable[[Block], Floats]) -> Iterator[tuple[Block, Terms]]:
+        """Yield every block with the terms of the loss at its scores."""
+        for block in self.blocks():
+            yield block, block.terms(loss, scores(block))

@@ -1,0 +1,268 @@
+"""One contract for the whole family: every linear multi-label model with every loss."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from lrml import CPLST, LRML, PLST, MLFro, MLTrace
+from lrml.losses import LOSSES
+from model_checks import SPARSE_FORMATS
+
+TIGHT = {"tol": 1e-8}
+FAMILY = {
+    "CPLST": CPLST(2, ridge=0.3),
+    "PLST": PLST(2, ridge=0.3),
+    **{
+        f"{kind.__name__}-{loss}": kind(**params, loss=loss, **TIGHT)
+        for kind, params in (
+            (LRML, {"theta": 1.0, "ridge": 0.5}),
+            (MLTrace, {"alpha": 2.0, "ridge": 0.5}),
+            (MLFro, {"alpha": 0.5}),
+        )
+        for loss in LOSSES
+    },
+}
+MEMBERS = pytest.mark.parametrize("model", [pytest.param(m, id=name) for name, m in FAMILY.items()])
+ITERATIVE = pytest.mark.parametrize(
+    "model", [pytest.param(m, id=name) for name, m in FAMILY.items() if name.startswith("MLTrace")]
+)
+CLOSE = {"rtol": 1e-5, "atol": 1e-6}
+
+
+@pytest.fixture(scope="module")
+def data(make_problem):
+    return make_problem(50, 5, 4, seed=21)
+
+
+def loss_of(model):
+    return LOSSES[getattr(model, "loss", "squared")]
+
+
+def assert_same(one, other, **tolerance):
+    tolerance = tolerance or CLOSE
+    np.testing.assert_allclose(one.coef_, other.coef_, **tolerance)
+    np.testing.assert_allclose(one.intercept_, other.intercept_, **tolerance)
+    assert np.abs(other.coef_).max() > 0.01
+
+
+# Parameters and state
+
+
+@MEMBERS
+def test_clone_pickle_and_parameters(data, model, fitted):
+    X, Y = data
+    model = clone(model)
+    before = model.get_params()
+    assert model.fit(X, Y) is model
+    assert all(value is before[name] for name, value in model.get_params().items())
+    assert fitted(clone(model)) == {}
+    np.testing.assert_array_equal(clone(model).fit(X, Y).coef_, model.coef_)
+    loaded = pickle.loads(pickle.dumps(model))
+    np.testing.assert_equal(fitted(loaded), fitted(model))
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+@MEMBERS
+def test_fitted_attributes(data, model):
+    X, Y = data
+    model = clone(model).fit(X, Y)
+    U, s, V = model.factors_
+    np.testing.assert_allclose((U * s) @ V.T, model.coef_.T, atol=1e-10)
+    np.testing.assert_allclose(U.T @ U, np.eye(len(s)), atol=1e-8)
+    np.testing.assert_allclose(V.T @ V, np.eye(len(s)), atol=1e-8)
+    np.testing.assert_array_equal(model.singular_values_, s)
+    assert model.rank_ == len(s) == np.linalg.matrix_rank(model.coef_)
+    assert model.converged_
+    assert {len(column) for column in model.history_.values()} == {model.n_iter_ + 1}
+    assert model.history_["objective"][-1] == pytest.approx(model.objective_, rel=1e-9)
+    scores = X @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-12)
+    np.testing.assert_array_equal(model.predict(X), scores >= loss_of(model).threshold)
+    assert model.score(X, Y) > 0.6
+
+
+@MEMBERS
+def test_bad_input_leaves_the_model_as_it_was(data, model, fitted):
+    X, Y = data
+    fresh = clone(model)
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+    model = clone(model).fit(X, Y)
+    before = dict(fitted(model))
+    bad_x, bad_y = X.copy(), Y.copy()
+    bad_x[3, 1], bad_y[3, 1] = np.nan, 2
+    calls = [(bad_x, Y), (X, bad_y), (X[:-1], Y), (X, Y[:, 0]), (X[:, :0], Y), (X, Y[:, :0]), (X, None)]
+    for A, B in calls:
+        with pytest.raises(ValueError, match=r"."):
+            model.fit(A, B)
+        with pytest.raises(ValueError, match=r"."):
+            fresh.fit(A, B)
+    for weights in (np.ones(3), np.zeros(len(X)), np.full(len(X), -1.0)):
+        with pytest.raises(ValueError, match="sample_weight"):
+            model.fit(X, Y, sample_weight=weights)
+    assert fitted(fresh) == {}
+    assert fitted(model).keys() == before.keys()
+    assert all(value is before[name] for name, value in fitted(model).items())
+
+
+@MEMBERS
+def test_inputs_are_not_modified(data, model):
+    X, Y = data
+    A, B, w = sp.csr_array(X), sp.csr_array(Y.astype(float)), np.linspace(0.0, 2.0, len(X))
+    for array in (A.data, A.indices, A.indptr, B.data, B.indices, B.indptr, w):
+        array.flags.writeable = False
+    frozen_x, frozen_y = X.copy(), Y.astype(float)
+    frozen_x.flags.writeable = frozen_y.flags.writeable = False
+    one = clone(model).fit(A, B, sample_weight=w)
+    other = clone(model).fit(frozen_x, frozen_y, sample_weight=w)
+    assert_same(one, other)
+    np.testing.assert_array_equal(frozen_x, X)
+    np.testing.assert_array_equal(frozen_y, Y)
+
+
+# Forms of the data
+
+
+@MEMBERS
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+def test_frames_keep_their_names(data, model, library):
+    X, Y = data
+    names = list("abcde"), ["red", "green", "blue", "grey"]
+    if library is pd:
+        A, B = (pd.DataFrame(M, columns=columns) for M, columns in zip((X, Y), names, strict=True))
+    else:
+        A, B = (pl.DataFrame(M, schema=columns) for M, columns in zip((X, Y), names, strict=True))
+    framed, plain = clone(model).fit(A, B), clone(model).fit(X, Y)
+    assert_same(framed, plain)
+    assert framed.feature_names_in_.tolist() == names[0]
+    assert framed.classes_.tolist() == names[1]
+    top = framed.predict_top_k(A, 2).labels
+    np.testing.assert_array_equal(
+        top, np.array(names[1], dtype=object)[plain.predict_top_k(X, 2).labels.astype(int)]
+    )
+    assert framed.score(A, B) == pytest.approx(plain.score(X, Y))
+    assert not hasattr(framed.fit(X, Y), "feature_names_in_")
+
+
+@MEMBERS
+def test_sparse_formats_and_sparse_output(data, model):
+    X, Y = data
+    X = np.where(np.abs(X) > 0.5, X, 0.0)
+    plain = clone(model).fit(X, Y)
+    for form in SPARSE_FORMATS.values():
+        fit = clone(model).fit(form(X), form(Y))
+        assert_same(fit, plain)
+        decisions = fit.predict(form(X))
+        assert sp.issparse(decisions)
+        assert decisions.format == "csr"
+        np.testing.assert_array_equal(decisions.toarray(), plain.predict(X))
+    assert isinstance(clone(model).fit(sp.csr_array(X), Y).predict(sp.csr_array(X)), np.ndarray)
+
+
+@MEMBERS
+def test_float32_stays_float32(data, model):
+    X, Y = data
+    single, double = clone(model).fit(X.astype(np.float32), Y), clone(model).fit(X, Y)
+    arrays = (single.coef_, single.intercept_, single.singular_values_, *single.factors_)
+    assert {array.dtype for array in arrays} == {np.dtype(np.float32)}
+    scores = single.decision_function(X.astype(np.float32))
+    assert scores.dtype == np.float32
+    if hasattr(single, "predict_proba"):
+        assert single.predict_proba(X.astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(scores, double.decision_function(X), atol=1e-3)
+
+
+# Weights
+
+
+@MEMBERS
+def test_weight_two_is_the_row_twice_and_weight_zero_no_row(data, model):
+    X, Y = data
+    counts = np.random.default_rng(2).integers(0, 3, len(X))
+    weighted = clone(model).fit(X, Y, sample_weight=counts)
+    repeated = clone(model).fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts, axis=0))
+    assert_same(weighted, repeated)
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-8)
+    assert not np.allclose(weighted.coef_, clone(model).fit(X, Y).coef_, rtol=0.01)
+    huge = X.copy()
+    huge[counts == 0] = 1e3  # rows without weight may hold anything
+    assert_same(clone(model).fit(huge, Y, sample_weight=counts), weighted)
+
+
+# Shapes
+
+
+@MEMBERS
+@pytest.mark.parametrize(
+    ("n", "d", "n_labels"), [(40, 5, 1), (40, 1, 3), (40, 3, 9), (40, 9, 3), (6, 12, 4), (1, 2, 3)]
+)
+def test_shapes(make_problem, model, n, d, n_labels):
+    X, Y = make_problem(n, d, n_labels, seed=4)
+    model = clone(model)
+    if "n_components" in model.get_params():
+        model.set_params(n_components=0.3)
+    model.fit(X, Y)
+    assert model.coef_.shape == (n_labels, d)
+    assert model.decision_function(X).shape == model.predict(X).shape == (n, n_labels)
+    assert np.all(np.isfinite(model.decision_function(X)))
+    assert model.converged_
+    if n > 1:
+        assert model.coef_.any()
+    else:
+        assert not model.coef_.any()
+        np.testing.assert_array_equal(model.predict(X), Y)
+
+
+@MEMBERS
+def test_a_constant_feature_changes_nothing(data, model):
+    X, Y = data
+    plain = clone(model).fit(X, Y)
+    for constant in (0.0, 0.1, 300.0):
+        wide = clone(model).fit(np.c_[X, np.full(len(X), constant)], Y)
+        np.testing.assert_allclose(wide.coef_[:, -1], 0, atol=1e-9)
+        np.testing.assert_allclose(wide.coef_[:, :-1], plain.coef_, **CLOSE)
+        alone = clone(model)
+        if "n_components" in alone.get_params():
+            alone.set_params(n_components=1)
+        alone.fit(np.full((len(X), 1), constant), Y)
+        assert not alone.coef_.any()
+        np.testing.assert_allclose(alone.intercept_, loss_of(model).constant(Y.mean(axis=0)), rtol=1e-6)
+
+
+# The way there
+
+
+@ITERATIVE
+def test_warm_start_saves_iterations(data, model):
+    X, Y = data
+    model = clone(model).set_params(tol=1e-7)
+    cold = clone(model).set_params(alpha=2.1).fit(X, Y)
+    warm = model.set_params(warm_start=True).fit(X, Y).set_params(alpha=2.1).fit(X, Y)
+    assert warm.objective_ == pytest.approx(cold.objective_, rel=1e-6)
+    assert 0 < warm.n_iter_ < cold.n_iter_
+    again = warm.fit(X, Y)
+    assert again.n_iter_ <= 1
+    with pytest.raises(ValueError, match="warm_start needs the shape"):
+        warm.fit(X[:, :-1], Y)
+
+
+@ITERATIVE
+def test_callback_and_history(data, model):
+    X, Y = data
+    seen = []
+    model = clone(model).set_params(callback=seen.append).fit(X, Y)
+    assert [info.iteration for info in seen] == list(range(model.n_iter_ + 1))
+    assert model.objective_ <= model.history_["objective"].min() * (1 + 1e-6)
+    if model.loss != "squared":  # the path of least squares may go uphill for a while
+        assert np.all(np.diff(model.history_["objective"]) <= 1e-12 * model.objective_)
+    for last in (0, 1, 3):
+        stopped = clone(model).set_params(callback=lambda info, k=last: info.iteration == k).fit(X, Y)
+        assert stopped.n_iter_ == last
+        assert not stopped.converged_
+        assert stopped.objective_ >= model.objective_ * (1 - 1e-9)

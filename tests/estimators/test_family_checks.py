@@ -1,0 +1,64 @@
+"""scikit-learn's own checks for the whole family."""
+
+import traceback
+
+import pytest
+from sklearn.utils.estimator_checks import check_estimator
+
+import sklearn_failures
+from lrml import CPLST, LRML, PLST, MLFro, MLTrace
+from lrml.losses import LOSSES
+
+DOUBLE = {"tol": 5e-4}  # scores in double precision: weights must be repetitions to seven digits
+
+
+def loss_of(model):
+    return LOSSES[getattr(model, "loss", "squared")]
+
+
+_ONE_COLUMN = "wants two columns of probabilities for a single label; probabilities here are n × L"
+_EXACT = "wants at least one iteration; the solution here is exact"
+_CUT = "check_classifier_multioutput"
+_PROBABILITIES = {
+    "check_estimator_sparse_array": (_ONE_COLUMN, "assert probs.shape == expected_probs_shape"),
+    "check_estimator_sparse_matrix": (_ONE_COLUMN, "assert probs.shape == expected_probs_shape"),
+    "check_decision_proba_consistency": (sklearn_failures.FLAT, sklearn_failures.FLAT_TRACE),
+}
+
+
+def expected_failures(estimator):
+    """Check → (why it cannot apply, what its traceback shows)."""
+    if getattr(estimator, "targets", "binary") == "real":
+        expected = {}
+    else:
+        expected = dict(sklearn_failures.EXPECTED_FAILURES)
+    if loss_of(estimator).threshold == 0:
+        del expected[_CUT]
+    if loss_of(estimator).name == "logistic":
+        expected |= _PROBABILITIES
+    if type(estimator) is MLFro and loss_of(estimator).name == "squared":
+        expected["check_non_transformer_estimators_n_iter"] = (_EXACT, "n_iter_")
+    return expected
+
+
+CHECKED = [
+    MLTrace(),
+    MLFro(),
+    CPLST(),
+    PLST(),
+    MLTrace(targets="real"),
+    MLFro(targets="real"),
+    *(kind(loss=loss, **DOUBLE) for kind in (LRML, MLTrace, MLFro) for loss in ("logistic", "squared_hinge")),
+]
+
+
+@pytest.mark.parametrize("estimator", CHECKED, ids=repr)
+def test_every_check_passes_but_those_that_cannot_apply(estimator):
+    expected = expected_failures(estimator)
+    found = {}
+    for result in check_estimator(estimator, on_skip=None, on_fail=None):
+        if result["status"] == "failed":
+            found[result["check_name"]] = "".join(traceback.format_exception(result["exception"]))
+    assert set(found) == set(expected)
+    for check, (_, evidence) in expected.items():
+        assert evidence in found[check]

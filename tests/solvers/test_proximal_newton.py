@@ -1,0 +1,161 @@
+"""Proximal Newton over rows: monotone, at the optimum that another method finds, with its claims true."""
+
+import numpy as np
+import pytest
+
+from lrml.losses import LOSSES
+from lrml.penalties import TailSum
+from lrml.problem import SpectralProblem
+from lrml.row_problem import RowProblem
+from lrml.rows import Mask, Rows
+from lrml.solvers import ProximalNewton, Status, solve, solve_rows
+from lrml.solvers._loop import Point
+from lrml.statistics import Statistics
+
+EACH = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
+MASKED = pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
+D, L = 6, 4
+
+
+def make(loss, masked=False, *, ridge=0.0, fit_intercept=True, seed=0, n=50, n_labels=L, d=D):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * np.geomspace(1, 0.3, d) + rng.standard_normal(d)
+    scores = X @ rng.standard_normal((d, 2)) @ rng.standard_normal((2, n_labels))
+    Y = (scores + 2 * rng.standard_normal(scores.shape) > np.median(scores, axis=0)).astype(float)
+    mask = Mask(rng.random(Y.shape) < 0.6) if masked else None
+    Y = Y if mask is None else Y * mask.pattern
+    return RowProblem(Rows(X, Y, mask), loss, ridge, fit_intercept=fit_intercept)
+
+
+def residual_by_svd(problem, penalty, V):
+    """The stationarity residual from its definition, by a full SVD."""
+    step = problem.lipschitz
+    moved = V - problem.gradient(V) / step
+    U, s, Vt = np.linalg.svd(moved[1:], full_matrices=False)
+    moved[1:] = (U * penalty.prox(s, 1 / step)) @ Vt
+    origin = problem.gradient(problem.origin)[1:]
+    return step * np.linalg.norm(V - moved) / np.linalg.norm(origin)
+
+
+@EACH
+@MASKED
+@pytest.mark.parametrize("theta", [0, L], ids=["trace norm", "no penalty"])
+@pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
+def test_optimum_of_convex_problems_is_that_of_proximal_gradient(loss, masked, theta, fit_intercept):
+    problem = make(loss, masked, ridge=0.5, fit_intercept=fit_intercept)
+    penalty = TailSum(theta, 3.0)
+    newton = solve_rows(problem, penalty, tol=1e-7)
+    apg = solve_rows(problem, penalty, solver="apg", tol=1e-7, max_iter=20_000)
+    assert newton.status is apg.status is Status.CONVERGED
+    assert newton.objective == pytest.approx(apg.objective, rel=1e-10)
+    np.testing.assert_allclose(newton.solution, apg.solution, atol=1e-4 * np.abs(apg.solution).max())
+    assert newton.n_iter < apg.n_iter
+    assert {entry.phase for entry in apg.history.entries} == {"start", "apg"}
+    assert "newton" in {entry.phase for entry in newton.history.entries}
+    assert bool(newton.solution[0].any()) == fit_intercept
+
+
+@EACH
+@MASKED
+@pytest.mark.parametrize("theta", [0, 2, L])
+def test_contract(loss, masked, theta):
+    """Goes downhill, ends stationary, and reports what the definitions say."""
+    problem, penalty = make(loss, masked), TailSum(theta, 2.0)
+    result = solve_rows(problem, penalty, tol=1e-3)
+    objectives = result.history.as_dict()["objective"]
+    assert np.all(np.diff(objectives) < 0)
+    assert len(objectives) == result.n_iter + 1 > 1
+    assert result.status is Status.CONVERGED
+    sigma = np.linalg.svd(result.solution[1:], compute_uv=False)
+    assert result.objective == pytest.approx(problem.value(result.solution) + penalty.value(sigma), rel=1e-10)
+    assert result.residual == pytest.approx(
+        residual_by_svd(problem, penalty, result.solution), rel=1e-6, abs=1e-13
+    )
+    assert result.residual <= 1e-3
+    U, s, V = result.factors
+    np.testing.assert_allclose(problem.features.T @ (U * s) @ V.T, result.solution[1:], atol=1e-10)
+    np.testing.assert_allclose(s, sigma[: len(s)], rtol=1e-8)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
+@pytest.mark.parametrize(("theta", "ridge"), [(0, 0.0), (0, 0.7), (L, 0.7)])
+def test_squared_loss_has_the_optimum_of_the_moments(fit_intercept, theta, ridge):
+    """Another code path, other coordinates, another solver."""
+    problem = make(LOSSES["squared"], ridge=ridge, fit_intercept=fit_intercept)
+    statistics = Statistics.from_arrays(problem.rows.X, problem.rows.Y)
+    moments = statistics.centered() if fit_intercept else statistics.uncentered()
+    by_moments = solve(SpectralProblem.from_moments(moments, ridge), TailSum(theta, 3.0), tol=1e-9)
+    by_rows = solve_rows(problem, TailSum(theta, 3.0), tol=1e-9)
+    assert by_rows.objective == pytest.approx(by_moments.objective, rel=1e-12)
+    one, other = ((f.U * f.s) @ f.V.T for f in (by_rows.factors, by_moments.factors))
+    np.testing.assert_allclose(one, other, atol=1e-7)
+    assert len(by_rows.factors.s) == len(by_moments.factors.s)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1.0])
+def test_one_newton_step_solves_least_squares(ridge):
+    problem = make(LOSSES["squared"], ridge=ridge)
+    result = solve_rows(problem, TailSum(L, 1.0), tol=1e-10)
+    assert result.n_iter == 1
+    X, Y = problem.rows.X - problem.rows.X.mean(axis=0), problem.rows.Y
+    solution = np.linalg.solve(X.T @ X + ridge * np.eye(D), X.T @ Y)
+    np.testing.assert_allclose(problem.features @ result.solution[1:], solution, atol=1e-10)
+
+
+@EACH
+def test_wide_problems(loss):
+    """More labels than features."""
+    problem = make(loss, True, n_labels=9, d=3, ridge=0.1)
+    newton, apg = (
+        solve_rows(problem, TailSum(0, 2.0), solver=solver, tol=1e-7, max_iter=20_000)
+        for solver in ("auto", "apg")
+    )
+    assert newton.objective == pytest.approx(apg.objective, rel=1e-10)
+
+
+@EACH
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_start_that_is_stationary_ends_at_once(loss, dtype):
+    """Rounding would make every other point look worse."""
+    problem = make(loss, True)
+    problem = RowProblem(problem.rows.with_precision(dtype), loss)
+    result = solve_rows(problem, TailSum(0, 1e5), tol=1e-2)
+    assert result.status is Status.CONVERGED
+    assert result.n_iter <= 1
+    assert not result.solution[1:].any()
+    solved = solve_rows(problem, TailSum(0, 3.0), tol=1e-2)
+    again = solve_rows(problem, TailSum(0, 3.0), tol=1e-2, start=solved.solution)
+    assert again.n_iter == 0
+    assert again.objective == pytest.approx(solved.objective, rel=1e-6)
+
+
+@EACH
+def test_a_far_start_comes_back(loss):
+    problem, penalty = make(loss, ridge=0.5), TailSum(0, 3.0)
+    far = problem.origin + 30 * np.random.default_rng(0).standard_normal(problem.shape)
+    result = solve_rows(problem, penalty, start=far, tol=1e-6)
+    assert result.objective == pytest.approx(solve_rows(problem, penalty, tol=1e-6).objective, rel=1e-8)
+
+
+def test_comes_to_rest_where_nothing_is_better():
+    problem, penalty = make(LOSSES["squared"]), TailSum(L, 1.0)
+    V = solve_rows(problem, penalty, tol=1e-12).solution
+    phase = ProximalNewton()
+    phase.start(problem, penalty, Point(V, np.linalg.svd(V[1:], compute_uv=False)))
+    steps = [phase.step() for _ in range(4)]
+    assert steps[-1] is None
+
+
+@pytest.mark.parametrize("inner", [1, 3, 10])
+def test_optimum_does_not_depend_on_the_number_of_inner_steps(inner, monkeypatch):
+    problem, penalty = make(LOSSES["logistic"], ridge=0.1), TailSum(0, 3.0)
+    expected = solve_rows(problem, penalty, solver="apg", tol=1e-8, max_iter=20_000).objective
+    monkeypatch.setattr(ProximalNewton.__init__, "__defaults__", (inner, 1.2))
+    assert solve_rows(problem, penalty, tol=1e-7).objective == pytest.approx(expected, rel=1e-9)
+
+
+def test_repeated_labels_do_not_add_to_the_rank():
+    problem = make(LOSSES["logistic"], ridge=0.1)
+    Y = np.c_[problem.rows.Y, problem.rows.Y[:, :2]]
+    result = solve_rows(RowProblem(Rows(problem.rows.X, Y), problem.loss, 0.1), TailSum(L, 0.0), tol=1e-6)
+    assert len(result.factors.s) == L

@@ -1,0 +1,256 @@
+"""The sum of a loss over rows: against a naive loop, by finite differences, whatever the blocks."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lrml import rows as rows_module
+from lrml.losses import LOSSES
+from lrml.row_problem import RowProblem
+from lrml.rows import Mask, Rows
+
+EACH = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
+MASKS = {
+    "all known": lambda known: None,
+    "dense": Mask,
+    "sparse": lambda known: Mask(sp.csr_array(known)),
+    "dense unknown": lambda known: Mask(~known, marks_known=False),
+    "sparse unknown": lambda known: Mask(sp.csr_array(~known), marks_known=False),
+}
+EACH_MASK = pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
+
+
+def arrays(n=14, d=4, n_labels=3, seed=0):
+    """Features off centre, labels, known entries (some in every column), weights."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * np.geomspace(1, 0.3, d) + rng.standard_normal(d)
+    X[rng.random(X.shape) < 0.3] = 0.0
+    Y = (rng.random((n, n_labels)) < 0.4).astype(float)
+    Y[:2] = [[0], [1]]
+    known = rng.random(Y.shape) < 0.6
+    known[:2] = True
+    return X, Y, known, rng.uniform(0.2, 2.0, n)
+
+
+def loop(loss, X, Y, known, weights, coef, intercept, ridge):
+    """The objective with one Python loop per row and label."""
+    total = ridge * float(np.sum(coef**2))
+    for i in range(len(X)):
+        for j in range(Y.shape[1]):
+            if known[i, j]:
+                score = np.array([[X[i] @ coef[:, j] + intercept[j]]])
+                total += weights[i] * float(loss.terms(Y[i : i + 1, j : j + 1], score).values[0, 0])
+    return total
+
+
+def difference(f, V, h=1e-5):
+    """Gradient of f by central differences."""
+    out = np.empty_like(V)
+    for place in np.ndindex(*V.shape):
+        step = np.zeros_like(V)
+        step[place] = h
+        out[place] = (f(V + step) - f(V - step)) / (2 * h)
+    return out
+
+
+def some_point(problem, seed=3):
+    V = np.random.default_rng(seed).standard_normal(problem.shape)
+    if not problem.fit_intercept:
+        V[0] = 0
+    return V
+
+
+def in_original_space(problem, V):
+    return problem.features @ V[1:], problem.intercept(V)
+
+
+# Value and gradient
+
+
+@EACH
+@EACH_MASK
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_value_is_the_sum_over_known_labels_and_the_gradient_its_derivative(
+    loss, mask, weighted, fit_intercept, form
+):
+    X, Y, known, w = arrays()
+    if mask(known) is None:
+        known = np.ones_like(known)
+    rows = Rows(form(X), form(Y * known), mask(known), w if weighted else None)
+    problem = RowProblem(rows, loss, ridge=0.3, fit_intercept=fit_intercept)
+    V = some_point(problem)
+    expected = loop(
+        loss, X, Y, known, w if weighted else np.ones(len(X)), *in_original_space(problem, V), 0.3
+    )
+    assert problem.value(V) == pytest.approx(expected, rel=1e-12)
+    by_difference = difference(problem.value, V)
+    if not fit_intercept:
+        by_difference[0] = 0  # the intercept is not a variable
+    np.testing.assert_allclose(problem.gradient(V), by_difference, rtol=1e-5, atol=1e-5)
+    assert np.abs(problem.gradient(V)).max() > 0.1
+
+
+@EACH
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 500), n=st.integers(2, 9), d=st.integers(1, 5), n_labels=st.integers(1, 5))
+def test_gradient_of_any_shape(loss, seed, n, d, n_labels):
+    X, Y, known, w = arrays(n, d, n_labels, seed)
+    problem = RowProblem(Rows(X, Y * known, Mask(known), w), loss, ridge=0.1)
+    V = some_point(problem, seed)
+    rise = (problem.value(1.00001 * V) - problem.value(0.99999 * V)) / 2e-5
+    assert np.vdot(problem.gradient(V), V) == pytest.approx(rise, rel=1e-4, abs=1e-4)
+
+
+@EACH
+def test_single_precision_agrees_to_its_digits(loss):
+    X, Y, known, w = arrays(60)
+    rows = Rows(X, Y * known, Mask(known), w)
+    double = RowProblem(rows, loss, 0.2)
+    single = RowProblem(rows.with_precision(np.float32), loss, 0.2)
+    assert single.rows.X.dtype == np.float32
+    # Eigenvectors may differ in sign: compare the same coefficients.
+    V = some_point(double)
+    U = single.compress(*in_original_space(double, V))
+    assert U.dtype == single.gradient(U).dtype == np.float64
+    assert single.value(U) == pytest.approx(double.value(V), rel=1e-5)
+    steps = [problem.features @ problem.gradient(P)[1:] for problem, P in ((single, U), (double, V))]
+    np.testing.assert_allclose(*steps, atol=1e-4 * np.abs(steps[1]).max())
+
+
+@EACH
+@pytest.mark.parametrize("rows_at_once", [1, 3, 14])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_blocks_do_not_matter(loss, rows_at_once, form, monkeypatch):
+    X, Y, known, w = arrays()
+    rows = Rows(form(X), form(Y * known), Mask(form(known)), w)
+    whole = RowProblem(rows, loss)
+    assert len(list(rows.blocks())) == 1
+    monkeypatch.setattr(rows_module, "_BLOCK_SCORES", 3 * rows_at_once)
+    assert len(list(rows.blocks())) == -(-14 // rows_at_once)
+    parts = RowProblem(rows, loss)
+    V = some_point(whole)
+    one, other = whole.evaluate(V), parts.evaluate(V)
+    assert other.value == pytest.approx(one.value, rel=1e-13)
+    np.testing.assert_allclose(other.gradient, one.gradient, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(other.curvatures, one.curvatures, rtol=1e-12)
+    np.testing.assert_allclose(parts.origin, whole.origin, rtol=1e-13)
+
+
+def test_a_very_sparse_x_is_not_made_dense(monkeypatch):
+    X = sp.random_array((200, 300), density=0.005, rng=np.random.default_rng(0), format="csr")
+    Y = (np.random.default_rng(1).random((200, 3)) < 0.3).astype(float)
+    sparse_blocks = list(Rows(X, Y).blocks())
+    assert all(sp.issparse(block.X) for block in sparse_blocks)
+    problem, dense = (RowProblem(Rows(A, Y), LOSSES["logistic"]) for A in (X, X.toarray()))
+    V = some_point(dense)
+    assert problem.value(problem.compress(*in_original_space(dense, V))) == pytest.approx(dense.value(V))
+
+
+# Totals, labels, coordinates
+
+
+@EACH_MASK
+def test_label_totals(mask):
+    X, Y, known, w = arrays()
+    seen = np.ones_like(known) if mask(known) is None else known
+    for weights in (None, w):
+        u = np.ones(len(X)) if weights is None else weights
+        totals = Rows(X, Y * seen, mask(known), weights).label_totals()
+        np.testing.assert_allclose(totals[0], u @ seen)
+        np.testing.assert_allclose(totals[1], u @ (seen * Y))
+
+
+@EACH_MASK
+def test_select_labels(mask):
+    X, Y, known, w = arrays()
+    chosen = np.array([True, False, True])
+    rows = Rows(X, sp.csr_array(Y), mask(known), w)
+    part = rows.select_labels(chosen)
+    assert part.shape == (14, 4, 2)
+    assert part.total_weight == rows.total_weight == pytest.approx(w.sum())
+    for mine, whole in zip(part.label_totals(), rows.label_totals(), strict=True):
+        np.testing.assert_allclose(mine, whole[chosen])
+
+
+@EACH
+def test_origin_is_the_best_constant(loss):
+    X, Y, known, w = arrays(40)
+    problem = RowProblem(Rows(X, Y * known, Mask(known), w), loss)
+    assert not problem.origin[1:].any()
+    np.testing.assert_allclose(problem.gradient(problem.origin)[0], 0, atol=1e-10)
+    assert not RowProblem(Rows(X, Y), loss, fit_intercept=False).origin.any()
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("d", [2, 4, 20])
+def test_compress_and_intercept_are_inverse(fit_intercept, d):
+    X, Y, _, w = arrays(d=d)
+    problem = RowProblem(Rows(X, Y, None, w), LOSSES["logistic"], fit_intercept=fit_intercept)
+    V = some_point(problem)
+    coef, intercept = in_original_space(problem, V)
+    np.testing.assert_allclose(problem.compress(coef, intercept), V, atol=1e-10)
+    if not fit_intercept:  # whatever intercept comes in from a model that had one
+        assert not problem.compress(coef, intercept + 1)[0].any()
+    np.testing.assert_allclose(
+        np.linalg.svd(coef, compute_uv=False)[: min(V[1:].shape)], np.linalg.svd(V[1:], compute_uv=False)
+    )
+
+
+# Curvature
+
+
+@pytest.mark.parametrize(("name", "at_origin"), [("squared", False), ("logistic", True)])
+def test_hessian_model_is_exact(name, at_origin):
+    """For the squared loss with full labels everywhere; for others where all scores are equal."""
+    X, Y, _, w = arrays()
+    problem = RowProblem(Rows(X, Y, None, w), LOSSES[name], ridge=0.4)
+    V = problem.origin if at_origin else some_point(problem)
+    model = problem.hessian_model(problem.evaluate(V).curvatures)
+    for place in np.ndindex(*V.shape):
+        step = np.zeros_like(V)
+        step[place] = 1e-5
+        column = (problem.gradient(V + step) - problem.gradient(V - step)) / 2e-5
+        expected = np.zeros_like(V)
+        expected[place] = model[place]
+        np.testing.assert_allclose(column, expected, atol=1e-5 * model.max())
+
+
+@EACH
+@EACH_MASK
+def test_lipschitz_constant(loss, mask):
+    X, Y, known, w = arrays()
+    problem = RowProblem(Rows(X, Y * known, mask(known), w), loss, ridge=0.4)
+    rng = np.random.default_rng(0)
+    for scale in (1e-3, 1.0, 10.0):
+        A, B = (scale * rng.standard_normal(problem.shape) for _ in range(2))
+        rise = np.linalg.norm(problem.gradient(A) - problem.gradient(B))
+        assert rise <= problem.lipschitz * np.linalg.norm(A - B) * (1 + 1e-9)
+
+
+@EACH
+@pytest.mark.parametrize("c", [1e-8, 1e-3, 1e5])
+def test_scale_of_x_changes_coordinates_only(loss, c):
+    """The intercept has a unit that moves along: otherwise it would dominate where features are small."""
+    X, Y, known, w = arrays()
+    one, other = (RowProblem(Rows(A, Y * known, Mask(known), w), loss) for A in (X, c * X))
+    coef = np.random.default_rng(1).standard_normal((4, 3))
+    V = one.compress(coef, np.ones(3))
+    U = other.compress(coef / c, np.ones(3))
+    assert other.value(U) == pytest.approx(one.value(V), rel=1e-9)
+    relative = [np.linalg.norm(p.gradient(P)) / p.scale for p, P in ((one, V), (other, U))]
+    assert relative[1] == pytest.approx(relative[0], rel=1e-8)
+    assert other.lipschitz == pytest.approx(c**2 * one.lipschitz, rel=1e-9)
+
+
+@EACH
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e5])
+def test_x_that_does_not_vary_teaches_nothing(loss, value):
+    """What rounding leaves of its centred values must not be fitted."""
+    _, Y, known, w = arrays()
+    problem = RowProblem(Rows(np.full((14, 2), value), Y * known, Mask(known), w), loss)
+    assert not problem.gradient(problem.origin)[1:].any()
+    assert problem.scale == 1.0
