@@ -1,8 +1,8 @@
 """CPLST and LEML beside the values that the paper prints for them in Table 2.
 
 Run with LRML_DATA_HOME set: ``python benchmarks/table2_rivals.py [--out DIR]``. Mulan's split; rows
-L2-normalised, intercept. Every choice (strength, loss, threshold) is made on a fifth of the training set, by
-average precision and, for the threshold, by Hamming loss; then the model is fitted to the whole training set.
+L2-normalised, intercept. For every cell strength and loss are chosen by its metric on a fifth of the training
+set, and for Hamming loss a threshold as well; then the model is fitted to the whole training set.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ def candidates(method: str, share: float) -> Iterator[tuple[dict[str, Any], Any]
         for ridge in (0.1, 0.3, 1.0, 2.0, 4.0, 8.0):
             yield {"ridge": ridge}, CPLST(share, ridge=ridge)
         return
-    for loss, alphas in (("squared", (0.3, 1.0, 2.0, 4.0, 8.0)), ("logistic", (0.5, 1.0, 2.0, 4.0))):
+    for loss, alphas in (("squared", (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)), ("logistic", (2.0, 4.0, 8.0, 16.0))):
         for alpha in alphas:
             yield {"loss": loss, "alpha": alpha}, LEML(share, alpha, loss=loss, random_state=0)
 
@@ -52,30 +51,28 @@ def run(name: str, method: str, percent: int) -> dict[str, Any]:
     X, X_test = normalize(X), normalize(X_test)
     parts = iterative_train_test_split(X, Y, test_size=VALIDATION_SHARE, random_state=0)
     X_fit, X_val, Y_fit, Y_val = parts
-    clock = perf_counter()
-    best: tuple[float, dict[str, Any], Any, float] | None = None
+    tried = []
     for parameters, model in candidates(method, percent / 100):
         scores = model.fit(X_fit, Y_fit).decision_function(X_val)
-        value = evaluate(Y_val, scores)["average_precision"]
-        if best is None or value > best[0]:
-            best = (value, parameters, model, best_threshold(Y_val, scores))
-    assert best is not None
-    _, parameters, model, threshold = best
-    scores = model.fit(X, Y).decision_function(X_test)
-    found = evaluate(Y_test, scores, threshold=threshold)
+        threshold = best_threshold(Y_val, scores)
+        tried.append((evaluate(Y_val, scores, threshold=threshold), parameters, model, threshold))
     published = published_table2(name, method, percent)
-    return {
-        "dataset": name,
-        "method": method,
-        "percent": percent,
-        "rank": model.rank_,
-        "chosen": parameters | {"threshold": threshold},
-        "seconds": perf_counter() - clock,
-        "cells": {metric: {"ours": found[metric], "published": published[metric]} for metric in METRICS},
-    }
+    cells, refitted = {}, {}
+    for metric in METRICS:
+        sign = -1 if metric == "hamming_loss" else 1
+        _, parameters, model, threshold = max(tried, key=lambda entry: sign * entry[0][metric])
+        if id(model) not in refitted:
+            scores = model.fit(X, Y).decision_function(X_test)
+            refitted[id(model)] = evaluate(Y_test, scores, threshold=threshold)
+        cells[metric] = {
+            "ours": refitted[id(model)][metric],
+            "published": published[metric],
+            "chosen": parameters | ({"threshold": threshold} if sign < 0 else {}),
+        }
+    return {"dataset": name, "method": method, "percent": percent, "cells": cells}
 
 
-def missed(metric: str, cell: dict[str, float]) -> bool:
+def missed(metric: str, cell: dict[str, Any]) -> bool:
     """Compare as printed, with four decimals."""
     ours, published = round(cell["ours"], 4), cell["published"]
     return ours > published if metric == "hamming_loss" else ours < published
@@ -98,7 +95,7 @@ def main() -> None:
                     f"{metric} {cell['ours']:.4f} ({cell['published']:.4f}{' missed' * missed(metric, cell)})"
                     for metric, cell in record["cells"].items()
                 )
-                print(f"{name:9} {method:5} {percent} %  {cells}  {record['chosen']}", flush=True)
+                print(f"{name:9} {method:5} {percent} %  {cells}", flush=True)
                 content = json.dumps({"machine": machine(), "results": records}, indent=2)
                 (arguments.out / "table2_rivals.json").write_text(content + "\n", encoding="utf-8")
 

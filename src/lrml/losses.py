@@ -122,3 +122,12 @@ class SquaredHingeLoss:
 
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (SquaredLoss(), LogisticLoss(), SquaredHingeLoss())}
+
+
+def best_constants(loss: Loss, known: Floats, positive: Floats) -> npt.NDArray[np.float64]:
+    """Best scores of a model without features, from the weights of the known and of the positive examples."""
+    share = positive / known
+    if loss.name != "squared":
+        # Half an example of either kind is added where all are of one kind, which would have no optimum.
+        share = np.clip(share, 0.5 / (known + 1), 1 - 0.5 / (known + 1))
+    return np.asarray(loss.constant(share), dtype=np.float64)

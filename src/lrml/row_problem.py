@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lrml.losses import Loss
+from lrml.losses import Loss, best_constants
 from lrml.penalties import Penalty, SpectralProx, spectral_prox
 from lrml.problem import spectral_basis
 from lrml.rows import Block, Rows
@@ -64,18 +64,9 @@ class RowProblem:
         self.spread = np.concatenate([eigenvalues[:1], eigenvalues])[:, None]
         self.origin = np.zeros(self.shape)
         if fit_intercept:
-            self.origin[0] = self._constants() / self.unit
+            self.origin[0] = best_constants(loss, *rows.label_totals()) / self.unit
         self._last: tuple[_Float64, Evaluation] | None = None
         self.scale = float(np.linalg.norm(self.evaluate(self.origin).gradient[1:])) or 1.0
-
-    def _constants(self) -> _Float64:
-        """Best scores of a model that knows no features."""
-        known, positive = self.rows.label_totals()
-        share = positive / known
-        if self.loss.name != "squared":
-            # Half an example of either kind is added where all are of one kind, which would have no optimum.
-            share = np.clip(share, 0.5 / (known + 1), 1 - 0.5 / (known + 1))
-        return np.asarray(self.loss.constant(share), dtype=np.float64)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
 import sklearn_failures
-from lrml import CPLST, LRML, PLST, MLFro, MLTrace
+from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace
 from lrml.losses import LOSSES
 
 DOUBLE = {"tol": 5e-4}  # scores in double precision: weights must be repetitions to seven digits
@@ -46,6 +46,7 @@ CHECKED = [
     MLFro(),
     CPLST(),
     PLST(),
+    LEML(),
     MLTrace(targets="real"),
     MLFro(targets="real"),
     *(kind(loss=loss, **DOUBLE) for kind in (LRML, MLTrace, MLFro) for loss in ("logistic", "squared_hinge")),

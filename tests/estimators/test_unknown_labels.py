@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.model_selection import GridSearchCV
 
-from lrml import LRML, MLFro, MLTrace
+from lrml import CPLST, LRML, MLFro, MLTrace
 from lrml.datasets import make_low_rank_multilabel
 from lrml.losses import LOSSES
 from lrml.metrics import average_precision
+from lrml.model_selection import MultilabelStratifiedKFold
 
 EACH = pytest.mark.parametrize("loss", LOSSES)
 
@@ -150,3 +152,32 @@ def test_real_targets_that_are_not_all_known(data, known):
         np.testing.assert_allclose(model.coef_ / c, plain.coef_, atol=1e-5)
         np.testing.assert_allclose((model.intercept_ - offset) / c, plain.intercept_, atol=1e-4)
         assert model.n_iter_ <= plain.n_iter_ + 2
+
+
+def test_score_ranks_the_known_labels_only():
+    X, Y = np.eye(3), np.array([[1.0, 0.0, np.nan], [np.nan, 1.0, 0.0], [0.0, np.nan, 1.0]])
+    model = MLFro(0.1).fit(X, np.nan_to_num(Y))
+    scores = model.decision_function(X)
+    known = ~np.isnan(Y)
+    # By hand: with two known labels, the precision is 1 if the positive one is first and 1/2 if not.
+    is_first = [s[k & (y == 1)][0] > s[k & (y == 0)][0] for s, y, k in zip(scores, Y, known, strict=True)]
+    expected = np.where(is_first, 1.0, 0.5)
+    assert model.score(X, Y) == pytest.approx(np.mean(expected))
+    model.intercept_ = np.array([0.0, 5.0, 0.0])  # a high score in an unknown place does no harm
+    assert model.score(X[2:], Y[2:]) == 1.0
+    assert model.score(X[:1], Y[:1]) == 0.5
+
+
+def test_a_grid_search_with_unknown_labels(make_problem):
+    X, Y = make_problem(60, 5, 4, seed=1)
+    Y = np.where(np.random.default_rng(0).random(Y.shape) < 0.3, np.nan, Y)
+    search = GridSearchCV(MLFro(), {"alpha": [0.1, 1.0, 1e6]}, cv=MultilabelStratifiedKFold(3)).fit(X, Y)
+    assert search.best_params_["alpha"] < 1e6
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize("make", [LRML, MLTrace, MLFro, CPLST])
+def test_too_many_features_are_refused_before_memory_is_taken(make):
+    X = sp.csr_array((np.ones(3), ([0, 1, 2], [0, 1, 2])), shape=(3, 10_000_000))
+    with pytest.raises(ValueError, match=r"must fit into memory .* got d = 10000000.*use LEML"):
+        make().fit(X, np.eye(3, 2, dtype=int))

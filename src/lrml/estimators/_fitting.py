@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from copy import copy
 from dataclasses import dataclass
@@ -79,6 +80,43 @@ def prepare(estimator: Any, X: Any, y: Any, sample_weight: Any, observed: Any) -
     weights = check.check_sample_weight(sample_weight, X.shape[0])
     check.check_threshold(estimator.threshold, Y.shape[1], loss.threshold)
     return TrainingData(stand_in, X, Y, mask, weights, names, loss, targets)
+
+
+def check_limits(estimator: Any, default_tol: float) -> tuple[int, float]:
+    """Return the checked ``max_iter`` and ``tol`` of an estimator; a ``tol`` of None is the default."""
+    max_iter = check.check_max_iter(estimator.max_iter)
+    if estimator.tol is None:
+        return max_iter, default_tol
+    return max_iter, check.check_nonnegative("tol", estimator.tol, "Pass a small number such as tol=1e-3.")
+
+
+def is_warm_start(estimator: Any, data: TrainingData) -> bool:
+    """Whether to start from the last fit, which must then have had the same features and labels."""
+    if not (check.check_flag("warm_start", estimator.warm_start) and hasattr(estimator, "factors_")):
+        return False
+    U, _, V = estimator.factors_
+    expected, got = (len(V), len(U)), (data.Y.shape[1], data.X.shape[1])
+    if expected != got:
+        raise ValueError(
+            "warm_start needs the shape (labels, features) of the last fit, "
+            f"{expected}, got {got}. Pass warm_start=False or a new estimator."
+        )
+    return True
+
+
+def check_feature_count(n_features: int, name: str) -> None:
+    """Refuse more features than XᵀX has room for, before the machine runs out of memory."""
+    needed = 3 * 8 * n_features**2  # XᵀX, its eigenvectors, and room for the decomposition
+    try:
+        present = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every platform tells
+        return
+    if needed > present:
+        raise ValueError(
+            f"{name} decomposes XᵀX, so 24 d² bytes must fit into memory ({present / 1e9:.0f} GB here), got "
+            f"d = {n_features}, which takes {needed / 1e9:.0f} GB. Reduce X, for example with TruncatedSVD, "
+            "or use LEML, which does without."
+        )
 
 
 @dataclass(frozen=True, eq=False)

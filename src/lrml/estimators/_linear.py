@@ -171,11 +171,17 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
         Subset accuracy, scikit-learn's choice for multi-label classifiers, is near zero for more than a few
         labels and says little. Rows without a label are left out, as in `lrml.metrics.average_precision`.
+        Labels that are not known (NaN in y) are left out of the ranking.
         """
-        Y, names, _ = check_targets(y, getattr(self, "targets", "binary"))
+        binary = _has_labels(self)
+        Y, names, mask = check_targets(y, "binary" if binary else "real", allow_unknown=binary)
         scores = self._scores(self._validated(X))
+        if mask is not None and Y.shape == scores.shape:
+            # Below all others they neither count nor push another label down.
+            known = mask.block(slice(None), np.bool_)
+            scores = np.where(known, scores, scores.min() - 1.0)
         check_label_names(names, self.classes_)
-        if not _has_labels(self):
+        if not binary:
             dense = Y.toarray() if is_sparse(Y) else Y
             return float(r2_score(dense, scores, sample_weight=sample_weight))
         weights = check_sample_weight(sample_weight, len(scores))

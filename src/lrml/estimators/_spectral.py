@@ -10,7 +10,16 @@ import numpy.typing as npt
 from lrml import _validation as check
 from lrml._arrays import is_sparse, to_numpy
 from lrml._progress import solver_progress
-from lrml.estimators._fitting import Solution, TrainingData, prepare, store, warn_unless_converged
+from lrml.estimators._fitting import (
+    Solution,
+    TrainingData,
+    check_feature_count,
+    check_limits,
+    is_warm_start,
+    prepare,
+    store,
+    warn_unless_converged,
+)
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
@@ -87,6 +96,7 @@ class SpectralModel(LinearMultiLabelModel):
         """
         # scikit-learn's validation writes to the estimator it is given: a stand-in takes that for now.
         data = prepare(self, X, y, sample_weight, observed)
+        check_feature_count(data.X.shape[1], type(self).__name__)
         penalty = self._penalty(data.X.shape[1], data.Y.shape[1])
         ridge = self._ridge()
         fit_intercept = check.check_flag("fit_intercept", self.fit_intercept)
@@ -118,7 +128,7 @@ class SpectralModel(LinearMultiLabelModel):
 
     def _solve_moments(self, problem: SpectralProblem, penalty: TailSum, start: Any) -> SolverResult:
         solver = check.check_solver(self.solver)
-        max_iter, tol = self._limits(self._default_tol)
+        max_iter, tol = check_limits(self, self._default_tol)
         with self._progress(max_iter) as callback:
             return solve(
                 problem,
@@ -136,7 +146,7 @@ class SpectralModel(LinearMultiLabelModel):
     ) -> tuple[Solution, dict[str, Any]]:
         """Any loss, any labels known: the rows are read in every iteration."""
         solver = check.check_choice("solver", self.solver, ROW_SOLVERS)
-        max_iter, tol = self._limits(_TOL_ROWS)
+        max_iter, tol = check_limits(self, _TOL_ROWS)
         rows = data.rows
         known, positive = rows.label_totals()
         if not known.any():
@@ -168,12 +178,6 @@ class SpectralModel(LinearMultiLabelModel):
         factors = Factors(result.factors.U, result.factors.s, V)
         return _solution(factors, intercept, unseen, result), self._extras(penalty, None, result)
 
-    def _limits(self, default_tol: float) -> tuple[int, float]:
-        max_iter = check.check_max_iter(self.max_iter)
-        if self.tol is None:
-            return max_iter, default_tol
-        return max_iter, check.check_nonnegative("tol", self.tol, "Pass a small number such as tol=1e-3.")
-
     def _progress(self, max_iter: int) -> Any:
         callback: Callback | None = check.check_callback(self.callback)
         return solver_progress(self.verbose, max_iter, callback, type(self).__name__)
@@ -182,14 +186,8 @@ class SpectralModel(LinearMultiLabelModel):
         self, data: TrainingData
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:
         """Coefficients (d × L) and intercepts of the last fit, if warm starts are wanted."""
-        if not (check.check_flag("warm_start", self.warm_start) and hasattr(self, "factors_")):
+        if not is_warm_start(self, data):
             return None
-        expected, got = self.coef_.shape, (data.Y.shape[1], data.X.shape[1])
-        if expected != got:
-            raise ValueError(
-                "warm_start needs the shape (labels, features) of the last fit, "
-                f"{expected}, got {got}. Pass warm_start=False or a new estimator."
-            )
         return self.coef_.T.astype(np.float64), self.intercept_.astype(np.float64)
 
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from lrml import _validation as check
 from lrml._arrays import descending_eigh, is_sparse
-from lrml.estimators._fitting import Solution, TrainingData, prepare, store
+from lrml.estimators._fitting import Solution, TrainingData, check_feature_count, prepare, store
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.problem import SpectralProblem
 from lrml.solvers import Factors, History, IterationInfo, Status
@@ -66,6 +66,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
                 f"Input Y contains NaN; {name} needs every label, as it encodes whole label vectors. "
                 "Use LEML or LRML for labels that are not all known."
             )
+        check_feature_count(data.X.shape[1], type(self).__name__)
         count = check.check_components(self.n_components, data.X.shape[1], data.Y.shape[1])
         ridge = check.check_nonnegative("ridge", self.ridge, "Pass ridge=0 for none.")
         statistics = Statistics.from_arrays(data.X, data.Y, data.weights)

@@ -1,0 +1,177 @@
+"""Sweeps for any loss and any labels known: one Newton step for Z, one for H and the intercepts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lrml.solvers.leml._balance import Float64, balance
+from lrml.solvers.leml._design import Design
+from lrml.solvers.leml._loop import relative_gradient
+from lrml.solvers.leml._newton import backtrack, newton_direction
+from lrml.solvers.leml._terms import DataTerm, Evaluation
+
+# The first extrapolation goes on by half of the last sweep; then by a little more after each success, by half
+# after a failure, and no more where that has become futile.
+_FIRST_STRIDE, _GROWTH, _LEAST_STRIDE = 0.5, 1.1, 0.05
+# Mean curvatures of labels below this share of the largest one count as that in the preconditioners.
+_LEAST_CURVATURE = 1e-3
+
+
+class RowAlternation:
+    """Alternating Newton steps by conjugate gradients.
+
+    A = (X − 1x̄ᵀ)Z holds what the labels see of the examples, and c the scores at the mean. Newton's
+    equation for Z has the Hessian D ↦ Xᵀ(C ∘ XDHᵀ)H + alpha D; its preconditioner replaces the second
+    derivatives C by their means by label and XᵀX by its diagonal, or by all of it where d is small. Given A,
+    the objective is a sum over labels: each has its own Newton step for (h_l, c_l), with conjugate gradients
+    and a line search of its own, preconditioned by AᵀA. That preconditioner is exact for the squared loss
+    with all labels known.
+
+    Alternating steps tend to go on in the same direction for long. A sweep therefore begins with a stride
+    along the last one, if that lowers the objective, which halves the number of sweeps where it works.
+
+    Parameters
+    ----------
+    design : Design
+    term : DataTerm
+    alpha : float
+    start : triple of arrays of shape (d, k), (L, k) and (L,)
+        Z, H and c. A column of H may be zero, for H is improved first.
+    unit : float
+        ‖∇f(0)‖₂, the unit of the residual.
+    fit_intercept : bool
+        Without it c stays as it is.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        term: DataTerm,
+        alpha: float,
+        start: tuple[Float64, Float64, Float64],
+        *,
+        unit: float,
+        fit_intercept: bool = True,
+    ) -> None:
+        self.design, self.term, self.alpha = design, term, alpha
+        self.unit, self.fit_intercept = unit, fit_intercept
+        self.Z, self.H, self.c = start
+        self._stride = _FIRST_STRIDE
+        self._last_move: tuple[Float64, Float64, Float64] | None = None
+        self.A = design.times(self.Z)
+        self._here = term.evaluate(self.A, self.H, self.c)
+        self._improve_labels()
+        self._settle()
+
+    def sweep(self) -> None:
+        """Improve Z, then H and c, and balance."""
+        before = (self.Z, self.H, self.c)
+        if self._last_move is not None and self._stride >= _LEAST_STRIDE:
+            self._extrapolate(self._last_move)
+        self._improve_features()
+        self._improve_labels()
+        self._last_move = (self.Z - before[0], self.H - before[1], self.c - before[2])
+        self._settle()
+
+    def gradients(self) -> tuple[Float64, Float64, Float64]:
+        """Gradients of F with respect to Z, H and c."""
+        here = self._here
+        return (
+            self.design.transposed(here.rows) + self.alpha * self.Z,
+            here.labels + self.alpha * self.H,
+            here.totals if self.fit_intercept else np.zeros_like(here.totals),
+        )
+
+    def _extrapolate(self, move: tuple[Float64, Float64, Float64]) -> None:
+        """Go on along the last move, if that lowers the objective."""
+        Z, H, c = (x + self._stride * dx for x, dx in zip((self.Z, self.H, self.c), move, strict=True))
+        A = self.design.times(Z)
+        there = self.term.evaluate(A, H, c)
+        objective = float(there.values.sum()) + 0.5 * self.alpha * float(np.vdot(Z, Z) + np.vdot(H, H))
+        if objective > self.objective:
+            self._stride *= 0.5
+            return
+        self._stride *= _GROWTH
+        self.Z, self.H, self.c, self.A, self._here = Z, H, c, A, there
+        self._slope_Z = self.gradients()[0]
+
+    def _settle(self) -> None:
+        """Balance, and evaluate."""
+        self.Z, self.H, self.sigma, left, right = balance(self.Z, self.H)
+        if self._last_move is not None:  # in the coordinates of the new factors
+            of_Z, of_H, of_c = self._last_move
+            self._last_move = (of_Z @ left, of_H @ right, of_c)
+        self.A = self.A @ left
+        self._here = self._here.through(left, right)
+        self.objective = float(self._here.values.sum()) + self.alpha * float(self.sigma.sum())
+        of_Z, of_H, of_c = self.gradients()
+        self._slope_Z = of_Z
+        of_factors = relative_gradient((of_Z, of_H), (self.Z, self.H), self.unit)
+        self.residual = float(np.hypot(of_factors, np.linalg.norm(of_c) / self.unit))
+
+    def _improve_features(self) -> None:
+        """One Newton step for Z."""
+        curvature = self.term.curvature(self.A, self.H, self.c)
+        scale, P = np.linalg.eigh((self.H * _floored(curvature.means)[:, None]).T @ self.H)
+        scale = np.maximum(scale, 0.0)
+
+        def product(D: Float64) -> Float64:
+            return self.design.sandwich(curvature.along_rows, D) + self.alpha * D
+
+        def precondition(R: Float64) -> Float64:
+            solution: Float64 = self.design.divide(R @ P, scale, self.alpha) @ P.T
+            return solution
+
+        D = newton_direction(self._slope_Z, product, precondition)
+        shift = self.design.times(D)
+        Z, A, here = self.Z, self.A, self._here
+
+        def trial(steps: Float64) -> Float64:
+            step = float(steps[0])
+            self.Z, self.A = Z + step * D, A + step * shift
+            self._here = self.term.evaluate(self.A, self.H, self.c)
+            return np.array([self._here.values.sum() + 0.5 * self.alpha * np.vdot(self.Z, self.Z)])
+
+        before = np.array([here.values.sum() + 0.5 * self.alpha * np.vdot(Z, Z)])
+        backtrack(trial, before, np.array([np.vdot(self._slope_Z, D)]))
+
+    def _improve_labels(self) -> None:
+        """One Newton step for every label, of (h_l, c_l) together."""
+        curvature = self.term.curvature(self.A, self.H, self.c)
+        means = _floored(curvature.means)[:, None]
+        scale, P = np.linalg.eigh(self.design.weighted_gram(self.A))
+        model = means * np.maximum(scale, 0.0)
+        model += max(self.alpha, np.finfo(np.float64).eps * float(model.max()), np.finfo(np.float64).tiny)
+        free = float(self.fit_intercept)
+
+        def product(D: Float64) -> Float64:
+            of_H, of_c = curvature.along_labels(D[:, :-1], D[:, -1])
+            return np.column_stack([of_H + self.alpha * D[:, :-1], free * of_c])
+
+        def precondition(R: Float64) -> Float64:
+            # A is centred, so that the intercepts stand apart.
+            of_c = free * R[:, -1:] / (means * self.design.total_weight)
+            return np.hstack([((R[:, :-1] @ P) / model) @ P.T, of_c])
+
+        here, H, c = self._here, self.H, self.c
+        gradient = np.column_stack([here.labels + self.alpha * H, free * here.totals])
+        D = newton_direction(gradient, product, precondition, by_row=True)
+
+        def trial(steps: Float64) -> Float64:
+            self.H, self.c = H + steps[:, None] * D[:, :-1], c + steps * D[:, -1]
+            self._here = self.term.evaluate(self.A, self.H, self.c)
+            return self._of_labels(self._here, self.H)
+
+        slopes = np.einsum("lk,lk->l", gradient, D)
+        backtrack(trial, self._of_labels(here, H), slopes)
+
+    def _of_labels(self, here: Evaluation, H: Float64) -> Float64:
+        """Each label's part of the objective, for given Z."""
+        parts: Float64 = here.values + 0.5 * self.alpha * np.einsum("lk,lk->l", H, H)
+        return parts
+
+
+def _floored(means: Float64) -> Float64:
+    """Keep the curvatures of labels that hardly have any away from zero."""
+    floored: Float64 = np.maximum(means, _LEAST_CURVATURE * float(means.max(initial=0.0)))
+    return np.maximum(floored, np.finfo(np.float64).tiny)
