@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lrml import __version__
-from lrml.cli import _reproduce, main
+from lrml.cli import _reproduction, main
 from lrml.experiments import LogGrid, load_spec
 
 TABLES = ["figure3_convergence.csv", "yeast_table.csv", "yeast_table.json"]
@@ -142,7 +142,7 @@ def small(monkeypatch):
         strengths=LogGrid(1.0, 10.0, 2),
         convergence=replace(spec.convergence, steps=5, tol=1e-3),
     )
-    monkeypatch.setattr(_reproduce, "load_spec", lambda name: tiny)
+    monkeypatch.setattr(_reproduction, "load_spec", lambda name: tiny)
     return tiny
 
 

@@ -1,4 +1,4 @@
-"""``lrml datasets`` as real processes, on real files."""
+"""``lrml datasets`` on real files, as real processes where that may make a difference."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from lrml.cli import main
 from lrml.datasets import MultiLabelDataset, load_yeast, read_dataset, write_dataset
 
 
@@ -27,6 +28,18 @@ def lrml(*arguments, **environment):
 
 
 @pytest.fixture
+def call(capsys, monkeypatch):
+    """Run the program in this process, which is faster; the result is like that of a real one."""
+    monkeypatch.setenv("LRML_DATA_HOME", "")
+
+    def run(*arguments):
+        code = main(["datasets", *map(str, arguments)])
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
 def toy():
     rng = np.random.default_rng(0)
     X = sparse.csr_array(np.round(rng.random((6, 4)) * (rng.random((6, 4)) > 0.5), 3))
@@ -34,13 +47,16 @@ def toy():
     return MultiLabelDataset("toy", X, Y, [f"word {i}" for i in range(4)], ["a", "b,c", "d'e"], 4)
 
 
-def test_the_list_shows_what_is_there_and_what_is_missing():
+def test_the_list_shows_what_is_there_and_what_is_missing(call):
     run = lrml()
     assert (run.returncode, run.stderr) == (0, "")
     rows = {words[0]: words[-1] for words in map(str.split, run.stdout.splitlines()) if len(words) == 9}
     assert rows["bibtex"] == "missing"
     assert rows["yeast"] == "embedded"
-    records = json.loads(lrml("--json").stdout)
+    assert all(
+        f" {state}: " in run.stdout for state in ("embedded", "data home", "cache", "missing", "damaged")
+    )
+    records = json.loads(call("--json").stdout)
     assert [record["name"] for record in records] == list(rows)
     assert all(record["citation"] and record["bytes"] > 1e5 for record in records)
 
@@ -48,13 +64,14 @@ def test_the_list_shows_what_is_there_and_what_is_missing():
 @pytest.mark.real_data
 def test_the_list_finds_the_data_home(mulan_home):
     for run in (lrml("--json", "--data-home", mulan_home), lrml("--json", LRML_DATA_HOME=str(mulan_home))):
+        assert run.stderr == ""
         assert {record["status"] for record in json.loads(run.stdout)} == {"data home"}
 
 
 @pytest.mark.real_data
 @pytest.mark.parametrize("name", ["bibtex", "delicious", "yeast", "corel5k"])
-def test_describe_prints_table_1_beside_the_published_row(mulan_home, name):
-    run = lrml("describe", name, "--data-home", mulan_home)
+def test_describe_prints_table_1_beside_the_published_row(mulan_home, call, name):
+    run = call("describe", name, "--data-home", mulan_home)
     pairs = [
         line.split()[-2:] for line in run.stdout.splitlines() if line.startswith((" i", " a", " l", " c"))
     ]
@@ -70,11 +87,11 @@ def test_describe_reads_the_embedded_data_without_a_download():
 
 
 @pytest.mark.parametrize("name", ["toy.arff", "toy.txt.gz", "toy.svm"])
-def test_convert_and_back_loses_nothing(tmp_path, toy, name):
+def test_convert_and_back_loses_nothing(tmp_path, toy, call, name):
     first, second = tmp_path / name, tmp_path / "again.arff"
     write_dataset(toy, first)
     assert lrml("convert", first, second).returncode == 0
-    assert lrml("convert", second, tmp_path / "back.svm", "--json").returncode == 0
+    assert call("convert", second, tmp_path / "back.svm", "--json").returncode == 0
     found = read_dataset(tmp_path / "back.svm")
     assert found.label_names == toy.label_names
     assert found.feature_names == toy.feature_names
@@ -83,11 +100,11 @@ def test_convert_and_back_loses_nothing(tmp_path, toy, name):
         np.testing.assert_array_equal(ours.toarray(), original.toarray())
 
 
-def test_files_of_a_split_are_joined(tmp_path, toy):
+def test_files_of_a_split_are_joined(tmp_path, toy, call):
     for name, rows in (("toy-train", slice(0, 4)), ("toy-test", slice(4, 6))):
         part = MultiLabelDataset(name, toy.X[rows], toy.Y[rows], toy.feature_names, toy.label_names)
         write_dataset(part, tmp_path / f"{name}.svm")
-    run = lrml(
+    run = call(
         "convert", tmp_path / "toy-train.svm", tmp_path / "toy.txt", "--test", tmp_path / "toy-test.svm"
     )
     assert run.returncode == 0
@@ -97,11 +114,11 @@ def test_files_of_a_split_are_joined(tmp_path, toy):
     assert read_dataset(tmp_path / "toy.txt").n_train == 4
 
 
-def test_tables_say_where_the_labels_are(tmp_path):
+def test_tables_say_where_the_labels_are(tmp_path, call):
     table = tmp_path / "things.csv"
     table.write_text("id,size,tags\n1,2.5,red;round\n2,3,\n3,1,red\n")
     options = ("--label-column", "tags", "--label-separator", ";", "--ignore", "id", "--json")
-    found = json.loads(lrml("describe", table, *options).stdout)
+    found = json.loads(call("describe", table, *options).stdout)
     assert (found["instances"], found["attributes"], found["labels"]) == (3, 1, 2)
     assert found["rows_without_label"] == 1
 
@@ -117,22 +134,127 @@ def test_tables_say_where_the_labels_are(tmp_path):
         (("describe", "toy.svm", "--xml", "x"), "one of the svmlight reader's .* got 'xml'"),
         (("describe", "broken.svm"), "broken.svm, line 1"),
         (("convert", "yeast", "out.csv"), "must be one of arff, xmc, svmlight, got the suffix '.csv'"),
-        (("convert", "yeast", "no/such/out.svm"), "must be written to 'no/such/out.svm'"),
-        (("fetch", "nope"), "must be one of bibtex"),
+        (("convert", "yeast", "no/such/out.svm"), "a folder that exists, .* there is no folder 'no/such'"),
+        (("fetch", "nope"), "must be all or one of bibtex"),
+        (("fetch", "yeast", "Corel5K"), "got 'Corel5K'. Did you mean corel5k"),
+        (("describe", "Yeast"), "got 'Yeast'. Did you mean yeast"),
+        (("describe", "yeast", "--labels", "3"), "--labels is for data files, got the dataset 'yeast'"),
+        (("describe", "yeast", "--from", "xmc"), "--from is for data files"),
+        (("convert", "yeast", "out.svm", "--sparse"), "--sparse is for data files"),
+        (("describe", "toy.svm", "--test", "no.svm"), "must be a file, got 'no.svm', which does not exist"),
+        (("describe", "toy.arff", "--xml", "no.xml"), "XML file .* got 'no.xml', which does not exist"),
+        (("describe", "toy.csv", "--labels", "b"), r"separated by ','.*Give the delimiter"),
     ],
 )
-def test_errors_are_one_message_and_leave_nothing(tmp_path, monkeypatch, toy, arguments, message):
+def test_errors_are_one_message_and_leave_nothing(tmp_path, monkeypatch, toy, call, arguments, message):
     monkeypatch.chdir(tmp_path)
     write_dataset(toy, "toy.svm")
     (tmp_path / "toy.doc").write_text("1 1:1\n")
     (tmp_path / "broken.svm").write_text("1 1:one\n")
+    (tmp_path / "toy.arff").write_text("@attribute a numeric\n@attribute b {0,1}\n@data\n1,1\n")
+    (tmp_path / "toy.csv").write_text("a;b\n1;1\n")
     before = sorted(os.listdir())
-    run = lrml(*arguments)
+    run = call(*arguments)
     assert run.returncode == 2
     assert run.stdout == ""
-    assert "Traceback" not in run.stderr
     assert re.search(f"lrml datasets: error: .*{message}", run.stderr)
     assert sorted(os.listdir()) == before
+
+
+def test_an_error_of_a_process_is_no_traceback(tmp_path):
+    (tmp_path / "broken.svm").write_text("1 1:one\n")
+    run = lrml("describe", tmp_path / "broken.svm")
+    assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)
+    assert run.stderr.startswith("lrml datasets: error: ")
+
+
+def test_control_characters_of_names_are_escaped(tmp_path, call):
+    run = call("describe", tmp_path / "\x1b[31mred.svm")
+    assert "\x1b" not in run.stderr
+    assert r"\x1b[31mred.svm" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "partner"),
+    [("out.arff", "out.xml"), ("out.svm", "out.svm.meta.json"), ("o.txt", "o.txt.meta.json")],
+)
+def test_convert_names_its_files_and_replaces_none_unasked(tmp_path, call, name, partner):
+    target, other = tmp_path / name, tmp_path / partner
+    found = json.loads(call("convert", "yeast", target, "--json").stdout)
+    assert found["wrote"] == [str(target), str(other)]
+    assert sorted(os.listdir(tmp_path)) == sorted([name, partner])
+    for mine in (target, other):
+        for path in (target, other):
+            path.unlink()
+        mine.write_text("mine")
+        refused = call("convert", "no such source", target)  # refused before anything is read
+        assert refused.returncode == 2
+        assert f"must be new, got {str(mine)!r}. Choose another name" in refused.stderr
+        assert mine.read_text() == "mine"
+        written = call("convert", "yeast", target, "--force").stdout
+        assert written.startswith(f"wrote {target}: <MultiLabelDataset yeast")
+        assert f"\nwrote {other}, " in written
+        assert read_dataset(target).n_train == 1500
+
+
+@pytest.mark.real_data
+def test_options_may_stand_before_the_action(mulan_home, call):
+    after = call("describe", "emotions", "--json", "--data-home", mulan_home)
+    before = call("--json", "--data-home", mulan_home, "describe", "emotions")
+    assert before.returncode == 0
+    assert before.stdout == after.stdout
+    assert json.loads(before.stdout)["instances"] == 593
+
+
+def test_options_of_the_readers(tmp_path, call):
+    table, svm, test = tmp_path / "t.csv", tmp_path / "t.svm", tmp_path / "u.svm"
+    table.write_text("a|b|red\n1|0|yes\n0|2|no\n")
+    options = ("--delimiter", "|", "--labels", "red", "--features", "b", "--sparse", "--name", "mine")
+    found = json.loads(call("describe", table, *options, "--json").stdout)
+    assert (found["name"], found["attributes"], found["nonzeros"]) == ("mine", 1, 1)
+    assert "X (2, 1) sparse" in call("convert", table, tmp_path / "o.svm", *options).stdout
+    svm.write_text("0 1:1\n")
+    test.write_text("2 3:1\n")
+    for extra, shape in (
+        ((), (1, 1, 1)),
+        (("--zero-based", "true"), (1, 2, 1)),
+        (("--n-features", "7", "--n-labels", "5"), (1, 7, 5)),
+        (("--test", test), (2, 3, 3)),
+    ):
+        found = json.loads(call("describe", svm, *extra, "--json").stdout)
+        assert (found["instances"], found["attributes"], found["labels"]) == shape
+
+
+def test_a_data_home_that_is_not_there_is_mentioned(tmp_path, call):
+    run = call("--data-home", tmp_path / "no")
+    assert run.returncode == 0
+    assert re.search(r"warning: --data-home names no folder: '.*no'", run.stderr)
+    assert "warning: LRML_DATA_HOME names no folder" in lrml(LRML_DATA_HOME=str(tmp_path / "no")).stderr
+
+
+@pytest.mark.real_data
+def test_fetch_goes_on_after_a_failure(tmp_path, mulan_home):
+    home, cache = tmp_path / "home", tmp_path / "cache"
+    home.mkdir()
+    (home / "emotions").symlink_to(mulan_home / "emotions")
+    arguments = ("fetch", "bibtex", "emotions", "emotions", "--data-home", home)
+    run = lrml(*arguments, "--json", LRML_CACHE=str(cache))
+    assert run.returncode == 2
+    failed, fetched = json.loads(run.stdout)
+    assert (failed["name"], failed["status"]) == ("bibtex", "failed")
+    assert "cannot be downloaded" in failed["error"]
+    assert (fetched["name"], fetched["status"], len(fetched["files"])) == ("emotions", "data home", 3)
+    assert "error: every dataset must be fetched, got 1 of 2; without bibtex." in run.stderr
+    assert not cache.exists()
+
+
+def test_fetch_without_a_network_says_so_for_each_and_leaves_no_folders(tmp_path, monkeypatch, call):
+    monkeypatch.setenv("LRML_CACHE", str(tmp_path / "cache"))
+    run = call("fetch", "all")
+    assert (run.returncode, run.stdout) == (2, "")
+    for name in ("bibtex", "delicious", "yeast", "corel5k", "emotions", "enron"):
+        assert re.search(rf"^{name}: .* cannot be downloaded from ", run.stderr, re.MULTILINE)
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_reader_that_has_seen_enough_ends_the_program_quietly():

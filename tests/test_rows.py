@@ -130,6 +130,7 @@ def test_blocks_do_not_matter(loss, rows_at_once, form, monkeypatch):
     whole = RowProblem(rows, loss)
     assert len(list(rows.blocks())) == 1
     monkeypatch.setattr(rows_module, "_BLOCK_SCORES", 3 * rows_at_once)
+    monkeypatch.setattr(rows_module, "_LEAST_ROWS", 1)
     assert len(list(rows.blocks())) == -(-14 // rows_at_once)
     parts = RowProblem(rows, loss)
     V = some_point(whole)

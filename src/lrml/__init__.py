@@ -6,12 +6,22 @@ from lrml._lazy import lazy_names
 
 if TYPE_CHECKING:
     from lrml._version import __version__
-    from lrml.estimators import CPLST, LEML, LRML, PLST, MLFro, MLTrace
+    from lrml.estimators import CPLST, LEML, LRML, PLST, MLFro, MLTrace, ml_fro_path
 
-__all__ = ["CPLST", "LEML", "LRML", "PLST", "MLFro", "MLTrace", "__version__"]
+__all__ = ["CPLST", "LEML", "LRML", "PLST", "MLFro", "MLTrace", "__version__", "ml_fro_path"]
 
 # scikit-learn takes a second to import; who asks for the version or reads a file need not wait for it.
 _HOMES = dict.fromkeys(__all__, "lrml.estimators") | {"__version__": "lrml._version"}
-_SUBMODULES = ("datasets", "estimators", "metrics", "model_selection", "solvers")
+_SUBMODULES = (
+    "datasets",
+    "estimators",
+    "losses",
+    "metrics",
+    "model_selection",
+    "penalties",
+    "solvers",
+    "statistics",
+)
 
-__getattr__, __dir__ = lazy_names(__name__, _HOMES, _SUBMODULES)
+if not TYPE_CHECKING:  # a type checker that saw this would believe in every name
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES, _SUBMODULES)

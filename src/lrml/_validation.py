@@ -16,7 +16,8 @@ from lrml._unknown import split_unknown
 from lrml.rows import Mask
 from lrml.solvers import SOLVERS, Callback, Phase
 
-_BINARY_REMEDY = "Encode the labels with MultiLabelBinarizer, or pass targets='real' to fit real values."
+_BINARY_REMEDY = "Encode the labels with MultiLabelBinarizer"
+_REAL_REMEDY = ", or pass targets='real' to fit real values"
 
 
 class Targets(NamedTuple):
@@ -102,7 +103,9 @@ def check_flag(name: str, value: Any) -> bool:
 def check_max_iter(max_iter: Any) -> int:
     """Return a positive iteration limit."""
     if not _is_integer(max_iter) or max_iter < 1:
-        raise ValueError(f"max_iter must be an int of at least 1, got {max_iter!r}. Keep the default.")
+        raise ValueError(
+            f"max_iter must be an int of at least 1, got {max_iter!r}. Leave it out for the default."
+        )
     return int(max_iter)
 
 
@@ -168,7 +171,14 @@ def check_unique_columns(frame: Any, name: str) -> None:
         )
 
 
-def check_targets(Y: Any, targets: str, *, allow_unknown: bool = False, observed: Any = None) -> Targets:
+def check_targets(
+    Y: Any,
+    targets: str,
+    *,
+    allow_unknown: bool = False,
+    observed: Any = None,
+    offers_real: bool = True,
+) -> Targets:
     """Validate a label matrix: 2-D, at least one label, finite, and 0/1 if ``targets`` is "binary".
 
     NaN marks an unknown label if ``allow_unknown``; ``observed`` marks the known ones. Unknown labels are 0
@@ -181,7 +191,8 @@ def check_targets(Y: Any, targets: str, *, allow_unknown: bool = False, observed
     check_unique_columns(Y, "Y")
     columns = getattr(Y, "columns", None)
     names = None if columns is None else np.asarray(columns, dtype=object)
-    values = _numeric_matrix(Y)
+    remedy = f"{_BINARY_REMEDY}{_REAL_REMEDY if offers_real else ''}."
+    values = _numeric_matrix(Y, remedy)
     if values.shape[1] == 0:
         raise ValueError("Y must have at least one label (column), got 0. Pass one column per label.")
     mask = None
@@ -200,7 +211,7 @@ def check_targets(Y: Any, targets: str, *, allow_unknown: bool = False, observed
             kind = "" if float(strange.flat[0]).is_integer() else "the continuous value "
             raise ValueError(
                 "Only binary classification is supported: Y must hold only 0 and 1, "
-                f"got {kind}{strange.flat[0]!s}. {_BINARY_REMEDY}"
+                f"got {kind}{strange.flat[0]!s}. {remedy}"
             )
     return Targets(values, names, mask)
 
@@ -228,7 +239,7 @@ def check_label_names(names: npt.NDArray[Any] | None, fitted: npt.NDArray[Any]) 
     )
 
 
-def _numeric_matrix(Y: Any) -> Any:
+def _numeric_matrix(Y: Any, remedy: str) -> Any:
     """Return Y as CSR or as a dense 2-D array of numbers, without changing its values."""
     try:
         values = as_matrix(Y)
@@ -251,9 +262,7 @@ def _numeric_matrix(Y: Any) -> Any:
         return values
     numbers_only = _as_floats(values)
     if numbers_only is None:
-        raise ValueError(
-            f"Unknown label type: Y must hold numbers, got {str(values.flat[0])!r}. {_BINARY_REMEDY}"
-        )
+        raise ValueError(f"Unknown label type: Y must hold numbers, got {str(values.flat[0])!r}. {remedy}")
     return numbers_only
 
 

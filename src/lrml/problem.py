@@ -106,6 +106,12 @@ class SpectralProblem:
         """‖∇f(0)‖_F, the unit of the stationarity residual (1 if the gradient vanishes there)."""
         return 2.0 * frobenius(self.cross) or 1.0
 
+    @property
+    def rounding(self) -> float:
+        """Relative accuracy of the objective."""
+        xp = namespace(self.cross)
+        return 16.0 * float(xp.finfo(self.cross.dtype).eps)
+
     def value(self, W: Array) -> float:
         """f(W) = ‖Y‖² + ⟨W, (Λ + ridge) W − 2B⟩."""
         return self.target + inner(W, self.curvature[:, None] * W - 2.0 * self.cross)

@@ -78,6 +78,11 @@ class RowProblem:
         """Lipschitz constant of the gradient."""
         return self.loss.largest_curvature * float(self.spread.max()) + 2.0 * self.ridge
 
+    @property
+    def rounding(self) -> float:
+        """Relative accuracy of the objective: that of the scores, which are summed in double precision."""
+        return 4.0 * float(np.finfo(self.rows.dtype).eps)
+
     def value(self, V: _Float64) -> float:
         """f(V)."""
         return self.evaluate(V).value
@@ -97,18 +102,24 @@ class RowProblem:
         coefficients = (self.features @ W).astype(dtype)
         shift = self.intercept(V).astype(dtype)
 
-        def scores(block: Block) -> npt.NDArray[np.floating]:
-            products = np.asarray(block.X @ coefficients)
-            products += shift
-            return products
+        def part(block: Block) -> tuple[float, _Float64, _Float64, _Float64]:
+            scores = np.asarray(block.X @ coefficients)
+            scores += shift
+            values, slopes, curvatures = block.terms(self.loss, scores)
+            return (
+                float(values.sum(dtype=np.float64)),
+                block.X.T @ slopes,
+                slopes.sum(axis=0, dtype=np.float64),
+                curvatures.sum(axis=0, dtype=np.float64),
+            )
 
         value, curvatures = 0.0, np.zeros(V.shape[1])
         moments, totals = np.zeros(coefficients.shape), np.zeros(V.shape[1])
-        for block, terms in self.rows.losses(self.loss, scores):
-            value += float(terms.values.sum(dtype=np.float64))
-            moments += block.X.T @ terms.slopes
-            totals += terms.slopes.sum(axis=0, dtype=np.float64)
-            curvatures += terms.curvatures.sum(axis=0, dtype=np.float64)
+        for value_part, moments_part, totals_part, curvatures_part in self.rows.map(part):
+            value += value_part
+            moments += moments_part
+            totals += totals_part
+            curvatures += curvatures_part
         gradient = np.empty_like(V)
         gradient[0] = self.unit * totals if self.fit_intercept else 0.0
         gradient[1:] = self.features.T @ moments - np.outer(self.center, totals) + 2.0 * self.ridge * W

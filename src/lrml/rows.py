@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import is_sparse
+from lrml._threads import map_in_threads
 from lrml.losses import Floats, Loss, Terms
 
+_Result = TypeVar("_Result")
 Matrix: TypeAlias = Any
 """A dense NumPy array or a SciPy CSR array."""
 
-# Scores of one block: 8 MiB in single precision, so that a block and its derivatives stay close to the cache.
-_BLOCK_SCORES = 1 << 21
+# Scores of one block: 2 MiB in single precision, so that a block and its derivatives stay close to the cache.
+_BLOCK_SCORES = 1 << 19
+_LEAST_ROWS = 32  # so that products with a block are worth calling BLAS
 # A product with a sparse block takes its nonzeros one by one: from this density on BLAS, on a dense copy of
 # the block, is faster.
 _DENSE_FROM = 0.02
@@ -141,13 +144,20 @@ class Rows:
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows, a few at a time."""
+        return map(self._block, self._slices())
+
+    def map(self, function: Callable[[Block], _Result]) -> Iterator[_Result]:
+        """Yield what a function makes of each block, in order; several threads work at it."""
+        return map_in_threads(lambda rows: function(self._block(rows)), self._slices())
+
+    def _slices(self) -> Iterator[slice]:
         n, _, n_labels = self.shape
-        step = max(1, _BLOCK_SCORES // n_labels)
-        make_dense = self.suits_blas
-        for start in range(0, n, step):
-            rows = slice(start, min(start + step, n))
-            X = self.X[rows].toarray() if make_dense else self.X[rows]
-            yield Block(rows, X, dense_block(self.Y, rows, self.dtype), self._factors(rows))
+        step = max(_LEAST_ROWS, _BLOCK_SCORES // n_labels)
+        return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+    def _block(self, rows: slice) -> Block:
+        X = self.X[rows].toarray() if self.suits_blas else self.X[rows]
+        return Block(rows, X, dense_block(self.Y, rows, self.dtype), self._factors(rows))
 
     def _factors(self, rows: slice) -> Floats | None:
         weights = None if self.weights is None else self.weights[rows, None].astype(self.dtype)

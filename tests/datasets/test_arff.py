@@ -146,7 +146,7 @@ def test_dense_file_may_declare_one_first(read):
         ("1,0,0,0\n{1 1}", "line 8: all rows must be of one kind.*, got '{1 1}'"),
         ("1,0,0", "line 7: a row must have 4 values, one per attribute, got 3"),
         ("1,0,0,0\n1,0,0,0,0", "line 8: a row must have 4 values, one per attribute, got 5"),
-        ("% nothing", "toy.arff: the data section must have a row, got 'none'"),
+        ("% nothing", "toy.arff: the data section must have a row, got none. Check"),
     ],
 )
 def test_bad_rows_are_reported_with_their_line(read, data, message):

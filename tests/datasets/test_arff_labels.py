@@ -112,7 +112,7 @@ def test_split_of_the_header_is_used_with_an_xml_file_too(read):
 @pytest.mark.parametrize(
     ("relation", "message"),
     [
-        ("", "file.arff: the labels must be given, .* got 'none of them'. Pass xml or labels"),
+        ("", "file.arff: the labels must be given: .* got none of them. Give xml or labels"),
         ("'Music'", "file.arff, line 1: the labels must be given"),
         ("'Music: -split-number 2'", "line 1: the labels must be given"),
         ("'m: -C'", "line 1: -C of MEKA's header must be an integer, got ''"),

@@ -112,7 +112,7 @@ def test_labels_of_other_values_are_an_error(read, domain, rows):
         ("0", "{0 1}", "line 4: attribute 'v' must be 0, got 1.0"),
         ("1", "0,0", "line 4: attribute 'v' must be 1, got 0.0"),
         ("1", "{0 1}", "line 1: 'v' must declare 0 first, .* got '.1.'"),
-        ("one", "one,0", "toy.arff: some attribute must be a feature that can take two values, got 'none'"),
+        ("one", "one,0", "toy.arff: some attribute must be a feature that can take two values, got none"),
     ],
 )
 def test_values_outside_of_the_domain_are_reported(read, domain, row, message):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lrml.datasets import MultiLabelDataset, describe, load_yeast
+from lrml.datasets import MultiLabelDataset, describe, load_yeast, write_arff, write_dataset, write_xmc
 
 Y = np.array([[1, 0, 0, 0], [0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0], [1, 1, 0, 0]], dtype=np.uint8)
 X = np.array([[1.0, 0.0], [0.0, 0.0], [-2.0, 3.0], [0.0, 1.0], [0.5, 0.0]])
@@ -44,6 +44,31 @@ def test_statistics_counted_by_hand(convert):
         "unknown_labels": 0,
     }
     json.dumps(found)  # plain numbers only, no NumPy scalars
+
+
+def test_a_description_prints_as_a_table():
+    unknown = sparse.csr_array(np.array([[0, 0, 0, 1]] + [[0, 0, 0, 0]] * 4, dtype=bool))
+    toy = MultiLabelDataset("toy", X * 1e4, Y, ["a", "b"], ["p", "q", "r", "s"], unknown=unknown)
+    lines = str(describe(toy)).splitlines()
+    assert lines[0] == "toy"
+    assert len({len(line) for line in lines[1:]}) == 1  # numbers are aligned at the right
+    cells = {title.strip(): value for title, value in (line.rsplit(maxsplit=1) for line in lines[1:])}
+    assert cells["labels per instance (cardinality)"] == "1.200"
+    assert (cells["nonzero entries of X"], cells["unknown entries of Y"]) == ("5", "1")
+    assert not {"missing entries of X", "in the test set"} & set(cells)  # there are none
+
+
+@pytest.mark.parametrize("wrong", ["yeast", (X, Y), None])
+def test_only_records_can_be_described_and_written(tmp_path, wrong):
+    for call in (
+        lambda: describe(wrong),
+        lambda: write_dataset(wrong, tmp_path / "toy.svm"),
+        lambda: write_arff(wrong, tmp_path / "toy.arff"),
+        lambda: write_xmc(wrong, tmp_path / "toy.txt"),
+    ):
+        with pytest.raises(TypeError, match=r"be a MultiLabelDataset, got (str|tuple|NoneType)\. Read"):
+            call()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_explicit_zeros_are_left_in_the_dataset():

@@ -178,6 +178,17 @@ def test_downloads_only_what_is_missing_or_damaged(server, cache, toy_files, tmp
     assert contents(cache) == {name: toy_files[name] for name in NAMES[1:]}
 
 
+def test_a_failed_download_leaves_no_empty_folders(server, cache, tmp_path):
+    server.behave[NAMES[0]] = status(404)
+    with pytest.raises(DownloadError, match="HTTP 404"):
+        fetch_mulan("toy")
+    assert list(tmp_path.iterdir()) == []
+    cache.parent.mkdir(parents=True)  # what was there before stays
+    with pytest.raises(DownloadError, match="HTTP 404"):
+        fetch_mulan("toy")
+    assert list(cache.parent.iterdir()) == []
+
+
 def test_without_download_nothing_is_asked_or_made(server, cache):
     with pytest.raises(FileNotFoundError, match="download=False"):
         fetch_mulan("toy", download=False)

@@ -136,6 +136,16 @@ def test_unknown_name_lists_the_known_ones_and_touches_nothing(tmp_path, monkeyp
         fetch_mulan(name, data_home=tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"), [("Corel5K", "corel5k"), ("emotion", "emotions"), ("DELICIUS", "delicious")]
+)
+def test_misspelt_names_get_a_suggestion(name, meant):
+    with pytest.raises(ValueError, match=rf"got '{name}'\. Did you mean {meant}\? "):
+        fetch_mulan(name)
+    with pytest.raises(ValueError, match=r"got 'zzz'\. Read the files"):
+        fetch_mulan("zzz")
+
+
 def test_status_by_size_and_by_hash(places, toy_files):
     home, cache = places
     assert dataset_status("toy", home.parent, verify=True).state == "data home"

@@ -223,13 +223,13 @@ def test_real_data_comes_back(mulan, tmp_path):
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (["a", "b"], "column 'x' must hold numbers.*got 'type string'. Encode the column.*list it in ignore"),
-        ([datetime.datetime(2020, 1, 1)] * 2, r"column 'x' must hold numbers.*got 'type timestamp\[us\]'"),
-        ([datetime.date(2020, 1, 1)] * 2, "got 'type date32"),
-        ([{"a": 1}] * 2, "got 'type struct"),
-        ([[1], [2]], "got 'type list"),
-        ([b"1", b"2"], "got 'type binary'"),
-        (pa.array(["a", "b"]).dictionary_encode(), "got 'type dictionary"),
+        (["a", "b"], "column 'x' must hold numbers.*got type string. Encode the column.*list it in ignore"),
+        ([datetime.datetime(2020, 1, 1)] * 2, r"column 'x' must hold numbers.*got type timestamp\[us\]"),
+        ([datetime.date(2020, 1, 1)] * 2, "got type date32"),
+        ([{"a": 1}] * 2, "got type struct"),
+        ([[1], [2]], "got type list"),
+        ([b"1", b"2"], "got type binary"),
+        (pa.array(["a", "b"]).dictionary_encode(), "got type dictionary"),
         ([1.0, np.inf], r"column 'x' must hold finite numbers \(row 2\), got inf\. Correct the value"),
     ],
 )
@@ -243,7 +243,7 @@ def test_wrong_features(read, column, message):
     [
         ([0, 2], r"label column 'y' must hold 0 or 1.*\(row 2\), got 2\.0"),
         ([-np.inf, 0], r"label column 'y' must hold 0 or 1.*\(row 1\), got -inf"),
-        (["0", "1"], "label column 'y' must hold 0 or 1.*got 'type string'"),
+        (["0", "1"], "label column 'y' must hold 0 or 1.*got type string"),
     ],
 )
 def test_wrong_label_columns(read, column, message):

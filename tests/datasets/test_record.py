@@ -130,6 +130,27 @@ def test_targets_have_nan_where_a_label_is_unknown(convert):
     assert make().targets is Y
 
 
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_parts_keep_the_unknown_marks(convert):
+    unknown = np.array([[0, 0, 1], [0, 0, 0], [0, 0, 0]], dtype=np.bool_)
+    dataset = make(Y=convert(Y), unknown=sparse.csr_array(unknown))
+    (_, train), (_, test) = dataset.train, dataset.test
+    assert type(train) is type(test) is type(convert(Y))
+    assert_array_equal(sparse.csr_array(train).toarray(), np.where(unknown, np.nan, Y)[:2])
+    assert test.dtype == Y.dtype  # nothing is unknown there
+    assert_array_equal(sparse.csr_array(test).toarray(), Y[2:])
+    assert_array_equal(dataset.observed, ~unknown)
+    assert make().observed is None
+
+
+def test_marks_that_are_stored_as_false_mark_nothing():
+    stored = sparse.csr_array((np.array([False, True]), ([0, 2], [1, 0])), shape=(3, 3))
+    assert stored.nnz == 2
+    dataset = make(unknown=stored)
+    assert np.argwhere(np.isnan(dataset.targets)).tolist() == [[2, 0]]
+    assert dataset.train[1].dtype == Y.dtype
+
+
 def test_unknown_marks_must_fit_the_labels():
     with pytest.raises(ValueError, match=r"csr_array of bool of shape \(3, 3\).*got ndarray"):
         make(unknown=np.zeros((3, 3), dtype=bool))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
 from dataclasses import replace
@@ -15,6 +16,7 @@ from scipy import sparse
 
 from lrml._files import OutputError
 from lrml.datasets import DatasetFormatError, MultiLabelDataset, NumberedNames
+from lrml.datasets._lines import compressor, numbered_lines
 from lrml.datasets._xmc import read_xmc, write_xmc
 
 
@@ -41,7 +43,7 @@ def test_the_text_that_is_written(toy, tmp_path):
         "name": "toy data",
         "provenance": "by hand",
         "shape": [3, 3, 2],
-        "entries": [2, 1],
+        "sha256": hashlib.sha256((tmp_path / "toy.txt").read_bytes()).hexdigest(),
         "dense_features": True,
         "dense_labels": False,
         "label_dtype": "int8",
@@ -84,10 +86,42 @@ def test_a_newer_file_replaces_the_sidecar_of_an_older_one(toy, tmp_path):
 def test_a_sidecar_of_another_file_is_refused(toy, tmp_path, text):
     write_xmc(toy, tmp_path / "toy.txt")
     (tmp_path / "toy.txt").write_text(text)
-    with pytest.raises(DatasetFormatError, match=r"toy\.txt\.meta\.json: (shape|entries) must .* Delete"):
+    with pytest.raises(DatasetFormatError, match=r"toy\.txt\.meta\.json: (shape|sha256) must .* Delete"):
         read_xmc(tmp_path / "toy.txt")
     (tmp_path / "toy.txt.meta.json").unlink()
     assert read_xmc(tmp_path / "toy.txt").shape[:2] == (3, 3)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("change", ["a value", "the order", "a line end"])
+def test_an_edited_file_is_noticed(toy, tmp_path, suffix, change):
+    path = tmp_path / f"toy.txt{suffix}"
+    write_xmc(toy, path)
+    header, first, *others = read_text(path).splitlines(keepends=True)
+    if change == "a value":
+        lines = [header, first.replace("0.5", "0.6"), *others]
+    elif change == "the order":
+        lines = [header, *others, first]
+    else:
+        lines = [header, first, *others, "\n"]
+    assert "".join(lines) != read_text(path)
+    with open(path, "wb") as raw, compressor(path, raw) as stream:
+        stream.write("".join(lines).encode())
+    with pytest.raises(DatasetFormatError, match=r"meta\.json: sha256 must be .* edited .* Delete or rename"):
+        read_xmc(path)
+    Path(f"{path}.meta.json").unlink()
+    assert read_xmc(path).shape == (3, 3, 2)
+
+
+def test_another_compression_of_the_same_file_is_the_same_file(toy, tmp_path):
+    write_xmc(toy, tmp_path / "toy.txt")
+    (tmp_path / "toy.txt.gz").write_bytes(gzip.compress((tmp_path / "toy.txt").read_bytes(), 1))
+    (tmp_path / "toy.txt.meta.json").rename(tmp_path / "toy.txt.gz.meta.json")
+    assert read_xmc(tmp_path / "toy.txt.gz").name == "toy data"
+
+
+def read_text(path):
+    return b"".join(line for _, line in numbered_lines(path)).decode()
 
 
 DEEP = json.loads("[" * 900 + "]" * 900)
@@ -100,7 +134,7 @@ DEEP = json.loads("[" * 900 + "]" * 900)
         ("format", ["svmlight", None, {}]),
         ("name", [None, 3, "\ud800", ["a"]]),
         ("shape", [None, [3, 3], [3, 3, 2.0], [3, 3, True], [3, -3, 2], [3, 10**400, 2], DEEP]),
-        ("entries", [[2, 2], [2], [2.0, 1], None, [1e400, 1]]),
+        ("sha256", ["0" * 64, "A" * 64, "0" * 63, "0" * 63 + "\n", None, 5, []]),
         ("dense_features", [1, None, "yes"]),
         ("label_dtype", ["float64", None, ["int8"], "O"]),
         ("n_train", [0, 3, -1, 1.0, True, "2", 10**30]),

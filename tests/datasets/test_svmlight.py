@@ -76,9 +76,9 @@ def test_number_of_labels(read):
         ("0 3:1\n", {"n_features": 2}, ", line 1: an index must lie in \\[0, 2\\], got '3'"),
         ("0 1:1\n0 2:1 0:1\n", {"n_features": 2}, ", line 2: an index must lie in \\[0, 1\\], as .* got 2"),
         ("0 2:1\n", {"n_features": 2, "zero_based": True}, ", line 1: an index must lie in \\[0, 1\\]"),
-        ("# nothing\n\n", {}, ": the file must have a row, got 'none'"),
-        ("0\n", {}, ": the file must have some features, got 'none'. Pass n_features"),
-        ("1:1\n", {}, ": the file must have some labels, got 'none'. Pass n_labels"),
+        ("# nothing\n\n", {}, ": the file must have a row, got none"),
+        ("0\n", {}, ": the file must have some features, got none. Give n_features"),
+        ("1:1\n", {}, ": the file must have some labels, got none. Give n_labels"),
     ],
 )
 def test_errors_name_line_rule_value_and_remedy(read, text, options, message):
@@ -189,7 +189,7 @@ def test_arguments_must_agree_with_the_sidecar(written, options):
 @pytest.mark.parametrize("text", ["0 1:2\n", "0 1:2\n0\n0\n", "0 3:2\n0\n", "0 1:2\n2\n", "0 1:2\n0,1\n"])
 def test_a_sidecar_of_another_file_is_refused(written, text):
     written.write_text(text)
-    with pytest.raises(DatasetFormatError, match=r"d\.svm\.meta\.json: (shape|entries) must agree .* Delete"):
+    with pytest.raises(DatasetFormatError, match=r"d\.svm\.meta\.json: (shape|sha256) must .* Delete"):
         read_svmlight(written)
 
 

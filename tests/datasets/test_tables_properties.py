@@ -18,7 +18,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from lrml.datasets import DatasetFormatError, _csv, _parquet
+from lrml.datasets import DatasetFormatError, _csv, _csv_cells, _parquet
 from lrml.datasets._csv import read_csv
 from lrml.datasets._parquet import read_parquet
 
@@ -123,8 +123,8 @@ _CELLS = st.text("0123456789.eE+-_ naifNTRUtrueNAls\t١", max_size=6) | st.float
 @example(["١", "2"])
 @example([" true", "NA", "", "inf"])
 def test_bulk_conversion_is_the_conversion_of_single_cells(cells):
-    single = [_csv._number(cell) for cell in cells]
-    for bulk in (_csv._parsed(cells), looked_up(cells)):
+    single = [_csv_cells._number(cell) for cell in cells]
+    for bulk in (_csv_cells._parsed(cells), looked_up(cells)):
         if bulk is not None:
             assert None not in single
             assert_array_equal(bulk, np.array(single, np.float64))
@@ -132,7 +132,7 @@ def test_bulk_conversion_is_the_conversion_of_single_cells(cells):
 
 
 def looked_up(cells):
-    known = _csv._KnownNumbers()
+    known = _csv_cells._KnownNumbers()
     try:
         return [known[cell] for cell in cells]
     except ValueError:

@@ -179,7 +179,9 @@ def test_unknown_labels_are_refused(make_problem, method, by_the_book, form):
     X, Y = make_problem(50, 4, 5, seed=1)
     Y = Y.astype(float)
     Y[3, 1] = np.nan
-    with pytest.raises(ValueError, match=rf"contains NaN; {method.__name__} needs every label.*LRML"):
+    with pytest.raises(
+        ValueError, match=rf"contains NaN or unobserved labels; {method.__name__} needs all.*LRML"
+    ):
         method(2).fit(X, form(Y))
 
 

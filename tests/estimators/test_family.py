@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from lrml import CPLST, LRML, PLST, MLFro, MLTrace
+from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace
 from lrml.losses import LOSSES
 from model_checks import SPARSE_FORMATS
 
@@ -266,3 +266,47 @@ def test_callback_and_history(data, model):
         assert stopped.n_iter_ == last
         assert not stopped.converged_
         assert stopped.objective_ >= model.objective_ * (1 - 1e-9)
+
+
+# What users stumbled on
+
+
+def test_probabilities_follow_the_fit_and_not_the_parameter(make_problem):
+    X, Y = make_problem(60, 4, 3)
+    squared, logistic = MLFro().fit(X, Y), MLFro(loss="logistic").fit(X, Y)
+    expected = logistic.predict_proba(X)
+    assert not hasattr(squared.set_params(loss="logistic"), "predict_proba")
+    np.testing.assert_array_equal(logistic.set_params(loss="squared").predict_proba(X), expected)
+
+
+@pytest.mark.parametrize("alpha", [1e9, 1e10, 1e12])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_a_ridge_that_rules_all_else_is_no_obstacle(make_problem, loss, alpha):
+    X, Y = make_problem(60, 4, 3)
+    model = MLFro(alpha, loss=loss).fit(X, Y)
+    assert model.converged_
+    # With nothing else to say, the coefficients are half the gradient at zero over alpha.
+    reference = MLFro(1e7, loss=loss, tol=1e-9).fit(X, Y)
+    np.testing.assert_allclose(model.coef_ * alpha, reference.coef_ * 1e7, rtol=1e-3, atol=1e-3)
+
+
+def test_an_open_gap_is_reported_as_such(make_problem):
+    X, Y = make_problem(60, 4, 3)
+    with pytest.warns(ConvergenceWarning, match="with the duality gap above tol"):
+        model = MLTrace(2.0, max_iter=1, tol=1e-9).fit(X, Y)
+    assert not model.converged_
+    assert model.gap_ > 1e-9
+
+
+def test_a_point_that_is_stationary_to_rounding_ends_a_search_for_a_gap(make_problem):
+    X, Y = make_problem(60, 4, 3)
+    model = MLTrace(alpha=1e-12, tol=1e-9).fit(X, Y)
+    assert model.converged_
+    assert model.n_iter_ < 1000
+
+
+def test_a_label_that_every_row_has_costs_leml_no_overflow(make_problem):
+    X, Y = make_problem(60, 4, 3)
+    Y[:, 1] = 1
+    model = LEML(2, loss="squared_hinge", random_state=0).fit(X, Y)  # warnings are errors here
+    assert np.isfinite(model.decision_function(X)).all()

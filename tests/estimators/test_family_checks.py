@@ -9,7 +9,10 @@ import sklearn_failures
 from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace
 from lrml.losses import LOSSES
 
-DOUBLE = {"tol": 5e-4}  # scores in double precision: weights must be repetitions to seven digits
+DOUBLE = {
+    "tol": 5e-4,
+    "max_iter": 5000,
+}  # scores in double precision: weights must be repetitions to seven digits
 
 
 def loss_of(model):

@@ -139,13 +139,38 @@ def test_constructor_errors():
         MultilabelStratifiedKFold(2, shuffle=False, random_state=3)
 
 
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array, pd.DataFrame])
+def test_unknown_labels_count_as_zero(convert):
+    unknown = np.random.default_rng(6).random(Y_SMALL.shape) < 0.2
+    marked, cleared = np.where(unknown, np.nan, Y_SMALL), np.where(unknown, 0, Y_SMALL)
+    folds = MultilabelStratifiedKFold(3, random_state=0)
+    for found, expected in zip(
+        folds.split(Y_SMALL, convert(marked)), folds.split(Y_SMALL, cleared), strict=True
+    ):
+        np.testing.assert_array_equal(found[1], expected[1])
+    rows = np.arange(len(Y_SMALL))
+    train, test, Y_train, Y_test = iterative_train_test_split(rows, convert(marked), random_state=0)
+    expected_train, expected_test, *_ = iterative_train_test_split(rows, cleared, random_state=0)
+    np.testing.assert_array_equal(test, expected_test)
+    for part, kept in ((train, Y_train), (test, Y_test)):
+        dense = kept.toarray() if sparse.issparse(kept) else np.asarray(kept)
+        np.testing.assert_array_equal(dense, marked[part])  # the marks stay
+    np.testing.assert_array_equal(train, expected_train)
+
+
+@pytest.mark.parametrize("value", [0.3, None, np.float64(0.3)])
+def test_a_size_by_position_is_refused(value):
+    with pytest.raises(TypeError, match=r"one row per example, got .*Pass test_size .* by name"):
+        iterative_train_test_split(Y_SMALL, Y_SMALL, value)
+
+
 BAD_LABELS = [
     (None, r"y must be a label matrix.*got None"),
     (np.ones(4), r"2-D.*got shape \(4,\).*reshape"),
     (np.full((4, 2), 2), r"only 0 and 1.*got 2.*MultiLabelBinarizer"),
     (np.full((4, 2), -1), r"only 0 and 1.*got -1"),
     (np.full((4, 2), 0.5), r"only 0 and 1.*got 0.5"),
-    (np.full((4, 2), np.nan), r"NaN"),
+    (np.full((4, 2), np.nan), r"some label must be known"),
     (sparse.csr_array(np.full((4, 2), 3)), r"only 0 and 1.*got 3"),
     (np.ones((4, 0)), r"at least one label"),
     (np.ones((5, 2)), r"same number of rows, got 4, 5"),

@@ -10,11 +10,6 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-
-class CommandError(Exception):
-    """A command cannot be carried out; the message is for the user."""
-
-
 # Wide enough for every table that the program prints. A file or a pipe has no width; and a narrow terminal
 # had better break the lines of a table than have digits cut off or folded.
 _WIDTH = 160

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from lrml.cli._tables import plain_table
-from lrml.datasets import Description
-from lrml.experiments import published_table1
+from lrml.datasets._registry import mulan_entries
+
+if TYPE_CHECKING:  # a list of datasets needs no NumPy
+    from lrml.datasets import Description
 
 _STATES = {"missing": "yellow", "damaged": "red"}
-
-# Statistic → what it is called, its format, and whether it is left out when zero or absent.
-_STATISTICS = {
-    "instances": ("instances", ",d", False),
-    "attributes": ("attributes", ",d", False),
-    "labels": ("labels", ",d", False),
-    "cardinality": ("labels per instance (cardinality)", ".3f", False),
-    "density": ("cardinality / labels (density)", ".3f", False),
-    "distinct_label_sets": ("distinct label sets", ",d", False),
-    "rows_without_label": ("instances without a label", ",d", False),
-    "labels_without_positive": ("labels without an instance", ",d", False),
-    "labels_without_positive_in_train": ("  in the training set", ",d", True),
-    "labels_without_positive_in_test": ("  in the test set", ",d", True),
-    "nonzeros": ("nonzero features", ",d", False),
-    "missing_values": ("missing features", ",d", True),
-    "unknown_labels": ("unknown labels", ",d", True),
-}
 
 
 def list_table(records: Sequence[Mapping[str, Any]]) -> Table:
@@ -45,29 +30,24 @@ def list_table(records: Sequence[Mapping[str, Any]]) -> Table:
 
 def description_table(description: Description) -> Table:
     """Show the statistics of a dataset, beside the paper's Table 1 where it has a row for it."""
-    published = _published(description)
+    published = _published(description.name)
     headings = [description.name, "computed", *(["published"] if published else [])]
     table = plain_table(None, headings, text=(description.name,))
-    values = description.as_dict()
-    for key, (title, spec, optional) in _STATISTICS.items():
-        value = values[key]
-        if value is None or (optional and key in ("missing_values", "unknown_labels") and value == 0):
-            continue
-        row = [title, format(value, spec)]
-        if published:
-            row.append(_as_printed(published.get(key), spec))
-        table.add_row(*row)
+    for key, title, value in description.lines():
+        table.add_row(title, value, *([_as_printed(published.get(key))] if published else []))
     return table
 
 
-def _published(description: Description) -> Mapping[str, str]:
+def _published(name: str) -> Mapping[str, str]:
+    if name not in mulan_entries():
+        return {}
+    from lrml.experiments import published_table1  # noqa: PLC0415 - slow, for few datasets
+
     try:
-        return published_table1(description.name)
+        return published_table1(name)
     except ValueError:
         return {}
 
 
-def _as_printed(value: str | None, spec: str) -> str:
-    if value is None:
-        return ""
-    return format(int(value), spec) if spec.endswith("d") else value
+def _as_printed(value: str | None) -> str:
+    return f"{int(value):,d}" if value is not None and value.isdecimal() else value or ""

@@ -7,10 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-import lrml
 from lrml._files import OutputError
 from lrml.cli import _datasets, _reproduce
-from lrml.cli._console import CommandError
+from lrml.cli._errors import CommandError, printable
 
 _USAGE_ERROR = 2
 _INTERRUPTED = 130  # 128 + SIGINT, as shells report it
@@ -27,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments.run(arguments)
     except (OutputError, CommandError) as error:
-        print(f"lrml {arguments.command}: error: {error}", file=sys.stderr)
+        print(f"lrml {arguments.command}: error: {printable(str(error))}", file=sys.stderr)
         return _USAGE_ERROR
     except BrokenPipeError:
         # Python would complain once more when it flushes standard output at the end.
@@ -39,11 +38,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+class _Version(argparse.Action):
+    """Looks for the version only when it is asked for, which takes as long as all else in a short command."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from lrml import __version__  # noqa: PLC0415 - see above
+
+        print(f"lrml {__version__}")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="lrml", description="Low-rank multi-label learning that penalises only the tail of the spectrum."
     )
-    parser.add_argument("--version", action="version", version=f"lrml {lrml.__version__}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     _reproduce.add_parser(commands)
     _datasets.add_parser(commands)

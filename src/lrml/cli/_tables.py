@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.table import Table
 
-from lrml.datasets import Description
-from lrml.experiments import Row
+if TYPE_CHECKING:  # importing these takes time, and the tables of other commands do without
+    from lrml.datasets import Description
+    from lrml.experiments import Row
 
 # Column of a record → heading and format.
 _STATISTICS = {

@@ -1,20 +1,26 @@
 """Multi-label datasets: readers, writers and fetchers, statistics, and synthetic data."""
 
-from lrml.datasets._arff import read_arff
-from lrml.datasets._arff_writer import write_arff
-from lrml.datasets._csv import read_csv
-from lrml.datasets._describe import Description, describe
-from lrml.datasets._download import DownloadError
-from lrml.datasets._errors import ChecksumError, DatasetFormatError
-from lrml.datasets._formats import read_dataset, write_dataset
-from lrml.datasets._mulan import fetch_mulan
-from lrml.datasets._names import NumberedNames
-from lrml.datasets._parquet import read_parquet
-from lrml.datasets._record import MultiLabelDataset
-from lrml.datasets._svmlight import read_svmlight, write_svmlight
-from lrml.datasets._synthetic import LowRankTruth, make_low_rank_multilabel
-from lrml.datasets._xmc import read_xmc, write_xmc
-from lrml.datasets._yeast import load_yeast
+from typing import TYPE_CHECKING
+
+from lrml._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from lrml.datasets._arff import read_arff
+    from lrml.datasets._arff_writer import write_arff
+    from lrml.datasets._csv import read_csv
+    from lrml.datasets._describe import Description, describe
+    from lrml.datasets._download import DownloadError
+    from lrml.datasets._errors import ChecksumError, DatasetFormatError
+    from lrml.datasets._formats import read_dataset, write_dataset
+    from lrml.datasets._mulan import fetch_mulan
+    from lrml.datasets._names import NumberedNames
+    from lrml.datasets._parquet import read_parquet
+    from lrml.datasets._record import MultiLabelDataset
+    from lrml.datasets._split import read_split
+    from lrml.datasets._svmlight import read_svmlight, write_svmlight
+    from lrml.datasets._synthetic import LowRankTruth, make_low_rank_multilabel
+    from lrml.datasets._xmc import read_xmc, write_xmc
+    from lrml.datasets._yeast import load_yeast
 
 __all__ = [
     "ChecksumError",
@@ -32,6 +38,7 @@ __all__ = [
     "read_csv",
     "read_dataset",
     "read_parquet",
+    "read_split",
     "read_svmlight",
     "read_xmc",
     "write_arff",
@@ -39,3 +46,32 @@ __all__ = [
     "write_svmlight",
     "write_xmc",
 ]
+
+# Each reader imports what it needs, so that a list of datasets needs neither NumPy nor scikit-learn.
+_HOMES = {
+    "ChecksumError": "_errors",
+    "DatasetFormatError": "_errors",
+    "Description": "_describe",
+    "DownloadError": "_download",
+    "LowRankTruth": "_synthetic",
+    "MultiLabelDataset": "_record",
+    "NumberedNames": "_names",
+    "describe": "_describe",
+    "fetch_mulan": "_mulan",
+    "load_yeast": "_yeast",
+    "make_low_rank_multilabel": "_synthetic",
+    "read_arff": "_arff",
+    "read_csv": "_csv",
+    "read_dataset": "_formats",
+    "read_parquet": "_parquet",
+    "read_split": "_split",
+    "read_svmlight": "_svmlight",
+    "read_xmc": "_xmc",
+    "write_arff": "_arff_writer",
+    "write_dataset": "_formats",
+    "write_svmlight": "_svmlight",
+    "write_xmc": "_xmc",
+}
+
+if not TYPE_CHECKING:  # a type checker that saw this would believe in every name
+    __getattr__, __dir__ = lazy_names(__name__, {name: f"{__name__}.{home}" for name, home in _HOMES.items()})

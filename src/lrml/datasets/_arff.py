@@ -23,7 +23,7 @@ from lrml.datasets._arff_layout import Layout
 from lrml.datasets._arff_meka import MekaHeader
 from lrml.datasets._arff_rows import DenseRows, Matrices, RowReader
 from lrml.datasets._arff_sparse import SparseRows
-from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._labels_xml import read_label_names
 from lrml.datasets._lines import Row, chunks, numbered_lines, stem
 from lrml.datasets._record import MultiLabelDataset
@@ -155,7 +155,11 @@ def _read_rows(layout: Layout, lines: Iterator[Row]) -> Matrices:
     first = next(lines, None)
     if first is None:
         raise DatasetFormatError.at(
-            layout.path, None, "the data section must have a row", "none", "Check that the file is complete."
+            layout.path,
+            None,
+            "the data section must have a row",
+            Words("none"),
+            "Check that the file is complete.",
         )
     reader: RowReader = SparseRows(layout) if first[1].startswith(b"{") else DenseRows(layout)
     for rows in chunks(chain([first], lines)):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lrml.datasets._arff_words import QUOTED, dense_words, unquote
-from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._lines import Row
 
 # Quoted names may hold anything, with backslash escapes; a bare name ends at white space or at a "{".
@@ -106,7 +106,7 @@ def read_header(path: str | os.PathLike[str], lines: Iterator[Row]) -> Header:
                     "Check that this is an ARFF file.",
                 )
     raise DatasetFormatError.at(
-        path, None, "an ARFF file must have an @data line", "none", "Check that the file is complete."
+        path, None, "an ARFF file must have an @data line", Words("none"), "Check that the file is complete."
     )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lrml.datasets._arff_header import Attribute
 from lrml.datasets._arff_meka import MekaHeader
 from lrml.datasets._arff_words import unescape
-from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._errors import DatasetFormatError, Words
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ def labels_of_xml(
             xml,
             None,
             f"some attribute of {os.fspath(path)} must be a feature, so not be listed as a label",
-            f"{len(listed)} labels and no feature",
+            Words(f"{len(listed)} labels and no feature"),
             "List only the labels.",
         )
     chosen = set(labels)
@@ -116,10 +116,10 @@ def labels_of_argument(
     missing = sorted(set(labels) - {attribute.name for attribute in attributes})
     if missing:
         rule = "labels must be attributes of the file"
-        raise DatasetFormatError.at(path, None, rule, missing[0], "Correct the argument labels.")
+        raise DatasetFormatError.at(path, None, rule, missing[0], "Check the spelling in labels.")
     if len(labels) == len(attributes):
         rule = "some attribute must be a feature, so not be one of labels"
-        raise DatasetFormatError.at(path, None, rule, f"{len(labels)} labels", "Name only the labels.")
+        raise DatasetFormatError.at(path, None, rule, Words(f"{len(labels)} labels"), "Name only the labels.")
     chosen = set(labels)
     return LabelChoice(np.array([attribute.name in chosen for attribute in attributes]), "labels by name")
 
@@ -133,10 +133,10 @@ def labels_of_meka(
         raise DatasetFormatError.at(
             path,
             meka.line,
-            "the labels must be given, by an XML file, by the argument labels or by MEKA's header "
-            "(@relation 'name: -C 6')",
-            "none of them",
-            "Pass xml or labels.",
+            "the labels must be given: by xml, Mulan's list of labels; by labels, their names or number; or "
+            "by MEKA's header (@relation 'name: -C 6')",
+            Words("none of them"),
+            "Give xml or labels.",
         )
     return LabelChoice(_counted(path, meka.line, attributes, count), "labels of its MEKA header")
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lrml.datasets._arff_header import Attribute
 from lrml.datasets._arff_words import NUMBER_PATTERN, Word
-from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._lines import LONGEST_LINE
 
 # Two-valued labels that are not 0 and 1: what says no, and what says yes.
@@ -119,7 +119,7 @@ class Layout:
                 self.path,
                 None,
                 "some attribute must be a feature that can take two values",
-                "none",
+                Words("none"),
                 "Check the declarations.",
             )
         return tuple(names)

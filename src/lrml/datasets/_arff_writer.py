@@ -18,7 +18,7 @@ from scipy import sparse
 from lrml._files import atomic_file
 from lrml.datasets._arff_words import quote
 from lrml.datasets._lines import LONGEST_LINE, compressor, stem
-from lrml.datasets._record import MultiLabelDataset
+from lrml.datasets._record import MultiLabelDataset, check_dataset
 
 _BLOCK_CELLS = 1 << 18  # so much of a dense matrix, and
 _BLOCK_ROWS = 1 << 10  # so much of a sparse one, is converted to text at a time
@@ -75,8 +75,9 @@ def write_arff(
     @relation 'yeast: -C -14 -split-number 1500'
     <MultiLabelDataset yeast: X (2417, 103) dense, Y (2417, 14) dense, train 1500 / test 917>
     """
+    check_dataset(dataset)
     arff = Path(path)
-    label_file = arff.with_name(f"{stem(arff)}.xml") if xml is None else Path(xml)
+    label_file = label_file_of(arff) if xml is None else Path(xml)
     if arff.resolve() == label_file.resolve():
         raise ValueError(
             f"the ARFF and the XML file must be two files, got {os.fspath(arff)!r} for both. "
@@ -91,6 +92,11 @@ def write_arff(
                 stream.write(_encode(line))
         for line in _label_list(dataset):
             xml_stream.write(_encode(line))
+
+
+def label_file_of(path: str | os.PathLike[str]) -> Path:
+    """Return the place of the XML file that is written beside an ARFF file."""
+    return Path(path).with_name(f"{stem(path)}.xml")
 
 
 def _check_names(dataset: MultiLabelDataset) -> None:

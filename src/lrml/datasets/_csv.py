@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import csv
 import os
-import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
-from math import nan
-from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._csv_cells import Chunk, Converter, are_data
+from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._lines import numbered_lines
 from lrml.datasets._record import MultiLabelDataset
 from lrml.datasets._table import TableBuilder
-from lrml.datasets._table_columns import Columns, Request, choose_columns
+from lrml.datasets._table_columns import Request, choose_columns
 
 _CHUNK_BYTES = 1 << 20  # enough rows to make bulk conversion pay, few enough to keep memory flat
 # A row may span lines, inside quotes; without a limit one stray quote could take all memory. Cells are
 # limited as well, by csv.field_size_limit().
 _LONGEST_ROW = 1 << 24
-_MOST_KNOWN = 1 << 17  # cells that are remembered
-
-_WORDS = {"": nan, "na": nan, "null": nan, "true": 1.0, "false": 0.0}
-_SPELLINGS = {form: value for word, value in _WORDS.items() for form in (word, word.title(), word.upper())}
-# What float() accepts, less underscores and the digits of other scripts.
-_NUMBER = re.compile(
-    r"[-+]?+(?:(?:\d++(?:\.\d*+)?+|\.\d++)(?:e[-+]?+\d++)?+|nan|inf(?:inity)?+)", re.ASCII | re.IGNORECASE
-)
 
 
 def read_csv(
@@ -58,8 +43,8 @@ def read_csv(
         The file; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed on the way.
     labels : sequence of str, or int, default=None
         Names of the columns that are labels, one column per label, in the order wanted; or n for the first
-        n columns of the file, -n for the last n. Cells are 0 or 1, or true or false; an empty cell means
-        that it is unknown whether the label applies.
+        n columns of the file, -n for the last n. Cells are 0 or 1, true or false, or yes or no; an empty
+        cell means that it is unknown whether the label applies.
     label_column : str, default=None
         Name of one column that lists the labels of a row, such as ``"red, round"``. Blanks around a label
         are dropped, an empty cell means no label, a label twice in a row counts once. The labels are
@@ -82,13 +67,23 @@ def read_csv(
     Returns
     -------
     MultiLabelDataset
-        The dataset, without a split. In X, empty cells, NaN, NA and null are NaN; true is 1, false is 0.
+        The dataset, without a split. In X, empty cells, NaN, NA and null are NaN; true and yes are
+        1, false and no are 0.
 
     Raises
     ------
     DatasetFormatError
-        If the file breaks a rule of the format, a feature is not a finite number, or a named column is
-        not there. The message names the line; for a row that spans several lines, the last of them.
+        If the file breaks a rule of the format, a feature is not a finite number, a named column is
+        not there, or the header seems to be missing. The message names the line; for a row that spans
+        several lines, the last of them.
+
+    Notes
+    -----
+    A first line of numbers only is taken for a row of a file without a header, and refused, unless they
+    count the columns from 0 or 1, as pandas does for columns without names.
+
+    The parser is that of the standard library, so that no other package is needed; pandas and pyarrow are
+    several times faster. Convert a large table to Parquet or svmlight once.
 
     Examples
     --------
@@ -109,7 +104,7 @@ def read_csv(
     table = _Rows(path, _check_delimiter(path, delimiter))
     columns = choose_columns(path, table.header, request, line=table.header_line)
     builder = TableBuilder(columns, request)
-    converter, tags = _Converter(columns), columns.tags
+    converter, tags = Converter(columns), columns.tags
     for chunk in table.chunks():
         values = converter.values(chunk)
         builder.add(values, () if tags is None else (request.split(row[tags]) for row in chunk.rows))
@@ -130,13 +125,6 @@ def _check_delimiter(path: str | os.PathLike[str], delimiter: str | None) -> str
     return delimiter
 
 
-class _Chunk(NamedTuple):
-    """Some rows, and the line on which each of them ends."""
-
-    rows: list[list[str]]
-    lines: list[int]
-
-
 class _Rows:
     """The rows of a file; the first one that is not blank is the header."""
 
@@ -146,33 +134,41 @@ class _Rows:
         self._reader = csv.reader(self._text(), delimiter=delimiter, strict=True)
         header = next(self._cells(), None)
         if header is None:
-            raise self._error("a table must have a header", "nothing", "Check that the file is complete.")
+            raise self._error(
+                "a table must have a header", Words("an empty file"), "Check that the file is complete."
+            )
         if len(header) == 1:
             raise self._error(
                 f"a table must have two columns or more, separated by {delimiter!r}",
                 header[0],
-                "Pass another delimiter if the columns are separated otherwise.",
+                "Give the delimiter if the columns are separated otherwise.",
+            )
+        if are_data(header):
+            raise self._error(
+                "the first line must name the columns",
+                header[0],
+                "It has numbers only, as if the header was missing: put a line with names first.",
             )
         self.header, self.header_line = header, self._reader.line_num
 
-    def chunks(self) -> Iterator[_Chunk]:
+    def chunks(self) -> Iterator[Chunk]:
         """Yield the rows after the header."""
         rows, lines, size, width = list[list[str]](), list[int](), 0, len(self.header)
         for row in self._cells():
             if len(row) != width:
                 raise self._error(
                     f"a row must have {width} cells, as the header has, separated by {self._delimiter!r}",
-                    f"{len(row)} cells",
+                    Words(f"{len(row)} {'cell' if len(row) == 1 else 'cells'}"),
                     "Complete the row; put cells that contain the delimiter in double quotes.",
                 )
             rows.append(row)
             lines.append(self._reader.line_num)
             size += self._row_bytes
             if size >= _CHUNK_BYTES:
-                yield _Chunk(rows, lines)
+                yield Chunk(rows, lines)
                 rows, lines, size = [], [], 0
         if rows:
-            yield _Chunk(rows, lines)
+            yield Chunk(rows, lines)
 
     def _cells(self) -> Iterator[list[str]]:
         """Yield the cells of each row that is not blank."""
@@ -205,93 +201,3 @@ class _Rows:
 
     def _error(self, rule: str, got: object, remedy: str) -> DatasetFormatError:
         return DatasetFormatError.at(self._path, self._reader.line_num or None, rule, got, remedy)
-
-
-class _Converter:
-    """Takes the numeric columns out of rows of text, and turns them into checked numbers."""
-
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
-        self._known: _KnownNumbers | None = _KnownNumbers()
-
-    def values(self, chunk: _Chunk) -> NDArray[np.float64]:
-        """Return features, then labels, of each row."""
-        columns, width = self._columns, len(self._columns.numeric)
-        cells = self._cells(chunk.rows)
-        flat = self._numbers(cells)
-        if flat is None:
-            flat = np.empty(len(cells))
-            for index, cell in enumerate(cells):
-                value = _number(cell)
-                if value is None:
-                    raise columns.wrong_value(index % width, cell, line=chunk.lines[index // width])
-                flat[index] = value
-        values = flat.reshape(len(chunk.rows), width)
-        wrong = columns.first_wrong(values)
-        if wrong is not None:
-            (row, position), line = wrong, chunk.lines[wrong[0]]
-            raise columns.wrong_value(position, cells[row * width + position], line=line, finite=True)
-        return values
-
-    def _cells(self, rows: list[list[str]]) -> list[str]:
-        """Return the cells of the numeric columns, row by row."""
-        wanted = self._columns.numeric
-        if wanted == tuple(range(len(self._columns.names))):
-            return list(chain.from_iterable(rows))
-        if len(wanted) == 1:  # itemgetter would return the cell instead of a tuple
-            return [row[wanted[0]] for row in rows]
-        return list(chain.from_iterable(map(itemgetter(*wanted), rows)))
-
-    def _numbers(self, cells: list[str]) -> NDArray[np.float64] | None:
-        """Convert all cells at once; return None if some cell is unusual, or wrong.
-
-        Whatever this accepts, `_number` accepts with the same value.
-        """
-        known = self._known
-        if known is None:
-            return _parsed(cells)
-        before = len(known)
-        try:
-            values = np.fromiter(map(known.__getitem__, cells), np.float64, len(cells))
-        except ValueError:
-            return None
-        # Looking up is faster than parsing only as long as most cells have been seen before.
-        if len(known) - before > len(cells) // 4:
-            self._known = None
-        elif len(known) > _MOST_KNOWN:
-            known.clear()
-        return values
-
-
-class _KnownNumbers(dict[str, float]):
-    """Cells that have been seen, and their values; a new one is converted on the way."""
-
-    def __missing__(self, cell: str) -> float:
-        value = _number(cell)
-        if value is None:
-            raise ValueError(cell)
-        self[cell] = value
-        return value
-
-
-def _parsed(cells: list[str]) -> NDArray[np.float64] | None:
-    """Convert cells by float(), the fastest way for numbers that are all different."""
-    text = "".join(cells)
-    if "_" in text or not text.isascii():  # float() would take 1_000 and the digits of other scripts
-        return None
-    try:
-        return np.fromiter(map(float, cells), np.float64, len(cells))
-    except ValueError:
-        pass
-    try:
-        return np.fromiter((float(_SPELLINGS.get(cell, cell)) for cell in cells), np.float64, len(cells))
-    except ValueError:
-        return None
-
-
-def _number(cell: str) -> float | None:
-    """Convert a cell; return None if it is not a number."""
-    text = cell.strip()
-    if _NUMBER.fullmatch(text) is not None:
-        return float(text)
-    return _WORDS.get(text.lower())

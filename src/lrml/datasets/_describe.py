@@ -8,7 +8,25 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from lrml.datasets._record import MultiLabelDataset
+from lrml.datasets._record import MultiLabelDataset, check_dataset
+
+# Statistic → what it is called, and its format. What is last is shown only if there is something to show.
+STATISTICS = {
+    "instances": ("instances", ",d"),
+    "attributes": ("attributes", ",d"),
+    "labels": ("labels", ",d"),
+    "cardinality": ("labels per instance (cardinality)", ".3f"),
+    "density": ("cardinality / labels (density)", ".3f"),
+    "distinct_label_sets": ("distinct label sets", ",d"),
+    "rows_without_label": ("instances without a label", ",d"),
+    "labels_without_positive": ("labels without an instance", ",d"),
+    "labels_without_positive_in_train": ("  in the training set", ",d"),
+    "labels_without_positive_in_test": ("  in the test set", ",d"),
+    "nonzeros": ("nonzero entries of X", ",d"),
+    "missing_values": ("missing entries of X", ",d"),
+    "unknown_labels": ("unknown entries of Y", ",d"),
+}
+_UNLESS_ZERO = ("missing_values", "unknown_labels")
 
 
 @dataclass(frozen=True)
@@ -61,6 +79,21 @@ class Description:
         """Return the statistics as a plain dictionary, in the order above."""
         return asdict(self)
 
+    def lines(self) -> list[tuple[str, str, str]]:
+        """Return key, title and formatted value of what there is to show."""
+        values = asdict(self)
+        return [
+            (key, title, format(values[key], spec))
+            for key, (title, spec) in STATISTICS.items()
+            if values[key] is not None and (values[key] or key not in _UNLESS_ZERO)
+        ]
+
+    def __str__(self) -> str:
+        lines = self.lines()
+        left, right = (max(len(line[place]) for line in lines) for place in (1, 2))
+        table = (f"  {title:<{left}}  {value:>{right}}" for _, title, value in lines)
+        return "\n".join([self.name, *table])
+
 
 def describe(dataset: MultiLabelDataset) -> Description:
     """Compute the statistics of a dataset.
@@ -81,9 +114,16 @@ def describe(dataset: MultiLabelDataset) -> Description:
     >>> yeast = describe(load_yeast())
     >>> yeast.instances, yeast.attributes, yeast.labels, yeast.distinct_label_sets
     (2417, 103, 14, 198)
-    >>> round(yeast.cardinality, 3), round(yeast.density, 3)
-    (4.237, 0.303)
+    >>> print(yeast)
+    yeast
+      instances                           2,417
+      attributes                            103
+      labels                                 14
+      labels per instance (cardinality)   4.237
+      cardinality / labels (density)      0.303
+      ...
     """
+    check_dataset(dataset)
     n, d, n_labels = dataset.shape
     stored = dataset.X.data if isinstance(dataset.X, sparse.csr_array) else dataset.X
     Y = sparse.csr_array(dataset.Y, copy=True)

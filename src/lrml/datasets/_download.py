@@ -82,7 +82,7 @@ def download_files(
     DownloadError
         If one of them cannot be had; those before it stay.
     """
-    with _bars(progress) as bar_of:
+    with _bars(progress) as bar_of, _no_empty_folders(folder):
         for position, file in enumerate(files):
             try:
                 _download(file, folder, bar_of(file))
@@ -90,6 +90,19 @@ def download_files(
                 raise DownloadError(
                     f"{file.name} cannot be downloaded from {file.url}: {failure}\n{advice(files[position:])}"
                 ) from failure.__cause__
+
+
+@contextmanager
+def _no_empty_folders(folder: Path) -> Iterator[None]:
+    """Remove, after a failure, the folders that were made for the files and have none."""
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        yield
+    except BaseException:
+        for place in made:
+            with suppress(OSError):  # it is not empty, or was never made
+                place.rmdir()
+        raise
 
 
 def _download(file: RegisteredFile, folder: Path, on_bytes: OnBytes) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 
 
+class Words(str):
+    """What was found, in words of this library: an error message shows them without quotes."""
+
+
 class DatasetFormatError(ValueError):
     """A data file breaks a rule of its format.
 
@@ -26,7 +30,7 @@ class DatasetFormatError(ValueError):
         rule : str
             What the format asks for, without a full stop.
         got : object
-            What was found; its ``repr`` is shortened to fit on a line.
+            What was found; its ``repr``, or `Words` as they are, is shortened to fit on a line.
         remedy : str
             What the user can do, as a sentence.
 
@@ -45,5 +49,14 @@ class ChecksumError(DatasetFormatError):
 
 def _short(value: object, limit: int = 80) -> str:
     """Return the ``repr`` of a value, cut in the middle where a row of data would flood the screen."""
-    text = repr(value.decode("utf-8", "replace") if isinstance(value, bytes) else value)
+    text = str(value) if isinstance(value, Words) else _repr(value)
     return text if len(text) <= limit else f"{text[: limit - 13]}...{text[-10:]}"
+
+
+def _repr(value: object) -> str:
+    if not isinstance(value, bytes):
+        return repr(value)
+    try:
+        return repr(value.decode())
+    except UnicodeDecodeError:  # a cut through a letter, or no text at all: all bytes beyond ASCII as numbers
+        return repr(value).removeprefix("b")

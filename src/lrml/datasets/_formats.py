@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from lrml.datasets._arff import read_arff
-from lrml.datasets._arff_writer import write_arff
+from lrml.datasets._arff_writer import label_file_of, write_arff
 from lrml.datasets._csv import read_csv
-from lrml.datasets._lines import plain_name
+from lrml.datasets._format_names import READ_FORMATS, WRITE_FORMATS, format_of
+from lrml.datasets._lines import check_is_file, plain_name
 from lrml.datasets._parquet import read_parquet
-from lrml.datasets._record import MultiLabelDataset
+from lrml.datasets._record import MultiLabelDataset, check_dataset
+from lrml.datasets._sidecar import sidecar_path
 from lrml.datasets._svmlight import read_svmlight, write_svmlight
 from lrml.datasets._xmc import read_xmc, write_xmc
 
@@ -24,24 +27,12 @@ _READERS: dict[str, Callable[..., MultiLabelDataset]] = {
     "csv": read_csv,
     "parquet": read_parquet,
 }
+_PART_OF_SPLIT = re.compile(r"(.+?)[-_](?:train|test)(?:[-_].*)?", re.IGNORECASE)
 _WRITERS: dict[str, Callable[[MultiLabelDataset, str | os.PathLike[str]], None]] = {
     "arff": write_arff,
     "xmc": write_xmc,
     "svmlight": write_svmlight,
 }
-_SUFFIXES = {
-    ".arff": "arff",
-    ".txt": "xmc",
-    ".xmc": "xmc",
-    ".svm": "svmlight",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-READ_FORMATS, WRITE_FORMATS = tuple(_READERS), tuple(_WRITERS)
 
 
 def read_dataset(
@@ -58,7 +49,8 @@ def read_dataset(
         ``.libsvm``; ``.csv`` or ``.tsv``; ``.parquet`` or ``.pq``.
     **options
         Passed to the reader of the format. An ARFF file without `xml` and `labels` uses the XML file of the
-        same name beside it, where there is one; ``name-train.arff`` and ``name-test.arff`` use ``name.xml``.
+        same name beside it, where there is one; ``name-train.arff``, ``name-test.arff`` and what follows, as
+        in ``name-train-sparse.arff``, use ``name.xml``.
 
     Returns
     -------
@@ -67,6 +59,7 @@ def read_dataset(
     See Also
     --------
     read_arff, read_xmc, read_svmlight, read_csv, read_parquet : The readers and their options.
+    read_split : A training and a test set in two files.
 
     Examples
     --------
@@ -77,7 +70,8 @@ def read_dataset(
     ...     read_dataset(pathlib.Path(folder, "yeast.svm.gz"))
     <MultiLabelDataset yeast: X (2417, 103) dense, Y (2417, 14) dense, train 1500 / test 917>
     """
-    kind = _format_of(path, format, READ_FORMATS)
+    kind = format_of(path, format, READ_FORMATS)
+    check_is_file(path, "a dataset to read")
     if kind == "arff" and options.get("xml") is None and options.get("labels") is None:
         options["xml"] = _label_file_beside(Path(path))
     reader = _READERS[kind]
@@ -94,7 +88,10 @@ def read_dataset(
 def write_dataset(
     dataset: MultiLabelDataset, path: str | os.PathLike[str], *, format: str | None = None
 ) -> None:
-    """Write a dataset to a file of a known format, from which `read_dataset` gets all of it back.
+    """Write a dataset to a file of a known format, from which `read_dataset` gets it back.
+
+    Names, values, split and unknown labels come back from every format. ARFF has one storage for both
+    matrices, that of `X`, and its provenance is the file; XMC and svmlight keep storage and provenance too.
 
     Parameters
     ----------
@@ -109,25 +106,20 @@ def write_dataset(
     --------
     write_arff, write_xmc, write_svmlight : The writers, and which other file each makes.
     """
-    _WRITERS[_format_of(path, format, WRITE_FORMATS)](dataset, path)
+    check_dataset(dataset)
+    _WRITERS[format_of(path, format, WRITE_FORMATS)](dataset, path)
 
 
-def _format_of(path: str | os.PathLike[str], chosen: str | None, known: tuple[str, ...]) -> str:
-    suffix = Path(plain_name(path)).suffix.lower()
-    kind = _SUFFIXES.get(suffix) if chosen is None else chosen
-    if kind in known:
-        return kind
-    suffixes = ", ".join(ending for ending, name in _SUFFIXES.items() if name in known)
-    got = f"the suffix {suffix!r} of {os.fspath(path)!r}" if chosen is None else repr(chosen)
-    raise ValueError(
-        f"the format must be one of {', '.join(known)}, got {got}. "
-        f"Use a name that ends with one of {suffixes}, or name the format."
-    )
+def written_files(path: str | os.PathLike[str], format: str | None = None) -> tuple[Path, Path]:
+    """Return the files that `write_dataset` makes: the data, and what belongs to them."""
+    kind = format_of(path, format, WRITE_FORMATS)
+    return Path(path), label_file_of(path) if kind == "arff" else sidecar_path(path)
 
 
 def _label_file_beside(path: Path) -> Path | None:
     """Return the XML file that belongs to an ARFF file by its name; None if there is none."""
     stem = Path(plain_name(path)).stem
-    names = [stem, *(stem.removesuffix(end) for end in ("-train", "-test") if stem.endswith(end))]
+    part = _PART_OF_SPLIT.fullmatch(stem)
+    names = [stem] if part is None else [stem, part[1]]
     places = (path.with_name(f"{name}.xml") for name in names)
     return next((place for place in places if place.is_file()), None)

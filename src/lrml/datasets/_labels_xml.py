@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._lines import check_is_file
 
 
 def read_label_names(path: str | os.PathLike[str]) -> list[str]:
@@ -30,7 +31,10 @@ def read_label_names(path: str | os.PathLike[str]) -> list[str]:
     ------
     DatasetFormatError
         If the file is not such a list.
+    FileNotFoundError
+        If there is no such file.
     """
+    check_is_file(path, "the XML file with the labels")
     collector = _LabelCollector(path)
     try:
         collector.parser.Parse(Path(path).read_bytes(), True)

@@ -122,7 +122,7 @@ def _checksum_error(entry: MulanEntry, status: FileStatus) -> Exception:
     else:
         remedy = (
             f"It is damaged or another version: replace it by the one from {entry.source}, "
-            "or read it as it is with read_arff."
+            "or read it as it is, by its path."
         )
     rule = f"the file must have sha256 {status.file.sha256}"
     return ChecksumError.at(status.path, None, rule, sha256_of(status.path), remedy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -12,10 +13,12 @@ import numpy as np
 from scipy import sparse
 
 from lrml._files import OutputError, atomic_file
-from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._lines import compressor, stem
-from lrml.datasets._record import FeatureMatrix, LabelMatrix, MultiLabelDataset
-from lrml.datasets._sidecar import REMEDY, Names, Sidecar, entries, may_be_dense, sidecar_path
+from lrml.datasets._record import MultiLabelDataset
+from lrml.datasets._record_checks import FeatureMatrix, LabelMatrix
+from lrml.datasets._sidecar import Sidecar, encode_sidecar, entries, may_be_dense, sidecar_path
+from lrml.datasets._sidecar_fields import REMEDY, Names
 
 _ROWS_AT_ONCE = 256  # enough to share the overhead of a block, few enough to keep memory flat
 _VALUES_AT_ONCE = 1 << 20  # the same for wide dense rows
@@ -28,6 +31,7 @@ def assemble(
     Y: sparse.csr_array,
     names: tuple[Names, Names],
     name: str | None,
+    sha256: str,
 ) -> MultiLabelDataset:
     """Make a dataset of what was read from a file and its sidecar.
 
@@ -43,6 +47,8 @@ def assemble(
         Names of the features and of the labels.
     name : str or None
         Name of the dataset; None takes that of the sidecar or of the file.
+    sha256 : str
+        The hash of the bytes of the data file; only used if there is a sidecar.
 
     Returns
     -------
@@ -59,7 +65,7 @@ def assemble(
         X.eliminate_zeros()
         given = stem(path) if name is None else name
         return MultiLabelDataset(given, X, Y, feature_names, label_names, provenance=Path(path).name)
-    sidecar.check("entries", list(sidecar.entries), [entries(X), entries(Y)])
+    sidecar.check_sha256(sha256)
     Y = Y.astype(np.dtype(sidecar.label_dtype))
     try:
         return MultiLabelDataset(
@@ -86,7 +92,7 @@ def _without_zeros(X: sparse.csr_array) -> sparse.csr_array:
 def _to_array(key: str, matrix: sparse.csr_array, sidecar: Sidecar) -> Any:
     if not may_be_dense(matrix):
         rule = f"{key} must only be dense if it is small or has enough non-zero values"
-        got = f"{entries(matrix)} values in shape {matrix.shape}"
+        got = Words(f"{entries(matrix)} values in shape {matrix.shape}")
         raise DatasetFormatError.at(sidecar.path, None, rule, got, REMEDY)
     array = np.zeros(matrix.shape, matrix.dtype)
     # Not toarray(), which adds to zeros and so forgets the sign of -0.0.
@@ -102,21 +108,24 @@ def _unknown(sidecar: Sidecar) -> sparse.csr_array | None:
     return sparse.csr_array((np.ones(len(cells), np.bool_), (cells[:, 0], cells[:, 1])), shape)
 
 
-def write_files(path: str | os.PathLike[str], blocks: Iterable[bytes], sidecar: bytes) -> None:
-    """Write a data file and its sidecar: both, or none.
+def write_files(path: str | os.PathLike[str], blocks: Iterable[bytes], sidecar: dict[str, Any]) -> None:
+    """Write a data file and its sidecar, of which the fields are given: both, or none.
 
     Both are complete under temporary names before the first is renamed. The name of the data file says
     whether it is compressed. Should the second renaming fail, an older sidecar is removed, as it would
     describe another file.
     """
     place = sidecar_path(path)
+    digest = hashlib.sha256()
     staged = place.with_name(f".{place.name}.{os.getpid()}.part")
     try:
         with atomic_file(path) as stream:
             with compressor(path, stream) as out:
-                out.writelines(blocks)
+                for block in blocks:
+                    digest.update(block)
+                    out.write(block)
             stream.flush()
-            staged.write_bytes(sidecar)
+            staged.write_bytes(encode_sidecar(sidecar, digest.hexdigest()))
         _move(staged, place)
     finally:
         staged.unlink(missing_ok=True)

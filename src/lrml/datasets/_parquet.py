@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._record import MultiLabelDataset
 from lrml.datasets._table import TableBuilder, Tag
 from lrml.datasets._table_columns import Columns, Request, choose_columns
@@ -195,7 +195,7 @@ def _check_types(columns: Columns, schema: Any, types: Any) -> None:
         inner = kind.value_type if types.is_dictionary(kind) else kind
         checks = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
         if not any(check(inner) for check in checks):
-            raise columns.wrong_value(position, f"type {kind}")
+            raise columns.wrong_value(position, Words(f"type {kind}"))
     if columns.tags is None:
         return
     name = columns.names[columns.tags]
@@ -206,8 +206,8 @@ def _check_types(columns: Columns, schema: Any, types: Any) -> None:
             columns.path,
             None,
             f"label column {name!r} must hold text, or lists of text or of integers",
-            f"type {kind}",
-            "Convert the column, or pass labels=[...] for columns of 0 and 1.",
+            Words(f"type {kind}"),
+            "Convert the column, or name columns of 0 and 1 in labels.",
         )
 
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from lrml.datasets._names import NumberedNames
-
-FeatureMatrix: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
-LabelMatrix: TypeAlias = "NDArray[np.int8] | NDArray[np.uint8] | sparse.csr_array"
+from lrml.datasets._record_checks import (
+    FeatureMatrix,
+    LabelMatrix,
+    check_binary,
+    check_matrix,
+    check_names,
+    check_no_infinity,
+    check_same_names,
+    check_unknown,
+    kind,
+    stack,
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +48,17 @@ class MultiLabelDataset:
         Where the numbers come from, for people to read.
     unknown : csr_array of shape (n, L), bool, or None, default=None
         True where it is not known whether a label applies; `Y` is 0 there. None means that all is known.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of examples, of features and of labels: ``(n, d, L)``.
+    targets : ndarray or csr_array of shape (n, L)
+        `Y`, with NaN where a label is unknown.
+    observed : ndarray of shape (n, L), bool, or None
+        The complement of `unknown`; None if all labels are known.
+    train, test : tuple
+        Rows of `X` and of `targets`, as ``X_train, Y_train = dataset.train``.
 
     Notes
     -----
@@ -75,12 +94,12 @@ class MultiLabelDataset:
     unknown: sparse.csr_array | None = None
 
     def __post_init__(self) -> None:
-        _check_matrix("X", self.X, (np.float64,))
-        _check_matrix("Y", self.Y, (np.int8, np.uint8))
-        _check_no_infinity(self.X)
-        _check_binary(self.Y)
+        check_matrix("X", self.X, (np.float64,))
+        check_matrix("Y", self.Y, (np.int8, np.uint8))
+        check_no_infinity(self.X)
+        check_binary(self.Y)
         if self.unknown is not None:
-            _check_unknown(self.unknown, self.Y)
+            check_unknown(self.unknown, self.Y)
         n, n_label_rows = self.X.shape[0], self.Y.shape[0]
         if n != n_label_rows:
             raise ValueError(
@@ -92,7 +111,7 @@ class MultiLabelDataset:
             if not isinstance(names, NumberedNames):
                 names = tuple(names)
                 object.__setattr__(self, field, names)
-            _check_names(field, names, columns)
+            check_names(field, names, columns)
         if self.n_train is not None and not 0 < self.n_train < n:
             raise ValueError(
                 f"n_train must leave at least one training and one test row, so lie in [1, {n - 1}], "
@@ -100,7 +119,7 @@ class MultiLabelDataset:
             )
 
     def __repr__(self) -> str:
-        parts = [f"{key} {m.shape} {_kind(m)}" for key, m in (("X", self.X), ("Y", self.Y))]
+        parts = [f"{key} {m.shape} {kind(m)}" for key, m in (("X", self.X), ("Y", self.Y))]
         if self.n_train is None:
             parts.append("no split")
         else:
@@ -113,25 +132,32 @@ class MultiLabelDataset:
         return self.X.shape[0], self.X.shape[1], self.Y.shape[1]
 
     @property
-    def train(self) -> tuple[FeatureMatrix, LabelMatrix]:
-        """Features and labels of the training set."""
-        n_train = self._split()
-        return self.X[:n_train], self.Y[:n_train]
+    def train(self) -> tuple[FeatureMatrix, Any]:
+        """Features and targets of the training set.
+
+        The labels are rows of `Y`, of the same dtype, if all of them are known; else float64, with NaN where
+        a label is unknown, as ``fit`` takes them.
+        """
+        return self._rows(slice(None, self._split()))
 
     @property
-    def test(self) -> tuple[FeatureMatrix, LabelMatrix]:
-        """Features and labels of the test set."""
-        n_train = self._split()
-        return self.X[n_train:], self.Y[n_train:]
+    def test(self) -> tuple[FeatureMatrix, Any]:
+        """Features and targets of the test set, in the form of `train`."""
+        return self._rows(slice(self._split(), None))
 
     @property
     def targets(self) -> Any:
         """Labels with NaN where they are unknown, as ``fit`` takes them; `Y` itself if all are known."""
-        if self.unknown is None:
-            return self.Y
-        labels: sparse.csr_array = sparse.csr_array(self.Y).astype(np.float64)
-        marked = labels + self.unknown.astype(np.float64) * np.nan
-        return sparse.csr_array(marked) if isinstance(self.Y, sparse.csr_array) else marked.toarray()
+        return _marked(self.Y, self.unknown)
+
+    @property
+    def observed(self) -> NDArray[np.bool_] | None:
+        """True where it is known whether a label applies, as an array; None if all labels are known."""
+        return None if self.unknown is None else ~self.unknown.toarray()
+
+    def _rows(self, rows: slice) -> tuple[FeatureMatrix, Any]:
+        unknown = None if self.unknown is None else self.unknown[rows]
+        return self.X[rows], _marked(self.Y[rows], unknown)
 
     def _split(self) -> int:
         if self.n_train is None:
@@ -160,13 +186,13 @@ class MultiLabelDataset:
         MultiLabelDataset
             The rows of `train`, then those of `test`, with ``n_train`` between them.
         """
-        _check_same_names("features", train.feature_names, test.feature_names)
-        _check_same_names("labels", train.label_names, test.label_names)
+        check_same_names("features", train.feature_names, test.feature_names)
+        check_same_names("labels", train.label_names, test.label_names)
         sources = dict.fromkeys(part.provenance for part in (train, test) if part.provenance)
         return cls(
             name=train.name if name is None else name,
-            X=_stack("X", train.X, test.X),
-            Y=_stack("Y", train.Y, test.Y),
+            X=stack("X", train.X, test.X),
+            Y=stack("Y", train.Y, test.Y),
             feature_names=train.feature_names,
             label_names=train.label_names,
             n_train=train.shape[0],
@@ -175,109 +201,26 @@ class MultiLabelDataset:
         )
 
 
-def _kind(matrix: FeatureMatrix | LabelMatrix) -> str:
-    return "sparse" if sparse.issparse(matrix) else "dense"
-
-
-def _check_matrix(key: str, matrix: object, dtypes: tuple[type, ...]) -> None:
-    if not isinstance(matrix, np.ndarray | sparse.csr_array) or matrix.ndim != 2:
-        shape = getattr(matrix, "shape", None)
-        raise ValueError(
-            f"{key} must be a two-dimensional numpy array or scipy.sparse.csr_array, got "
-            f"{type(matrix).__name__} of shape {shape}. Convert it with numpy.asarray or csr_array."
-        )
-    if matrix.dtype not in dtypes:
-        allowed = " or ".join(np.dtype(dtype).name for dtype in dtypes)
-        raise ValueError(
-            f"{key} must have dtype {allowed}, got {matrix.dtype}. Convert it with {key}.astype(...)."
-        )
-    if 0 in matrix.shape:
-        raise ValueError(
-            f"{key} must have at least one row and one column, got shape {matrix.shape}. "
-            "Check that the source of the data is complete."
-        )
-    # Duplicates would make nnz, and the 0/1 check of Y, lie about the matrix.
-    if sparse.issparse(matrix) and not matrix.has_canonical_format:
-        raise ValueError(
-            f"a sparse {key} must have sorted column indices without duplicates, got a matrix in another "
-            f"form. Call {key}.sum_duplicates() first."
+def check_dataset(dataset: object) -> None:
+    """Refuse what is not a record, such as a name or a tuple of arrays."""
+    if not isinstance(dataset, MultiLabelDataset):
+        raise TypeError(
+            f"dataset must be a MultiLabelDataset, got {type(dataset).__name__}. "
+            "Read one with read_dataset or fetch_mulan, or make one: MultiLabelDataset(name, X, Y, ...)."
         )
 
 
-def _check_no_infinity(X: FeatureMatrix) -> None:
-    if np.any(np.isinf(X.data if isinstance(X, sparse.csr_array) else X)):
-        raise ValueError(
-            "X must hold finite numbers, or NaN for a missing value, got infinity. Replace it by a number."
-        )
-
-
-def _check_unknown(unknown: object, Y: LabelMatrix) -> None:
-    if not (
-        isinstance(unknown, sparse.csr_array)
-        and unknown.dtype == np.bool_
-        and unknown.shape == Y.shape
-        and unknown.has_canonical_format
-    ):
-        raise ValueError(
-            f"unknown must be a csr_array of bool of shape {Y.shape}, like Y, without duplicates, got "
-            f"{type(unknown).__name__} of dtype {getattr(unknown, 'dtype', None)} and shape "
-            f"{getattr(unknown, 'shape', None)}. Pass None if all labels are known."
-        )
-    labels: sparse.csr_array = sparse.csr_array(Y).astype(np.bool_)
-    both = int(unknown.multiply(labels).count_nonzero())
-    if both:
-        raise ValueError(
-            f"Y must be 0 where it is unknown whether a label applies, got 1 in {both} such places. "
-            "Clear Y there, or the mark."
-        )
-
-
-def _check_binary(Y: LabelMatrix) -> None:
-    values = Y.data if isinstance(Y, sparse.csr_array) else Y
-    wrong = values[(values != 0) & (values != 1)]
-    if wrong.size:
-        raise ValueError(
-            f"Y must hold only 0 and 1, got {wrong.flat[0]}. Write 1 where a label applies and 0 elsewhere."
-        )
-
-
-def _check_names(field: str, names: Sequence[str], columns: int) -> None:
-    if len(names) != columns:
-        raise ValueError(
-            f"{field} must name each of the {columns} columns, got {len(names)} names. "
-            "Pass one name per column."
-        )
-    if isinstance(names, tuple) and len(set(names)) != columns:
-        twice = Counter(names).most_common(1)[0][0]
-        raise ValueError(f"{field} must be unique, got {twice!r} more than once. Rename one of the columns.")
-
-
-def _check_same_names(what: str, train: Sequence[str], test: Sequence[str]) -> None:
-    if len(train) != len(test):
-        raise ValueError(
-            f"train and test must have the same {what}, got {len(train)} and {len(test)}. "
-            "Check that both come from one dataset."
-        )
-    if isinstance(train, NumberedNames) and train == test:
-        return
-    for column, (left, right) in enumerate(zip(train, test, strict=True)):
-        if left != right:
-            raise ValueError(
-                f"train and test must have the same {what} in the same order, got {left!r} and {right!r} "
-                f"in column {column}. Check that both come from one dataset."
-            )
-
-
-def _stack(key: str, train: Any, test: Any) -> Any:
-    if _kind(train) != _kind(test) or train.dtype != test.dtype:
-        raise ValueError(
-            f"{key} of train and test must be stored alike, got {_kind(train)} {train.dtype} and "
-            f"{_kind(test)} {test.dtype}. Convert one of them first."
-        )
-    if isinstance(train, np.ndarray):
-        return np.vstack([train, test])
-    blocks: list[sparse.csr_array] = [train, test]
-    return sparse.vstack(blocks, format="csr")
+def _marked(Y: LabelMatrix, unknown: sparse.csr_array | None) -> Any:
+    """Return labels with NaN where they are unknown; the same labels if none is."""
+    if unknown is None or not unknown.count_nonzero():
+        return Y
+    cells: tuple[NDArray[np.int32], NDArray[np.int32]] = unknown.nonzero()  # not what is stored as False
+    if isinstance(Y, np.ndarray):
+        marked = Y.astype(np.float64)
+        marked[cells] = np.nan
+        return marked
+    holes = sparse.csr_array((np.full(len(cells[0]), np.nan), cells), Y.shape)
+    return sparse.csr_array(Y.astype(np.float64) + holes)
 
 
 def _stack_unknown(train: MultiLabelDataset, test: MultiLabelDataset) -> sparse.csr_array | None:

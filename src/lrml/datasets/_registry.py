@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -133,9 +135,16 @@ def find_entry(name: str) -> MulanEntry:
     if not isinstance(name, str) or name not in entries:
         raise ValueError(
             f"name must be one of {', '.join(entries)}, got {name!r}. "
-            "Read the files of another dataset with read_arff."
+            f"{did_you_mean(name, entries)}Read the files of another dataset by their paths."
         )
     return entries[name]
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return a question with the names that are spelt much like a wrong one; empty if there are none."""
+    by_lower = {other.lower(): other for other in known}
+    close = difflib.get_close_matches(str(name).lower(), by_lower)
+    return f"Did you mean {' or '.join(by_lower[other] for other in close)}? " if close else ""
 
 
 def _entry(name: str, fields: dict[str, Any], source: dict[str, str]) -> MulanEntry:

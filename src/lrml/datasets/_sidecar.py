@@ -8,8 +8,8 @@ It is a JSON object, in UTF-8, with these keys:
 ``name``           name of the dataset
 ``provenance``     where the numbers come from
 ``shape``          ``[n, d, L]``
-``entries``        ``[x, y]``, the numbers of non-zero values of X and of Y: they tell a file from another
-                   one of the same shape
+``sha256``         the hash of the bytes of the data file, uncompressed: it tells the file from another one
+                   of the same shape, and from itself after it was edited
 ``dense_features`` whether X is an array; else it is a sparse matrix
 ``dense_labels``   likewise for Y
 ``label_dtype``    ``"int8"`` or ``"uint8"``
@@ -32,20 +32,18 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._names import NumberedNames
 from lrml.datasets._pairs import MOST_COLUMNS
-from lrml.datasets._record import FeatureMatrix, LabelMatrix, MultiLabelDataset
+from lrml.datasets._record import MultiLabelDataset, check_dataset
+from lrml.datasets._record_checks import FeatureMatrix, LabelMatrix
+from lrml.datasets._sidecar_fields import FAR, REMEDY, Fields, Names, is_unicode
 
-Names: TypeAlias = "tuple[str, ...] | NumberedNames"
-
-REMEDY = "Delete or rename this file, or write the dataset again to regenerate it."
 _VERSION = 1
-_FAR = 2**63  # numbered names may start anywhere below
 _FREE_BYTES = 1 << 27
 _BYTES_PER_ENTRY = 256
 
@@ -63,7 +61,7 @@ class Sidecar:
     name: str
     provenance: str
     shape: tuple[int, ...]
-    entries: tuple[int, ...]
+    sha256: str
     dense_features: bool
     dense_labels: bool
     label_dtype: str
@@ -78,6 +76,12 @@ class Sidecar:
         if not (stored == found if agrees is None else agrees):
             rule = f"{what} must agree with the data file and the arguments, which have {found}"
             raise DatasetFormatError.at(self.path, None, rule, stored, REMEDY)
+
+    def check_sha256(self, found: str) -> None:
+        """Raise an error unless the data file has the bytes that it had when the sidecar was written."""
+        if found != self.sha256:
+            rule = f"sha256 must be that of the data file, {found}, which was edited or replaced"
+            raise DatasetFormatError.at(self.path, None, rule, Words(self.sha256), REMEDY)
 
 
 def read_sidecar(path: str | os.PathLike[str], file_format: str) -> Sidecar | None:
@@ -96,7 +100,7 @@ def read_sidecar(path: str | os.PathLike[str], file_format: str) -> Sidecar | No
     except (ValueError, RecursionError) as error:
         rule = "a sidecar must be JSON in UTF-8"
         raise DatasetFormatError.at(place, None, rule, str(error), REMEDY) from error
-    fields = _Fields(place, content)
+    fields = Fields(place, content)
     fields.one_of("version", (_VERSION,))
     fields.one_of("format", (file_format,))
     n, d, n_labels = shape = fields.integers("shape", 3, 1, MOST_COLUMNS)
@@ -105,7 +109,7 @@ def read_sidecar(path: str | os.PathLike[str], file_format: str) -> Sidecar | No
         name=fields.text("name"),
         provenance=fields.text("provenance"),
         shape=shape,
-        entries=fields.integers("entries", 2, 0, n * max(d, n_labels)),
+        sha256=fields.sha256("sha256"),
         dense_features=fields.flag("dense_features"),
         dense_labels=fields.flag("dense_labels"),
         label_dtype=fields.one_of("label_dtype", ("int8", "uint8")),
@@ -115,100 +119,6 @@ def read_sidecar(path: str | os.PathLike[str], file_format: str) -> Sidecar | No
         unknown=fields.cells("unknown", n, n_labels),
         zero_based=file_format == "svmlight" and fields.flag("zero_based"),
     )
-
-
-class _Fields:
-    """The content of a sidecar, with a check for each type of field."""
-
-    def __init__(self, path: Path, content: Any) -> None:
-        self._path = path
-        self._content: dict[str, Any] = content if type(content) is dict else {}
-        if type(content) is not dict:
-            raise self._error("a sidecar must be a JSON object", content)
-
-    def __getitem__(self, key: str) -> Any:
-        return self._content.get(key)
-
-    def _error(self, rule: str, got: Any) -> DatasetFormatError:
-        # A container is not shown: it may be large, or nested too deeply for repr.
-        shown = f"a {type(got).__name__}" if isinstance(got, dict | list) else got
-        return DatasetFormatError.at(self._path, None, rule, shown, REMEDY)
-
-    def one_of(self, key: str, allowed: tuple[Any, ...]) -> Any:
-        if self[key] not in allowed:
-            raise self._error(f"{key} must be {' or '.join(map(repr, allowed))}", self[key])
-        return self[key]
-
-    def text(self, key: str) -> str:
-        value = self[key]
-        if type(value) is not str or not _is_unicode(value):
-            raise self._error(f"{key} must be a text that UTF-8 can hold", value)
-        return value
-
-    def integer(self, key: str, low: int, high: int) -> int:
-        value = self[key]
-        if type(value) is not int or not low <= value <= high:
-            raise self._error(f"{key} must be an integer in [{low}, {high}] or null", value)
-        return value
-
-    def integers(self, key: str, count: int, low: int, high: int) -> tuple[int, ...]:
-        value = self[key]
-        if type(value) is not list or len(value) != count or not _are_integers(value, low, high):
-            raise self._error(f"{key} must be a list of {count} integers in [{low}, {high}]", value)
-        return tuple(value)
-
-    def flag(self, key: str) -> bool:
-        value = self[key]
-        if type(value) is not bool:
-            raise self._error(f"{key} must be true or false", value)
-        return value
-
-    def names(self, key: str, count: int) -> Names | None:
-        value = self[key]
-        if value is None:
-            return None
-        if type(value) is dict:
-            prefix, start = value.get("prefix"), value.get("start")
-            if type(prefix) is str and _is_unicode(prefix) and type(start) is int and abs(start) <= _FAR:
-                return NumberedNames(prefix, count, start)
-        elif _are_names(value, count):
-            return tuple(value)
-        rule = f"{key} must be left out, or be {count} different texts, or a prefix and a start"
-        raise self._error(rule, value)
-
-    def cells(self, key: str, rows: int, columns: int) -> list[list[int]] | None:
-        value = self[key]
-        if value is None:
-            return None
-        if type(value) is not list or not all(
-            type(cell) is list
-            and len(cell) == 2
-            and _are_integers(cell[:1], 0, rows - 1)
-            and _are_integers(cell[1:], 0, columns - 1)
-            for cell in value
-        ):
-            rule = f"{key} must be left out, or be a list of [row, column] below {rows} and {columns}"
-            raise self._error(rule, value)
-        return value
-
-
-def _are_integers(values: list[Any], low: int, high: int) -> bool:
-    return all(type(value) is int and low <= value <= high for value in values)
-
-
-def _are_names(value: Any, count: int) -> bool:
-    if type(value) is not list or len(value) != count or set(map(type, value)) != {str}:
-        return False
-    return len(set(value)) == count and _is_unicode("".join(value))
-
-
-def _is_unicode(text: str) -> bool:
-    """Say whether a text is free of lone surrogates, which no file or screen can take."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def entries(matrix: FeatureMatrix | LabelMatrix) -> int:
@@ -222,10 +132,10 @@ def may_be_dense(matrix: FeatureMatrix | LabelMatrix) -> bool:
     return bool(size <= max(_FREE_BYTES, _BYTES_PER_ENTRY * entries(matrix)))
 
 
-def sidecar_content(
+def sidecar_fields(
     dataset: MultiLabelDataset, file_format: str, first: int, zero_based: bool | None = None
-) -> bytes:
-    """Return the sidecar of a dataset that is to be written.
+) -> dict[str, Any]:
+    """Return the sidecar of a dataset that is to be written, but for the hash of the data file.
 
     Parameters
     ----------
@@ -240,14 +150,15 @@ def sidecar_content(
 
     Returns
     -------
-    bytes
-        The content of the file.
+    dict
+        The fields, for `encode_sidecar`.
 
     Raises
     ------
     ValueError
         If the formats cannot hold the dataset.
     """
+    check_dataset(dataset)
     _check_writable(dataset)
     X, Y, (n, d, n_labels) = dataset.X, dataset.Y, dataset.shape
     fields: dict[str, Any] = {
@@ -256,7 +167,7 @@ def sidecar_content(
         "name": dataset.name,
         "provenance": dataset.provenance,
         "shape": [n, d, n_labels],
-        "entries": [entries(X), entries(Y)],
+        "sha256": "",
         "dense_features": isinstance(X, np.ndarray),
         "dense_labels": isinstance(Y, np.ndarray),
         "label_dtype": Y.dtype.name,
@@ -266,13 +177,18 @@ def sidecar_content(
         "unknown": None if dataset.unknown is None else np.transpose(dataset.unknown.nonzero()).tolist(),
         "zero_based": zero_based,
     }
-    written = {key: value for key, value in fields.items() if value is not None or key == "n_train"}
-    lines = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in written.items()]
+    return {key: value for key, value in fields.items() if value is not None or key == "n_train"}
+
+
+def encode_sidecar(fields: dict[str, Any], sha256: str) -> bytes:
+    """Return the content of a sidecar, for a data file whose bytes have that hash."""
+    whole = fields | {"sha256": sha256}
+    lines = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in whole.items()]
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8")
 
 
 def _names_field(names: Sequence[str], default: NumberedNames) -> dict[str, Any] | list[str] | None:
-    if not isinstance(names, NumberedNames) or abs(names.start) > _FAR:
+    if not isinstance(names, NumberedNames) or abs(names.start) > FAR:
         return list(names)
     return None if names == default else {"prefix": names.prefix, "start": names.start}
 
@@ -293,7 +209,7 @@ def _check_writable(dataset: MultiLabelDataset) -> None:
         names = getattr(dataset, key)
         texts = [names[0]] if isinstance(names, NumberedNames) else names
         for text in [*texts, dataset.name, dataset.provenance]:
-            if not isinstance(text, str) or not _is_unicode(text):
+            if not isinstance(text, str) or not is_unicode(text):
                 raise ValueError(
                     f"{key}, name and provenance must be texts that UTF-8 can hold, got {text!r}. Rename it."
                 )

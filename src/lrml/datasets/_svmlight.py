@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 
-from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._lines import Row, chunks, numbered_lines
 from lrml.datasets._names import NumberedNames
 from lrml.datasets._pair_files import assemble, row_lines, write_files
 from lrml.datasets._pairs import BLANKS, MOST_COLUMNS, NUMBER_LABEL, Limits, PairRows
 from lrml.datasets._record import MultiLabelDataset
-from lrml.datasets._sidecar import Sidecar, read_sidecar, sidecar_content
+from lrml.datasets._sidecar import Sidecar, read_sidecar, sidecar_fields
 
 
 def read_svmlight(
@@ -89,14 +90,15 @@ def read_svmlight(
         labels=MOST_COLUMNS if n_labels is None else n_labels,
     )
     rows = PairRows(limits)
-    for chunk in chunks(_significant_lines(path)):
+    digest = hashlib.sha256()
+    for chunk in chunks(_significant_lines(numbered_lines(path, None if sidecar is None else digest))):
         rows.add(chunk)
     base = int(rows.lowest != 0) if zero_based == "auto" else first
     d, labels = _widths(path, rows, base, sidecar, n_features, n_labels)
     X, Y = rows.matrices(d, labels, base)
     feature_names = (sidecar and sidecar.feature_names) or NumberedNames("feature", d, base)
     label_names = (sidecar and sidecar.label_names) or NumberedNames("label", labels)
-    return assemble(path, sidecar, X, Y, (feature_names, label_names), name)
+    return assemble(path, sidecar, X, Y, (feature_names, label_names), name, digest.hexdigest())
 
 
 def write_svmlight(
@@ -134,13 +136,13 @@ def write_svmlight(
     if not isinstance(zero_based, bool):
         raise ValueError(f"zero_based must be True or False, got {zero_based!r}. Pass one of them.")
     first = 0 if zero_based else 1
-    content = sidecar_content(dataset, "svmlight", first, zero_based)
-    write_files(path, row_lines(dataset, first, empty=f" {first}:0"), content)
+    fields = sidecar_fields(dataset, "svmlight", first, zero_based)
+    write_files(path, row_lines(dataset, first, empty=f" {first}:0"), fields)
 
 
-def _significant_lines(path: str | os.PathLike[str]) -> Iterator[Row]:
+def _significant_lines(lines: Iterator[Row]) -> Iterator[Row]:
     """Leave out comments and blank lines."""
-    for number, line in numbered_lines(path):
+    for number, line in lines:
         text = line.partition(b"#")[0].strip(BLANKS)
         if text:
             yield number, text
@@ -179,7 +181,7 @@ def _widths(
     """Return the numbers of features and labels."""
     if not rows.n_rows:
         remedy = "Check that the file is complete."
-        raise DatasetFormatError.at(path, None, "the file must have a row", "none", remedy)
+        raise DatasetFormatError.at(path, None, "the file must have a row", Words("none"), remedy)
     d = 0 if rows.highest is None else rows.highest + 1 - base
     labels = rows.highest_label + 1
     if sidecar is not None:
@@ -190,10 +192,10 @@ def _widths(
         return stored_d, stored_labels
     if d > (n_features or MOST_COLUMNS):  # could not be seen before the base was known
         rule = f"an index must lie in [0, {(n_features or MOST_COLUMNS) - 1}], as features are counted from 0"
-        remedy = "Pass a larger n_features, or zero_based=False if there should be no index 0."
+        remedy = "Give a larger n_features, or say by zero_based that there should be no index 0."
         raise DatasetFormatError.at(path, rows.highest_line, rule, rows.highest, remedy)
     for key, count, wanted in (("n_features", d, n_features), ("n_labels", labels, n_labels)):
         if not (count or wanted):
             rule = f"the file must have some {key.removeprefix('n_')}"
-            raise DatasetFormatError.at(path, None, rule, "none", f"Pass {key} if this is meant.")
+            raise DatasetFormatError.at(path, None, rule, Words("none"), f"Give {key} if this is meant.")
     return n_features or d, n_labels or labels

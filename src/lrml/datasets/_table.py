@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._growing import GrowingCSR
 from lrml.datasets._lines import stem
-from lrml.datasets._record import FeatureMatrix, LabelMatrix, MultiLabelDataset
+from lrml.datasets._record import MultiLabelDataset
+from lrml.datasets._record_checks import FeatureMatrix, LabelMatrix
 from lrml.datasets._table_columns import Columns, Request
 
 Tag: TypeAlias = str | int  # a label in a list of labels
@@ -155,13 +156,18 @@ class TableBuilder:
         columns = self.columns
         if not self.rows:
             raise DatasetFormatError.at(
-                columns.path, None, "a table must have a row", "none", "Check that the file is complete."
+                columns.path,
+                None,
+                "a table must have a row",
+                Words("none"),
+                "Check that the file is complete.",
             )
         Y, label_names, unknown = self._labels()
         X: FeatureMatrix = self._X.matrix()
         source = Path(columns.path).name
         if columns.tags is None:
-            provenance = f"{source} with {len(label_names)} label columns"
+            plural = "" if len(label_names) == 1 else "s"
+            provenance = f"{source} with {len(label_names)} label column{plural}"
         else:
             provenance = f"{source} with the labels listed in column {columns.names[columns.tags]!r}"
         return MultiLabelDataset(
@@ -191,6 +197,6 @@ class TableBuilder:
         if not names:
             rule = f"label column {columns.names[columns.tags]!r} must list a label in some row"
             raise DatasetFormatError.at(
-                columns.path, None, rule, "none", "Check label_column and label_separator."
+                columns.path, None, rule, Words("none"), "Check label_column and label_separator."
             )
         return Y, names, None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._errors import DatasetFormatError, Words
 
 _SEARCHED_NAMES = 10_000  # comparing names is slow; a table with more columns gets hints from the first ones
 
@@ -34,13 +34,13 @@ class Request:
         if (self.labels is None) == (self.label_column is None):
             raise ValueError(
                 "exactly one of labels (names of 0/1 columns, or their number) and label_column (one column "
-                f"with a list of labels) must be given, got labels={self.labels!r} and "
-                f"label_column={self.label_column!r}. Pass the one that fits the file."
+                f"with a list of labels) must be given, got {'neither' if self.labels is None else 'both'}. "
+                "Give the one that fits the file."
             )
         if self.label_column is not None and not isinstance(self.label_column, str):
             raise ValueError(
                 f"label_column must be the name of one column, got {self.label_column!r}. "
-                "Pass labels=[...] for columns of 0 and 1."
+                "Name columns of 0 and 1 in labels instead."
             )
         if not isinstance(self.label_separator, str) or not self.label_separator:
             raise ValueError(
@@ -145,13 +145,15 @@ class Columns:
         """
         name = self.names[self.numeric[position]]
         if position >= len(self.features):
-            rule = f"label column {name!r} must hold 0 or 1, true or false, or nothing where unknown{place}"
+            rule = f"label column {name!r} must hold 0 or 1, true or false, or be empty where unknown{place}"
             remedy = "Correct the value, or leave the column out of labels."
         elif finite:
             rule = f"column {name!r} must hold finite numbers{place}"
             remedy = "Correct the value, or leave it empty if it is missing."
         else:
-            rule = f"column {name!r} must hold numbers, true or false, or nothing where one is missing{place}"
+            rule = (
+                f"column {name!r} must hold numbers, true or false, or be empty where one is missing{place}"
+            )
             remedy = "Encode the column as numbers, or list it in ignore."
         return DatasetFormatError.at(self.path, line, rule, got, remedy)
 
@@ -184,7 +186,7 @@ def choose_columns(
     if features is None:
         features = _other_names(path, names, taken, line)
     if not features:
-        got = f"{len(names)} columns and no feature"
+        got = Words(f"{len(names)} columns and no feature")
         rule = "some column must be a feature, so neither a label nor ignored"
         raise DatasetFormatError.at(path, line, rule, got, "Name fewer columns in labels or ignore.")
     found = tuple(index[name] for name in labels)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
 
-from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._lines import Row, chunks, numbered_lines
 from lrml.datasets._names import NumberedNames
 from lrml.datasets._pair_files import assemble, row_lines, write_files
 from lrml.datasets._pairs import BLANKS, INTEGER_LABEL, MOST_COLUMNS, Limits, PairRows
 from lrml.datasets._record import MultiLabelDataset
-from lrml.datasets._sidecar import Names, read_sidecar, sidecar_content
+from lrml.datasets._sidecar import read_sidecar, sidecar_fields
+from lrml.datasets._sidecar_fields import Names
 
 _HEADER = re.compile(rb"(\d{1,10})[ \t]+(\d{1,10})[ \t]+(\d{1,10})")
 
@@ -72,7 +74,8 @@ def read_xmc(
            [0, 0, 0]], dtype=uint8)
     """
     sidecar = read_sidecar(path, "xmc")
-    lines = numbered_lines(path)
+    digest = hashlib.sha256()
+    lines = numbered_lines(path, None if sidecar is None else digest)
     n, d, n_labels = shape = _read_header(path, lines)
     if sidecar is not None:
         sidecar.check("shape", list(sidecar.shape), list(shape))
@@ -85,7 +88,7 @@ def read_xmc(
         rows.add(chunk)
     X, Y = rows.matrices(d, n_labels, base=0)
     names = (features or NumberedNames("feature", d), labels or NumberedNames("label", n_labels))
-    return assemble(path, sidecar, X, Y, names, name)
+    return assemble(path, sidecar, X, Y, names, name, digest.hexdigest())
 
 
 def write_xmc(dataset: MultiLabelDataset, path: str | os.PathLike[str]) -> None:
@@ -115,8 +118,8 @@ def write_xmc(dataset: MultiLabelDataset, path: str | os.PathLike[str]) -> None:
     --------
     read_xmc : The counterpart.
     """
-    content = sidecar_content(dataset, "xmc", first=0)
-    write_files(path, _blocks(dataset), content)
+    fields = sidecar_fields(dataset, "xmc", first=0)
+    write_files(path, _blocks(dataset), fields)
 
 
 def _blocks(dataset: MultiLabelDataset) -> Iterator[bytes]:
@@ -133,7 +136,7 @@ def _read_header(path: str | os.PathLike[str], lines: Iterator[Row]) -> tuple[in
             'the first line must be "n d L", the numbers of rows, features and labels, each in '
             f"[1, {MOST_COLUMNS}]"
         )
-        remedy = "Put such a line first, or read a file without it by read_svmlight."
+        remedy = "Put such a line first, or name the format svmlight, which has none."
         raise DatasetFormatError.at(path, 1, rule, text.strip(BLANKS), remedy)
     return n, d, n_labels
 
@@ -148,7 +151,7 @@ def _data_lines(path: str | os.PathLike[str], lines: Iterator[Row], n: int) -> I
             yield number, line
         elif line.strip(BLANKS):
             remedy = "Correct the first line, or delete the rows from here on."
-            raise DatasetFormatError.at(path, number, rule, "one more", remedy)
+            raise DatasetFormatError.at(path, number, rule, Words("one more row"), remedy)
     if count < n:
         remedy = "Check that the file is complete, or correct the first line."
         raise DatasetFormatError.at(path, number, rule, count, remedy)

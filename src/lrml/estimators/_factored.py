@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lrml.estimators._fitting import Solution, TrainingData
+from lrml.estimators._fitting import Solution, TrainingData, nothing_to_learn
 from lrml.losses import best_constants
 from lrml.problem import SpectralProblem
 from lrml.solvers import Factors
@@ -62,7 +62,7 @@ def fit_rows(data: TrainingData, task: Task, limits: core.Limits) -> Solution:
     unseen = positive == 0
     used = ~unseen & (known > 0)
     if not used.any():
-        used[0] = True  # nothing to learn, but there must be a problem to solve
+        return nothing_to_learn(data, unseen)
     chosen = rows if used.all() else rows.select_labels(used)
     design = core.Design(rows.X, rows.weights, center=task.fit_intercept)
     core.precondition(design, rows.X, int(used.sum()), task.rank)

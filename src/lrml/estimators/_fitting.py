@@ -17,7 +17,7 @@ from lrml import _validation as check
 from lrml._arrays import is_sparse
 from lrml.losses import LOSSES, Loss
 from lrml.rows import Mask, Rows
-from lrml.solvers import SUCCESSES, Factors, History, Status
+from lrml.solvers import SUCCESSES, Factors, History, IterationInfo, Status
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,9 @@ def prepare(estimator: Any, X: Any, y: Any, sample_weight: Any, observed: Any) -
             f"targets='real' needs loss='squared', got loss={loss.name!r}, which is made for 0/1 labels. "
             "Pass loss='squared'."
         )
-    Y, names, mask = check.check_targets(y, targets, allow_unknown=True, observed=observed)
+    Y, names, mask = check.check_targets(
+        y, targets, allow_unknown=True, observed=observed, offers_real=hasattr(estimator, "targets")
+    )
     if Y.shape[0] != X.shape[0]:
         raise ValueError(
             f"X and Y must have the same number of rows, got {X.shape[0]} and {Y.shape[0]}. "
@@ -82,9 +84,11 @@ def prepare(estimator: Any, X: Any, y: Any, sample_weight: Any, observed: Any) -
     return TrainingData(stand_in, X, Y, mask, weights, names, loss, targets)
 
 
-def check_limits(estimator: Any, default_tol: float) -> tuple[int, float]:
-    """Return the checked ``max_iter`` and ``tol`` of an estimator; a ``tol`` of None is the default."""
-    max_iter = check.check_max_iter(estimator.max_iter)
+def check_limits(estimator: Any, default_tol: float, default_max_iter: int) -> tuple[int, float]:
+    """Return the checked ``max_iter`` and ``tol`` of an estimator; None stands for the default."""
+    max_iter = default_max_iter
+    if estimator.max_iter is not None:
+        max_iter = check.check_max_iter(estimator.max_iter)
     if estimator.tol is None:
         return max_iter, default_tol
     return max_iter, check.check_nonnegative("tol", estimator.tol, "Pass a small number such as tol=1e-3.")
@@ -144,6 +148,15 @@ class Solution:
     history: History
 
 
+def nothing_to_learn(data: TrainingData, unseen: npt.NDArray[np.bool_]) -> Solution:
+    """Return the outcome where no label has a positive example: no coefficients at all."""
+    n_features, n_labels = data.X.shape[1], len(unseen)
+    factors = Factors(np.zeros((n_features, 0)), np.zeros(0), np.zeros((n_labels, 0)))
+    history = History([IterationInfo(0, "closed form", 0.0, 0.0, 0, 0.0)])
+    intercept = np.full(n_labels, data.loss.unseen_score)
+    return Solution(factors, intercept, unseen, Status.CLOSED_FORM, 0, 0.0, 0.0, history)
+
+
 def store(estimator: Any, data: TrainingData, solution: Solution, **extra: Any) -> None:
     """Set every fitted attribute, in the type of X; nothing here can fail half-way."""
     dtype = data.X.dtype
@@ -174,6 +187,7 @@ def store(estimator: Any, data: TrainingData, solution: Solution, **extra: Any) 
 
 def warn_unless_converged(estimator: Any, solution: Solution) -> None:
     """Warn as scikit-learn does, with the remedy that the status names."""
-    if solution.status is Status.MAX_ITER:
-        message = f"{solution.status.value} (residual {solution.residual:.1e})"
+    if solution.status in (Status.MAX_ITER, Status.GAP_OPEN):
+        reached = f" (residual {solution.residual:.1e})" if solution.status is Status.MAX_ITER else ""
+        message = f"{solution.status.value}{reached}"
         warnings.warn(message, ConvergenceWarning, stacklevel=3)

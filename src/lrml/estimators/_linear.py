@@ -44,7 +44,7 @@ def _has_labels(model: Any) -> bool:
 
 def _has_probabilities(model: Any) -> bool:
     """Only the logistic loss makes probabilities of scores."""
-    return getattr(model, "loss", "squared") == "logistic"
+    return getattr(model, "loss_", getattr(model, "loss", "squared")) == "logistic"
 
 
 class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
@@ -166,15 +166,17 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             best.append(np.take_along_axis(scores, order, axis=1))
         return TopK(np.concatenate(labels), np.concatenate(best))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> float:
         """Mean over the examples of the label ranking average precision (R² if ``targets="real"``).
 
         Subset accuracy, scikit-learn's choice for multi-label classifiers, is near zero for more than a few
         labels and says little. Rows without a label are left out, as in `lrml.metrics.average_precision`.
-        Labels that are not known (NaN in y) are left out of the ranking.
+        Labels that are not known (NaN in y, or not ``observed``) are left out of the ranking.
         """
         binary = _has_labels(self)
-        Y, names, mask = check_targets(y, "binary" if binary else "real", allow_unknown=binary)
+        Y, names, mask = check_targets(
+            y, "binary" if binary else "real", allow_unknown=binary, observed=observed
+        )
         scores = self._scores(self._validated(X))
         if mask is not None and Y.shape == scores.shape:
             # Below all others they neither count nor push another label down.

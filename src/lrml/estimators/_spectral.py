@@ -16,6 +16,7 @@ from lrml.estimators._fitting import (
     check_feature_count,
     check_limits,
     is_warm_start,
+    nothing_to_learn,
     prepare,
     store,
     warn_unless_converged,
@@ -29,17 +30,14 @@ from lrml.solvers import (
     Callback,
     Certificate,
     Factors,
-    History,
-    IterationInfo,
     SolverResult,
-    Status,
     solve,
     solve_rows,
 )
 from lrml.statistics import Statistics
 
-# Looser where every iteration reads the rows: on real data the objective is then within some 0.1 %.
-_TOL_ROWS = 1e-2
+# Where every iteration reads the rows there is time for fewer of them.
+_MAX_ITER_MOMENTS, _MAX_ITER_ROWS = 5000, 200
 # Scores in single precision carry a residual down to here.
 _SINGLE_PRECISION_FROM = 1e-3
 
@@ -54,6 +52,7 @@ class SpectralModel(LinearMultiLabelModel):
 
     solver: Any = "auto"
     _default_tol = 1e-3
+    _default_row_tol = 1e-2
 
     def _penalty(self, n_features: int, n_labels: int) -> TailSum:
         """Return the checked penalty."""
@@ -68,7 +67,7 @@ class SpectralModel(LinearMultiLabelModel):
         return None
 
     def _extras(
-        self, penalty: TailSum, problem: SpectralProblem | None, result: SolverResult
+        self, penalty: TailSum, problem: SpectralProblem | None, result: SolverResult | None
     ) -> dict[str, Any]:
         """Return further fitted attributes; the problem is None where the rows were needed."""
         return {}
@@ -128,7 +127,7 @@ class SpectralModel(LinearMultiLabelModel):
 
     def _solve_moments(self, problem: SpectralProblem, penalty: TailSum, start: Any) -> SolverResult:
         solver = check.check_solver(self.solver)
-        max_iter, tol = check_limits(self, self._default_tol)
+        max_iter, tol = check_limits(self, self._default_tol, _MAX_ITER_MOMENTS)
         with self._progress(max_iter) as callback:
             return solve(
                 problem,
@@ -145,8 +144,12 @@ class SpectralModel(LinearMultiLabelModel):
         self, data: TrainingData, penalty: TailSum, ridge: float, fit_intercept: bool
     ) -> tuple[Solution, dict[str, Any]]:
         """Any loss, any labels known: the rows are read in every iteration."""
-        solver = check.check_choice("solver", self.solver, ROW_SOLVERS)
-        max_iter, tol = check_limits(self, _TOL_ROWS)
+        if self.solver not in ROW_SOLVERS:
+            raise ValueError(
+                f"solver must be one of {', '.join(map(repr, ROW_SOLVERS))} unless loss='squared' and all "
+                f"labels are known, got {self.solver!r}. Use 'auto'."
+            )
+        max_iter, tol = check_limits(self, self._default_row_tol, _MAX_ITER_ROWS)
         rows = data.rows
         known, positive = rows.label_totals()
         if not known.any():
@@ -156,9 +159,7 @@ class SpectralModel(LinearMultiLabelModel):
         unseen = (positive == 0) & (data.targets == "binary")
         used = ~unseen & (known > 0)
         if not used.any():
-            result = _nothing_to_learn(rows.shape[1], len(used))
-            intercept = np.full(len(used), data.loss.unseen_score)
-            return _solution(result.factors, intercept, unseen, result), self._extras(penalty, None, result)
+            return nothing_to_learn(data, unseen), self._extras(penalty, None, None)
         single = tol >= _SINGLE_PRECISION_FROM and _suits_single_precision(rows.X)
         precision = np.float32 if single else np.float64
         problem = RowProblem(
@@ -168,7 +169,13 @@ class SpectralModel(LinearMultiLabelModel):
         start = None if last is None else problem.compress(last[0][:, used], last[1][used])
         with self._progress(max_iter) as callback:
             result = solve_rows(
-                problem, penalty, solver=solver, start=start, max_iter=max_iter, tol=tol, callback=callback
+                problem,
+                penalty,
+                solver=self.solver,
+                start=start,
+                max_iter=max_iter,
+                tol=tol,
+                callback=callback,
             )
         V = np.zeros((len(used), len(result.factors.s)))
         V[used] = result.factors.V
@@ -201,13 +208,6 @@ def _suits_single_precision(X: Any) -> bool:
     size = np.maximum(np.abs(low), np.abs(high))[low != high]
     spread = (high - low)[low != high]
     return bool(np.all((size <= 100 * spread) & (size < 1e15) & (size > 1e-15)))
-
-
-def _nothing_to_learn(n_features: int, n_labels: int) -> SolverResult:
-    """Return the outcome where no label has a positive example: no coefficients at all."""
-    factors = Factors(np.zeros((n_features, 0)), np.zeros(0), np.zeros((n_labels, 0)))
-    history = History([IterationInfo(0, "start", 0.0, 0.0, 0, 0.0)])
-    return SolverResult(np.zeros((n_features, n_labels)), factors, Status.CLOSED_FORM, 0, 0.0, 0.0, history)
 
 
 def _solution(

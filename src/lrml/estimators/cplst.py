@@ -42,7 +42,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
         """Return orthonormal directions (L × count) of label space."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -53,17 +53,19 @@ class LabelSpaceModel(LinearMultiLabelModel):
             0/1 labels, all of them known. Column names of a frame become ``classes_``.
         sample_weight : array of shape (n,), optional
             Multiplies the squared error of each row.
+        observed : array, sparse matrix or frame of bool of shape (n, L), optional
+            All True: labels that are not known are refused.
 
         Returns
         -------
         self
             Unchanged if anything is wrong with the input.
         """
-        data = prepare(self, X, y, sample_weight, None)
+        data = prepare(self, X, y, sample_weight, observed)
         if data.mask is not None:
             name = type(self).__name__
             raise ValueError(
-                f"Input Y contains NaN; {name} needs every label, as it encodes whole label vectors. "
+                f"Input Y contains NaN or unobserved labels; {name} needs all, as it encodes label vectors. "
                 "Use LEML or LRML for labels that are not all known."
             )
         check_feature_count(data.X.shape[1], type(self).__name__)

@@ -30,6 +30,7 @@ _Float64 = npt.NDArray[np.float64]
 # Sweeps over the moments are cheap. Where every sweep reads the rows, the default ended some 0.1 % above the
 # best objective found for the squared loss on bibtex, and some 1 % above it for the other losses.
 _TOL_MOMENTS, _TOL_ROWS = 1e-4, 1e-3
+_MAX_SWEEPS = 500
 
 
 class LEML(LinearMultiLabelModel):
@@ -78,8 +79,8 @@ class LEML(LinearMultiLabelModel):
         What is summed over labels and examples, see `lrml.losses`.
     fit_intercept : bool, default=True
         Fit b.
-    max_iter : int, default=500
-        Most sweeps.
+    max_iter : int, optional
+        Most sweeps, 500 by default.
     tol : float, optional
         Upper limit of ``residual_``; 1e-4 by default where the moments suffice, 1e-3 where the rows are read.
         The latter ends about 0.1 % above the best objective for the squared loss, and 1 % for the others;
@@ -143,7 +144,7 @@ class LEML(LinearMultiLabelModel):
         *,
         loss: str = "squared",
         fit_intercept: bool = True,
-        max_iter: int = 500,
+        max_iter: int | None = None,
         tol: float | None = None,
         threshold: float | npt.NDArray[np.floating[Any]] | None = None,
         warm_start: bool = False,
@@ -212,7 +213,7 @@ class LEML(LinearMultiLabelModel):
 
     @contextmanager
     def _limits(self, default_tol: float) -> Iterator[core.Limits]:
-        max_iter, tol = check_limits(self, default_tol)
+        max_iter, tol = check_limits(self, default_tol, _MAX_SWEEPS)
         callback = check.check_callback(self.callback)
         with solver_progress(self.verbose, max_iter, callback, type(self).__name__) as report:
             yield core.Limits(max_iter, tol, report)

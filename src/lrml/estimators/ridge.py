@@ -42,10 +42,11 @@ class MLFro(SpectralModel):
         What is summed over labels and examples, see `lrml.losses`.
     fit_intercept : bool, default=True
         Fit b.
-    max_iter : int, default=5000
-        Most iterations, where there are any.
+    max_iter : int, optional
+        Most iterations, where there are any; 200 by default.
     tol : float, optional
-        Upper limit of the stationarity residual, 1e-2 by default, where there are iterations.
+        Upper limit of the stationarity residual, 1e-3 by default, where there are iterations. Where
+        alpha is small, probabilities may still be off by some percent; 1e-6 agrees with scikit-learn.
     targets : {"binary", "real"}, default="binary"
         "real" accepts any finite numbers instead of 0/1.
     threshold : float or array of shape (L,), optional
@@ -84,7 +85,7 @@ class MLFro(SpectralModel):
         *,
         loss: str = "squared",
         fit_intercept: bool = True,
-        max_iter: int = 5000,
+        max_iter: int | None = None,
         tol: float | None = None,
         targets: str = "binary",
         threshold: float | npt.NDArray[np.floating[Any]] | None = None,
@@ -102,6 +103,8 @@ class MLFro(SpectralModel):
         self.warm_start = warm_start
         self.callback = callback
         self.verbose = verbose
+
+    _default_row_tol = 1e-3
 
     def _penalty(self, n_features: int, n_labels: int) -> TailSum:
         return TailSum(theta=0, alpha=0.0)

@@ -43,8 +43,8 @@ class MLTrace(SpectralModel):
         Fit b.
     solver : {"auto", "apg", "pg", "paper"} or solver object, default="auto"
         As in `LRML`.
-    max_iter : int, default=5000
-        Most iterations.
+    max_iter : int, optional
+        Most iterations, 5000 by default, or 200 where every iteration reads the rows.
     tol : float, optional
         Upper limit of the relative duality gap, 1e-4 by default; where every iteration reads the rows, of the
         stationarity residual, 1e-2 by default.
@@ -92,7 +92,7 @@ class MLTrace(SpectralModel):
         loss: str = "squared",
         fit_intercept: bool = True,
         solver: str | Phase = "auto",
-        max_iter: int = 5000,
+        max_iter: int | None = None,
         tol: float | None = None,
         targets: str = "binary",
         threshold: float | npt.NDArray[np.floating[Any]] | None = None,
@@ -126,9 +126,9 @@ class MLTrace(SpectralModel):
         return DualityGap(penalty.alpha)
 
     def _extras(
-        self, penalty: TailSum, problem: SpectralProblem | None, result: SolverResult
+        self, penalty: TailSum, problem: SpectralProblem | None, result: SolverResult | None
     ) -> dict[str, Any]:
-        if problem is None:
+        if problem is None or result is None:
             return {"gap_": float("nan")}
         if result.status is Status.EXACT:
             return {"gap_": 0.0}

@@ -92,7 +92,7 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
         X : array, sparse matrix, frame or list with n rows
             Only its length counts.
         y : array, sparse matrix or frame of shape (n, L)
-            0/1 labels.
+            0/1 labels. NaN, an unknown label, counts as 0.
         groups : None
             Ignored, with a warning; here for compatibility.
 
@@ -135,7 +135,7 @@ def iterative_train_test_split(
     X : array, sparse matrix, pandas or polars frame, or list, with n rows
         Features.
     Y : array, sparse matrix or frame of shape (n, L)
-        0/1 labels.
+        0/1 labels. NaN, an unknown label, counts as 0 for the split.
     *arrays : arrays, sparse matrices, frames or lists with n rows
         Whatever else goes with the rows, such as weights.
     test_size : float or int, default=0.25
@@ -203,10 +203,10 @@ def _is_integer(value: Any) -> bool:
 
 
 def _label_matrix(Y: Any) -> sparse.csr_array:
-    """Return 0/1 labels as a CSR matrix that stores the ones only."""
+    """Return 0/1 labels as a CSR matrix that stores the ones only; unknown ones are not among them."""
     if Y is None:
         raise ValueError("y must be a label matrix, it decides on the split, got None. Pass the labels.")
-    values = check_targets(Y, "real").values
+    values = check_targets(Y, "real", allow_unknown=True).values
     stored = values.data if is_sparse(values) else values
     strange = stored[(stored != 0) & (stored != 1)]
     if strange.size:
@@ -220,6 +220,12 @@ def _label_matrix(Y: Any) -> sparse.csr_array:
 
 
 def _check_same_length(arrays: list[Any]) -> None:
+    for array in arrays:
+        if not (getattr(array, "shape", ()) or hasattr(array, "__len__")):
+            raise TypeError(
+                f"each array must have one row per example, got {array!r}. "
+                "Pass test_size and random_state by name, as in test_size=0.3."
+            )
     lengths = [array.shape[0] if hasattr(array, "shape") else len(array) for array in arrays]
     if len(set(lengths)) > 1:
         listed = ", ".join(map(str, lengths))

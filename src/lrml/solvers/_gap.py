@@ -29,6 +29,7 @@ class DualityGap:
     """
 
     status = Status.GAP_CLOSED
+    failure = Status.GAP_OPEN
 
     def __init__(self, alpha: float) -> None:
         self.alpha = alpha

@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 from lrml._arrays import Array, frobenius, namespace
 from lrml.penalties import Penalty, SpectralProx, gram_noise, right_singular, right_singular_by_svd
-from lrml.solvers._result import Callback, Factors, History, IterationInfo, SolverResult, Status
+from lrml.solvers._result import SUCCESSES, Callback, Factors, History, IterationInfo, SolverResult, Status
 
-# How much worse than the best point so far, relatively, a stationary point may be; and what is rounding.
-_WORSE, _ROUNDING = 1e-6, 4e-15
+# How much worse than the best point so far, relatively, a stationary point may be; and when a residual is no
+# more than rounding, whatever else was to be proved.
+_WORSE, _STATIONARY = 1e-6, 2e-13
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class Problem(Protocol):
     @property
     def scale(self) -> float:
         """Unit of the stationarity residual."""
+
+    @property
+    def rounding(self) -> float:
+        """Relative accuracy of the objective."""
 
     def value(self, W: Array) -> float:
         """f(W)."""
@@ -90,6 +95,7 @@ class Certificate(Protocol):
     """What has to fall below ``tol`` for the loop to end."""
 
     status: Status
+    failure: Status
 
     def measure(self, problem: Any, penalty: Penalty, point: Point) -> float:
         """Evaluate the criterion exactly; about as dear as a step."""
@@ -99,6 +105,7 @@ class Stationarity:
     """The stationarity residual, which works for any problem."""
 
     status = Status.CONVERGED
+    failure = Status.MAX_ITER
 
     def measure(self, problem: Problem, penalty: Penalty, point: Point) -> float:
         """Return the residual at the point."""
@@ -127,11 +134,14 @@ class _Run:
 
     def consider(self, phase: str, point: Point) -> tuple[Point, Status | None]:
         """Record a point; return it with its exact residual if that was asked for, and how to end, if so."""
-        converged = False
+        converged, success = False, self.certificate.status
         if point.residual <= self.ask_below:
             self.ask_below = 0.5 * point.residual  # an estimate that misled must improve to be asked again
             measured = self.certificate.measure(self.problem, self.penalty, point)
             converged = measured <= self.tol
+            if not (converged or self.measures_residual) and point.residual <= _STATIONARY:
+                converged = stationarity_residual(self.problem, self.penalty, point.W) <= _STATIONARY
+                success = Status.CONVERGED
             if self.measures_residual:
                 point = replace(point, residual=measured)
         objective = objective_of(self.problem, self.penalty, point.W, point.sigma)
@@ -142,8 +152,8 @@ class _Run:
         info = IterationInfo(len(self.history), phase, objective, point.residual, point.rank, self.seconds)
         self.history.entries.append(info)
         stop = bool(self.callback(info)) if self.callback is not None else False
-        if converged and objective <= self.history.entries[0].objective * (1 + _ROUNDING):
-            return point, self.certificate.status
+        if converged and objective <= self.history.entries[0].objective * (1 + self.problem.rounding):
+            return point, success
         return point, Status.STOPPED if stop else None
 
 
@@ -184,8 +194,8 @@ def iterate(
                 break
             point, status = run.consider(phase.name, step)
     if status is None:
-        status = Status.MAX_ITER if phases[-1].seeks_tolerance else Status.ALL_STEPS
-    return _finish(run, point if status is run.certificate.status else run.best, status)
+        status = run.certificate.failure if phases[-1].seeks_tolerance else Status.ALL_STEPS
+    return _finish(run, point if status in SUCCESSES else run.best, status)
 
 
 def _finish(run: _Run, point: Point, status: Status) -> SolverResult:

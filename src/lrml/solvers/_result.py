@@ -18,9 +18,10 @@ class Status(Enum):
 
     CONVERGED = "Converged: the stationarity residual is at most tol."
     GAP_CLOSED = "Converged: the duality gap is at most tol times the objective."
-    EXACT = "Solved in closed form: the penalty is inactive at these parameters."
+    EXACT = "Solved in closed form: no singular value is penalised at these parameters."
     CLOSED_FORM = "Solved in closed form."
     MAX_ITER = "Stopped at max_iter with the residual above tol; raise max_iter or loosen tol."
+    GAP_OPEN = "Stopped at max_iter with the duality gap above tol; raise max_iter or loosen tol."
     STOPPED = "Stopped by the callback; the best point so far is returned."
     ALL_STEPS = "Ran all max_iter steps of Algorithm 1, which has no stopping test; see the residual."
 

@@ -40,6 +40,7 @@ class ProximalNewton:
     _slowest, _fastest = 0.7, 4.0  # limits to the change of κ in one step
     _least_curvature = 0.1  # of that at the origin: a label that is fitted perfectly has none
     _trials = 12
+    _most_blind_steps = 5
 
     def __init__(self, inner: int = 3, caution: float = 1.2) -> None:
         self.inner = inner
@@ -51,6 +52,7 @@ class ProximalNewton:
         self.V = point.W
         self.objective = problem.value(point.W) + penalty.value(point.sigma)
         self.kappa = np.ones(problem.shape[1])
+        self.blind_steps = 0
         self.floor = self._least_curvature * problem.evaluate(problem.origin).curvatures
         self.penalised = float(np.sum(penalty.slopes(np.ones(min(self.V[1:].shape))))) > 0
 
@@ -65,11 +67,18 @@ class ProximalNewton:
             change = there.gradient - here.gradient
             self._correct(D, change, model, here)
             objective = there.value + self.penalty.value(sigma)
-            if objective < self.objective:
+            if objective < self.objective or self._is_lost_in_rounding(objective, model, D):
                 self.V, self.objective = V, objective
                 # One more prox, which is little beside the pass over the rows that a step costs.
                 return Point(V, sigma, stationarity_residual(self.problem, self.penalty, V))
         return None
+
+    def _is_lost_in_rounding(self, objective: float, model: _Float64, D: _Float64) -> bool:
+        """Whether a step gains too little to be seen; a few such are taken, as where a ridge rules all."""
+        noise = self.problem.rounding * abs(self.objective)
+        hidden = abs(objective - self.objective) <= noise and float(np.sum(model * D * D)) <= noise
+        self.blind_steps += hidden
+        return hidden and self.blind_steps <= self._most_blind_steps
 
     def _model(self, here: Evaluation) -> _Float64:
         limit = self.problem.loss.largest_curvature

@@ -13,6 +13,7 @@ LinearMap: TypeAlias = Callable[[Float64], Float64]
 # Conjugate gradients end where the preconditioned residual has shrunk to this share, or after so many
 # products: more accurate steps cost more than the sweeps that they save.
 ACCURACY = 0.1
+_LEAST_BEND = 1e-6  # of the curvature that the preconditioner expects
 MAX_PRODUCTS = 10
 _ARMIJO, _MAX_HALVINGS = 1e-4, 15
 # Differences of objectives below this share of them are rounding.
@@ -54,6 +55,8 @@ def newton_direction(
         image = product(direction)
         bend = _inner(direction, image, by_row=by_row)
         active &= bend > 0
+        # Where the loss is all but flat a step would leave the range of numbers.
+        bend = np.maximum(bend, _LEAST_BEND * height)
         step = np.divide(height, bend, out=np.zeros_like(height), where=active)
         D += step * direction
         residual -= step * image

@@ -1,0 +1,35 @@
+"""Work on blocks in parallel, with one BLAS thread each."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+def map_in_threads(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+    """Yield ``function(item)`` for every item, in order, computed by as many threads as BLAS would use.
+
+    NumPy's elementwise functions use one core; blocks side by side use all of them, and BLAS then needs no
+    threads of its own. Results come in the order of the items, so sums over them do not depend on the number
+    of threads. Only a few are ever kept.
+    """
+    controller = ThreadpoolController().select(user_api="blas")
+    threads = max((library["num_threads"] for library in controller.info()), default=1)
+    if threads == 1:
+        yield from map(function, items)
+        return
+    with controller.limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        pending: deque[Future[_Result]] = deque()
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) > threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
