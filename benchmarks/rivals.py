@@ -15,6 +15,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 from _data import machine
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -101,6 +102,34 @@ def run(name: str) -> list[dict[str, Any]]:
     return records
 
 
+def draw(records: list[dict[str, Any]], path: Path) -> None:
+    """Average precision against time, one panel per dataset."""
+    names = list(dict.fromkeys(record["dataset"] for record in records))
+    figure, axes = plt.subplots(
+        1, len(names), figsize=(6.2 * len(names), 4.6), squeeze=False, layout="constrained"
+    )
+    for axis, name in zip(axes[0], names, strict=True):
+        for number, record in enumerate([r for r in records if r["dataset"] == name]):
+            ours = not record["method"].startswith("sklearn")
+            marker = "osD^vP*X<>hpd"[number % 13]
+            style = {"color": f"C{number % 10}", "markerfacecolor": None if ours else "white"}
+            axis.plot(
+                record["ratio"], record["average_precision"], marker, ms=8, label=record["method"], **style
+            )
+        axis.set(
+            xscale="log",
+            title=name,
+            xlabel="time, in fits of scikit-learn's Ridge",
+            ylabel="average precision",
+        )
+        axis.grid(alpha=0.3, which="both", lw=0.5)
+    axes[0, -1].legend(
+        fontsize=7.5, loc="center left", bbox_to_anchor=(1.02, 0.5), title="hollow: scikit-learn"
+    )
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -114,6 +143,7 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     content = json.dumps({"machine": machine(), "results": records}, indent=2)
     (arguments.out / "rivals.json").write_text(content + "\n", encoding="utf-8")
+    draw(records, arguments.out / "rivals.png")
 
 
 if __name__ == "__main__":
