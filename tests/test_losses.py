@@ -121,3 +121,18 @@ def test_probability_belongs_to_the_logistic_loss():
     scores = np.array([-1e4, -2.0, 0.0, 3.0, 1e4])
     expected = [0.0, 1 / (1 + math.exp(2)), 0.5, 1 / (1 + math.exp(-3)), 1.0]
     np.testing.assert_allclose(LogisticLoss().probability(scores), expected, rtol=1e-14)
+
+
+@given(st.sampled_from(sorted(LOSSES)), st.integers(0, 1), st.floats(-30, 30), st.floats(-30, 30))
+def test_the_dual_supports_the_loss_from_below(name, label, score, other):
+    loss = LOSSES[name]
+    Y, S, T = (np.array([[float(x)]]) for x in (label, score, other))
+    values, slopes, _ = loss.terms(Y, S)
+    U = -slopes
+
+    def line(point):
+        return -U * point + loss.dual(Y, U)
+
+    # It touches where the slope was taken, and stays below everywhere else.
+    np.testing.assert_allclose(line(S), values, rtol=1e-9, atol=1e-9)
+    assert line(T) <= loss.terms(Y, T).values + 1e-9 * (1 + abs(loss.terms(Y, T).values))

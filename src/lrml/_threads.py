@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -13,13 +13,16 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def map_in_threads(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+def map_in_threads(function: Callable[[_Item], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
     """Yield ``function(item)`` for every item, in order, computed by as many threads as BLAS would use.
 
     NumPy's elementwise functions use one core; blocks side by side use all of them, and BLAS then needs no
     threads of its own. Results come in the order of the items, so sums over them do not depend on the number
     of threads. Only a few are ever kept.
     """
+    if len(items) < 2:  # small data: nothing to share, and asking for the threads takes longer than the work
+        yield from map(function, items)
+        return
     controller = ThreadpoolController().select(user_api="blas")
     threads = max((library["num_threads"] for library in controller.info()), default=1)
     if threads == 1:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, logit
+from scipy.special import entr, expit, logit
 
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 
@@ -49,6 +49,9 @@ class Loss(Protocol):
     def constant(self, share: Floats) -> Floats:
         """Best constant score of labels that apply to these shares of the examples."""
 
+    def dual(self, Y: Floats, U: Floats) -> Floats:
+        """Return −ℓ*(−u), ℓ* the conjugate: ℓ(y, s) ≥ −u s + dual(y, u), with equality for u = −dℓ/ds."""
+
 
 class SquaredLoss:
     """(y − s)²; scores estimate y itself."""
@@ -66,6 +69,10 @@ class SquaredLoss:
     def constant(self, share: Floats) -> Floats:
         """Return the share itself."""
         return share
+
+    def dual(self, Y: Floats, U: Floats) -> Floats:
+        """Return u y − u²/4."""
+        return U * Y - 0.25 * U * U
 
 
 class LogisticLoss:
@@ -96,6 +103,12 @@ class LogisticLoss:
         odds: Floats = logit(share)
         return odds
 
+    def dual(self, Y: Floats, U: Floats) -> Floats:
+        """Return the entropy of q = m u, which is a probability."""
+        q = np.clip((2.0 * Y - 1.0) * U, 0.0, 1.0)
+        entropy: Floats = entr(q) + entr(1.0 - q)
+        return entropy
+
     def probability(self, scores: Floats) -> Floats:
         """Return the probability 1/(1 + exp(−s)) that a label applies."""
         probabilities: Floats = expit(scores)
@@ -119,6 +132,11 @@ class SquaredHingeLoss:
     def constant(self, share: Floats) -> Floats:
         """Minimise share · (1 − s)² + (1 − share) · (1 + s)²."""
         return 2.0 * share - 1.0
+
+    def dual(self, Y: Floats, U: Floats) -> Floats:
+        """Return q − q²/4 with q = m u, which is not negative."""
+        q = (2.0 * Y - 1.0) * U
+        return q - 0.25 * q * q
 
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (SquaredLoss(), LogisticLoss(), SquaredHingeLoss())}

@@ -13,12 +13,13 @@ coordinates, exact for the squared loss with full labels, and exact for any loss
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from lrml.losses import Loss, best_constants
+from lrml.losses import Floats, Loss, best_constants
 from lrml.penalties import Penalty, SpectralProx, spectral_prox
 from lrml.problem import spectral_basis
 from lrml.rows import Block, Rows
@@ -97,15 +98,24 @@ class RowProblem:
             self._last = (V, self._pass(V))
         return self._last[1]
 
-    def _pass(self, V: _Float64) -> Evaluation:
-        dtype, W = self.rows.dtype, V[1:]
-        coefficients = (self.features @ W).astype(dtype)
+    def scorer(self, V: _Float64) -> Callable[[Block], Floats]:
+        """Return a function that gives the scores of a block."""
+        dtype = self.rows.dtype
+        coefficients = (self.features @ V[1:]).astype(dtype)
         shift = self.intercept(V).astype(dtype)
 
+        def scores(block: Block) -> Floats:
+            products = np.asarray(block.X @ coefficients)
+            products += shift
+            return products
+
+        return scores
+
+    def _pass(self, V: _Float64) -> Evaluation:
+        W, scores = V[1:], self.scorer(V)
+
         def part(block: Block) -> tuple[float, _Float64, _Float64, _Float64]:
-            scores = np.asarray(block.X @ coefficients)
-            scores += shift
-            values, slopes, curvatures = block.terms(self.loss, scores)
+            values, slopes, curvatures = block.terms(self.loss, scores(block))
             return (
                 float(values.sum(dtype=np.float64)),
                 block.X.T @ slopes,
@@ -114,7 +124,7 @@ class RowProblem:
             )
 
         value, curvatures = 0.0, np.zeros(V.shape[1])
-        moments, totals = np.zeros(coefficients.shape), np.zeros(V.shape[1])
+        moments, totals = np.zeros((len(self.features), V.shape[1])), np.zeros(V.shape[1])
         for value_part, moments_part, totals_part, curvatures_part in self.rows.map(part):
             value += value_part
             moments += moments_part

@@ -150,10 +150,10 @@ class Rows:
         """Yield what a function makes of each block, in order; several threads work at it."""
         return map_in_threads(lambda rows: function(self._block(rows)), self._slices())
 
-    def _slices(self) -> Iterator[slice]:
+    def _slices(self) -> list[slice]:
         n, _, n_labels = self.shape
         step = max(_LEAST_ROWS, _BLOCK_SCORES // n_labels)
-        return (slice(start, min(start + step, n)) for start in range(0, n, step))
+        return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
     def _block(self, rows: slice) -> Block:
         X = self.X[rows].toarray() if self.suits_blas else self.X[rows]

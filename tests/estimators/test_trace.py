@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lrml import LRML, MLTrace
+from lrml.losses import LOSSES
 from lrml.solvers import Algorithm1, Status
 
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
@@ -58,7 +59,7 @@ def test_other_losses_reach_the_optimum(make_problem, loss, n, d, n_labels, fit_
     model = MLTrace(1.0, tol=1e-7, **params).fit(X, Y)
     assert model.objective_ == pytest.approx(convex_optimum(X, Y, 1.0, **params), rel=1e-6)
     assert model.status_ == Status.CONVERGED.value
-    assert np.isnan(model.gap_)
+    assert model.gap_ < 1e-6
     loose = MLTrace(1.0, **params).fit(X, Y)
     assert model.objective_ <= loose.objective_ * (1 + 1e-6) <= 1.05 * model.objective_
 
@@ -161,3 +162,24 @@ def test_yeast(yeast):
         assert 0 <= model.objective_ - tight.objective_ <= 1e-4 * model.objective_
         assert tight.gap_ <= 1e-8
         np.testing.assert_allclose(model.coef_, tight.coef_, atol=0.05 * np.abs(tight.coef_).max())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("hidden", [0.0, 0.3])
+def test_the_gap_of_every_loss_bounds_the_distance_to_the_optimum(
+    make_problem, loss, ridge, fit_intercept, hidden
+):
+    X, Y = make_problem(60, 5, 4, seed=2)
+    Y = np.where(np.random.default_rng(0).random(Y.shape) < hidden, np.nan, Y)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 60)
+
+    def fit(tol):
+        model = MLTrace(2.0, ridge=ridge, loss=loss, fit_intercept=fit_intercept, tol=tol, max_iter=20_000)
+        return model.fit(X, Y, sample_weight=weights)
+
+    rough, best = fit(0.1), fit(1e-7)
+    assert best.gap_ < 1e-5
+    assert rough.gap_ >= (rough.objective_ - best.objective_) / rough.objective_ - 1e-6
+    assert best.gap_ <= rough.gap_ + 1e-9

@@ -73,7 +73,7 @@ def test_one_unknown_label_of_a_row_without_weight_is_the_fit_by_moments(data):
     weights = np.r_[0.0, np.ones(59)]
     by_rows = MLTrace(2.0, tol=1e-10).fit(X, holes, sample_weight=weights)
     by_moments = MLTrace(2.0, tol=1e-12).fit(X[1:], Y[1:])
-    assert np.isnan(by_rows.gap_)
+    assert by_rows.gap_ < 1e-7
     assert by_moments.gap_ <= 1e-12
     np.testing.assert_allclose(by_rows.coef_, by_moments.coef_, atol=1e-6)
     assert by_rows.objective_ == pytest.approx(by_moments.objective_, rel=1e-10)

@@ -67,9 +67,9 @@ class SpectralModel(LinearMultiLabelModel):
         return None
 
     def _extras(
-        self, penalty: TailSum, problem: SpectralProblem | None, result: SolverResult | None
+        self, penalty: TailSum, problem: SpectralProblem | RowProblem | None, result: SolverResult | None
     ) -> dict[str, Any]:
-        """Return further fitted attributes; the problem is None where the rows were needed."""
+        """Return further fitted attributes; problem and result are None where there was nothing to learn."""
         return {}
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> Self:
@@ -183,7 +183,7 @@ class SpectralModel(LinearMultiLabelModel):
         intercept[used] = problem.intercept(result.solution)
         intercept[unseen] = data.loss.unseen_score
         factors = Factors(result.factors.U, result.factors.s, V)
-        return _solution(factors, intercept, unseen, result), self._extras(penalty, None, result)
+        return _solution(factors, intercept, unseen, result), self._extras(penalty, problem, result)
 
     def _progress(self, max_iter: int) -> Any:
         callback: Callback | None = check.check_callback(self.callback)

@@ -11,6 +11,7 @@ from lrml import _validation as check
 from lrml.estimators._spectral import SpectralModel
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
+from lrml.row_problem import RowProblem
 from lrml.solvers import Callback, Phase, SolverResult
 
 
@@ -166,6 +167,6 @@ class LRML(SpectralModel):
         return check.check_nonnegative("ridge", self.ridge, "Pass ridge=0 for none.")
 
     def _extras(
-        self, penalty: TailSum, problem: SpectralProblem | None, result: SolverResult | None
+        self, penalty: TailSum, problem: SpectralProblem | RowProblem | None, result: SolverResult | None
     ) -> dict[str, Any]:
         return {"theta_": penalty.theta}

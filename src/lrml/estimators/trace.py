@@ -9,9 +9,19 @@ import numpy.typing as npt
 
 from lrml import _validation as check
 from lrml.estimators._spectral import SpectralModel
-from lrml.penalties import TailSum
+from lrml.penalties import TailSum, TraceNorm
 from lrml.problem import SpectralProblem
-from lrml.solvers import Callback, Certificate, DualityGap, Phase, Point, SolverResult, Status
+from lrml.row_problem import RowProblem
+from lrml.solvers import (
+    Callback,
+    Certificate,
+    DualityGap,
+    Phase,
+    Point,
+    SolverResult,
+    Status,
+    row_duality_gap,
+)
 
 
 class MLTrace(SpectralModel):
@@ -24,8 +34,8 @@ class MLTrace(SpectralModel):
         ‖Y − 1bᵀ − XW‖²_F + alpha · Σ_j σ_j(W) + ridge · ‖W‖²_F
 
     with a free intercept b, or with another loss. It is `LRML` with theta = 0. Because the problem is convex,
-    a duality gap proves how close a fit is to the optimum: with squared loss and all labels known the solver
-    stops on it, and ``gap_`` reports it.
+    a duality gap proves how close a fit is to the optimum, and ``gap_`` reports it. With squared loss and all
+    labels known the solver stops on it; otherwise, where it costs two passes over the rows, on the residual.
 
     The algorithm is that of `LRML`; an iteration costs one eigendecomposition of a min(d, L)² matrix and
     O(dL min(d, L)) for the products, whatever the number of examples. Other losses, and unknown labels, cost
@@ -62,8 +72,7 @@ class MLTrace(SpectralModel):
     Attributes
     ----------
     gap_ : float
-        (primal − dual) / primal: the objective is at most this share of itself above the least one. NaN where
-        the rows were needed.
+        (primal − dual) / primal: the objective is at most this share of itself above the least one.
     coef_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_, converged_, status_
         As in `LRML`.
     history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
@@ -117,7 +126,7 @@ class MLTrace(SpectralModel):
 
     def _penalty(self, n_features: int, n_labels: int) -> TailSum:
         alpha = check.check_nonnegative("alpha", self.alpha, "Pass alpha=0 for no penalty.")
-        return TailSum(theta=0, alpha=alpha)  # of which Algorithm 1, unlike of TraceNorm, makes variants
+        return TraceNorm(alpha)
 
     def _ridge(self) -> float:
         return check.check_nonnegative("ridge", self.ridge, "Pass ridge=0 for none.")
@@ -126,10 +135,12 @@ class MLTrace(SpectralModel):
         return DualityGap(penalty.alpha)
 
     def _extras(
-        self, penalty: TailSum, problem: SpectralProblem | None, result: SolverResult | None
+        self, penalty: TailSum, problem: SpectralProblem | RowProblem | None, result: SolverResult | None
     ) -> dict[str, Any]:
         if problem is None or result is None:
-            return {"gap_": float("nan")}
+            return {"gap_": 0.0}
+        if isinstance(problem, RowProblem):
+            return {"gap_": row_duality_gap(problem, penalty.alpha, result.solution)}
         if result.status is Status.EXACT:
             return {"gap_": 0.0}
         point = Point(result.solution, result.factors.s)

@@ -11,6 +11,7 @@ from lrml.solvers._result import (
     SolverResult,
     Status,
 )
+from lrml.solvers._row_gap import row_duality_gap
 from lrml.solvers._solve import SOLVERS, solve
 from lrml.solvers._solve_rows import ROW_SOLVERS, solve_rows
 from lrml.solvers.admm import ADMM
@@ -41,6 +42,7 @@ __all__ = [
     "Reweighted",
     "SolverResult",
     "Status",
+    "row_duality_gap",
     "solve",
     "solve_rows",
     "stationarity_residual",

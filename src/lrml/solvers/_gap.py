@@ -1,4 +1,4 @@
-"""The duality gap of the trace-norm problem: a proof of how far a point can be from the optimum."""
+"""Duality gaps of trace-norm problems: proofs of how far a point can be from the optimum."""
 
 from __future__ import annotations
 

@@ -1,0 +1,128 @@
+"""Seconds and memory of the readers, beside the libraries that read the same files.
+
+Run with LRML_DATA_HOME set: ``python benchmarks/readers.py [--out DIR]``. liac-arff is compared with where it
+is installed (``pip install liac-arff``). Times are medians of alternating runs; memory is the peak of what
+Python allocates while reading, over the size of the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from _data import machine
+from sklearn.datasets import load_svmlight_file
+
+from lrml.datasets import (
+    fetch_mulan,
+    make_low_rank_multilabel,
+    read_arff,
+    read_csv,
+    read_svmlight,
+    write_dataset,
+)
+from lrml.datasets._cache import dataset_status
+
+try:
+    import arff
+except ImportError:
+    arff = None
+
+
+def compare(
+    title: str, path: Path, ours: Callable[[], Any], peer: str, theirs: Callable[[], Any], runs: int = 5
+) -> dict[str, Any]:
+    """Time both, taking turns, and measure the memory of ours."""
+    seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for _ in range(runs):
+        for key, read in (("ours", ours), ("theirs", theirs)):
+            clock = perf_counter()
+            read()
+            seconds[key].append(perf_counter() - clock)
+    tracemalloc.start()
+    ours()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    size = path.stat().st_size
+    record = {
+        "what": title,
+        "megabytes": size / 1e6,
+        "peer": peer,
+        "peer seconds / ours": median(seconds["theirs"]) / median(seconds["ours"]),
+        "seconds": median(seconds["ours"]),
+        "peak memory / file": peak / size,
+    }
+    print(
+        f"{title:32} {record['megabytes']:6.1f} MB  {record['seconds']:.3f} s  "
+        f"{record['peer seconds / ours']:.2f} times as fast as {peer}, "
+        f"peak {record['peak memory / file']:.1f} x file",
+        flush=True,
+    )
+    return record
+
+
+def read_with_liac(path: Path) -> Any:
+    with path.open(encoding="utf-8") as stream:
+        return arff.load(stream, return_type=arff.LOD)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time the readers beside others.")
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    arguments = parser.parse_args()
+    records = []
+    fetch_mulan("delicious", download=False)
+    train, _, labels = (status.path for status in dataset_status("delicious").files)
+    if arff is not None:
+        records.append(
+            compare(
+                "ARFF, delicious-train",
+                train,
+                lambda: read_arff(train, labels),
+                "liac-arff",
+                lambda: read_with_liac(train),
+            )
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        dataset, _ = make_low_rank_multilabel(20_000, 20_000, 200, rank=5, density=2e-3, random_state=0)
+        path = Path(folder, "synthetic.svm")
+        write_dataset(dataset, path)
+        records.append(
+            compare(
+                "svmlight, 40 values a row",
+                path,
+                lambda: read_svmlight(path),
+                "scikit-learn",
+                lambda: load_svmlight_file(path, multilabel=True),
+            )
+        )
+        table = Path(folder, "table.csv")
+        values = np.round(np.random.default_rng(0).normal(size=(20_000, 60)), 4)
+        frame = pd.DataFrame(values, columns=[f"x{i}" for i in range(60)])
+        frame["tag"] = (values[:, 0] > 0).astype(int)
+        frame.to_csv(table, index=False)
+        records.append(
+            compare(
+                "CSV, 61 numbers a row",
+                table,
+                lambda: read_csv(table, labels=["tag"]),
+                "pandas",
+                lambda: pd.read_csv(table),
+            )
+        )
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    content = json.dumps({"machine": machine(), "results": records}, indent=2)
+    (arguments.out / "readers.json").write_text(content + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
