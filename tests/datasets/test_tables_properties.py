@@ -210,7 +210,7 @@ def _varint(number):
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
-        (10**15, r"must not have more than 67108864 values in the columns to read, got 2000+\. Get"),
+        (10**15, r"must not have more than 33554432 values in the columns to read, got 2000+\. Get"),
         (10_000, None),
     ],
 )
@@ -253,6 +253,21 @@ def test_many_labels_in_few_bytes(tmp_path, monkeypatch, as_list):
     pq.write_table(pa.table({"x": [1, 2, 3], "t": tags}), tmp_path / "toy.parquet")
     with pytest.raises(DatasetFormatError, match=r"must not have more than 1\d\d\d values.*got 6000"):
         read_parquet(tmp_path / "toy.parquet", label_column="t")
+
+
+def test_a_value_that_is_repeated_very_often(tmp_path, monkeypatch):
+    """Dense by what is declared, sparse by what is stored: zeros cost nothing there."""
+    monkeypatch.setattr(_parquet, "_VALUES_ALWAYS", 30_000)
+    monkeypatch.setattr(_parquet, "_VALUES_PER_BYTE", 1)
+    path = tmp_path / "toy.parquet"
+    for value in (0.0, 1.0):
+        pq.write_table(pa.table({"x": np.full(14_000, value), "y": np.zeros(14_000)}), path)
+        assert read_parquet(path, labels=["y"]).shape == (14_000, 1, 1)
+        if value == 0.0:
+            assert read_parquet(path, labels=["y"], sparse=True).X.nnz == 0
+            continue
+        with pytest.raises(DatasetFormatError, match=r"must not have more than 10000 values.*got 14000"):
+            read_parquet(path, labels=["y"], sparse=True)
 
 
 _DAMAGE = """

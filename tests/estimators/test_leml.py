@@ -178,7 +178,10 @@ def test_what_lies_under_unknown_labels_does_not_matter(yeast, loss, share):
     observed = mask_like(Y, share)
     other = np.where(observed, Y, 1 - Y)
     with_nan = np.where(observed, Y, np.nan)
-    make = lambda: LEML(3, loss=loss, random_state=0)  # noqa: E731
+
+    def make():
+        return LEML(3, loss=loss, random_state=0)
+
     one = make().fit(X, Y, observed=observed)
     for model in (
         make().fit(X, other, observed=observed),
@@ -210,7 +213,10 @@ def test_weight_two_is_the_row_twice(data, loss, share):
     X, Y = np.vstack([data[0]] * 2), np.vstack([data[1]] * 2)
     observed = None if share == 1 else mask_like(Y, share, seed=4)
     counts = np.random.default_rng(2).integers(0, 3, len(X))
-    make = lambda: LEML(3, loss=loss, tol=1e-7, random_state=0, max_iter=3000)  # noqa: E731
+
+    def make():
+        return LEML(3, loss=loss, tol=1e-7, random_state=0, max_iter=3000)
+
     weighted = make().fit(X, Y, sample_weight=counts, observed=observed)
     repeated = np.repeat(np.arange(len(X)), counts)
     again = make().fit(X[repeated], Y[repeated], observed=None if observed is None else observed[repeated])
@@ -305,7 +311,10 @@ def test_rank_counts_or_is_a_share(data, rank, expected):
 @pytest.mark.parametrize("loss", LOSS_NAMES)
 @pytest.mark.usefixtures("by_rows")
 def test_seeds_decide(data, loss):
-    make = lambda seed: LEML(2, loss=loss, random_state=seed).fit(*data)  # noqa: E731
+
+    def make(seed):
+        return LEML(2, loss=loss, random_state=seed).fit(*data)
+
     np.testing.assert_array_equal(make(0).coef_, make(0).coef_)
     assert make(0).objective_ == pytest.approx(make(1).objective_, rel=1e-3)
 

@@ -21,11 +21,12 @@ _BATCH_CELLS = 1 << 22  # numbers in memory at a time, 32 MiB
 _BATCH_ROWS = 1 << 16
 _BATCH_ROWS_WITH_LISTS = 1 << 13  # they may be long
 _BUFFER_BYTES = 1 << 26  # for reading, all columns together
-# A few bytes can repeat a value billions of times, or claim to. Tables with some content stay far below this
-# many values per byte of the file; below the second number (512 MiB) a file may be as empty as it likes.
-_VALUES_PER_BYTE = 1 << 10
-_VALUES_ALWAYS = 1 << 26
+# A few bytes can repeat a value billions of times, or claim to. Tables with some content stay below this many
+# values per byte of the file; below the second number (256 MiB) a file may be as empty as it likes.
+_VALUES_PER_BYTE = 1 << 6
+_VALUES_ALWAYS = 1 << 25
 _WEIGHT_OF_LABEL = 16  # what a label in a list takes in memory, compared with a number
+_WEIGHT_OF_STORED = 3  # the same for an entry of a sparse matrix, which is copied once
 
 
 def read_parquet(
@@ -84,8 +85,8 @@ def read_parquet(
 
     Notes
     -----
-    What pandas wrote as the index of a frame is no column of the table. A file may not have more than 1024
-    values per byte, or 2**26 if that is more, as damaged and malicious files do; memory is bounded by what
+    What pandas wrote as the index of a frame is no column of the table. A file may not have more than 64
+    values per byte, or 2**25 if that is more, as damaged and malicious files do; memory is bounded by what
     is read, except that the list of labels of one row is read as a whole.
 
     Examples
@@ -107,8 +108,12 @@ def read_parquet(
     with _damage_reported(path, arrow), arrow.OSFile(os.fspath(path)) as source:
         file, columns = _open(path, source, arrow, request)
         builder = TableBuilder(columns, request)
+        stored = 0
         for batch in _batches(file, columns, arrow):
             values = _values(columns, batch, arrow, builder.rows)
+            if sparse:
+                stored += int(np.count_nonzero(values))
+                _check_size(columns, stored, _WEIGHT_OF_STORED)
             builder.add(values, () if columns.tags is None else _tags(builder, batch, request, arrow))
         declared = file.metadata.num_rows
     if builder.rows != declared:
@@ -230,7 +235,7 @@ def _check_size(columns: Columns, values: int, weight: int = 1) -> None:
             None,
             f"a file of {size} bytes must not have more than {limit} values in the columns to read",
             values,
-            "Get the file again if it may be damaged; else name fewer features, or write smaller row groups.",
+            "Get the file again if it may be damaged; else name fewer features, or do not compress it.",
         )
 
 

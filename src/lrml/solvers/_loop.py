@@ -202,7 +202,7 @@ def _finish(run: _Run, point: Point, status: Status) -> SolverResult:
     """Factorise the returned point, and evaluate its objective and its residual exactly."""
     factors = factorise(run.problem, point.W, point.rank)
     residual = point.residual
-    if status is not Status.CONVERGED:
+    if status is not Status.CONVERGED or not run.measures_residual:
         residual = stationarity_residual(run.problem, run.penalty, point.W)
         if status is Status.MAX_ITER and run.measures_residual and residual <= run.tol:
             status = Status.CONVERGED  # the last estimate was too high
