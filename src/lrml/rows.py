@@ -29,6 +29,7 @@ _LEAST_ROWS = 32  # so that products with a block are worth calling BLAS
 # the block, is faster.
 _DENSE_FROM = 0.02
 _DENSE_BYTES = 1 << 28
+_ROUNDING = 1e-13
 
 
 def dense_block(matrix: Matrix, rows: slice, dtype: npt.DTypeLike) -> Floats:
@@ -168,15 +169,14 @@ class Rows:
 
     def label_totals(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Weighted number of known examples, and of positive ones, per label."""
-        n_labels = self.Y.shape[1]
-        known, positive = np.zeros(n_labels), np.zeros(n_labels)
-        for block in self.blocks():
-            if block.factors is None:
-                known += len(block.Y)
-                positive += block.Y.sum(axis=0, dtype=np.float64)
-            else:
-                known += np.broadcast_to(block.factors, block.Y.shape).sum(axis=0, dtype=np.float64)
-                positive += (block.factors * block.Y).sum(axis=0, dtype=np.float64)
+        w = np.ones(self.X.shape[0]) if self.weights is None else self.weights
+        total = float(w.sum())
+        positive = np.asarray(self.Y.T @ w, dtype=np.float64)
+        known = np.full(len(positive), total)
+        if self.mask is not None:
+            marked = np.asarray(self.mask.pattern.T @ w, dtype=np.float64)
+            known = marked if self.mask.marks_known else known - marked
+            known[known < _ROUNDING * total] = 0.0  # what a subtraction may leave of nothing
         return known, positive
 
     def losses(self, loss: Loss, scores: Callable[[Block], Floats]) -> Iterator[tuple[Block, Terms]]:

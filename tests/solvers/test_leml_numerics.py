@@ -245,7 +245,7 @@ def test_resize_keeps_the_product_or_its_leading_part():
 def test_label_totals(marks_known, sparse, weights):
     pattern = KNOWN if marks_known else ~KNOWN
     mask = Mask(sp.csr_array(pattern) if sparse else pattern, marks_known)
-    known, positive = leml.label_totals(Rows(X, Y * KNOWN, mask, weights))
+    known, positive = Rows(X, Y * KNOWN, mask, weights).label_totals()
     w = np.ones(N) if weights is None else weights
     np.testing.assert_allclose(known, w @ KNOWN)
     np.testing.assert_allclose(positive, w @ (Y * KNOWN))

@@ -58,7 +58,7 @@ def fit_moments(data: TrainingData, task: Task, limits: core.Limits) -> Solution
 def fit_rows(data: TrainingData, task: Task, limits: core.Limits) -> Solution:
     """Any loss, any labels known, any number of features: every sweep reads the rows."""
     rows = data.rows
-    known, positive = core.label_totals(rows)
+    known, positive = rows.label_totals()
     unseen = positive == 0
     used = ~unseen & (known > 0)
     if not used.any():

@@ -16,7 +16,7 @@ Everything else: `RowAlternation` takes Newton steps by conjugate gradients, wit
 
 from lrml.solvers.leml._balance import Balanced, balance, resize
 from lrml.solvers.leml._blocks import Blocks
-from lrml.solvers.leml._choice import data_term, label_totals, precondition, prefers_moments
+from lrml.solvers.leml._choice import data_term, precondition, prefers_moments
 from lrml.solvers.leml._design import Design
 from lrml.solvers.leml._loop import Alternation, Outcome, alternate
 from lrml.solvers.leml._moments import MomentAlternation
@@ -45,7 +45,6 @@ __all__ = [
     "alternate",
     "balance",
     "data_term",
-    "label_totals",
     "precondition",
     "prefers_moments",
     "resize",

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from lrml._arrays import is_sparse
 from lrml.losses import Loss
 from lrml.rows import Mask, Rows
-from lrml.solvers.leml._balance import Float64
 from lrml.solvers.leml._blocks import Blocks
 from lrml.solvers.leml._design import Design
 from lrml.solvers.leml._pairs import Pairs
@@ -25,7 +24,6 @@ _EIGEN, _SLOWDOWN = 10, 10
 _PRODUCTS, _PRODUCTS_FOR_A_BASIS = 100, 20
 # Scores at single pairs cost more than a block of them: from this share of known labels on blocks are faster.
 _PAIRS_BELOW = 0.1
-_ROUNDING = 1e-13
 
 
 def _features_cost(X: Any, rank: int) -> float:
@@ -67,18 +65,6 @@ def _known(mask: Mask) -> sp.csr_array:
     if mask.marks_known:
         return sp.csr_array(pattern)
     return sp.csr_array(~(pattern.toarray() if is_sparse(pattern) else pattern))
-
-
-def label_totals(rows: Rows) -> tuple[Float64, Float64]:
-    """Weighted number of known examples, and of positive ones, per label, without any block of scores."""
-    w = np.ones(rows.shape[0]) if rows.weights is None else rows.weights
-    positive: Float64 = np.asarray(rows.Y.T @ w, dtype=np.float64)
-    known = np.full(len(positive), float(w.sum()))
-    if rows.mask is not None:
-        marked = np.asarray(rows.mask.pattern.T @ w, dtype=np.float64)
-        known = marked if rows.mask.marks_known else known - marked
-        known[known < _ROUNDING * float(w.sum())] = 0.0  # what a subtraction may leave of nothing
-    return known, positive
 
 
 def precondition(design: Design, X: Any, n_labels: int, rank: int) -> None:
