@@ -1,7 +1,10 @@
-# Two commands: `make reproduce` and `make test`. Both set up all they need.
+# Three commands: `make reproduce`, `make test` and `make bench`. Each sets up all it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+
+# The peers of the benchmark are heavy and stay out of the other environment.
+BENCH := .venv-bench
 
 # One test process per core: with more than one BLAS thread each they would fight for the cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
@@ -17,13 +20,13 @@ test: $(VENV)/.test
 	$(BIN)/mypy
 	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal
 
-bench: $(VENV)/.test
-	$(BIN)/python benchmarks/solver.py --out results
+bench: $(BENCH)/.peers
+	$(BENCH)/bin/python benchmarks/suite --out results/bench $(BENCH_OPTIONS)
 
 # One stamp per extra: installing the larger set satisfies the smaller one.
-$(VENV)/bin/python:
+$(VENV)/bin/python $(BENCH)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("lrml needs Python 3.11 or newer, this is %d.%d; set PYTHON=python3.x" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(@:/bin/python=)
 
 $(VENV)/.plots: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plots]'
@@ -33,5 +36,10 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@ $(VENV)/.plots
 
+$(BENCH)/.peers: $(BENCH)/bin/python pyproject.toml benchmarks/requirements.txt
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[plots]'
+	$(BENCH)/bin/python benchmarks/suite/install.py benchmarks/requirements.txt
+	touch $@
+
 clean:
-	rm -rf $(VENV) results .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) results .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -21,6 +21,7 @@ _SUBMODULES = (
     "penalties",
     "solvers",
     "statistics",
+    "thresholds",
 )
 
 if not TYPE_CHECKING:  # a type checker that saw this would believe in every name

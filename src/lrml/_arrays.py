@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import array_api_compat
 import numpy as np
 import numpy.typing as npt
+import scipy.linalg
 import scipy.sparse as sp
 
 Array: TypeAlias = Any
@@ -60,6 +61,20 @@ def descending_eigh(gram: Array) -> tuple[Array, Array]:
     xp = namespace(gram)
     values, vectors = xp.linalg.eigh(gram)
     return xp.flip(values, axis=0), xp.flip(vectors, axis=1)
+
+
+def thin_svd(matrix: Array) -> tuple[Array, Array, Array]:
+    """Thin singular value decomposition U, s, Vᵀ, s descending.
+
+    LAPACK's divide and conquer, which is what NumPy calls, gives up on a few harmless matrices; then the
+    slower QR iteration is asked.
+    """
+    xp = namespace(matrix)
+    try:
+        U, s, Vt = xp.linalg.svd(matrix, full_matrices=False)
+    except np.linalg.LinAlgError:
+        U, s, Vt = scipy.linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd")
+    return U, s, Vt
 
 
 def frobenius(array: Array) -> float:

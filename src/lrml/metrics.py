@@ -1,4 +1,4 @@
-"""Multi-label metrics per example: precision at k, average precision, AUC and Hamming loss.
+"""Multi-label metrics: precision at k, average precision, AUC and Hamming loss per example, and two F1s.
 
 Labels Y ∈ {0, 1}ⁿˣᴸ are compared with scores S ∈ ℝⁿˣᴸ, one row per example, and averaged over the rows.
 A row on which a metric has no value is *left out* of its mean, and is NaN in its per-example vector:
@@ -11,6 +11,9 @@ metric                 rows left out                           ties between scor
 ``average_auc``        without relevant or irrelevant label    a tied pair counts one half
 ``hamming_loss``       none                                    do not matter
 =====================  ======================================  ========================================
+
+`micro_f1` and `macro_f1` count over all cells and over each label. They have no value per example, and
+`evaluate` leaves them out.
 
 Rows are handled in blocks, so a sparse Y is never dense as a whole; in a block, one sort serves all metrics.
 
@@ -33,6 +36,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
+from lrml._f1 import macro_f1, micro_f1
 from lrml._ranking import (
     Block,
     Matrix,
@@ -45,7 +49,16 @@ from lrml._ranking import (
     ratio,
 )
 
-__all__ = ["Evaluation", "average_auc", "average_precision", "evaluate", "hamming_loss", "top_k_accuracy"]
+__all__ = [
+    "Evaluation",
+    "average_auc",
+    "average_precision",
+    "evaluate",
+    "hamming_loss",
+    "macro_f1",
+    "micro_f1",
+    "top_k_accuracy",
+]
 
 
 @overload
@@ -252,7 +265,7 @@ class Evaluation(Mapping[str, float]):
 def evaluate(
     Y: Matrix, S: Matrix, *, ks: Iterable[int] | None = None, threshold: npt.ArrayLike = 0.5
 ) -> Evaluation:
-    """Compute every metric of this module with one sort of the scores.
+    """Compute every metric per example of this module with one sort of the scores.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
-from lrml._arrays import Array, descending_eigh, namespace
+from lrml._arrays import Array, descending_eigh, namespace, thin_svd
 
 
 class Penalty(Protocol):
@@ -195,7 +195,7 @@ def right_singular_by_svd(Q: Array) -> tuple[Array, Array]:
     """Descending singular values and right singular vectors of a tall Q, accurate to eps · σ₁."""
     xp = namespace(Q)
     _, R = xp.linalg.qr(Q, mode="reduced")
-    _, sigma, Vt = xp.linalg.svd(R, full_matrices=False)
+    _, sigma, Vt = thin_svd(R)
     return sigma, Vt.T
 
 

@@ -135,7 +135,7 @@ def test_solvers_agree_where_the_problem_is_convex(make_problem, fit_intercept, 
         assert model.objective_ == pytest.approx(auto.objective_, rel=1e-10)
         assert model.rank_ == auto.rank_
     phases = [set(model.history_["phase"]) - {"start"} for model in (auto, apg, pg)]
-    assert "admm" in phases[0]
+    assert "alternating" in phases[0]
     assert phases[1:] == [{"apg"}, {"pg"}]
 
 

@@ -16,6 +16,7 @@ from lrml.solvers import (
     ADMM,
     AcceleratedProximalGradient,
     Algorithm1,
+    Alternating,
     Point,
     ProximalGradient,
     Reweighted,
@@ -121,10 +122,10 @@ def test_reweighted_steps_never_go_uphill():
     assert np.all(np.diff(history["objective"]) <= 1e-10 * history["objective"][0])
 
 
-def test_admm_residual_is_an_element_of_the_subdifferential():
+@pytest.mark.parametrize("phase", [ADMM(), Alternating()], ids=lambda phase: phase.name)
+def test_residual_is_that_of_an_element_of_the_subdifferential(phase):
     """For a convex penalty the reported norm bounds the exact stationarity residual from above."""
     problem, penalty = make_problem(), TraceNorm(2.0)
-    phase = ADMM()
     start = problem.ridge_solution(extra=1.0)
     phase.start(problem, penalty, Point(start, np.linalg.svd(start, compute_uv=False)))
     for _ in range(12):
@@ -132,16 +133,69 @@ def test_admm_residual_is_an_element_of_the_subdifferential():
         assert stationarity_residual(problem, penalty, point.W) <= point.residual * (1 + 1e-9)
 
 
-def test_too_small_rho_is_repaired(monkeypatch):
+@pytest.mark.parametrize("method", [ADMM, Alternating])
+def test_too_small_rho_is_repaired(monkeypatch, method):
     """With a hundredth of the mean curvature plain ADMM cycles or diverges here; the safeguard must not."""
     problem, penalty = make_problem(decay=2.0), TailSum(2, 3.0)
     monkeypatch.setattr(
         SpectralProblem, "mean_curvature", property(lambda self: 0.01 * 2 * self.curvature.mean())
     )
-    phase = ADMM()
+    phase = method()
     result = solve(problem, penalty, solver=phase, tol=1e-6, max_iter=3000)
     assert result.status is Status.CONVERGED
     assert phase.rho > problem.mean_curvature
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), theta=st.integers(0, 6), log_alpha=st.floats(-2, 2), decay=st.floats(0, 2))
+def test_alternating_steps_never_rise_once_rho_is_the_lipschitz_constant(seed, theta, log_alpha, decay):
+    """Without acceleration every step is a proximal gradient step followed by majorise-minimise steps."""
+    problem = make_problem(seed, decay=decay)
+    share = problem.lipschitz / problem.mean_curvature
+    result = solve(
+        problem,
+        TailSum(theta, 10**log_alpha),
+        solver=Alternating(share=share, memory=0),
+        tol=0.0,
+        max_iter=15,
+    )
+    objective = result.history.as_dict()["objective"]
+    assert np.all(np.diff(objective) <= 1e-10 * objective[0])
+
+
+@pytest.mark.parametrize("theta", THETAS)
+def test_alternating_goes_on_with_another_penalty(theta):
+    """Retargeted, it ends at a stationary point of the new problem, in no more steps than from scratch."""
+    problem = make_problem(decay=1.0)
+    start = problem.ridge_solution(extra=1.0)
+    begin = Point(start, np.linalg.svd(start, compute_uv=False))
+
+    def run(phase):
+        for count in range(1, 200):
+            point = phase.step()
+            if point.residual <= 1e-6:
+                return count, point
+        raise AssertionError("not converged")
+
+    phase, other = Alternating(), Alternating()
+    phase.start(problem, TailSum(theta, 2.0), begin)
+    run(phase)
+    penalty = TailSum(theta, 1.8)
+    phase.retarget(penalty)
+    warm, point = run(phase)
+    other.start(problem, penalty, begin)
+    cold, _ = run(other)
+    assert warm <= cold
+    assert contracts.residual_by_svd(problem, penalty, point.W) <= 2e-6
+
+
+def test_tied_singular_values_do_not_keep_the_solver_from_ending():
+    """The exact prox of W − ∇f(W)/L may take either of two tied values; 0 is in the subdifferential."""
+    eye = np.eye(8)
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(eye, eye[:, :3]).centered())
+    result = solve(problem, TailSum(1, 1.0))
+    assert result.status is Status.CONVERGED
+    np.testing.assert_allclose(result.factors.s, [1.0, 0.5, np.sqrt(5 / 8) - 0.5], atol=1e-3)
 
 
 def test_algorithm_1_to_the_letter():
@@ -222,7 +276,7 @@ def test_warm_start_at_the_solution_needs_no_work():
     assert again.objective == pytest.approx(first.objective, rel=1e-9)
 
 
-@pytest.mark.parametrize("solver", [AcceleratedProximalGradient(), ProximalGradient(), ADMM()])
+@pytest.mark.parametrize("solver", [AcceleratedProximalGradient(), ProximalGradient(), ADMM(), Alternating()])
 def test_solver_objects_are_accepted(solver):
     result = solve(make_problem(), TailSum(2, 2.0), solver=solver, tol=1e-4, max_iter=20_000)
     assert result.status is Status.CONVERGED

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lrml import metrics
 from lrml._arrays import is_sparse
 from lrml._ranking import check_k
+from lrml._threads import map_in_threads
 from lrml._validation import (
     check_label_names,
     check_sample_weight,
@@ -24,10 +25,14 @@ from lrml._validation import (
     check_threshold,
     check_unique_columns,
 )
+from lrml.estimators._scores import Scores, best_labels, choose_scorer
 from lrml.losses import LOSSES, LogisticLoss, Loss
 
-# Scores of one block of rows: 32 MiB of float64.
-_BLOCK_SCORES = 1 << 22
+_Result = TypeVar("_Result")
+# Scores of one block of rows: 2 MiB of float64, so that they and what is made of them stay near the cache.
+_BLOCK_SCORES = 1 << 18
+# Fewer blocks than this are left to the threads of BLAS, of which there may be more than blocks.
+_LEAST_BLOCKS = 8
 
 
 class TopK(NamedTuple):
@@ -79,14 +84,37 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             self, X, reset=False, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32]
         )
 
-    def _scores(self, X: Any) -> npt.NDArray[np.floating[Any]]:
-        return np.asarray(X @ self.coef_.T + self.intercept_)
+    def _map_scores(self, function: Callable[[slice, Scores], _Result], X: Any) -> Iterator[_Result]:
+        """Yield what a function makes of blocks of rows and their scores, in order.
 
-    def _score_blocks(self, X: Any) -> Iterator[npt.NDArray[np.floating[Any]]]:
-        """Scores of consecutive blocks of rows, so that n × L numbers never exist at once."""
+        n × L numbers never exist at once. The blocks, and so the last digits of the scores, do not depend on
+        who asks for them, nor on the number of threads.
+        """
         X = X.tocsr() if is_sparse(X) else X
-        rows = max(1, _BLOCK_SCORES // len(self.intercept_))
-        return (self._scores(X[start : start + rows]) for start in range(0, X.shape[0], rows))
+        # LEML keeps no coefficients and would have to make them.
+        scorer = choose_scorer(X, self.factors_, vars(self).get("coef_"), self.intercept_)
+        step = max(1, _BLOCK_SCORES // len(self.intercept_))
+        blocks = [slice(start, start + step) for start in range(0, X.shape[0], step)]
+
+        def work(rows: slice) -> _Result:
+            return function(rows, scorer(X[rows]))
+
+        return map(work, blocks) if len(blocks) < _LEAST_BLOCKS else map_in_threads(work, blocks)
+
+    def _filled(self, function: Callable[[Scores], npt.NDArray[Any]], X: Any, dtype: npt.DTypeLike) -> Any:
+        """Return the n × L array of what a function makes of scores, entry by entry."""
+        filled = np.empty((X.shape[0], len(self.intercept_)), dtype=dtype)
+
+        def fill(rows: slice, scores: Scores) -> None:
+            filled[rows] = function(scores)
+
+        for _ in self._map_scores(fill, X):
+            pass
+        return filled
+
+    def _scores(self, X: Any) -> Scores:
+        scores: Scores = self._filled(lambda block: block, X, np.result_type(X.dtype, self.intercept_.dtype))
+        return scores
 
     @available_if(_has_labels)  # type: ignore[untyped-decorator]  # scikit-learn has no stubs
     def decision_function(self, X: Any) -> npt.NDArray[np.floating[Any]]:
@@ -133,10 +161,10 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         if not _has_labels(self):
             return self._scores(X)
         cut = check_threshold(self.threshold, len(self.intercept_), self._loss.threshold)
-        decisions = (scores >= cut for scores in self._score_blocks(X))
-        if self.sparse_output_:
-            return sp.vstack([sp.csr_array(block, dtype=np.int64) for block in decisions], format="csr")
-        return np.concatenate([block.astype(np.int64) for block in decisions])
+        if not self.sparse_output_:
+            return self._filled(lambda scores: scores >= cut, X, np.int64)
+        decisions = self._map_scores(lambda _, scores: sp.csr_array(scores >= cut, dtype=np.int64), X)
+        return sp.vstack(list(decisions), format="csr")
 
     def predict_top_k(self, X: Any, k: int | None = None) -> TopK:
         """Return the k labels with the largest scores for every row, best first.
@@ -158,13 +186,17 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         X = self._validated(X)
         n_labels = len(self.intercept_)
         k = min(5, n_labels) if k is None else check_k(k, n_labels, "k")
-        labels, best = [], []
-        for scores in self._score_blocks(X):
-            ranked = np.where(self.unseen_labels_, -np.inf, scores)
-            order = np.argsort(-ranked, axis=1, kind="stable")[:, :k]
-            labels.append(self.classes_[order])
-            best.append(np.take_along_axis(scores, order, axis=1))
-        return TopK(np.concatenate(labels), np.concatenate(best))
+        labels = np.empty((X.shape[0], k), dtype=self.classes_.dtype)
+        best = np.empty((X.shape[0], k), dtype=np.result_type(X.dtype, self.intercept_.dtype))
+
+        def rank(rows: slice, scores: Scores) -> None:
+            columns = best_labels(scores, self.unseen_labels_, k)
+            labels[rows] = self.classes_[columns]
+            best[rows] = np.take_along_axis(scores, columns, axis=1)
+
+        for _ in self._map_scores(rank, X):
+            pass
+        return TopK(labels, best)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> float:
         """Mean over the examples of the label ranking average precision (R² if ``targets="real"``).

@@ -207,10 +207,6 @@ class LEML(LinearMultiLabelModel):
         U, s, V = self.factors_
         return np.ascontiguousarray((V * s) @ U.T)
 
-    def _scores(self, X: Any) -> npt.NDArray[np.floating[Any]]:
-        U, s, V = self.factors_
-        return np.asarray((X @ U) @ (V * s).T + self.intercept_)
-
     @contextmanager
     def _limits(self, default_tol: float) -> Iterator[core.Limits]:
         max_iter, tol = check_limits(self, default_tol, _MAX_SWEEPS)

@@ -47,10 +47,11 @@ class LRML(SpectralModel):
     fit_intercept : bool, default=True
         Fit b. The paper has none.
     solver : {"auto", "apg", "pg", "paper"} or solver object, default="auto"
-        "auto": reweighted least squares, then accelerated ADMM. "apg": monotone accelerated proximal
-        gradient. "pg": proximal gradient with backtracking. "paper": Algorithm 1 to the letter; see
-        `lrml.solvers.Algorithm1`, an instance of which may be passed to set t₀, γ and the rule. For other
-        losses, and if labels are unknown, "auto" is proximal Newton, and only "apg" is offered beside it.
+        "auto": least squares on both sides of W in turn around a proximal step, see
+        `lrml.solvers.Alternating`. "apg": monotone accelerated proximal gradient. "pg": proximal gradient
+        with backtracking. "paper": Algorithm 1 to the letter; see `lrml.solvers.Algorithm1`, an instance of
+        which may be passed to set t₀, γ and the rule. For other losses, and if labels are unknown, "auto" is
+        proximal Newton, and only "apg" is offered beside it.
     max_iter : int, optional
         Most iterations (for "paper": the number of iterations). By default 5000, or 200 where every iteration
         reads the rows.

@@ -15,6 +15,7 @@ from lrml.solvers._row_gap import row_duality_gap
 from lrml.solvers._solve import SOLVERS, solve
 from lrml.solvers._solve_rows import ROW_SOLVERS, solve_rows
 from lrml.solvers.admm import ADMM
+from lrml.solvers.alternating import Alternating
 from lrml.solvers.paper import Algorithm1
 from lrml.solvers.proximal_gradient import AcceleratedProximalGradient, ProximalGradient
 from lrml.solvers.proximal_newton import ProximalNewton
@@ -28,6 +29,7 @@ __all__ = [
     "SUCCESSES",
     "AcceleratedProximalGradient",
     "Algorithm1",
+    "Alternating",
     "Callback",
     "Certificate",
     "DualityGap",

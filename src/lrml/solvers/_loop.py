@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Protocol
 
-from lrml._arrays import Array, frobenius, namespace
+from lrml._arrays import Array, frobenius, namespace, thin_svd
 from lrml.penalties import Penalty, SpectralProx, gram_noise, right_singular, right_singular_by_svd
 from lrml.solvers._result import SUCCESSES, Callback, Factors, History, IterationInfo, SolverResult, Status
 
@@ -19,11 +19,15 @@ _WORSE, _STATIONARY = 1e-6, 2e-13
 
 @dataclass(frozen=True)
 class Point:
-    """A candidate: coefficients, their descending singular values, an estimate of the residual."""
+    """A candidate: coefficients, their descending singular values, an estimate of the residual.
+
+    The estimate is ``proved`` if it is the norm of an element of the subdifferential at this very point.
+    """
 
     W: Array
     sigma: Array
     residual: float = math.inf
+    proved: bool = False
 
     @property
     def rank(self) -> int:
@@ -138,6 +142,8 @@ class _Run:
         if point.residual <= self.ask_below:
             self.ask_below = 0.5 * point.residual  # an estimate that misled must improve to be asked again
             measured = self.certificate.measure(self.problem, self.penalty, point)
+            if point.proved and self.measures_residual and measured > self.tol:
+                measured = point.residual  # where two singular values tie, the prox may have taken the other
             converged = measured <= self.tol
             if not (converged or self.measures_residual) and point.residual <= _STATIONARY:
                 converged = stationarity_residual(self.problem, self.penalty, point.W) <= _STATIONARY
@@ -248,7 +254,6 @@ def factorise(problem: Problem, W: Array, rank: int) -> Factors:
 
     A full SVD, once per solve: the factors of a wide spectrum would not be orthonormal by the Gram matrix.
     """
-    xp = namespace(W)
-    U, s, Vt = xp.linalg.svd(problem.penalised(W), full_matrices=False)
+    U, s, Vt = thin_svd(problem.penalised(W))
     U, V = problem.restore(U[:, :rank], Vt[:rank, :].T)
     return Factors(U, s[:rank], V)

@@ -10,11 +10,10 @@ from lrml.penalties import Penalty
 from lrml.problem import SpectralProblem
 from lrml.solvers._loop import Certificate, Phase, Point, factorise, iterate, spectrum, stationarity_residual
 from lrml.solvers._result import Callback, History, IterationInfo, SolverResult, Status
-from lrml.solvers.admm import ADMM
+from lrml.solvers.alternating import Alternating
 from lrml.solvers.paper import Algorithm1
 from lrml.solvers.proximal_gradient import AcceleratedProximalGradient, ProximalGradient
 from lrml.solvers.reduced_rank import ReducedRank
-from lrml.solvers.reweighted import Reweighted
 
 SOLVERS = ("auto", "apg", "pg", "paper")
 
@@ -43,9 +42,10 @@ def solve(
     penalty : Penalty
         Ω.
     solver : {"auto", "apg", "pg", "paper"} or Phase
-        "auto" approaches from a ridge solution by reweighted least squares, compares with the reduced-rank
-        solution, and finishes with accelerated ADMM; should that come to rest, accelerated proximal gradient
-        takes over. A `Phase` object is run as it is.
+        "auto" takes the reduced-rank solution where that is stationary. Elsewhere it begins at a ridge
+        solution with a few alternating steps, compares with the reduced-rank solution, and goes on from the
+        better one; should that come to rest, accelerated proximal gradient takes over. A `Phase` object is
+        run as it is.
     start : array of shape ``problem.shape``, optional
         Starting point in spectral coordinates.
     max_iter : int
@@ -88,9 +88,9 @@ def _phases(solver: str | Phase, *, warm: bool) -> Sequence[Phase]:
     if not isinstance(solver, str):
         return [solver]
     if solver == "auto":
-        # A warm start is close already, and reweighting could not raise its rank.
-        approach: list[Phase] = [] if warm else [Reweighted(), ReducedRank()]
-        return [*approach, ADMM(), AcceleratedProximalGradient()]
+        # A warm start is close already.
+        approach: list[Phase] = [ReducedRank("stationary"), Alternating(max_steps=3), ReducedRank("better")]
+        return [*([] if warm else approach), Alternating(), AcceleratedProximalGradient()]
     if solver == "apg":
         return [AcceleratedProximalGradient()]
     if solver == "pg":

@@ -1,0 +1,37 @@
+"""All systems, in the order of the tables, and the choice among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import ours
+import peers
+from systems import LeaveOneOutRidge, OneVsRestLogistic, OneVsRestSVC, System, TunedRidge, UnitRidge
+
+_ALL: tuple[type[System], ...] = (
+    UnitRidge,
+    TunedRidge,
+    LeaveOneOutRidge,
+    peers.Himalaya,
+    OneVsRestSVC,
+    OneVsRestLogistic,
+    peers.LibMultiLabel,
+    peers.NapkinXC,
+    peers.Omikuji,
+    ours.Algorithm1,
+    ours.FroCV,
+    ours.TraceCV,
+    ours.CplstCV,
+    ours.LemlCV,
+    ours.LrmlCV,
+    ours.RidgedLrmlCV,
+    ours.LogisticLrmlCV,
+    ours.Path,
+)
+SYSTEMS = {system.name: system for system in _ALL}
+
+
+def selected(names: Iterable[str], texts: Iterable[str]) -> list[str]:
+    """Return the names that contain one of the texts (in any case), and always the first name, the unit."""
+    names, wanted = list(names), [text.lower() for text in texts]
+    return [name for i, name in enumerate(names) if i == 0 or any(text in name.lower() for text in wanted)]

@@ -1,0 +1,109 @@
+"""The parts of `benchmarks/suite` that decide what a table says."""
+
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import ttest_rel
+
+SUITE = Path(__file__).parents[2] / "benchmarks" / "suite"
+
+
+@pytest.fixture
+def suite(monkeypatch):
+    monkeypatch.syspath_prepend(str(SUITE))
+    return import_module
+
+
+def test_the_standard_error_is_that_of_the_paired_t_test(suite):
+    rng = np.random.default_rng(0)
+    reference = rng.random(200)
+    values = reference + rng.normal(0.01, 0.1, 200)
+    difference, error = suite("report").paired_difference(values, reference)
+    assert difference / error == pytest.approx(ttest_rel(values, reference).statistic)
+
+
+def test_a_row_without_a_value_is_left_out_of_the_comparison(suite):
+    values, reference = np.array([0.5, np.nan, 0.9, 0.4]), np.array([0.4, np.nan, 0.6, 0.2])
+    difference, error = suite("report").paired_difference(values, reference)
+    assert difference == pytest.approx(0.2)
+    assert error == pytest.approx(0.1 / np.sqrt(3))
+
+
+def test_the_reference_is_the_best_linear_peer_neither_a_tree_nor_ours(suite):
+    kinds = {
+        "a": ("linear peer", 0.5),
+        "b": ("linear peer", 0.6),
+        "tree": ("tree peer", 0.8),
+        "we": ("ours", 0.9),
+    }
+    records = [
+        {"system": name, "kind": kind, "metrics": {"average_precision": mean}}
+        for name, (kind, mean) in kinds.items()
+    ]
+    records.append({"system": "absent", "kind": "linear peer", "left_out": "why"})
+    suite("report").add_comparison(records, {name: np.full(3, mean) for name, (_, mean) in kinds.items()})
+    assert {record.get("compared_with") for record in records[:-1]} == {"b"}
+    assert records[3]["ap_difference"] == pytest.approx(0.3)
+    assert "compared_with" not in records[-1]
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+def test_unseen_labels_rank_below_every_score_and_the_threshold(suite, storage):
+    Y = storage(np.array([[1, 0, 0], [0, 0, 1]], dtype=np.uint8))
+    S = np.array([[0.2, 0.0, -3.0], [0.4, 0.9, 0.1]])
+    ranked = suite("systems").rank_unseen_last(S, Y, 0.0)
+    assert (ranked[:, 1] < -3.0).all()
+    np.testing.assert_array_equal(ranked[:, [0, 2]], S[:, [0, 2]])
+
+
+def test_scores_of_a_tree_search_put_labels_that_were_not_reached_last(suite):
+    S = suite("peers").table([[(2, 0.9), (0, 0.1)], []], 3)
+    np.testing.assert_array_equal(S, [[0.1, -1, 0.9], [-1, -1, -1]])
+
+
+def test_the_unit_is_always_selected(suite):
+    selected = suite("registry").selected
+    assert selected(["Ridge", "RidgeCV", "PLT", "LRMLCV"], ["plt"]) == ["Ridge", "PLT"]
+    assert selected(["Ridge", "PLT"], [""]) == ["Ridge", "PLT"]
+
+
+def test_a_tuned_system_takes_the_best_of_its_grid_and_fits_all_rows(suite):
+    systems = suite("systems")
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 5))
+    Y = (X @ rng.normal(size=(5, 4)) > 0).astype(np.uint8)
+    system = systems.TunedRidge()
+    system.prepare(X, Y)
+    system._tune("alpha", [1e9, 1e-3], lambda X, Y, alpha: systems.Ridge(alpha=alpha).fit(X, Y))
+    assert (system.candidates, system.chosen) == (2, {"alpha": 1e-3})
+    np.testing.assert_allclose(system.scores(X), systems.Ridge(alpha=1e-3).fit(X, Y).predict(X))
+
+
+def test_requirements_and_the_reason_of_a_failure(suite):
+    install = suite("install")
+    lines = install.requirements("# peers\nhimalaya>=0.4,<0.5  # ridge\n\nscikit-learn\n")
+    assert [install.name_of(line) for line in lines] == ["himalaya", "scikit-learn"]
+    assert install.reason_of("WARNING: x\nERROR: no wheel\nhint") == "ERROR: no wheel"
+    assert install.reason_of("") == "no message"
+
+
+def test_the_report_has_one_row_per_finished_cell_and_every_reason(suite):
+    times = dict.fromkeys(("fit_ratio", "fit_seconds", "ratio_per_candidate"), 2.0)
+    finished = {"dataset": "d", "system": "path", **times, "candidates": 20, "predict_ratio": None}
+    finished |= {"peak_bytes": None, "chosen": {}}
+    content = {
+        "machine": {"python": "3", "cores": 2, "versions": {"omikuji": None}},
+        "quick": False,
+        "datasets_left_out": {"e": "no network"},
+        "records": [finished, {"dataset": "d", "system": "tree", "left_out": "no wheel"}],
+    }
+    text = suite("report").markdown(content)
+    assert "omikuji (absent)" in text
+    assert "Left out: tree. no wheel" in text
+    assert "Left out: e. no network" in text
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(table) == 3
+    assert len({line.count("|") for line in table}) == 1

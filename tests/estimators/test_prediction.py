@@ -1,0 +1,199 @@
+"""Scores, decisions and top-k against brute force from the coefficients and a full stable sort."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
+
+from lrml import LEML, LRML
+from lrml.estimators import _linear
+from lrml.estimators._scores import best_labels, factors_are_cheaper, sparse_is_cheaper
+from lrml.solvers import Factors
+
+FORMS = {"dense": np.asarray, "fortran": np.asfortranarray, "csr": sp.csr_array, "csc": sp.csc_matrix}
+
+
+def hand_made(model: Any, U: Any, V: Any, intercept: Any, unseen: Any = None) -> Any:
+    """Return a fitted model with coef_ = V Uᵀ (and s = 1) and the given intercepts."""
+    model.fit(np.eye(3), np.eye(3, dtype=int))
+    dtype = U.dtype
+    model.factors_ = Factors(U, np.ones(U.shape[1], dtype=dtype), V)
+    if not isinstance(model, LEML):
+        model.coef_ = np.ascontiguousarray(V @ U.T)
+    model.intercept_ = np.asarray(intercept, dtype=dtype)
+    model.unseen_labels_ = np.zeros(len(V), dtype=bool) if unseen is None else np.asarray(unseen)
+    model.n_features_in_, model.classes_ = len(U), np.arange(len(V))
+    return model
+
+
+def integers(seed: int, *shape: int, high: int = 1, dtype: Any = np.float64) -> np.ndarray:
+    """Small integers: products of them are exact, in any order, and often equal."""
+    return np.random.default_rng(seed).integers(-high, high, shape, endpoint=True).astype(dtype)
+
+
+def brute_force(scores: np.ndarray, unseen: np.ndarray, k: int) -> np.ndarray:
+    """Seen labels first, those with larger scores before others; else, and if unseen, lower columns first."""
+    columns = np.arange(scores.shape[1])
+    return np.array([np.lexsort((columns, np.where(unseen, 0, -row), unseen))[:k] for row in scores])
+
+
+@st.composite
+def tied_models(draw: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+    """A model with integer scores, rows for it, and these scores by the definition."""
+    seed, n = draw(st.integers(0, 10**6)), draw(st.integers(1, 8))
+    d, n_labels = draw(st.integers(1, 6)), draw(st.integers(1, 15))
+    rank = draw(st.integers(0, min(d, n_labels)))
+    dtype = draw(st.sampled_from([np.float64, np.float32]))
+    X, U = integers(seed, n, d, dtype=dtype), integers(seed + 1, d, rank, dtype=dtype)
+    V, intercept = integers(seed + 2, n_labels, rank, dtype=dtype), integers(seed + 3, n_labels, dtype=dtype)
+    unseen = np.array(draw(st.lists(st.booleans(), min_size=n_labels, max_size=n_labels)))
+    model = hand_made(draw(st.sampled_from([LRML, LEML]))(), U, V, intercept, unseen)
+    return model, X, X @ (V @ U.T).T + intercept
+
+
+@given(case=tied_models(), form=st.sampled_from(sorted(FORMS)), data=st.data())
+def test_top_k_of_ties_is_a_stable_sort(case, form, data):
+    model, X, scores = case
+    k = data.draw(st.integers(1, scores.shape[1]))
+    best = model.predict_top_k(FORMS[form](X), k)
+    expected = brute_force(scores, model.unseen_labels_, k)
+    np.testing.assert_array_equal(best.labels, expected)
+    np.testing.assert_array_equal(best.scores, np.take_along_axis(scores, expected, axis=1))
+    assert best.scores.dtype == X.dtype
+
+
+@given(case=tied_models(), form=st.sampled_from(sorted(FORMS)), sparse_output=st.booleans())
+def test_scores_and_decisions_are_the_definition(case, form, sparse_output):
+    model, X, scores = case
+    found = model.decision_function(FORMS[form](X))
+    np.testing.assert_array_equal(found, scores)
+    assert found.dtype == X.dtype
+    model.sparse_output_ = sparse_output
+    decisions = model.predict(FORMS[form](X))
+    assert (sp.issparse(decisions), decisions.dtype) == (sparse_output, np.int64)
+    np.testing.assert_array_equal(decisions.toarray() if sparse_output else decisions, scores >= 0.5)
+
+
+@given(
+    st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 40), st.sampled_from([0, 1, 3, 50]), st.data()
+)
+def test_best_labels_with_few_and_many_ties(seed, n, n_labels, high, data):
+    scores, k = integers(seed, n, n_labels, high=high), data.draw(st.integers(1, n_labels))
+    unseen = integers(seed + 1, n_labels) > 0
+    np.testing.assert_array_equal(best_labels(scores, unseen, k), brute_force(scores, unseen, k))
+
+
+def test_rows_with_a_shared_place_do_not_disturb_the_others():
+    scores = np.array([np.arange(12.0), np.zeros(12), -np.arange(12.0), np.arange(12) // 2 * 1.0])
+    expected = [[11, 10, 9], [0, 1, 2], [0, 1, 2], [10, 11, 8]]
+    np.testing.assert_array_equal(best_labels(scores, np.zeros(12, dtype=bool), 3), expected)
+
+
+def test_what_an_overflow_leaves_comes_last():
+    scores = np.array([[np.nan, 1, 2, np.inf, -np.inf, np.nan, 3, 0, -1]] * 2)
+    unseen = np.zeros(9, dtype=bool)
+    np.testing.assert_array_equal(best_labels(scores, unseen, 2), [[3, 6]] * 2)
+    np.testing.assert_array_equal(best_labels(scores[:, [0, 5, 1, 0, 5, 0]], unseen[:6], 2), [[2, 0]] * 2)
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("model", [LRML, LEML])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("rank", [1, 5, 12, 20])
+def test_scores_are_those_of_the_coefficients_to_rounding(form, model, dtype, rank):
+    rng = np.random.default_rng(rank)
+    U, V = np.linalg.qr(rng.standard_normal((30, rank)))[0], rng.standard_normal((20, rank))
+    fitted = hand_made(model(), U.astype(dtype), V.astype(dtype), rng.standard_normal(20))
+    for density in (0.02, 0.6):
+        X = sp.random_array((200, 30), density=density, rng=rng).toarray().astype(dtype)
+        expected = X.astype(float) @ (V @ U.T).T + fitted.intercept_
+        found = fitted.decision_function(FORMS[form](X))
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e3 * np.finfo(dtype).eps)
+        wider = fitted.decision_function(FORMS[form](X.astype(np.float64)))
+        assert wider.dtype == np.float64
+
+
+def test_the_cheaper_way_is_a_count_of_multiplications():
+    X = np.ones((7, 50))  # 50 · 40 = 2000 multiplications a row, against (50 + 40) k
+    assert [factors_are_cheaper(X, k, 40) for k in (0, 1, 22, 23, 40)] == [True, True, True, False, False]
+    few = sp.eye_array(300, 100, format="csr")  # 6 (100 + 100) = 1200 a column: below 30,000
+    assert sparse_is_cheaper(few)
+    # k (1200 + 300 · 40) < 1200 · 40
+    assert [factors_are_cheaper(few, k, 40) for k in (3, 4)] == [True, False]
+    half = sp.csr_array(np.tile([0.0, 1.0], (300, 50)))
+    assert not sparse_is_cheaper(half)
+    assert not sparse_is_cheaper(half.toarray())
+    assert [factors_are_cheaper(half, k, 40) for k in (28, 29)] == [True, False]
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_only_the_cheaper_way_is_taken(form):
+    X, intercept = integers(0, 60, 30), integers(3, 30)
+    for rank, dearer in ((2, "coef_"), (30, "factors_")):
+        U, V = integers(1, 30, rank), integers(2, 30, rank)
+        model = hand_made(LRML(), U, V, intercept)
+        expected = X @ U @ V.T + intercept
+        setattr(model, dearer, model.factors_._replace(V=np.nan * V) if dearer == "factors_" else None)
+        np.testing.assert_array_equal(model.decision_function(FORMS[form](X)), expected)
+
+
+def test_leml_never_makes_its_coefficients(monkeypatch):
+    X, U, V = integers(0, 60, 30), integers(1, 30, 30), integers(2, 30, 30)
+    model = hand_made(LEML(), U, V, np.zeros(30))
+    monkeypatch.setattr(LEML, "coef_", property(lambda _: pytest.fail("coef_ was made")))
+    np.testing.assert_array_equal(model.decision_function(sp.csr_array(X)), X @ U @ V.T)
+    model.predict(X), model.predict_top_k(X)
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("rows", [1, 7, 100])
+def test_neither_blocks_nor_threads_change_anything(monkeypatch, form, threads, rows):
+    X, U, V = integers(0, 100, 12), integers(1, 12, 3), integers(2, 40, 3)
+    unseen = np.arange(40) % 7 == 0
+    model = hand_made(LRML(), U, V, integers(3, 40), unseen)
+    scores = X @ U @ V.T + model.intercept_
+    monkeypatch.setattr(_linear, "_BLOCK_SCORES", rows * 40)
+    with threadpool_limits(threads, user_api="blas"):
+        best = model.predict_top_k(FORMS[form](X), 6)
+        np.testing.assert_array_equal(best.labels, brute_force(scores, unseen, 6))
+        np.testing.assert_array_equal(model.decision_function(FORMS[form](X)), scores)
+        np.testing.assert_array_equal(model.predict(FORMS[form](X)), scores >= 0.5)
+
+
+def test_predictions_agree_with_each_other_to_the_last_bit():
+    rng = np.random.default_rng(0)
+    U, V = rng.standard_normal((12, 4)), rng.standard_normal((700, 4))
+    X = rng.standard_normal((5000, 12))  # more than one block, and more than a few
+    model = hand_made(LRML(), U, V, rng.standard_normal(700)).set_params(threshold=rng.standard_normal(700))
+    scores, best = model.decision_function(X), model.predict_top_k(X, 3)
+    np.testing.assert_array_equal(best.scores, -np.sort(-scores, axis=1)[:, :3])
+    np.testing.assert_array_equal(np.take_along_axis(scores, best.labels, axis=1), best.scores)
+    np.testing.assert_array_equal(model.predict(X), scores >= model.threshold)
+
+
+def test_top_k_of_many_rows_needs_little_memory():
+    n, d, n_labels = 100_000, 300, 1000
+    rng = np.random.default_rng(0)
+    X = sp.csr_array((np.ones(3 * n, np.float32), rng.integers(0, d, 3 * n), np.arange(0, 3 * n + 1, 3)))
+    U, V = integers(1, d, 4, dtype=np.float32), integers(2, n_labels, 4, dtype=np.float32)
+    model = hand_made(LRML(), U, V, rng.standard_normal(n_labels))
+    model.sparse_output_, model.threshold = True, 100.0
+    tracemalloc.start()
+    try:
+        with threadpool_limits(2, user_api="blas"):
+            best, decisions = model.predict_top_k(X, 5), model.predict(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert best.labels.shape == (n, 5)
+    assert decisions.shape == (n, n_labels)
+    assert peak < n * n_labels * 4 / 10

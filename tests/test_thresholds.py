@@ -1,0 +1,327 @@
+"""The best thresholds against a search over every threshold that makes a difference."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise, product
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from lrml import MLFro, metrics
+from lrml.datasets import load_yeast
+from lrml.thresholds import best_threshold
+
+NAMES = ["micro_f1", "macro_f1", "hamming_loss"]
+each_metric = pytest.mark.parametrize("name", NAMES)
+each_way = pytest.mark.parametrize("per_label", [False, True])
+
+
+@st.composite
+def labels_and_scores(draw, max_rows=5, max_labels=3, positive_somewhere=True):
+    """Labels, and scores from so few values that most of them tie."""
+    shape = draw(st.tuples(st.integers(1, max_rows), st.integers(1, max_labels)))
+    Y = draw(hnp.arrays(np.int64, shape, elements=st.integers(0, 1)))
+    S = draw(hnp.arrays(np.float64, shape, elements=st.integers(-2, 3).map(lambda value: value / 4)))
+    if positive_somewhere:
+        Y[0, 0] = 1
+    return Y, S
+
+
+def make(n_rows=60, n_labels=12, seed=0, decimals=1):
+    rng = np.random.default_rng(seed)
+    Y = (rng.random((n_rows, n_labels)) < rng.uniform(0, 0.5, n_labels)).astype(int)
+    Y[:, 0], Y[:, 1] = 0, 1
+    return Y, np.round(Y + rng.standard_normal(Y.shape), decimals)
+
+
+def quality(name, Y, predicted, counted=None):
+    """The metric as a fraction, from its definition; the loss is negated, so that larger is better."""
+    counted = np.ones(Y.shape, dtype=bool) if counted is None else counted
+    tallies = []
+    for y, p, c in zip(Y.T == 1, predicted.T, counted.T, strict=True):
+        tallies.append((int((y & p & c).sum()), int(((y != p) & c).sum())))
+
+    def f1(hits, wrong):
+        return Fraction(2 * hits, 2 * hits + wrong) if hits + wrong else Fraction(0)
+
+    if name == "micro_f1":
+        return f1(*map(sum, zip(*tallies, strict=True)))
+    if name == "macro_f1":
+        return sum(f1(*tally) for tally in tallies) / len(tallies)
+    return Fraction(-sum(wrong for _, wrong in tallies), int(counted.sum()))
+
+
+def all_cuts(scores):
+    """Just above the largest score, half way between neighbours, and the least score."""
+    values = sorted(set(scores.tolist()))
+    middles = [(low + high) / 2 for low, high in pairwise(values)]
+    return [values[0], *middles, float(np.nextafter(values[-1], np.inf))]
+
+
+def search(name, Y, S, natural, per_label, counted=None):
+    """Every combination of cuts: the best quality, and of the best ones the nearest to the natural one."""
+    counted = np.ones(Y.shape, dtype=bool) if counted is None else counted
+    if per_label:
+        pools = [all_cuts(s[c]) if c.any() else [natural] for s, c in zip(S.T, counted.T, strict=True)]
+        candidates = [np.array(cuts) for cuts in product(*pools)]
+    else:
+        candidates = [np.full(S.shape[1], cut) for cut in all_cuts(S[counted])]
+    values = [quality(name, Y, cut <= S, counted) for cut in candidates]
+    best = max(values)
+    good = [cut for cut, value in zip(candidates, values, strict=True) if value == best]
+    # The good cuts of each label can be chosen freely, so the nearest is taken label by label.
+    nearest = [min(column, key=lambda cut: (abs(cut - natural), -cut)) for column in zip(*good, strict=True)]
+    return best, np.array(nearest)
+
+
+def as_metric(name, value):
+    return float(-value if name == "hamming_loss" else value)
+
+
+# All thresholds
+
+
+@each_metric
+@each_way
+@settings(deadline=None, max_examples=150)
+@given(labels_and_scores(), st.sampled_from([0.5, 0.0, -3.0, 0.1]))
+def test_no_threshold_is_better_and_no_equally_good_one_is_nearer(name, per_label, case, natural):
+    Y, S = case
+    if per_label:
+        Y[0] = 1  # a label without positive examples is an exception, below
+    best, nearest = search(name, Y, S, natural, per_label)
+    cut, value = best_threshold(Y, S, name, per_label=per_label, natural=natural)
+    assert value == pytest.approx(as_metric(name, best), abs=1e-14)
+    np.testing.assert_array_equal(cut, nearest if per_label else nearest[0])
+
+
+@each_metric
+@each_way
+@settings(deadline=None, max_examples=100)
+@given(labels_and_scores(positive_somewhere=False), st.data())
+def test_only_known_cells_count(name, per_label, case, data):
+    Y, S = case
+    known = data.draw(hnp.arrays(np.bool_, Y.shape))
+    known[0, 0] = True
+    best, _ = search(name, Y, S, 0.5, per_label, known)
+    cut, value = best_threshold(Y, S, name, per_label=per_label, known=known)
+    assert value == pytest.approx(as_metric(name, best), abs=1e-14)
+    assert quality(name, Y, cut <= S, known) == best
+    # What is in the other cells does not matter.
+    other = best_threshold(
+        np.where(known, Y, 1 - Y), np.where(known, S, -S), name, per_label=per_label, known=known
+    )
+    np.testing.assert_array_equal(other.cut, cut)
+    assert other.value == value
+
+
+@each_metric
+@each_way
+@pytest.mark.parametrize("decimals", [1, 12])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_value_is_the_metric_at_the_cut_and_the_best_of_a_common_cut(name, per_label, decimals, dtype):
+    Y, S = make(decimals=decimals)
+    S = S.astype(dtype)
+    cut, value = best_threshold(Y, S, name, per_label=per_label)
+    metric = getattr(metrics, name)
+    sign = -1 if name == "hamming_loss" else 1
+    assert value == pytest.approx(metric(Y, S, cut), rel=1e-12)
+    rivals = [sign * metric(Y, S, rival) for rival in [0.5, np.inf, *np.unique(S)]]
+    if per_label:
+        assert sign * value > max(rivals)
+        assert cut.shape == (Y.shape[1],)
+        assert cut.dtype == dtype
+    else:
+        assert sign * value == pytest.approx(max(rivals), rel=1e-12)
+        assert isinstance(cut, float)
+
+
+@each_metric
+def test_more_freedom_is_never_worse(name):
+    for seed in range(20):
+        Y, S = make(25, 6, seed)
+        common, own = (best_threshold(Y, S, name, per_label=per_label).value for per_label in (False, True))
+        assert own < common if name == "hamming_loss" else own > common
+
+
+def test_micro_f1_is_not_the_best_of_each_label():
+    # On its own, label 1 is best at 0.2 (F1 of 2/3, not 0). Together with label 0 its errors weigh too much.
+    Y = np.array([[1, 0], [1, 0], [1, 0], [1, 1], [1, 0]])
+    S = np.array([[0.9, 0.8], [0.9, 0.7], [0.9, 0.6], [0.9, 0.2], [0.9, 0.1]])
+    own = best_threshold(Y, S, "macro_f1", per_label=True).cut
+    together = best_threshold(Y, S, "micro_f1", per_label=True)
+    assert own[1] == pytest.approx(0.15)
+    assert together.cut[1] > 0.8
+    assert together.value == 10 / 11
+
+
+# Where a cut lies
+
+
+@each_metric
+@each_way
+def test_a_cut_is_half_way_between_different_scores(name, per_label):
+    Y, S = np.array([[1], [1], [0], [0]]), np.array([[0.75], [0.5], [0.25], [0.25]])
+    cut, value = best_threshold(Y, S, name, per_label=per_label)
+    assert cut == 0.375
+    assert value == (0 if name == "hamming_loss" else 1)
+
+
+@each_metric
+@each_way
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+@pytest.mark.parametrize("low", [1.0, -1.0, 0.0, 1e-7, 3e4])
+def test_neighbouring_numbers_are_separated(name, per_label, dtype, low):
+    low = dtype(low)
+    high = np.nextafter(low, dtype(np.inf))
+    S = np.array([[high], [low], [low]])
+    cut, value = best_threshold([[1], [0], [0]], S, name, per_label=per_label)
+    assert value == (0 if name == "hamming_loss" else 1)
+    assert low < dtype(np.asarray(cut).item()) <= high
+
+
+@each_metric
+@each_way
+def test_huge_scores_do_not_overflow(name, per_label):
+    assert best_threshold([[1], [0]], [[1.7e308], [-1.7e308]], name, per_label=per_label).cut == 0
+    assert best_threshold([[1], [0]], [[1.7e308], [1.5e308]], name, per_label=per_label).cut == 1.6e308
+
+
+@each_metric
+@each_way
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_everything_and_nothing(name, per_label, dtype):
+    S = np.array([[0.3, 0.1], [0.2, 0.4]], dtype=dtype)
+    everything = best_threshold(np.ones((2, 2)), S, name, per_label=per_label)
+    nothing = best_threshold(np.zeros((2, 2)), S, name, per_label=per_label)
+    np.testing.assert_array_equal(everything.cut, S.min(axis=0 if per_label else None))
+    largest = S.max(axis=0 if per_label else None)
+    np.testing.assert_array_equal(nothing.cut, np.nextafter(largest, dtype(np.inf)))
+    assert everything.value == (0 if name == "hamming_loss" else 1)
+    assert nothing.value == 0
+
+
+@each_metric
+def test_nothing_is_predicted_for_a_label_without_positive_examples(name):
+    Y, S = make()
+    cut, _ = best_threshold(Y, S, name, per_label=True, natural=-10)
+    assert cut[0] == np.nextafter(S[:, 0].max(), np.inf)
+    assert cut[1] == S[:, 1].min()  # every example of this label is positive
+    assert np.isfinite(cut).all()
+
+
+@each_metric
+def test_a_label_of_which_nothing_is_known_gets_the_natural_cut(name):
+    Y, S = make()
+    known = np.ones(Y.shape, dtype=bool)
+    known[:, 3] = False
+    cut, _ = best_threshold(Y, S, name, per_label=True, natural=0.125, known=known)
+    assert cut[3] == 0.125
+    rest = best_threshold(
+        np.delete(Y, 3, axis=1), np.delete(S, 3, axis=1), name, per_label=True, natural=0.125
+    )
+    np.testing.assert_array_equal(np.delete(cut, 3), rest.cut)
+
+
+def test_many_equally_good_common_cuts_for_macro_f1():
+    # 3000 labels, each with its own score: every cut below the positive one is as good for label 0.
+    n_labels = 3000
+    Y = np.zeros((1, n_labels), dtype=int)
+    Y[0, 0] = 1
+    S = np.arange(n_labels, 0.0, -1.0)[None]
+    cut, value = best_threshold(Y, S, "macro_f1", natural=1000.4)
+    assert (cut, value) == (1000.5, 1 / n_labels)
+    assert best_threshold(Y, S, "micro_f1", natural=1000.4).cut == n_labels - 0.5
+
+
+def test_rounding_does_not_part_equally_good_common_cuts_for_macro_f1():
+    # Above 2 the labels have an F1 of 0 and 1, above 0 (and 1 in label 1) one of 2/3 and 1/3.
+    Y = [[0, 1], [1, 0], [0, 0], [0, 0], [1, 0]]
+    S = [[2, 3], [1, 2], [4, 2], [0, 1], [1, 2]]
+    assert best_threshold(Y, S, "macro_f1", natural=1) == (0.5, 0.5)
+    assert best_threshold(Y, S, "macro_f1", natural=2) == (2.5, 0.5)
+
+
+@each_way
+@pytest.mark.parametrize("name", ["micro_f1", "macro_f1"])
+def test_nearly_as_good_is_not_as_good(name, per_label):
+    # F1 is 2000/2001 above 2, but 2002/2003 above 1: better by 5e-7.
+    Y = np.repeat([1, 1, 0, 0], [1000, 1, 1, 500])[:, None]
+    S = np.repeat([3.0, 2.0, 2.0, 1.0], [1000, 1, 1, 500])[:, None]
+    cut, value = best_threshold(Y, S, name, per_label=per_label, natural=2.5)
+    assert (cut, value) == (1.5, 2002 / 2003)
+
+
+# Inputs
+
+
+@each_metric
+@each_way
+def test_form_of_the_input_does_not_matter(name, per_label):
+    Y, S = make()
+    expected = best_threshold(Y, S, name, per_label=per_label)
+    before = S.copy()
+    everywhere = np.ones(Y.shape, dtype=bool)
+    for labels, scores, known in [
+        (sp.csr_array(Y), S, None),
+        (sp.coo_matrix(Y), S, None),
+        (pd.DataFrame(Y), pd.DataFrame(S), None),
+        (Y.tolist(), S.tolist(), None),
+        (Y.astype(bool), np.asfortranarray(S), None),
+        (Y, S.astype(np.longdouble), None),
+        (sp.csc_array(Y), S, everywhere),
+        (Y, S, pd.DataFrame(everywhere)),
+    ]:
+        result = best_threshold(labels, scores, name, per_label=per_label, known=known)
+        np.testing.assert_array_equal(result.cut, expected.cut)
+        assert result.value == expected.value
+    np.testing.assert_array_equal(S, before)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metric": "auc"}, "metric must be one of micro_f1, macro_f1, hamming_loss, got 'auc'. Pass one of"),
+        ({"Y": [[0, 2]]}, "Y must hold only 0 and 1, got 2 at row 0, column 1"),
+        ({"S": [[0.5, np.nan]]}, "S must be finite, got nan at row 0, column 1"),
+        ({"S": [[0.5, 0.5, 0.5]]}, "Y and S must be of the same shape"),
+        (
+            {"S": [[0.5, np.finfo(float).max]]},
+            "S must be less than 1.79.*, the largest float64.* Scale S down",
+        ),
+        ({"natural": np.nan}, "natural must be a finite float64, got nan. Pass 0.5 or 0"),
+        ({"natural": "half"}, "natural must be a finite float64, got 'half'"),
+        (
+            {"known": [[True]]},
+            r"known must be .* shape of S, \(1, 2\), got a list of dtype bool and shape \(1, 1\)",
+        ),
+        ({"known": [[1, 0]]}, "known must be a dense array of bool .* dtype int64"),
+        ({"known": sp.csr_array([[True, False]])}, "known must be a dense array of bool .* got a csr_array"),
+        ({"known": [[False, False]]}, "known must be True somewhere, got no known cell. Check the mask"),
+    ],
+)
+def test_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        best_threshold(**({"Y": [[0, 1]], "S": [[0.1, 0.2]]} | options))
+
+
+# Real data
+
+
+@each_metric
+def test_held_out_scores_of_real_data(name):
+    yeast = load_yeast()
+    X, Y = yeast.X, yeast.Y
+    S = MLFro().fit(X[:1500], Y[:1500]).decision_function(X[1500:])
+    metric, sign = getattr(metrics, name), -1 if name == "hamming_loss" else 1
+    plain = sign * metric(Y[1500:], S)
+    common = best_threshold(Y[1500:], S, name)
+    own = best_threshold(Y[1500:], S, name, per_label=True)
+    assert sign * own.value > sign * common.value > plain
+    assert metric(Y[1500:], S, own.cut) == pytest.approx(own.value, rel=1e-12)
