@@ -13,12 +13,15 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def map_in_threads(function: Callable[[_Item], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
+def map_in_threads(
+    function: Callable[[_Item], _Result], items: Sequence[_Item], *, ahead: int = 1
+) -> Iterator[_Result]:
     """Yield ``function(item)`` for every item, in order, computed by as many threads as BLAS would use.
 
     NumPy's elementwise functions use one core; blocks side by side use all of them, and BLAS then needs no
     threads of its own. Results come in the order of the items, so sums over them do not depend on the number
-    of threads. Only a few are ever kept.
+    of threads. A result is kept until its turn comes; at most ``ahead`` items more than there are threads are
+    begun or done before their turn, so that large results do not pile up.
     """
     if len(items) < 2:  # small data: nothing to share, and asking for the threads takes longer than the work
         yield from map(function, items)
@@ -32,7 +35,7 @@ def map_in_threads(function: Callable[[_Item], _Result], items: Sequence[_Item])
         pending: deque[Future[_Result]] = deque()
         for item in items:
             pending.append(pool.submit(function, item))
-            if len(pending) > threads:
+            if len(pending) >= threads + ahead:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()

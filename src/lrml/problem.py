@@ -113,8 +113,10 @@ class SpectralProblem:
         return 16.0 * float(xp.finfo(self.cross.dtype).eps)
 
     def value(self, W: Array) -> float:
-        """f(W) = ‖Y‖² + ⟨W, (Λ + ridge) W − 2B⟩."""
-        return self.target + inner(W, self.curvature[:, None] * W - 2.0 * self.cross)
+        """f(W) = ‖Y‖² + Σ_i (λ_i + ridge) ‖W_i‖² − 2⟨W, B⟩."""
+        xp = namespace(W)
+        bent = float(xp.sum(self.curvature * xp.vecdot(W, W)))
+        return self.target + bent - 2.0 * inner(W, self.cross)
 
     def gradient(self, W: Array) -> Array:
         """∇f(W) = 2((Λ + ridge) W − B)."""

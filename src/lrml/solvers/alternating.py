@@ -54,10 +54,10 @@ class Alternating:
 
     name = "alternating"
     seeks_tolerance = True
-    turning = 0.9
+    turning = 0.8
 
     def __init__(
-        self, share: float = 16.0, memory: int = 10, patience: int = 15, max_steps: float = math.inf
+        self, share: float = 16.0, memory: int = 8, patience: int = 15, max_steps: float = math.inf
     ) -> None:
         self.share = share
         self.memory = memory
@@ -67,18 +67,19 @@ class Alternating:
 
     def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
         """Begin at a point, with ρ from the mean curvature."""
-        self.problem = problem
-        self.rho = self.share * problem.mean_curvature
+        self.problem, self.scale = problem, problem.scale
+        self._set_rho(self.share * problem.mean_curvature)
         self.W = self.plain = point.W
         self.bound = objective_of(problem, penalty, point.W, point.sigma)
         self.last: _Step | None = None
         self.steps = 0
+        self.accelerator = Anderson(self.memory)
         self.retarget(penalty)
 
     def retarget(self, penalty: Penalty) -> None:
         """Go on from here with another penalty; the last decomposition serves its first solves."""
         self.penalty = penalty
-        self.accelerator = Anderson(self.memory)
+        self.accelerator.forget()
         self.least_residual = self.least_objective = math.inf
         self.stalled = 0
         if self.last is not None:
@@ -94,20 +95,21 @@ class Alternating:
             return None
         self.steps += 1
         if self.stalled >= self.patience:
-            self.rho, self.stalled = 2.0 * self.rho, 0
+            self._set_rho(2.0 * self.rho)
+            self.stalled = 0
         accelerated = False
         if self.last is not None:
             self._solve_both_sides(self.last)
             accelerated = self.W is not self.plain
         found = self._proximal(self.W)
         if accelerated and self.last is not None and found.objective > self.last.objective:
-            self.accelerator = Anderson(self.memory)
+            self.accelerator.forget()
             self.W = self.plain
             found = self._proximal(self.W)
         while (
             found.objective > self.bound * (1 + self.problem.rounding) and self.rho < self.problem.lipschitz
         ):
-            self.rho *= 2.0
+            self._set_rho(2.0 * self.rho)
             found = self._proximal(self.W)
         self._watch(found)
         self.last = found
@@ -122,8 +124,18 @@ class Alternating:
         self.least_residual = min(self.least_residual, found.point.residual)
         self.least_objective = min(self.least_objective, found.objective)
 
+    def _set_rho(self, rho: float) -> None:
+        """Prepare gradient steps of curvature ρ: W − ∇f(W)/ρ = (1 − 2(Λ + ridge)/ρ) W + 2B/ρ."""
+        self.rho = rho
+        self._gradient_step = (
+            1.0 - (2.0 / rho) * self.problem.curvature[:, None],
+            (2.0 / rho) * self.problem.cross,
+        )
+
     def _proximal(self, W: Array) -> _Step:
-        Y = W - self.problem.gradient(W) / self.rho
+        scale, shift = self._gradient_step
+        Y = scale * W
+        Y += shift
         spectrum, basis = right_singular(Y)
         self.n_decompositions += 1
         xp = namespace(Y)
@@ -141,8 +153,9 @@ class Alternating:
         V = basis[:, :kept]
         U = (Y @ V) / spectrum[:kept]
         Z = (U * shrunk[:kept]) @ V.T
-        rest = (2.0 * self.problem.curvature[:, None] - self.rho) * (Z - W)
-        point = Point(Z, shrunk, frobenius(rest) / self.problem.scale, proved=True)
+        rest = Z - W
+        rest *= self.rho * self._gradient_step[0]
+        point = Point(Z, shrunk, frobenius(rest) / self.scale, proved=True)
         return _Step(Y, spectrum, basis, U, point, objective_of(self.problem, self.penalty, Z, shrunk))
 
     def _left_factor(self, last: _Step, kept: int) -> Array:
@@ -161,7 +174,10 @@ class Alternating:
             sigma, V = self._turn(self._left_factor(last, kept), 0.5 * slopes[:kept] / sigma)
         slopes = slopes[: sigma.shape[0]]
         projected = problem.cross @ V
-        R = projected / (problem.curvature[:, None] + 0.5 * slopes / sigma)
+        # In place: what a chain of large temporary arrays costs is mostly the memory that they are made of.
+        R = problem.curvature[:, None] + 0.5 * slopes / sigma
+        R **= -1.0
+        R *= projected
         # The quadratic part of the majoriser at its minimiser is half of its linear part.
         self.bound = problem.target - inner(R, projected) + 0.5 * float(xp.sum(slopes * sigma))
         previous, self.plain = self.W, R @ V.T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lrml._arrays import Array, inner
+from lrml._arrays import Array, namespace, to_numpy
 
 
 class Anderson:
@@ -12,43 +12,57 @@ class Anderson:
 
     From the last ``memory`` differences of images g_k = g(y_k) and of residuals r_k = g_k − y_k it returns
     the combination of images whose combined residual is smallest: g_k − ΔG (ΔRᵀΔR)⁻¹ ΔRᵀ r_k.
+
+    The differences are rows of two matrices, the oldest of which is overwritten: all their inner products
+    with a residual, and their combination, are then one product each, that reads them once.
     """
 
     def __init__(self, memory: int) -> None:
         self.memory = memory
-        self.images: list[Array] = []
-        self.residuals: list[Array] = []
-        self.gram: list[list[float]] = []
+        self.gram = np.zeros((memory, memory))
+        self.images: Array = None
+        self.residuals: Array = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin again; the room stays."""
+        self.count = 0
         self.previous: tuple[Array, Array] | None = None
 
     def extrapolate(self, image: Array, residual: Array) -> Array:
         """Take in one pair and return the accelerated point (the image itself while there is no past)."""
         if self.memory == 0:
             return image
-        if self.previous is not None:
-            self._remember(image - self.previous[0], residual - self.previous[1])
-        self.previous = (image, residual)
-        if len(self.images) < 2:
+        self._remember(image, residual)
+        known = min(self.count, self.memory)
+        gram = self.gram[:known, :known]
+        trace = np.trace(gram)
+        if known < 2 or not trace > 0:
             return image
-        gram = np.array(self.gram)
+        xp = namespace(image)
+        moments = to_numpy(self.residuals[:known, :] @ xp.reshape(residual, (-1,)))
         # A trace of Tikhonov regularisation keeps nearly parallel differences from blowing up.
-        gram += 1e-10 * np.trace(gram) * np.eye(len(gram))
-        moments = np.array([inner(difference, residual) for difference in self.residuals])
-        if not np.trace(gram) > 0:
-            return image
-        for weight, difference in zip(np.linalg.solve(gram, moments), self.images, strict=True):
-            image = image - float(weight) * difference
-        return image
+        weights = np.linalg.solve(gram + 1e-10 * trace * np.eye(known), -moments.astype(np.float64))
+        weights = xp.asarray(weights.astype(moments.dtype), device=image.device)
+        accelerated = xp.reshape(weights @ self.images[:known, :], image.shape)
+        accelerated += image
+        return accelerated
 
     def _remember(self, image: Array, residual: Array) -> None:
         """Keep the newest differences, and the inner products of the residuals' among them."""
-        if len(self.images) == self.memory:
-            del self.images[0], self.residuals[0], self.gram[0]
-            for row in self.gram:
-                del row[0]
-        self.images.append(image)
-        self.residuals.append(residual)
-        products = [inner(residual, other) for other in self.residuals]
-        for row, product in zip(self.gram, products, strict=False):
-            row.append(product)
-        self.gram.append(products)
+        xp = namespace(image)
+        flat = xp.reshape(image, (-1,)), xp.reshape(residual, (-1,))
+        previous, self.previous = self.previous, flat
+        if previous is None:
+            return
+        if self.images is None:
+            self.images = xp.empty((self.memory, image.size), dtype=image.dtype, device=image.device)
+            self.residuals = xp.empty_like(self.images)
+        place = self.count % self.memory
+        for rows, new, old in zip((self.images, self.residuals), flat, previous, strict=True):
+            rows[place, :] = new
+            rows[place, :] -= old
+        self.count += 1
+        known = min(self.count, self.memory)
+        products = to_numpy(self.residuals[:known, :] @ self.residuals[place, :])
+        self.gram[place, :known] = self.gram[:known, place] = products

@@ -1,0 +1,156 @@
+"""Many penalties on one problem: chains of warm starts, several at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from lrml._arrays import Array, namespace
+from lrml._threads import map_in_threads
+from lrml.penalties import TailSum
+from lrml.problem import SpectralProblem
+from lrml.solvers._loop import Point, objective_of, spectrum
+from lrml.solvers.alternating import Alternating
+from lrml.solvers.reduced_rank import strongest_slope
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, eq=False)
+class ChainPoint:
+    """One solution of a chain, in the coordinates of its problem: W = left rightᵀ.
+
+    Attributes
+    ----------
+    left : array of shape (r, k)
+        Orthogonal columns, their norms the singular values, descending.
+    right : array of shape (m, k)
+        Orthonormal columns.
+    sigma : array of shape (k,)
+    objective : float
+    residual : float
+        Norm of an element of the subdifferential over ‖∇f(0)‖_F.
+    n_steps : int
+        Spectral decompositions that it took.
+    """
+
+    left: Array
+    right: Array
+    sigma: Array
+    objective: float
+    residual: float
+    n_steps: int
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Penalties TailSum(theta, alpha) to be solved one after the other, each from the last one's solution.
+
+    Attributes
+    ----------
+    theta : int
+    alphas : tuple of float
+        Descending, if the chain begins at the reduced-rank solution, the limit alpha → ∞; ascending, if it
+        begins at the least-squares solution, the limit alpha → 0.
+    keys : tuple
+        What to call each solution.
+    begin : {"reduced rank", "least squares"}
+    """
+
+    theta: int
+    alphas: tuple[float, ...]
+    keys: tuple[Any, ...]
+    begin: Literal["reduced rank", "least squares"]
+
+
+def chains_for(theta: int, alphas: Sequence[float], keys: Sequence[Any]) -> list[Chain]:
+    """Two chains that meet in the middle of the descending alphas: each begins at the limit that is nearer.
+
+    They do not depend on each other, so that more threads have work; nor on how many threads there are.
+    """
+    half = (len(alphas) + 1) // 2
+    down = Chain(theta, tuple(alphas[:half]), tuple(keys[:half]), "reduced rank")
+    up = Chain(theta, tuple(alphas[half:])[::-1], tuple(keys[half:])[::-1], "least squares")
+    return [chain for chain in (down, up) if chain.alphas]
+
+
+def alpha_max(problem: SpectralProblem, theta: int) -> float:
+    """Least alpha at which the rank-theta least-squares solution W_theta is stationary: ‖∇f(W_theta)‖₂."""
+    return strongest_slope(problem, problem.reduced_rank_solution(theta)[0])
+
+
+def solve_chains(
+    problems: Sequence[SpectralProblem],
+    chains: Sequence[Chain],
+    visit: Callable[[Any, ChainPoint], _Result],
+    *,
+    tol: float,
+    max_iter: int,
+) -> Iterator[list[_Result]]:
+    """Solve chains, each on its own problem, and yield what ``visit(key, point)`` makes of their points.
+
+    Chains run in parallel, each on one thread of BLAS; the lists come in the order of the chains.
+    """
+
+    def work(pair: tuple[SpectralProblem, Chain]) -> list[_Result]:
+        return [visit(key, point) for key, point in solve_chain(*pair, tol=tol, max_iter=max_iter)]
+
+    # Chains differ much in length: nobody waits for another's turn.
+    return map_in_threads(work, list(zip(problems, chains, strict=True)), ahead=len(chains))
+
+
+def solve_chain(
+    problem: SpectralProblem, chain: Chain, *, tol: float, max_iter: int
+) -> Iterator[tuple[Any, ChainPoint]]:
+    """Solve the penalties of a chain in turn, each to ``tol`` or with ``max_iter`` decompositions."""
+    phase = Alternating()
+    begun = False
+    for alpha, key in zip(chain.alphas, chain.keys, strict=True):
+        penalty = TailSum(chain.theta, alpha)
+        if alpha == 0.0 or chain.theta >= problem.shape[1]:
+            yield key, _unpenalised(problem)
+            continue
+        if begun:
+            phase.retarget(penalty)
+        else:
+            phase.start(problem, penalty, _beginning(problem, chain, penalty))
+            begun = True
+        yield key, _settle(phase, tol, max_iter)
+
+
+def _beginning(problem: SpectralProblem, chain: Chain, penalty: TailSum) -> Point:
+    if chain.begin == "reduced rank":
+        W = problem.reduced_rank_solution(chain.theta)[0]
+        return Point(W, spectrum(W, rank=chain.theta))
+    # A little more ridge: what the data does not determine at all should not lead.
+    W = problem.ridge_solution(extra=min(penalty.alpha, 0.05 * problem.mean_curvature))
+    return Point(W, spectrum(W))
+
+
+def _settle(phase: Alternating, tol: float, max_iter: int) -> ChainPoint:
+    before = phase.n_decompositions
+    best_residual = math.inf
+    while best_residual > tol and phase.n_decompositions - before < max_iter:
+        point = phase.step()
+        if point is None:
+            break
+        best_residual = min(best_residual, point.residual)
+    last = phase.last
+    assert last is not None  # there was at least one step
+    kept = last.point.rank
+    sigma = last.point.sigma[:kept]
+    steps = phase.n_decompositions - before
+    return ChainPoint(
+        last.U[:, :kept] * sigma, last.basis[:, :kept], sigma, last.objective, last.point.residual, steps
+    )
+
+
+def _unpenalised(problem: SpectralProblem) -> ChainPoint:
+    """Return the (ridge) least-squares solution, where nothing is penalised."""
+    W = problem.ridge_solution()
+    xp = namespace(W)
+    sigma = spectrum(W)
+    identity = xp.eye(problem.shape[1], dtype=W.dtype)
+    return ChainPoint(W, identity, sigma, objective_of(problem, TailSum(0, 0.0), W, sigma), 0.0, 0)
