@@ -6,9 +6,20 @@ from lrml._lazy import lazy_names
 
 if TYPE_CHECKING:
     from lrml._version import __version__
-    from lrml.estimators import CPLST, LEML, LRML, PLST, MLFro, MLTrace, ml_fro_path
+    from lrml.estimators import CPLST, LEML, LRML, PLST, MLFro, MLTrace, alpha_max, lrml_path, ml_fro_path
 
-__all__ = ["CPLST", "LEML", "LRML", "PLST", "MLFro", "MLTrace", "__version__", "ml_fro_path"]
+__all__ = [
+    "CPLST",
+    "LEML",
+    "LRML",
+    "PLST",
+    "MLFro",
+    "MLTrace",
+    "__version__",
+    "alpha_max",
+    "lrml_path",
+    "ml_fro_path",
+]
 
 # scikit-learn takes a second to import; who asks for the version or reads a file need not wait for it.
 _HOMES = dict.fromkeys(__all__, "lrml.estimators") | {"__version__": "lrml._version"}

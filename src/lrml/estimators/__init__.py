@@ -4,7 +4,23 @@ from lrml.estimators._linear import TopK
 from lrml.estimators.cplst import CPLST, PLST
 from lrml.estimators.leml import LEML
 from lrml.estimators.lrml import LRML
+from lrml.estimators.path import LRMLPath, PathModel, alpha_max, lrml_path, lrml_path_from_statistics
 from lrml.estimators.ridge import MLFro, RidgePath, ml_fro_path
 from lrml.estimators.trace import MLTrace
 
-__all__ = ["CPLST", "LEML", "LRML", "PLST", "MLFro", "MLTrace", "RidgePath", "TopK", "ml_fro_path"]
+__all__ = [
+    "CPLST",
+    "LEML",
+    "LRML",
+    "PLST",
+    "LRMLPath",
+    "MLFro",
+    "MLTrace",
+    "PathModel",
+    "RidgePath",
+    "TopK",
+    "alpha_max",
+    "lrml_path",
+    "lrml_path_from_statistics",
+    "ml_fro_path",
+]

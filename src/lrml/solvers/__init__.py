@@ -1,5 +1,6 @@
 """Solvers for f(W) + Ω(σ(W)) in spectral coordinates: tiny methods, one loop, one result."""
 
+from lrml.solvers._chain import Chain, ChainPoint, alpha_max, chains_for, solve_chain, solve_chains
 from lrml.solvers._gap import DualityGap
 from lrml.solvers._loop import Certificate, Phase, Point, stationarity_residual
 from lrml.solvers._result import (
@@ -32,6 +33,8 @@ __all__ = [
     "Alternating",
     "Callback",
     "Certificate",
+    "Chain",
+    "ChainPoint",
     "DualityGap",
     "Factors",
     "History",
@@ -44,8 +47,12 @@ __all__ = [
     "Reweighted",
     "SolverResult",
     "Status",
+    "alpha_max",
+    "chains_for",
     "row_duality_gap",
     "solve",
+    "solve_chain",
+    "solve_chains",
     "solve_rows",
     "stationarity_residual",
 ]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from lrml._arrays import Array, namespace
+from lrml._arrays import Array, thin_svd
 from lrml._threads import map_in_threads
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point, objective_of, spectrum
+from lrml.solvers._loop import Point, spectrum
 from lrml.solvers.alternating import Alternating
 from lrml.solvers.reduced_rank import strongest_slope
 
@@ -150,7 +150,7 @@ def _settle(phase: Alternating, tol: float, max_iter: int) -> ChainPoint:
 def _unpenalised(problem: SpectralProblem) -> ChainPoint:
     """Return the (ridge) least-squares solution, where nothing is penalised."""
     W = problem.ridge_solution()
-    xp = namespace(W)
-    sigma = spectrum(W)
-    identity = xp.eye(problem.shape[1], dtype=W.dtype)
-    return ChainPoint(W, identity, sigma, objective_of(problem, TailSum(0, 0.0), W, sigma), 0.0, 0)
+    U, sigma, Vt = thin_svd(W)
+    rank = Point(W, spectrum(W)).rank
+    U, sigma, V = U[:, :rank], sigma[:rank], Vt[:rank, :].T
+    return ChainPoint(U * sigma, V, sigma, problem.value(W), 0.0, 0)

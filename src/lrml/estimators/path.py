@@ -1,0 +1,331 @@
+"""Paths: LRML for many theta, alpha and ridge, at little more than the price of one fit."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array
+
+from lrml import _validation as check
+from lrml.estimators._grid import Grid, GridPoint, chains_of, check_grid
+from lrml.losses import SquaredLoss
+from lrml.problem import SpectralProblem
+from lrml.solvers import ChainPoint, Factors, solve_chains
+from lrml.solvers import alpha_max as alpha_max_of_problem
+from lrml.statistics import Statistics
+
+_Float64 = npt.NDArray[np.float64]
+_MAX_ITER, _TOL = 500, 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """What turns solutions in spectral coordinates into models: the bases and the means, shared by all."""
+
+    problem: SpectralProblem
+    x_mean: _Float64
+    y_mean: _Float64
+    unseen: npt.NDArray[np.bool_]
+
+    @classmethod
+    def from_statistics(cls, statistics: Statistics, *, fit_intercept: bool, binary: bool) -> Space:
+        """Decompose the moments once."""
+        moments = statistics.centered() if fit_intercept else statistics.uncentered()
+        problem = SpectralProblem.from_moments(moments)
+        unseen = (statistics.y_mean == 0) & binary
+        used = float(fit_intercept)
+        return cls(problem, used * statistics.x_mean, used * statistics.y_mean, unseen)
+
+
+@dataclass(frozen=True, eq=False)
+class PathModel:
+    """One model of a path: scores X coefᵀ + intercept.
+
+    Attributes
+    ----------
+    theta, alpha, ridge
+        The parameters of `LRML`.
+    singular_values : array of shape (k,)
+        Descending.
+    objective : float
+    residual : float
+        Norm of an element of the subdifferential of the objective over ‖∇f(0)‖_F.
+    n_iter : int
+        Spectral decompositions that it took from the last model.
+    """
+
+    theta: int
+    alpha: float
+    ridge: float
+    singular_values: _Float64
+    objective: float
+    residual: float
+    n_iter: int
+    left: _Float64
+    right: _Float64
+    space: Space
+
+    @property
+    def rank(self) -> int:
+        """Number of positive singular values."""
+        return len(self.singular_values)
+
+    @cached_property
+    def factors(self) -> Factors:
+        """Thin singular value decomposition of the d × L coefficients: U, s, V."""
+        s = self.singular_values
+        U, V = self.space.problem.restore(self.left / np.where(s > 0, s, 1.0), self.right)
+        return Factors(U, s, V)
+
+    @property
+    def coef(self) -> _Float64:
+        """Coefficients, L × d, made on demand."""
+        U, s, V = self.factors
+        coef: _Float64 = (V * s) @ U.T
+        return coef
+
+    @property
+    def intercept(self) -> _Float64:
+        """Intercepts; −1 for a label without a positive example."""
+        U, s, V = self.factors
+        intercept: _Float64 = self.space.y_mean - V @ (s * (self.space.x_mean @ U))
+        intercept[self.space.unseen] = SquaredLoss().unseen_score
+        return intercept
+
+    def decision_function(self, X: Any) -> _Float64:
+        """Scores (n × L) of the rows of X, through the factors."""
+        U, s, V = self.factors
+        X = check_array(X, accept_sparse=["csr", "csc"], dtype=np.float64, input_name="X")
+        scores: _Float64 = np.asarray((X @ U) * s) @ V.T + self.intercept
+        return scores
+
+
+class LRMLPath(Sequence[PathModel]):
+    """The models of a path, by ridge, by theta and by descending alpha.
+
+    Every model holds the factors of its coefficients, in coordinates that all share: r × k and m × k numbers,
+    with r the rank of X, m = min(r, L) and k the rank of the model.
+    """
+
+    def __init__(self, models: Sequence[PathModel]) -> None:
+        self.models = list(models)
+
+    @overload
+    def __getitem__(self, index: int) -> PathModel: ...
+    @overload
+    def __getitem__(self, index: slice) -> LRMLPath: ...
+    def __getitem__(self, index: int | slice) -> PathModel | LRMLPath:
+        return LRMLPath(self.models[index]) if isinstance(index, slice) else self.models[index]
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    def __iter__(self) -> Iterator[PathModel]:
+        return iter(self.models)
+
+    def __repr__(self) -> str:
+        return f"LRMLPath({len(self)} models)"
+
+    def as_dict(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns as arrays: theta, alpha, ridge, rank, objective, residual, n_iter."""
+        names = ("theta", "alpha", "ridge", "rank", "objective", "residual", "n_iter")
+        return {name: np.array([getattr(model, name) for model in self]) for name in names}
+
+
+def lrml_path(
+    X: Any,
+    Y: Any,
+    thetas: Any = None,
+    alphas: Any = None,
+    ridges: Any = 0.0,
+    *,
+    n_alphas: int = 20,
+    alpha_ratio: float = 1e-3,
+    fit_intercept: bool = True,
+    targets: str = "binary",
+    sample_weight: Any = None,
+    max_iter: int = _MAX_ITER,
+    tol: float = _TOL,
+) -> LRMLPath:
+    """Fit `LRML` with the squared loss for every theta, alpha and ridge of a grid.
+
+    One pass over the data and one decomposition serve all models. For every theta and ridge, one chain of
+    warm starts comes down from the largest alpha, where the model is the least-squares solution of rank
+    theta, and one comes up from the smallest, next to plain least squares; they meet in the middle.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or frame of shape (n, d)
+    Y : array, sparse matrix or frame of shape (n, L)
+        0/1 labels.
+    thetas : sequence of int or float, optional
+        As in `LRML`: counts, or shares of the labels. By default 0 (the trace norm), 5, 10, 20 and 40 % of
+        the labels.
+    alphas : sequence of float, optional
+        By default ``n_alphas`` log-spaced values from `alpha_max` of the theta and ridge at hand down to
+        ``alpha_ratio`` times that.
+    ridges : float or sequence of float, default=0.0
+    n_alphas : int, default=20
+    alpha_ratio : float, default=1e-3
+    fit_intercept : bool, default=True
+    targets : {"binary", "real"}, default="binary"
+        "real" accepts any finite numbers in Y.
+    sample_weight : array of shape (n,), optional
+    max_iter : int, default=500
+        Most spectral decompositions for one model.
+    tol : float, default=1e-3
+        Upper limit of the residual, relative to the gradient at zero.
+
+    Returns
+    -------
+    LRMLPath
+
+    Notes
+    -----
+    The objective is not convex for 0 < theta < min(d, L): a model of the path and one fitted by itself may be
+    different stationary points, of nearly the same objective.
+
+    Examples
+    --------
+    >>> from lrml import lrml_path
+    >>> from lrml.datasets import load_yeast
+    >>> path = lrml_path(*load_yeast().train, thetas=[0, 2], n_alphas=4)
+    >>> path.as_dict()["rank"]
+    array([ 0,  8, 14, 14,  2,  9, 14, 14])
+    """
+    grid = check_grid(thetas, alphas, ridges, n_alphas, alpha_ratio)
+    targets = check.check_choice("targets", targets, ("binary", "real"))
+    statistics = _summarise(X, Y, targets, sample_weight)
+    return _path(statistics, grid, fit_intercept, targets == "binary", max_iter, tol)
+
+
+def lrml_path_from_statistics(
+    statistics: Statistics,
+    thetas: Any = None,
+    alphas: Any = None,
+    ridges: Any = 0.0,
+    *,
+    n_alphas: int = 20,
+    alpha_ratio: float = 1e-3,
+    fit_intercept: bool = True,
+    targets: str = "binary",
+    max_iter: int = _MAX_ITER,
+    tol: float = _TOL,
+) -> LRMLPath:
+    """`lrml_path` for data that is known through its `Statistics` only: a stream, a cluster, a fold.
+
+    Parameters
+    ----------
+    statistics : Statistics
+    thetas, alphas, ridges, n_alphas, alpha_ratio, fit_intercept, targets, max_iter, tol
+        As in `lrml_path`.
+
+    Returns
+    -------
+    LRMLPath
+    """
+    if not isinstance(statistics, Statistics):
+        raise TypeError(
+            f"statistics must be lrml.statistics.Statistics, got {type(statistics).__name__}. "
+            "Make them with Statistics.from_arrays(X, Y), or pass X and Y to lrml_path."
+        )
+    grid = check_grid(thetas, alphas, ridges, n_alphas, alpha_ratio)
+    binary = check.check_choice("targets", targets, ("binary", "real")) == "binary"
+    return _path(statistics, grid, fit_intercept, binary, max_iter, tol)
+
+
+def alpha_max(
+    X: Any,
+    Y: Any,
+    theta: int | float,
+    *,
+    ridge: float = 0.0,
+    fit_intercept: bool = True,
+    sample_weight: Any = None,
+) -> float:
+    """Least alpha from which on the tail of `LRML` is zero: alpha_max(theta) = ‖∇f(W_theta)‖₂.
+
+    W_theta is the least-squares solution of rank theta; from there on it is stationary. For theta = 0 this is
+    2‖XᵀY‖₂, of the centred data if there is an intercept.
+
+    Parameters
+    ----------
+    X, Y, theta, ridge, fit_intercept, sample_weight
+        As in `LRML` and its ``fit``.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from lrml.datasets import load_yeast
+    >>> from lrml.estimators import alpha_max
+    >>> round(alpha_max(*load_yeast().train, theta=3), 1)
+    104.3
+    """
+    ridge = check.check_nonnegative("ridge", ridge, "Pass ridge=0 for none.")
+    fit_intercept = check.check_flag("fit_intercept", fit_intercept)
+    statistics = _summarise(X, Y, "real", sample_weight)
+    count = check.check_theta(theta, statistics.n_features, statistics.n_labels)
+    space = Space.from_statistics(statistics, fit_intercept=fit_intercept, binary=False)
+    return alpha_max_of_problem(space.problem.with_ridge(ridge), count)
+
+
+def _summarise(X: Any, Y: Any, targets: str, sample_weight: Any) -> Statistics:
+    check.check_unique_columns(X, "X")
+    X = check_array(X, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], input_name="X")
+    values = check.check_targets(Y, targets).values
+    return Statistics.from_arrays(X, values, check.check_sample_weight(sample_weight, X.shape[0]))
+
+
+def _path(
+    statistics: Statistics, grid: Grid, fit_intercept: Any, binary: bool, max_iter: Any, tol: Any
+) -> LRMLPath:
+    fit_intercept = check.check_flag("fit_intercept", fit_intercept)
+    max_iter = check.check_max_iter(max_iter)
+    tol = check.check_nonnegative("tol", tol, "Pass a small number such as tol=1e-3.")
+    space = Space.from_statistics(statistics, fit_intercept=fit_intercept, binary=binary)
+    points = grid.points(space.problem, statistics.n_features, statistics.n_labels)
+    chains = chains_of(points, range(len(points)))
+    problems = [space.problem.with_ridge(ridge) for ridge, _ in chains]
+
+    def keep(index: int, found: ChainPoint) -> tuple[int, PathModel]:
+        return index, _model(points[index], found, space)
+
+    found = solve_chains(problems, [chain for _, chain in chains], keep, tol=tol, max_iter=max_iter)
+    models = dict(pair for results in found for pair in results)
+    _warn_of_open_ends(list(models.values()), max_iter, tol)
+    return LRMLPath([models[index] for index in range(len(points))])
+
+
+def _model(point: GridPoint, found: ChainPoint, space: Space) -> PathModel:
+    return PathModel(
+        *point,
+        singular_values=found.sigma,
+        objective=found.objective,
+        residual=found.residual,
+        n_iter=found.n_steps,
+        left=found.left,
+        right=found.right,
+        space=space,
+    )
+
+
+def _warn_of_open_ends(models: list[PathModel], max_iter: int, tol: float) -> None:
+    late = [model for model in models if model.residual > tol]
+    if late:
+        worst = max(model.residual for model in late)
+        warnings.warn(
+            f"{len(late)} of {len(models)} models stopped at max_iter={max_iter} with the residual above tol "
+            f"(at most {worst:.1e}); raise max_iter or loosen tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
