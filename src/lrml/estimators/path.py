@@ -269,7 +269,7 @@ def alpha_max(
     >>> from lrml.datasets import load_yeast
     >>> from lrml.estimators import alpha_max
     >>> round(alpha_max(*load_yeast().train, theta=3), 1)
-    104.3
+    75.4
     """
     ridge = check.check_nonnegative("ridge", ridge, "Pass ridge=0 for none.")
     fit_intercept = check.check_flag("fit_intercept", fit_intercept)
