@@ -6,15 +6,35 @@ from lrml._lazy import lazy_names
 
 if TYPE_CHECKING:
     from lrml._version import __version__
-    from lrml.estimators import CPLST, LEML, LRML, PLST, MLFro, MLTrace, alpha_max, lrml_path, ml_fro_path
+    from lrml.estimators import (
+        CPLST,
+        CPLSTCV,
+        LEML,
+        LEMLCV,
+        LRML,
+        LRMLCV,
+        PLST,
+        MLFro,
+        MLFroCV,
+        MLTrace,
+        MLTraceCV,
+        alpha_max,
+        lrml_path,
+        ml_fro_path,
+    )
 
 __all__ = [
     "CPLST",
+    "CPLSTCV",
     "LEML",
+    "LEMLCV",
     "LRML",
+    "LRMLCV",
     "PLST",
     "MLFro",
+    "MLFroCV",
     "MLTrace",
+    "MLTraceCV",
     "__version__",
     "alpha_max",
     "lrml_path",

@@ -6,16 +6,22 @@ from lrml.estimators.leml import LEML
 from lrml.estimators.lrml import LRML
 from lrml.estimators.path import LRMLPath, PathModel, alpha_max, lrml_path, lrml_path_from_statistics
 from lrml.estimators.ridge import MLFro, RidgePath, ml_fro_path
+from lrml.estimators.search import CPLSTCV, LEMLCV, LRMLCV, MLFroCV, MLTraceCV
 from lrml.estimators.trace import MLTrace
 
 __all__ = [
     "CPLST",
+    "CPLSTCV",
     "LEML",
+    "LEMLCV",
     "LRML",
+    "LRMLCV",
     "PLST",
     "LRMLPath",
     "MLFro",
+    "MLFroCV",
     "MLTrace",
+    "MLTraceCV",
     "PathModel",
     "RidgePath",
     "TopK",

@@ -12,7 +12,6 @@ from lrml.losses import best_constants
 from lrml.problem import SpectralProblem
 from lrml.solvers import Factors
 from lrml.solvers import leml as core
-from lrml.statistics import Statistics
 
 _Float64 = npt.NDArray[np.float64]
 
@@ -40,7 +39,7 @@ class Task:
 
 def fit_moments(data: TrainingData, task: Task, limits: core.Limits) -> Solution:
     """Least squares with all labels known: everything follows from the second moments."""
-    statistics = Statistics.from_arrays(data.X, data.Y, data.weights)
+    statistics = data.statistics
     moments = statistics.centered() if task.fit_intercept else statistics.uncentered()
     problem = SpectralProblem.from_moments(moments)
     start = None

@@ -18,6 +18,7 @@ from lrml._arrays import is_sparse
 from lrml.losses import LOSSES, Loss
 from lrml.rows import Mask, Rows
 from lrml.solvers import SUCCESSES, Factors, History, IterationInfo, Status
+from lrml.statistics import Statistics
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,7 @@ class TrainingData:
     label_names : array or None
     loss : Loss
     targets : {"binary", "real"}
+    summed_up : Statistics or None
     """
 
     stand_in: Any
@@ -46,6 +48,14 @@ class TrainingData:
     label_names: npt.NDArray[Any] | None
     loss: Loss
     targets: str
+    summed_up: Statistics | None = None
+
+    @property
+    def statistics(self) -> Statistics:
+        """Moments of X and Y, made now unless they are there already."""
+        if self.summed_up is not None:
+            return self.summed_up
+        return Statistics.from_arrays(self.X, self.Y, self.weights)
 
     @property
     def needs_moments_only(self) -> bool:
@@ -80,7 +90,8 @@ def prepare(estimator: Any, X: Any, y: Any, sample_weight: Any, observed: Any) -
             "Pass one row of Y for every row of X."
         )
     weights = check.check_sample_weight(sample_weight, X.shape[0])
-    check.check_threshold(estimator.threshold, Y.shape[1], loss.threshold)
+    if not (isinstance(estimator.threshold, str) and hasattr(estimator, "threshold_scoring")):
+        check.check_threshold(estimator.threshold, Y.shape[1], loss.threshold)
     return TrainingData(stand_in, X, Y, mask, weights, names, loss, targets)
 
 

@@ -99,6 +99,8 @@ def chains_of(points: Sequence[GridPoint], kept: Iterable[int]) -> list[tuple[fl
 
 def as_values(name: str, values: Any) -> list[Any]:
     """Return a single number or several as a list that is not empty."""
+    if isinstance(values, np.ndarray):
+        values = np.atleast_1d(values)  # an array without a dimension is one number
     several = isinstance(values, Iterable) and not isinstance(values, (str, bytes))
     listed = list(values) if several else [values]
     if not listed:

@@ -76,6 +76,11 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     def _loss(self) -> Loss:
         return LOSSES[self.loss_]
 
+    @property
+    def _decision_threshold(self) -> Any:
+        """Where scores are cut; None for the loss's own."""
+        return self.threshold
+
     def _validated(self, X: Any) -> Any:
         """X for prediction: same columns in the same order as in ``fit``."""
         check_is_fitted(self)
@@ -160,7 +165,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         X = self._validated(X)
         if not _has_labels(self):
             return self._scores(X)
-        cut = check_threshold(self.threshold, len(self.intercept_), self._loss.threshold)
+        cut = check_threshold(self._decision_threshold, len(self.intercept_), self._loss.threshold)
         if not self.sparse_output_:
             return self._filled(lambda scores: scores >= cut, X, np.int64)
         decisions = self._map_scores(lambda _, scores: sp.csr_array(scores >= cut, dtype=np.int64), X)

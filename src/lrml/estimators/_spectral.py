@@ -34,7 +34,6 @@ from lrml.solvers import (
     solve,
     solve_rows,
 )
-from lrml.statistics import Statistics
 
 # Where every iteration reads the rows there is time for fewer of them.
 _MAX_ITER_MOMENTS, _MAX_ITER_ROWS = 5000, 200
@@ -94,7 +93,10 @@ class SpectralModel(LinearMultiLabelModel):
             Unchanged if anything is wrong with the input.
         """
         # scikit-learn's validation writes to the estimator it is given: a stand-in takes that for now.
-        data = prepare(self, X, y, sample_weight, observed)
+        return self._fit_data(prepare(self, X, y, sample_weight, observed))
+
+    def _fit_data(self, data: TrainingData) -> Self:
+        """Fit checked data."""
         check_feature_count(data.X.shape[1], type(self).__name__)
         penalty = self._penalty(data.X.shape[1], data.Y.shape[1])
         ridge = self._ridge()
@@ -111,7 +113,7 @@ class SpectralModel(LinearMultiLabelModel):
         self, data: TrainingData, penalty: TailSum, ridge: float, fit_intercept: bool
     ) -> tuple[Solution, dict[str, Any]]:
         """Least squares with all labels known: everything follows from the second moments."""
-        statistics = Statistics.from_arrays(data.X, data.Y, data.weights)
+        statistics = data.statistics
         moments = statistics.centered() if fit_intercept else statistics.uncentered()
         problem = SpectralProblem.from_moments(moments, ridge)
         last = self._last_coefficients(data)

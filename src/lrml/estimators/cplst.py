@@ -61,7 +61,10 @@ class LabelSpaceModel(LinearMultiLabelModel):
         self
             Unchanged if anything is wrong with the input.
         """
-        data = prepare(self, X, y, sample_weight, observed)
+        return self._fit_data(prepare(self, X, y, sample_weight, observed))
+
+    def _fit_data(self, data: TrainingData) -> Self:
+        """Fit checked data."""
         if data.mask is not None:
             name = type(self).__name__
             raise ValueError(
@@ -71,7 +74,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
         check_feature_count(data.X.shape[1], type(self).__name__)
         count = check.check_components(self.n_components, data.X.shape[1], data.Y.shape[1])
         ridge = check.check_nonnegative("ridge", self.ridge, "Pass ridge=0 for none.")
-        statistics = Statistics.from_arrays(data.X, data.Y, data.weights)
+        statistics = data.statistics
         problem = SpectralProblem.from_moments(statistics.centered(), ridge)
         V = self._directions(data, statistics, problem, count)
         # Regression on the codes Z V, decoded by Vᵀ: W = (XᵀX + ridge)⁻¹ XᵀZ V Vᵀ.

@@ -185,7 +185,10 @@ class LEML(LinearMultiLabelModel):
         self
             Unchanged if anything is wrong with the input.
         """
-        data = prepare(self, X, y, sample_weight, observed)
+        return self._fit_data(prepare(self, X, y, sample_weight, observed))
+
+    def _fit_data(self, data: TrainingData) -> Self:
+        """Fit checked data."""
         task = Task(
             alpha=check.check_nonnegative("alpha", self.alpha, "Pass alpha=0 for no penalty."),
             rank=check.check_components(self.rank, data.X.shape[1], data.Y.shape[1], "rank"),

@@ -14,6 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
 from lrml import _validation as check
+from lrml._arrays import thin_svd
+from lrml.estimators._fitting import check_feature_count
 from lrml.estimators._grid import Grid, GridPoint, chains_of, check_grid
 from lrml.losses import SquaredLoss
 from lrml.problem import SpectralProblem
@@ -80,30 +82,43 @@ class PathModel:
     @cached_property
     def factors(self) -> Factors:
         """Thin singular value decomposition of the d × L coefficients: U, s, V."""
-        s = self.singular_values
-        U, V = self.space.problem.restore(self.left / np.where(s > 0, s, 1.0), self.right)
-        return Factors(U, s, V)
+        # A Gram matrix gave the left side: next to a large singular value, the columns of small ones are not
+        # orthogonal to its column to many digits.
+        left, right = self._sides
+        Q, triangle = np.linalg.qr(left)
+        U, s, Vt = thin_svd(triangle)
+        return Factors(Q @ U, s, right @ Vt.T)
+
+    @cached_property
+    def _sides(self) -> tuple[_Float64, _Float64]:
+        """Return A (d × k) and B (L × k) with coefficients B Aᵀ."""
+        left, right = self.space.problem.restore(self.left, self.right)
+        return left, right
 
     @property
     def coef(self) -> _Float64:
         """Coefficients, L × d, made on demand."""
-        U, s, V = self.factors
-        coef: _Float64 = (V * s) @ U.T
-        return coef
+        left, right = self._sides
+        return right @ left.T
 
     @property
     def intercept(self) -> _Float64:
         """Intercepts; −1 for a label without a positive example."""
-        U, s, V = self.factors
-        intercept: _Float64 = self.space.y_mean - V @ (s * (self.space.x_mean @ U))
+        left, right = self._sides
+        intercept: _Float64 = self.space.y_mean - right @ (self.space.x_mean @ left)
         intercept[self.space.unseen] = SquaredLoss().unseen_score
         return intercept
 
     def decision_function(self, X: Any) -> _Float64:
         """Scores (n × L) of the rows of X, through the factors."""
-        U, s, V = self.factors
+        left, right = self._sides
         X = check_array(X, accept_sparse=["csr", "csc"], dtype=np.float64, input_name="X")
-        scores: _Float64 = np.asarray((X @ U) * s) @ V.T + self.intercept
+        if X.shape[1] != len(left):
+            raise ValueError(
+                f"X must have the {len(left)} features of the training data, got {X.shape[1]}. "
+                "Pass the same columns, in the same order."
+            )
+        scores: _Float64 = np.asarray(X @ left) @ right.T + self.intercept
         return scores
 
 
@@ -282,7 +297,13 @@ def alpha_max(
 def _summarise(X: Any, Y: Any, targets: str, sample_weight: Any) -> Statistics:
     check.check_unique_columns(X, "X")
     X = check_array(X, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], input_name="X")
-    values = check.check_targets(Y, targets).values
+    check_feature_count(X.shape[1], "lrml_path")
+    values, _, mask = check.check_targets(Y, targets, allow_unknown=True)
+    if mask is not None:
+        raise ValueError(
+            "a path needs to know all labels, got a Y that contains NaN. "
+            "Use LRML or LRMLCV, which leave unknown labels out, or impute or drop those rows."
+        )
     return Statistics.from_arrays(X, values, check.check_sample_weight(sample_weight, X.shape[0]))
 
 
@@ -323,9 +344,12 @@ def _warn_of_open_ends(models: list[PathModel], max_iter: int, tol: float) -> No
     late = [model for model in models if model.residual > tol]
     if late:
         worst = max(model.residual for model in late)
+        reason = f"at max_iter={max_iter}; raise max_iter or loosen tol"
+        if all(model.n_iter < max_iter for model in late):
+            reason = "as steps no longer brought anything; loosen tol, scale X or raise ridges"
         warnings.warn(
-            f"{len(late)} of {len(models)} models stopped at max_iter={max_iter} with the residual above tol "
-            f"(at most {worst:.1e}); raise max_iter or loosen tol.",
+            f"{len(late)} of {len(models)} models stopped with the residual above tol (at most {worst:.1e}), "
+            f"{reason}.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,  # the line that called lrml_path
         )

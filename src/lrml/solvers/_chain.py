@@ -78,6 +78,8 @@ def chains_for(theta: int, alphas: Sequence[float], keys: Sequence[Any]) -> list
 
 def alpha_max(problem: SpectralProblem, theta: int) -> float:
     """Least alpha at which the rank-theta least-squares solution W_theta is stationary: ‖∇f(W_theta)‖₂."""
+    if theta >= problem.shape[1]:  # nothing is penalised; the slope would be rounding
+        return 0.0
     return strongest_slope(problem, problem.reduced_rank_solution(theta)[0])
 
 

@@ -30,14 +30,15 @@ class Anderson:
         self.previous: tuple[Array, Array] | None = None
 
     def extrapolate(self, image: Array, residual: Array) -> Array:
-        """Take in one pair and return the accelerated point (the image itself while there is no past)."""
+        """Take in one pair and return the accelerated point (the image while there is little past)."""
         if self.memory == 0:
             return image
         self._remember(image, residual)
         known = min(self.count, self.memory)
         gram = self.gram[:known, :known]
         trace = np.trace(gram)
-        if known < 2 or not trace > 0:
+        # A single difference is a poor guide, unless no more are ever kept.
+        if known < min(2, self.memory) or not trace > 0:
             return image
         xp = namespace(image)
         moments = to_numpy(self.residuals[:known, :] @ xp.reshape(residual, (-1,)))

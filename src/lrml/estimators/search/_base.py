@@ -1,0 +1,228 @@
+"""What every ``…CV`` estimator shares: the search, its results, the final fit, the threshold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from lrml import _validation as check
+from lrml.estimators._fitting import TrainingData, prepare
+from lrml.estimators._linear import LinearMultiLabelModel
+from lrml.estimators.path import Space
+from lrml.estimators.search._criterion import check_scoring
+from lrml.estimators.search._families import Family
+from lrml.estimators.search._race import Board
+from lrml.estimators.search._search import Contest, MomentContest, RefitContest, Task
+from lrml.estimators.search._splits import make_splits, split_statistics
+from lrml.statistics import Statistics
+from lrml.thresholds import MetricName, best_threshold
+
+_RULES = ("best", "one_standard_error")
+
+
+class SearchModel(LinearMultiLabelModel):
+    """An estimator that chooses its parameters on held-out rows, and then is fitted on all.
+
+    Subclasses say in ``_estimator`` what is fitted, in ``_family`` which candidates there are where second
+    moments suffice, and in ``_candidates`` which ones where the rows have to be read.
+    """
+
+    loss: str = "squared"
+    fit_intercept: Any = True
+
+    def __init__(
+        self,
+        *,
+        cv: Any,
+        scoring: Any,
+        rule: str,
+        abandon: bool,
+        threshold: Any,
+        threshold_scoring: str,
+        threshold_per_label: bool,
+        random_state: Any,
+        verbose: int,
+    ) -> None:
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.abandon = abandon
+        self.threshold = threshold
+        self.threshold_scoring = threshold_scoring
+        self.threshold_per_label = threshold_per_label
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _estimator(self) -> Any:
+        """Return an unfitted estimator with all parameters that are not searched."""
+        raise NotImplementedError
+
+    def _family(self, statistics: Statistics, fit_intercept: bool) -> Family | None:
+        """Return the candidates for second moments; None if there is no such way."""
+        return None
+
+    def _candidates(
+        self, statistics: Statistics, fit_intercept: bool
+    ) -> tuple[list[dict[str, Any]], list[Any]]:
+        """Return candidates that are fitted one by one, and groups within which warm starts make sense."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> Self:
+        """Choose the parameters on held-out rows, then fit on all rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, d)
+        y : array, sparse matrix or frame of shape (n, L)
+            0/1 labels; NaN where it is not known whether a label applies (not for `CPLSTCV`).
+        sample_weight : array of shape (n,), optional
+            Multiplies the loss of each row, and its part in the mean of the held-out scores.
+        observed : array, sparse matrix or frame of bool of shape (n, L), optional
+            True where a label is known, as an alternative to NaN.
+
+        Returns
+        -------
+        self
+            Unchanged if anything is wrong with the input.
+        """
+        data = prepare(self, X, y, sample_weight, observed)
+        fit_intercept = check.check_flag("fit_intercept", self.fit_intercept)
+        one_standard_error = check.check_choice("rule", self.rule, _RULES) == "one_standard_error"
+        self._check_threshold_choice()
+        task = Task(
+            data,
+            make_splits(self.cv, data.X, data.Y, self.random_state),
+            check_scoring(self.scoring),
+            data.loss.threshold if self._wants_threshold else self._cut(data),
+            check.check_flag("abandon", self.abandon),
+            one_standard_error,
+        )
+        total, parts = split_statistics(data.X, data.Y, data.weights, task.splits)
+        contest = self._contest(task, total, parts, fit_intercept)
+        board = contest.run(self.verbose)
+        strengths = self._strengths(contest)
+        if not board.complete.any():
+            raise ValueError(
+                f"scoring={self.scoring!r} must have a value on every split, got none. "
+                "Check that held-out rows have labels, or pass fewer folds."
+            )
+        index = board.best(one_standard_error=one_standard_error, strengths=strengths)
+        best = self._estimator().set_params(**contest.candidates[index])
+        cut = self._choose_threshold(contest, index)
+        best.set_params(threshold=self.threshold if cut is None else cut)
+        best._fit_data(replace(data, summed_up=total))
+        self._store(best, contest, board, index)
+        return self
+
+    def _contest(
+        self, task: Task, total: Statistics, parts: list[Statistics], fit_intercept: bool
+    ) -> Contest:
+        family = self._family(total, fit_intercept) if task.data.needs_moments_only else None
+        if family is not None:
+            return MomentContest(task, family, parts, fit_intercept=fit_intercept)
+        candidates, groups = self._candidates(total, fit_intercept)
+        return RefitContest(task, candidates, self._estimator(), groups)
+
+    def _strengths(self, contest: Contest) -> npt.NDArray[np.float64]:
+        if isinstance(contest, MomentContest):
+            return contest.family.strengths()
+        names = [name for name in ("alpha", "ridge") if name in contest.candidates[0]]
+        return np.array([[candidate[name] for name in names] for candidate in contest.candidates])
+
+    @property
+    def _wants_threshold(self) -> bool:
+        return isinstance(self.threshold, str)
+
+    def _cut(self, data: TrainingData) -> Any:
+        return check.check_threshold(self.threshold, data.Y.shape[1], data.loss.threshold)
+
+    def _check_threshold_choice(self) -> None:
+        if self._wants_threshold:
+            if self.threshold != "auto":
+                raise ValueError(
+                    f"threshold must be a number, one per label, None or 'auto', got {self.threshold!r}. "
+                    "Pass 'auto' to have it chosen."
+                )
+            check.check_choice("threshold_scoring", self.threshold_scoring, get_args(MetricName))
+            check.check_flag("threshold_per_label", self.threshold_per_label)
+
+    def _choose_threshold(self, contest: Contest, index: int) -> Any:
+        """Return the best cut of the winner's held-out scores, or None if it is given."""
+        if not self._wants_threshold:
+            return None
+        parts = list(contest.scores_of(index))
+        natural = contest.task.data.loss.threshold
+        known = None
+        if parts[0][0].known is not None:
+            known = np.concatenate([held_out.known for held_out, _ in parts])
+        return best_threshold(
+            np.concatenate([_dense(held_out.Y) for held_out, _ in parts]),
+            np.concatenate([scores for _, scores in parts]),
+            cast(MetricName, self.threshold_scoring),
+            per_label=self.threshold_per_label,
+            natural=natural,
+            known=known,
+        ).cut
+
+    @property
+    def _decision_threshold(self) -> Any:
+        return self.threshold_
+
+    def _store(self, best: Any, contest: Contest, board: Board, index: int) -> None:
+        """Set every fitted attribute at once, those of the final fit included."""
+        fitted = {name: value for name, value in vars(best).items() if name.endswith("_") and name[0] != "_"}
+        results = cv_results(contest.candidates, board)
+        found = {
+            "best_estimator_": best,
+            "best_index_": index,
+            "best_params_": contest.candidates[index],
+            "best_score_": float(results["mean_test_score"][index]),
+            "cv_results_": results,
+            "n_splits_": len(contest.task.splits),
+            "threshold_": best.threshold,
+        }
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(fitted | found)
+
+
+def cv_results(candidates: list[dict[str, Any]], board: Board) -> dict[str, Any]:
+    """Table of all candidates in the form of scikit-learn's searches, greater scores being better.
+
+    A candidate that was abandoned has NaN on the splits that it did not see, its mean is over those that it
+    saw, and it ranks behind all that saw every split.
+    """
+    results: dict[str, Any] = {"params": candidates}
+    for name in candidates[0]:
+        results[f"param_{name}"] = np.array([candidate[name] for candidate in candidates])
+    for split in range(board.scores.shape[1]):
+        results[f"split{split}_test_score"] = board.scores[:, split]
+    seen = np.isfinite(board.scores)
+    count = seen.sum(axis=1)
+    filled = np.where(seen, board.scores, 0.0)
+    means = filled.sum(axis=1) / np.maximum(count, 1)
+    results["mean_test_score"] = np.where(count > 0, means, np.nan)
+    spread = np.where(seen, (board.scores - means[:, None]) ** 2, 0.0).sum(axis=1) / np.maximum(count, 1)
+    results["std_test_score"] = np.sqrt(spread)
+    order = np.lexsort([-means, -count])
+    places = np.empty(len(candidates), dtype=np.int32)
+    places[order] = np.arange(1, len(candidates) + 1)
+    for rank, index in enumerate(order):  # equals share the better place
+        before = order[rank - 1]
+        if rank and count[before] == count[index] and means[before] == means[index]:
+            places[index] = places[before]
+    results["rank_test_score"] = places
+    results["n_splits_seen"] = count
+    results["mean_model_rank"] = np.nan_to_num(board.ranks).sum(axis=1) / np.maximum(count, 1)
+    return results
+
+
+def _dense(Y: Any) -> npt.NDArray[Any]:
+    return Y.toarray() if hasattr(Y, "toarray") else np.asarray(Y)
+
+
+def space_of(statistics: Statistics, fit_intercept: bool) -> Space:
+    """Decomposition of all rows, from which default grids come."""
+    return Space.from_statistics(statistics, fit_intercept=fit_intercept, binary=True)

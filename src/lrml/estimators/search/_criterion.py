@@ -1,0 +1,72 @@
+"""What a search maximises: a metric of `lrml.metrics`, signed so that more is better."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lrml import metrics
+
+_NAMES = "top1, top3, …, average_precision, average_auc, hamming_loss, micro_f1, macro_f1"
+_Float64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A signed metric of labels and scores.
+
+    Attributes
+    ----------
+    name : str
+    measure : callable
+        Of (Y, S, cut); returns one value per row, NaN where a row has none, or a single number.
+    by_row : bool
+        Which of the two. Only values per row can be compared pair by pair.
+    """
+
+    name: str
+    measure: Callable[[Any, Any, Any], Any]
+    by_row: bool
+
+
+def check_scoring(scoring: Any) -> Criterion:
+    """Return the criterion for a metric's name or a function of (Y, S)."""
+    if callable(scoring):
+        return Criterion(getattr(scoring, "__name__", "score"), lambda Y, S, cut: float(scoring(Y, S)), False)
+    simple = {
+        "average_precision": lambda Y, S, cut: metrics.average_precision(Y, S, per_example=True),
+        "average_auc": lambda Y, S, cut: metrics.average_auc(Y, S, per_example=True),
+        "hamming_loss": lambda Y, S, cut: -metrics.hamming_loss(Y, S, cut, per_example=True),
+    }
+    whole = {
+        "micro_f1": metrics.micro_f1,
+        "macro_f1": metrics.macro_f1,
+    }
+    if isinstance(scoring, str):
+        if scoring in simple:
+            return Criterion(scoring, simple[scoring], True)
+        if scoring in whole:
+            return Criterion(scoring, whole[scoring], False)
+        top = re.fullmatch(r"top([1-9]\d*)", scoring)
+        if top:
+            k = int(top[1])
+            return Criterion(
+                scoring, lambda Y, S, cut: metrics.top_k_accuracy(Y, S, k, per_example=True), True
+            )
+    raise ValueError(
+        f"scoring must be one of {_NAMES}, or a function of (Y, scores) that is larger for better scores, "
+        f"got {scoring!r}. Use 'average_precision'."
+    )
+
+
+def weighted_mean(values: _Float64, weights: _Float64 | None) -> float:
+    """Mean over the rows that have a value."""
+    counted = np.isfinite(values) if weights is None else np.isfinite(values) & (weights > 0)
+    if not counted.any():
+        return float("nan")
+    return float(np.average(values[counted], weights=None if weights is None else weights[counted]))

@@ -1,0 +1,108 @@
+"""Scores of candidates on held-out rows: who is hopeless, who is best, who is simple enough."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lrml.estimators.search._criterion import weighted_mean
+
+_Float64 = npt.NDArray[np.float64]
+
+# A candidate is abandoned when the leader beats it by this many standard errors of the paired difference.
+# Fewer rows than these tell too little.
+_HOPELESS, _LEAST_ROWS = 3.0, 30
+
+
+class Board:
+    """What is known about every candidate on every split.
+
+    Parameters
+    ----------
+    n_candidates : int
+    sizes : list of int
+        Number of held-out rows of every split.
+    weights : list of arrays or Nones
+        Weights of these rows.
+    """
+
+    def __init__(self, n_candidates: int, sizes: list[int], weights: list[Any]) -> None:
+        self.scores = np.full((n_candidates, len(sizes)), np.nan)
+        self.ranks = np.full((n_candidates, len(sizes)), np.nan)
+        self.values: list[npt.NDArray[np.float32] | None] = [None] * len(sizes)
+        self.sizes, self.weights = sizes, weights
+
+    def record(self, candidate: int, split: int, values: Any, rank: int) -> None:
+        """Take in what a criterion gave: one value per row, or a single number."""
+        self.ranks[candidate, split] = rank
+        if np.ndim(values) == 0:
+            self.scores[candidate, split] = float(values)
+            return
+        self.scores[candidate, split] = weighted_mean(values, self.weights[split])
+        rows = self.values[split]
+        assert rows is not None  # open_split came first
+        rows[candidate] = values
+
+    def open_split(self, split: int, *, by_row: bool) -> None:
+        """Make room for the values of a split."""
+        if by_row:
+            self.values[split] = np.full((len(self.scores), self.sizes[split]), np.nan, dtype=np.float32)
+
+    @property
+    def complete(self) -> npt.NDArray[np.bool_]:
+        """Candidates with a score on every split."""
+        found: npt.NDArray[np.bool_] = np.isfinite(self.scores).all(axis=1)
+        return found
+
+    def hopeful(self, split: int, *, with_margin: bool) -> list[int]:
+        """Candidates that may still win after a split; all, if there are too few rows to tell.
+
+        With a margin, those stay that may still be within a standard error of the winner.
+        """
+        everyone = list(range(len(self.scores)))
+        values = self.values[split]
+        if values is None or not np.isfinite(self.scores[:, split]).any():
+            return everyone
+        leader = int(np.nanargmax(self.scores[:, split]))
+        counted = np.isfinite(values[leader])
+        if counted.sum() < _LEAST_ROWS:
+            return everyone
+        lead = values[leader, counted].astype(np.float64) - values[:, counted]
+        error = lead.std(axis=1) / np.sqrt(counted.sum())
+        margin = standard_error(values[leader]) if with_margin else 0.0
+        return [int(i) for i in np.flatnonzero(~(lead.mean(axis=1) > margin + _HOPELESS * error))]
+
+    def best(self, *, one_standard_error: bool, strengths: npt.NDArray[np.float64]) -> int:
+        """Best mean; or the simplest candidate that is within one standard error of it.
+
+        The simplest has the least rank, and among those of equal rank the strongest penalties, compared in
+        the order of the columns of ``strengths``. It also decides between equals.
+        """
+        means = np.where(
+            self.complete, np.where(self.complete[:, None], self.scores, 0.0).mean(axis=1), -np.inf
+        )
+        top = int(np.argmax(means))
+        limit = means[top]
+        if one_standard_error:
+            limit = limit - self._standard_error(top)
+        eligible = np.flatnonzero(means >= limit)
+        mean_rank = np.nan_to_num(self.ranks[eligible].mean(axis=1))
+        keys = [-strengths[eligible, column] for column in reversed(range(strengths.shape[1]))]
+        return int(eligible[np.lexsort([*keys, mean_rank])[0]])
+
+    def _standard_error(self, candidate: int) -> float:
+        """Of the mean score: from the rows if there are values, else from the splits."""
+        if all(rows is not None for rows in self.values):
+            return standard_error(
+                np.concatenate([rows[candidate] for rows in self.values if rows is not None])
+            )
+        scores = self.scores[candidate]
+        return float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
+
+
+def standard_error(values: npt.NDArray[Any]) -> float:
+    """Return the standard error of the mean of the finite values."""
+    counted = values[np.isfinite(values)].astype(np.float64)
+    return float(counted.std(ddof=1) / np.sqrt(len(counted))) if len(counted) > 1 else 0.0

@@ -1,0 +1,232 @@
+"""The one mechanism behind every ``…CV`` estimator: fit on splits, compare, drop the hopeless, choose."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from lrml._threads import map_in_threads
+from lrml.estimators._fitting import TrainingData
+from lrml.estimators.path import Space
+from lrml.estimators.search._criterion import Criterion
+from lrml.estimators.search._families import Family
+from lrml.estimators.search._held_out import HeldOut, SpectralScores
+from lrml.estimators.search._race import Board
+from lrml.estimators.search._splits import Split, take
+from lrml.statistics import Statistics
+
+# Numbers that the decompositions of several splits, worked on at the same time, may take.
+_MOST_NUMBERS = 1 << 27
+
+_Scores = npt.NDArray[np.floating[Any]]
+Advance = Callable[[int], None]
+
+
+class Task(NamedTuple):
+    """What a search is about.
+
+    Attributes
+    ----------
+    data : TrainingData
+    splits : list of Split
+    criterion : Criterion
+    cut : float or array
+        Threshold for criteria that need decisions.
+    abandon : bool
+        Whether candidates that are hopeless after the first split are left out of the others.
+    with_margin : bool
+        Whether those within a standard error of the best are of interest too.
+    """
+
+    data: TrainingData
+    splits: list[Split]
+    criterion: Criterion
+    cut: Any
+    abandon: bool
+    with_margin: bool
+
+    def held_out(self, split: int) -> HeldOut:
+        """Rows that candidates are compared on."""
+        rows = self.splits[split].test
+        known = None
+        if self.data.mask is not None:
+            known = self.data.mask.block(slice(None), np.bool_)[rows].astype(np.bool_)
+        return HeldOut(take(self.data.X, rows), take(self.data.Y, rows), known)
+
+    def weights(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
+        """Weights of some rows, if there are any."""
+        return None if self.data.weights is None else self.data.weights[rows]
+
+    def board(self, n_candidates: int) -> Board:
+        """Return an empty board for all splits."""
+        tests = [split.test for split in self.splits]
+        return Board(n_candidates, [len(rows) for rows in tests], [self.weights(rows) for rows in tests])
+
+
+class Contest:
+    """Candidates on splits; subclasses say how some are fitted on one or more splits.
+
+    The first split is for everybody. What is hopeless there is left out of the others.
+    """
+
+    def __init__(self, task: Task, candidates: list[dict[str, Any]]) -> None:
+        self.task = task
+        self.candidates = candidates
+        self.board = task.board(len(candidates))
+
+    def run(self, verbose: int) -> Board:
+        """Fit and judge; return what is known then."""
+        n_splits, everyone = len(self.task.splits), list(range(len(self.candidates)))
+        with _progress(verbose, len(everyone) * n_splits) as advance:
+            for split in range(n_splits):
+                self.board.open_split(split, by_row=self.task.criterion.by_row)
+            self._fit([0], everyone, advance)
+            kept = everyone
+            if self.task.abandon:
+                kept = self.board.hopeful(0, with_margin=self.task.with_margin)
+                advance((len(everyone) - len(kept)) * (n_splits - 1))
+            self._fit(list(range(1, n_splits)), kept, advance)
+        return self.board
+
+    def _fit(self, splits: list[int], kept: list[int], advance: Advance) -> None:
+        raise NotImplementedError
+
+    def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, _Scores]]:
+        """Held-out rows and one candidate's scores of them, split by split."""
+        raise NotImplementedError
+
+
+class MomentContest(Contest):
+    """Candidates that need second moments only."""
+
+    def __init__(self, task: Task, family: Family, parts: list[Statistics], *, fit_intercept: bool) -> None:
+        super().__init__(task, family.candidates)
+        self.family, self.parts, self.fit_intercept = family, parts, fit_intercept
+
+    def _space(self, split: int) -> Space:
+        binary = self.task.data.targets == "binary"
+        return Space.from_statistics(self.parts[split], fit_intercept=self.fit_intercept, binary=binary)
+
+    def _fit(self, splits: list[int], kept: list[int], advance: Advance) -> None:
+        at_once = max(1, _MOST_NUMBERS // max(self.task.data.X.shape[1] ** 2, 1))
+        for start in range(0, len(splits), at_once):
+            tasks = [
+                task
+                for split in splits[start : start + at_once]
+                for task in self._tasks(split, kept, advance)
+            ]
+            for _ in map_in_threads(lambda task: task(), tasks, ahead=len(tasks)):
+                pass
+
+    def _tasks(self, split: int, kept: Sequence[int], advance: Advance) -> list[Callable[[], None]]:
+        space, held_out = self._space(split), self.task.held_out(split)
+        scores = SpectralScores(space, held_out.X)
+
+        def visit(index: int, left: Any, right: Any) -> None:
+            values = held_out.judge(self.task.criterion, self.task.cut, scores.of(left, right))
+            self.board.record(index, split, values, min(left.shape))
+            advance(1)
+
+        return self.family.tasks(space.problem, kept, visit)
+
+    def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, _Scores]]:
+        """Held-out rows and one candidate's scores of them, split by split."""
+        return (self._scores(candidate, split) for split in range(len(self.task.splits)))
+
+    def _scores(self, candidate: int, split: int) -> tuple[HeldOut, _Scores]:
+        space, held_out = self._space(split), self.task.held_out(split)
+        scores, found = SpectralScores(space, held_out.X), []
+
+        def visit(_: int, left: Any, right: Any) -> None:
+            found.append(scores.of(left, right)(slice(None)))
+
+        for task in self.family.tasks(space.problem, [candidate], visit):
+            task()
+        return held_out, found[0]
+
+
+@dataclass
+class _Fitted:
+    """A model and the candidate that it was fitted as."""
+
+    model: Any
+    group: Any
+
+
+class RefitContest(Contest):
+    """Candidates that are fitted one by one on the rows, each from the last one of its group.
+
+    Parameters
+    ----------
+    task : Task
+    candidates : list of dict
+        In an order in which one is a good start for the next.
+    estimator : estimator
+        Unfitted; has ``warm_start``.
+    groups : list
+        One key per candidate: a warm start is taken from the same group only.
+    """
+
+    def __init__(
+        self, task: Task, candidates: list[dict[str, Any]], estimator: Any, groups: list[Any]
+    ) -> None:
+        super().__init__(task, candidates)
+        self.estimator, self.groups = estimator, groups
+
+    def _fit(self, splits: list[int], kept: list[int], advance: Advance) -> None:
+        for split in splits:
+            held_out = self.task.held_out(split)
+            last: _Fitted | None = None
+            for index in kept:
+                last = _Fitted(self._model(split, index, last), self.groups[index])
+                values = held_out.judge(
+                    self.task.criterion, self.task.cut, partial(_model_scores, last.model, held_out.X)
+                )
+                self.board.record(index, split, values, last.model.rank_)
+                advance(1)
+
+    def _model(self, split: int, index: int, last: _Fitted | None) -> Any:
+        data, rows = self.task.data, self.task.splits[split].train
+        warm = last is not None and last.group == self.groups[index]
+        model = last.model if warm and last is not None else clone(self.estimator).set_params(warm_start=True)
+        model.set_params(**self.candidates[index])
+        observed = None if data.mask is None else data.mask.block(slice(None), np.bool_)[rows].astype(bool)
+        with warnings.catch_warnings():
+            # A candidate that is not quite there yet can be judged; the final fit warns.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(take(data.X, rows), take(data.Y, rows), self.task.weights(rows), observed=observed)
+        return model
+
+    def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, _Scores]]:
+        """Held-out rows and one candidate's scores of them, split by split."""
+        for split in range(len(self.task.splits)):
+            held_out = self.task.held_out(split)
+            yield held_out, self._model(split, candidate, None).decision_function(held_out.X)
+
+
+def _model_scores(model: Any, X: Any, rows: slice) -> _Scores:
+    scores: _Scores = model.decision_function(X[rows])
+    return scores
+
+
+@contextmanager
+def _progress(verbose: int, total: int) -> Iterator[Advance]:
+    """Yield a function that moves a bar on standard error on, or does nothing."""
+    if not verbose:
+        yield lambda count: None
+        return
+    columns = (TextColumn("models on splits"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        bar = progress.add_task("search", total=total)
+        yield lambda count: progress.advance(bar, count)
