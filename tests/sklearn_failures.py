@@ -4,6 +4,7 @@ ONE_TWO = "feeds the labels {1, 2}; every column of a label matrix here is 0/1"
 ONE_TWO_TRACE = "Y must hold only 0 and 1, got 2"
 FLAT = "passes a 1-D target; a label matrix has one column per label, and one column is not flattened"
 FLAT_TRACE = "Y must be 2-D (rows × labels), got shape"
+EXACT = ("wants at least one iteration; the solution here is exact", "n_iter_")
 
 # Check → (why it cannot apply to a multi-label classifier, what its traceback shows).
 EXPECTED_FAILURES = {

@@ -1,6 +1,7 @@
 """Blocks in threads: the same results, in order, whatever the number of threads."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -19,6 +20,24 @@ def threads(request):
 
 def test_results_come_in_order(threads):
     assert list(map_in_threads(lambda number: number**2, range(50))) == [number**2 for number in range(50)]
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 5, 50])
+def test_no_more_is_begun_ahead_than_allowed_and_nothing_is_lost(threads, ahead):
+    begun = []
+
+    def work(number):
+        begun.append(number)
+        if number == 0:
+            time.sleep(0.05)  # the first comes last, and still is first in line
+        return number**2
+
+    results = map_in_threads(work, range(30), ahead=ahead)
+    first = next(results)
+    # Alone, one thread works on demand.
+    assert len(begun) <= (1 if threads == 1 else threads + ahead)
+    assert [first, *results] == [number**2 for number in range(30)]
+    assert sorted(begun) == list(range(30))
 
 
 def test_as_many_threads_as_blas_has_and_one_blas_thread_each(threads):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from systems import RIDGE_ALPHAS, SVC_CS, OneVsRest, System, UnitRidge
+from systems import RIDGE_ALPHAS, SVC_CS, SVC_CS_MANY, OneVsRest, System, UnitRidge
 
 from lrml.datasets import MultiLabelDataset, NumberedNames, write_xmc
 
@@ -52,6 +52,7 @@ class Himalaya(UnitRidge):
         self.model.fit(self.X, self.Y)
         self.candidates = 5 * len(self.model.alphas)
         self.chosen = {"median alpha": float(np.median(self.model.best_alphas_))}
+        self.settings = {"alpha": list(map(float, self.model.alphas)), "folds": 5}
 
 
 class LibMultiLabel(OneVsRest):
@@ -59,7 +60,7 @@ class LibMultiLabel(OneVsRest):
 
     name = "LibMultiLabel one-vs-rest"
     package = "libmultilabel"
-    grid = SVC_CS
+    grid, grid_many = SVC_CS, SVC_CS_MANY
     convert = staticmethod(as_csr_matrix)
 
     def __init__(self, quick: bool = False) -> None:

@@ -49,9 +49,10 @@ def tidy(axis: Axes) -> None:
 
 def draw_quality(records: list[Record], path: Path) -> None:
     """Average precision against the time of the whole fit, one panel per dataset."""
+    # Systems without a model count too, so that both pictures give a system the same look.
+    look = styles({record["system"]: record["kind"] for record in finished(records, "fit_ratio")})
     records = finished(records, "metrics")
     datasets = list(dict.fromkeys(record["dataset"] for record in records))
-    look = styles({record["system"]: record["kind"] for record in records})
     columns = min(2, len(datasets))
     rows = -(-len(datasets) // columns)
     size = (4.3 * columns + 2.8, 3.4 * rows + 0.2)
@@ -77,7 +78,7 @@ def draw_quality(records: list[Record], path: Path) -> None:
 
 
 def draw_candidates(records: list[Record], path: Path) -> None:
-    """Seconds for each model tried, one row per system and one panel per dataset."""
+    """Time for each model fitted in tuning, one row per system and one panel per dataset."""
     records = finished(records, "ratio_per_candidate")
     datasets = list(dict.fromkeys(record["dataset"] for record in records))
     look = styles({record["system"]: record["kind"] for record in records})
@@ -96,6 +97,6 @@ def draw_candidates(records: list[Record], path: Path) -> None:
         axis.tick_params(axis="y", length=0)
         tidy(axis)
     figure.supxlabel(
-        "time for each model tried, grid × folds (one fit of scikit-learn's Ridge = 1)", fontsize=10
+        "time for each model really fitted in tuning (one fit of scikit-learn's Ridge = 1)", fontsize=10
     )
     save(figure, path)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from claims import claims
 
 from lrml._files import atomic_file
 
@@ -37,7 +38,9 @@ Rows L2-normalised, intercept fitted, original split. Every cell ran in a proces
 
 - `×`: multiples of the time of scikit-learn's Ridge(alpha=1) on dense double-precision data, which is
   measured in the same process right before and after (median).
-- `fit`: everything, tuning included. `models`: candidates tried, grid × folds.
+- `fit`: everything, tuning and the final model included; the median of several where it is short.
+- `models`: pairs of a candidate and a split that were really fitted, and grid × folds where those are more.
+  `per model` is `fit` over the number really fitted.
 - `AP`: average precision. `difference`: from the best linear peer on this test set (bold), with the standard
   error over the test examples, paired.
 - `Hamming`: at the natural threshold, 0.5 for least squares and probabilities, 0 for margins.
@@ -52,8 +55,15 @@ def paired_difference(values: np.ndarray, reference: np.ndarray) -> tuple[float,
     return float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(differences)))
 
 
+def versus(values: np.ndarray, reference: np.ndarray) -> dict[str, float]:
+    return dict(zip(("difference", "standard_error"), paired_difference(values, reference), strict=True))
+
+
 def add_comparison(records: list[Record], per_example: dict[str, np.ndarray]) -> None:
-    """Compare every record of one dataset with the linear peer that is best so far on the test set."""
+    """Compare every record of one dataset with the linear peer that is best so far on the test set.
+
+    Ours are compared with every linear peer.
+    """
     measured = [record for record in records if "metrics" in record]
     peers = [record for record in measured if record["kind"] == "linear peer"]
     if not peers:
@@ -63,6 +73,11 @@ def add_comparison(records: list[Record], per_example: dict[str, np.ndarray]) ->
         difference, error = paired_difference(per_example[record["system"]], per_example[best])
         record["compared_with"] = best
         record["ap_difference"], record["ap_difference_se"] = difference, error
+        if record["kind"] == "ours":
+            record["ap_versus"] = {
+                peer["system"]: versus(per_example[record["system"]], per_example[peer["system"]])
+                for peer in peers
+            }
 
 
 def cell_line(record: Record) -> str:
@@ -99,6 +114,17 @@ def signed(record: Record) -> str:
     return f"{record['ap_difference']:+.4f} ± {record['ap_difference_se']:.4f}"
 
 
+def listed(parameters: dict[str, Any]) -> str:
+    """Return names and values, the numbers short."""
+
+    def short(value: Any) -> str:
+        if isinstance(value, (list, tuple)):
+            return "(" + " ".join(map(short, value)) + ")"
+        return number(value) if isinstance(value, float) else str(value)
+
+    return ", ".join(f"{name} {short(value)}" for name, value in parameters.items())
+
+
 def cells(record: Record) -> list[str]:
     """Return one row of the table, in the order of ``COLUMNS``."""
     metrics = record.get("metrics", {})
@@ -108,10 +134,7 @@ def cells(record: Record) -> list[str]:
     quality = f"{metrics['average_precision']:.4f}" if metrics else ""
     hamming = f"{metrics['hamming_loss']:.4f}" if metrics else ""
     memory = record["peak_bytes"]
-    chosen = ", ".join(
-        f"{key} {number(value) if isinstance(value, float) else value}"
-        for key, value in record["chosen"].items()
-    )
+    fitted, nominal = record["candidates"], record["nominal_candidates"]
     times = (record["fit_ratio"], record["fit_seconds"])
     best = record.get("compared_with") == record["system"]
     return [
@@ -121,11 +144,11 @@ def cells(record: Record) -> list[str]:
         *shown,
         hamming,
         *map(number, times),
-        str(record["candidates"]),
+        str(fitted) if fitted == nominal else f"{fitted} of {nominal}",
         number(record["ratio_per_candidate"]),
         number(record["predict_ratio"]),
         "" if memory is None else f"{memory / 2**20:.0f}",
-        chosen,
+        listed(record["chosen"]),
     ]
 
 
@@ -134,7 +157,7 @@ def line(values: list[str] | tuple[str, ...]) -> str:
 
 
 def markdown(content: dict[str, Any]) -> str:
-    """Return the report: one table per dataset, and what was left out with its reason."""
+    """Return the report: per dataset a table, the claims, the settings, and what was left out and why."""
     machine = content["machine"]
     versions = ", ".join(f"{name} {found or '(absent)'}" for name, found in machine["versions"].items())
     parts = [INTRODUCTION, f"Python {machine['python']}, {machine['cores']} cores; {versions}.\n"]
@@ -145,6 +168,10 @@ def markdown(content: dict[str, Any]) -> str:
         rows = [cells(record) for record in records if "left_out" not in record]
         rule = ["---", *["---:"] * (len(COLUMNS) - 2), "---"]
         parts.append("\n".join([f"## {dataset}\n", line(COLUMNS), line(rule), *map(line, rows), ""]))
+        told = [record for record in records if record.get("settings")]
+        settings = [f"- {record['system']}: {listed(record['settings'])}" for record in told]
+        parts.append("\n".join(["Claims:\n", *map(str, claims(dataset, records)), ""]))
+        parts.append("\n".join(["Settings that are not defaults, and grids:\n", *settings, ""]))
         parts.extend(
             f"Left out: {record['system']}. {record['left_out']}\n"
             for record in records

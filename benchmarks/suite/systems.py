@@ -24,6 +24,11 @@ from lrml.metrics import average_precision
 RIDGE_ALPHAS = np.logspace(-3, 3, 12)
 SVC_CS = np.logspace(-2, 1, 7)
 LOGISTIC_CS = np.logspace(-1, 2, 7)
+# A fit for each of very many labels takes long: there, fewer values around what is best on the other data.
+MANY_LABELS = 500
+SVC_CS_MANY = SVC_CS[1:5]
+LOGISTIC_CS_MANY = LOGISTIC_CS[2:5]
+HELD_OUT = 0.2
 
 
 def as_it_is(A: Any) -> Any:
@@ -67,9 +72,15 @@ class System:
     convert : callable
         Brings a matrix into the form that suits this system best.
     candidates : int
-        Models tried while tuning, grid × folds; 1 without tuning.
+        Pairs of a candidate and a split that were really fitted while tuning; 1 without tuning.
+    nominal_candidates : int or None
+        Grid × folds where a part of that was left out; None where nothing was.
+    settings : dict
+        What was asked for: grids, splits, and whatever is not a default.
     chosen : dict
         The parameters that tuning took.
+    mean_decompositions : float or None
+        Spectral decompositions for each model, where they are the work.
     """
 
     name = ""
@@ -82,7 +93,10 @@ class System:
     def __init__(self, quick: bool = False) -> None:
         self.quick = quick
         self.candidates = 1
+        self.nominal_candidates: int | None = None
+        self.settings: dict[str, Any] = {}
         self.chosen: dict[str, Any] = {}
+        self.mean_decompositions: float | None = None
         self.model: Any = None
 
     def prepare(self, X: Any, Y: Any) -> None:
@@ -114,16 +128,18 @@ class System:
         return grid[::3] if self.quick else grid
 
     def _tune(self, parameter: str, grid: Iterable[float], fit: Callable[[Any, Any, float], Any]) -> None:
-        """Choose from a grid by average precision on 20 % of the rows, then fit on all of them."""
-        X, X_held, Y, Y_held = train_test_split(self.X, self.Y, test_size=0.2, random_state=0)
+        """Choose from a grid by average precision on held-out rows, then fit on all rows."""
+        grid = [float(value) for value in grid]
+        X, X_held, Y, Y_held = train_test_split(self.X, self.Y, test_size=HELD_OUT, random_state=0)
         quality = {}
-        for value in map(float, grid):
+        for value in grid:
             self.model = fit(X, Y, value)
             S = rank_unseen_last(self._scores(X_held), Y, self.threshold)
             quality[value] = average_precision(Y_held, S)
         best = max(quality, key=quality.__getitem__)
         self.model = fit(self.X, self.Y, best)
         self.candidates, self.chosen = len(quality), {parameter: best}
+        self.settings = {parameter: grid, "held out": HELD_OUT}
 
 
 class UnitRidge(System):
@@ -158,6 +174,7 @@ class LeaveOneOutRidge(UnitRidge):
         self.model = RidgeCV(alphas).fit(self.X, self.Y)
         self.candidates = len(alphas)
         self.chosen = {"alpha": float(self.model.alpha_)}
+        self.settings = {"alpha": alphas.tolist(), "held out": "one row at a time"}
 
 
 class OneVsRest(System):
@@ -167,9 +184,11 @@ class OneVsRest(System):
     blas_threads = 1
     convert = staticmethod(as_double)
     grid: ClassVar[np.ndarray]
+    grid_many: ClassVar[np.ndarray]
 
     def _fit(self) -> None:
-        self._tune("C", self._short(self.grid), self._fit_one)
+        grid = self.grid if self.Y.shape[1] <= MANY_LABELS else self.grid_many
+        self._tune("C", self._short(grid), self._fit_one)
 
     def _fit_one(self, X: Any, Y: Any, C: float) -> Any:
         return OneVsRestClassifier(self._binary(C)).fit(X, Y)
@@ -182,7 +201,7 @@ class OneVsRestSVC(OneVsRest):
     """Squared hinge loss."""
 
     name = "one-vs-rest LinearSVC"
-    grid = SVC_CS
+    grid, grid_many = SVC_CS, SVC_CS_MANY
 
     def _binary(self, C: float) -> Any:
         return LinearSVC(C=C, random_state=0)
@@ -192,7 +211,7 @@ class OneVsRestLogistic(OneVsRest):
     """Logistic loss."""
 
     name = "one-vs-rest LogisticRegression"
-    grid = LOGISTIC_CS
+    grid, grid_many = LOGISTIC_CS, LOGISTIC_CS_MANY
 
     def _binary(self, C: float) -> Any:
         return LogisticRegression(C=C, max_iter=1000)

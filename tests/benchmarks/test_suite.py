@@ -47,6 +47,8 @@ def test_the_reference_is_the_best_linear_peer_neither_a_tree_nor_ours(suite):
     suite("report").add_comparison(records, {name: np.full(3, mean) for name, (_, mean) in kinds.items()})
     assert {record.get("compared_with") for record in records[:-1]} == {"b"}
     assert records[3]["ap_difference"] == pytest.approx(0.3)
+    versus = {peer: found["difference"] for peer, found in records[3]["ap_versus"].items()}
+    assert versus == pytest.approx({"a": 0.4, "b": 0.3})
     assert "compared_with" not in records[-1]
 
 
@@ -93,17 +95,110 @@ def test_requirements_and_the_reason_of_a_failure(suite):
 def test_the_report_has_one_row_per_finished_cell_and_every_reason(suite):
     times = dict.fromkeys(("fit_ratio", "fit_seconds", "ratio_per_candidate"), 2.0)
     finished = {"dataset": "d", "system": "path", **times, "candidates": 20, "predict_ratio": None}
-    finished |= {"peak_bytes": None, "chosen": {}}
+    finished |= {"nominal_candidates": 25, "kind": "ours", "mean_decompositions": 3.0}
+    finished |= {"peak_bytes": None, "chosen": {}, "settings": {"C": [0.1, 10.0], "cv": 0.2}}
     content = {
         "machine": {"python": "3", "cores": 2, "versions": {"omikuji": None}},
         "quick": False,
         "datasets_left_out": {"e": "no network"},
-        "records": [finished, {"dataset": "d", "system": "tree", "left_out": "no wheel"}],
+        "records": [
+            finished,
+            {"dataset": "d", "system": "tree", "kind": "tree peer", "left_out": "no wheel"},
+        ],
     }
     text = suite("report").markdown(content)
     assert "omikuji (absent)" in text
     assert "Left out: tree. no wheel" in text
     assert "Left out: e. no network" in text
+    assert "| 20 of 25 |" in text
+    assert "- path: C (0.1 10), cv 0.2" in text
     table = [line for line in text.splitlines() if line.startswith("|")]
     assert len(table) == 3
     assert len({line.count("|") for line in table}) == 1
+
+
+def test_many_labels_make_the_grid_of_one_vs_rest_short(suite, monkeypatch):
+    systems = suite("systems")
+    rng = np.random.default_rng(2)
+    X, Y = rng.normal(size=(40, 3)), (rng.random((40, 4)) < 0.5).astype(np.uint8)
+    system = systems.OneVsRestLogistic()
+    system.prepare(X, Y)
+    system.fit()
+    assert system.settings["C"] == pytest.approx([0.1, 10**-0.5, 1, 10**0.5, 10, 10**1.5, 100])
+    monkeypatch.setattr(systems, "MANY_LABELS", 3)
+    system.fit()
+    assert system.settings["C"] == pytest.approx([1, 10**0.5, 10])
+    assert system.candidates == 3
+
+
+def test_models_are_counted_as_fitted_not_as_asked_for(suite):
+    ours = suite("ours")
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 6))
+    Y = (X @ rng.normal(size=(6, 5)) > 0).astype(np.uint8)
+    system = ours.SameGridAsPath(quick=True)
+    system.prepare(X, Y)
+    system.fit()
+    scores = [system.model.cv_results_[f"split{split}_test_score"] for split in range(5)]
+    assert system.candidates == np.isfinite(scores).sum()
+    assert system.nominal_candidates == np.size(scores) > system.candidates
+    path = ours.Path(quick=True)
+    path.prepare(X, Y)
+    path.fit()
+    assert path.candidates == len(scores[0])  # both have the same grid
+
+
+def record(system, kind, precision, per_model, **more):
+    tops = {"top1": precision, "top3": precision, "top5": precision}
+    times = {"ratio_per_candidate": per_model, "seconds_per_candidate": per_model, "fit_ratio": 30.0}
+    metrics = {"average_precision": precision, **tops}
+    return {"system": system, "kind": kind, "metrics": metrics, "candidates": 12} | times | more
+
+
+@pytest.fixture
+def cells():
+    """Records of one dataset on which LRMLCV is between its two peers."""
+    versus = {"RidgeCV, leave-one-out": (0.001, 0.0004), "Ridge": (-0.002, 0.0005)}
+    versus = {
+        peer: dict(zip(("difference", "standard_error"), pair, strict=True)) for peer, pair in versus.items()
+    }
+    better = {peer: found | {"difference": 0.003} for peer, found in versus.items()}
+    path = {"mean_decompositions": 8.1, "fit_ratio": 8.0, "nominal_candidates": 100}
+    return [
+        record("Ridge", "linear peer", 0.602, 1.0, candidates=1),
+        record("lrml_path 5×20", "ours", 0, 0.1, **path),
+        record("LRMLCV 5×20, 5 folds", "ours", 0.5, 0.9, nominal_candidates=500),
+        record("LRMLCV", "ours", 0.600, 0.8, ap_versus=versus),
+        record("LRMLCV logistic", "ours", 0.605, 9.0, ap_versus=better),
+        record("RidgeCV, leave-one-out", "linear peer", 0.599, 0.85),
+        {"system": "himalaya RidgeCV", "kind": "linear peer", "left_out": "no wheel"},
+    ]
+
+
+def test_the_claims_about_bibtex_follow_from_the_records(suite, cells):
+    found = suite("claims").claims("bibtex", cells)
+    # 8 ≤ 10 Ridge fits; 8.1 > 8; 30 / 8 ≤ 6; 0.002 below Ridge, within 0.003; 0.8 < 0.85 < 0.9
+    assert [claim.holds for claim in found] == [True, False, True, False, True, True, False]
+    assert "+0.0010 ± 0.0004 from RidgeCV" in str(found[3])
+    assert "-0.0020 ± 0.0005 from Ridge (untuned)" in str(found[3])
+    assert str(found[1]).startswith("- **does not hold**")
+    about_every_peer = [claim for claim in found if "(without himalaya RidgeCV, left out)" in claim.text]
+    assert about_every_peer == found[3:]
+
+
+def test_the_claims_about_delicious_take_the_better_loss(suite, cells):
+    found = suite("claims").claims("delicious", cells)
+    assert [claim.holds for claim in found] == [True, False, True, True, True, True, False]
+    assert "LRMLCV logistic, 0.6050" in found[4].numbers
+
+
+def test_a_claim_about_a_cell_that_is_missing_is_not_measured(suite, cells):
+    found = suite("claims").claims("bibtex", [cells[0], cells[-1]])
+    assert {claim.holds for claim in found} == {None}
+    assert "not measured" in str(found[0])
+
+
+def test_equal_average_precision_is_at_or_above(suite, cells):
+    for found in cells[3]["ap_versus"].values():
+        found["difference"] = 0.0
+    assert suite("claims").claims("bibtex", cells)[3].holds

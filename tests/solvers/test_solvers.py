@@ -239,7 +239,7 @@ def test_callback_sees_every_iteration_and_can_stop():
     result = solve(make_problem(), TailSum(2, 2.0), tol=0.0, callback=callback)
     assert [info.iteration for info in seen] == [0, 1, 2, 3, 4]
     assert result.status is Status.STOPPED
-    assert result.objective == min(info.objective for info in seen)
+    assert result.objective == pytest.approx(min(info.objective for info in seen), rel=1e-12)
 
 
 def test_max_iter_is_obeyed_and_reported():

@@ -201,4 +201,4 @@ def warn_unless_converged(estimator: Any, solution: Solution) -> None:
     if solution.status in (Status.MAX_ITER, Status.GAP_OPEN):
         reached = f" (residual {solution.residual:.1e})" if solution.status is Status.MAX_ITER else ""
         message = f"{solution.status.value}{reached}"
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        warnings.warn(message, ConvergenceWarning, stacklevel=4)  # the caller of ``fit``

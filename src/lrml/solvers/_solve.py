@@ -88,9 +88,10 @@ def _phases(solver: str | Phase, *, warm: bool) -> Sequence[Phase]:
     if not isinstance(solver, str):
         return [solver]
     if solver == "auto":
-        # A warm start is close already.
-        approach: list[Phase] = [ReducedRank("stationary"), Alternating(max_steps=3), ReducedRank("better")]
-        return [*([] if warm else approach), Alternating(), AcceleratedProximalGradient()]
+        if warm:  # close already
+            return [Alternating(), AcceleratedProximalGradient()]
+        limit = ReducedRank()
+        return [limit, Alternating(rival=limit), AcceleratedProximalGradient()]
     if solver == "apg":
         return [AcceleratedProximalGradient()]
     if solver == "pg":

@@ -10,6 +10,7 @@ from lrml.penalties import Penalty, gram_noise, right_singular, right_singular_b
 from lrml.problem import SpectralProblem
 from lrml.solvers._loop import Point, objective_of
 from lrml.solvers.anderson import Anderson
+from lrml.solvers.reduced_rank import ReducedRank
 
 
 class _Step(NamedTuple):
@@ -50,19 +51,28 @@ class Alternating:
     times the mean curvature and doubles whenever a proximal step rises above the majoriser's value at W. The
     map W ↦ W⁺ is accelerated by Anderson's method (type II) with the given ``memory``; an accelerated point
     that is no better is dropped for the plain one.
+
+    A ``rival`` is a `ReducedRank` phase that has run before; after ``approach`` steps its solution replaces
+    the point that was reached, if it is better.
     """
 
     name = "alternating"
     seeks_tolerance = True
     turning = 0.8
+    approach = 3
+    patient_steps = 8
 
     def __init__(
-        self, share: float = 16.0, memory: int = 8, patience: int = 15, max_steps: float = math.inf
+        self,
+        share: float = 16.0,
+        memory: int = 8,
+        patience: int = 15,
+        rival: ReducedRank | None = None,
     ) -> None:
         self.share = share
         self.memory = memory
         self.patience = patience
-        self.max_steps = max_steps
+        self.rival = rival
         self.n_decompositions = 0
 
     def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
@@ -72,7 +82,6 @@ class Alternating:
         self.W = self.plain = point.W
         self.bound = objective_of(problem, penalty, point.W, point.sigma)
         self.last: _Step | None = None
-        self.steps = 0
         self.accelerator = Anderson(self.memory)
         self.retarget(penalty)
 
@@ -81,7 +90,7 @@ class Alternating:
         self.penalty = penalty
         self.accelerator.forget()
         self.least_residual = self.least_objective = math.inf
-        self.stalled = 0
+        self.stalled = self.steps = 0
         if self.last is not None:
             self.W = self.plain = self.last.point.W
             sigma = penalty.prox(self.last.spectrum, 1.0 / self.rho)
@@ -90,9 +99,10 @@ class Alternating:
 
     def step(self) -> Point | None:
         """Solve on both sides of the last proximal point, then decompose once."""
-        hopeless = self.stalled >= self.patience and self.rho >= self.problem.lipschitz
-        if hopeless or self.steps >= self.max_steps:
+        if self.stalled >= self.patience and self.rho >= self.problem.lipschitz:
             return None
+        if self.rival is not None and self.steps == self.approach:
+            self._compare(*self.rival.solution)
         self.steps += 1
         if self.stalled >= self.patience:
             self._set_rho(2.0 * self.rho)
@@ -114,6 +124,13 @@ class Alternating:
         self._watch(found)
         self.last = found
         return found.point
+
+    def _compare(self, W: Array, unpenalised: float) -> None:
+        """Begin again at the reduced-rank solution if that is better than what the first steps have found."""
+        if self.last is not None and unpenalised < self.last.objective:
+            self.W = self.plain = W
+            self.bound, self.last = unpenalised, None
+            self.accelerator.forget()
 
     def _watch(self, found: _Step) -> None:
         """Count the steps that bring nothing; on the way past a saddle point only the objective falls."""
@@ -170,7 +187,9 @@ class Alternating:
         problem, kept = self.problem, last.point.rank
         sigma, V = last.point.sigma[:kept], last.basis[:, :kept]
         slopes = self.penalty.slopes(last.point.sigma)
-        if 0 < kept < self.turning * int(last.spectrum.shape[0]):
+        # A few steps later it is worth its price in any case.
+        turning = 1.0 if self.steps > self.patient_steps else self.turning
+        if 0 < kept <= turning * int(last.spectrum.shape[0]):
             sigma, V = self._turn(self._left_factor(last, kept), 0.5 * slopes[:kept] / sigma)
         slopes = slopes[: sigma.shape[0]]
         projected = problem.cross @ V

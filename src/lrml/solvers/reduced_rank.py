@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from lrml._arrays import Array
+from lrml._arrays import Array, namespace
 from lrml.penalties import Penalty, right_singular
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point, objective_of, spectrum
+from lrml.solvers._loop import Point, spectrum
 
 
 class ReducedRank:
-    """Offer the least-squares solution of rank ``penalty.n_free`` where it is worth a look.
+    """Offer the least-squares solution of rank ``penalty.n_free`` where the penalty makes it stationary.
 
     It pays no penalty, and for a strong one it is stationary: methods that see the problem locally would
-    otherwise settle for another subspace, or creep towards it.
-
-    Parameters
-    ----------
-    where : {"stationary", "better"}
-        Offer it where the penalty makes it stationary, or where it is better than the best point so far.
+    settle for another subspace, or creep towards it. For a weaker one it may still be a better beginning than
+    what `Alternating` has found by itself, which therefore asks for ``solution`` as well.
     """
 
     name = "reduced rank"
     seeks_tolerance = True
 
-    def __init__(self, where: Literal["stationary", "better"]) -> None:
-        self.where = where
-
     def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
         """Solve, and look whether to offer the solution."""
         self.candidate: Point | None = None
-        W, unpenalised = problem.reduced_rank_solution(penalty.n_free)
-        if self.where == "stationary":
-            wanted = strongest_slope(problem, W) <= float(penalty.slopes(point.sigma)[-1])
-        else:
-            wanted = unpenalised < objective_of(problem, penalty, point.W, point.sigma)
-        if wanted:
+        self.solution = problem.reduced_rank_solution(penalty.n_free)
+        W = self.solution[0]
+        slope = float(penalty.slopes(point.sigma)[-1])
+        # The norm of a column is a lower bound that costs nothing, and mostly says no.
+        if _longest_column(problem.gradient(W)) <= slope and strongest_slope(problem, W) <= slope:
             # The loop believes in no residual before it has measured it.
             self.candidate = Point(W, spectrum(W, rank=penalty.n_free), residual=0.0)
 
@@ -49,3 +39,8 @@ class ReducedRank:
 def strongest_slope(problem: SpectralProblem, W: Array) -> float:
     """‖∇f(W)‖₂: at a reduced-rank solution, the strength from which on a penalty of the tail keeps it."""
     return float(right_singular(problem.gradient(W))[0][0])
+
+
+def _longest_column(matrix: Array) -> float:
+    xp = namespace(matrix)
+    return float(xp.max(xp.linalg.vector_norm(matrix, axis=0)))

@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml import _validation as check
-from lrml.estimators._fitting import TrainingData, prepare
+from lrml._arrays import is_sparse
+from lrml.estimators._fitting import TrainingData, check_feature_count, prepare
 from lrml.estimators._linear import LinearMultiLabelModel
-from lrml.estimators.path import Space
+from lrml.estimators._path_models import Space
 from lrml.estimators.search._criterion import check_scoring
 from lrml.estimators.search._families import Family
 from lrml.estimators.search._race import Board
 from lrml.estimators.search._search import Contest, MomentContest, RefitContest, Task
-from lrml.estimators.search._splits import make_splits, split_statistics
+from lrml.estimators.search._splits import check_training_weights, make_splits, split_statistics
 from lrml.statistics import Statistics
 from lrml.thresholds import MetricName, best_threshold
 
@@ -30,6 +31,7 @@ class SearchModel(LinearMultiLabelModel):
     moments suffice, and in ``_candidates`` which ones where the rows have to be read.
     """
 
+    _has_family = True  # False if second moments, d × d numbers, are never to be made
     loss: str = "squared"
     fit_intercept: Any = True
 
@@ -60,13 +62,11 @@ class SearchModel(LinearMultiLabelModel):
         """Return an unfitted estimator with all parameters that are not searched."""
         raise NotImplementedError
 
-    def _family(self, statistics: Statistics, fit_intercept: bool) -> Family | None:
-        """Return the candidates for second moments; None if there is no such way."""
-        return None
+    def _family(self, statistics: Statistics, fit_intercept: bool) -> Family:
+        """Return the candidates for second moments."""
+        raise NotImplementedError
 
-    def _candidates(
-        self, statistics: Statistics, fit_intercept: bool
-    ) -> tuple[list[dict[str, Any]], list[Any]]:
+    def _candidates(self, data: TrainingData, fit_intercept: bool) -> tuple[list[dict[str, Any]], list[Any]]:
         """Return candidates that are fitted one by one, and groups within which warm starts make sense."""
         raise NotImplementedError
 
@@ -100,31 +100,32 @@ class SearchModel(LinearMultiLabelModel):
             check.check_flag("abandon", self.abandon),
             one_standard_error,
         )
-        total, parts = split_statistics(data.X, data.Y, data.weights, task.splits)
-        contest = self._contest(task, total, parts, fit_intercept)
+        check_training_weights(data.weights, task.splits)
+        contest = self._contest(task, fit_intercept)
         board = contest.run(self.verbose)
         strengths = self._strengths(contest)
         if not board.complete.any():
             raise ValueError(
                 f"scoring={self.scoring!r} must have a value on every split, got none. "
-                "Check that held-out rows have labels, or pass fewer folds."
+                "Check that held-out rows have labels and weight, or pass fewer folds."
             )
         index = board.best(one_standard_error=one_standard_error, strengths=strengths)
         best = self._estimator().set_params(**contest.candidates[index])
         cut = self._choose_threshold(contest, index)
         best.set_params(threshold=self.threshold if cut is None else cut)
-        best._fit_data(replace(data, summed_up=total))
+        best._fit_data(contest.task.data)
         self._store(best, contest, board, index)
         return self
 
-    def _contest(
-        self, task: Task, total: Statistics, parts: list[Statistics], fit_intercept: bool
-    ) -> Contest:
-        family = self._family(total, fit_intercept) if task.data.needs_moments_only else None
-        if family is not None:
-            return MomentContest(task, family, parts, fit_intercept=fit_intercept)
-        candidates, groups = self._candidates(total, fit_intercept)
-        return RefitContest(task, candidates, self._estimator(), groups)
+    def _contest(self, task: Task, fit_intercept: bool) -> Contest:
+        data = task.data
+        if not (self._has_family and data.needs_moments_only):
+            return RefitContest(task, *self._candidates(data, fit_intercept), self._estimator())
+        check_feature_count(data.X.shape[1], type(self).__name__)
+        total, parts = split_statistics(data.X, data.Y, data.weights, task.splits)
+        family = self._family(total, fit_intercept)
+        task = task._replace(data=replace(data, summed_up=total))  # the final fit needs no other pass
+        return MomentContest(task, family, parts, fit_intercept=fit_intercept)
 
     def _strengths(self, contest: Contest) -> npt.NDArray[np.float64]:
         if isinstance(contest, MomentContest):
@@ -226,3 +227,13 @@ def _dense(Y: Any) -> npt.NDArray[Any]:
 def space_of(statistics: Statistics, fit_intercept: bool) -> Space:
     """Decomposition of all rows, from which default grids come."""
     return Space.from_statistics(statistics, fit_intercept=fit_intercept, binary=True)
+
+
+def mean_variation(data: TrainingData) -> float:
+    """Return the mean eigenvalue of XᵀX, X centred, without making it: the mean of Σ w (x − x̄)²."""
+    X, w = data.X, np.ones(data.X.shape[0]) if data.weights is None else data.weights
+    mean = np.asarray(X.T @ w) / w.sum()
+    if is_sparse(X):
+        sums = np.asarray(X.multiply(X).T @ w) - w.sum() * mean**2
+        return max(float(sums.mean()), 0.0) or 1.0
+    return float((w @ (X - mean) ** 2).mean()) or 1.0

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import is_sparse
-from lrml.estimators.path import Space
+from lrml.estimators._path_models import Space
 from lrml.estimators.search._criterion import Criterion
 from lrml.losses import SquaredLoss
 
@@ -39,18 +39,18 @@ class HeldOut:
     def judge(self, criterion: Criterion, cut: Any, scores: Callable[[slice], _Scores]) -> Any:
         """Value of a criterion, by row in blocks, or for all rows at once."""
         if not criterion.by_row:
-            return criterion.measure(self.Y, self.hide_unknown(scores(slice(None)), slice(None)), cut)
+            return criterion.measure(self.Y, self._hide_unknown(scores(slice(None)), slice(None), cut), cut)
         parts = [
-            criterion.measure(self.Y[rows], self.hide_unknown(scores(rows), rows), cut)
+            criterion.measure(self.Y[rows], self._hide_unknown(scores(rows), rows, cut), cut)
             for rows in self._blocks()
         ]
         return np.concatenate(parts)
 
-    def hide_unknown(self, scores: _Scores, rows: slice) -> _Scores:
-        """Put labels that are not known below all others: they neither count nor push another one down."""
+    def _hide_unknown(self, scores: _Scores, rows: slice, cut: Any) -> _Scores:
+        """Put labels that are not known below all others, and the cut: they neither count nor disturb."""
         if self.known is None:
             return scores
-        return np.where(self.known[rows], scores, scores.min() - 1.0)
+        return np.where(self.known[rows], scores, min(scores.min(), np.min(cut)) - 1.0)
 
     def _blocks(self) -> Iterator[slice]:
         n_rows, n_labels = self.Y.shape

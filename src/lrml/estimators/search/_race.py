@@ -67,12 +67,16 @@ class Board:
             return everyone
         leader = int(np.nanargmax(self.scores[:, split]))
         counted = np.isfinite(values[leader])
+        weights = self.weights[split]
+        if weights is not None:
+            counted &= weights > 0
+            weights = weights[counted]
         if counted.sum() < _LEAST_ROWS:
             return everyone
         lead = values[leader, counted].astype(np.float64) - values[:, counted]
-        error = lead.std(axis=1) / np.sqrt(counted.sum())
-        margin = standard_error(values[leader]) if with_margin else 0.0
-        return [int(i) for i in np.flatnonzero(~(lead.mean(axis=1) > margin + _HOPELESS * error))]
+        mean, error = mean_and_error(lead, weights)
+        margin = mean_and_error(values[leader : leader + 1, counted], weights)[1] if with_margin else 0.0
+        return [int(i) for i in np.flatnonzero(~(mean > margin + _HOPELESS * error))]
 
     def best(self, *, one_standard_error: bool, strengths: npt.NDArray[np.float64]) -> int:
         """Best mean; or the simplest candidate that is within one standard error of it.
@@ -94,15 +98,25 @@ class Board:
 
     def _standard_error(self, candidate: int) -> float:
         """Of the mean score: from the rows if there are values, else from the splits."""
-        if all(rows is not None for rows in self.values):
-            return standard_error(
-                np.concatenate([rows[candidate] for rows in self.values if rows is not None])
-            )
-        scores = self.scores[candidate]
-        return float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
+        rows = [values[candidate] for values in self.values if values is not None]
+        if not rows:
+            scores = self.scores[candidate]
+            return float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
+        values = np.concatenate(rows)
+        weights = None if self.weights[0] is None else np.concatenate(self.weights)
+        counted = np.isfinite(values)
+        weights = None if weights is None else weights[counted]
+        return float(mean_and_error(values[None, counted], weights)[1][0])
 
 
-def standard_error(values: npt.NDArray[Any]) -> float:
-    """Return the standard error of the mean of the finite values."""
-    counted = values[np.isfinite(values)].astype(np.float64)
-    return float(counted.std(ddof=1) / np.sqrt(len(counted))) if len(counted) > 1 else 0.0
+def mean_and_error(values: npt.NDArray[Any], weights: _Float64 | None) -> tuple[_Float64, _Float64]:
+    """Weighted means of the rows of a matrix and their standard errors.
+
+    With the shares p = w / Σ w the error is √(Σ p²(v − v̄)² / (1 − Σ p²)); for equal weights this is the
+    sample standard deviation over √n.
+    """
+    w = np.ones(values.shape[1]) if weights is None else weights
+    shares = w / w.sum()
+    means = values @ shares
+    freedom = 1.0 - float(shares @ shares)  # 0 if a single row has all the weight: then nothing is known
+    return means, np.sqrt((values - means[:, None]) ** 2 @ shares**2 / (freedom if freedom > 0 else np.inf))

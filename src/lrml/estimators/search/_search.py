@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lrml._threads import map_in_threads
 from lrml.estimators._fitting import TrainingData
-from lrml.estimators.path import Space
+from lrml.estimators._path_models import Space
 from lrml.estimators.search._criterion import Criterion
 from lrml.estimators.search._families import Family
 from lrml.estimators.search._held_out import HeldOut, SpectralScores
@@ -28,6 +28,8 @@ from lrml.statistics import Statistics
 
 # Numbers that the decompositions of several splits, worked on at the same time, may take.
 _MOST_NUMBERS = 1 << 27
+# Tolerance up to which a warm start is of use.
+_LOOSE = 0.02
 
 _Scores = npt.NDArray[np.floating[Any]]
 Advance = Callable[[int], None]
@@ -172,14 +174,14 @@ class RefitContest(Contest):
     task : Task
     candidates : list of dict
         In an order in which one is a good start for the next.
-    estimator : estimator
-        Unfitted; has ``warm_start``.
     groups : list
         One key per candidate: a warm start is taken from the same group only.
+    estimator : estimator
+        Unfitted; has ``warm_start``.
     """
 
     def __init__(
-        self, task: Task, candidates: list[dict[str, Any]], estimator: Any, groups: list[Any]
+        self, task: Task, candidates: list[dict[str, Any]], groups: list[Any], estimator: Any
     ) -> None:
         super().__init__(task, candidates)
         self.estimator, self.groups = estimator, groups
@@ -196,9 +198,15 @@ class RefitContest(Contest):
                 self.board.record(index, split, values, last.model.rank_)
                 advance(1)
 
+    @property
+    def _tells_neighbours_apart(self) -> bool:
+        """Whether a fit that starts at its neighbour's solution will leave it; a loose one may stay there."""
+        tol = self.estimator.tol
+        return tol is None or tol <= _LOOSE
+
     def _model(self, split: int, index: int, last: _Fitted | None) -> Any:
         data, rows = self.task.data, self.task.splits[split].train
-        warm = last is not None and last.group == self.groups[index]
+        warm = last is not None and last.group == self.groups[index] and self._tells_neighbours_apart
         model = last.model if warm and last is not None else clone(self.estimator).set_params(warm_start=True)
         model.set_params(**self.candidates[index])
         observed = None if data.mask is None else data.mask.block(slice(None), np.bool_)[rows].astype(bool)

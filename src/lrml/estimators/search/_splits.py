@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.model_selection import BaseCrossValidator
 
 from lrml._arrays import is_sparse
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 from lrml.statistics import Statistics
 
 _Rows = npt.NDArray[np.int64]
+# By how much a training part may be smaller than all rows before a subtraction costs too many digits.
+_MOST_CANCELLED = 1e4
 
 
 class Split(NamedTuple):
@@ -27,32 +29,58 @@ class Split(NamedTuple):
 def make_splits(cv: Any, X: Any, Y: Any, random_state: Any) -> list[Split]:
     """Resolve ``cv``: a number of folds, a held-out share, a splitter, or the splits themselves."""
     n_rows = X.shape[0]
+    if n_rows < 2:
+        raise ValueError(f"a search must have rows to hold out, got n_samples = {n_rows}. Pass more rows.")
     if isinstance(cv, numbers.Real) and not isinstance(cv, numbers.Integral):
-        train, test = iterative_train_test_split(
-            np.arange(n_rows), Y, test_size=float(cv), random_state=random_state
-        )[:2]
-        return [Split(train, test)]
+        share = float(cv)
+        if not 0 < share < 1:
+            raise ValueError(
+                f"a float cv must be a held-out share in (0, 1), got {share}. Pass cv=0.25, or cv=5."
+            )
+        parts = iterative_train_test_split(np.arange(n_rows), Y, test_size=share, random_state=random_state)
+        return [Split(*parts[:2])]
     if isinstance(cv, numbers.Integral) and cv is not True and cv is not False:
-        cv = MultilabelStratifiedKFold(int(cv), random_state=random_state)
-    if isinstance(cv, BaseCrossValidator) or hasattr(cv, "split"):
-        pairs: Iterable[Any] = cv.split(np.zeros(n_rows), Y)
-    elif isinstance(cv, Iterable) and not isinstance(cv, str):
-        pairs = cv
-    else:
+        n_folds = int(cv)
+        if not 2 <= n_folds <= n_rows:
+            raise ValueError(
+                f"an int cv must be in [2, {n_rows}] (the number of rows), got {n_folds}. "
+                "Pass a number of folds in that range, or a held-out share such as 0.25."
+            )
+        cv = MultilabelStratifiedKFold(n_folds, random_state=random_state)
+    if isinstance(cv, str | bytes) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
         raise TypeError(
             "cv must be a number of folds, a held-out share in (0, 1), a splitter or an iterable of "
             f"(train, test) row numbers, got {cv!r}. Pass cv=5."
         )
-    splits = [Split(*(np.asarray(rows).astype(np.int64) for rows in pair)) for pair in pairs]
-    for number, split in enumerate(splits):
-        if len(split.train) == 0 or len(split.test) == 0 or max(map(np.max, split)) >= n_rows:
-            raise ValueError(
-                f"every split must have rows to fit on and to hold out, among {n_rows}, got "
-                f"{len(split.train)} and {len(split.test)} in split {number}. Check cv."
-            )
+    pairs = cv.split(np.zeros(n_rows), Y) if hasattr(cv, "split") else cv
+    splits = [_check_split(pair, number, n_rows) for number, pair in enumerate(pairs)]
     if not splits:
         raise ValueError("cv must give at least one split, got none. Pass cv=5.")
     return splits
+
+
+def _check_split(pair: Any, number: int, n_rows: int) -> Split:
+    """Return a pair of row numbers that can be fitted on and held out."""
+    try:
+        train, test = (np.asarray(rows) for rows in pair)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"every split must be a pair (train, test) of row numbers, got {pair!r} as split {number}. "
+            "Check cv."
+        ) from None
+    for rows in (train, test):
+        if rows.ndim != 1 or len(rows) == 0 or not np.issubdtype(rows.dtype, np.integer):
+            raise ValueError(
+                "every split must have row numbers to fit on and to hold out, got "
+                f"shape {rows.shape} and dtype {rows.dtype} in split {number}. "
+                "Check cv; np.flatnonzero makes row numbers of a mask."
+            )
+        if rows.min() < 0 or rows.max() >= n_rows:
+            raise ValueError(
+                f"row numbers must be in [0, {n_rows - 1}], got {rows.min()} to {rows.max()} in split "
+                f"{number}. Check that cv was made for this data."
+            )
+    return Split(train.astype(np.int64), test.astype(np.int64))
 
 
 def take(matrix: Any, rows: _Rows) -> Any:
@@ -75,15 +103,44 @@ def split_statistics(
 
     n_rows = X.shape[0]
     held_out = np.concatenate([split.test for split in splits])
-    complements = all(
-        len(split.train) + len(split.test) == n_rows and not np.isin(split.train, split.test).any()
-        for split in splits
-    )
-    if complements and len(np.unique(held_out)) == len(held_out):
-        parts = [summarise(split.test) for split in splits]
-        rest = np.setdiff1d(np.arange(n_rows), held_out)
-        total = sum(parts[1:], parts[0])
-        if len(rest):
-            total = total + summarise(rest)
-        return total, [total - part for part in parts]
-    return Statistics.from_arrays(X, Y, weights), [summarise(split.train) for split in splits]
+    if len(np.unique(held_out)) < len(held_out) or not all(_is_complement(split, n_rows) for split in splits):
+        return Statistics.from_arrays(X, Y, weights), [summarise(split.train) for split in splits]
+    parts = [summarise(split.test) for split in splits]
+    others = np.setdiff1d(np.arange(n_rows), held_out)
+    total = sum(parts[1:], parts[0])
+    if len(others):
+        total = total + summarise(others)
+    training = []
+    for split, part in zip(splits, parts, strict=True):
+        counted = np.zeros(n_rows)
+        counted[split.train] = 1.0 if weights is None else weights[split.train] > 0
+        rest = _difference(total, part, np.asarray(Y.T @ counted) > 0)
+        training.append(summarise(split.train) if rest is None else rest)
+    return total, training
+
+
+def _difference(total: Statistics, part: Statistics, seen: npt.NDArray[np.bool_]) -> Statistics | None:
+    """Return the statistics of what is left, or None where next to the part it is lost in rounding."""
+    if total.weight > _MOST_CANCELLED * (total.weight - part.weight):
+        return None
+    rest = total - part
+    if np.trace(total.xx) > _MOST_CANCELLED * np.trace(rest.xx):
+        return None
+    # What a subtraction leaves of a label without positive examples is rounding; it must look unseen.
+    return replace(rest, y_mean=np.where(seen, rest.y_mean, 0.0), xy=np.where(seen, rest.xy, 0.0))
+
+
+def check_training_weights(weights: npt.NDArray[np.float64] | None, splits: list[Split]) -> None:
+    """Refuse a split that has no weight to fit on."""
+    for number, split in enumerate(splits):
+        if weights is not None and not np.any(weights[split.train] > 0):
+            raise ValueError(
+                "sample_weight must be positive for some row that a split fits on, got none in split "
+                f"{number}. Drop the rows that should not count, or pass other splits."
+            )
+
+
+def _is_complement(split: Split, n_rows: int) -> bool:
+    """Whether the training part is all that is not held out, each row once."""
+    counts = np.bincount(split.train, minlength=n_rows) + np.bincount(split.test, minlength=n_rows)
+    return bool((counts == 1).all())

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from lrml import _validation as check
+from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import as_values, check_numbers, check_ridge
 from lrml.estimators.cplst import CPLST
 from lrml.estimators.leml import LEML
 from lrml.estimators.ridge import MLFro
-from lrml.estimators.search._base import SearchModel
+from lrml.estimators.search._base import SearchModel, mean_variation
 from lrml.estimators.search._families import ReducedRankFamily, RidgeFamily
 from lrml.statistics import Statistics
 
@@ -30,9 +31,8 @@ def _mean_eigenvalue(statistics: Statistics) -> float:
     return float(np.trace(statistics.xx)) / statistics.n_features or 1.0
 
 
-def _ranks(values: Any, defaults: tuple[float, ...], statistics: Statistics, name: str) -> list[int]:
+def _ranks(values: Any, defaults: tuple[float, ...], shape: tuple[int, int], name: str) -> list[int]:
     shares = defaults if values is None else as_values(name, values)
-    shape = (statistics.n_features, statistics.n_labels)
     return list(dict.fromkeys(check.check_components(share, *shape, f"each of {name}") for share in shares))
 
 
@@ -102,18 +102,16 @@ class MLFroCV(SearchModel):
         self.max_iter = max_iter
         self.tol = tol
 
-    def _alphas(self, statistics: Statistics, shares: tuple[float, ...]) -> list[float]:
+    def _alphas(self, unit: float, shares: tuple[float, ...]) -> list[float]:
         if self.alphas is not None:
             return check_numbers("alphas", self.alphas, _check_alpha)
-        return [share * _mean_eigenvalue(statistics) for share in shares]
+        return [share * unit for share in shares]
 
     def _family(self, statistics: Statistics, fit_intercept: bool) -> RidgeFamily:
-        return RidgeFamily(self._alphas(statistics, _SHARES))
+        return RidgeFamily(self._alphas(_mean_eigenvalue(statistics), _SHARES))
 
-    def _candidates(
-        self, statistics: Statistics, fit_intercept: bool
-    ) -> tuple[list[dict[str, Any]], list[Any]]:
-        alphas = sorted(self._alphas(statistics, _ROW_SHARES), reverse=True)
+    def _candidates(self, data: TrainingData, fit_intercept: bool) -> tuple[list[dict[str, Any]], list[Any]]:
+        alphas = sorted(self._alphas(mean_variation(data), _ROW_SHARES), reverse=True)
         return [{"alpha": alpha} for alpha in alphas], [0] * len(alphas)
 
     def _estimator(self) -> MLFro:
@@ -181,12 +179,11 @@ class CPLSTCV(SearchModel):
         ridges = self.ridges
         if ridges is None:
             ridges = [share * _mean_eigenvalue(statistics) for share in (0.0, 0.1, 0.3, 1.0)]
-        ranks = _ranks(self.n_components, _RANK_SHARES, statistics, "n_components")
+        shape = (statistics.n_features, statistics.n_labels)
+        ranks = _ranks(self.n_components, _RANK_SHARES, shape, "n_components")
         return ReducedRankFamily(ranks, check_numbers("ridges", ridges, check_ridge))
 
-    def _candidates(
-        self, statistics: Statistics, fit_intercept: bool
-    ) -> tuple[list[dict[str, Any]], list[Any]]:
+    def _candidates(self, data: TrainingData, fit_intercept: bool) -> tuple[list[dict[str, Any]], list[Any]]:
         raise ValueError(
             "Input Y contains NaN or unobserved labels; CPLSTCV needs all, as CPLST encodes label vectors. "
             "Use LEMLCV or LRMLCV for labels that are not all known."
@@ -226,6 +223,8 @@ class LEMLCV(SearchModel):
     0.76
     """
 
+    _has_family = False
+
     def __init__(
         self,
         ranks: Any = None,
@@ -263,14 +262,12 @@ class LEMLCV(SearchModel):
         self.max_iter = max_iter
         self.tol = tol
 
-    def _candidates(
-        self, statistics: Statistics, fit_intercept: bool
-    ) -> tuple[list[dict[str, Any]], list[Any]]:
+    def _candidates(self, data: TrainingData, fit_intercept: bool) -> tuple[list[dict[str, Any]], list[Any]]:
         alphas = self.alphas
         if alphas is None:
-            alphas = [share * _mean_eigenvalue(statistics) for share in _LEML_SHARES]
+            alphas = [share * mean_variation(data) for share in _LEML_SHARES]
         strengths = sorted(check_numbers("alphas", alphas, _check_alpha), reverse=True)
-        ranks = _ranks(self.ranks, (0.05, 0.2, 0.4), statistics, "ranks")
+        ranks = _ranks(self.ranks, (0.05, 0.2, 0.4), (data.X.shape[1], data.Y.shape[1]), "ranks")
         candidates = [{"rank": rank, "alpha": alpha} for rank in ranks for alpha in strengths]
         return candidates, [candidate["rank"] for candidate in candidates]
 

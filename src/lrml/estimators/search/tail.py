@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lrml.estimators._fitting import TrainingData, check_feature_count, check_limits
 from lrml.estimators._grid import Grid, GridPoint, check_grid
 from lrml.estimators.lrml import LRML
 from lrml.estimators.search._base import SearchModel, space_of
@@ -47,13 +48,12 @@ class _TailSearch(SearchModel):
 
     def _family(self, statistics: Statistics, fit_intercept: bool) -> TailFamily:
         points = self._points(statistics, fit_intercept, by_rows=False)
-        tol = 1e-3 if self.tol is None else self.tol
-        return TailFamily(points, self._names, tol, 500 if self.max_iter is None else self.max_iter)
+        max_iter, tol = check_limits(self, default_tol=1e-3, default_max_iter=500)
+        return TailFamily(points, self._names, tol, max_iter)
 
-    def _candidates(
-        self, statistics: Statistics, fit_intercept: bool
-    ) -> tuple[list[dict[str, Any]], list[Any]]:
-        points = self._points(statistics, fit_intercept, by_rows=True)
+    def _candidates(self, data: TrainingData, fit_intercept: bool) -> tuple[list[dict[str, Any]], list[Any]]:
+        check_feature_count(data.X.shape[1], type(self).__name__)
+        points = self._points(data.statistics, fit_intercept, by_rows=True)
         if self.alphas is None:
             # What the moments say about alpha holds for the squared loss; the strongest is of no use here.
             scale = _ALPHA_SCALES[self.loss] * 0.3
@@ -78,8 +78,8 @@ class LRMLCV(_TailSearch):
         By default ``n_alphas`` log-spaced values from `lrml.alpha_max` of the theta and ridge at hand down to
         ``alpha_ratio`` times that (scaled by the loss).
     ridges : float or sequence of float, optional
-        By default 0, 0.1, 0.2, 0.5 and 1 times the mean eigenvalue of XᵀX; 0.003 and 0.03 times it where every
-        candidate is a fit of its own.
+        By default 0, 0.1, 0.2, 0.5 and 1 times the mean eigenvalue of XᵀX; 0.003 and 0.03 times it where
+        every candidate is a fit of its own.
     n_alphas : int, optional
         10 by default, or 4 where every candidate is a fit of its own.
     alpha_ratio : float, default=1e-3

@@ -1,0 +1,290 @@
+"""Searches against brute force: plain fits on the training rows, scored on the held-out rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
+
+from lrml import CPLST, CPLSTCV, LEML, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, metrics
+from lrml.datasets import load_yeast, make_low_rank_multilabel
+from lrml.model_selection import MultilabelStratifiedKFold
+from lrml.thresholds import best_threshold
+
+FOLDS = KFold(3, shuffle=True, random_state=1)
+TIGHT = {"tol": 1e-8}
+# Convex problems, which have one solution: a search and plain fits must agree on it.
+CONVEX = {
+    "LRML": (LRMLCV([0], [0.5, 5.0], [0.1, 2.0], **TIGHT), LRML(**TIGHT)),
+    "MLTrace": (MLTraceCV([0.5, 5.0], [0.0, 1.0], **TIGHT), MLTrace(**TIGHT)),
+    "MLFro": (MLFroCV([0.0, 0.3, 10.0]), MLFro()),
+    "CPLST": (CPLSTCV([1, 0.5, 4], [0.0, 2.0]), CPLST()),
+}
+PAIRS = pytest.mark.parametrize(
+    ("search", "plain"), [pytest.param(*pair, id=name) for name, pair in CONVEX.items()]
+)
+
+
+def squared_error(Y, S):
+    """Depends on every score smoothly, unlike the metrics that only see their order."""
+    Y = Y.toarray() if sp.issparse(Y) else Y
+    return -float(np.mean((Y - S) ** 2))
+
+
+def by_name(name):
+    return {
+        "top1": lambda Y, S, w: np.average(metrics.top_k_accuracy(Y, S, 1, per_example=True), weights=w),
+        "top3": lambda Y, S, w: np.average(metrics.top_k_accuracy(Y, S, 3, per_example=True), weights=w),
+        "average_precision": lambda Y, S, w: mean(metrics.average_precision(Y, S, per_example=True), w),
+        "average_auc": lambda Y, S, w: mean(metrics.average_auc(Y, S, per_example=True), w),
+        "hamming_loss": lambda Y, S, w: -np.average(np.not_equal(S >= 0.5, Y).mean(axis=1), weights=w),
+        "micro_f1": lambda Y, S, w: metrics.micro_f1(Y, S),
+        "macro_f1": lambda Y, S, w: metrics.macro_f1(Y, S),
+        squared_error: lambda Y, S, w: squared_error(Y, S),
+    }[name]
+
+
+def mean(values, weights):
+    counted = np.isfinite(values)
+    return np.average(values[counted], weights=None if weights is None else weights[counted])
+
+
+def columns(model):
+    n_splits = model.n_splits_
+    return np.stack([model.cv_results_[f"split{i}_test_score"] for i in range(n_splits)], axis=1)
+
+
+def brute_force(search, plain, X, Y, scoring, *, weights=None, cv=FOLDS):
+    table = []
+    for params in search.cv_results_["params"]:
+        row = []
+        for train, test in cv.split(X, Y):
+            w, held_out = (None, None) if weights is None else (weights[train], weights[test])
+            model = clone(plain).set_params(**params).fit(X[train], Y[train], sample_weight=w)
+            row.append(by_name(scoring)(Y[test], model.decision_function(X[test]), held_out))
+        table.append(row)
+    return np.array(table)
+
+
+@pytest.fixture(scope="module")
+def data(make_problem):
+    return make_problem(75, 6, 4, seed=11)
+
+
+# Held-out scores
+
+
+@PAIRS
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_held_out_scores_are_those_of_plain_fits(data, search, plain, form, fit_intercept, weighted):
+    search, plain = clone(search), clone(plain)
+    X, Y = np.where(np.abs(data[0]) > 0.3, data[0], 0.0), data[1].copy()
+    Y[4:9] = 0  # rows without labels are left out
+    weights = np.random.default_rng(0).integers(1, 5, len(X)) / 2 if weighted else None
+    if "fit_intercept" in plain.get_params():
+        for model in (search, plain):
+            model.set_params(fit_intercept=fit_intercept)
+    for scoring in ("average_precision", squared_error):
+        search.set_params(cv=FOLDS, abandon=False, scoring=scoring)
+        search.fit(form(X), Y, sample_weight=weights)
+        expected = brute_force(search, plain, form(X), Y, scoring, weights=weights)
+        np.testing.assert_allclose(columns(search), expected, atol=1e-5)
+        assert np.ptp(expected) > 1e-3
+        np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected.mean(axis=1), atol=1e-5)
+        np.testing.assert_allclose(search.cv_results_["std_test_score"], expected.std(axis=1), atol=1e-5)
+        assert search.best_score_ == search.cv_results_["mean_test_score"].max()
+        assert search.cv_results_["rank_test_score"][search.best_index_] == 1
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    [
+        "top1",
+        "top3",
+        "average_precision",
+        "average_auc",
+        "hamming_loss",
+        "micro_f1",
+        "macro_f1",
+        squared_error,
+    ],
+)
+@pytest.mark.parametrize(
+    "cv", [ShuffleSplit(3, test_size=0.4, random_state=0), MultilabelStratifiedKFold(2, random_state=0)]
+)
+def test_every_criterion_and_kind_of_split(data, scoring, cv):
+    X, Y = data
+    search = MLFroCV([0.0, 1.0, 30.0], cv=cv, scoring=scoring, abandon=False).fit(X, Y)
+    np.testing.assert_allclose(columns(search), brute_force(search, MLFro(), X, Y, scoring, cv=cv), atol=1e-5)
+    assert search.n_splits_ == cv.get_n_splits()
+
+
+def test_ridge_agrees_with_the_grid_search_of_scikit_learn(data):
+    X, Y = data
+
+    def scorer(model, A, B):
+        return metrics.average_precision(B, model.predict(A))
+
+    alphas = [0.01, 1.0, 10.0, 100.0]
+    theirs = GridSearchCV(Ridge(), {"alpha": alphas}, cv=FOLDS, scoring=scorer).fit(X, Y)
+    ours = MLFroCV(alphas, cv=FOLDS, abandon=False).fit(X, Y)
+    for name in ("mean_test_score", "std_test_score", "rank_test_score"):
+        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], atol=1e-9)
+    assert ours.best_params_ == theirs.best_params_
+    np.testing.assert_allclose(ours.coef_, theirs.best_estimator_.coef_, atol=1e-9)
+
+
+def test_without_convexity_scores_are_close(data):
+    """With 0 < theta < L a chain of warm starts and a cold start may end in different stationary points."""
+    X, Y = data
+    search = LRMLCV([1, 2], [2.0, 10.0], [0.5], cv=FOLDS, scoring=squared_error, tol=1e-7).fit(X, Y)
+    expected = brute_force(search, LRML(tol=1e-7), X, Y, squared_error)
+    np.testing.assert_allclose(columns(search), expected, rtol=0.02)
+
+
+LOGISTIC = {
+    "LRML": (LRMLCV([0], [1.0, 4.0], [0.5], loss="logistic", tol=1e-7), LRML(loss="logistic", tol=1e-7)),
+    "MLFro": (MLFroCV([0.5, 5.0], loss="logistic", tol=1e-8), MLFro(loss="logistic", tol=1e-8)),
+    "LEML": (
+        LEMLCV([4], [0.5, 5.0], loss="logistic", tol=1e-7, max_iter=5000),
+        LEML(loss="logistic", tol=1e-7, random_state=0, max_iter=5000),
+    ),
+}
+
+
+@pytest.mark.parametrize(("search", "plain"), LOGISTIC.values(), ids=LOGISTIC)
+def test_logistic_searches(data, search, plain):
+    X, Y = data
+    search = clone(search).set_params(cv=FOLDS, scoring=squared_error, abandon=False).fit(X, Y)
+    expected = brute_force(search, plain, X, Y, squared_error)
+    np.testing.assert_allclose(columns(search), expected, rtol=1e-3)
+    assert np.ptp(expected) > 0.1
+    scores = search.decision_function(X)
+    np.testing.assert_allclose(search.predict_proba(X), 1 / (1 + np.exp(-scores)), rtol=1e-6)
+    np.testing.assert_array_equal(search.predict(X), scores >= 0)
+
+
+# Rules
+
+
+@pytest.mark.parametrize("scoring", ["average_precision", "macro_f1"])
+@pytest.mark.parametrize("seed", range(3))
+def test_one_standard_error_takes_the_simplest_that_is_good_enough(make_problem, scoring, seed):
+    X, Y = make_problem(90, 6, 5, seed=seed, density=0.3)
+    params = {"cv": FOLDS, "scoring": scoring, "abandon": False}
+    best, simple = (
+        LRMLCV([0, 2], n_alphas=6, rule=rule, **params).fit(X, Y) for rule in ("best", "one_standard_error")
+    )
+    table, means = best.cv_results_, best.cv_results_["mean_test_score"]
+    np.testing.assert_array_equal(means, simple.cv_results_["mean_test_score"])
+    top = int(np.argmax(means))
+    assert means[best.best_index_] == means[top]
+    if scoring == "macro_f1":  # a number per split
+        error = columns(best)[top].std(ddof=1) / np.sqrt(3)
+    else:
+        plain = LRML(**{**table["params"][top], "tol": 1e-3})
+        rows = [
+            metrics.average_precision(
+                Y[test], plain.fit(X[train], Y[train]).decision_function(X[test]), per_example=True
+            )
+            for train, test in FOLDS.split(X)
+        ]
+        values = np.concatenate(rows)
+        values = values[np.isfinite(values)]
+        error = values.std(ddof=1) / np.sqrt(len(values))
+    chosen = simple.best_index_
+    assert means[top] - 1.05 * error <= means[chosen] <= means[top]
+    good = means >= means[top] - 0.95 * error
+    assert table["mean_model_rank"][chosen] <= table["mean_model_rank"][good].min()
+    assert simple.best_score_ == means[chosen]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("rule", ["best", "one_standard_error"])
+def test_abandoning_changes_the_work_but_not_the_choice(seed, rule):
+    made, _ = make_low_rank_multilabel(300, 12, 8, rank=2, noise=0.5, random_state=seed)
+    few, all_ = (
+        LRMLCV([0, 2], n_alphas=8, cv=3, abandon=abandon, rule=rule).fit(made.X, made.Y)
+        for abandon in (True, False)
+    )
+    assert few.best_params_ == all_.best_params_
+    seen = few.cv_results_["n_splits_seen"]
+    assert set(seen) == {1, 3}
+    assert set(all_.cv_results_["n_splits_seen"]) == {3}
+    np.testing.assert_array_equal(np.isfinite(columns(few)).sum(axis=1), seen)
+    assert np.isnan(columns(few)[seen == 1, 1:]).all()
+    places = few.cv_results_["rank_test_score"]
+    assert places[seen == 1].min() > places[seen == 3].max()
+    np.testing.assert_array_equal(columns(few)[:, 0], columns(all_)[:, 0])
+
+
+def test_abandoning_on_yeast(yeast):
+    few, all_ = (LRMLCV([0, 3], n_alphas=8, cv=3, abandon=abandon).fit(*yeast) for abandon in (True, False))
+    assert few.best_params_ == all_.best_params_
+    assert (few.cv_results_["n_splits_seen"] == 1).sum() > 10
+
+
+def test_few_held_out_rows_abandon_nobody(make_problem):
+    X, Y = make_problem(80, 5, 4, seed=2)  # 26 or 27 held-out rows
+    model = MLFroCV([1e-3, 1.0, 1e8], cv=3).fit(X, Y)
+    assert np.isfinite(columns(model)).all()
+
+
+# Thresholds
+
+
+@pytest.mark.parametrize("per_label", [False, True])
+@pytest.mark.parametrize("metric", ["micro_f1", "macro_f1", "hamming_loss"])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_automatic_threshold_is_the_best_for_held_out_scores(data, loss, metric, per_label):
+    X, Y = data
+    params = {"threshold": "auto", "threshold_scoring": metric, "threshold_per_label": per_label}
+    search = MLFroCV([0.5, 5.0], loss=loss, cv=FOLDS, tol=1e-9, **params).fit(X, Y)
+    plain, scores, labels = MLFro(loss=loss, tol=1e-9, **search.best_params_), [], []
+    for train, test in FOLDS.split(X):
+        scores.append(plain.fit(X[train], Y[train]).decision_function(X[test]))
+        labels.append(Y[test])
+    natural = 0.5 if loss == "squared" else 0.0
+    found = best_threshold(
+        np.concatenate(labels), np.concatenate(scores), metric, per_label=per_label, natural=natural
+    )
+    np.testing.assert_allclose(search.threshold_, found.cut, atol=1e-5)
+    assert np.shape(search.threshold_) == ((4,) if per_label else ())
+    decisions = search.decision_function(X) >= search.threshold_
+    np.testing.assert_array_equal(search.predict(X), decisions)
+    np.testing.assert_array_equal(search.best_estimator_.predict(X), decisions)
+    assert search.threshold == "auto"
+
+
+def test_automatic_threshold_improves_f1_on_yeast():
+    dataset = load_yeast()
+    X, Y = dataset.test
+    fixed, chosen = (MLFroCV(cv=3, threshold=cut).fit(*dataset.train) for cut in (None, "auto"))
+    assert fixed.threshold_ is None
+    gain = metrics.micro_f1(Y, chosen.predict(X)) - metrics.micro_f1(Y, fixed.predict(X))
+    assert gain > 0.01
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"threshold": "best"}, "threshold must be a number, one per label, None or 'auto', got 'best'"),
+        ({"threshold": [0.1, 0.2]}, "threshold must be a finite number or one per label"),
+        ({"threshold": "auto", "threshold_scoring": "f1"}, "threshold_scoring must be one of 'micro_f1'"),
+        ({"threshold": "auto", "threshold_per_label": 1}, "threshold_per_label must be True or False"),
+        ({"rule": "least"}, "rule must be one of 'best', 'one_standard_error'"),
+        ({"abandon": "no"}, "abandon must be True or False"),
+        ({"scoring": "accuracy"}, "scoring must be one of"),
+        ({"scoring": "top7"}, r"must be in \[1, 4\]"),
+        ({"cv": "five"}, "cv must be a number of folds"),
+        ({"fit_intercept": None}, "fit_intercept must be True or False"),
+    ],
+)
+def test_bad_choices_are_named(data, params, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        MLFroCV(**params).fit(*data)

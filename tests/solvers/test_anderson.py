@@ -1,0 +1,89 @@
+"""Anderson acceleration: exact on linear maps, and the combination that its formula says."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from lrml.solvers.anderson import Anderson
+
+
+def linear_map(seed, size, contraction=0.9):
+    """y ↦ M y + c with ‖M‖₂ = contraction, and its fixed point."""
+    rng = np.random.default_rng(seed)
+    M, c = rng.normal(size=(size, size)), rng.normal(size=size)
+    M *= contraction / np.linalg.norm(M, 2)
+    return (lambda y: M @ y + c), np.linalg.solve(np.eye(size) - M, c)
+
+
+def run(accelerator, function, y, steps):
+    """Iterate; return the last point and the pairs (image, residual) that were seen."""
+    pairs = []
+    for _ in range(steps):
+        image = function(y)
+        pairs.append((image, image - y))
+        y = accelerator.extrapolate(*pairs[-1])
+    return y, pairs
+
+
+def by_least_squares(pairs, memory):
+    """g_k − ΔG γ with γ = argmin ‖r_k − ΔR γ‖, written out over the last differences."""
+    images, residuals = (np.array(part).T for part in zip(*pairs[-memory - 1 :], strict=True))
+    gamma = np.linalg.lstsq(np.diff(residuals), residuals[:, -1], rcond=None)[0]
+    return images[:, -1] - np.diff(images) @ gamma
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10**6), size=st.integers(2, 6))
+def test_a_linear_map_of_few_dimensions_is_solved_in_about_as_many_steps(seed, size):
+    function, solution = linear_map(seed, size)
+    start = np.zeros(size)
+    # One step for every difference, two to begin with, one because the regularisation leaves a remainder.
+    y, _ = run(Anderson(8), function, start, size + 3)
+    plain, _ = run(Anderson(0), function, start, size + 3)
+    scale = np.linalg.norm(solution)
+    assert np.linalg.norm(y - solution) <= 1e-6 * scale
+    assert np.linalg.norm(y - solution) <= 1e-2 * np.linalg.norm(plain - solution) + 1e-12 * scale
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10**6), memory=st.integers(1, 5), steps=st.integers(3, 14))
+def test_every_extrapolation_is_the_least_squares_combination_of_the_last_differences(seed, memory, steps):
+    function, _ = linear_map(seed, 40, contraction=0.99)
+    y, pairs = run(Anderson(memory), function, np.zeros(40), steps)
+    assert_allclose(y, by_least_squares(pairs, memory), rtol=1e-4, atol=1e-4)
+
+
+def test_without_memory_nothing_changes():
+    image, residual = np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])
+    assert all(Anderson(0).extrapolate(image, residual) is image for _ in range(3))
+
+
+def test_there_is_nothing_to_combine_at_first_nor_at_a_fixed_point():
+    accelerator = Anderson(4)
+    image = np.ones((2, 3))
+    for _ in range(6):
+        assert accelerator.extrapolate(image, np.zeros((2, 3))) is image
+
+
+def test_forgetting_begins_anew():
+    function, _ = linear_map(1, 30)
+    other, _ = linear_map(2, 30)
+    used = Anderson(3)
+    run(used, other, np.ones(30), 7)
+    used.forget()
+    again, _ = run(used, function, np.zeros(30), 6)
+    fresh, _ = run(Anderson(3), function, np.zeros(30), 6)
+    np.testing.assert_array_equal(again, fresh)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_matrices_keep_their_shape_and_type(dtype):
+    function, solution = linear_map(3, 6)
+    accelerator, y = Anderson(8), np.zeros((2, 3), dtype=dtype)
+    for _ in range(12):
+        image = function(y.ravel()).reshape(2, 3).astype(dtype)
+        y = accelerator.extrapolate(image, image - y)
+        assert y.dtype == dtype
+    assert_allclose(y.ravel(), solution, rtol=1e-3 if dtype == np.float32 else 1e-8)
