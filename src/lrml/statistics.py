@@ -204,12 +204,12 @@ class Statistics:
 
 
 def _row_slices(X: Matrix, Y: Matrix) -> Iterator[slice]:
-    """Slices of rows with about `_BLOCK_ENTRIES` stored numbers each; at least d rows, so blocks pay off."""
+    """Slices of rows with about `_BLOCK_ENTRIES` stored numbers each; at least 3d rows, so blocks pay off."""
     n_rows, n_features = X.shape
     if n_rows == 0:
         raise ValueError("X must have at least one row, got 0. Pass some data.")
     entries = sum(M.nnz if is_sparse(M) else M.size for M in (X, Y))
-    step = max(n_features, int(_BLOCK_ENTRIES * n_rows / max(entries, 1)), 1)
+    step = max(3 * n_features, int(_BLOCK_ENTRIES * n_rows / max(entries, 1)), 1)
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 

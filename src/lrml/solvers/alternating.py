@@ -47,8 +47,8 @@ class Alternating:
     exact zeros and new directions. Where nearly all values live there is little to turn, and the first of the
     two is left out.
 
-    With ρ at or above the Lipschitz constant of ∇f no step can raise the objective. ρ starts at ``share``
-    times the mean curvature and doubles whenever a proximal step rises above the majoriser's value at W. The
+    With ρ at the Lipschitz constant L of ∇f no step can raise the objective. ρ starts at ``share`` · L, and
+    doubles, up to L, whenever a proximal step rises above the majoriser's value at W. The
     map W ↦ W⁺ is accelerated by Anderson's method (type II) with the given ``memory``; an accelerated point
     that is no better is dropped for the plain one.
 
@@ -64,7 +64,7 @@ class Alternating:
 
     def __init__(
         self,
-        share: float = 16.0,
+        share: float = 0.3,
         memory: int = 8,
         patience: int = 15,
         rival: ReducedRank | None = None,
@@ -78,7 +78,7 @@ class Alternating:
     def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
         """Begin at a point, with ρ from the mean curvature."""
         self.problem, self.scale = problem, problem.scale
-        self._set_rho(self.share * problem.mean_curvature)
+        self._set_rho(self.share * problem.lipschitz)
         self.W = self.plain = point.W
         self.bound = objective_of(problem, penalty, point.W, point.sigma)
         self.last: _Step | None = None
@@ -92,10 +92,9 @@ class Alternating:
         self.least_residual = self.least_objective = math.inf
         self.stalled = self.steps = 0
         if self.last is not None:
-            self.W = self.plain = self.last.point.W
             sigma = penalty.prox(self.last.spectrum, 1.0 / self.rho)
             # What the objective was under another penalty says nothing.
-            self.last = self.last._replace(point=Point(self.W, sigma), objective=math.inf)
+            self.last = self.last._replace(point=Point(self.last.point.W, sigma), objective=math.inf)
 
     def step(self) -> Point | None:
         """Solve on both sides of the last proximal point, then decompose once."""
@@ -105,7 +104,7 @@ class Alternating:
             self._compare(*self.rival.solution)
         self.steps += 1
         if self.stalled >= self.patience:
-            self._set_rho(2.0 * self.rho)
+            self._set_rho(min(2.0 * self.rho, self.problem.lipschitz))
             self.stalled = 0
         accelerated = False
         if self.last is not None:
@@ -119,7 +118,7 @@ class Alternating:
         while (
             found.objective > self.bound * (1 + self.problem.rounding) and self.rho < self.problem.lipschitz
         ):
-            self._set_rho(2.0 * self.rho)
+            self._set_rho(min(2.0 * self.rho, self.problem.lipschitz))
             found = self._proximal(self.W)
         self._watch(found)
         self.last = found

@@ -237,3 +237,28 @@ def mean_variation(data: TrainingData) -> float:
         sums = np.asarray(X.multiply(X).T @ w) - w.sum() * mean**2
         return max(float(sums.mean()), 0.0) or 1.0
     return float((w @ (X - mean) ** 2).mean()) or 1.0
+
+
+def cross_norm(data: TrainingData) -> float:
+    """Return 2‖XᵀY‖₂ of the centred data, the trace norm's alpha_max, without making XᵀX or XᵀY."""
+    w = np.ones(data.X.shape[0]) if data.weights is None else data.weights
+    x_mean, y_mean = (np.asarray(M.T @ w).ravel() / w.sum() for M in (data.X, data.Y))
+
+    def forward(v: npt.NDArray[np.float64]) -> Any:
+        v = v.ravel()
+        return np.asarray(data.X.T @ (w * (data.Y @ v - y_mean @ v))).ravel()
+
+    def backward(u: npt.NDArray[np.float64]) -> Any:
+        u = u.ravel()
+        return np.asarray(data.Y.T @ (w * (data.X @ u - x_mean @ u))).ravel()
+
+    shape = (data.X.shape[1], data.Y.shape[1])
+    v = np.ones(shape[1]) / np.sqrt(shape[1])
+    norm = 0.0
+    for _ in range(30):  # power iteration: a scale is wanted, not digits
+        v = backward(forward(v))
+        norm = float(np.linalg.norm(v))
+        if norm == 0.0:
+            return 1.0
+        v /= norm
+    return 2.0 * float(np.sqrt(norm))

@@ -12,14 +12,14 @@ from lrml.estimators._grid import as_values, check_numbers, check_ridge
 from lrml.estimators.cplst import CPLST
 from lrml.estimators.leml import LEML
 from lrml.estimators.ridge import MLFro
-from lrml.estimators.search._base import SearchModel, mean_variation
+from lrml.estimators.search._base import SearchModel, cross_norm, mean_variation
 from lrml.estimators.search._families import ReducedRankFamily, RidgeFamily
 from lrml.statistics import Statistics
 
 # Multiples of the mean eigenvalue of XᵀX (of XᵀX/4 for the logistic loss, whose curvature is that at most).
 _SHARES = tuple(float(share) for share in np.geomspace(1e-3, 10.0, 13))
 _ROW_SHARES = (0.003, 0.03, 0.3)
-_LEML_SHARES = (0.03, 0.1, 0.3, 1.0)
+_LEML_SHARES = (0.003, 0.01, 0.03, 0.1)
 _RANK_SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
@@ -201,7 +201,7 @@ class LEMLCV(SearchModel):
     ranks : sequence of int or float, optional
         As in `LEML`. By default 5, 20 and 40 % of the labels.
     alphas : sequence of float, optional
-        By default 0.03, 0.1, 0.3 and 1 times the mean eigenvalue of XᵀX.
+        By default 0.003, 0.01, 0.03 and 0.1 times the alpha at which the trace norm leaves nothing.
     loss, fit_intercept, cv, scoring, rule, abandon, threshold, threshold_scoring, threshold_per_label
         As in `LRMLCV`.
     max_iter, tol
@@ -220,7 +220,7 @@ class LEMLCV(SearchModel):
     >>> from lrml.datasets import load_yeast
     >>> yeast = load_yeast()
     >>> round(LEMLCV(ranks=[4, 8], cv=3).fit(*yeast.train).score(*yeast.test), 2)
-    0.76
+    0.75
     """
 
     _has_family = False
@@ -265,7 +265,8 @@ class LEMLCV(SearchModel):
     def _candidates(self, data: TrainingData, fit_intercept: bool) -> tuple[list[dict[str, Any]], list[Any]]:
         alphas = self.alphas
         if alphas is None:
-            alphas = [share * mean_variation(data) for share in _LEML_SHARES]
+            # Balanced factors pay what the trace norm does.
+            alphas = [share * cross_norm(data) for share in _LEML_SHARES]
         strengths = sorted(check_numbers("alphas", alphas, _check_alpha), reverse=True)
         ranks = _ranks(self.ranks, (0.05, 0.2, 0.4), (data.X.shape[1], data.Y.shape[1]), "ranks")
         candidates = [{"rank": rank, "alpha": alpha} for rank in ranks for alpha in strengths]
