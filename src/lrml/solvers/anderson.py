@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from lrml._arrays import Array, namespace, to_numpy
 
@@ -10,60 +11,75 @@ from lrml._arrays import Array, namespace, to_numpy
 class Anderson:
     """Anderson acceleration (type II) of a fixed-point iteration y ↦ g(y).
 
-    From the last ``memory`` differences of images g_k = g(y_k) and of residuals r_k = g_k − y_k it returns
-    the combination of images whose combined residual is smallest: g_k − ΔG (ΔRᵀΔR)⁻¹ ΔRᵀ r_k.
+    From the last images g_k = g(y_k) and residuals r_k = g_k − y_k it returns the affine combination of
+    images whose combined residual is smallest,
 
-    The differences are rows of two matrices, the oldest of which is overwritten: all their inner products
-    with a residual, and their combination, are then one product each, that reads them once.
+    ::
+
+        Σ c_j g_j,    c = argmin ‖Σ c_j r_j‖,    Σ c_j = 1,
+
+    with ``memory`` + 1 of them at most, that is, ``memory`` differences.
+
+    Images and residuals are rows of two matrices, in which the newest overwrites the oldest. The inner
+    products of a residual with all others, and the combination of the images, are then one product each, and
+    an image is copied once and never read again until it is used.
     """
 
     def __init__(self, memory: int) -> None:
         self.memory = memory
-        self.gram = np.zeros((memory, memory))
+        self.gram = np.zeros((memory + 1, memory + 1))
         self.images: Array = None
         self.residuals: Array = None
-        self.forget()
+        self.count = 0
 
     def forget(self) -> None:
         """Begin again; the room stays."""
         self.count = 0
-        self.previous: tuple[Array, Array] | None = None
 
     def extrapolate(self, image: Array, residual: Array) -> Array:
         """Take in one pair and return the accelerated point (the image while there is little past)."""
         if self.memory == 0:
             return image
         self._remember(image, residual)
-        known = min(self.count, self.memory)
-        gram = self.gram[:known, :known]
-        trace = np.trace(gram)
         # A single difference is a poor guide, unless no more are ever kept.
-        if known < min(2, self.memory) or not trace > 0:
+        if self.count <= min(2, self.memory):
+            return image
+        weights = self._combination()
+        if weights is None:
             return image
         xp = namespace(image)
-        moments = to_numpy(self.residuals[:known, :] @ xp.reshape(residual, (-1,)))
-        # A trace of Tikhonov regularisation keeps nearly parallel differences from blowing up.
-        weights = np.linalg.solve(gram + 1e-10 * trace * np.eye(known), -moments.astype(np.float64))
-        weights = xp.asarray(weights.astype(moments.dtype), device=image.device)
-        accelerated = xp.reshape(weights @ self.images[:known, :], image.shape)
-        accelerated += image
-        return accelerated
+        stored = self.images[: len(weights), :]
+        mixed = xp.asarray(weights, dtype=image.dtype, device=image.device) @ stored
+        return xp.reshape(mixed, image.shape)
 
     def _remember(self, image: Array, residual: Array) -> None:
-        """Keep the newest differences, and the inner products of the residuals' among them."""
         xp = namespace(image)
-        flat = xp.reshape(image, (-1,)), xp.reshape(residual, (-1,))
-        previous, self.previous = self.previous, flat
-        if previous is None:
-            return
         if self.images is None:
-            self.images = xp.empty((self.memory, image.size), dtype=image.dtype, device=image.device)
+            shape = (self.memory + 1, image.size)
+            self.images = xp.empty(shape, dtype=image.dtype, device=image.device)
             self.residuals = xp.empty_like(self.images)
-        place = self.count % self.memory
-        for rows, new, old in zip((self.images, self.residuals), flat, previous, strict=True):
-            rows[place, :] = new
-            rows[place, :] -= old
+        place = self.count % (self.memory + 1)
+        self.images[place, :] = xp.reshape(image, (-1,))
+        self.residuals[place, :] = xp.reshape(residual, (-1,))
         self.count += 1
-        known = min(self.count, self.memory)
+        known = min(self.count, self.memory + 1)
         products = to_numpy(self.residuals[:known, :] @ self.residuals[place, :])
         self.gram[place, :known] = self.gram[:known, place] = products
+
+    def _combination(self) -> npt.NDArray[np.float64] | None:
+        """Weights c of the stored images, or None if the residuals do not differ at all."""
+        known = min(self.count, self.memory + 1)
+        newest = (self.count - 1) % (self.memory + 1)
+        order = (
+            [(newest + 1 + step) % known for step in range(known)] if known > self.memory else range(known)
+        )
+        steps = np.diff(np.eye(known)[list(order)], axis=0)  # rows take one residual from the next
+        gram = steps @ self.gram[:known, :known] @ steps.T
+        trace = np.trace(gram)
+        if not trace > 0:
+            return None
+        # A trace of Tikhonov regularisation keeps nearly parallel differences from blowing up.
+        moments = steps @ self.gram[:known, newest]
+        gamma = np.linalg.solve(gram + 1e-10 * trace * np.eye(known - 1), moments)
+        weights: npt.NDArray[np.float64] = np.eye(known)[newest] - steps.T @ gamma
+        return weights

@@ -79,7 +79,8 @@ class SearchModel(LinearMultiLabelModel):
         y : array, sparse matrix or frame of shape (n, L)
             0/1 labels; NaN where it is not known whether a label applies (not for `CPLSTCV`).
         sample_weight : array of shape (n,), optional
-            Multiplies the loss of each row, and its part in the mean of the held-out scores.
+            Multiplies the loss of each row, and its part in the mean of the held-out scores (not in F1, in a
+            function of your own, nor in the choice of a threshold).
         observed : array, sparse matrix or frame of bool of shape (n, L), optional
             True where a label is known, as an alternative to NaN.
 

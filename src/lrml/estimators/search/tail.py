@@ -90,7 +90,8 @@ class LRMLCV(_TailSearch):
         splitter of scikit-learn, or (train, test) row numbers.
     scoring : str or callable, default="average_precision"
         A metric of `lrml.metrics`: "top1", "top3", …, "average_precision", "average_auc", "hamming_loss",
-        "micro_f1", "macro_f1"; or a function of (Y, scores), larger for better scores.
+        "micro_f1", "macro_f1"; or a function of (Y, scores), larger for better scores, which several threads
+        may call at a time and which gets a sparse Y if y is sparse.
     rule : {"best", "one_standard_error"}, default="best"
         "one_standard_error" takes the candidate of least rank, and among those the one with the strongest
         penalty, whose mean is within one standard error of the best one's.
@@ -124,7 +125,7 @@ class LRMLCV(_TailSearch):
         abandoned has NaN on the splits that it did not see, and ranks behind all others.
     n_splits_ : int
     threshold_ : float, array or None
-        Where ``predict`` cuts.
+        Where ``predict`` cuts; what ``threshold`` is set to after ``fit`` does not matter.
     coef_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_, converged_, status_
         Of ``best_estimator_``.
     theta_, history_, classes_, loss_, unseen_labels_, n_features_in_, feature_names_in_
