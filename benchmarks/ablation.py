@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -62,7 +63,7 @@ console = Console(width=120)
 def one_sided() -> Alternating:
     """Return an `Alternating` that never turns the column space."""
     phase = Alternating()
-    phase.turning = 0.0
+    phase.turning, phase.patient_steps = 0.0, math.inf
     return phase
 
 

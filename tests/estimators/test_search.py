@@ -288,3 +288,12 @@ def test_automatic_threshold_improves_f1_on_yeast():
 def test_bad_choices_are_named(data, params, message):
     with pytest.raises((TypeError, ValueError), match=message):
         MLFroCV(**params).fit(*data)
+
+
+def test_a_standard_error_needs_rows_or_splits(yeast):
+    model = MLFroCV([1.0, 10.0], cv=0.2, scoring="micro_f1", rule="one_standard_error")
+    with pytest.raises(
+        ValueError, match="needs several splits, or a metric with a value for every row, got one"
+    ):
+        model.fit(*yeast)
+    assert model.set_params(cv=2).fit(*yeast).n_splits_ == 2

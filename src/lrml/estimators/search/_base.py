@@ -102,6 +102,7 @@ class SearchModel(LinearMultiLabelModel):
             one_standard_error,
         )
         check_training_weights(data.weights, task.splits)
+        _check_error_can_be_told(task, self.scoring)
         contest = self._contest(task, fit_intercept)
         board = contest.run(self.verbose)
         strengths = self._strengths(contest)
@@ -263,3 +264,11 @@ def cross_norm(data: TrainingData) -> float:
             return 1.0
         v /= norm
     return 2.0 * float(np.sqrt(norm))
+
+
+def _check_error_can_be_told(task: Task, scoring: Any) -> None:
+    if task.with_margin and len(task.splits) == 1 and not task.criterion.by_row:
+        raise ValueError(
+            "rule='one_standard_error' needs several splits, or a metric with a value for every row, got one "
+            f"split and scoring={scoring!r}. Pass cv=5, or scoring='average_precision'."
+        )
