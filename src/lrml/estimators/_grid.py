@@ -67,7 +67,7 @@ class Grid(NamedTuple):
 
 def check_grid(thetas: Any, alphas: Any, ridges: Any, n_alphas: Any, alpha_ratio: Any) -> Grid:
     """Check everything about a grid that can be checked without the data."""
-    chosen = None if alphas is None else check_numbers("alphas", alphas, _check_alpha)
+    chosen = None if alphas is None else check_numbers("alphas", alphas, check_alpha)
     if isinstance(n_alphas, bool) or not isinstance(n_alphas, numbers.Integral) or n_alphas < 1:
         raise ValueError(
             f"n_alphas must be an int of at least 1, got {n_alphas!r}. Pass a number such as 20."
@@ -115,7 +115,8 @@ def check_numbers(name: str, values: Any, check_one: Callable[[Any], float]) -> 
     return list(dict.fromkeys(check_one(value) for value in as_values(name, values)))
 
 
-def _check_alpha(alpha: Any) -> float:
+def check_alpha(alpha: Any) -> float:
+    """Return a strength of at least 0."""
     return check.check_nonnegative("each of alphas", alpha, "Pass numbers such as [0.1, 1, 10].")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from lrml import _validation as check
 from lrml.estimators._fitting import TrainingData
-from lrml.estimators._grid import as_values, check_numbers, check_ridge
+from lrml.estimators._grid import as_values, check_alpha, check_numbers, check_ridge
 from lrml.estimators.cplst import CPLST
 from lrml.estimators.leml import LEML
 from lrml.estimators.ridge import MLFro
@@ -21,10 +21,6 @@ _SHARES = tuple(float(share) for share in np.geomspace(1e-3, 10.0, 13))
 _ROW_SHARES = (0.003, 0.03, 0.3)
 _LEML_SHARES = (0.003, 0.01, 0.03, 0.1)
 _RANK_SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
-
-
-def _check_alpha(alpha: Any) -> float:
-    return check.check_nonnegative("each of alphas", alpha, "Pass numbers such as [0.1, 1, 10].")
 
 
 def _mean_eigenvalue(statistics: Statistics) -> float:
@@ -104,7 +100,7 @@ class MLFroCV(SearchModel):
 
     def _alphas(self, unit: float, shares: tuple[float, ...]) -> list[float]:
         if self.alphas is not None:
-            return check_numbers("alphas", self.alphas, _check_alpha)
+            return check_numbers("alphas", self.alphas, check_alpha)
         return [share * unit for share in shares]
 
     def _family(self, statistics: Statistics, fit_intercept: bool) -> RidgeFamily:
@@ -267,7 +263,7 @@ class LEMLCV(SearchModel):
         if alphas is None:
             # Balanced factors pay what the trace norm does.
             alphas = [share * cross_norm(data) for share in _LEML_SHARES]
-        strengths = sorted(check_numbers("alphas", alphas, _check_alpha), reverse=True)
+        strengths = sorted(check_numbers("alphas", alphas, check_alpha), reverse=True)
         ranks = _ranks(self.ranks, (0.05, 0.2, 0.4), (data.X.shape[1], data.Y.shape[1]), "ranks")
         candidates = [{"rank": rank, "alpha": alpha} for rank in ranks for alpha in strengths]
         return candidates, [candidate["rank"] for candidate in candidates]
