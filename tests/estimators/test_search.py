@@ -297,3 +297,60 @@ def test_a_standard_error_needs_rows_or_splits(yeast):
     ):
         model.fit(*yeast)
     assert model.set_params(cv=2).fit(*yeast).n_splits_ == 2
+
+
+def best_cut_hamming(Y, scores):
+    return -best_threshold(Y, scores, "hamming_loss").value
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_one_search_by_several_metrics_equals_one_search_for_each(data, loss):
+    X, Y = data
+    several = ["average_precision", "hamming_loss", best_cut_hamming]
+    grid = {
+        "thetas": [1, 2],
+        "alphas": [0.3, 3.0, 30.0],
+        "ridges": [0.1],
+        "loss": loss,
+        "cv": 3,
+        "abandon": False,
+    }
+    together = LRMLCV(**grid, scoring=several, threshold="auto").fit(X, Y)
+    names = ["average_precision", "hamming_loss", "best_cut_hamming"]
+    assert list(together.best_estimators_) == list(together.best_indices_) == names
+    for name, metric in zip(names, several, strict=True):
+        alone = LRMLCV(**grid, scoring=metric, threshold="auto").fit(X, Y)
+        np.testing.assert_array_equal(
+            together.cv_results_[f"mean_test_{name}"], alone.cv_results_["mean_test_score"]
+        )
+        assert together.best_indices_[name] == alone.best_index_
+        found = together.best_estimators_[name]
+        assert found.threshold == alone.threshold_
+        np.testing.assert_array_equal(found.coef_, alone.coef_)
+    np.testing.assert_array_equal(together.coef_, together.best_estimators_["average_precision"].coef_)
+    assert together.best_score_ == together.cv_results_["mean_test_average_precision"].max()
+    together.set_params(scoring="top1").fit(X, Y)
+    assert not hasattr(together, "best_estimators_")
+
+
+@pytest.mark.parametrize("scoring", [[], ["top1", "top1"]])
+def test_metrics_of_a_list_must_differ(data, scoring):
+    with pytest.raises(ValueError, match="differ in name"):
+        LRMLCV(scoring=scoring).fit(*data)
+
+
+def test_a_function_may_choose_the_candidate(data):
+    def of_least_rank(results):
+        return int(np.lexsort([-results["mean_test_score"], results["mean_model_rank"]])[0])
+
+    model = LRMLCV(thetas=[1, 3], ridges=[0.1], n_alphas=6, cv=3, rule=of_least_rank).fit(*data)
+    assert model.rank_ == 1
+    results = model.cv_results_
+    least = results["mean_model_rank"] == results["mean_model_rank"].min()
+    assert results["mean_test_score"][model.best_index_] == results["mean_test_score"][least].max()
+
+
+@pytest.mark.parametrize("answer", [-1, 10**6, 0.5, None])
+def test_a_function_must_choose_a_candidate(data, answer):
+    with pytest.raises(ValueError, match="index of a candidate"):
+        LRMLCV(ridges=[0.1], cv=3, rule=lambda results: answer).fit(*data)

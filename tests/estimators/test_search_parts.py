@@ -14,10 +14,10 @@ from sklearn.model_selection import KFold, ShuffleSplit
 
 from lrml import LRMLCV
 from lrml.estimators.search import _search
-from lrml.estimators.search._base import cv_results
 from lrml.estimators.search._criterion import check_scoring, weighted_mean
 from lrml.estimators.search._held_out import HeldOut
 from lrml.estimators.search._race import Board
+from lrml.estimators.search._results import cv_results
 from lrml.estimators.search._splits import Split, make_splits, split_statistics
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 from lrml.statistics import Statistics
@@ -265,7 +265,7 @@ def test_unknown_labels_are_neither_hits_nor_mistakes(by_row):
     scores = np.array([[5.0, 9.0, 4.0], [4.0, 6.0, 7.0]])
     held_out = HeldOut(np.zeros((2, 1)), Y, known)
     criterion = check_scoring("hamming_loss" if by_row else "micro_f1")
-    found = held_out.judge(criterion, 0.5, lambda rows: scores[rows])
+    (found,) = held_out.judge([criterion], 0.5, lambda rows: scores[rows])
     if by_row:
         np.testing.assert_allclose(found, [-1 / 3, -1 / 3])
     else:
@@ -288,7 +288,7 @@ def test_table_of_results_ranks_equals_alike_and_the_abandoned_last():
         [[0.5, 0.5, 0.5], [0.9, 0.1, 0.5], [0.2, 0.2, 0.2], [0.1, np.nan, np.nan], [0.3, np.nan, np.nan]]
     )
     board.ranks = np.where(np.isnan(board.scores), np.nan, [[2], [4], [6], [1], [3]])
-    found = cv_results([{"alpha": float(i)} for i in range(5)], board)
+    found = cv_results([{"alpha": float(i)} for i in range(5)], {"score": board})
     assert found["n_splits_seen"].tolist() == [3, 3, 3, 1, 1]
     np.testing.assert_allclose(found["mean_test_score"], np.nanmean(board.scores, axis=1))
     np.testing.assert_allclose(found["std_test_score"], np.nanstd(board.scores, axis=1), atol=1e-12)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import replace
+from time import perf_counter
 from typing import Any, Self, cast, get_args
 
 import numpy as np
@@ -13,9 +15,10 @@ from lrml._arrays import is_sparse
 from lrml.estimators._fitting import TrainingData, check_feature_count, prepare
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._path_models import Space
-from lrml.estimators.search._criterion import check_scoring
+from lrml.estimators.search._criterion import check_scorings
 from lrml.estimators.search._families import Family
 from lrml.estimators.search._race import Board
+from lrml.estimators.search._results import cv_results
 from lrml.estimators.search._search import Contest, MomentContest, RefitContest, Task
 from lrml.estimators.search._splits import check_training_weights, make_splits, split_statistics
 from lrml.statistics import Statistics
@@ -40,7 +43,7 @@ class SearchModel(LinearMultiLabelModel):
         *,
         cv: Any,
         scoring: Any,
-        rule: str,
+        rule: Any,
         abandon: bool,
         threshold: Any,
         threshold_scoring: str,
@@ -91,12 +94,12 @@ class SearchModel(LinearMultiLabelModel):
         """
         data = prepare(self, X, y, sample_weight, observed)
         fit_intercept = check.check_flag("fit_intercept", self.fit_intercept)
-        one_standard_error = check.check_choice("rule", self.rule, _RULES) == "one_standard_error"
+        one_standard_error = self._check_rule() == "one_standard_error"
         self._check_threshold_choice()
         task = Task(
             data,
             make_splits(self.cv, data.X, data.Y, self.random_state),
-            check_scoring(self.scoring),
+            check_scorings(self.scoring),
             data.loss.threshold if self._wants_threshold else self._cut(data),
             check.check_flag("abandon", self.abandon),
             one_standard_error,
@@ -104,20 +107,51 @@ class SearchModel(LinearMultiLabelModel):
         check_training_weights(data.weights, task.splits)
         _check_error_can_be_told(task, self.scoring)
         contest = self._contest(task, fit_intercept)
-        board = contest.run(self.verbose)
-        strengths = self._strengths(contest)
+        boards = contest.run(self.verbose)
+        chosen = [self._choose(contest, board) for board in boards]
+        fitted = {index: self._final_fit(contest, index) for index in dict.fromkeys(chosen)}
+        self._store(contest, chosen, fitted)
+        return self
+
+    def _check_rule(self) -> str | None:
+        """Return the name of the rule, None for a function."""
+        if callable(self.rule):
+            return None
+        if self.rule not in _RULES:
+            raise ValueError(
+                "rule must be one of 'best', 'one_standard_error', or a function of cv_results_ that returns "
+                f"the index of a candidate, got {self.rule!r}. Use 'best'."
+            )
+        return str(self.rule)
+
+    def _choose(self, contest: Contest, board: Board) -> int:
+        """Return the index of the candidate that the rule takes."""
         if not board.complete.any():
             raise ValueError(
                 f"scoring={self.scoring!r} must have a value on every split, got none. "
                 "Check that held-out rows have labels and weight, or pass fewer folds."
             )
-        index = board.best(one_standard_error=one_standard_error, strengths=strengths)
+        if not callable(self.rule):
+            return board.best(
+                one_standard_error=self.rule == "one_standard_error", strengths=self._strengths(contest)
+            )
+        index = self.rule(cv_results(contest.candidates, {"score": board}))
+        last = len(contest.candidates) - 1
+        if not isinstance(index, numbers.Integral) or not 0 <= int(index) <= last:
+            raise ValueError(
+                f"rule must return the index of a candidate, an integer in [0, {last}], got {index!r}. "
+                "Return for example results['mean_test_score'].argmax()."
+            )
+        return int(index)
+
+    def _final_fit(self, contest: Contest, index: int) -> tuple[Any, float]:
+        """Fit a candidate on all rows; return it and the seconds that it took."""
         best = self._estimator().set_params(**contest.candidates[index])
         cut = self._choose_threshold(contest, index)
         best.set_params(threshold=self.threshold if cut is None else cut)
+        start = perf_counter()
         best._fit_data(contest.task.data)
-        self._store(best, contest, board, index)
-        return self
+        return best, perf_counter() - start
 
     def _contest(self, task: Task, fit_intercept: bool) -> Contest:
         data = task.data
@@ -174,52 +208,31 @@ class SearchModel(LinearMultiLabelModel):
     def _decision_threshold(self) -> Any:
         return self.threshold_
 
-    def _store(self, best: Any, contest: Contest, board: Board, index: int) -> None:
+    def _store(self, contest: Contest, chosen: list[int], fitted: dict[int, tuple[Any, float]]) -> None:
         """Set every fitted attribute at once, those of the final fit included."""
-        fitted = {name: value for name, value in vars(best).items() if name.endswith("_") and name[0] != "_"}
-        results = cv_results(contest.candidates, board)
+        index = chosen[0]
+        best, seconds = fitted[index]
+        own = {name: value for name, value in vars(best).items() if name.endswith("_") and name[0] != "_"}
+        names = [criterion.name for criterion in contest.task.criteria]
+        several = isinstance(self.scoring, list | tuple)
+        titles = names if several else ["score"]
+        results = cv_results(contest.candidates, dict(zip(titles, contest.boards, strict=True)))
         found = {
             "best_estimator_": best,
             "best_index_": index,
             "best_params_": contest.candidates[index],
-            "best_score_": float(results["mean_test_score"][index]),
+            "best_score_": float(results[f"mean_test_{titles[0]}"][index]),
             "cv_results_": results,
             "n_splits_": len(contest.task.splits),
+            "refit_time_": seconds,
             "threshold_": best.threshold,
         }
-        self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(fitted | found)
-
-
-def cv_results(candidates: list[dict[str, Any]], board: Board) -> dict[str, Any]:
-    """Table of all candidates in the form of scikit-learn's searches, greater scores being better.
-
-    A candidate that was abandoned has NaN on the splits that it did not see, its mean is over those that it
-    saw, and it ranks behind all that saw every split.
-    """
-    results: dict[str, Any] = {"params": candidates}
-    for name in candidates[0]:
-        results[f"param_{name}"] = np.array([candidate[name] for candidate in candidates])
-    for split in range(board.scores.shape[1]):
-        results[f"split{split}_test_score"] = board.scores[:, split]
-    seen = np.isfinite(board.scores)
-    count = seen.sum(axis=1)
-    filled = np.where(seen, board.scores, 0.0)
-    means = filled.sum(axis=1) / np.maximum(count, 1)
-    results["mean_test_score"] = np.where(count > 0, means, np.nan)
-    spread = np.where(seen, (board.scores - means[:, None]) ** 2, 0.0).sum(axis=1) / np.maximum(count, 1)
-    results["std_test_score"] = np.sqrt(spread)
-    order = np.lexsort([-means, -count])
-    places = np.empty(len(candidates), dtype=np.int32)
-    places[order] = np.arange(1, len(candidates) + 1)
-    for rank, index in enumerate(order):  # equals share the better place
-        before = order[rank - 1]
-        if rank and count[before] == count[index] and means[before] == means[index]:
-            places[index] = places[before]
-    results["rank_test_score"] = places
-    results["n_splits_seen"] = count
-    results["mean_model_rank"] = np.nan_to_num(board.ranks).sum(axis=1) / np.maximum(count, 1)
-    return results
+        for name in ("feature_names_in_", "best_estimators_", "best_indices_"):
+            self.__dict__.pop(name, None)
+        if several:
+            found["best_indices_"] = dict(zip(names, chosen, strict=True))
+            found["best_estimators_"] = {name: fitted[i][0] for name, i in found["best_indices_"].items()}
+        self.__dict__.update(own | found)
 
 
 def _dense(Y: Any) -> npt.NDArray[Any]:
@@ -267,7 +280,7 @@ def cross_norm(data: TrainingData) -> float:
 
 
 def _check_error_can_be_told(task: Task, scoring: Any) -> None:
-    if task.with_margin and len(task.splits) == 1 and not task.criterion.by_row:
+    if task.with_margin and len(task.splits) == 1 and not all(c.by_row for c in task.criteria):
         raise ValueError(
             "rule='one_standard_error' needs several splits, or a metric with a value for every row, got one "
             f"split and scoring={scoring!r}. Pass cv=5, or scoring='average_precision'."

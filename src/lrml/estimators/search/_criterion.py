@@ -34,6 +34,20 @@ class Criterion:
     by_row: bool
 
 
+def check_scorings(scoring: Any) -> tuple[Criterion, ...]:
+    """Return the criteria for one metric's name or function, or for a list of them."""
+    if not isinstance(scoring, list | tuple):
+        return (check_scoring(scoring),)
+    criteria = tuple(check_scoring(entry) for entry in scoring)
+    names = [criterion.name for criterion in criteria]
+    if not names or len(set(names)) < len(names):
+        raise ValueError(
+            f"scoring must be one metric, or a list of metrics that differ in name, got {names}. "
+            "Name each metric once."
+        )
+    return criteria
+
+
 def check_scoring(scoring: Any) -> Criterion:
     """Return the criterion for a metric's name or a function of (Y, S)."""
     if callable(scoring):

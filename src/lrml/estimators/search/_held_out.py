@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,15 +36,15 @@ class HeldOut:
     Y: Any
     known: npt.NDArray[np.bool_] | None
 
-    def judge(self, criterion: Criterion, cut: Any, scores: Callable[[slice], _Scores]) -> Any:
-        """Value of a criterion, by row in blocks, or for all rows at once."""
-        if not criterion.by_row:
-            return criterion.measure(self.Y, self._hide_unknown(scores(slice(None)), slice(None), cut), cut)
-        parts = [
-            criterion.measure(self.Y[rows], self._hide_unknown(scores(rows), rows, cut), cut)
-            for rows in self._blocks()
-        ]
-        return np.concatenate(parts)
+    def judge(self, criteria: Sequence[Criterion], cut: Any, scores: Callable[[slice], _Scores]) -> list[Any]:
+        """Values of all criteria: by row in blocks, or, if one of them needs that, for all rows at once."""
+        blocks = list(self._blocks()) if all(criterion.by_row for criterion in criteria) else [slice(None)]
+        parts: list[list[Any]] = [[] for _ in criteria]
+        for rows in blocks:
+            seen = self._hide_unknown(scores(rows), rows, cut)
+            for criterion, values in zip(criteria, parts, strict=True):
+                values.append(criterion.measure(self.Y[rows], seen, cut))
+        return [values[0] if np.ndim(values[0]) == 0 else np.concatenate(values) for values in parts]
 
     def _hide_unknown(self, scores: _Scores, rows: slice, cut: Any) -> _Scores:
         """Put labels that are not known below all others, and the cut: they neither count nor disturb."""

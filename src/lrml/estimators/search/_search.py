@@ -42,7 +42,7 @@ class Task(NamedTuple):
     ----------
     data : TrainingData
     splits : list of Split
-    criterion : Criterion
+    criteria : sequence of Criterion
     cut : float or array
         Threshold for criteria that need decisions.
     abandon : bool
@@ -53,7 +53,7 @@ class Task(NamedTuple):
 
     data: TrainingData
     splits: list[Split]
-    criterion: Criterion
+    criteria: Sequence[Criterion]
     cut: Any
     abandon: bool
     with_margin: bool
@@ -70,36 +70,47 @@ class Task(NamedTuple):
         """Weights of some rows, if there are any."""
         return None if self.data.weights is None else self.data.weights[rows]
 
-    def board(self, n_candidates: int) -> Board:
-        """Return an empty board for all splits."""
+    def boards(self, n_candidates: int) -> list[Board]:
+        """Return an empty board for every criterion."""
         tests = [split.test for split in self.splits]
-        return Board(n_candidates, [len(rows) for rows in tests], [self.weights(rows) for rows in tests])
+        sizes, weights = [len(rows) for rows in tests], [self.weights(rows) for rows in tests]
+        return [Board(n_candidates, sizes, weights) for _ in self.criteria]
 
 
 class Contest:
     """Candidates on splits; subclasses say how some are fitted on one or more splits.
 
-    The first split is for everybody. What is hopeless there is left out of the others.
+    The first split is for everybody. What is hopeless there, by every criterion, is left out of the others.
     """
 
     def __init__(self, task: Task, candidates: list[dict[str, Any]]) -> None:
         self.task = task
         self.candidates = candidates
-        self.board = task.board(len(candidates))
+        self.boards = task.boards(len(candidates))
 
-    def run(self, verbose: int) -> Board:
-        """Fit and judge; return what is known then."""
+    def run(self, verbose: int) -> list[Board]:
+        """Fit and judge; return what is known then by each criterion."""
         n_splits, everyone = len(self.task.splits), list(range(len(self.candidates)))
         with _progress(verbose, len(everyone) * n_splits) as advance:
-            for split in range(n_splits):
-                self.board.open_split(split, by_row=self.task.criterion.by_row)
+            for criterion, board in zip(self.task.criteria, self.boards, strict=True):
+                for split in range(n_splits):
+                    board.open_split(split, by_row=criterion.by_row)
             self._fit([0], everyone, advance)
             kept = everyone
             if self.task.abandon:
-                kept = self.board.hopeful(0, with_margin=self.task.with_margin)
+                hopeful = {i for b in self.boards for i in b.hopeful(0, with_margin=self.task.with_margin)}
+                kept = sorted(hopeful)
                 advance((len(everyone) - len(kept)) * (n_splits - 1))
             self._fit(list(range(1, n_splits)), kept, advance)
-        return self.board
+        return self.boards
+
+    def _judge(
+        self, held_out: HeldOut, scores: Callable[[slice], _Scores], place: tuple[int, int], rank: int
+    ) -> None:
+        """Write on every board what its criterion says; ``place`` is a candidate and a split."""
+        found = held_out.judge(self.task.criteria, self.task.cut, scores)
+        for board, values in zip(self.boards, found, strict=True):
+            board.record(*place, values, rank)
 
     def _fit(self, splits: list[int], kept: list[int], advance: Advance) -> None:
         raise NotImplementedError
@@ -115,10 +126,17 @@ class MomentContest(Contest):
     def __init__(self, task: Task, family: Family, parts: list[Statistics], *, fit_intercept: bool) -> None:
         super().__init__(task, family.candidates)
         self.family, self.parts, self.fit_intercept = family, parts, fit_intercept
+        self._only_space: Space | None = None
 
     def _space(self, split: int) -> Space:
+        """Decompose a split's moments; those of a single split are wanted again for thresholds, and kept."""
+        if self._only_space is not None:
+            return self._only_space
         binary = self.task.data.targets == "binary"
-        return Space.from_statistics(self.parts[split], fit_intercept=self.fit_intercept, binary=binary)
+        space = Space.from_statistics(self.parts[split], fit_intercept=self.fit_intercept, binary=binary)
+        if len(self.parts) == 1:
+            self._only_space = space
+        return space
 
     def _fit(self, splits: list[int], kept: list[int], advance: Advance) -> None:
         at_once = max(1, _MOST_NUMBERS // max(self.task.data.X.shape[1] ** 2, 1))
@@ -136,8 +154,7 @@ class MomentContest(Contest):
         scores = SpectralScores(space, held_out.X)
 
         def visit(index: int, left: Any, right: Any) -> None:
-            values = held_out.judge(self.task.criterion, self.task.cut, scores.of(left, right))
-            self.board.record(index, split, values, min(left.shape))
+            self._judge(held_out, scores.of(left, right), (index, split), min(left.shape))
             advance(1)
 
         return self.family.tasks(space.problem, kept, visit)
@@ -192,10 +209,8 @@ class RefitContest(Contest):
             last: _Fitted | None = None
             for index in kept:
                 last = _Fitted(self._model(split, index, last), self.groups[index])
-                values = held_out.judge(
-                    self.task.criterion, self.task.cut, partial(_model_scores, last.model, held_out.X)
-                )
-                self.board.record(index, split, values, last.model.rank_)
+                scores = partial(_model_scores, last.model, held_out.X)
+                self._judge(held_out, scores, (index, split), last.model.rank_)
                 advance(1)
 
     @property

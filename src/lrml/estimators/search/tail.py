@@ -88,16 +88,18 @@ class LRMLCV(_TailSearch):
     cv : int, float, splitter or iterable, default=5
         A number of folds (`lrml.model_selection.MultilabelStratifiedKFold`), a held-out share in (0, 1), a
         splitter of scikit-learn, or (train, test) row numbers.
-    scoring : str or callable, default="average_precision"
+    scoring : str, callable or list of these, default="average_precision"
         A metric of `lrml.metrics`: "top1", "top3", …, "average_precision", "average_auc", "hamming_loss",
         "micro_f1", "macro_f1"; or a function of (Y, scores), larger for better scores, which several threads
-        may call at a time and which gets a sparse Y if y is sparse.
-    rule : {"best", "one_standard_error"}, default="best"
+        may call at a time and which gets a sparse Y if y is sparse. With a list, one search judges by each
+        of its metrics, the model is chosen by the first, and ``best_estimators_`` has one for each.
+    rule : {"best", "one_standard_error"} or callable, default="best"
         "one_standard_error" takes the candidate of least rank, and among those the one with the strongest
-        penalty, whose mean is within one standard error of the best one's.
+        penalty, whose mean is within one standard error of the best one's. A function gets ``cv_results_``
+        (with one metric, called "score") and returns the index of a candidate.
     abandon : bool, default=True
         Leave out of the later folds what is hopeless after the first: candidates that the leader beats by
-        more than three standard errors of the paired difference over the held-out rows.
+        more than three standard errors of the paired difference over the held-out rows, by each metric.
     threshold : float, array of shape (L,), "auto" or None, default=None
         As in `LRML`; "auto" takes what is best for the held-out scores of the chosen candidate.
     threshold_scoring : {"micro_f1", "macro_f1", "hamming_loss"}, default="micro_f1"
@@ -119,11 +121,15 @@ class LRMLCV(_TailSearch):
     best_index_ : int
     best_estimator_ : LRML
         Fitted on all rows.
+    best_estimators_, best_indices_ : dict
+        If ``scoring`` is a list: the same by the name of each metric.
     cv_results_ : dict of arrays
         As in scikit-learn's searches: params, param_theta, param_alpha, param_ridge, split0_test_score, …,
         mean_test_score, std_test_score, rank_test_score; also n_splits_seen and mean_model_rank. What was
         abandoned has NaN on the splits that it did not see, and ranks behind all others.
     n_splits_ : int
+    refit_time_ : float
+        Seconds of the final fit. What the search has summed up is not summed up again.
     threshold_ : float, array or None
         Where ``predict`` cuts; what ``threshold`` is set to after ``fit`` does not matter.
     coef_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_, converged_, status_
@@ -153,7 +159,7 @@ class LRMLCV(_TailSearch):
         fit_intercept: bool = True,
         cv: Any = 5,
         scoring: Any = "average_precision",
-        rule: str = "best",
+        rule: Any = "best",
         abandon: bool = True,
         threshold: Any = None,
         threshold_scoring: str = "micro_f1",
@@ -235,7 +241,7 @@ class MLTraceCV(_TailSearch):
         fit_intercept: bool = True,
         cv: Any = 5,
         scoring: Any = "average_precision",
-        rule: str = "best",
+        rule: Any = "best",
         abandon: bool = True,
         threshold: Any = None,
         threshold_scoring: str = "micro_f1",
