@@ -61,6 +61,10 @@ class Mask:
         """Return the mask of the chosen labels."""
         return Mask(self.pattern[:, chosen], self.marks_known)
 
+    def select_rows(self, rows: npt.NDArray[np.int64]) -> Mask:
+        """Return the mask of some of the examples."""
+        return Mask(self.pattern[rows], self.marks_known)
+
 
 @dataclass(frozen=True, eq=False)
 class Block:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils.validation import validate_data
 from lrml import _validation as check
 from lrml._arrays import is_sparse
 from lrml.losses import LOSSES, Loss
+from lrml.problem import SpectralProblem
 from lrml.rows import Mask, Rows
 from lrml.solvers import SUCCESSES, Factors, History, IterationInfo, Status
 from lrml.statistics import Statistics
@@ -38,6 +40,9 @@ class TrainingData:
     loss : Loss
     targets : {"binary", "real"}
     summed_up : Statistics or None
+        Moments, where they are known already.
+
+    What several fits of the same data need, moments and their decompositions, is made once and kept.
     """
 
     stand_in: Any
@@ -49,13 +54,31 @@ class TrainingData:
     loss: Loss
     targets: str
     summed_up: Statistics | None = None
+    _problems: dict[bool, SpectralProblem] = field(default_factory=dict, init=False, repr=False)
 
-    @property
+    @cached_property
     def statistics(self) -> Statistics:
         """Moments of X and Y, made now unless they are there already."""
         if self.summed_up is not None:
             return self.summed_up
         return Statistics.from_arrays(self.X, self.Y, self.weights)
+
+    def problem(self, *, fit_intercept: bool) -> SpectralProblem:
+        """Return the least-squares problem without a ridge, in spectral coordinates."""
+        if fit_intercept not in self._problems:
+            statistics = self.statistics
+            moments = statistics.centered() if fit_intercept else statistics.uncentered()
+            self._problems[fit_intercept] = SpectralProblem.from_moments(moments)
+        return self._problems[fit_intercept]
+
+    def part(self, rows: npt.NDArray[np.int64]) -> TrainingData:
+        """Return some of the rows, for fits that see plain arrays only."""
+        stand_in = copy(self.stand_in)
+        vars(stand_in).pop("feature_names_in_", None)
+        X, Y = (M.tocsr()[rows] if is_sparse(M) else M[rows] for M in (self.X, self.Y))
+        weights = None if self.weights is None else self.weights[rows]
+        mask = None if self.mask is None else self.mask.select_rows(rows)
+        return replace(self, stand_in=stand_in, X=X, Y=Y, weights=weights, mask=mask, summed_up=None)
 
     @property
     def needs_moments_only(self) -> bool:

@@ -114,8 +114,7 @@ class SpectralModel(LinearMultiLabelModel):
     ) -> tuple[Solution, dict[str, Any]]:
         """Least squares with all labels known: everything follows from the second moments."""
         statistics = data.statistics
-        moments = statistics.centered() if fit_intercept else statistics.uncentered()
-        problem = SpectralProblem.from_moments(moments, ridge)
+        problem = data.problem(fit_intercept=fit_intercept).with_ridge(ridge)
         last = self._last_coefficients(data)
         start = None if last is None else problem.compress(last[0])
         result = self._solve_moments(problem, penalty, start)

@@ -75,7 +75,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
         count = check.check_components(self.n_components, data.X.shape[1], data.Y.shape[1])
         ridge = check.check_nonnegative("ridge", self.ridge, "Pass ridge=0 for none.")
         statistics = data.statistics
-        problem = SpectralProblem.from_moments(statistics.centered(), ridge)
+        problem = data.problem(fit_intercept=True).with_ridge(ridge)
         V = self._directions(data, statistics, problem, count)
         # Regression on the codes Z V, decoded by Vᵀ: W = (XᵀX + ridge)⁻¹ XᵀZ V Vᵀ.
         cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T

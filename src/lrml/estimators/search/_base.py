@@ -14,14 +14,12 @@ from lrml import _validation as check
 from lrml._arrays import is_sparse
 from lrml.estimators._fitting import TrainingData, check_feature_count, prepare
 from lrml.estimators._linear import LinearMultiLabelModel
-from lrml.estimators._path_models import Space
 from lrml.estimators.search._criterion import check_scorings
 from lrml.estimators.search._families import Family
 from lrml.estimators.search._race import Board
 from lrml.estimators.search._results import cv_results
 from lrml.estimators.search._search import Contest, MomentContest, RefitContest, Task
 from lrml.estimators.search._splits import check_training_weights, make_splits, split_statistics
-from lrml.statistics import Statistics
 from lrml.thresholds import MetricName, best_threshold
 
 _RULES = ("best", "one_standard_error")
@@ -65,7 +63,7 @@ class SearchModel(LinearMultiLabelModel):
         """Return an unfitted estimator with all parameters that are not searched."""
         raise NotImplementedError
 
-    def _family(self, statistics: Statistics, fit_intercept: bool) -> Family:
+    def _family(self, data: TrainingData, fit_intercept: bool) -> Family:
         """Return the candidates for second moments."""
         raise NotImplementedError
 
@@ -146,12 +144,15 @@ class SearchModel(LinearMultiLabelModel):
 
     def _final_fit(self, contest: Contest, index: int) -> tuple[Any, float]:
         """Fit a candidate on all rows; return it and the seconds that it took."""
-        best = self._estimator().set_params(**contest.candidates[index])
         cut = self._choose_threshold(contest, index)
+        best = contest.starting_point(index) or self._estimator().set_params(**contest.candidates[index])
         best.set_params(threshold=self.threshold if cut is None else cut)
         start = perf_counter()
         best._fit_data(contest.task.data)
-        return best, perf_counter() - start
+        seconds = perf_counter() - start
+        if hasattr(best, "warm_start"):
+            best.set_params(warm_start=False)
+        return best, seconds
 
     def _contest(self, task: Task, fit_intercept: bool) -> Contest:
         data = task.data
@@ -159,8 +160,9 @@ class SearchModel(LinearMultiLabelModel):
             return RefitContest(task, *self._candidates(data, fit_intercept), self._estimator())
         check_feature_count(data.X.shape[1], type(self).__name__)
         total, parts = split_statistics(data.X, data.Y, data.weights, task.splits)
-        family = self._family(total, fit_intercept)
-        task = task._replace(data=replace(data, summed_up=total))  # the final fit needs no other pass
+        data = replace(data, summed_up=total)  # the final fit needs no other pass
+        family = self._family(data, fit_intercept)
+        task = task._replace(data=data)
         return MomentContest(task, family, parts, fit_intercept=fit_intercept)
 
     def _strengths(self, contest: Contest) -> npt.NDArray[np.float64]:
@@ -237,11 +239,6 @@ class SearchModel(LinearMultiLabelModel):
 
 def _dense(Y: Any) -> npt.NDArray[Any]:
     return Y.toarray() if hasattr(Y, "toarray") else np.asarray(Y)
-
-
-def space_of(statistics: Statistics, fit_intercept: bool) -> Space:
-    """Decomposition of all rows, from which default grids come."""
-    return Space.from_statistics(statistics, fit_intercept=fit_intercept, binary=True)
 
 
 def mean_variation(data: TrainingData) -> float:

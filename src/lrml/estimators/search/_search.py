@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -119,6 +120,10 @@ class Contest:
         """Held-out rows and one candidate's scores of them, split by split."""
         raise NotImplementedError
 
+    def starting_point(self, candidate: int) -> Any:
+        """Return an estimator from whose solution the final fit may start, or None."""
+        return None
+
 
 class MomentContest(Contest):
     """Candidates that need second moments only."""
@@ -202,16 +207,29 @@ class RefitContest(Contest):
     ) -> None:
         super().__init__(task, candidates)
         self.estimator, self.groups = estimator, groups
+        self._leaders: dict[int, Any] = {}  # of a single split: what is best by some criterion so far
 
     def _fit(self, splits: list[int], kept: list[int], advance: Advance) -> None:
         for split in splits:
             held_out = self.task.held_out(split)
+            data = self.task.data.part(self.task.splits[split].train)
             last: _Fitted | None = None
             for index in kept:
-                last = _Fitted(self._model(split, index, last), self.groups[index])
+                last = _Fitted(self._model(data, index, last), self.groups[index])
                 scores = partial(_model_scores, last.model, held_out.X)
                 self._judge(held_out, scores, (index, split), last.model.rank_)
+                self._remember(index, last.model)
                 advance(1)
+
+    def _remember(self, index: int, model: Any) -> None:
+        """Keep the leaders of a single split: their scores choose thresholds, the final fit starts there."""
+        if len(self.task.splits) > 1:
+            return
+        scores = [board.scores[:, 0] for board in self.boards]
+        leading = {int(np.nanargmax(column)) for column in scores if np.isfinite(column).any()}
+        if index in leading:
+            self._leaders[index] = copy(model)  # the next fit of the same estimator sets new attributes
+        self._leaders = {i: leader for i, leader in self._leaders.items() if i in leading}
 
     @property
     def _tells_neighbours_apart(self) -> bool:
@@ -219,23 +237,27 @@ class RefitContest(Contest):
         tol = self.estimator.tol
         return tol is None or tol <= _LOOSE
 
-    def _model(self, split: int, index: int, last: _Fitted | None) -> Any:
-        data, rows = self.task.data, self.task.splits[split].train
+    def _model(self, data: TrainingData, index: int, last: _Fitted | None) -> Any:
         warm = last is not None and last.group == self.groups[index] and self._tells_neighbours_apart
         model = last.model if warm and last is not None else clone(self.estimator).set_params(warm_start=True)
         model.set_params(**self.candidates[index])
-        observed = None if data.mask is None else data.mask.block(slice(None), np.bool_)[rows].astype(bool)
         with warnings.catch_warnings():
             # A candidate that is not quite there yet can be judged; the final fit warns.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(take(data.X, rows), take(data.Y, rows), self.task.weights(rows), observed=observed)
+            model._fit_data(data)
         return model
 
     def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, _Scores]]:
         """Held-out rows and one candidate's scores of them, split by split."""
         for split in range(len(self.task.splits)):
-            held_out = self.task.held_out(split)
-            yield held_out, self._model(split, candidate, None).decision_function(held_out.X)
+            held_out, model = self.task.held_out(split), self._leaders.get(candidate)
+            if model is None:
+                model = self._model(self.task.data.part(self.task.splits[split].train), candidate, None)
+            yield held_out, model.decision_function(held_out.X)
+
+    def starting_point(self, candidate: int) -> Any:
+        """Return the candidate as it was fitted to most of the rows."""
+        return copy(self._leaders[candidate]) if candidate in self._leaders else None
 
 
 def _model_scores(model: Any, X: Any, rows: slice) -> _Scores:

@@ -103,8 +103,8 @@ class MLFroCV(SearchModel):
             return check_numbers("alphas", self.alphas, check_alpha)
         return [share * unit for share in shares]
 
-    def _family(self, statistics: Statistics, fit_intercept: bool) -> RidgeFamily:
-        return RidgeFamily(self._alphas(_mean_eigenvalue(statistics), _SHARES))
+    def _family(self, data: TrainingData, fit_intercept: bool) -> RidgeFamily:
+        return RidgeFamily(self._alphas(_mean_eigenvalue(data.statistics), _SHARES))
 
     def _candidates(self, data: TrainingData, fit_intercept: bool) -> tuple[list[dict[str, Any]], list[Any]]:
         alphas = sorted(self._alphas(mean_variation(data), _ROW_SHARES), reverse=True)
@@ -171,11 +171,11 @@ class CPLSTCV(SearchModel):
             verbose=verbose,
         )
 
-    def _family(self, statistics: Statistics, fit_intercept: bool) -> ReducedRankFamily:
+    def _family(self, data: TrainingData, fit_intercept: bool) -> ReducedRankFamily:
         ridges = self.ridges
         if ridges is None:
-            ridges = [share * _mean_eigenvalue(statistics) for share in (0.0, 0.1, 0.3, 1.0)]
-        shape = (statistics.n_features, statistics.n_labels)
+            ridges = [share * _mean_eigenvalue(data.statistics) for share in (0.0, 0.1, 0.3, 1.0)]
+        shape = (data.X.shape[1], data.Y.shape[1])
         ranks = _ranks(self.n_components, _RANK_SHARES, shape, "n_components")
         return ReducedRankFamily(ranks, check_numbers("ridges", ridges, check_ridge))
 

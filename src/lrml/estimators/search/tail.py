@@ -9,11 +9,10 @@ import numpy as np
 from lrml.estimators._fitting import TrainingData, check_feature_count, check_limits
 from lrml.estimators._grid import Grid, GridPoint, check_grid
 from lrml.estimators.lrml import LRML
-from lrml.estimators.search._base import SearchModel, space_of
+from lrml.estimators.search._base import SearchModel
 from lrml.estimators.search._families import TailFamily
 from lrml.estimators.trace import MLTrace
 from lrml.problem import SpectralProblem
-from lrml.statistics import Statistics
 
 # Default grids. Where the moments suffice a candidate costs a fraction of a fit, elsewhere a fit.
 _RIDGE_SHARES, _ROW_RIDGE_SHARES = (0.0, 0.1, 0.2, 0.5, 1.0), (0.003, 0.03)
@@ -41,19 +40,19 @@ class _TailSearch(SearchModel):
             ridges = [share * 0.5 * problem.mean_curvature for share in shares]
         return check_grid(self._thetas(by_rows=by_rows), self.alphas, ridges, count, self.alpha_ratio)
 
-    def _points(self, statistics: Statistics, fit_intercept: bool, *, by_rows: bool) -> list[GridPoint]:
-        problem = space_of(statistics, fit_intercept).problem
+    def _points(self, data: TrainingData, fit_intercept: bool, *, by_rows: bool) -> list[GridPoint]:
+        problem = data.problem(fit_intercept=fit_intercept)
         grid = self._grid(problem, by_rows=by_rows)
-        return grid.points(problem, statistics.n_features, statistics.n_labels)
+        return grid.points(problem, data.X.shape[1], data.Y.shape[1])
 
-    def _family(self, statistics: Statistics, fit_intercept: bool) -> TailFamily:
-        points = self._points(statistics, fit_intercept, by_rows=False)
+    def _family(self, data: TrainingData, fit_intercept: bool) -> TailFamily:
+        points = self._points(data, fit_intercept, by_rows=False)
         max_iter, tol = check_limits(self, default_tol=1e-3, default_max_iter=500)
         return TailFamily(points, self._names, tol, max_iter)
 
     def _candidates(self, data: TrainingData, fit_intercept: bool) -> tuple[list[dict[str, Any]], list[Any]]:
         check_feature_count(data.X.shape[1], type(self).__name__)
-        points = self._points(data.statistics, fit_intercept, by_rows=True)
+        points = self._points(data, fit_intercept, by_rows=True)
         if self.alphas is None:
             # What the moments say about alpha holds for the squared loss; the strongest is of no use here.
             scale = _ALPHA_SCALES[self.loss] * 0.3
