@@ -11,8 +11,8 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: reproduce test bench clean
 
-reproduce: $(VENV)/.plots
-	$(BIN)/lrml reproduce --out results
+reproduce: $(VENV)/.report
+	$(BIN)/lrml reproduce --out results $(REPRODUCE_OPTIONS)
 
 test: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -28,13 +28,13 @@ $(VENV)/bin/python $(BENCH)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("lrml needs Python 3.11 or newer, this is %d.%d; set PYTHON=python3.x" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(@:/bin/python=)
 
-$(VENV)/.plots: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plots]'
+$(VENV)/.report: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[report]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
-	touch $@ $(VENV)/.plots
+	touch $@ $(VENV)/.report
 
 $(BENCH)/.peers: $(BENCH)/bin/python pyproject.toml benchmarks/requirements.txt
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[plots]'

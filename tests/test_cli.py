@@ -1,112 +1,40 @@
-"""The command line, mostly as real processes."""
+"""The program itself: arguments, exit codes, and what happens when it is stopped."""
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from experiments.runner_jobs import wait_until
 from lrml import __version__
-from lrml.cli import _reproduction, main
-from lrml.experiments import LogGrid, load_spec
-
-TABLES = ["figure3_convergence.csv", "yeast_table.csv", "yeast_table.json"]
-FIGURES = ["figure3_convergence.pdf", "figure3_convergence.png"]
+from lrml.cli import main
+from lrml.experiments import load_experiment
+from lrml.experiments.runner import Store
 
 
-def lrml(*arguments, **environment):
-    command = [sys.executable, "-m", "lrml", *map(str, arguments)]
+@pytest.fixture(scope="module", autouse=True)
+def _no_data(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LRML_DATA_HOME", str(tmp_path_factory.mktemp("empty")))
+        patch.setenv("PYTHONIOENCODING", "utf-8")
+        yield
+
+
+def program(*arguments, **environment):
     return subprocess.run(
-        command,
+        [sys.executable, "-m", "lrml", *map(str, arguments)],
         capture_output=True,
         encoding="utf-8",
-        env=os.environ | {"PYTHONIOENCODING": "utf-8"} | environment,
-        timeout=120,
+        env=os.environ | environment,
+        timeout=300,
         check=False,
     )
-
-
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    return tmp_path_factory.mktemp("cli") / "made" / "results"
-
-
-@pytest.fixture(scope="module")
-def run(out):
-    """One full run, in a narrow terminal that is not one."""
-    return lrml("reproduce", "--out", out, COLUMNS="40")
-
-
-def test_a_run_succeeds_and_leaves_its_files(run, out):
-    assert (run.returncode, run.stderr) == (0, "")
-    assert sorted(os.listdir(out)) == sorted(TABLES + FIGURES)
-    assert all(f"wrote {out / name}\n" in run.stdout for name in TABLES + FIGURES)
-
-
-def test_output_is_plain_and_whole(run, out):
-    assert "\x1b" not in run.stdout
-    assert "…" not in run.stdout
-    computed, published = re.findall(r"^ (?:computed|published) +(.*?) *$", run.stdout, flags=re.MULTILINE)
-    assert computed.split() == published.split() == ["2417", "103", "14", "4.237", "0.303", "198"]
-    with open(out / "yeast_table.csv", encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    lines = [line.split() for line in run.stdout.splitlines() if re.match(r" (paper|tuned) ", line)]
-    assert len(lines) == len(rows) == 10
-    for line, row in zip(lines, rows, strict=True):
-        assert len(line) == 15
-        assert line[7] == f"{float(row['top1']):.4f}"
-        assert line[-1] == row["status"]
-
-
-def test_conclusions_are_printed_and_kept(run, out):
-    document = json.loads((out / "yeast_table.json").read_text(encoding="utf-8"))
-    assert "The paper prints no table for yeast" in run.stdout
-    assert [sentence.partition(":")[0] for sentence in document["conclusions"]] == ["paper", "tuned"]
-    for sentence in [*document["conclusions"], document["figure3_caption"]]:
-        assert f"{sentence}\n" in run.stdout
-    assert document["seed"] == 0
-    assert document["versions"]["lrml"] == __version__
-    assert list(document["versions"]) == ["lrml", "numpy", "scipy", "scikit-learn"]
-    assert document["spec"] == json.loads(json.dumps(load_spec("yeast").as_dict()))
-
-
-def test_tables_repeat_to_the_byte_also_without_matplotlib(run, out, tmp_path):
-    (tmp_path / "matplotlib.py").write_text("raise ImportError('blocked')\n")
-    again = lrml(
-        "reproduce",
-        "--out",
-        tmp_path / "again",
-        "--quiet",
-        PYTHONPATH=str(tmp_path),
-        OPENBLAS_NUM_THREADS="1",
-    )
-    assert (again.returncode, again.stdout) == (0, "")
-    assert 'pip install "lrml[plots]"' in again.stderr
-    assert len(again.stderr.splitlines()) == 1
-    assert sorted(os.listdir(tmp_path / "again")) == TABLES
-    for name in TABLES:
-        assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes()
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is another thing there")
-def test_ctrl_c_ends_with_130_and_no_files(tmp_path):
-    command = [sys.executable, "-m", "lrml", "reproduce", "--out", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        process.stdout.readline()  # Table 1 comes before the work begins
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert errors == "lrml reproduce: interrupted; no file is half-written.\n"
-    assert os.listdir(tmp_path) == []
 
 
 def console_script():
@@ -121,49 +49,8 @@ def test_the_console_script_is_the_same_program():
 
 
 def test_version_of_the_module():
-    found = lrml("--version")
+    found = program("--version")
     assert (found.returncode, found.stdout) == (0, f"lrml {__version__}\n")
-
-
-def test_output_survives_an_ascii_only_stream(tmp_path, small, monkeypatch):
-    with open(tmp_path / "printed", "w", encoding="ascii") as stream:
-        monkeypatch.setattr(sys, "stdout", stream)
-        assert main(["reproduce", "--out", str(tmp_path / "out"), "--no-plots"]) == 0
-    assert "converged" in (tmp_path / "printed").read_text(encoding="ascii")
-
-
-@pytest.fixture
-def small(monkeypatch):
-    """Make the command run a small experiment."""
-    spec = load_spec("yeast")
-    tiny = replace(
-        spec,
-        theta_shares=(0.2,),
-        strengths=LogGrid(1.0, 10.0, 2),
-        convergence=replace(spec.convergence, steps=5, tol=1e-3),
-    )
-    monkeypatch.setattr(_reproduction, "load_spec", lambda name: tiny)
-    return tiny
-
-
-def test_no_plots_means_tables_only(tmp_path, small, capsys):
-    assert main(["reproduce", "--out", str(tmp_path), "--no-plots", "--seed", "7"]) == 0
-    assert sorted(os.listdir(tmp_path)) == TABLES
-    assert json.loads((tmp_path / "yeast_table.json").read_text(encoding="utf-8"))["seed"] == 7
-    assert capsys.readouterr().err == ""
-
-
-def test_a_failing_disk_is_one_line(tmp_path, small, capsys, monkeypatch):
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", fail)
-    assert main(["reproduce", "--out", str(tmp_path), "--no-plots", "--quiet"]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("lrml reproduce: error: a result must be written to ")
-    assert printed.err.count("\n") == 1
-    assert os.listdir(tmp_path) == []
 
 
 def test_without_a_command_help_is_printed(capsys):
@@ -174,13 +61,38 @@ def test_without_a_command_help_is_printed(capsys):
     assert "reproduce" in printed.err
 
 
+def test_help_names_every_choice(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["reproduce", "--help"])
+    assert stopped.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for words in ("{all,table1,table2,fig1,fig2,fig3}", "paper, tuned, kernel", "yeast, corel5k, bibtex"):
+        assert words in text
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["reproduce", "--help"], ["reproduce", "--jobs", "0"]])
+def test_arguments_are_read_without_slow_imports(arguments):
+    code = (
+        "import sys, atexit\nfrom lrml.cli import main\n"
+        "atexit.register(lambda: print({'numpy', 'sklearn', 'rich', 'matplotlib'} & set(sys.modules)))\n"
+        f"main({arguments!r})"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.stdout.endswith("set()\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--wat"], "unrecognized arguments: --wat"),
-        (["--seed", "-1"], "the seed must be an integer in [0, 4294967295], got '-1'. Use 0 if in doubt."),
-        (["--seed", "4294967296"], "got '4294967296'"),
-        (["--seed", "x"], "got 'x'"),
+        (["table3"], "invalid choice: 'table3'"),
+        (["--datasets", "yeats"], "argument --datasets: invalid choice: 'yeats'"),
+        (["--protocol", "best"], "argument --protocol: invalid choice: 'best'"),
+        (["--jobs", "0"], "argument --jobs: must be a positive integer, got '0'. Use 1 if in doubt."),
+        (["--jobs", "-1"], "--jobs"),
+        (["--jobs", "two"], "got 'two'"),
+        (["--seeds", "0"], "argument --seeds: must be a positive integer, got '0'. Use 1 if in doubt."),
+        (["--seeds", "4"], "argument --seeds: must be from 1 to 3, got '4'. Leave it out for all."),
     ],
 )
 def test_wrong_arguments(arguments, message, capsys):
@@ -190,10 +102,33 @@ def test_wrong_arguments(arguments, message, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("experiment", ["table2", "equal_rank", "fig2"])
+def test_no_experiment_has_more_seeds_than_may_be_asked_for(experiment):
+    assert len(load_experiment(experiment).seeds) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fig3", "--datasets", "bibtex"], "--datasets of fig3 must be among yeast, got bibtex. Leave out "),
+        (
+            ["fig2", "--protocol", "kernel"],
+            "--protocol of fig2 must be among paper, tuned, got kernel. Leave ",
+        ),
+    ],
+)
+def test_a_choice_that_leaves_nothing_to_do(arguments, message, tmp_path, capsys):
+    assert main(["reproduce", *arguments, "--out", str(tmp_path / "new")]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"lrml reproduce: error: {message}")
+    assert os.listdir(tmp_path) == []
+
+
 def test_out_that_is_a_file(tmp_path):
     taken = tmp_path / "results"
     taken.write_text("mine")
-    found = lrml("reproduce", "--out", taken)
+    found = program("reproduce", "--out", taken)
     assert (found.returncode, found.stdout) == (2, "")
     assert found.stderr == (
         "lrml reproduce: error: the output must be a folder that can be written, "
@@ -215,3 +150,92 @@ def test_out_that_cannot_be_written(place, tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.out == ""
     assert re.fullmatch(r"lrml reproduce: error: .*must be a folder.*Choose another folder\.\n", printed.err)
+
+
+def table1(folder, *more):
+    """Run the smallest target that has a cell, in this process."""
+    return main(["reproduce", "table1", "--jobs", "1", "--no-plots", "--out", str(folder), *more])
+
+
+def test_no_plots_means_tables_only(tmp_path, capsys):
+    assert table1(tmp_path, "--quiet") == 0
+    assert capsys.readouterr() == ("", "")
+    assert sorted(os.listdir(tmp_path)) == [".lock", "examples", "results.jsonl", "tables"]
+    assert sorted(os.listdir(tmp_path / "tables")) == ["table1.csv", "table1.md", "table1.tex"]
+
+
+def test_output_survives_an_ascii_only_stream(tmp_path, monkeypatch):
+    with open(tmp_path / "printed", "w", encoding="ascii") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert table1(tmp_path / "out") == 0
+    assert "agree with every printed number of yeast" in (tmp_path / "printed").read_text(encoding="ascii")
+
+
+def test_a_failing_disk_is_one_line(tmp_path, capsys, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    assert table1(tmp_path, "--quiet") == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("lrml reproduce: error: a result must be written to ")
+    assert printed.err.count("\n") == 1
+    assert os.listdir(tmp_path / "tables") == []
+    assert list(Store(tmp_path).records()) == ["statistics-yeast"]
+
+
+def test_figure_1_needs_no_data(tmp_path):
+    found = program("reproduce", "fig1", "--out", tmp_path)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert "the tail sum at (2, 2) with rank 2" in found.stdout
+    assert "Left out" not in found.stdout
+    assert Store(tmp_path).records() == {}
+    assert sorted(os.listdir(tmp_path / "figures")) == ["figure1.pdf", "figure1.png", "figure1.svg"]
+    assert os.listdir(tmp_path / "tables") == []
+    assert f"look at {tmp_path / 'report.html'}\n" in found.stdout
+
+
+def test_figure_3(tmp_path):
+    found = program("reproduce", "fig3", "--datasets", "yeast", "--jobs", 2, "--out", tmp_path)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.count("the default solver stops after") == 2
+    names = [f"{name}.{suffix}" for name in ("figure3", "figure3_strong") for suffix in ("pdf", "png", "svg")]
+    assert sorted(os.listdir(tmp_path / "figures")) == sorted(names)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such locks there")
+def test_a_folder_in_which_another_run_is_at_work(tmp_path, capsys):
+    with Store(tmp_path).writer():
+        assert table1(tmp_path) == 2
+    assert "only one run may work in a results folder at a time" in capsys.readouterr().err
+    assert not (tmp_path / "tables").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes break in another way there")
+def test_a_reader_that_has_seen_enough(tmp_path):
+    ours, theirs = os.pipe()
+    os.close(ours)
+    command = [sys.executable, "-m", "lrml", "reproduce", "table1", "--no-plots", "--out", str(tmp_path)]
+    found = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(theirs)
+    assert found.returncode == 141
+    assert found.stderr == ""
+    assert len(os.listdir(tmp_path / "tables")) == 3  # files come before output
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is another thing there")
+def test_ctrl_c_ends_with_130_and_keeps_what_is_finished(tmp_path):
+    start = "import signal, sys\nfrom lrml.cli import main\nif __name__ == '__main__':\n"
+    start += "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # also in the background
+    start += "    sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", start, "reproduce", "fig2", "--jobs", "2", "--out", str(tmp_path)]
+    store = Store(tmp_path)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_until(store.records, 120)
+        process.send_signal(signal.SIGINT)
+        printed, errors = process.communicate(timeout=60)
+    assert (process.returncode, printed) == (130, "")
+    assert errors == "lrml reproduce: interrupted; no file is half-written.\n"
+    assert not (tmp_path / "tables").exists()
+    assert {record["status"] for record in store.records().values()} == {"ok"}

@@ -17,14 +17,14 @@ _BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit code: 0, or 2 for wrong usage, or 130 after Ctrl-C."""
+    """Run a command and return the exit code: 0, 1 for partial results, 2 for wrong usage, 130 for Ctrl-C."""
     parser = _parser()
     arguments = parser.parse_args(argv)
     if arguments.command is None:
         parser.print_help(sys.stderr)
         return _USAGE_ERROR
     try:
-        arguments.run(arguments)
+        code: int | None = arguments.run(arguments)
     except (OutputError, CommandError) as error:
         print(f"lrml {arguments.command}: error: {printable(str(error))}", file=sys.stderr)
         return _USAGE_ERROR
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"lrml {arguments.command}: interrupted; no file is half-written.", file=sys.stderr)
         return _INTERRUPTED
-    return 0
+    return code or 0
 
 
 class _Version(argparse.Action):

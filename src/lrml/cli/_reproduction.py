@@ -1,66 +1,117 @@
-"""What ``lrml reproduce`` does: run, write the files, print."""
+"""What ``lrml reproduce`` does: plan, run, write the files, print."""
 
 from __future__ import annotations
 
 import argparse
+import os
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from lrml._files import writable_folder, write_atomically
-from lrml.cli._console import advise, progress_bar, result_console, say
-from lrml.cli._tables import result_table, statistics_table
-from lrml.datasets import describe, load_yeast
-from lrml.experiments import (
-    Reproduction,
-    count_steps,
-    load_spec,
-    published_table1,
-    render_figures,
-    render_tables,
-    reproduce,
-)
+from lrml.cli._cell_progress import cell_progress
+from lrml.cli._console import advise, result_console, say
+from lrml.cli._errors import CommandError
+from lrml.cli._tables import report_table
+from lrml.datasets import fetch_mulan
+from lrml.datasets._cache import DATA_HOME_VARIABLE
+from lrml.experiments import Plan, is_at_hand, make_plan, report_files, reproduce
+from lrml.experiments.runner import Store, WorkerError
 
 _REMEDY = (
-    "lrml reproduce: the figures were left out, because matplotlib is not installed. "
-    'Install it with: pip install "lrml[plots]"'
+    "lrml reproduce: not all of the report was written ({reason}). "
+    'Install what it needs with: pip install "lrml[report]"'
 )
+# Tables that are short enough to print; the others are in the report.
+_PRINTED = ("table1", "counts")
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command; the files are safe before the results are printed."""
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; the files are safe before the results are printed. Return 1 if a cell failed, or 0."""
+    if arguments.data_home is not None:
+        os.environ[DATA_HOME_VARIABLE] = arguments.data_home  # worker processes look there, too
+    plan = make_plan(arguments.target, arguments.datasets, arguments.protocols, arguments.seeds)
+    _check_choice(plan, arguments.target, "--datasets", arguments.datasets, "datasets")
+    _check_choice(plan, arguments.target, "--protocol", arguments.protocols, "protocols")
     folder = writable_folder(arguments.out)
-    console = result_console(quiet=arguments.quiet)
-    dataset, spec = load_yeast(), load_spec("yeast")
-    console.print(statistics_table(describe(dataset), published_table1(dataset.name)))
-    with progress_bar(count_steps(spec), quiet=arguments.quiet) as advance:
-        result = reproduce(dataset, spec, arguments.seed, on_step=advance)
-        figures = {} if arguments.no_plots else _figures_if_possible(result)
-    files = render_tables(result) | figures
-    for name, content in files.items():
-        write_atomically(folder / name, content)
-    _print_results(console, result)
-    for name in files:
-        say(console, f"wrote {folder / name}")
-    if not (figures or arguments.no_plots):
-        advise(_REMEDY)
+    _download(plan.datasets)
+    store, n_workers = Store(folder), arguments.jobs or _cores()
+    with cell_progress(len(plan.jobs), quiet=arguments.quiet) as report:
+        try:
+            summary = reproduce(plan, store, n_workers=n_workers, on_event=report)
+        except WorkerError as error:
+            raise CommandError(str(error)) from error
+    with store.writer():  # nobody else writes the report, or takes our temporary files for remains
+        written = _write(folder, summary, with_figures=not arguments.no_plots)
+    _print(result_console(quiet=arguments.quiet), summary, folder, written)
+    return _count_failures(summary, len(plan.jobs))
 
 
-def _figures_if_possible(result: Reproduction) -> dict[str, bytes]:
-    """Return the images, none without matplotlib."""
+def _check_choice(plan: Plan, target: str, option: str, given: list[str] | None, attribute: str) -> None:
+    """Refuse datasets, or protocols, of which the target has none."""
+    names = [name for experiment in plan.experiments.values() for name in getattr(experiment, attribute)]
+    if names and given and not set(names) & set(given):
+        raise CommandError(
+            f"{option} of {target} must be among {', '.join(dict.fromkeys(names))}, got {', '.join(given)}. "
+            f"Leave out {option}, or choose another target."
+        )
+
+
+def _download(names: list[str]) -> None:
+    """Get what was asked for by name and is not there."""
+    for name in names:
+        if not is_at_hand(name):
+            try:
+                fetch_mulan(name)
+            except (OSError, ValueError) as error:
+                raise CommandError(str(error)) from error
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _write(folder: Path, summary: dict[str, Any], *, with_figures: bool) -> list[Path]:
+    """Write the report; without the libraries for figures and page, the tables."""
+    written = []
+    parts = [folder / part for part in (("tables", "figures") if with_figures else ("tables",))]
+    for part in [folder, *parts]:
+        for remains in writable_folder(part).glob(".*.part"):
+            remains.unlink()  # of a run that was killed
     try:
-        return render_figures(result)
-    except ImportError:
-        return {}
+        for name, content in report_files(summary, with_figures=with_figures):
+            write_atomically(folder / name, content)
+            written.append(folder / name)
+    except ImportError as error:
+        advise(_REMEDY.format(reason=str(error).split(".")[0]))
+    return written
 
 
-def _print_results(console: Console, result: Reproduction) -> None:
-    name = result.description.name
-    console.print(result_table(name, result.rows))
-    protocols = "; ".join(f"{protocol.name}: {protocol.summary}" for protocol in result.spec.protocols)
-    say(console, f"Protocols: {protocols}. All strengths were chosen on held-out training rows.")
-    say(console, f"The paper prints no table for {name}, so there is nothing to match here.")
-    for sentence in result.conclusions:
+def _print(console: Console, summary: dict[str, Any], folder: Path, written: list[Path]) -> None:
+    for table in summary["tables"]:
+        if table["id"] in _PRINTED:
+            console.print(report_table(table))
+    for number, sentence in enumerate(summary["summary"], start=1):
+        say(console, f"{number}. {sentence}")
+    console.print()
+    for sentence in summary["left_out"]:
         say(console, sentence)
-    console.print()
-    say(console, result.caption)
-    console.print()
+    for failure in summary["failures"]:
+        say(console, f"failed: {failure['cell']}: {failure['error']}")
+    say(console, f"wrote {len(written)} files to {folder}")
+    for page in (path for path in written if path.suffix == ".html"):
+        say(console, f"look at {page}")
+
+
+def _count_failures(summary: dict[str, Any], n_cells: int) -> int:
+    """Say on standard error, also in a quiet run, how many cells failed; return the exit code."""
+    failures = summary["failures"]
+    if failures:
+        advise(
+            f"lrml reproduce: {len(failures)} of {n_cells} cells failed, the first one is "
+            f"{failures[0]['cell']} ({failures[0]['error']}). The report has the others; run again to try "
+            "the failed ones once more."
+        )
+    return 1 if failures else 0

@@ -1,30 +1,37 @@
-"""Reproduction of the paper: specifications as data, results as records, files as bytes."""
+"""Reproduction of the paper: specifications as data, cells as records, a summary as plain data."""
 
-from lrml.experiments._comparison import Comparison, Difference, compare, conclude
-from lrml.experiments._convergence import Curve, Panel
-from lrml.experiments._published import published_table1, published_table2
-from lrml.experiments._reproduce import Reproduction, count_steps, render_figures, render_tables, reproduce
-from lrml.experiments._spec import ConvergenceSpec, LogGrid, Protocol, Spec, load_spec
-from lrml.experiments._table import Row
+from typing import TYPE_CHECKING
+
+from lrml._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from lrml.experiments._plan import DATASETS, Plan, is_at_hand, make_plan
+    from lrml.experiments._published import published_table1, published_table2
+    from lrml.experiments._reproduce import report_files, reproduce
+    from lrml.experiments._spec import PROTOCOLS, TARGETS, load_experiment, load_protocol
 
 __all__ = [
-    "Comparison",
-    "ConvergenceSpec",
-    "Curve",
-    "Difference",
-    "LogGrid",
-    "Panel",
-    "Protocol",
-    "Reproduction",
-    "Row",
-    "Spec",
-    "compare",
-    "conclude",
-    "count_steps",
-    "load_spec",
+    "DATASETS",
+    "PROTOCOLS",
+    "TARGETS",
+    "Plan",
+    "is_at_hand",
+    "load_experiment",
+    "load_protocol",
+    "make_plan",
     "published_table1",
     "published_table2",
-    "render_figures",
-    "render_tables",
+    "report_files",
     "reproduce",
 ]
+
+# Worker processes and the command line's help need little of it.
+_HOMES = {
+    **dict.fromkeys(("DATASETS", "Plan", "is_at_hand", "make_plan"), "lrml.experiments._plan"),
+    **dict.fromkeys(("published_table1", "published_table2"), "lrml.experiments._published"),
+    **dict.fromkeys(("report_files", "reproduce"), "lrml.experiments._reproduce"),
+    **dict.fromkeys(("PROTOCOLS", "TARGETS", "load_experiment", "load_protocol"), "lrml.experiments._spec"),
+}
+
+if not TYPE_CHECKING:  # a type checker that saw this would believe in every name
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES, ("runner", "summary"))

@@ -1,178 +1,56 @@
-"""One experiment from the data to the bytes of its files."""
+"""The whole run: compute what is missing, sum it up, and make the files of the report."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from importlib.metadata import version
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
-from lrml.datasets import Description, MultiLabelDataset, describe
-from lrml.experiments._comparison import Comparison, compare, conclude
-from lrml.experiments._convergence import Panel, caption, convergence_curves, panels
-from lrml.experiments._encoding import to_csv, to_json
-from lrml.experiments._published import published_table1
-from lrml.experiments._selection import CRITERION
-from lrml.experiments._spec import Spec
-from lrml.experiments._table import Row, table_rows
-
-_FIGURE3 = "figure3_convergence"
-_VERSIONED = ("lrml", "numpy", "scipy", "scikit-learn")
-
-
-@dataclass(frozen=True, eq=False)
-class Reproduction:
-    """All results of an experiment, still as numbers.
-
-    Attributes
-    ----------
-    spec : Spec
-    seed : int
-    description : Description
-        The dataset's row of Table 1, computed.
-    rows : sequence of Row
-        The table.
-    comparisons : sequence of Comparison
-        Paired differences of its rows from the reference.
-    conclusions : sequence of str
-        One sentence per protocol, computed from the table.
-    figure3 : sequence of Panel
-    caption : str
-        Of Figure 3.
-    """
-
-    spec: Spec
-    seed: int
-    description: Description
-    rows: Sequence[Row]
-    comparisons: Sequence[Comparison]
-    conclusions: Sequence[str]
-    figure3: Sequence[Panel]
-    caption: str
-
-
-def count_steps(spec: Spec) -> int:
-    """Return how often `reproduce` reports progress."""
-    rows = len(spec.protocols) * (len(spec.theta_shares) + 1)
-    curves = len(spec.theta_shares) * (1 + len(spec.convergence.gammas))
-    return rows + curves
+from lrml.experiments._plan import Plan
+from lrml.experiments._work import work
+from lrml.experiments.runner import Progress, Store, run_jobs
+from lrml.experiments.summary import Results, summarise
+from lrml.report import render_figures, render_html, render_still, render_tables
 
 
 def reproduce(
-    dataset: MultiLabelDataset, spec: Spec, seed: int = 0, on_step: Callable[[str], None] = lambda _: None
-) -> Reproduction:
-    """Run an experiment: the table on the test set, and the convergence curves on the training set.
+    plan: Plan, store: Store, *, n_workers: int, on_event: Callable[[Progress], None] | None = None
+) -> dict[str, Any]:
+    """Compute all cells of a plan that the store does not have yet, and return the summary of all.
 
     Parameters
     ----------
-    dataset : MultiLabelDataset
-        With a split.
-    spec : Spec
-    seed : int, default=0
-        Chooses the held-out rows of the training set; nothing else is random.
-    on_step : callable, optional
-        Receives a short text after each of the `count_steps` steps.
+    plan : Plan
+    store : Store
+    n_workers : int
+        Number of processes; results do not depend on it.
+    on_event : callable, optional
+        Told of every cell that is finished.
 
     Returns
     -------
-    Reproduction
+    dict
+        See `lrml.experiments.summary.summarise`.
     """
-    # One thread: the order of sums, and so the last digits, must not depend on the number of cores; and
-    # products of matrices as small as these are slower on several.
-    with threadpool_limits(limits=1, user_api="blas"):
-        rows = []
-        for row in table_rows(dataset, spec, seed):
-            rows.append(row)
-            on_step(f"table: {row.protocol}, {row.label}")
-        curves = []
-        for curve in convergence_curves(dataset, spec):
-            curves.append(curve)
-            on_step(f"figure 3: theta {curve.theta}, {curve.method}")
-    comparisons, figure3 = compare(rows), panels(curves)
-    return Reproduction(
-        spec=spec,
-        seed=seed,
-        description=describe(dataset),
-        rows=rows,
-        comparisons=comparisons,
-        conclusions=conclude(rows, comparisons, weakest=spec.strengths.values[0]),
-        figure3=figure3,
-        caption=caption(figure3, spec.convergence, dataset.name),
-    )
+    records = run_jobs(plan.jobs, work, store, n_workers=n_workers, on_event=on_event)
+    results = Results(records, store.arrays, plan.experiments, plan.protocols, plan.datasets)
+    return summarise(results, plan.left_out)
 
 
-def render_tables(result: Reproduction) -> dict[str, bytes]:
-    """Return the files of numbers, by name; no clock goes into them, so the same run gives the same bytes."""
-    name = result.description.name
-    return {
-        f"{name}_table.csv": to_csv(row.as_dict() for row in result.rows),
-        f"{name}_table.json": to_json(_document(result)),
-        f"{_FIGURE3}.csv": to_csv(_curve_records(result.figure3)),
-    }
+def report_files(summary: dict[str, Any], *, with_figures: bool = True) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of every file of the report, the page last.
 
-
-def render_figures(result: Reproduction) -> dict[str, bytes]:
-    """Return the images, by name.
-
-    Raises
-    ------
-    ImportError
-        Without matplotlib.
+    Parameters
+    ----------
+    summary : dict
+    with_figures : bool, default=True
+        Whether to draw figures, which needs matplotlib, and make the page, which needs Jinja2 and Plotly.
     """
-    from lrml.experiments._figure3 import draw_convergence  # noqa: PLC0415  (matplotlib is optional)
-
-    note = f"{result.description.name}, alpha = {result.spec.convergence.alpha:g}"
-    images = draw_convergence(result.figure3, note)
-    return {f"{_FIGURE3}{suffix}": image for suffix, image in images.items()}
-
-
-def _document(result: Reproduction) -> dict[str, Any]:
-    name = result.description.name
-    return {
-        "dataset": result.description.as_dict(),
-        "published_table1": {key: _number(cell) for key, cell in published_table1(name).items()},
-        "seed": result.seed,
-        "criterion": CRITERION,
-        "spec": result.spec.as_dict(),
-        "versions": {package: version(package) for package in _VERSIONED},
-        "rows": [row.as_dict() for row in result.rows],
-        "differences_from_reference": [comparison.as_dict() for comparison in result.comparisons],
-        "conclusions": list(result.conclusions),
-        "figure3_caption": result.caption,
-    }
-
-
-def _number(cell: str) -> str | int | float:
-    """Return a printed cell as the number that it shows, if it shows one."""
-    for kind in (int, float):
-        try:
-            return kind(cell)
-        except ValueError:
-            continue
-    return cell
-
-
-def _curve_records(figure: Sequence[Panel]) -> Iterator[dict[str, Any]]:
-    """One record per iteration of every curve; a residual that a method does not have is an empty cell."""
-    for panel in figure:
-        for curve in panel.curves:
-            columns = (
-                curve.history[key].tolist() for key in ("iteration", "phase", "objective", "residual", "rank")
-            )
-            excess = panel.excess(curve).tolist()
-            for (iteration, phase, objective, residual, rank), above in zip(
-                zip(*columns, strict=True), excess, strict=True
-            ):
-                yield {
-                    "theta": panel.theta,
-                    "method": curve.method,
-                    "iteration": iteration,
-                    "phase": phase,
-                    "objective": objective,
-                    "relative_excess": round(above, 12),
-                    "residual": residual if math.isfinite(residual) else None,
-                    "rank": rank,
-                }
+    for name, content in render_tables(summary).items():
+        yield f"tables/{name}", content
+    if not with_figures:
+        return
+    for name, content in render_figures(summary).items():
+        yield f"figures/{name}", content
+    stills = {figure["id"]: render_still(figure) for figure in summary["figures"]}
+    page = render_html(summary, stills={name: image for name, image in stills.items() if image is not None})
+    yield "report.html", page.encode()

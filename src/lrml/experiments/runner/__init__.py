@@ -1,0 +1,20 @@
+"""A runner that survives: jobs in processes of their own, one line on disk for each that is finished."""
+
+from lrml.experiments.runner._environment import machine, versions
+from lrml.experiments.runner._jobs import Job, Outcome
+from lrml.experiments.runner._pool import WorkerError
+from lrml.experiments.runner._run import Progress, run_jobs
+from lrml.experiments.runner._store import Record, Store, StoreError
+
+__all__ = [
+    "Job",
+    "Outcome",
+    "Progress",
+    "Record",
+    "Store",
+    "StoreError",
+    "WorkerError",
+    "machine",
+    "run_jobs",
+    "versions",
+]

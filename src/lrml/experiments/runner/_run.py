@@ -1,0 +1,152 @@
+"""Run jobs, keep each result as soon as it is there, and go on where an earlier run ended."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lrml.experiments.runner._environment import machine, versions
+from lrml.experiments.runner._jobs import Job, Reply, Work
+from lrml.experiments.runner._pool import Pool
+from lrml.experiments.runner._store import Record, Store
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is, after each finished job.
+
+    Parameters
+    ----------
+    done, total : int
+        Jobs that are finished, by this run and earlier ones, and all jobs.
+    failed : int
+        Jobs that failed in this run.
+    record : dict
+        The record of the job that was finished last.
+    seconds : float
+        The time since the start of this run.
+    seconds_left : float or None
+        An estimate from the jobs finished in this run, weighted by ``payload["cost"]`` if all have one.
+    """
+
+    done: int
+    total: int
+    failed: int
+    record: Record
+    seconds: float
+    seconds_left: float | None
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    work: Work,
+    store: Store,
+    *,
+    n_workers: int,
+    on_event: Callable[[Progress], None] | None = None,
+) -> list[Record]:
+    """Run jobs in processes of their own and return their records, in the order of the jobs.
+
+    A job is skipped if the store has a record of it that is "ok", of the same payload (its cost aside) and
+    with its arrays intact. An exception in the work function makes a "failed" record, as does a worker that
+    dies twice with the same job; the other jobs go on, and the next run tries the failed ones again. The run
+    may be killed at any time: what was finished stays, and no process outlives it.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        They are begun in this order. Keys differ, and not by upper and lower case only.
+    work : callable
+        ``work(payload)`` returns an `Outcome`. It is at the top level of a module that can be imported.
+    store : Store
+        Where the records go. Only this process writes to it.
+    n_workers : int
+        The number of processes; each uses one thread for linear algebra. Results do not depend on it.
+    on_event : callable, default=None
+        It gets a `Progress` after each finished job.
+
+    Raises
+    ------
+    StoreError
+        If another run works in the same folder, or the folder has damaged records.
+    WorkerError
+        If no worker process can be started.
+    """
+    _check_keys(jobs)
+    if isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 1:
+        raise ValueError(f"n_workers must be a positive integer, got {n_workers!r}. Use 1 for one process.")
+    with store.writer() as writer:
+        stored = store.records()
+        records = {job.key: stored[job.key] for job in jobs if _is_finished(job, stored.get(job.key), store)}
+        waiting = [job for job in jobs if job.key not in records]
+        clock = _Clock(waiting)
+        surroundings = {"versions": versions(), "machine": machine()}
+        failed = 0
+        with Pool(work, n_workers) as pool:
+            for job, reply in pool.run(waiting):
+                record = writer.append(_record(job, reply) | surroundings, reply.arrays)
+                records[job.key] = record
+                failed += record["status"] == "failed"
+                seconds, left = clock.tick(job)
+                if on_event is not None:
+                    on_event(Progress(len(records), len(jobs), failed, record, seconds, left))
+    return [records[job.key] for job in jobs]
+
+
+def _check_keys(jobs: Sequence[Job]) -> None:
+    seen: dict[str, str] = {}
+    for job in jobs:
+        twin = seen.get(job.key.casefold())
+        if twin is not None:
+            raise ValueError(
+                f"the keys of jobs must differ, and not by upper and lower case only, got {twin!r} and "
+                f"{job.key!r}. Put into the key what tells the jobs apart."
+            )
+        seen[job.key.casefold()] = job.key
+
+
+def _is_finished(job: Job, record: Record | None, store: Store) -> bool:
+    """Tell whether a record is the result of this very job: not of another one that had the key before."""
+    if record is None or _without_cost(record["payload"]) != _without_cost(job.payload):
+        return False
+    return store.is_intact(record)
+
+
+def _without_cost(payload: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in payload.items() if name != "cost"}
+
+
+def _record(job: Job, reply: Reply) -> Record:
+    return {
+        "key": job.key,
+        "payload": job.payload,
+        "status": reply.status,
+        "error": reply.error,
+        "result": json.loads(reply.result),
+        "seconds": round(reply.seconds, 6),
+        "warnings": reply.warnings,
+    }
+
+
+class _Clock:
+    """The time a run has taken, and the time it may still take: (time so far) · (work left) / (work done)."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        costs = [job.payload.get("cost") for job in jobs]
+        self._weighted = all(isinstance(cost, int | float) and cost >= 0 for cost in costs)
+        self._left = sum(self._weight(job) for job in jobs)
+        self._done = 0.0
+        self._start = time.perf_counter()
+
+    def tick(self, job: Job) -> tuple[float, float | None]:
+        """Note that a job is finished; return the seconds since the start and those left."""
+        self._done += self._weight(job)
+        self._left -= self._weight(job)
+        seconds = time.perf_counter() - self._start
+        return seconds, seconds * max(self._left, 0.0) / self._done if self._done else None
+
+    def _weight(self, job: Job) -> float:
+        return float(job.payload["cost"]) if self._weighted else 1.0

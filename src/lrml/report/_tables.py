@@ -1,0 +1,112 @@
+"""The tables of a summary as CSV, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lrml.report._tables_latex import to_latex
+
+_DEFAULT_DIGITS = {"number": 4, "seconds": 1}
+
+# What Markdown, or GitHub's version of it, would read as markup. An underscore within a word is a letter.
+_MARKUP = re.compile(r"[\\|`*<\[\]~$]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])")
+_BLOCK_START = re.compile(r"^(?:(\d+)(?=[.)])|(?=[#+\-=>]))")
+
+
+def render_tables(summary: Mapping[str, Any]) -> dict[str, bytes]:
+    """Write every table of a summary in three formats.
+
+    Parameters
+    ----------
+    summary : mapping
+        The summary of a reproduction; only ``summary["tables"]`` is read.
+
+    Returns
+    -------
+    dict of str to bytes
+        For every table ``{id}.csv`` (columns by key, ten significant digits), ``{id}.md`` (a pipe table) and
+        ``{id}.tex`` (needs the package booktabs, and longtable if there are more than 40 rows).
+    """
+    files: dict[str, bytes] = {}
+    for table in summary["tables"]:
+        files[f"{table['id']}.csv"] = _to_csv(table).encode()
+        files[f"{table['id']}.md"] = _to_markdown(table).encode()
+        files[f"{table['id']}.tex"] = to_latex(table, _shown_rows(table)).encode()
+    return files
+
+
+def _to_csv(table: Mapping[str, Any]) -> str:
+    keys = [column["key"] for column in table["columns"] if not column["key"].startswith("_")]
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, fieldnames=keys, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _csv_value(row[key]) for key in keys} for row in table["rows"])
+    return stream.getvalue()
+
+
+def _csv_value(value: Any) -> Any:
+    """Round a float to ten digits: beyond that, machines differ in the order of their sums.
+
+    A carriage return in a text becomes a line feed, because readers of CSV take a bare one for the row's end.
+    """
+    if isinstance(value, str):
+        return value.replace("\r\n", "\n").replace("\r", "\n")
+    return float(f"{value:.10g}") if isinstance(value, float) else value
+
+
+def _shown_rows(table: Mapping[str, Any]) -> list[list[str]]:
+    """Return the cells as a reader sees them, before any format escapes them."""
+    return [[_shown(row[column["key"]], column) for column in table["columns"]] for row in table["rows"]]
+
+
+def _shown(value: Any, column: Mapping[str, Any]) -> str:
+    """Write one value; a missing number is a dash, a missing text (such as a mark) is nothing."""
+    kind = column["kind"]
+    if value is None:
+        return "" if kind == "text" else "–"
+    if kind not in _DEFAULT_DIGITS or not isinstance(value, int | float):
+        return str(value)
+    digits = column.get("digits")
+    text = f"{value:.{_DEFAULT_DIGITS[kind] if digits is None else digits}f}"
+    return text if float(text) else text.removeprefix("-")
+
+
+def _to_markdown(table: Mapping[str, Any]) -> str:
+    header = [_markdown_cell(column["title"]) for column in table["columns"]]
+    body = [[_markdown_cell(cell) for cell in row] for row in _shown_rows(table)]
+    widths = [max(4, *map(len, cells)) for cells in zip(header, *body, strict=True)]
+    texts = [column["kind"] == "text" for column in table["columns"]]
+    rule = [
+        ":".ljust(width, "-") if text else ":".rjust(width, "-")
+        for width, text in zip(widths, texts, strict=True)
+    ]
+    lines = [_markdown_row(cells, widths, texts) for cells in (header, rule, *body)]
+    parts = [f"# {_markdown(table['title'])}", _paragraph(table["caption"]), "\n".join(lines)]
+    parts += ["\n".join(f"- {_paragraph(note)}" for note in table["notes"])]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _markdown_row(cells: list[str], widths: list[int], texts: list[bool]) -> str:
+    padded = (
+        cell.ljust(width) if text else cell.rjust(width)
+        for cell, width, text in zip(cells, widths, texts, strict=True)
+    )
+    return f"| {' | '.join(padded)} |"
+
+
+def _markdown_cell(text: str) -> str:
+    return "<br>".join(_markdown(line) for line in text.splitlines())
+
+
+def _paragraph(text: str) -> str:
+    """Escape a text that begins a line, where a hash or a number would begin a heading or a list."""
+    return _BLOCK_START.sub(r"\1\\", _markdown(text))
+
+
+def _markdown(text: str) -> str:
+    """Escape a text so that it is shown as it is, on one line."""
+    return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))

@@ -1,0 +1,65 @@
+"""A Chromium that opens the sample report from a file: helpers of the tests, whose fixtures conftest has."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+PHONE, DESKTOP = (375, 812), (1280, 900)
+# The smallest PNG image: one white pixel.
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b55"
+    "0000000a49444154789c63f80f00010101001bb6ee560000000049454e44ae426082"
+)
+
+Opener = Callable[..., Any]
+
+
+def chromium() -> str:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = os.environ.get("LRML_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        pytest.skip("Chromium is not installed (or set LRML_CHROMIUM to its executable)")
+    return found
+
+
+class Watched:
+    """Opens the page and collects what goes wrong in it, and every address that it asks for."""
+
+    def __init__(self, browser: Any, address: str) -> None:
+        self.browser, self.address = browser, address
+        self.troubles: list[str] = []
+        self.requests: list[str] = []
+
+    def open(self, size: tuple[int, int] = DESKTOP, scheme: str = "light", script: str = "") -> Any:
+        viewport = {"width": size[0], "height": size[1]}
+        page = self.browser.new_page(viewport=viewport, color_scheme=scheme)
+        if script:
+            page.add_init_script(script)
+        page.on("console", lambda message: self.troubles.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.goto(self.address)
+        assert page.locator(".plot .xtick").count() > 0
+        return page
+
+    def check(self) -> None:
+        assert self.troubles == []
+        assert [url[:80] for url in self.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def wait_until(page: Any, script: str, wanted: Any = True) -> None:
+    """Wait for a value; Playwright's own way is refused by the page's security policy."""
+    for _ in range(100):
+        if page.evaluate(script) == wanted:
+            return
+        page.wait_for_timeout(50)
+    assert page.evaluate(script) == wanted
+
+
+def header(page: Any, title: str) -> Any:
+    return page.locator("#all-runs thead th", has_text=title).first

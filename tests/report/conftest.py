@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lrml.report import render_html
+from report.browser import PIXEL, Opener, Watched, chromium
+from report.sample_summary import sample_summary
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    executable = chromium()
+    root = hasattr(os, "geteuid") and os.geteuid() == 0
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"] if root else [])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    pytest.importorskip("jinja2", reason="Jinja2 is not installed")
+    pytest.importorskip("plotly", reason="Plotly is not installed")
+    path: Path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(render_html(sample_summary(), stills={"figure3": PIXEL}), "utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def watched(browser: Any, address: str) -> Watched:
+    return Watched(browser, address)
+
+
+@pytest.fixture(scope="module")
+def shared(watched: Watched) -> Iterator[Any]:
+    """A page of desktop size for tests that leave it as they found it."""
+    page = watched.open()
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def no_errors_and_no_network(watched: Watched) -> Iterator[None]:
+    yield
+    watched.check()
+
+
+@pytest.fixture
+def open_page(watched: Watched) -> Iterator[Opener]:
+    pages: list[Any] = []
+
+    def opened(*arguments: Any, **options: Any) -> Any:
+        pages.append(watched.open(*arguments, **options))
+        return pages[-1]
+
+    yield opened
+    for page in pages:
+        page.close()

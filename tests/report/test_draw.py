@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import struct
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from lrml.report import _draw_figure
+from lrml.report._draw import render_figures, render_still
+from lrml.report._draw_axes import log_ticks
+from report.sample_summary import sample_summary
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def make_series(name: str, x: list[Any], y: list[Any], style: str = "line", **changes: Any) -> dict[str, Any]:
+    return {"name": name, "x": x, "y": y, "low": None, "high": None, "style": style, **changes}
+
+
+def make_lines(series: list[dict[str, Any]], x: str = "linear", y: str = "linear", title: str = "a") -> Any:
+    return {
+        "kind": "lines",
+        "title": title,
+        "x": {"label": "the x", "scale": x},
+        "y": {"label": "the y", "scale": y},
+        "series": series,
+    }
+
+
+def make_map(kind: str, marks: list[dict[str, Any]], title: str = "trace norm") -> dict[str, Any]:
+    x, y = np.linspace(-2, 5, 15), np.linspace(-3, 4, 13)
+    z = np.abs(x - 1)[None, :] + (y[:, None] - 1) ** 2 / 8
+    return {
+        "kind": kind,
+        "title": title,
+        "x": {"label": "M₂₃", "values": x.tolist()},
+        "y": {"label": "M₃₄", "values": y.tolist()},
+        "z": {"label": "height", "values": z.tolist()},
+        "marks": marks,
+    }
+
+
+def make_figure(panels: list[dict[str, Any]], columns: int = 2) -> dict[str, Any]:
+    return {"id": "f", "title": "t", "caption": "c", "alt": "a", "columns": columns, "panels": panels}
+
+
+def compose(figure: dict[str, Any]) -> Figure:
+    with matplotlib.rc_context(_draw_figure._STYLE):
+        return _draw_figure.compose(figure, _draw_figure.series_looks([figure]))
+
+
+def svg_of(figure: dict[str, Any]) -> ElementTree.Element:
+    return ElementTree.fromstring(render_figures({"figures": [figure]})[f"{figure['id']}.svg"])
+
+
+def texts(svg: ElementTree.Element) -> list[str]:
+    return ["".join(element.itertext()) for element in svg.iter(f"{SVG}text")]
+
+
+def drawn_lines(figure: dict[str, Any]) -> dict[str, Any]:
+    return {line.get_gid(): line for axes in compose(figure).axes for line in axes.lines}
+
+
+def change_z(kind: str, **changes: Any) -> dict[str, Any]:
+    panel = make_map(kind, [{"name": "hole", "x": 1.0, "y": 1.0, "z": 0.0}])
+    return {**panel, "z": {**panel["z"], **changes}}
+
+
+MAPS = ("contour", "surface")
+HOLES = [[None if (row, column) == (6, 6) else row + column for column in range(15)] for row in range(13)]
+SAMPLES = {figure["id"]: figure for figure in sample_summary()["figures"]}
+CORNERS = [
+    {"name": "a mark with a long name", "x": x, "y": y, "z": 1.23456789}
+    for x, y in ((-2.0, -3.0), (-2.0, 4.0), (5.0, -3.0), (5.0, 4.0))
+]
+AWKWARD = {
+    "corners": make_figure([make_map("contour", CORNERS), make_map("surface", CORNERS)]),
+    "lone surface": make_figure([make_map("surface", CORNERS[:1])], columns=1),
+    "long words": make_figure(
+        [make_lines([make_series("a name that goes on and on " * 5, [1], [1])], title="a long title " * 9)], 1
+    ),
+    "four columns": make_figure(
+        [make_lines([make_series(f"method number {k}", [1, 2], [k, 2 * k]) for k in range(9)])] * 4, 4
+    ),
+    "nothing to show": make_figure([make_lines([]), make_lines([make_series("none", [1, 2], [None, None])])]),
+    "no panels": make_figure([]),
+    "a plain": make_figure([change_z(kind, values=[[3.0] * 15] * 13) for kind in MAPS]),
+    "holes": make_figure([change_z(kind, values=HOLES) for kind in MAPS]),
+    "long height": make_figure([change_z(kind, label="a long name of a height " * 5) for kind in MAPS]),
+}
+
+
+def test_three_files_per_figure_and_always_the_same():
+    files = render_figures(sample_summary())
+    assert set(files) == {f"{id_}.{suffix}" for id_ in SAMPLES for suffix in ("png", "svg", "pdf")}
+    with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "yellow"}):  # a user's own
+        assert render_figures(sample_summary()) == files
+        assert matplotlib.rcParams["font.size"] == 20
+    for name, content in files.items():
+        for trace in (b"Software", b"CreationDate", b"<dc:date>"):
+            assert trace not in content, name
+
+
+@pytest.mark.parametrize(("columns", "centimetres"), [(1, 11.2), (2, 16), (3, 16)])
+def test_png_has_250_dots_per_inch(columns: int, centimetres: float):
+    figure = make_figure([make_lines([make_series("a", [1, 2], [1, 2])])] * 3, columns)
+    png = render_figures({"figures": [figure]})["f.png"]
+    width, height = struct.unpack(">II", png[16:24])
+    assert width == pytest.approx(centimetres / 2.54 * 250, abs=3)
+    assert height == int(compose(figure).get_figheight() * 250)
+
+
+@pytest.mark.parametrize("figure", SAMPLES.values(), ids=SAMPLES)
+def test_all_words_are_text(figure: dict[str, Any]):
+    found = texts(svg_of(figure))
+    for panel in figure["panels"]:
+        for words in (panel["title"], panel["x"]["label"], panel["y"]["label"]):
+            assert words in " ".join(found)  # a long one has several lines
+        for series in panel.get("series", ()):
+            assert found.count(series["name"]) == 1  # the legend, once per figure
+        for mark in panel.get("marks", ()):
+            assert any(text[1:].startswith(f" {mark['name']}: ") for text in found)
+
+
+@pytest.mark.parametrize("figure", SAMPLES.values(), ids=SAMPLES)
+def test_every_series_is_drawn(figure: dict[str, Any]):
+    ids = {element.get("id") for element in svg_of(figure).iter()}
+    lines = drawn_lines(figure)
+    for number, panel in enumerate(figure["panels"]):
+        for position, series in enumerate(panel.get("series", ())):
+            gid = f"series-{number}-{position}"
+            assert gid in ids
+            np.testing.assert_array_equal(lines[gid].get_xdata(), series["x"])
+
+
+@pytest.mark.parametrize("figure", [*SAMPLES.values(), *AWKWARD.values()], ids=[*SAMPLES, *AWKWARD])
+def test_nothing_leaves_the_canvas(figure: dict[str, Any]):
+    canvas = compose(figure)
+    page, ink = canvas.bbox, canvas.get_tightbbox().transformed(canvas.dpi_scale_trans)
+    assert ink.x0 >= page.x0 - 1
+    assert ink.y0 >= page.y0 - 1
+    assert ink.x1 <= page.x1 + 1
+    assert ink.y1 <= page.y1 + 1
+
+
+def test_a_legend_covers_nothing():
+    canvas = compose(AWKWARD["four columns"])
+    [legend] = canvas.legends
+    for axes in canvas.axes:
+        assert not axes.get_tightbbox().overlaps(legend.get_window_extent())
+
+
+@pytest.mark.parametrize("kind", MAPS)
+def test_names_of_marks_hide_nothing(kind: str):
+    [axes] = compose(make_figure([make_map(kind, CORNERS)], 1)).axes
+    [text] = [text for text in axes.texts if "a mark" in text.get_text()]
+    assert [line[1:] for line in text.get_text().splitlines()] == [" a mark with a long name: 1.2346"] * 4
+    assert len({line[0] for line in text.get_text().splitlines()}) == 4  # as many signs
+    assert len({line.get_marker() for line in axes.lines}) == 4
+    above = text.get_window_extent()
+    assert not above.overlaps(axes.title.get_window_extent())
+    if kind == "contour":
+        assert above.y0 > axes.bbox.y1
+    else:  # the highest corner of the box around a surface
+        corners = [(x, y, axes.get_zlim()[1]) for x in axes.get_xlim() for y in axes.get_ylim()]
+        projected = [axes.get_proj() @ (*corner, 1.0) for corner in corners]
+        heights = [axes.transData.transform(point[:2] / point[3])[1] for point in projected]
+        assert above.y0 > max(heights)
+
+
+def test_a_mark_has_its_value():
+    figure = make_figure([make_map("contour", [{"name": "minimum", "x": 1.0, "y": 1.0, "z": 6.45381}])], 1)
+    assert "★ minimum: 6.4538" in texts(svg_of(figure))
+
+
+def test_contours_have_numbers_that_are_true():
+    figure = make_figure([make_map("contour", [])], 1)
+    [axes] = compose(figure).axes
+    assert len(axes.texts) >= 4
+    for text in axes.texts:
+        x, y = text.get_position()
+        assert abs(x - 1) + (y - 1) ** 2 / 8 == pytest.approx(float(text.get_text()), abs=0.1)
+
+
+def test_log_axes_are_logarithmic():
+    x, y = [1, 10, 100, 1000], [1.0, 1e-3, 1e-6, 1e-9]
+    [axes] = compose(make_figure([make_lines([make_series("a", x, y)], "log", "log")], 1)).axes
+    pixels = axes.transData.transform(list(zip(x, y, strict=True)))
+    np.testing.assert_allclose(np.diff(pixels, axis=0), np.diff(pixels, axis=0)[:1].repeat(3, axis=0))
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "10", "100", "1000"]
+    assert {"10⁰", "10⁻⁸"} <= {label.get_text() for label in axes.get_yticklabels()}
+
+
+def test_iteration_zero_has_a_place_on_a_log_axis():
+    [axes] = compose(make_figure([make_lines([make_series("a", [0, 1, 10, 100], [1] * 4)], "log")], 1)).axes
+    zero, one, ten, hundred = (axes.transData.transform((x, 1))[0] for x in (0, 1, 10, 100))
+    assert zero < one
+    assert hundred - ten == pytest.approx(ten - one)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (0.8, 1200, [1, 10, 100, 1000]),
+        (0.5e-9, 2, [1e-8, 1e-6, 1e-4, 1e-2, 1]),
+        (18, 85, [20, 50]),
+        (0.9, 60, [1, 2, 5, 10, 20, 50]),
+    ],
+)
+def test_log_ticks(low: float, high: float, ticks: list[float]):
+    assert log_ticks(low, high) == pytest.approx(ticks)
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_a_missing_value_breaks_the_line(scale: str):
+    missing = [None] if scale == "linear" else [None, 0.0, -1.0]
+    for value in missing:
+        figure = make_figure(
+            [make_lines([make_series("a", [1, 2, 3, 4, 5], [1, 2, value, 4, 5])], y=scale)], 1
+        )
+        path = next(e for e in svg_of(figure).iter() if e.get("id") == "series-0-0").find(f"{SVG}path")
+        assert path is not None
+        assert (path.get("d") or "").count("M") == 2  # the pen is lifted once
+        np.testing.assert_array_equal(
+            np.isnan(drawn_lines(figure)["series-0-0"].get_ydata()), [0, 0, 1, 0, 0]
+        )
+
+
+def test_the_spread_is_drawn_as_bars_or_as_a_band():
+    few, many = [20, 40, 60], list(range(50))
+    bars = make_series("few", few, [1, 2, 3], low=[0.5, None, 2], high=[1.5, None, 5])
+    band = make_series("many", many, many, low=[v - 1 for v in many], high=[v + 1 for v in many])
+    first, second = compose(make_figure([make_lines([bars]), make_lines([band])])).axes
+    ends = [segment[:, 1].tolist() for segment in first.collections[0].get_segments() if len(segment)]
+    assert [end for end in ends if not np.isnan(end).any()] == [[0.5, 1.5], [2, 5]]
+    assert first.get_ylim()[1] > 5
+    assert second.collections[0].get_datalim(second.transData).y1 == 50
+
+
+def test_a_name_looks_the_same_everywhere_and_like_no_other():
+    names = [f"method {k}" for k in range(20)]
+    series = [make_series(name, [1, 2], [k, k + 1]) for k, name in enumerate(names)]
+    first, second = make_figure([make_lines(series)], 1), make_figure([make_lines(series[::-1])], 1)
+    looks: list[dict[str, Any]] = []
+    for figure in (first, second):
+        with matplotlib.rc_context(_draw_figure._STYLE):
+            [axes] = _draw_figure.compose(figure, _draw_figure.series_looks([first, second])).axes
+        order = [entry["name"] for entry in figure["panels"][0]["series"]]
+        looks.append({n: (li.get_color(), li.get_marker()) for n, li in zip(order, axes.lines, strict=True)})
+    assert looks[0] == looks[1]
+    assert len(set(looks[0].values())) == 20
+    assert [looks[0][name][0] for name in names[:2]] == ["#0072B2", "#D55E00"]
+
+
+def test_a_dollar_is_a_dollar():
+    assert "costs $1 and $2" in texts(svg_of(make_figure([make_lines([], title="costs $1 and $2")], 1)))
+
+
+def test_common_axes_are_labelled_once():
+    panel = make_lines([make_series("a", [20, 40, 60, 80], [1, 2, 3, 4])])
+    found = texts(svg_of(make_figure([panel] * 4)))
+    assert (found.count("the x"), found.count("the y"), found.count("20")) == (2, 2, 2)
+
+
+def test_panels_of_other_sizes_keep_their_own_axes():
+    panels = [make_lines([make_series("a", [20, 80], [y, 1.01 * y])]) for y in (0.1, 0.7)]
+    limits = [axes.get_ylim() for axes in compose(make_figure(panels)).axes]
+    assert limits[0][1] < 0.2
+    assert limits[1][0] > 0.6
+
+
+def test_a_still_shows_the_surfaces_only():
+    figure = make_figure([make_map("contour", []), make_map("surface", []), make_lines([])])
+    still = render_still(figure)
+    assert still is not None
+    assert still == render_still(make_figure([make_map("surface", [])]))
+    assert still[:4] == b"\x89PNG"
+    assert render_still(make_figure([make_map("contour", []), make_lines([])])) is None

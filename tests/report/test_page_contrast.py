@@ -1,0 +1,41 @@
+"""The colours of the page by the rule of the Web Content Accessibility Guidelines."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import pytest
+
+
+def luminance(colour: str) -> float:
+    """Return WCAG's relative luminance of "#rrggbb"."""
+    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(first: str, second: str) -> float:
+    """Return WCAG's contrast ratio, from 1 to 21."""
+    dark, light = sorted((luminance(first), luminance(second)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_contrast_formula() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.005)  # the well-known lightest grey
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_contrast_of_both_themes(theme: int) -> None:
+    css = (files("lrml.report") / "page" / "page.css").read_text("utf-8")
+    pairs = re.findall(r"--([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)", css)
+    colours = {name: values[theme] for name, *values in pairs}
+    for ground in ("paper", "raised", "better", "worse", "failed"):
+        for ink in ("text", "muted"):
+            assert contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
+    assert contrast(colours["link"], colours["paper"]) >= 4.5
+    for edge in ("strong-rule", "neutral"):  # borders of controls, lines of plots
+        assert contrast(colours[edge], colours["paper"]) >= 3
+    for kind in ("better", "worse", "failed"):
+        assert contrast(colours[f"{kind}-edge"], colours[kind]) >= 3

@@ -1,0 +1,131 @@
+"""``lrml reproduce``, killed again and again, leaves what a run that was left alone does."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments.runner_jobs import wait_until
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="signals and /proc of Linux")
+
+# 28 cells with two figures: real ones, and as few as are enough to be killed between.
+COMMAND = (sys.executable, "-m", "lrml", "reproduce", "fig2", "--seeds", "2", "--jobs", "2", "--out")
+N_CELLS = 28
+# What a run that was killed may leave, and what is somebody else's.
+REMAINS = ("tables/.ranks.csv.99999999.part", "figures/.figure2.png.99999999.part", ".report.html.9.part")
+FOREIGN = ("notes.part", "tables/.hidden")
+
+
+def start(folder):
+    """Begin a run in a session of its own, as if from another terminal."""
+    return subprocess.Popen(
+        [*COMMAND, str(folder)], start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+def end(process):
+    """Wait for the end of a run and of all of its processes; return what it printed."""
+    printed, _ = process.communicate(timeout=300)
+    wait_until(lambda: not living(process.pid), 10)
+    return printed.decode()
+
+
+def living(session):
+    """Return the processes of a session; those that have ended and wait to be taken notice of are none."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            state, _, _, of_session = (path / "stat").read_text().rpartition(")")[2].split()[:4]
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+        if int(of_session) == session and state != "Z":
+            found.append(int(path.name))
+    return found
+
+
+def lines_of(folder):
+    """Return the finished lines of the results."""
+    path = folder / "results.jsonl"
+    return path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+
+
+def files_of(folder):
+    """Return what counts as a result: all files that are not hidden, apart from the growing one."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    return {str(p.relative_to(folder)): p.read_bytes() for p in paths if p.name != "results.jsonl"}
+
+
+def timeless(files):
+    """Leave out the table of times, also from the page, where it is one article."""
+    kept = {name: content for name, content in files.items() if not name.startswith("tables/times.")}
+    if "report.html" in kept:
+        page, n_cut = re.subn(rb'<article id="times".*?</article>', b"", kept["report.html"], flags=re.DOTALL)
+        assert n_cut == 1
+        kept["report.html"] = page
+    return kept
+
+
+@pytest.fixture(autouse=True)
+def _no_data(tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("LRML_DATA_HOME", str(tmp_path / "empty"))
+
+
+def kill_when(condition, folder, delay):
+    """Run until something has come to pass, and a little longer; then kill the parent, and it alone."""
+    process = start(folder)
+    wait_until(lambda: condition() or process.poll() is not None, 300)
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    end(process)
+    return process.returncode == -signal.SIGKILL
+
+
+def test_a_run_that_is_killed_five_times_ends_with_the_same_files(tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    process = start(whole)
+    printed = end(process)
+    assert process.returncode == 0, printed
+    expected = timeless(files_of(whole))
+    assert len(lines_of(whole)) == N_CELLS
+    assert sum(name.startswith("figures/") for name in expected) == 6
+
+    moments = random.Random(11)
+    quarter = N_CELLS // 4  # one kill in each quarter of the cells: counted, as seconds differ by machine
+    conditions = []
+    for number in range(4):
+        n_lines = moments.randrange(number * quarter, (number + 1) * quarter)
+        conditions.append(lambda n_lines=n_lines: len(lines_of(killed)) >= n_lines)
+    conditions.append(lambda: any((killed / "tables").glob("*.csv")))  # the report is being written
+    for condition in conditions:
+        before = lines_of(killed)
+        assert kill_when(condition, killed, moments.uniform(0.0, 0.3))
+        after = lines_of(killed)
+        assert after[: len(before)] == before
+        found = timeless(files_of(killed))
+        assert {name: expected.get(name) for name in found} == found  # there as a whole, or not there
+    assert len(after) == N_CELLS
+    assert "report.html" not in found
+
+    for name in (*REMAINS, *FOREIGN):
+        (killed / name).parent.mkdir(exist_ok=True)
+        (killed / name).write_text("half a file")
+    process = start(killed)
+    assert end(process) == printed.replace(str(whole), str(killed))
+    assert process.returncode == 0
+    assert lines_of(killed) == after
+    for name in FOREIGN:
+        (killed / name).unlink()
+    assert timeless(files_of(killed)) == expected
+    hidden = [path.name for path in killed.rglob(".*")]
+    assert hidden == [".lock"]
+    assert os.listdir(tmp_path / "empty") == []
