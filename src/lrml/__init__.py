@@ -44,6 +44,7 @@ __all__ = [
 # scikit-learn takes a second to import; who asks for the version or reads a file need not wait for it.
 _HOMES = dict.fromkeys(__all__, "lrml.estimators") | {"__version__": "lrml._version"}
 _SUBMODULES = (
+    "completion",
     "datasets",
     "estimators",
     "losses",
@@ -52,6 +53,7 @@ _SUBMODULES = (
     "penalties",
     "solvers",
     "statistics",
+    "theory",
     "thresholds",
 )
 

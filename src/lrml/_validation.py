@@ -58,7 +58,8 @@ def check_theta(theta: Any, n_features: int, n_labels: int) -> int:
             )
         return min(most, round(float(theta) * n_labels))
     raise TypeError(
-        f"theta must be an int (a count) or a float (a share of the labels), got {theta!r}. Pass a number."
+        "theta must be an int (a count), a float (a share of the labels) or, in LRML, 'auto', "
+        f"got {theta!r}. Pass a number."
     )
 
 

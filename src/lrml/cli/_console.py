@@ -9,7 +9,7 @@ from rich.console import Console
 
 # Wide enough for every table that the program prints. A file or a pipe has no width; and a narrow terminal
 # had better break the lines of a table than have digits cut off or folded.
-_WIDTH = 160
+_WIDTH = 200
 
 
 class _ResultConsole(Console):

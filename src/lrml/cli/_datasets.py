@@ -22,7 +22,7 @@ def add_parser(commands: Any) -> None:
 
     what = actions.add_parser("describe", help="print the statistics of a dataset or file")
     what.add_argument("source", metavar="NAME|PATH", help="a dataset that lrml knows, or a data file")
-    _add_reading(what)
+    add_reading(what)
     _add_common(what)
     what.set_defaults(run=_runs("describe"))
 
@@ -36,25 +36,31 @@ def add_parser(commands: Any) -> None:
     convert.add_argument("target", metavar="OUT", help="the file to write; others may belong to it")
     convert.add_argument("--to", choices=WRITE_FORMATS, help="format of OUT, if its suffix does not say it")
     convert.add_argument("--force", action="store_true", help="replace files that are there already")
-    _add_reading(convert)
+    add_reading(convert)
     _add_common(convert)
     convert.set_defaults(run=_runs("convert"))
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    # No defaults here: those of an action would overwrite an option that stands before the action.
+def add_data_home(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says where data is."""
+    # No default: that of an action would overwrite an option that stands before the action.
     parser.add_argument(
         "--data-home",
         metavar="DIR",
         default=argparse.SUPPRESS,
         help="folder with one folder per dataset (default: LRML_DATA_HOME, then the cache)",
     )
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    add_data_home(parser)
     parser.add_argument(
         "--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for machines"
     )
 
 
-def _add_reading(parser: argparse.ArgumentParser) -> None:
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how a data file is read."""
     files = parser.add_argument_group("options for data files, not for datasets by name")
 
     def add(option: str, help_text: str, **details: Any) -> None:

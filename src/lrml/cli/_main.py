@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from lrml._files import OutputError
-from lrml.cli import _datasets, _reproduce
+from lrml.cli import _datasets, _reproduce, _theory
 from lrml.cli._errors import CommandError, printable
 
 _USAGE_ERROR = 2
@@ -56,4 +56,5 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     _reproduce.add_parser(commands)
     _datasets.add_parser(commands)
+    _theory.add_parser(commands)
     return parser

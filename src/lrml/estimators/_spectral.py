@@ -53,7 +53,7 @@ class SpectralModel(LinearMultiLabelModel):
     _default_tol = 1e-3
     _default_row_tol = 1e-2
 
-    def _penalty(self, n_features: int, n_labels: int) -> TailSum:
+    def _penalty(self, data: TrainingData) -> TailSum:
         """Return the checked penalty."""
         raise NotImplementedError
 
@@ -98,7 +98,7 @@ class SpectralModel(LinearMultiLabelModel):
     def _fit_data(self, data: TrainingData) -> Self:
         """Fit checked data."""
         check_feature_count(data.X.shape[1], type(self).__name__)
-        penalty = self._penalty(data.X.shape[1], data.Y.shape[1])
+        penalty = self._penalty(data)
         ridge = self._ridge()
         fit_intercept = check.check_flag("fit_intercept", self.fit_intercept)
         fit = self._fit_moments if data.needs_moments_only else self._fit_rows

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sklearn.utils import check_array
 
 from lrml import _validation as check
+from lrml.estimators._fitting import TrainingData
 from lrml.estimators._spectral import SpectralModel
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
@@ -106,7 +107,7 @@ class MLFro(SpectralModel):
 
     _default_row_tol = 1e-3
 
-    def _penalty(self, n_features: int, n_labels: int) -> TailSum:
+    def _penalty(self, data: TrainingData) -> TailSum:
         return TailSum(theta=0, alpha=0.0)
 
     def _ridge(self) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml import _validation as check
+from lrml.estimators._fitting import TrainingData
 from lrml.estimators._spectral import SpectralModel
 from lrml.penalties import TailSum, TraceNorm
 from lrml.problem import SpectralProblem
@@ -124,7 +125,7 @@ class MLTrace(SpectralModel):
 
     _default_tol = 1e-4
 
-    def _penalty(self, n_features: int, n_labels: int) -> TailSum:
+    def _penalty(self, data: TrainingData) -> TailSum:
         alpha = check.check_nonnegative("alpha", self.alpha, "Pass alpha=0 for no penalty.")
         return TraceNorm(alpha)
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from lrml import CPLSTCV, LEMLCV, LRMLCV, MLFroCV, MLTraceCV
 from lrml.experiments._features import Arena
 from lrml.metrics import evaluate
+from lrml.theory import printed_local_bound
 from lrml.thresholds import best_threshold
 
 _SEARCHES = {"LRML": LRMLCV, "LEML": LEMLCV, "CPLST": CPLSTCV, "MLTrace": MLTraceCV, "MLFro": MLFroCV}
@@ -163,7 +164,7 @@ def _judged(
     }
     result = {
         "metrics": {metric: evaluations[by][metric] for metric, by in criteria.items()},
-        "chosen": {name: _description(choice) for name, choice in choices.items()},
+        "chosen": {name: _description(choice, arena.Y.shape[0]) for name, choice in choices.items()},
         "fit_seconds": choices["average_precision"].seconds,
         "search_seconds": seconds,
     }
@@ -178,16 +179,28 @@ def _cut(model: Any) -> float:
     return 0.5 if getattr(model, "loss", "squared") == "squared" else 0.0
 
 
-def _description(choice: Choice) -> dict[str, Any]:
+def _description(choice: Choice, n_examples: int) -> dict[str, Any]:
     model = choice.model
     names = ("loss", "theta", "alpha", "ridge", "rank", "n_components")
     parameters = {name: getattr(model, name) for name in names if hasattr(model, name)}
     return parameters | {
+        "theorem3": _theorem3(model, n_examples),
         "threshold": _cut(model),
         "model_rank": int(model.rank_),
         "validation_score": choice.score,
         "converged": bool(getattr(model, "converged_", True)),
     }
+
+
+def _theorem3(model: Any, n_examples: int) -> float | None:
+    """Return Theorem 3 as printed, for W scaled to Frobenius norm 1 and back; None without a theta."""
+    theta = getattr(model, "theta_", None)
+    sigma = np.asarray(model.singular_values_, dtype=np.float64)
+    size = float(np.linalg.norm(sigma))
+    if theta is None or size == 0.0:
+        return None
+    unit = sigma / size
+    return size * printed_local_bound(unit, n_examples, float(np.linalg.norm(unit**2)), theta).value
 
 
 def _compact(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,6 +75,9 @@ def ranks(results: Results) -> list[Table]:
         column("alpha", "alpha", explanation="strength of the penalty"),
         column("ridge", "ridge", explanation="strength of the squared norm beside it"),
         column("loss", "loss"),
+        column(
+            "theorem3", "Theorem 3", "number", 3, "the printed local bound for this W, mean over the seeds"
+        ),
         column("converged", "converged", explanation="all chosen models, of all seeds and criteria"),
     ]
     return table(
@@ -90,6 +93,8 @@ def ranks(results: Results) -> list[Table]:
             "ML-trace and ML-Fro have no theta. alpha is the strength of another penalty in every method: on "
             "singular values beyond theta (LRML), on all of them (ML-trace), on squared norms (LEML and "
             "ML-Fro). CPLST has none.",
+            "Theorem 3 of the paper is given as printed, r √(theta/n) + Σ_{j>theta} σ_j/√n, with W scaled to "
+            "Frobenius norm 1 and back and r = ‖WWᵀ‖_F. It does not hold in general (see lrml.theory).",
             "Where theta is min(d, L), LRML has no penalty but the ridge, and its alpha has no effect.",
             *protocol_notes(results, dict.fromkeys(row["protocol"] for row in rows)),
         ],
@@ -112,9 +117,15 @@ def _rank_row(results: Results, place: _Place, percent: int | None, cell: Cell) 
         "alpha": span(cell.chosen("alpha")),
         "ridge": span(cell.chosen("ridge")),
         "loss": span(cell.chosen("loss")),
+        "theorem3": _mean(cell.chosen("theorem3")),
         "converged": f"no: {missing} of {len(converged)} did not" if missing else "yes",
         "_class": "failed" if missing else None,
     }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return rounded(sum(known) / len(known)) if known else None
 
 
 def times(results: Results) -> list[Table]:

@@ -1,0 +1,67 @@
+"""``lrml theory`` as a real process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import normalize
+
+from lrml import LRML
+from lrml.datasets import load_yeast
+
+
+def lrml(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "lrml", "theory", *map(str, arguments)],
+        capture_output=True,
+        encoding="utf-8",
+        env=os.environ | {"PYTHONIOENCODING": "utf-8"},
+        timeout=120,
+        check=False,
+    )
+
+
+def test_json_holds_the_norms_of_the_model_and_every_bound():
+    run = lrml("yeast", "--theta", "3", "--alpha", "20", "--json", "--draws", "4")
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    X, Y = load_yeast().train
+    model = LRML(3, 20.0, fit_intercept=False).fit(normalize(X), Y)
+    s = model.singular_values_
+    assert found["model"] == {"theta": 3, "alpha": 20.0, "ridge": 0.0}
+    assert found["facts"]["trace_norm"] == pytest.approx(s.sum(), rel=1e-6)
+    assert found["facts"]["tail_sum"] == pytest.approx(s[3:].sum(), rel=1e-6)
+    scores = normalize(X) @ model.coef_.T
+    assert found["facts"]["r"] == pytest.approx(np.mean(np.sum(scores**2, axis=1)), rel=1e-6)
+    for row in found["bounds"]:
+        assert row["value"] == pytest.approx(sum(row["terms"].values()))
+
+
+def test_the_table_and_the_figure(tmp_path):
+    run = lrml("yeast", "--out", tmp_path, "--draws", "4")
+    assert run.returncode == 0, run.stderr
+    assert "Theorem 2" in run.stdout
+    assert "…" not in run.stdout
+    assert sorted(os.listdir(tmp_path)) == [f"theory_yeast.{kind}" for kind in ("pdf", "png", "svg")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nothing",), "NAME|PATH must be one of"),
+        (("yeast", "--theta", "many"), "a count, a share in [0, 1] or auto"),
+        (("yeast", "--theta", "99", "--alpha", "1"), "theta must be in [0, 14]"),
+        (("yeast", "--alpha", "-1"), "alpha"),
+        (("yeast", "--draws", "0"), "n_draws"),
+    ],
+)
+def test_wrong_usage_is_named(arguments, message):
+    run = lrml(*arguments)
+    assert run.returncode == 2
+    assert message in run.stderr
+    assert "Traceback" not in run.stderr
