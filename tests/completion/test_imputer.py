@@ -1,0 +1,115 @@
+"""LowRankImputer: scikit-learn's contract, and the completion behind it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from lrml.completion import LowRankImputer, complete
+from lrml.penalties import TailSum
+
+
+def table(rows=60, columns=12, rank=2, hidden=0.3, seed=0):
+    generator = np.random.default_rng(seed)
+    full = generator.standard_normal((rows, rank)) @ generator.standard_normal((rank, columns)) + 5.0
+    full += 0.05 * generator.standard_normal(full.shape)
+    return full, np.where(generator.random(full.shape) < hidden, np.nan, full)
+
+
+@parametrize_with_checks([LowRankImputer(), LowRankImputer(theta=0, alpha=0.5)])
+def test_scikit_learns_contract(estimator, check):
+    check(estimator)
+
+
+def test_training_rows_are_those_of_the_completion():
+    _, X = table()
+    imputer = LowRankImputer(theta=2, alpha=0.5, tol=1e-8, max_iter=2000)
+    filled = imputer.fit_transform(X)
+    missing = np.isnan(X)
+    mean = np.nanmean(X, axis=0)
+    expected = complete(X - mean, TailSum(2, 0.5), tol=1e-8).dense() + mean
+    np.testing.assert_array_equal(filled[~missing], X[~missing])
+    np.testing.assert_allclose(filled[missing], expected[missing], atol=1e-5)
+
+
+def test_new_rows_are_better_than_the_means():
+    full, X = table(rows=80)
+    imputer = LowRankImputer(theta=2).fit(X[:60])
+    missing = np.isnan(X[60:])
+    ours = (imputer.transform(X[60:]) - full[60:])[missing]
+    means = (SimpleImputer().fit(X[:60]).transform(X[60:]) - full[60:])[missing]
+    assert np.linalg.norm(ours) < 0.2 * np.linalg.norm(means)
+
+
+def test_new_rows_solve_the_ridge_regression_of_the_docstring():
+    _, X = table()
+    imputer = LowRankImputer(theta=1, alpha=0.5).fit(X)
+    V, s = imputer.components_, imputer.singular_values_
+    assert len(s) > 1
+    row = X[0].copy()
+    row[[1, 5]] = np.nan
+    known = ~np.isnan(row)
+    weights = np.where(np.arange(len(s)) < 1, 0.0, 0.5 / s)
+    stacked = np.vstack([V[known], np.diag(np.sqrt(weights))])
+    target = np.concatenate([(row - imputer.mean_)[known], np.zeros(len(s))])
+    expected = imputer.mean_ + V @ np.linalg.lstsq(stacked, target, rcond=None)[0]
+    np.testing.assert_allclose(imputer.transform(row[None])[0, ~known], expected[~known], rtol=1e-6)
+
+
+def test_a_row_without_values_gets_the_means():
+    _, X = table()
+    imputer = LowRankImputer(theta=2, alpha=0.5).fit(X)
+    filled = imputer.transform(np.full((1, 12), np.nan))
+    np.testing.assert_allclose(filled[0], np.nanmean(X, axis=0))
+
+
+def test_frames_keep_names_in_a_pipeline_and_a_column_transformer():
+    full, X = table()
+    names = [f"c{k}" for k in range(12)]
+    frame = pd.DataFrame(X, columns=names)
+    imputer = LowRankImputer(theta=2, alpha=0.5).set_output(transform="pandas")
+    assert list(imputer.fit_transform(frame).columns) == names
+    columns = ColumnTransformer([("low_rank", LowRankImputer(theta=2, alpha=0.5), names[:8])])
+    assert list(columns.fit(frame).get_feature_names_out()) == [f"low_rank__{name}" for name in names[:8]]
+    model = make_pipeline(LowRankImputer(theta=2, alpha=0.5), Ridge()).fit(frame, full.sum(axis=1))
+    assert model.score(frame, full.sum(axis=1)) > 0.95
+
+
+def test_constant_columns_are_filled_with_their_value():
+    np.testing.assert_allclose(LowRankImputer().fit_transform([[1, np.nan], [1, 2], [1, 2]])[0], [1, 2])
+
+
+def test_alpha_is_chosen_alike_for_one_seed():
+    _, X = table()
+    first, again = (LowRankImputer(theta=2, random_state=3).fit(X) for _ in range(2))
+    assert first.alpha_ == again.alpha_ > 0
+
+
+def test_theta_as_a_share_counts_columns():
+    _, X = table()
+    assert LowRankImputer(theta=0.25, alpha=1.0).fit(X).theta_ == 3
+
+
+@pytest.mark.parametrize(
+    ("theta", "error", "message"),
+    [
+        (13, ValueError, r"theta must be in \[0, 12\].*got 13. Lower theta"),
+        (1.5, ValueError, r"in \[0, 1\] \(a share of the columns\), got 1.5"),
+        ("many", TypeError, "theta must be an int"),
+    ],
+)
+def test_theta_out_of_range(theta, error, message):
+    _, X = table()
+    with pytest.raises(error, match=message):
+        LowRankImputer(theta=theta, alpha=1.0).fit(X)
+
+
+def test_too_few_steps_warn():
+    _, X = table()
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        LowRankImputer(theta=2, alpha=0.1, max_iter=2).fit(X)
