@@ -154,7 +154,11 @@ def test_figure2_says_which_claims_hold() -> None:
     (fails,) = figure2(norms_run(["corel5k"], RISING[::-1], 0.7, 0.6001).results(["corel5k"]))
     assert "ML-trace (0.7000) is clearly above" in fails["caption"]
     assert "ML-Fro (0.6001) is above that, but not clearly" in fails["caption"]
-    assert "above ML-trace, which is not clear on corel5k." in fails["caption"]
+    assert "above ML-trace, which is refuted on corel5k." in fails["caption"]
+    falling = [0.6, 0.55, 0.5, 0.45, 0.4, 0.3]
+    (worse,) = figure2(norms_run(["corel5k"], falling, 0.6001, 0.5).results(["corel5k"]))
+    assert "limits LRML, which is refuted on corel5k, and" in worse["caption"]
+    assert "above ML-trace, which is not clear on corel5k." in worse["caption"]
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=30))

@@ -120,7 +120,7 @@ class LRML(SpectralModel):
     least squares of rank theta leaves T(theta) = Σ_{j>theta} σ_j(A)² of the energy of its predictions; the
     elbow is the theta at which T(theta)/T(0) is farthest below the line 1 − theta/m, m the number of values.
     Unknown labels count as absent, and another loss than the squared one is not considered. The theta that
-    minimises the paper's bound is of no use here: on all data we tried it is 0 or all of them.
+    minimises the paper's bound is of no use here: on all data we tried it is near min(d, L).
 
     References
     ----------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,29 +182,32 @@ def _compared(difference: Difference) -> str:
 
 
 def _claims(comparisons: Sequence[Comparison]) -> str:
-    """Say on which datasets the two claims of the paper hold."""
-    limited = [
-        shown.dataset
+    """Say on which datasets the two claims of the paper hold, and on which the opposite does."""
+    limited = {shown.dataset: _limited(shown) for shown in comparisons}
+    above = {
+        shown.dataset: clear_sign(_difference(shown.lrml[shown.best], shown.levels["MLTrace"]))
         for shown in comparisons
-        if clear_sign(_difference(shown.lrml[min(shown.lrml)], shown.lrml[shown.best])) < 0
-    ]
-    compared = [shown for shown in comparisons if "MLTrace" in shown.levels]
-    above = [
-        shown.dataset
-        for shown in compared
-        if clear_sign(_difference(shown.lrml[shown.best], shown.levels["MLTrace"])) > 0
-    ]
-    claims = f"The paper says that a small theta limits LRML, which is {_where(limited, comparisons)}"
-    if compared:
-        claims += f", and that the best LRML is above ML-trace, which is {_where(above, compared)}"
+        if "MLTrace" in shown.levels
+    }
+    claims = f"The paper says that a small theta limits LRML, which is {_where(limited)}"
+    if above:
+        claims += f", and that the best LRML is above ML-trace, which is {_where(above)}"
     return f"{claims}. The best theta is picked by the test values shown, which favours LRML."
 
 
-def _where(names: Sequence[str], of: Sequence[Comparison]) -> str:
-    others = [shown.dataset for shown in of if shown.dataset not in names]
-    clear = f"clear on {listed(names)}" if names else ""
-    unclear = f"not clear on {listed(others)}" if others else ""
-    return " and ".join(filter(None, (clear, unclear)))
+def _limited(shown: Comparison) -> int:
+    """Return 1 if the smallest theta is clearly below the best, −1 if clearly above the largest, else 0."""
+    smallest, largest = (shown.lrml[choose(shown.lrml)] for choose in (min, max))
+    if clear_sign(_difference(smallest, shown.lrml[shown.best])) < 0:
+        return 1
+    return -1 if clear_sign(_difference(smallest, largest)) > 0 else 0
+
+
+def _where(signs: Mapping[str, int]) -> str:
+    """For example ``clear on bibtex and not clear on yeast``."""
+    words = {1: "clear on", 0: "not clear on", -1: "refuted on"}
+    groups = {word: [name for name, found in signs.items() if found == sign] for sign, word in words.items()}
+    return listed(f"{word} {listed(names)}" for word, names in groups.items() if names)
 
 
 def _alt(comparisons: Sequence[Comparison]) -> str:
