@@ -14,8 +14,9 @@ import pytest
 from experiments.runner_jobs import wait_until
 from lrml import __version__
 from lrml.cli import main
+from lrml.cli._cell_progress import _time_left
 from lrml.experiments import load_experiment
-from lrml.experiments.runner import Store
+from lrml.experiments.runner import Progress, Store
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -236,6 +237,23 @@ def test_ctrl_c_ends_with_130_and_keeps_what_is_finished(tmp_path):
         process.send_signal(signal.SIGINT)
         printed, errors = process.communicate(timeout=60)
     assert (process.returncode, printed) == (130, "")
-    assert errors == "lrml reproduce: interrupted; no file is half-written.\n"
+    kept = len(store.records())
+    assert errors == (
+        f"{kept} cells are finished and kept; the same command goes on from there.\n"
+        "lrml reproduce: interrupted; no file is half-written.\n"
+    )
     assert not (tmp_path / "tables").exists()
     assert {record["status"] for record in store.records().values()} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "left", "shown"), [(1.0, 60.0, ""), (9.0, None, ""), (9.0, 61.4, "about 0:01:01 left")]
+)
+def test_the_time_left_is_told_once_it_can_be(seconds, left, shown):
+    record = {"status": "failed", "key": "a", "payload": {"dataset": "yeast"}}
+    assert _time_left(Progress(3, 9, 1, record, seconds, left)) == shown
+
+
+def test_a_data_home_must_exist(tmp_path, capsys):
+    assert main(["reproduce", "table1", "--out", str(tmp_path), "--data-home", str(tmp_path / "typo")]) == 2
+    assert "--data-home must be a folder" in capsys.readouterr().err

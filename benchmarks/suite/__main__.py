@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 from pictures import draw_candidates, draw_quality
 from registry import SYSTEMS, selected
+from report import add_comparison, cell_line, markdown, write_json
 from rich.console import Console
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_info
 
 from lrml._files import atomic_file, writable_folder
 from lrml.datasets import fetch_mulan
-from report import add_comparison, cell_line, markdown, write_json
 
 DATASETS = ("yeast", "corel5k", "bibtex", "delicious")
 WORKER = Path(__file__).with_name("worker.py")

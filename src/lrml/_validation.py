@@ -58,7 +58,7 @@ def check_theta(theta: Any, n_features: int, n_labels: int) -> int:
             )
         return min(most, round(float(theta) * n_labels))
     raise TypeError(
-        "theta must be an int (a count), a float (a share of the labels) or, in LRML, 'auto', "
+        "theta must be an int (a count), a float (a share of the labels) or, in LRML alone, 'auto', "
         f"got {theta!r}. Pass a number."
     )
 

@@ -14,7 +14,7 @@ from rich.progress import Progress as Bar
 if TYPE_CHECKING:
     from lrml.experiments.runner import Progress
 
-_SECONDS_BETWEEN_LINES = 30.0
+_SECONDS_BETWEEN_LINES, _SECONDS_TO_JUDGE = 30.0, 5.0
 
 
 @contextmanager
@@ -77,6 +77,6 @@ def _lines(console: Console, best: Best, *, quiet: bool) -> Callable[[Progress],
 
 
 def _time_left(event: Progress) -> str:
-    if event.seconds_left is None:
-        return ""
+    if event.seconds_left is None or event.seconds < _SECONDS_TO_JUDGE:
+        return ""  # the first cells carry the start of the workers
     return f"about {timedelta(seconds=round(event.seconds_left))} left"

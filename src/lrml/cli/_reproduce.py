@@ -19,6 +19,8 @@ the others are found in --data-home, LRML_DATA_HOME or the cache
 --out: report.html to look at, tables/ as CSV, Markdown and LaTeX, figures/ as
 PNG, SVG and PDF, and results.jsonl with one line per finished cell. Run it
 again to go on after an interruption: what is finished is not computed again.
+Tables and figures of another selection in the same folder stay; report.html is
+about the last one.
 """
 
 

@@ -25,11 +25,13 @@ _REMEDY = (
 )
 # Tables that are short enough to print; the others are in the report.
 _PRINTED = ("table1", "counts")
+_PAPER_LAYOUT = ("table2_paper", "table2_tuned", "table2_kernel")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; the files are safe before the results are printed. Return 1 if a cell failed, or 0."""
     if arguments.data_home is not None:
+        _check_data_home(arguments.data_home)
         os.environ[DATA_HOME_VARIABLE] = arguments.data_home  # worker processes look there, too
     plan = make_plan(arguments.target, arguments.datasets, arguments.protocols, arguments.seeds)
     _check_choice(plan, arguments.target, "--datasets", arguments.datasets, "datasets")
@@ -42,9 +44,15 @@ def run(arguments: argparse.Namespace) -> int:
             summary = reproduce(plan, store, n_workers=n_workers, on_event=report)
         except WorkerError as error:
             raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            advise(
+                f"{len(store.records())} cells are finished and kept; the same command goes on from there."
+            )
+            raise
     with store.writer():  # nobody else writes the report, or takes our temporary files for remains
         written = _write(folder, summary, with_figures=not arguments.no_plots)
-    _print(result_console(quiet=arguments.quiet), summary, folder, written)
+    printed = _PRINTED + (_PAPER_LAYOUT if arguments.target == "table2" else ())
+    _print(result_console(quiet=arguments.quiet), summary, printed, folder, written)
     return _count_failures(summary, len(plan.jobs))
 
 
@@ -55,6 +63,14 @@ def _check_choice(plan: Plan, target: str, option: str, given: list[str] | None,
         raise CommandError(
             f"{option} of {target} must be among {', '.join(dict.fromkeys(names))}, got {', '.join(given)}. "
             f"Leave out {option}, or choose another target."
+        )
+
+
+def _check_data_home(path: str) -> None:
+    if not Path(path).is_dir():
+        raise CommandError(
+            f"--data-home must be a folder with one folder per dataset, got {path!r}, which is none. "
+            "Check the path, or leave it out to look in the cache."
         )
 
 
@@ -89,9 +105,11 @@ def _write(folder: Path, summary: dict[str, Any], *, with_figures: bool) -> list
     return written
 
 
-def _print(console: Console, summary: dict[str, Any], folder: Path, written: list[Path]) -> None:
+def _print(
+    console: Console, summary: dict[str, Any], printed: tuple[str, ...], folder: Path, written: list[Path]
+) -> None:
     for table in summary["tables"]:
-        if table["id"] in _PRINTED:
+        if table["id"] in printed:
             console.print(report_table(table))
     for number, sentence in enumerate(summary["summary"], start=1):
         say(console, f"{number}. {sentence}")

@@ -41,6 +41,10 @@ class Completion:
     status: str
     history: History
 
+    def __repr__(self) -> str:
+        m, n = self.shape
+        return f"Completion({m} × {n}, rank {self.rank}, objective {self.objective:.6g}, {self.status!r})"
+
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and columns."""

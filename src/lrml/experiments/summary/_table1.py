@@ -34,7 +34,7 @@ def table1(results: Results) -> list[Table]:
         kind = "integer" if digits is None else "number"
         columns += [
             column(name, title, kind, digits, explanation),
-            column(f"{name}_paper", f"{title} (paper)", kind, digits, "as the paper's Table 1 prints it"),
+            column(f"{name}_paper", f"{title} (paper)", kind, digits),
         ]
     columns.append(column("agrees", "agrees", explanation="whether all six numbers agree, as printed"))
     return table(

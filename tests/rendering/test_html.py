@@ -13,8 +13,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from lrml.report import render_html
-from report.html_page import Page
-from report.sample_summary import HOSTILE, sample_summary
+from rendering.html_page import Page
+from rendering.sample_summary import HOSTILE, sample_summary
 
 pytest.importorskip("jinja2", reason="Jinja2 is not installed")
 pytest.importorskip("plotly", reason="Plotly is not installed")

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from lrml.report import render_html
-from report.sample_summary import sample_summary
+from rendering.sample_summary import sample_summary
 
 
 def test_without_matplotlib_there_is_a_remedy():

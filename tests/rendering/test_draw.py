@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from lrml.report import _draw_figure
 from lrml.report._draw import render_figures, render_still
 from lrml.report._draw_axes import log_ticks
-from report.sample_summary import sample_summary
+from rendering.sample_summary import sample_summary
 
 SVG = "{http://www.w3.org/2000/svg}"
 

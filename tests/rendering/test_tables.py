@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lrml.report._tables import render_tables
 from lrml.report._tables_latex import escape_latex
-from report.sample_summary import sample_summary
+from rendering.sample_summary import sample_summary
 
 NASTY = r"a|b \ {c} $d$ & #e _f_ %g ~h ^i `j` *k* <l> [m] \| -- '' ?` !` •∘◦ ≤≥±−–×√σθαΔ é ß ₂³ € 😀"
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lrml.report import render_html
-from report.browser import PIXEL, Opener, Watched, chromium
-from report.sample_summary import sample_summary
+from rendering.browser import PIXEL, Opener, Watched, chromium
+from rendering.sample_summary import sample_summary
 
 
 @pytest.fixture(scope="module")

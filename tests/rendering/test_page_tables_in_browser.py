@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from report.browser import DESKTOP, Opener, header, wait_until
-from report.sample_summary import sample_summary
+from rendering.browser import DESKTOP, Opener, header, wait_until
+from rendering.sample_summary import sample_summary
 
 pytestmark = pytest.mark.usefixtures("no_errors_and_no_network")
 

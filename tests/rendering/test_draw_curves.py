@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lrml.report import _draw_figure, _plots
 from lrml.report._draw_rules import assigned, base_name, marked
-from report.test_draw import compose, drawn_lines, make_figure, make_lines, make_series
+from rendering.test_draw import compose, drawn_lines, make_figure, make_lines, make_series
 
 PAIRS = ("LRML", "LEML", "LRML, paper", "CPLST, paper", "LEML, paper", "CPLST")
 
