@@ -70,8 +70,8 @@ class Scorer:
         """Return the scores of a block of rows, an array or CSR array of shape (b, d)."""
         if is_sparse(block) and not self.sparse:
             block = block.toarray()
-        # X and the coefficients are finite, but single-precision products of some BLAS raise the flag for invalid
-        # numbers all the same, from lanes that hold none. A real overflow is still told.
+        # X and the coefficients are finite, but single-precision products of some BLAS raise the flag for
+        # invalid numbers all the same, from lanes that hold none. A real overflow is still told.
         with np.errstate(invalid="ignore"):
             scores = np.asarray(block @ self.first)
             if self.second is not None:
