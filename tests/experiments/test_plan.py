@@ -131,7 +131,7 @@ def test_given_number_of_seeds(n_seeds: int) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"target": "table3"}, "target must be among table1, .*got 'table3'"),
+        ({"target": "table3"}, "target must be among all, table1, .*got 'table3'"),
         ({"datasets": ["yeast", "iris"]}, "datasets must be among yeast, .*got 'iris'"),
         ({"protocols": ["Paper"]}, "protocols must be among paper, tuned, kernel, got 'Paper'"),
     ],

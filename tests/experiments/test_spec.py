@@ -171,5 +171,5 @@ def test_some_published_numbers() -> None:
 def test_what_is_not_published_is_refused() -> None:
     with pytest.raises(ValueError, match="got 'iris'"):
         published_table1("iris")
-    with pytest.raises(ValueError, match="got \\('yeast', 'LRML', '20'\\)"):
+    with pytest.raises(ValueError, match="got \\('yeast', 'LRML', 20\\)"):
         published_table2("yeast", "LRML", 20)

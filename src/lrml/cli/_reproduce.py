@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-_TARGETS = ("all", "table1", "table2", "fig1", "fig2", "fig3")
-_PROTOCOLS = ("paper", "tuned", "kernel")
-_DATASETS = ("yeast", "corel5k", "bibtex", "delicious")
+from lrml.experiments._spec import DATASETS, PROTOCOLS, TARGETS
+
 _MOST_SEEDS = 3
 
 _DESCRIPTION = """\
@@ -33,23 +32,23 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "target", nargs="?", choices=_TARGETS, default="all", help="what to reproduce (default: all)"
+        "target", nargs="?", choices=tuple(TARGETS), default="all", help="what to reproduce (default: all)"
     )
     parser.add_argument(
         "--datasets",
         nargs="+",
-        choices=_DATASETS,
+        choices=DATASETS,
         metavar="NAME",
-        help=f"which of {', '.join(_DATASETS)}; one that is not at hand is downloaded "
+        help=f"which of {', '.join(DATASETS)}; one that is not at hand is downloaded "
         "(default: those that are at hand)",
     )
     parser.add_argument(
         "--protocol",
         dest="protocols",
         nargs="+",
-        choices=_PROTOCOLS,
+        choices=PROTOCOLS,
         metavar="NAME",
-        help=f"which of {', '.join(_PROTOCOLS)} (default: all)",
+        help=f"which of {', '.join(PROTOCOLS)} (default: all)",
     )
     parser.add_argument(
         "--jobs", metavar="N", type=_positive, help="processes at a time (default: one per core)"

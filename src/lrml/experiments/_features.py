@@ -10,8 +10,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.preprocessing import normalize
 
 from lrml.datasets import MultiLabelDataset, fetch_mulan, load_yeast
-
-EMBEDDED = "yeast"
+from lrml.experiments._spec import EMBEDDED
 
 
 class Arena(NamedTuple):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from lrml import CPLSTCV, LEMLCV, LRMLCV, MLFroCV, MLTraceCV
 from lrml.experiments._features import Arena
+from lrml.losses import LOSSES
 from lrml.metrics import evaluate
 from lrml.theory import printed_local_bound
 from lrml.thresholds import best_threshold
@@ -174,9 +175,7 @@ def _judged(
 
 def _cut(model: Any) -> float:
     """Where the model cuts its scores: a chosen or given threshold, else that of its loss."""
-    if model.threshold is not None:
-        return float(model.threshold)
-    return 0.5 if getattr(model, "loss", "squared") == "squared" else 0.0
+    return float(LOSSES[model.loss_].threshold if model.threshold is None else model.threshold)
 
 
 def _description(choice: Choice, n_examples: int) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from lrml.datasets._cache import dataset_status
 from lrml.experiments._cells import jobs_of
 from lrml.experiments._spec import (
+    DATASETS,
+    EMBEDDED,
     PROTOCOLS,
     TARGETS,
     Experiment,
@@ -16,10 +18,6 @@ from lrml.experiments._spec import (
     load_protocol,
 )
 from lrml.experiments.runner import Job
-
-EMBEDDED = "yeast"
-DATASETS = ("yeast", "corel5k", "bibtex", "delicious")
-"""The paper's, the small ones first."""
 
 
 @dataclass(frozen=True)

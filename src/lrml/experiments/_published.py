@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from functools import cache
 from importlib import resources
 
 
@@ -50,11 +51,11 @@ def published_table2(name: str, method: str, percent: int) -> dict[str, float]:
     >>> published_table2("bibtex", "LRML", 20)["top1"]
     0.6002
     """
-    wanted = (name, method, str(percent))
+    wanted = (name, method, percent)
     cells = {
-        row["metric"]: float(row["value"])
-        for row in _read("published_table2.csv")
-        if (row["dataset"], row["method"], row["theta_percent"]) == wanted
+        metric: value
+        for (dataset, share, metric, rival), (value, _) in published_cells().items()
+        if (dataset, rival, share) == wanted
     }
     if not cells:
         raise ValueError(
@@ -62,6 +63,21 @@ def published_table2(name: str, method: str, percent: int) -> dict[str, float]:
             "Choose among them."
         )
     return cells
+
+
+@cache
+def published_cells() -> dict[tuple[str, int, str, str], tuple[float, str]]:
+    """Return Table 2 by dataset, percent, metric and method: the value, and how LRML differs significantly.
+
+    The latter is "better", "worse", "none", or empty for LRML itself.
+    """
+    return {
+        (row["dataset"], int(row["theta_percent"]), row["metric"], row["method"]): (
+            float(row["value"]),
+            row["lrml_is_significantly"],
+        )
+        for row in _read("published_table2.csv")
+    }
 
 
 def _read(name: str) -> list[dict[str, str]]:

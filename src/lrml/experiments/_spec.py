@@ -13,14 +13,17 @@ from importlib import resources
 from typing import Any, TypeVar
 
 PROTOCOLS = ("paper", "tuned", "kernel")
+DATASETS = ("yeast", "corel5k", "bibtex", "delicious")
+"""The paper's, the small ones first."""
+EMBEDDED = "yeast"
 EXPERIMENTS = ("table1", "fig1", "table2", "equal_rank", "fig2", "fig3")
 TARGETS = {
+    "all": EXPERIMENTS,
     "table1": ("table1",),
     "table2": ("table2", "equal_rank"),
     "fig1": ("fig1",),
     "fig2": ("fig2",),
     "fig3": ("fig3",),
-    "all": EXPERIMENTS,
 }
 """What can be asked for, and the experiments that it takes."""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from importlib import resources
+from functools import lru_cache
 
 from lrml.experiments._cells import WITH_THETA, theta_of
+from lrml.experiments._published import published_cells
 from lrml.experiments._spec import Experiment
 from lrml.experiments.summary._columns import LOWER_IS_BETTER, METRICS
 from lrml.experiments.summary._results import Cell, Results
@@ -140,7 +139,7 @@ def _entries_at(
         for method, cell in cells.items():
             if cell is None:
                 continue
-            published, published_mark = _published().get((dataset, percent, metric, method), (None, NEITHER))
+            published, word = published_cells().get((dataset, percent, metric, method), (None, ""))
             yield Entry(
                 protocol=protocol,
                 dataset=dataset,
@@ -154,7 +153,7 @@ def _entries_at(
                 error=standard_error(cell.per_example(metric)),
                 ranks=tuple(cell.chosen("model_rank")),
                 published=published,
-                published_mark=published_mark,
+                published_mark=_MARKS.get(word, NEITHER),
                 against=_against(own, cell, metric) if method != "LRML" else None,
             )
 
@@ -193,16 +192,3 @@ def protocols_of(entries: Iterable[Entry]) -> list[str]:
 def datasets_of(entries: Iterable[Entry]) -> list[str]:
     """Return the datasets that there are values for, in order."""
     return list(dict.fromkeys(entry.dataset for entry in entries))
-
-
-@cache
-def _published() -> dict[tuple[str, int, str, str], tuple[float, str]]:
-    """Return value and mark that the paper prints, by dataset, percent, metric and method."""
-    file = resources.files("lrml.experiments").joinpath("data/published_table2.csv")
-    return {
-        (row["dataset"], int(row["theta_percent"]), row["metric"], row["method"]): (
-            float(row["value"]),
-            _MARKS.get(row["lrml_is_significantly"], NEITHER),
-        )
-        for row in csv.DictReader(file.read_text(encoding="utf-8").splitlines())
-    }

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 
+from lrml.completion import complete
 from lrml.experiments._spec import Experiment
 from lrml.experiments.summary._columns import all_rounded
+from lrml.penalties import TailSum, TraceNorm
 
 _Array: TypeAlias = npt.NDArray[np.float64]
-Norm: TypeAlias = Callable[[_Array], Any]
-"""A function of singular values, along the last axis."""
 
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 # A smooth minimum is known to the square root of the machine's precision only; more digits would be noise.
 _MINIMISER_DECIMALS = 6
 _SURFACE_DECIMALS = 9
+_TOL = 1e-10
 
 
 class Minimum(NamedTuple):
@@ -47,15 +47,13 @@ def figure1(experiment: Experiment) -> dict[str, Any]:
     options = experiment.options
     matrix, theta = np.asarray(options["matrix"], dtype=np.float64), options["theta"]
     axis = np.linspace(options["lowest"], options["highest"], options["points"])
-    norms: dict[str, Norm] = {
-        "trace norm": lambda s: s.sum(-1),
-        f"tail sum, theta = {theta}": lambda s: s[..., theta:].sum(-1),
-    }
+    norms = {"trace norm": TraceNorm(1.0), f"tail sum, theta = {theta}": TailSum(theta, 1.0)}
     minima: list[Minimum] = []
     panels: list[dict[str, Any]] = []
-    for label, norm in norms.items():
-        heights = norm(singular_values(matrix, *np.meshgrid(axis, axis)))
-        minima.append(minimum(matrix, norm, axis, heights))
+    sigma = singular_values(matrix, *np.meshgrid(axis, axis))
+    for label, penalty in norms.items():
+        heights = sigma[..., penalty.theta :].sum(-1)
+        minima.append(minimum(matrix, penalty))
         panels += _panels(matrix, axis, heights, label, minima[-1], first_letter=len(panels))
     entries = _names(matrix)
     figure: dict[str, Any] = all_rounded(
@@ -81,24 +79,12 @@ def singular_values(matrix: _Array, first: npt.ArrayLike, second: npt.ArrayLike)
     return values
 
 
-def minimum(matrix: _Array, norm: Norm, axis: _Array, heights: _Array) -> Minimum:
-    """Polish the best point of a grid.
-
-    Nelder and Mead's method needs no gradient, and the tail sum has none where it is zero.
-    """
-
-    def height(pair: _Array) -> float:
-        return float(norm(singular_values(matrix, pair[0], pair[1])))
-
-    row, column = np.unravel_index(np.argmin(heights), heights.shape)
-    found = minimize(
-        height,
-        [float(axis[column]), float(axis[row])],
-        method="Nelder-Mead",
-        options={"xatol": 1e-10, "fatol": 1e-13},
-    )
-    values = singular_values(matrix, *found.x)
-    return Minimum(_decimals(found.x), _decimals(values), round(float(found.fun), _MINIMISER_DECIMALS))
+def minimum(matrix: _Array, penalty: TailSum) -> Minimum:
+    """Complete the matrix exactly under a penalty of strength 1."""
+    found = complete(matrix, penalty, exact=True, tol=_TOL)
+    entries = found.values(*np.nonzero(np.isnan(matrix)))
+    values = singular_values(matrix, *entries)
+    return Minimum(_decimals(entries), _decimals(values), round(found.objective, _MINIMISER_DECIMALS))
 
 
 def _decimals(numbers: _Array) -> tuple[float, ...]:
