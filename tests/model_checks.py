@@ -27,7 +27,7 @@ FORMS = pytest.mark.parametrize(
 
 
 def lrml(**params):
-    return LRML(**{"theta": 1, "alpha": 2.0, "tol": 1e-9, **params})
+    return LRML(**{"theta": 1, "alpha": 2.0, "tol": 1e-18, **params})
 
 
 def assert_same_model(model, reference, **tolerance):

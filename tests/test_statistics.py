@@ -41,7 +41,7 @@ def test_equals_the_definition(weighted):
     np.testing.assert_allclose(got.xx, (X - xm).T @ np.diag(w) @ (X - xm), atol=1e-12)
     np.testing.assert_allclose(got.xy, (X - xm).T @ np.diag(w) @ (Y - ym), atol=1e-12)
     assert got.yy == pytest.approx(np.sum(w[:, None] * (Y - ym) ** 2))
-    raw = got.uncentered()
+    raw = got.uncentered().summed()
     np.testing.assert_allclose(raw.gram, X.T @ np.diag(w) @ X, atol=1e-12)
     np.testing.assert_allclose(raw.cross, X.T @ np.diag(w) @ Y, atol=1e-12)
     assert raw.target == pytest.approx(np.sum(w[:, None] * Y**2))

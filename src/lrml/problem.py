@@ -17,26 +17,84 @@ One decomposition serves any number of penalties.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from lrml._arrays import Array, descending_eigh, frobenius, inner, namespace
+from lrml._arrays import Array, descending_eigh, frobenius, inner, namespace, thin_svd
 from lrml.penalties import Penalty, SpectralProx, right_singular, spectral_prox
 from lrml.statistics import Moments
 
 
-def spectral_basis(gram: Array) -> tuple[Array, Array]:
-    """Positive eigenvalues of XᵀX, descending, and their eigenvectors; at least one pair.
+# Where the lengths of the columns of X differ by more than this, the eigenvectors of XᵀX would lose digits of
+# the short ones: their eigenvalues are known to eps · λ₁ only.
+_WIDE = 1e3
 
-    Eigenvalues below ``d · eps · λ₁`` are rounding noise and are left out, so that the unpenalised limit is
-    the least-squares solution of smallest norm. An X that does not vary at all keeps one direction, with the
-    eigenvalue 1.
+
+class Coordinates(NamedTuple):
+    """Eigenvalues Λ of XᵀX, descending and positive, its eigenvectors Q as columns, and QᵀXᵀY."""
+
+    eigenvalues: Array
+    features: Array
+    cross: Array
+
+
+def spectral_coordinates(moments: Moments) -> Coordinates:
+    """Decompose XᵀX such that every feature counts, whatever its scale; at least one direction.
+
+    Directions whose eigenvalues are rounding noise are left out, so that the unpenalised limit is the
+    least-squares solution of smallest norm. An X that does not vary at all keeps one direction, with the
+    eigenvalue 1 and nothing to learn.
+
+    Where features are of very different scales, XᵀX = D C D with a diagonal D and the eigenvalues Γ and
+    eigenvectors P of C, which is as well known as the data permit. Then A = Γ^(1/2) Pᵀ D is a root of XᵀX, and
+    its singular value decomposition has the accuracy that the eigendecomposition of AᵀA lacks: with
+    A = U S Qᵀ, Λ = S² and QᵀXᵀY = S Uᵀ A^(-T) XᵀY = S Uᵀ Γ^(-1/2) Pᵀ D⁻¹ XᵀY.
     """
-    xp = namespace(gram)
-    eigenvalues, Q = descending_eigh(gram)
-    floor = gram.shape[0] * xp.finfo(gram.dtype).eps * float(eigenvalues[0])
+    if _is_wide(moments):
+        return _from_root(moments)
+    gram, cross, _, _ = moments.summed()
+    xp = namespace(gram, cross)
+    eigenvalues, Q = _positive_part(*descending_eigh(gram))
+    if eigenvalues.shape[0] == 0:
+        vectors = xp.eye(gram.shape[0], 1, dtype=gram.dtype, device=gram.device)
+        return Coordinates(xp.ones(1, dtype=gram.dtype, device=gram.device), vectors, xp.zeros_like(cross[:1, :]))
+    return Coordinates(eigenvalues, Q, Q.T @ cross)
+
+
+def _is_wide(moments: Moments) -> bool:
+    """Whether the longest column of X is beyond comparison with the shortest one that varies."""
+    xp = namespace(moments.gram)
+    squares = xp.linalg.diagonal(moments.gram)
+    varying = squares[squares > 0]
+    if varying.shape[0] == 0:
+        return False
+    lengths = squares if moments.further is None else squares + moments.further[0] ** 2
+    return float(xp.max(lengths)) > _WIDE**2 * float(xp.min(varying))
+
+
+def _from_root(moments: Moments) -> Coordinates:
+    gram, cross, _, further = moments
+    xp = namespace(gram, cross)
+    squares = xp.linalg.diagonal(gram)
+    scale = xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
+    shares, P = _positive_part(*descending_eigh(gram / scale[:, None] / scale))
+    roots = xp.sqrt(shares)[:, None]
+    A = roots * P.T * scale
+    codes = (P.T @ (cross / scale[:, None])) / roots
+    if further is not None:
+        A = xp.concat([A, further[0][None, :]])
+        codes = xp.concat([codes, further[1][None, :]])
+    U, s, Qt = thin_svd(A)
+    kept = int(xp.count_nonzero(s > max(A.shape) * xp.finfo(s.dtype).eps * s[0]))
+    s = s[:kept]
+    return Coordinates(s**2, Qt[:kept, :].T, s[:, None] * (U[:, :kept].T @ codes))
+
+
+def _positive_part(eigenvalues: Array, vectors: Array) -> tuple[Array, Array]:
+    """Leave out eigenvalues below d · eps · λ₁, which are rounding noise."""
+    xp = namespace(eigenvalues)
+    floor = vectors.shape[0] * xp.finfo(eigenvalues.dtype).eps * float(eigenvalues[0])
     rank = int(xp.count_nonzero(eigenvalues > max(floor, 0.0)))
-    if rank == 0:
-        return xp.ones_like(eigenvalues[:1]), Q[:, :1]
-    return eigenvalues[:rank], Q[:, :rank]
+    return eigenvalues[:rank], vectors[:, :rank]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,17 +127,16 @@ class SpectralProblem:
     @classmethod
     def from_moments(cls, moments: Moments, ridge: float = 0.0) -> SpectralProblem:
         """Decompose the moments, once for all penalties and ridges."""
-        gram, cross, target = moments
-        xp = namespace(gram, cross)
-        curvature, Q = spectral_basis(gram)
-        rotated = Q.T @ cross
-        if float(xp.max(xp.abs(gram))) == 0.0:  # X does not vary at all: there is nothing to learn
-            rotated = xp.zeros_like(rotated)
+        eigenvalues, features, cross = spectral_coordinates(moments)
+        xp = namespace(cross)
+        target = moments.target
+        if moments.further is not None:
+            target = target + float(moments.further[1] @ moments.further[1])
         labels = None
-        if cross.shape[1] > rotated.shape[0]:
-            labels, triangle = xp.linalg.qr(rotated.T, mode="reduced")
-            rotated = triangle.T
-        return cls(curvature, rotated, float(target), Q, labels).with_ridge(ridge)
+        if cross.shape[1] > cross.shape[0]:
+            labels, triangle = xp.linalg.qr(cross.T, mode="reduced")
+            cross = triangle.T
+        return cls(eigenvalues, cross, float(target), features, labels).with_ridge(ridge)
 
     def with_ridge(self, ridge: float) -> SpectralProblem:
         """Return the same problem with another ridge, at no cost."""
@@ -112,6 +169,19 @@ class SpectralProblem:
         xp = namespace(self.cross)
         return 16.0 * float(xp.finfo(self.cross.dtype).eps)
 
+    @property
+    def least(self) -> float:
+        """Objectives below this one are zero but for rounding."""
+        return self.rounding * self.target or 1.0
+
+    def decrement(self, slope: Array, W: Array | None = None) -> float:
+        """½⟨g, H⁻¹g⟩ = Σ_i ‖g_i‖² / 4(λ_i + ridge): for g ∈ ∂F(W), F convex, a bound of F(W) − F*.
+
+        F is at least as curved as f everywhere: F* ≥ F(W) + min_D ⟨g, D⟩ + ½⟨D, HD⟩.
+        """
+        xp = namespace(slope)
+        return 0.25 * float(xp.sum(xp.vecdot(slope, slope) / self.curvature))
+
     def value(self, W: Array) -> float:
         """f(W) = ‖Y‖² + Σ_i (λ_i + ridge) ‖W_i‖² − 2⟨W, B⟩."""
         xp = namespace(W)
@@ -139,6 +209,29 @@ class SpectralProblem:
         sigma, V = right_singular(self.cross / xp.sqrt(self.curvature)[:, None])
         V = V[:, :rank]
         return self.ridge_solution() @ (V @ V.T), self.target - float(xp.sum(sigma[:rank] ** 2))
+
+    def gradient_step(self, rho: float) -> tuple[Array, Array]:
+        """Return A and C with W − ∇f(W)/ρ = A ∘ W + C, A of the shape of W or one column of it."""
+        return 1.0 - (2.0 / rho) * self.curvature[:, None], (2.0 / rho) * self.cross
+
+    def solve_left(self, V: Array, weights: Array) -> tuple[Array, float]:
+        """Minimise f(R Vᵀ) + Σ_j w_j ‖R_j‖² over R (r × k), for orthonormal columns V; and the minimum.
+
+        R_ij = (B V)_ij / (λ_i + ridge + w_j).
+        """
+        projected = self.cross @ V
+        # In place: what a chain of large temporary arrays costs is mostly the memory that they are made of.
+        R = self.curvature[:, None] + weights
+        R **= -1.0
+        R *= projected
+        return R, self.target - inner(R, projected)
+
+    def solve_right(self, U: Array, weights: Array) -> Array:
+        """Minimise f(U K) + Σ_j w_j ‖K_j‖² over K (k × m), for orthonormal columns U."""
+        xp = namespace(U)
+        curvature = U.T @ (self.curvature[:, None] * U)
+        diagonal = xp.eye(int(weights.shape[0]), dtype=U.dtype, device=U.device) * weights
+        return xp.linalg.solve(curvature + diagonal, U.T @ self.cross)
 
     def penalised(self, W: Array) -> Array:
         """Return the part of the variable that the penalty sees: all of it."""

@@ -18,14 +18,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import solve_triangular
 
 from lrml.losses import Floats, Loss, best_constants
 from lrml.penalties import Penalty, SpectralProx, spectral_prox
-from lrml.problem import spectral_basis
+from lrml.problem import spectral_coordinates
 from lrml.rows import Block, Rows
 from lrml.statistics import Statistics
 
 _Float64 = npt.NDArray[np.float64]
+# Share of a label's curvature at the origin below which it is not believed: one that is fitted perfectly has
+# none.
+_LEAST_CURVATURE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +58,9 @@ class RowProblem:
         self.rows, self.loss, self.ridge, self.fit_intercept = rows, loss, ridge, fit_intercept
         # Only the moments of X are wanted: no label at all is one column of zeros.
         moments = Statistics.from_arrays(rows.X, np.zeros((rows.shape[0], 1)), rows.weights)
-        gram = moments.centered().gram if fit_intercept else moments.uncentered().gram
-        eigenvalues, self.features = spectral_basis(gram)
-        if not np.any(gram):  # X does not vary at all: nothing but rounding would be learnt
-            self.features = np.zeros_like(self.features)
+        eigenvalues, self.features, _ = spectral_coordinates(moments.moments(fit_intercept=fit_intercept))
+        if not (np.any(moments.xx) or (np.any(moments.x_mean) and not fit_intercept)):
+            self.features = np.zeros_like(self.features)  # X does not vary: only rounding would be learnt
         self.center = moments.x_mean @ self.features if fit_intercept else np.zeros(len(eigenvalues))
         self.weight = moments.weight
         self.unit = float(np.sqrt(eigenvalues[0] / moments.weight))
@@ -67,7 +70,10 @@ class RowProblem:
         if fit_intercept:
             self.origin[0] = best_constants(loss, *rows.label_totals()) / self.unit
         self._last: tuple[_Float64, Evaluation] | None = None
-        self.scale = float(np.linalg.norm(self.evaluate(self.origin).gradient[1:])) or 1.0
+        first = self.evaluate(self.origin)
+        self.scale = float(np.linalg.norm(first.gradient[1:])) or 1.0
+        self.least = self.rounding * first.value or 1.0
+        self.least_curvatures = _LEAST_CURVATURE * first.curvatures
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -83,6 +89,11 @@ class RowProblem:
     def rounding(self) -> float:
         """Relative accuracy of the objective: that of the scores, which are summed in double precision."""
         return 4.0 * float(np.finfo(self.rows.dtype).eps)
+
+    def decrement(self, slope: _Float64, V: _Float64) -> float:
+        """½⟨g, H⁻¹g⟩ with the model of the Hessian at V."""
+        model = self.hessian_model(np.maximum(self.evaluate(V).curvatures, self.least_curvatures))
+        return 0.5 * float(np.sum(slope * slope / model))
 
     def value(self, V: _Float64) -> float:
         """f(V)."""
@@ -165,3 +176,96 @@ class RowProblem:
         """Map the intercepts back to the original space."""
         intercept: _Float64 = self.unit * V[0] - self.center @ V[1:]
         return intercept
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticModel:
+    """A quadratic with the Hessian 2(a_i b_j + ridge), what remains of f near a point.
+
+    ::
+
+        q(W) = target + Σ_ij (a_i b_j + ridge) W_ij² − 2⟨W, cross⟩
+
+    With the eigenvalues of XᵀX and the curvatures of the labels for a and b (or b and a, if the labels are
+    more) it is as curved as f on the average. Least squares on either side of W has a closed form, as
+    (x VᵀAV + D)⁻¹ is E diag(1/(x + ψ)) Eᵀ for all x at once.
+
+    Attributes
+    ----------
+    rows, columns : arrays of shape (r,) and (m,)
+        a and b, positive; m ≤ r.
+    cross : array of shape (r, m)
+    target, ridge : float
+    """
+
+    rows: _Float64
+    columns: _Float64
+    cross: _Float64
+    target: float
+    ridge: float
+
+    rounding = 16.0 * float(np.finfo(np.float64).eps)
+    least, scale = 1.0, 1.0  # units for what is compared with nothing else
+
+    @property
+    def curvature(self) -> _Float64:
+        """Half of the Hessian, of the shape of W."""
+        return np.outer(self.rows, self.columns) + self.ridge
+
+    @property
+    def lipschitz(self) -> float:
+        """Lipschitz constant of the gradient."""
+        return 2.0 * (float(self.rows.max()) * float(self.columns.max()) + self.ridge)
+
+    def value(self, W: _Float64) -> float:
+        """q(W)."""
+        bent = self.rows @ (W * W) @ self.columns + self.ridge * np.vdot(W, W)
+        return self.target + float(bent) - 2.0 * float(np.vdot(W, self.cross))
+
+    def gradient(self, W: _Float64) -> _Float64:
+        """∇q(W)."""
+        return 2.0 * (self.curvature * W - self.cross)
+
+    def decrement(self, slope: _Float64, W: _Float64) -> float:
+        """½⟨g, H⁻¹g⟩."""
+        return 0.25 * float(np.sum(slope * slope / self.curvature))
+
+    def gradient_step(self, rho: float) -> tuple[_Float64, _Float64]:
+        """Return A and C with W − ∇q(W)/ρ = A ∘ W + C."""
+        return 1.0 - (2.0 / rho) * self.curvature, (2.0 / rho) * self.cross
+
+    def solve_left(self, V: _Float64, weights: _Float64) -> tuple[_Float64, float]:
+        """Minimise q(R Vᵀ) + Σ_j w_j ‖R_j‖² over R (r × k), for orthonormal columns V; and the minimum."""
+        projected = self.cross @ V
+        E, psi = _simultaneous(V, self.columns, weights + self.ridge)
+        R = ((projected @ E) / (self.rows[:, None] + psi)) @ E.T
+        return R, self.target - float(np.vdot(R, projected))
+
+    def solve_right(self, U: _Float64, weights: _Float64) -> _Float64:
+        """Minimise q(U K) + Σ_j w_j ‖K_j‖² over K (k × m), for orthonormal columns U."""
+        E, psi = _simultaneous(U, self.rows, weights + self.ridge)
+        K: _Float64 = E @ ((E.T @ (U.T @ self.cross)) / (psi[:, None] + self.columns))
+        return K
+
+    def prox(self, W: _Float64, penalty: Penalty, step: float) -> SpectralProx:
+        """Proximal map of the penalty."""
+        return spectral_prox(W, penalty, step)
+
+    def penalised(self, W: _Float64) -> _Float64:
+        """Return the part of the variable that the penalty sees: all of it."""
+        return W
+
+    def restore(self, U: _Float64, V: _Float64) -> tuple[_Float64, _Float64]:
+        """Return singular vectors as they are."""
+        return U, V
+
+
+def _simultaneous(basis: _Float64, stretch: _Float64, diagonal: _Float64) -> tuple[_Float64, _Float64]:
+    """Return E and ψ with (x · Vᵀ diag(stretch) V + diag(d))⁻¹ = E diag(1 / (x + ψ)) Eᵀ for every x.
+
+    The triangle of √stretch · V keeps digits that its Gram matrix would lose.
+    """
+    triangle = np.linalg.qr(np.sqrt(stretch)[:, None] * basis, mode="r")
+    inverse = solve_triangular(triangle, np.eye(len(triangle)))
+    psi, S = np.linalg.eigh((inverse.T * diagonal) @ inverse)
+    return inverse @ S, np.maximum(psi, 0.0)

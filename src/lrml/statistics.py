@@ -15,6 +15,7 @@ cluster is summed block by block.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
@@ -36,13 +37,36 @@ _Float64: TypeAlias = npt.NDArray[np.float64]
 # worth blocking for, and large enough for the matrix product to run at full speed.
 _BLOCK_ENTRIES = 1 << 22
 
+# Share of its sum of squares that the spread of a column must have for sums over a sparse matrix: three digits
+# are lost then.
+_FAR = 1e-3
+
 
 class Moments(NamedTuple):
-    """Second moments: ``gram`` = XᵀX, ``cross`` = XᵀY and ``target`` = ‖Y‖²_F, centred or raw."""
+    """Second moments XᵀX, XᵀY and ‖Y‖²_F.
+
+    Attributes
+    ----------
+    gram, cross, target
+        Those of all examples but the one in ``further``.
+    further : pair of arrays of shape (d,) and (L,), or None
+        One more example (x, y). Raw moments are the centred ones and that of the means, which may be so large
+        that the rest would drown in the sum: hence it is kept apart.
+    """
 
     gram: _Float64
     cross: _Float64
     target: float
+    further: tuple[_Float64, _Float64] | None = None
+
+    def summed(self) -> Moments:
+        """Return the same moments with ``further`` added to the others."""
+        if self.further is None:
+            return self
+        x, y = self.further
+        return Moments(
+            self.gram + x[:, None] * x, self.cross + x[:, None] * y, self.target + float(y @ y)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,17 +144,19 @@ class Statistics:
         x_mean, x_varies = _mean_and_variation(X, w)
         y_mean = _flat(Y.T @ w) / (total or 1.0)
         with np.errstate(over="ignore"):  # checked below, with a remedy
-            Y, offset, yy = _centred_targets(Y, w, total, y_mean)
+            X, x_rest = _without_far_means(X, w, x_mean)
+            Y, y_rest = _without_far_means(Y, w, y_mean)
+            Y, offset, yy = _centred_targets(Y, w, total, y_rest)
             if weights is not None:
                 Y = _scaled_rows(Y, w)
             if is_sparse(X):
                 # Scatter about the mean by Σ w x xᵀ − (Σ w) x̄ x̄ᵀ: X itself stays as it is.
-                xx = _gram(X, weights) - total * np.outer(x_mean, x_mean)
-                xy = _dense(X.T @ Y) - total * np.outer(x_mean, offset)
+                xx = _gram(X, weights) - total * np.outer(x_rest, x_rest)
+                xy = _dense(X.T @ Y) - total * np.outer(x_rest, offset)
                 # What the subtraction leaves of a constant column is rounding, not variance.
                 xx[~x_varies, :] = xx[:, ~x_varies] = xy[~x_varies, :] = 0.0
             else:
-                X = X - x_mean
+                X = X - x_rest
                 xx = _gram(X, weights)
                 # Σ w (x − x̄) offsetᵀ = 0: the offset of a sparse Y, which must be the left factor, cancels.
                 xy = np.ascontiguousarray((Y.T @ X).T)
@@ -195,12 +221,12 @@ class Statistics:
 
     def uncentered(self) -> Moments:
         """Raw second moments XᵀX, XᵀY, ‖Y‖²: those of a model without intercept."""
-        shift = self.weight * self.x_mean[:, None]
-        return Moments(
-            self.xx + shift * self.x_mean,
-            self.xy + shift * self.y_mean,
-            self.yy + self.weight * float(self.y_mean @ self.y_mean),
-        )
+        root = math.sqrt(self.weight)
+        return Moments(self.xx, self.xy, self.yy, (root * self.x_mean, root * self.y_mean))
+
+    def moments(self, *, fit_intercept: bool) -> Moments:
+        """Second moments of a model with or without an intercept."""
+        return self.centered() if fit_intercept else self.uncentered()
 
 
 def _row_slices(X: Matrix, Y: Matrix) -> Iterator[slice]:
@@ -235,6 +261,26 @@ def _mean_and_variation(M: Matrix, w: _Float64) -> tuple[_Float64, npt.NDArray[n
     total = float(w.sum())
     varies = low != high
     return np.where(varies, _flat(M.T @ w) / (total or 1.0), high), varies
+
+
+def _without_far_means(M: Matrix, w: _Float64, mean: _Float64) -> tuple[Matrix, _Float64]:
+    """Take the means off those columns of a sparse M that are far from zero beside their spread.
+
+    Σ w m² − (Σ w) m̄² would keep few digits of their spread. Hardly an entry of such a column is zero, so that
+    the result needs no more room than M. Returned with the means that are left.
+    """
+    if not is_sparse(M):
+        return M, mean
+    total = float(w.sum())
+    squares = _flat(M.multiply(M).T @ w)
+    far = squares - total * mean**2 < _FAR * squares
+    if not far.any():
+        return M, mean
+    M = M.tocsc()
+    order = np.concatenate([np.flatnonzero(~far), np.flatnonzero(far)])
+    moved = sp.hstack([M[:, ~far], sp.csc_array(M[:, far].toarray() - mean[far])], format="csc")
+    M = moved[:, np.argsort(order)]
+    return M, _flat(M.T @ w) / (total or 1.0)
 
 
 def _centred_targets(

@@ -14,7 +14,7 @@ from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace
 from lrml.losses import LOSSES
 from model_checks import SPARSE_FORMATS
 
-TIGHT = {"tol": 1e-8}
+TIGHT = {"tol": 1e-16}
 FAMILY = {
     "CPLST": CPLST(2, ridge=0.3),
     "PLST": PLST(2, ridge=0.3),
@@ -241,7 +241,7 @@ def test_a_constant_feature_changes_nothing(data, model):
 @ITERATIVE
 def test_warm_start_saves_iterations(data, model):
     X, Y = data
-    model = clone(model).set_params(tol=1e-7)
+    model = clone(model).set_params(tol=1e-14)
     cold = clone(model).set_params(alpha=2.1).fit(X, Y)
     warm = model.set_params(warm_start=True).fit(X, Y).set_params(alpha=2.1).fit(X, Y)
     assert warm.objective_ == pytest.approx(cold.objective_, rel=1e-6)
@@ -286,7 +286,7 @@ def test_a_ridge_that_rules_all_else_is_no_obstacle(make_problem, loss, alpha):
     model = MLFro(alpha, loss=loss).fit(X, Y)
     assert model.converged_
     # With nothing else to say, the coefficients are half the gradient at zero over alpha.
-    reference = MLFro(1e7, loss=loss, tol=1e-9).fit(X, Y)
+    reference = MLFro(1e7, loss=loss, tol=1e-18).fit(X, Y)
     np.testing.assert_allclose(model.coef_ * alpha, reference.coef_ * 1e7, rtol=1e-3, atol=1e-3)
 
 

@@ -101,7 +101,7 @@ def test_theta_zero_is_the_trace_norm_optimum(make_problem, oracle, fit_intercep
         cp.Minimize(cp.sum_squares(errors) + alpha * cp.normNuc(W) + ridge * cp.sum_squares(W))
     )
     convex.solve(solver=cp.CLARABEL)
-    model = LRML(theta=0, alpha=alpha, ridge=ridge, fit_intercept=fit_intercept, tol=1e-9).fit(X, Y)
+    model = LRML(theta=0, alpha=alpha, ridge=ridge, fit_intercept=fit_intercept, tol=1e-18).fit(X, Y)
     assert model.objective_ == pytest.approx(convex.value, rel=1e-6)
     np.testing.assert_allclose(model.coef_, W.value.T, atol=1e-4)
     if fit_intercept:
@@ -116,7 +116,7 @@ def test_theta_zero_is_the_trace_norm_optimum(make_problem, oracle, fit_intercep
 @pytest.mark.parametrize("alpha", [0.1, 10.0, 100.0])
 def test_duality_gap_on_yeast(yeast, oracle, fit_intercept, alpha):
     X, Y = yeast
-    model = LRML(theta=0, alpha=alpha, fit_intercept=fit_intercept, tol=1e-7).fit(X, Y)
+    model = LRML(theta=0, alpha=alpha, fit_intercept=fit_intercept, tol=1e-14).fit(X, Y)
     problem = oracle(X, Y, 0, alpha, fit_intercept=fit_intercept)
     assert -1e-8 * model.objective_ <= problem.duality_gap(model.coef_) <= 1e-5 * model.objective_
 
@@ -126,7 +126,7 @@ def test_duality_gap_on_yeast(yeast, oracle, fit_intercept, alpha):
 def test_solvers_agree_where_the_problem_is_convex(make_problem, fit_intercept, n, d, n_labels):
     X, Y = make_problem(n, d, n_labels, seed=n)
     X = X / np.linalg.norm(X, axis=0)
-    params = {"theta": 0, "alpha": 0.3, "ridge": 0.05, "fit_intercept": fit_intercept, "tol": 1e-9}
+    params = {"theta": 0, "alpha": 0.3, "ridge": 0.05, "fit_intercept": fit_intercept, "tol": 1e-18}
     auto, apg, pg = (
         LRML(solver=solver, max_iter=20_000, **params).fit(X, Y) for solver in ("auto", "apg", "pg")
     )
@@ -201,7 +201,7 @@ def test_claims_hold_in_reduced_coordinates_and_after_an_early_stop(
     """Fewer rows than features, more labels than features, and points that are far from stationary."""
     X, Y = make_problem(n, d, n_labels, seed=n)
     callback = None if stop_after is None else lambda info: info.iteration >= stop_after
-    model = LRML(theta=2, alpha=1.0, fit_intercept=fit_intercept, callback=callback, tol=1e-4).fit(X, Y)
+    model = LRML(theta=2, alpha=1.0, fit_intercept=fit_intercept, callback=callback, tol=1e-8).fit(X, Y)
     problem = oracle(X, Y, 2, 1.0, fit_intercept=fit_intercept)
     assert model.objective_ == pytest.approx(problem.objective(model.coef_, model.intercept_), rel=1e-8)
     assert model.residual_ == pytest.approx(problem.residual(model.coef_), rel=1e-5, abs=1e-10)

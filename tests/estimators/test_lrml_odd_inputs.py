@@ -20,7 +20,7 @@ def data(make_problem):
 def test_one_label(make_problem, fit_intercept, oracle):
     X, Y = make_problem(40, 5, 1, seed=1)
     problem = oracle(X, Y, 0, 3.0, fit_intercept=fit_intercept)
-    model = LRML(theta=0, alpha=3.0, fit_intercept=fit_intercept, tol=1e-10).fit(X, Y)
+    model = LRML(theta=0, alpha=3.0, fit_intercept=fit_intercept, tol=1e-20).fit(X, Y)
     # The only singular value of one column is its length, so ∇f(w) = −alpha · w/‖w‖ at the minimum.
     A, y = problem.rows
     w = model.coef_.ravel()
@@ -34,7 +34,7 @@ def test_one_label(make_problem, fit_intercept, oracle):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_one_row(theta, fit_intercept, n_labels):
     X, Y = np.array([[3.0, 4.0]]), np.array([[1, 1, 0]])[:, :n_labels]
-    model = LRML(theta=theta, alpha=2.0, fit_intercept=fit_intercept, tol=1e-10).fit(X, Y)
+    model = LRML(theta=theta, alpha=2.0, fit_intercept=fit_intercept, tol=1e-20).fit(X, Y)
     if fit_intercept:  # a single row varies in nothing
         np.testing.assert_allclose(model.coef_, 0, atol=1e-12)
         np.testing.assert_allclose(model.decision_function(X), np.where(Y, 1.0, -1.0))
@@ -52,7 +52,7 @@ def test_one_row(theta, fit_intercept, n_labels):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_wide_data_and_more_labels_than_features(make_problem, oracle, n, d, n_labels, theta, fit_intercept):
     X, Y = make_problem(n, d, n_labels, seed=n + d)
-    model = LRML(theta=theta, alpha=1.0, fit_intercept=fit_intercept, tol=1e-6).fit(X, Y)
+    model = LRML(theta=theta, alpha=1.0, fit_intercept=fit_intercept, tol=1e-12).fit(X, Y)
     problem = oracle(X, Y, theta, 1.0, fit_intercept=fit_intercept)
     assert model.coef_.shape == (n_labels, d)
     assert problem.residual(model.coef_) <= 1.1e-6
@@ -85,7 +85,7 @@ def test_constant_column_of_many_rows(make_problem, form, constant):
     """Rounding grows with the number of rows, and must not be taken for variance."""
     X, Y = make_problem(5000, 2, 3, seed=0)
     wide = np.c_[X, np.full(len(X), constant)]
-    model, reference = lrml(tol=1e-6).fit(form(wide), Y), lrml(tol=1e-6).fit(X, Y)
+    model, reference = lrml(tol=1e-12).fit(form(wide), Y), lrml(tol=1e-12).fit(X, Y)
     np.testing.assert_allclose(model.coef_[:, 2], 0, atol=1e-13)
     np.testing.assert_allclose(model.coef_[:, :2], reference.coef_, rtol=1e-6)
 
@@ -134,7 +134,7 @@ def test_constant_columns_stand_in_for_the_intercept_without_one(make_problem, f
 def test_a_label_without_examples_comes_last(make_problem, n, d, n_labels, theta, fit_intercept, form):
     X, Y = make_problem(n, d, n_labels, seed=5)
     Y[:, 1] = 0
-    model = lrml(theta=theta, fit_intercept=fit_intercept, tol=1e-5).fit(X, form(Y))
+    model = lrml(theta=theta, fit_intercept=fit_intercept, tol=1e-10).fit(X, form(Y))
     scores = model.decision_function(X)
     np.testing.assert_array_equal(model.unseen_labels_, np.arange(n_labels) == 1)
     np.testing.assert_allclose(scores[:, 1], -1, rtol=1e-9)
@@ -234,7 +234,7 @@ def test_large_offsets_of_features(data, theta):
     X, Y = data
     offsets = 1e6 * np.array([1, -1, 2, 0.5, -3, 1])
     X = (X + offsets) - offsets  # rounded as the shifted data are
-    model, reference = lrml(theta=theta, tol=1e-7).fit(X + offsets, Y), lrml(theta=theta, tol=1e-7).fit(X, Y)
+    model, reference = lrml(theta=theta, tol=1e-14).fit(X + offsets, Y), lrml(theta=theta, tol=1e-14).fit(X, Y)
     np.testing.assert_allclose(model.coef_, reference.coef_, rtol=1e-5, atol=1e-7)
     # Scores of the shifted data lose the digits that 1e6 takes.
     np.testing.assert_allclose(
@@ -248,8 +248,8 @@ def test_large_offsets_of_real_targets(data, x_offset):
     X, Y = data
     Y = Y + 0.3 * np.random.default_rng(0).standard_normal(Y.shape)
     X, Y = (X + 1e6) - 1e6, (Y + 1e6) - 1e6  # rounded as the shifted data are
-    model = lrml(targets="real", tol=1e-7).fit(X + x_offset, Y + 1e6)
-    reference = lrml(targets="real", tol=1e-7).fit(X, Y)
+    model = lrml(targets="real", tol=1e-14).fit(X + x_offset, Y + 1e6)
+    reference = lrml(targets="real", tol=1e-14).fit(X, Y)
     np.testing.assert_allclose(model.coef_, reference.coef_, rtol=1e-5, atol=1e-7)
     assert model.objective_ == pytest.approx(reference.objective_, rel=1e-6)
 
@@ -261,7 +261,7 @@ def test_scale_of_features(make_problem, exponent, theta, fit_intercept):
     """X → cX with W → W/c leaves the loss alone; alpha → c·alpha and ridge → c²·ridge the penalties."""
     X, Y = make_problem(30, 4, 3, seed=1)
     c = 10.0**exponent
-    params = {"theta": theta, "fit_intercept": fit_intercept, "tol": 1e-7}
+    params = {"theta": theta, "fit_intercept": fit_intercept, "tol": 1e-14}
     reference = LRML(alpha=1.5, ridge=0.2, **params).fit(X, Y)
     model = LRML(alpha=1.5 * c, ridge=0.2 * c**2, **params).fit(c * X, Y)
     np.testing.assert_allclose(
@@ -277,7 +277,7 @@ def test_scale_of_features(make_problem, exponent, theta, fit_intercept):
 def test_scale_of_real_targets(data, exponent, theta):
     X, Y = data
     c = 10.0**exponent
-    reference = lrml(theta=theta, targets="real", tol=1e-7).fit(X, Y)
-    model = lrml(theta=theta, alpha=2.0 * c, targets="real", tol=1e-7).fit(X, c * Y)
+    reference = lrml(theta=theta, targets="real", tol=1e-14).fit(X, Y)
+    model = lrml(theta=theta, alpha=2.0 * c, targets="real", tol=1e-14).fit(X, c * Y)
     np.testing.assert_allclose(model.predict(X) / c, reference.predict(X), rtol=1e-5, atol=1e-6)
     assert model.objective_ == pytest.approx(c**2 * reference.objective_, rel=1e-8)

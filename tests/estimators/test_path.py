@@ -177,7 +177,7 @@ def test_every_model_is_what_it_says(make_problem, oracle, shape, fit_intercept,
     X, Y = make_problem(*shape, seed=3)
     weights = some_weights(len(X), weighted)
     path = lrml_path(
-        X, Y, ridges=[0.0, 0.5], n_alphas=8, fit_intercept=fit_intercept, sample_weight=weights, tol=1e-4
+        X, Y, ridges=[0.0, 0.5], n_alphas=8, fit_intercept=fit_intercept, sample_weight=weights, tol=1e-8
     )
     for model in path:
         case = oracle(X, Y, model.theta, model.alpha, model.ridge, fit_intercept, weights)
@@ -240,8 +240,8 @@ def test_without_free_values_a_path_is_that_of_the_trace_norm(data, oracle, ridg
 
 @INTERCEPT
 def test_a_tight_tolerance_gives_the_coefficients_of_a_tight_fit(data, fit_intercept):
-    for model in lrml_path(*data, 0, n_alphas=8, fit_intercept=fit_intercept, tol=1e-9, max_iter=5000):
-        single = LRML(0, model.alpha, fit_intercept=fit_intercept, tol=1e-9).fit(*data)
+    for model in lrml_path(*data, 0, n_alphas=8, fit_intercept=fit_intercept, tol=1e-18, max_iter=5000):
+        single = LRML(0, model.alpha, fit_intercept=fit_intercept, tol=1e-18).fit(*data)
         assert_allclose(model.coef, single.coef_, atol=1e-6)
         assert_allclose(model.intercept, single.intercept_, atol=1e-6)
 
@@ -394,7 +394,7 @@ def test_a_label_without_positives_is_out_of_the_game(data, fit_intercept):
         assert model.intercept[2] == -1
         assert_allclose(model.coef[2], 0, atol=1e-12)
     # The trace norm has one optimum, with that label or without.
-    options |= {"tol": 1e-9, "max_iter": 5000}
+    options |= {"tol": 1e-18, "max_iter": 5000}
     for model, twin in zip(lrml_path(X, wide, 0, **options), lrml_path(X, Y, 0, **options), strict=True):
         assert_allclose(model.coef, np.insert(twin.coef, 2, 0, axis=0), atol=1e-6)
     real = lrml_path(X, wide, 2, **options, targets="real")
@@ -449,7 +449,7 @@ def test_two_runs_are_equal_to_the_bit_and_threads_change_only_rounding(yeast):
 
 def test_a_limit_on_iterations_that_is_too_low_is_reported_where_it_was_asked_for(yeast):
     with pytest.warns(ConvergenceWarning, match=r"of 12 models .* max_iter=1; raise max_iter") as record:
-        path = lrml_path(*yeast, [0, 3], n_alphas=6, max_iter=1, tol=1e-5)
+        path = lrml_path(*yeast, [0, 3], n_alphas=6, max_iter=1, tol=1e-10)
     late = int(np.sum(path.as_dict()["residual"] > 1e-5))
     assert str(record[0].message).startswith(f"{late} of 12 models")
     assert record[0].filename == __file__

@@ -15,8 +15,8 @@ EACH = pytest.mark.parametrize("loss", LOSSES)
 MARGINS = pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 WEIGHTED = pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 NO_PENALTY = {
-    "MLFro": lambda ridge, **params: MLFro(ridge, tol=1e-9, **params),
-    "LRML": lambda ridge, **params: LRML(theta=1.0, ridge=ridge, tol=1e-9, **params),
+    "MLFro": lambda ridge, **params: MLFro(ridge, tol=1e-18, **params),
+    "LRML": lambda ridge, **params: LRML(theta=1.0, ridge=ridge, tol=1e-18, **params),
     "MLTrace": lambda ridge, **params: MLTrace(0.0, ridge=ridge, tol=1e-9, **params),
 }
 WITHOUT_PENALTY = pytest.mark.parametrize("make", NO_PENALTY.values(), ids=NO_PENALTY.keys())
@@ -61,7 +61,7 @@ def test_logistic_loss_is_logistic_regression(data, make, weighted, ridge, fit_i
 
 def test_probabilities_are_those_of_one_vs_rest(data):
     X, Y = data
-    model = MLFro(1.0, loss="logistic", tol=1e-9).fit(X, Y)
+    model = MLFro(1.0, loss="logistic", tol=1e-18).fit(X, Y)
     rest = OneVsRestClassifier(LogisticRegression(C=0.5, tol=1e-10, max_iter=1000)).fit(X, Y)
     np.testing.assert_allclose(model.predict_proba(X), rest.predict_proba(X), atol=1e-5)
     np.testing.assert_array_equal(model.predict(X), rest.predict(X))
@@ -169,7 +169,7 @@ def test_offset_of_x_does_not_matter(data, loss, offset, form):
 @MARGINS
 def test_warm_start_without_the_intercept_of_the_last_fit(data, loss):
     X, Y = data
-    model = LRML(1, 1.0, loss=loss, warm_start=True, tol=1e-4).fit(X, Y)
+    model = LRML(1, 1.0, loss=loss, warm_start=True, tol=1e-8).fit(X, Y)
     assert model.intercept_.any()
     model.set_params(fit_intercept=False).fit(X, Y)
     assert not model.intercept_.any()

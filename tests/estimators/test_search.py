@@ -15,7 +15,7 @@ from lrml.model_selection import MultilabelStratifiedKFold
 from lrml.thresholds import best_threshold
 
 FOLDS = KFold(3, shuffle=True, random_state=1)
-TIGHT = {"tol": 1e-8}
+TIGHT = {"tol": 1e-16}
 # Convex problems, which have one solution: a search and plain fits must agree on it.
 CONVEX = {
     "LRML": (LRMLCV([0], [0.5, 5.0], [0.1, 2.0], **TIGHT), LRML(**TIGHT)),
@@ -142,14 +142,14 @@ def test_ridge_agrees_with_the_grid_search_of_scikit_learn(data):
 def test_without_convexity_scores_are_close(data):
     """With 0 < theta < L a chain of warm starts and a cold start may end in different stationary points."""
     X, Y = data
-    search = LRMLCV([1, 2], [2.0, 10.0], [0.5], cv=FOLDS, scoring=squared_error, tol=1e-7).fit(X, Y)
-    expected = brute_force(search, LRML(tol=1e-7), X, Y, squared_error)
+    search = LRMLCV([1, 2], [2.0, 10.0], [0.5], cv=FOLDS, scoring=squared_error, tol=1e-14).fit(X, Y)
+    expected = brute_force(search, LRML(tol=1e-14), X, Y, squared_error)
     np.testing.assert_allclose(columns(search), expected, rtol=0.02)
 
 
 LOGISTIC = {
-    "LRML": (LRMLCV([0], [1.0, 4.0], [0.5], loss="logistic", tol=1e-7), LRML(loss="logistic", tol=1e-7)),
-    "MLFro": (MLFroCV([0.5, 5.0], loss="logistic", tol=1e-8), MLFro(loss="logistic", tol=1e-8)),
+    "LRML": (LRMLCV([0], [1.0, 4.0], [0.5], loss="logistic", tol=1e-14), LRML(loss="logistic", tol=1e-14)),
+    "MLFro": (MLFroCV([0.5, 5.0], loss="logistic", tol=1e-16), MLFro(loss="logistic", tol=1e-16)),
     "LEML": (
         LEMLCV([4], [0.5, 5.0], loss="logistic", tol=1e-7, max_iter=5000),
         LEML(loss="logistic", tol=1e-7, random_state=0, max_iter=5000),
@@ -244,8 +244,8 @@ def test_few_held_out_rows_abandon_nobody(make_problem):
 def test_automatic_threshold_is_the_best_for_held_out_scores(data, loss, metric, per_label):
     X, Y = data
     params = {"threshold": "auto", "threshold_scoring": metric, "threshold_per_label": per_label}
-    search = MLFroCV([0.5, 5.0], loss=loss, cv=FOLDS, tol=1e-9, **params).fit(X, Y)
-    plain, scores, labels = MLFro(loss=loss, tol=1e-9, **search.best_params_), [], []
+    search = MLFroCV([0.5, 5.0], loss=loss, cv=FOLDS, tol=1e-18, **params).fit(X, Y)
+    plain, scores, labels = MLFro(loss=loss, tol=1e-18, **search.best_params_), [], []
     for train, test in FOLDS.split(X):
         scores.append(plain.fit(X[train], Y[train]).decision_function(X[test]))
         labels.append(Y[test])

@@ -72,7 +72,7 @@ def test_every_point_of_a_chain_is_stationary_and_factored(theta, ridge, begin):
     problem = make_problem(ridge=ridge)
     alphas = alpha_max(problem, theta) * np.geomspace(1, 1e-3, 7)
     chain = Chain(theta, tuple(alphas if begin == DOWN else alphas[::-1]), tuple("abcdefg"), begin)
-    points = list(solve_chain(problem, chain, tol=1e-6, max_iter=5000))
+    points = list(solve_chain(problem, chain, tol=1e-12, max_iter=5000))
     assert [key for key, _ in points] == list("abcdefg")
     for alpha, (_, found) in zip(chain.alphas, points, strict=True):
         penalty, W = TailSum(theta, alpha), matrix(found)
@@ -115,9 +115,9 @@ def test_where_the_problem_is_convex_both_directions_end_at_the_optimum():
         Chain(0, tuple(alphas), tuple(range(5)), DOWN),
         Chain(0, tuple(alphas[::-1]), (4, 3, 2, 1, 0), UP),
     )
-    first, second = (dict(solve_chain(problem, chain, tol=1e-10, max_iter=5000)) for chain in (down, up))
+    first, second = (dict(solve_chain(problem, chain, tol=1e-20, max_iter=5000)) for chain in (down, up))
     for key, alpha in enumerate(alphas):
-        optimum = solve(problem, TailSum(0, alpha), solver="apg", tol=1e-10, max_iter=100_000).solution
+        optimum = solve(problem, TailSum(0, alpha), solver="apg", tol=1e-20, max_iter=100_000).solution
         assert_allclose(matrix(first[key]), optimum, atol=1e-8)
         assert_allclose(matrix(second[key]), optimum, atol=1e-8)
 
@@ -134,8 +134,8 @@ def test_where_nothing_is_penalised_the_answer_is_least_squares(theta, alphas):
 
 def test_no_penalty_may_come_first_or_last():
     problem = make_problem()
-    forward = dict(solve_chain(problem, Chain(2, (0.0, 1.0), "ab", UP), tol=1e-8, max_iter=5000))
-    backward = dict(solve_chain(problem, Chain(2, (1.0, 0.0), "ab", DOWN), tol=1e-8, max_iter=5000))
+    forward = dict(solve_chain(problem, Chain(2, (0.0, 1.0), "ab", UP), tol=1e-16, max_iter=5000))
+    backward = dict(solve_chain(problem, Chain(2, (1.0, 0.0), "ab", DOWN), tol=1e-16, max_iter=5000))
     assert_array_equal(matrix(forward["a"]), matrix(backward["b"]))
     for found in (forward["b"], backward["a"]):
         assert contracts.residual_by_svd(problem, TailSum(2, 1.0), matrix(found)) <= 2e-8
@@ -146,7 +146,7 @@ def test_steps_are_decompositions_and_the_limit_holds(monkeypatch):
     decompose = lrml.solvers.alternating.right_singular
     monkeypatch.setattr(lrml.solvers.alternating, "right_singular", lambda Y: count.append(1) or decompose(Y))
     chain = Chain(2, (1.0, 0.3, 0.1), "abc", DOWN)
-    points = list(solve_chain(problem, chain, tol=1e-5, max_iter=5000))
+    points = list(solve_chain(problem, chain, tol=1e-10, max_iter=5000))
     assert sum(found.n_steps for _, found in points) == len(count)
     short = [found.n_steps for _, found in solve_chain(problem, chain, tol=0.0, max_iter=1)]
     # A step that has to raise the curvature decomposes again before it counts.
@@ -158,11 +158,11 @@ def test_a_warm_start_saves_decompositions():
     problem = make_problem(n=100, d=20, n_labels=12)
     alphas = alpha_max(problem, 3) * np.geomspace(1, 1e-2, 12)
     chain = Chain(3, tuple(alphas), tuple(range(12)), DOWN)
-    warm = sum(found.n_steps for _, found in solve_chain(problem, chain, tol=1e-4, max_iter=5000))
+    warm = sum(found.n_steps for _, found in solve_chain(problem, chain, tol=1e-8, max_iter=5000))
     cold = 0
     for alpha in alphas:
         alone = Chain(3, (alpha,), (0,), DOWN)
-        cold += sum(found.n_steps for _, found in solve_chain(problem, alone, tol=1e-4, max_iter=5000))
+        cold += sum(found.n_steps for _, found in solve_chain(problem, alone, tol=1e-8, max_iter=5000))
     assert warm < cold
 
 
@@ -186,11 +186,11 @@ def test_chains_come_in_order_each_on_its_own_problem(threads):
     chains = [Chain(2, (4.0, 1.0), ((seed, 4.0), (seed, 1.0)), DOWN) for seed in range(5)]
     with threadpool_limits(threads, user_api="blas"):
         found = list(
-            solve_chains(problems, chains, lambda key, point: (key, matrix(point)), tol=1e-4, max_iter=500)
+            solve_chains(problems, chains, lambda key, point: (key, matrix(point)), tol=1e-8, max_iter=500)
         )
     assert [[key for key, _ in results] for results in found] == [list(chain.keys) for chain in chains]
     for problem, chain, results in zip(problems, chains, found, strict=True):
-        alone = solve_chain(problem, chain, tol=1e-4, max_iter=500)
+        alone = solve_chain(problem, chain, tol=1e-8, max_iter=500)
         for (_, W), (_, point) in zip(results, alone, strict=True):
             assert_allclose(W, matrix(point), atol=1e-9)
 
@@ -209,7 +209,7 @@ def test_alpha_max_is_where_the_first_tail_value_appears(theta):
     ranks = []
     for share in (1.0001, 0.999):
         chain = Chain(theta, (share * largest,), (0,), DOWN)
-        ((_, found),) = solve_chain(problem, chain, tol=1e-8, max_iter=5000)
+        ((_, found),) = solve_chain(problem, chain, tol=1e-16, max_iter=5000)
         ranks.append(len(found.sigma))
     assert ranks[0] == theta
     assert ranks[1] > theta

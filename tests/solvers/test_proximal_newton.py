@@ -44,8 +44,8 @@ def residual_by_svd(problem, penalty, V):
 def test_optimum_of_convex_problems_is_that_of_proximal_gradient(loss, masked, theta, fit_intercept):
     problem = make(loss, masked, ridge=0.5, fit_intercept=fit_intercept)
     penalty = TailSum(theta, 3.0)
-    newton = solve_rows(problem, penalty, tol=1e-7)
-    apg = solve_rows(problem, penalty, solver="apg", tol=1e-7, max_iter=20_000)
+    newton = solve_rows(problem, penalty, tol=1e-14)
+    apg = solve_rows(problem, penalty, solver="apg", tol=1e-14, max_iter=20_000)
     assert newton.status is apg.status is Status.CONVERGED
     assert newton.objective == pytest.approx(apg.objective, rel=1e-10)
     np.testing.assert_allclose(newton.solution, apg.solution, atol=1e-4 * np.abs(apg.solution).max())
@@ -84,8 +84,8 @@ def test_squared_loss_has_the_optimum_of_the_moments(fit_intercept, theta, ridge
     problem = make(LOSSES["squared"], ridge=ridge, fit_intercept=fit_intercept)
     statistics = Statistics.from_arrays(problem.rows.X, problem.rows.Y)
     moments = statistics.centered() if fit_intercept else statistics.uncentered()
-    by_moments = solve(SpectralProblem.from_moments(moments, ridge), TailSum(theta, 3.0), tol=1e-9)
-    by_rows = solve_rows(problem, TailSum(theta, 3.0), tol=1e-9)
+    by_moments = solve(SpectralProblem.from_moments(moments, ridge), TailSum(theta, 3.0), tol=1e-18)
+    by_rows = solve_rows(problem, TailSum(theta, 3.0), tol=1e-18)
     assert by_rows.objective == pytest.approx(by_moments.objective, rel=1e-12)
     one, other = ((f.U * f.s) @ f.V.T for f in (by_rows.factors, by_moments.factors))
     np.testing.assert_allclose(one, other, atol=1e-7)
@@ -95,7 +95,7 @@ def test_squared_loss_has_the_optimum_of_the_moments(fit_intercept, theta, ridge
 @pytest.mark.parametrize("ridge", [0.0, 1.0])
 def test_one_newton_step_solves_least_squares(ridge):
     problem = make(LOSSES["squared"], ridge=ridge)
-    result = solve_rows(problem, TailSum(L, 1.0), tol=1e-10)
+    result = solve_rows(problem, TailSum(L, 1.0), tol=1e-20)
     assert result.n_iter == 1
     X, Y = problem.rows.X - problem.rows.X.mean(axis=0), problem.rows.Y
     solution = np.linalg.solve(X.T @ X + ridge * np.eye(D), X.T @ Y)
@@ -107,7 +107,7 @@ def test_wide_problems(loss):
     """More labels than features."""
     problem = make(loss, True, n_labels=9, d=3, ridge=0.1)
     newton, apg = (
-        solve_rows(problem, TailSum(0, 2.0), solver=solver, tol=1e-7, max_iter=20_000)
+        solve_rows(problem, TailSum(0, 2.0), solver=solver, tol=1e-14, max_iter=20_000)
         for solver in ("auto", "apg")
     )
     assert newton.objective == pytest.approx(apg.objective, rel=1e-10)
@@ -133,13 +133,13 @@ def test_a_start_that_is_stationary_ends_at_once(loss, dtype):
 def test_a_far_start_comes_back(loss):
     problem, penalty = make(loss, ridge=0.5), TailSum(0, 3.0)
     far = problem.origin + 30 * np.random.default_rng(0).standard_normal(problem.shape)
-    result = solve_rows(problem, penalty, start=far, tol=1e-6)
-    assert result.objective == pytest.approx(solve_rows(problem, penalty, tol=1e-6).objective, rel=1e-8)
+    result = solve_rows(problem, penalty, start=far, tol=1e-12)
+    assert result.objective == pytest.approx(solve_rows(problem, penalty, tol=1e-12).objective, rel=1e-8)
 
 
 def test_comes_to_rest_where_nothing_is_better():
     problem, penalty = make(LOSSES["squared"]), TailSum(L, 1.0)
-    V = solve_rows(problem, penalty, tol=1e-12).solution
+    V = solve_rows(problem, penalty, tol=1e-24).solution
     phase = ProximalNewton()
     phase.start(problem, penalty, Point(V, np.linalg.svd(V[1:], compute_uv=False)))
     steps = [phase.step() for _ in range(10)]
@@ -149,13 +149,13 @@ def test_comes_to_rest_where_nothing_is_better():
 @pytest.mark.parametrize("inner", [1, 3, 10])
 def test_optimum_does_not_depend_on_the_number_of_inner_steps(inner, monkeypatch):
     problem, penalty = make(LOSSES["logistic"], ridge=0.1), TailSum(0, 3.0)
-    expected = solve_rows(problem, penalty, solver="apg", tol=1e-8, max_iter=20_000).objective
+    expected = solve_rows(problem, penalty, solver="apg", tol=1e-16, max_iter=20_000).objective
     monkeypatch.setattr(ProximalNewton.__init__, "__defaults__", (inner, 1.2))
-    assert solve_rows(problem, penalty, tol=1e-7).objective == pytest.approx(expected, rel=1e-9)
+    assert solve_rows(problem, penalty, tol=1e-14).objective == pytest.approx(expected, rel=1e-9)
 
 
 def test_repeated_labels_do_not_add_to_the_rank():
     problem = make(LOSSES["logistic"], ridge=0.1)
     Y = np.c_[problem.rows.Y, problem.rows.Y[:, :2]]
-    result = solve_rows(RowProblem(Rows(problem.rows.X, Y), problem.loss, 0.1), TailSum(L, 0.0), tol=1e-6)
+    result = solve_rows(RowProblem(Rows(problem.rows.X, Y), problem.loss, 0.1), TailSum(L, 0.0), tol=1e-12)
     assert len(result.factors.s) == L

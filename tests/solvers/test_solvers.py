@@ -36,7 +36,7 @@ THETAS = [0, 2, 5]
 def test_contract(solver, theta, ridge):
     """Converges to tol, reports the truth, never ends above its start, and the factors are a thin SVD."""
     problem, penalty = make_problem(ridge=ridge), TailSum(theta, 2.0)
-    result = solve(problem, penalty, solver=solver, tol=1e-6, max_iter=100_000)
+    result = solve(problem, penalty, solver=solver, tol=1e-12, max_iter=100_000)
     assert result.status is Status.CONVERGED
     objective, W = contracts.objective_by_svd(problem, penalty, result.factors)
     assert result.objective == pytest.approx(objective, rel=1e-9)
@@ -57,7 +57,7 @@ def test_contract(solver, theta, ridge):
 @pytest.mark.parametrize("solver", ["apg", "pg"])
 @pytest.mark.parametrize("theta", THETAS)
 def test_first_order_solvers_are_monotone(solver, theta):
-    history = solve(make_problem(), TailSum(theta, 2.0), solver=solver, tol=1e-6).history.as_dict()
+    history = solve(make_problem(), TailSum(theta, 2.0), solver=solver, tol=1e-12).history.as_dict()
     assert np.all(np.diff(history["objective"]) <= 1e-9 * history["objective"][0])
 
 
@@ -65,7 +65,7 @@ def test_first_order_solvers_are_monotone(solver, theta):
 @given(seed=st.integers(0, 10**6), theta=st.integers(0, 6), log_alpha=st.floats(-3, 4), decay=st.floats(0, 2))
 def test_default_never_ends_above_its_start_and_never_diverges(seed, theta, log_alpha, decay):
     problem = make_problem(seed, decay=decay)
-    result = solve(problem, TailSum(theta, 10**log_alpha), tol=1e-5)
+    result = solve(problem, TailSum(theta, 10**log_alpha), tol=1e-10)
     assert result.objective <= result.history.entries[0].objective * (1 + 1e-12)
     assert math.isfinite(result.residual)
     assert result.residual <= 1e-5
@@ -75,7 +75,7 @@ def test_default_never_ends_above_its_start_and_never_diverges(seed, theta, log_
 def test_trace_norm_optimum_has_no_duality_gap(alpha):
     """theta = 0 is convex. For N = −∇f(W)/alpha, optimality is ‖N‖₂ ≤ 1 and ⟨N, W⟩ = ‖W‖_*; give the gap."""
     problem = make_problem()
-    result = solve(problem, TraceNorm(alpha), tol=1e-9, max_iter=100_000)
+    result = solve(problem, TraceNorm(alpha), tol=1e-18, max_iter=100_000)
     W = problem.compress((result.factors.U * result.factors.s) @ result.factors.V.T)
     curvature, B = problem.curvature[:, None], problem.cross
     # Fenchel dual of min f(W) + alpha‖W‖_*: max −f*(−M) over ‖M‖₂ ≤ alpha, scaled into the feasible set.
@@ -89,7 +89,7 @@ def test_trace_norm_optimum_has_no_duality_gap(alpha):
 
 def test_all_solvers_agree_where_the_problem_is_convex():
     values = [
-        solve(make_problem(), TraceNorm(2.0), solver=s, tol=1e-8, max_iter=10**5).objective for s in SOLVERS
+        solve(make_problem(), TraceNorm(2.0), solver=s, tol=1e-16, max_iter=10**5).objective for s in SOLVERS
     ]
     assert values == pytest.approx([values[0]] * 3, rel=1e-10)
 
@@ -97,7 +97,7 @@ def test_all_solvers_agree_where_the_problem_is_convex():
 @pytest.mark.parametrize("theta", [0, 1, 3])
 def test_strong_penalty_gives_the_reduced_rank_solution(theta):
     problem = make_problem()
-    result = solve(problem, TailSum(theta, 1e12), tol=1e-8)
+    result = solve(problem, TailSum(theta, 1e12), tol=1e-16)
     _, best = problem.reduced_rank_solution(theta)
     assert result.objective == pytest.approx(best, rel=1e-10)
     assert len(result.factors.s) == theta
@@ -140,7 +140,7 @@ def test_too_small_rho_is_repaired(monkeypatch):
         SpectralProblem, "mean_curvature", property(lambda self: 0.01 * 2 * self.curvature.mean())
     )
     phase = ADMM()
-    result = solve(problem, penalty, solver=phase, tol=1e-6, max_iter=3000)
+    result = solve(problem, penalty, solver=phase, tol=1e-12, max_iter=3000)
     assert result.status is Status.CONVERGED
     assert phase.rho > problem.mean_curvature
 
@@ -149,7 +149,7 @@ def test_too_small_share_is_repaired():
     """A proximal step of a thousandth of the curvature goes uphill; ρ must grow until it does not."""
     problem, penalty = make_problem(decay=2.0), TailSum(2, 3.0)
     phase = Alternating(share=1e-3)
-    result = solve(problem, penalty, solver=phase, tol=1e-6, max_iter=3000)
+    result = solve(problem, penalty, solver=phase, tol=1e-12, max_iter=3000)
     assert result.status is Status.CONVERGED
     assert 1e-3 * problem.lipschitz < phase.rho <= problem.lipschitz
 
@@ -230,7 +230,7 @@ def test_growing_t_stops_short_of_a_stationary_point():
     problem, penalty = make_problem(decay=1.5), TailSum(2, 2.0)
     growing = solve(problem, penalty, solver=Algorithm1(gamma=1.2), max_iter=3000)
     constant = solve(problem, penalty, solver=Algorithm1(gamma=1.0, rule="exact"), max_iter=3000)
-    ours = solve(problem, penalty, tol=1e-6)
+    ours = solve(problem, penalty, tol=1e-12)
     assert growing.residual > 1e-2
     assert constant.residual < 1e-3
     assert ours.objective < growing.objective
@@ -276,16 +276,16 @@ def test_seconds_count_solver_work_only(monkeypatch):
 
 def test_warm_start_at_the_solution_needs_no_work():
     problem, penalty = make_problem(), TailSum(2, 2.0)
-    first = solve(problem, penalty, tol=1e-7)
+    first = solve(problem, penalty, tol=1e-14)
     W = problem.compress((first.factors.U * first.factors.s) @ first.factors.V.T)
-    again = solve(problem, penalty, start=W, tol=1e-6)
+    again = solve(problem, penalty, start=W, tol=1e-12)
     assert again.n_iter <= 3 < first.n_iter
     assert again.objective == pytest.approx(first.objective, rel=1e-9)
 
 
 @pytest.mark.parametrize("solver", [AcceleratedProximalGradient(), ProximalGradient(), ADMM(), Alternating()])
 def test_solver_objects_are_accepted(solver):
-    result = solve(make_problem(), TailSum(2, 2.0), solver=solver, tol=1e-4, max_iter=20_000)
+    result = solve(make_problem(), TailSum(2, 2.0), solver=solver, tol=1e-8, max_iter=20_000)
     assert result.status is Status.CONVERGED
 
 

@@ -40,8 +40,7 @@ class Task:
 def fit_moments(data: TrainingData, task: Task, limits: core.Limits) -> Solution:
     """Least squares with all labels known: everything follows from the second moments."""
     statistics = data.statistics
-    moments = statistics.centered() if task.fit_intercept else statistics.uncentered()
-    problem = SpectralProblem.from_moments(moments)
+    problem = SpectralProblem.from_moments(statistics.moments(fit_intercept=task.fit_intercept))
     start = None
     if task.last is not None:
         rank = min(task.rank, *problem.shape)

@@ -67,8 +67,7 @@ class TrainingData:
         """Return the least-squares problem without a ridge, in spectral coordinates."""
         if fit_intercept not in self._problems:
             statistics = self.statistics
-            moments = statistics.centered() if fit_intercept else statistics.uncentered()
-            self._problems[fit_intercept] = SpectralProblem.from_moments(moments)
+            self._problems[fit_intercept] = SpectralProblem.from_moments(statistics.moments(fit_intercept=fit_intercept))
         return self._problems[fit_intercept]
 
     def part(self, rows: npt.NDArray[np.int64]) -> TrainingData:

@@ -32,8 +32,7 @@ class Space:
     @classmethod
     def from_statistics(cls, statistics: Statistics, *, fit_intercept: bool, binary: bool) -> Space:
         """Decompose the moments once."""
-        moments = statistics.centered() if fit_intercept else statistics.uncentered()
-        problem = SpectralProblem.from_moments(moments)
+        problem = SpectralProblem.from_moments(statistics.moments(fit_intercept=fit_intercept))
         unseen = (statistics.y_mean == 0) & binary
         used = float(fit_intercept)
         return cls(problem, used * statistics.x_mean, used * statistics.y_mean, unseen)
@@ -50,8 +49,11 @@ class PathModel:
     singular_values : array of shape (k,)
         Descending.
     objective : float
+    gap : float
+        Estimate of how far the objective is above the least one, over the objective; what ``tol`` limits.
     residual : float
         Norm of an element of the subdifferential of the objective over ‖∇f(0)‖_F.
+    converged : bool
     n_iter : int
         Spectral decompositions that it took from the last model.
     """
@@ -61,7 +63,9 @@ class PathModel:
     ridge: float
     singular_values: _Float64
     objective: float
+    gap: float
     residual: float
+    converged: bool
     n_iter: int
     left: _Float64
     right: _Float64
@@ -142,6 +146,6 @@ class LRMLPath(Sequence[PathModel]):
         return f"LRMLPath({len(self)} models)"
 
     def as_dict(self) -> dict[str, npt.NDArray[Any]]:
-        """Columns as arrays: theta, alpha, ridge, rank, objective, residual, n_iter."""
-        names = ("theta", "alpha", "ridge", "rank", "objective", "residual", "n_iter")
+        """Columns as arrays: theta, alpha, ridge, rank, objective, gap, residual, converged, n_iter."""
+        names = ("theta", "alpha", "ridge", "rank", "objective", "gap", "residual", "converged", "n_iter")
         return {name: np.array([getattr(model, name) for model in self]) for name in names}

@@ -50,8 +50,8 @@ class SpectralModel(LinearMultiLabelModel):
     """
 
     solver: Any = "auto"
-    _default_tol = 1e-3
-    _default_row_tol = 1e-2
+    _default_tol = 3e-4
+    _default_row_tol = 1e-4
 
     def _penalty(self, data: TrainingData) -> TailSum:
         """Return the checked penalty."""

@@ -13,11 +13,11 @@ from lrml import _validation as check
 from lrml.estimators._fitting import check_feature_count
 from lrml.estimators._grid import Grid, GridPoint, chains_of, check_grid
 from lrml.estimators._path_models import LRMLPath, PathModel, Space
-from lrml.solvers import ChainPoint, solve_chains
+from lrml.solvers import SUCCESSES, ChainPoint, solve_chains
 from lrml.solvers import alpha_max as alpha_max_of_problem
 from lrml.statistics import Statistics
 
-_MAX_ITER, _TOL = 500, 1e-3
+_MAX_ITER, _TOL = 500, 3e-4
 
 
 def lrml_path(
@@ -61,8 +61,8 @@ def lrml_path(
     sample_weight : array of shape (n,), optional
     max_iter : int, default=500
         Most spectral decompositions for one model.
-    tol : float, default=1e-3
-        Upper limit of the residual, relative to the gradient at zero.
+    tol : float, default=3e-4
+        As in `LRML`: upper limit of the estimated gap of the objective, over the objective.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def _path(
 ) -> LRMLPath:
     fit_intercept = check.check_flag("fit_intercept", fit_intercept)
     max_iter = check.check_max_iter(max_iter)
-    tol = check.check_nonnegative("tol", tol, "Pass a small number such as tol=1e-3.")
+    tol = check.check_nonnegative("tol", tol, "Pass a small number such as tol=1e-4.")
     space = Space.from_statistics(statistics, fit_intercept=fit_intercept, binary=binary)
     points = grid.points(space.problem, statistics.n_features, statistics.n_labels)
     chains = chains_of(points, range(len(points)))
@@ -189,7 +189,7 @@ def _path(
 
     found = solve_chains(problems, [chain for _, chain in chains], keep, tol=tol, max_iter=max_iter)
     models = dict(pair for results in found for pair in results)
-    _warn_of_open_ends(list(models.values()), max_iter, tol)
+    _warn_of_open_ends(list(models.values()), max_iter)
     return LRMLPath([models[index] for index in range(len(points))])
 
 
@@ -198,7 +198,9 @@ def _model(point: GridPoint, found: ChainPoint, space: Space) -> PathModel:
         *point,
         singular_values=found.sigma,
         objective=found.objective,
+        gap=found.gap,
         residual=found.residual,
+        converged=found.status in SUCCESSES,
         n_iter=found.n_steps,
         left=found.left,
         right=found.right,
@@ -206,15 +208,15 @@ def _model(point: GridPoint, found: ChainPoint, space: Space) -> PathModel:
     )
 
 
-def _warn_of_open_ends(models: list[PathModel], max_iter: int, tol: float) -> None:
-    late = [model for model in models if model.residual > tol]
+def _warn_of_open_ends(models: list[PathModel], max_iter: int) -> None:
+    late = [model for model in models if not model.converged]
     if late:
-        worst = max(model.residual for model in late)
+        worst = max(model.gap for model in late)
         reason = f"at max_iter={max_iter}; raise max_iter or loosen tol"
         if all(model.n_iter < max_iter for model in late):
             reason = "as steps no longer brought anything; loosen tol, scale X or raise ridges"
         warnings.warn(
-            f"{len(late)} of {len(models)} models stopped with the residual above tol (at most {worst:.1e}), "
+            f"{len(late)} of {len(models)} models stopped before tol was reached (gap at most {worst:.1e}), "
             f"{reason}.",
             ConvergenceWarning,
             stacklevel=4,  # the line that called lrml_path

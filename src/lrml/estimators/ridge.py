@@ -105,7 +105,7 @@ class MLFro(SpectralModel):
         self.callback = callback
         self.verbose = verbose
 
-    _default_row_tol = 1e-3
+    _default_row_tol = 1e-5
 
     def _penalty(self, data: TrainingData) -> TailSum:
         return TailSum(theta=0, alpha=0.0)
@@ -156,8 +156,7 @@ def ml_fro_path(
     X = check_array(X, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], input_name="X")
     targets = check.check_targets(Y, "real").values
     statistics = Statistics.from_arrays(X, targets, check.check_sample_weight(sample_weight, X.shape[0]))
-    moments = statistics.centered() if fit_intercept else statistics.uncentered()
-    problem = SpectralProblem.from_moments(moments)
+    problem = SpectralProblem.from_moments(statistics.moments(fit_intercept=fit_intercept))
     # Columns of cross are rotated labels where there are more labels than features: rotate back.
     cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T
     shape = (len(strengths), targets.shape[1])

@@ -144,5 +144,5 @@ class MLTrace(SpectralModel):
             return {"gap_": row_duality_gap(problem, penalty.alpha, result.solution)}
         if result.status is Status.EXACT:
             return {"gap_": 0.0}
-        point = Point(result.solution, result.factors.s)
+        point = Point(result.solution, result.factors.s, result.objective)
         return {"gap_": DualityGap(penalty.alpha).measure(problem, penalty, point)}

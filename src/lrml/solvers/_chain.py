@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from lrml._arrays import Array, thin_svd
+from lrml._arrays import Array, namespace, thin_svd
 from lrml._threads import map_in_threads
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point, spectrum
+from lrml.solvers._loop import Gains, Point, point_at, spectrum
+from lrml.solvers._result import Status
 from lrml.solvers.alternating import Alternating
 from lrml.solvers.reduced_rank import strongest_slope
 
@@ -29,9 +29,9 @@ class ChainPoint:
     right : array of shape (m, k)
         Orthonormal columns.
     sigma : array of shape (k,)
-    objective : float
-    residual : float
-        Norm of an element of the subdifferential over ‖∇f(0)‖_F.
+    objective, gap, residual : float
+        As in `Point`.
+    status : Status
     n_steps : int
         Spectral decompositions that it took.
     """
@@ -40,7 +40,9 @@ class ChainPoint:
     right: Array
     sigma: Array
     objective: float
+    gap: float
     residual: float
+    status: Status
     n_steps: int
 
 
@@ -125,27 +127,39 @@ def solve_chain(
 def _beginning(problem: SpectralProblem, chain: Chain, penalty: TailSum) -> Point:
     if chain.begin == "reduced rank":
         W = problem.reduced_rank_solution(chain.theta)[0]
-        return Point(W, spectrum(W, rank=chain.theta))
+        return point_at(problem, penalty, W, spectrum(W, rank=chain.theta))
     # A little more ridge: what the data does not determine at all should not lead.
     W = problem.ridge_solution(extra=min(penalty.alpha, 0.05 * problem.mean_curvature))
-    return Point(W, spectrum(W))
+    return point_at(problem, penalty, W, spectrum(W))
 
 
 def _settle(phase: Alternating, tol: float, max_iter: int) -> ChainPoint:
-    before = phase.n_decompositions
-    best_residual = math.inf
-    while best_residual > tol and phase.n_decompositions - before < max_iter:
+    before, gains = phase.n_decompositions, Gains(phase.problem.rounding)
+    status = Status.MAX_ITER
+    while phase.n_decompositions - before < max_iter:
         point = phase.step()
         if point is None:
             break
-        best_residual = min(best_residual, point.residual)
+        gains.add(point.objective)
+        if point.gap <= tol:
+            status = Status.CONVERGED
+            break
+        if gains.below(tol):
+            status = Status.SETTLED
+            break
     last = phase.last
     assert last is not None  # there was at least one step
     kept = last.point.rank
     sigma = last.point.sigma[:kept]
-    steps = phase.n_decompositions - before
     return ChainPoint(
-        last.U[:, :kept] * sigma, last.basis[:, :kept], sigma, last.objective, last.point.residual, steps
+        last.U[:, :kept] * sigma,
+        last.basis[:, :kept],
+        sigma,
+        last.point.objective,
+        last.point.gap,
+        last.point.residual,
+        status,
+        phase.n_decompositions - before,
     )
 
 
@@ -153,6 +167,6 @@ def _unpenalised(problem: SpectralProblem) -> ChainPoint:
     """Return the (ridge) least-squares solution, where nothing is penalised."""
     W = problem.ridge_solution()
     U, sigma, Vt = thin_svd(W)
-    rank = Point(W, spectrum(W)).rank
+    rank = int(namespace(W).count_nonzero(spectrum(W) > 0))
     U, sigma, V = U[:, :rank], sigma[:rank], Vt[:rank, :].T
-    return ChainPoint(U * sigma, V, sigma, problem.value(W), 0.0, 0)
+    return ChainPoint(U * sigma, V, sigma, problem.value(W), 0.0, 0.0, Status.EXACT, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lrml._arrays import inner
 from lrml.penalties import Penalty, right_singular
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point, objective_of
+from lrml.solvers._loop import Point
 from lrml.solvers._result import Status
 
 
@@ -45,6 +45,6 @@ class DualityGap:
         if steepest > 0:
             t = min(t, self.alpha / steepest)
         t = max(t, 0.0)
-        primal = objective_of(problem, penalty, W, point.sigma)
+        primal = point.objective
         dual = 2.0 * t * error_on_target - t * t * error
         return max(primal - dual, 0.0) / primal if primal > 0 else 0.0

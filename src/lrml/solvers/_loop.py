@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -12,22 +12,25 @@ from lrml._arrays import Array, frobenius, namespace, thin_svd
 from lrml.penalties import Penalty, SpectralProx, gram_noise, right_singular, right_singular_by_svd
 from lrml.solvers._result import SUCCESSES, Callback, Factors, History, IterationInfo, SolverResult, Status
 
-# How much worse than the best point so far, relatively, a stationary point may be; and when a residual is no
-# more than rounding, whatever else was to be proved.
-_WORSE, _STATIONARY = 1e-6, 2e-13
+# How much worse than the best point so far, relatively, a point may be to end at.
+_WORSE = 1e-6
 
 
 @dataclass(frozen=True)
 class Point:
-    """A candidate: coefficients, their descending singular values, an estimate of the residual.
+    """A candidate: coefficients, their descending singular values, and how good they are.
 
-    The estimate is ``proved`` if it is the norm of an element of the subdifferential at this very point.
+    ``residual`` and ``gap`` come from an element g of the subdifferential of the objective F at W: ‖g‖_F over
+    the problem's scale, and ½⟨g, H⁻¹g⟩ over F, with H the Hessian of f, or a model of it. Where F is convex
+    and f quadratic, the latter is an upper bound of (F − F*) / F, whatever the scale of the features;
+    elsewhere it is an estimate. Both are infinite where a method knows no such g.
     """
 
     W: Array
     sigma: Array
+    objective: float
     residual: float = math.inf
-    proved: bool = False
+    gap: float = math.inf
 
     @property
     def rank(self) -> int:
@@ -51,6 +54,13 @@ class Problem(Protocol):
     def rounding(self) -> float:
         """Relative accuracy of the objective."""
 
+    @property
+    def least(self) -> float:
+        """Objectives below this one are zero but for rounding."""
+
+    def decrement(self, slope: Array, W: Array) -> float:
+        """½⟨g, H⁻¹g⟩ for a slope g at W and the Hessian H of f, or a model of it."""
+
     def value(self, W: Array) -> float:
         """f(W)."""
 
@@ -72,6 +82,8 @@ class Phase(Protocol):
 
     name: str
     seeks_tolerance: bool
+    settles: bool
+    """Whether several steps that gain next to nothing mean that there is nothing to be gained."""
 
     def start(self, problem: Any, penalty: Penalty, point: Point) -> None:
         """Prepare to iterate from ``point``."""
@@ -95,25 +107,52 @@ def objective_of(problem: Problem, penalty: Penalty, W: Array, sigma: Array) -> 
     return problem.value(W) + penalty.value(sigma)
 
 
+def point_at(
+    problem: Problem, penalty: Penalty, W: Array, sigma: Array, slope: Array | None = None
+) -> Point:
+    """Evaluate a point, with an element of the subdifferential there if one is known."""
+    objective = objective_of(problem, penalty, W, sigma)
+    if slope is None:
+        return Point(W, sigma, objective)
+    gap = problem.decrement(slope, W) / max(objective, problem.least)
+    return Point(W, sigma, objective, frobenius(slope) / problem.scale, gap)
+
+
 class Certificate(Protocol):
-    """What has to fall below ``tol`` for the loop to end."""
+    """A proof of how far the objective is from the least one."""
 
     status: Status
     failure: Status
 
     def measure(self, problem: Any, penalty: Penalty, point: Point) -> float:
-        """Evaluate the criterion exactly; about as dear as a step."""
+        """Return an upper bound of (F − F*) / F; costs about as much as a step."""
 
 
-class Stationarity:
-    """The stationarity residual, which works for any problem."""
+class Gains:
+    """What the last steps have gained, for methods that do not stand still before they are done.
 
-    status = Status.CONVERGED
-    failure = Status.MAX_ITER
+    The estimated gap is of no use where features differ so much in scale that it is rounding, or where a
+    direction in which X hardly varies counts for little. There it is enough that ``steps`` steps together
+    lower the objective by less than ``share`` of what ``tol`` permits, unless that is below ``rounding``, the
+    relative accuracy of the objective.
+    """
 
-    def measure(self, problem: Problem, penalty: Penalty, point: Point) -> float:
-        """Return the residual at the point."""
-        return stationarity_residual(problem, penalty, point.W)
+    steps, share = 10, 0.1
+
+    def __init__(self, rounding: float) -> None:
+        self.rounding = rounding
+        self.least: list[float] = []
+
+    def add(self, objective: float) -> None:
+        """Take in the objective after a step."""
+        self.least.append(min([objective, *self.least[-1:]]))
+
+    def below(self, tol: float) -> bool:
+        """Whether the last steps have gained no more than a share of ``tol`` times the objective."""
+        if len(self.least) <= self.steps or self.share * tol < self.rounding:
+            return False
+        gained = self.least[-1 - self.steps] - self.least[-1]
+        return gained <= self.share * tol * abs(self.least[-1])
 
 
 @dataclass
@@ -124,43 +163,43 @@ class _Run:
     penalty: Penalty
     tol: float
     callback: Callback | None
-    history: History
+    certificate: Certificate | None
     best: Point
-    certificate: Certificate
-    best_objective: float = math.inf
+    gains: Gains
+    history: History = field(default_factory=History)
     seconds: float = 0.0
-    ask_below: float = 0.0
+    ask_below: float = math.inf
 
-    @property
-    def measures_residual(self) -> bool:
-        """Whether the certificate is the stationarity residual, which the phases estimate."""
-        return self.certificate.status is Status.CONVERGED
-
-    def consider(self, phase: str, point: Point) -> tuple[Point, Status | None]:
-        """Record a point; return it with its exact residual if that was asked for, and how to end, if so."""
-        converged, success = False, self.certificate.status
-        if point.residual <= self.ask_below:
-            self.ask_below = 0.5 * point.residual  # an estimate that misled must improve to be asked again
-            measured = self.certificate.measure(self.problem, self.penalty, point)
-            if point.proved and self.measures_residual and measured > self.tol:
-                measured = point.residual  # where two singular values tie, the prox may have taken the other
-            converged = measured <= self.tol
-            if not (converged or self.measures_residual) and point.residual <= _STATIONARY:
-                converged = stationarity_residual(self.problem, self.penalty, point.W) <= _STATIONARY
-                success = Status.CONVERGED
-            if self.measures_residual:
-                point = replace(point, residual=measured)
-        objective = objective_of(self.problem, self.penalty, point.W, point.sigma)
+    def consider(self, name: str, point: Point, *, seeks: bool, settles: bool) -> Status | None:
+        """Record a point, and return how to end, if so."""
+        self.gains.add(point.objective)
+        status = None
+        if seeks and point.gap <= self.tol:
+            status = Status.CONVERGED
+        elif seeks and self._is_proved(point):
+            status = self.certificate.status if self.certificate else None
+        elif settles and self.gains.below(self.tol):
+            status = Status.SETTLED
         # Not convex: a stationary point that is worse than one already met is not what we are looking for.
-        converged = converged and objective <= self.best_objective * (1 + _WORSE)
-        if objective <= self.best_objective:
-            self.best, self.best_objective = point, objective
-        info = IterationInfo(len(self.history), phase, objective, point.residual, point.rank, self.seconds)
+        if point.objective > self.best.objective * (1 + _WORSE):
+            status = None
+        if point.objective <= self.best.objective:
+            self.best = point
+        info = IterationInfo(
+            len(self.history), name, point.objective, point.residual, point.rank, self.seconds, point.gap
+        )
         self.history.entries.append(info)
         stop = bool(self.callback(info)) if self.callback is not None else False
-        if converged and objective <= self.history.entries[0].objective * (1 + self.problem.rounding):
-            return point, success
-        return point, Status.STOPPED if stop else None
+        if status is None and stop:
+            status = Status.STOPPED
+        return status
+
+    def _is_proved(self, point: Point) -> bool:
+        """Whether the certificate, which is asked whenever the estimate has halved, is within ``tol``."""
+        if self.certificate is None or point.gap > self.ask_below:
+            return False
+        self.ask_below = 0.5 * point.gap
+        return self.certificate.measure(self.problem, self.penalty, point) <= self.tol
 
 
 def iterate(
@@ -174,51 +213,48 @@ def iterate(
     callback: Callback | None = None,
     certificate: Certificate | None = None,
 ) -> SolverResult:
-    """Run the phases one after the other, until the certificate says that a point is good to within ``tol``.
+    """Run the phases one after the other, until a point is good to within ``tol``.
 
-    The clock runs only inside the phases. A phase's residual is an estimate; before the loop believes it,
-    the exact one is computed. Another certificate than the residual is asked whenever the estimate has
-    halved. The result never has a larger objective than ``start``.
+    That is: its gap is at most ``tol``, or the certificate proves as much, or the last steps of a phase that
+    settles have gained next to nothing. The clock runs only inside the phases. The result never has a larger
+    objective than ``start``.
     """
-    run = _Run(
-        problem, penalty, tol, callback, History(), start, certificate or Stationarity(), ask_below=tol
-    )
-    point, status = run.consider("start", start)
+    run = _Run(problem, penalty, tol, callback, certificate, start, Gains(problem.rounding))
+    status = run.consider("start", start, seeks=False, settles=False)
     for phase in phases:
         if status is not None:
             break
         clock = perf_counter()
         phase.start(problem, penalty, run.best)
         run.seconds += perf_counter() - clock
-        ask = tol if run.measures_residual else math.inf
-        run.ask_below = ask if phase.seeks_tolerance else -math.inf
+        run.gains = Gains(problem.rounding)
         while status is None and len(run.history) <= max_iter:
             clock = perf_counter()
             step = phase.step()
             run.seconds += perf_counter() - clock
             if step is None:
                 break
-            point, status = run.consider(phase.name, step)
+            status = run.consider(phase.name, step, seeks=phase.seeks_tolerance, settles=phase.settles)
+            if status in SUCCESSES:
+                run.best = step
     if status is None:
-        status = run.certificate.failure if phases[-1].seeks_tolerance else Status.ALL_STEPS
-    return _finish(run, point if status in SUCCESSES else run.best, status)
+        status = Status.MAX_ITER if phases[-1].seeks_tolerance else Status.ALL_STEPS
+        if certificate is not None and phases[-1].seeks_tolerance:
+            status = certificate.failure
+    return _finish(run, run.best, status)
 
 
 def _finish(run: _Run, point: Point, status: Status) -> SolverResult:
     """Factorise the returned point, and evaluate its objective and its residual exactly."""
     factors = factorise(run.problem, point.W, point.rank)
-    residual = point.residual
-    if status is not Status.CONVERGED or not run.measures_residual:
-        residual = stationarity_residual(run.problem, run.penalty, point.W)
-        if status is Status.MAX_ITER and run.measures_residual and residual <= run.tol:
-            status = Status.CONVERGED  # the last estimate was too high
     return SolverResult(
         solution=point.W,
         factors=factors,
         status=status,
         n_iter=len(run.history) - 1,
         objective=objective_of(run.problem, run.penalty, point.W, factors.s),
-        residual=residual,
+        gap=point.gap,
+        residual=stationarity_residual(run.problem, run.penalty, point.W),
         history=run.history,
     )
 

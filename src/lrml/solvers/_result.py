@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,17 +17,19 @@ from lrml._arrays import Array
 class Status(Enum):
     """How a solver ended: a sentence for the user, with the remedy where one is needed."""
 
-    CONVERGED = "Converged: the stationarity residual is at most tol."
+    CONVERGED = "Converged: the estimated gap of the objective is at most tol times the objective."
+    SETTLED = "Converged: the last 10 steps lowered the objective by less than a tenth of tol times itself."
+    RESIDUAL_SMALL = "Converged: the residual is at most tol."
     GAP_CLOSED = "Converged: the duality gap is at most tol times the objective."
     EXACT = "Solved in closed form: no singular value is penalised at these parameters."
     CLOSED_FORM = "Solved in closed form."
-    MAX_ITER = "Stopped at max_iter with the residual above tol; raise max_iter or loosen tol."
+    MAX_ITER = "Stopped at max_iter before tol was reached; raise max_iter, scale the features or loosen tol."
     GAP_OPEN = "Stopped at max_iter with the duality gap above tol; raise max_iter or loosen tol."
     STOPPED = "Stopped by the callback; the best point so far is returned."
     ALL_STEPS = "Ran all max_iter steps of Algorithm 1, which has no stopping test; see the residual."
 
 
-SUCCESSES = (Status.CONVERGED, Status.GAP_CLOSED, Status.EXACT, Status.CLOSED_FORM)
+SUCCESSES = (Status.CONVERGED, Status.SETTLED, Status.RESIDUAL_SMALL, Status.GAP_CLOSED, Status.EXACT, Status.CLOSED_FORM)
 
 
 class Factors(NamedTuple):
@@ -47,6 +50,7 @@ class IterationInfo:
     residual: float
     rank: int
     seconds: float
+    gap: float = math.inf
 
 
 Callback: TypeAlias = Callable[[IterationInfo], bool | None]
@@ -57,10 +61,10 @@ Callback: TypeAlias = Callable[[IterationInfo], bool | None]
 class History:
     """Per-iteration record; entry 0 is the starting point.
 
-    ``residual`` is the solver's own by-product, in the unit of ``tol``: the norm of an element of the
-    subdifferential of the objective for ADMM, the gradient mapping of the step for the others, infinity where
-    a method has none. Where it fell below ``tol`` it was replaced by the exact stationarity residual.
-    ``seconds`` counts solver work only: the clock is stopped while this record is made.
+    ``gap`` and ``residual`` are the solver's own by-products, see `Point`: an estimate of how far the
+    objective is above the least one, as a share of itself, which ``tol`` limits, and the norm of an element
+    of the subdifferential over the scale of the problem; infinity where a method has none. ``seconds`` counts
+    solver work only: the clock is stopped while this record is made.
     """
 
     entries: list[IterationInfo] = field(default_factory=list)
@@ -69,8 +73,8 @@ class History:
         return len(self.entries)
 
     def as_dict(self) -> dict[str, npt.NDArray[Any]]:
-        """Columns as arrays: iteration, phase, objective, residual, rank, seconds."""
-        names = ("iteration", "phase", "objective", "residual", "rank", "seconds")
+        """Columns as arrays: iteration, phase, objective, gap, residual, rank, seconds."""
+        names = ("iteration", "phase", "objective", "gap", "residual", "rank", "seconds")
         return {name: np.array([getattr(entry, name) for entry in self.entries]) for name in names}
 
 
@@ -88,6 +92,8 @@ class SolverResult:
     n_iter : int
     objective : float
         f(W) + Ω(σ(W)) at the returned point.
+    gap : float
+        Estimate of how far the objective is above the least one, over the objective.
     residual : float
         Stationarity residual L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F at the returned point.
     history : History
@@ -98,5 +104,6 @@ class SolverResult:
     status: Status
     n_iter: int
     objective: float
+    gap: float
     residual: float
     history: History

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from lrml.penalties import Penalty
 from lrml.row_problem import RowProblem
-from lrml.solvers._loop import Phase, Point, iterate, spectrum_of_any
+from lrml.solvers._loop import Phase, iterate, point_at, spectrum_of_any
 from lrml.solvers._result import Callback, SolverResult
 from lrml.solvers.proximal_gradient import AcceleratedProximalGradient
 from lrml.solvers.proximal_newton import ProximalNewton
@@ -22,7 +22,7 @@ def solve_rows(
     solver: str = "auto",
     start: npt.NDArray[np.float64] | None = None,
     max_iter: int = 5000,
-    tol: float = 1e-2,
+    tol: float = 1e-4,
     callback: Callback | None = None,
 ) -> SolverResult:
     """Find a stationary point of f(V) + Ω(σ(W̃)) for a loss over rows.
@@ -47,6 +47,5 @@ def solve_rows(
     if solver == "auto":
         phases.insert(0, ProximalNewton())
     V = problem.origin if start is None else start
-    # The residual 0 asks for the exact one: where the start is stationary no step can be better than it.
-    first = Point(V, spectrum_of_any(problem.penalised(V)), residual=0.0)
+    first = point_at(problem, penalty, V, spectrum_of_any(problem.penalised(V)))
     return iterate(phases, problem, penalty, first, max_iter=max_iter, tol=tol, callback=callback)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from lrml._arrays import Array, frobenius
 from lrml.penalties import Penalty, spectral_prox
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point, objective_of
+from lrml.solvers._loop import Point, objective_of, point_at
 from lrml.solvers.anderson import Anderson
 
 
@@ -51,7 +51,7 @@ class ADMM:
     """
 
     name = "admm"
-    seeks_tolerance = True
+    seeks_tolerance, settles = True, False
     trust = 2.0
     divergence = 100.0
     worse = 1e-6
@@ -64,7 +64,7 @@ class ADMM:
         """Take ρ from the mean curvature and the dual variable from the gradient at the start."""
         self.problem, self.penalty = problem, penalty
         self.best = point.W
-        self.best_objective = objective_of(problem, penalty, point.W, point.sigma)
+        self.best_objective = point.objective
         self._restart(problem.mean_curvature)
 
     def _restart(self, rho: float) -> None:
@@ -96,7 +96,7 @@ class ADMM:
             self.y = self.y + self.stretch * half.gap
         else:
             self.y = self.accelerator.extrapolate(self.plain, half.gap)
-        return Point(half.Z, half.sigma, frobenius(self.denominator * half.gap) / self.problem.scale)
+        return point_at(self.problem, self.penalty, half.Z, half.sigma, -self.denominator * half.gap)
 
     def _half_steps(self) -> _HalfSteps:
         Z, sigma = spectral_prox(self.y, self.penalty, 1.0 / self.rho)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import replace
+from typing import NamedTuple, Protocol
 
-from lrml._arrays import Array, descending_eigh, frobenius, inner, namespace
-from lrml.penalties import Penalty, gram_noise, right_singular, right_singular_by_svd
-from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point, objective_of
+from lrml._arrays import Array, descending_eigh, namespace, thin_svd
+from lrml.penalties import Penalty, gram_noise, right_singular
+from lrml.solvers._loop import Point, Problem, point_at
 from lrml.solvers.anderson import Anderson
 from lrml.solvers.reduced_rank import ReducedRank
 
@@ -21,7 +21,20 @@ class _Step(NamedTuple):
     basis: Array
     U: Array
     point: Point
-    objective: float
+    slope: Array
+
+
+class Quadratic(Problem, Protocol):
+    """A quadratic f whose Hessian is diagonal, with least squares on either side in closed form."""
+
+    def gradient_step(self, rho: float) -> tuple[Array, Array]:
+        """Return A and C with W − ∇f(W)/ρ = A ∘ W + C."""
+
+    def solve_left(self, V: Array, weights: Array) -> tuple[Array, float]:
+        """Minimise f(R Vᵀ) + Σ_j w_j ‖R_j‖² over R; and the minimum."""
+
+    def solve_right(self, U: Array, weights: Array) -> Array:
+        """Minimise f(U K) + Σ_j w_j ‖K_j‖² over K."""
 
 
 class Alternating:
@@ -52,14 +65,14 @@ class Alternating:
     map W ↦ W⁺ is accelerated by Anderson's method (type II) with the given ``memory``; an accelerated point
     that is no better is dropped for the plain one.
 
-    A ``rival`` is a `ReducedRank` phase that has run before; after ``approach`` steps its solution replaces
-    the point that was reached, if it is better.
+    A ``rival`` is a `ReducedRank` phase that has run before; after ``approach`` steps, or once the gap is
+    within ``close``, its solution replaces the point that was reached, if it is better.
     """
 
     name = "alternating"
-    seeks_tolerance = True
+    seeks_tolerance = settles = True
     turning = 0.8
-    approach = 3
+    approach, close = 3, 1e-2
     patient_steps = 8
 
     def __init__(
@@ -74,34 +87,39 @@ class Alternating:
         self.patience = patience
         self.rival = rival
         self.n_decompositions = 0
+        self.compared = rival is None
 
-    def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
-        """Begin at a point, with ρ from the mean curvature."""
-        self.problem, self.scale = problem, problem.scale
+    def start(self, problem: Quadratic, penalty: Penalty, point: Point) -> None:
+        """Begin at a point."""
+        self.problem = problem
         self._set_rho(self.share * problem.lipschitz)
         self.W = self.plain = point.W
-        self.bound = objective_of(problem, penalty, point.W, point.sigma)
+        self.bound = point.objective
         self.last: _Step | None = None
         self.accelerator = Anderson(self.memory)
         self.retarget(penalty)
 
-    def retarget(self, penalty: Penalty) -> None:
-        """Go on from here with another penalty; the last decomposition serves its first solves."""
+    def retarget(self, penalty: Penalty, problem: Quadratic | None = None) -> None:
+        """Go on from here with another penalty, or problem; the last decomposition serves its first solves."""
         self.penalty = penalty
+        if problem is not None:
+            self.problem = problem
+            self._set_rho(self.share * problem.lipschitz)
         self.accelerator.forget()
         self.least_residual = self.least_objective = math.inf
         self.stalled = self.steps = 0
         if self.last is not None:
             sigma = penalty.prox(self.last.spectrum, 1.0 / self.rho)
             # What the objective was under another penalty says nothing.
-            self.last = self.last._replace(point=Point(self.last.point.W, sigma), objective=math.inf)
+            self.last = self.last._replace(point=Point(self.last.point.W, sigma, math.inf))
 
     def step(self) -> Point | None:
         """Solve on both sides of the last proximal point, then decompose once."""
         if self.stalled >= self.patience and self.rho >= self.problem.lipschitz:
             return None
-        if self.rival is not None and self.steps == self.approach:
-            self._compare(*self.rival.solution)
+        near = self.last is not None and (self.steps >= self.approach or self.last.point.gap <= self.close)
+        if near and not self.compared:
+            self._compare()
         self.steps += 1
         if self.stalled >= self.patience:
             self._set_rho(min(2.0 * self.rho, self.problem.lipschitz))
@@ -111,68 +129,76 @@ class Alternating:
             self._solve_both_sides(self.last)
             accelerated = self.W is not self.plain
         found = self._proximal(self.W)
-        if accelerated and self.last is not None and found.objective > self.last.objective:
+        if accelerated and self.last is not None and found.point.objective > self.last.point.objective:
             self.accelerator.forget()
             self.W = self.plain
             found = self._proximal(self.W)
-        while (
-            found.objective > self.bound * (1 + self.problem.rounding) and self.rho < self.problem.lipschitz
-        ):
+        while found.point.objective > self._tolerated and self.rho < self.problem.lipschitz:
             self._set_rho(min(2.0 * self.rho, self.problem.lipschitz))
             found = self._proximal(self.W)
         self._watch(found)
         self.last = found
-        return found.point
+        # What the rival may still surpass is not the end.
+        return replace(found.point, gap=math.inf) if not self.compared else found.point
 
-    def _compare(self, W: Array, unpenalised: float) -> None:
+    @property
+    def _tolerated(self) -> float:
+        """The majoriser's value, but for rounding."""
+        return self.bound + self.problem.rounding * abs(self.bound)
+
+    def _compare(self) -> None:
         """Begin again at the reduced-rank solution if that is better than what the first steps have found."""
-        if self.last is not None and unpenalised < self.last.objective:
+        assert self.rival is not None
+        W, unpenalised = self.rival.solution
+        self.compared = True
+        if self.last is not None and unpenalised < self.last.point.objective:
             self.W = self.plain = W
             self.bound, self.last = unpenalised, None
             self.accelerator.forget()
 
     def _watch(self, found: _Step) -> None:
         """Count the steps that bring nothing; on the way past a saddle point only the objective falls."""
-        gain = self.least_objective - found.objective
+        gain = self.least_objective - found.point.objective
         improved = found.point.residual < self.least_residual
-        improved = improved or gain > self.problem.rounding * abs(found.objective)
+        improved = improved or gain > self.problem.rounding * abs(found.point.objective)
         self.stalled = 0 if improved else self.stalled + 1
         self.least_residual = min(self.least_residual, found.point.residual)
-        self.least_objective = min(self.least_objective, found.objective)
+        self.least_objective = min(self.least_objective, found.point.objective)
 
     def _set_rho(self, rho: float) -> None:
-        """Prepare gradient steps of curvature ρ: W − ∇f(W)/ρ = (1 − 2(Λ + ridge)/ρ) W + 2B/ρ."""
+        """Prepare gradient steps of curvature ρ."""
         self.rho = rho
-        self._gradient_step = (
-            1.0 - (2.0 / rho) * self.problem.curvature[:, None],
-            (2.0 / rho) * self.problem.cross,
-        )
+        self._gradient_step = self.problem.gradient_step(rho)
 
     def _proximal(self, W: Array) -> _Step:
         scale, shift = self._gradient_step
         Y = scale * W
         Y += shift
-        spectrum, basis = right_singular(Y)
         self.n_decompositions += 1
+        spectrum, basis = right_singular(Y)
+        shrunk, left = self.penalty.prox(spectrum, 1.0 / self.rho), None
         xp = namespace(Y)
         free = min(self.penalty.n_free, int(spectrum.shape[0]))
-        kept = max(int(xp.count_nonzero(self.penalty.prox(spectrum, 1.0 / self.rho) > 0)), free)
+        kept = max(int(xp.count_nonzero(shrunk > 0)), free)
         if kept and float(spectrum[kept - 1]) <= gram_noise(spectrum):
-            spectrum, basis = right_singular_by_svd(Y)
-        return self._shrink(W, Y, spectrum, basis)
+            # Features of large scale have small coefficients: a small singular value may be all they have.
+            left, spectrum, right = thin_svd(Y)
+            shrunk, basis = self.penalty.prox(spectrum, 1.0 / self.rho), right.T
+        return self._shrink(W, Y, spectrum, basis, left, shrunk)
 
-    def _shrink(self, W: Array, Y: Array, spectrum: Array, basis: Array) -> _Step:
-        """Proximal point from the singular values and right singular vectors of Y."""
+    def _shrink(
+        self, W: Array, Y: Array, spectrum: Array, basis: Array, left: Array | None, shrunk: Array
+    ) -> _Step:
+        """Proximal point from the decomposition of Y, whose left side may have to be made."""
         xp = namespace(Y)
-        shrunk = self.penalty.prox(spectrum, 1.0 / self.rho)
         kept = int(xp.count_nonzero(shrunk > 0))
         V = basis[:, :kept]
-        U = (Y @ V) / spectrum[:kept]
-        Z = (U * shrunk[:kept]) @ V.T
+        U = (Y @ V) / spectrum[:kept] if left is None else left
+        Z = (U[:, :kept] * shrunk[:kept]) @ V.T
         rest = Z - W
         rest *= self.rho * self._gradient_step[0]
-        point = Point(Z, shrunk, frobenius(rest) / self.scale, proved=True)
-        return _Step(Y, spectrum, basis, U, point, objective_of(self.problem, self.penalty, Z, shrunk))
+        point = point_at(self.problem, self.penalty, Z, shrunk, rest)
+        return _Step(Y, spectrum, basis, U, point, rest)
 
     def _left_factor(self, last: _Step, kept: int) -> Array:
         """U of a proximal point, which another penalty may have made longer."""
@@ -191,23 +217,19 @@ class Alternating:
         if 0 < kept <= turning * int(last.spectrum.shape[0]):
             sigma, V = self._turn(self._left_factor(last, kept), 0.5 * slopes[:kept] / sigma)
         slopes = slopes[: sigma.shape[0]]
-        projected = problem.cross @ V
-        # In place: what a chain of large temporary arrays costs is mostly the memory that they are made of.
-        R = problem.curvature[:, None] + 0.5 * slopes / sigma
-        R **= -1.0
-        R *= projected
-        # The quadratic part of the majoriser at its minimiser is half of its linear part.
-        self.bound = problem.target - inner(R, projected) + 0.5 * float(xp.sum(slopes * sigma))
+        R, least = problem.solve_left(V, 0.5 * slopes / sigma)
+        self.bound = least + 0.5 * float(xp.sum(slopes * sigma))
         previous, self.plain = self.W, R @ V.T
         self.W = self.accelerator.extrapolate(self.plain, self.plain - previous)
 
     def _turn(self, U: Array, weights: Array) -> tuple[Array, Array]:
         """Singular values and right singular vectors of the best U K, without those that are noise."""
         xp = namespace(U)
-        curvature = U.T @ (self.problem.curvature[:, None] * U)
-        diagonal = xp.eye(int(weights.shape[0]), dtype=U.dtype) * weights
-        K = xp.linalg.solve(curvature + diagonal, U.T @ self.problem.cross)
+        K = self.problem.solve_right(U, weights)
         squares, E = descending_eigh(K @ K.T)
         sigma = xp.sqrt(xp.clip(squares, min=0.0))
-        kept = int(xp.count_nonzero(sigma > gram_noise(sigma)))
-        return sigma[:kept], (K.T @ E[:, :kept]) / sigma[:kept]
+        if float(sigma[-1]) > gram_noise(sigma):
+            return sigma, (K.T @ E) / sigma
+        _, sigma, Vt = thin_svd(K)
+        kept = int(xp.count_nonzero(sigma > sigma.shape[0] * xp.finfo(sigma.dtype).eps * sigma[0]))
+        return sigma[:kept], Vt[:kept, :].T

@@ -8,7 +8,7 @@ from typing import Literal
 from lrml._arrays import frobenius
 from lrml.penalties import Penalty, TailSum
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point
+from lrml.solvers._loop import Point, objective_of
 from lrml.solvers.proximal_gradient import gradient_step
 
 
@@ -33,7 +33,7 @@ class Algorithm1:
     """
 
     name = "paper"
-    seeks_tolerance = False
+    seeks_tolerance = settles = False
 
     def __init__(
         self, t0: float | None = None, gamma: float = 1.01, rule: Literal["paper", "exact"] = "paper"
@@ -63,4 +63,4 @@ class Algorithm1:
         W, sigma = gradient_step(self.problem, self.penalty, self.W, self.t)
         moved = self.t * frobenius(W - self.W) / self.problem.scale
         self.W = W
-        return Point(W, sigma, moved)
+        return Point(W, sigma, objective_of(self.problem, self.penalty, W, sigma), residual=moved)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from lrml._arrays import Array, frobenius, inner
+from lrml._arrays import Array, inner
 from lrml.penalties import Penalty, SpectralProx
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point, Problem, objective_of
+from lrml.solvers._loop import Point, Problem, point_at
 
 
 def gradient_step(problem: Problem, penalty: Penalty, W: Array, t: float) -> SpectralProx:
@@ -28,7 +28,7 @@ class ProximalGradient:
     """
 
     name = "pg"
-    seeks_tolerance = True
+    seeks_tolerance, settles = True, False
 
     def __init__(self, growth: float = 1.5) -> None:
         self.growth = growth
@@ -48,8 +48,9 @@ class ProximalGradient:
             if self.t >= self.problem.lipschitz or self._excess(D) <= 0.5 * self.t * inner(D, D):
                 break
             self.t = min(self.growth * self.t, self.problem.lipschitz)
+        slope = self.problem.gradient(W) - self.problem.gradient(self.W) - self.t * D
         self.W = W
-        return Point(W, sigma, self.t * frobenius(D) / self.problem.scale)
+        return point_at(self.problem, self.penalty, W, sigma, slope)
 
     def _excess(self, D: Array) -> float:
         return inner(D, self.problem.curvature[:, None] * D)
@@ -64,14 +65,14 @@ class AcceleratedProximalGradient:
     """
 
     name = "apg"
-    seeks_tolerance = True
+    seeks_tolerance, settles = True, False
 
     def start(self, problem: Problem, penalty: Penalty, point: Point) -> None:
         """Begin without momentum."""
         self.problem, self.penalty = problem, penalty
         self.lipschitz = problem.lipschitz
         self.W = self.previous = point.W
-        self.objective = objective_of(problem, penalty, point.W, point.sigma)
+        self.objective = point.objective
         self.momentum = 1.0
 
     def step(self) -> Point:
@@ -79,14 +80,16 @@ class AcceleratedProximalGradient:
         following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self.momentum**2))
         inertia = (self.momentum - 1.0) / following
         base = self.W + inertia * (self.W - self.previous)
-        W, sigma, objective = self._trial(base)
-        if inertia > 0 and objective > self.objective:
-            following, base = 1.0, self.W
-            W, sigma, objective = self._trial(base)
-        self.previous, self.W = self.W, W
-        self.objective, self.momentum = objective, following
-        return Point(W, sigma, self.lipschitz * frobenius(W - base) / self.problem.scale)
+        found = self._trial(base)
+        if inertia > 0 and found.objective > self.objective:
+            following = 1.0
+            found = self._trial(self.W)
+        self.previous, self.W = self.W, found.W
+        self.objective, self.momentum = found.objective, following
+        return found
 
-    def _trial(self, base: Array) -> tuple[Array, Array, float]:
-        W, sigma = gradient_step(self.problem, self.penalty, base, self.lipschitz)
-        return W, sigma, objective_of(self.problem, self.penalty, W, sigma)
+    def _trial(self, base: Array) -> Point:
+        slope = self.problem.gradient(base)
+        W, sigma = self.problem.prox(base - slope / self.lipschitz, self.penalty, 1.0 / self.lipschitz)
+        slope = self.problem.gradient(W) - slope - self.lipschitz * (W - base)
+        return point_at(self.problem, self.penalty, W, sigma, slope)

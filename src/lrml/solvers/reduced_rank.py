@@ -5,7 +5,7 @@ from __future__ import annotations
 from lrml._arrays import Array, namespace
 from lrml.penalties import Penalty, right_singular
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point, spectrum
+from lrml.solvers._loop import Point, objective_of, spectrum
 
 
 class ReducedRank:
@@ -17,7 +17,7 @@ class ReducedRank:
     """
 
     name = "reduced rank"
-    seeks_tolerance = True
+    seeks_tolerance, settles = True, False
 
     def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
         """Solve, and look whether to offer the solution."""
@@ -27,8 +27,9 @@ class ReducedRank:
         slope = float(penalty.slopes(point.sigma)[-1])
         # The norm of a column is a lower bound that costs nothing, and mostly says no.
         if _longest_column(problem.gradient(W)) <= slope and strongest_slope(problem, W) <= slope:
-            # The loop believes in no residual before it has measured it.
-            self.candidate = Point(W, spectrum(W, rank=penalty.n_free), residual=0.0)
+            sigma = spectrum(W, rank=penalty.n_free)
+            # f has no slope within the row and column space of W, and elsewhere none above the penalty's.
+            self.candidate = Point(W, sigma, objective_of(problem, penalty, W, sigma), residual=0.0, gap=0.0)
 
     def step(self) -> Point | None:
         """Return the candidate once, or nothing."""

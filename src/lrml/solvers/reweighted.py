@@ -33,7 +33,7 @@ class Reweighted:
     """
 
     name = "reweighted"
-    seeks_tolerance = False
+    seeks_tolerance = settles = False
 
     def __init__(self, min_gain: float = 1e-3, max_steps: int = 10) -> None:
         self.min_gain = min_gain
@@ -59,7 +59,7 @@ class Reweighted:
         self._update(rotated @ self.V.T)
         self.gain = 1.0 - self.objective / before if before > 0 else 0.0
         self.steps += 1
-        return Point(self.W, self.sigma)
+        return Point(self.W, self.sigma, self.objective)
 
     def _update(self, W: Array) -> None:
         self.W = W
