@@ -154,6 +154,18 @@ class Gains:
         gained = self.least[-1 - self.steps] - self.least[-1]
         return gained <= self.share * tol * abs(self.least[-1])
 
+    def to_come(self) -> float:
+        """What is still to be gained, over the objective, if gains go on falling as they do (Aitken).
+
+        With gains g₀ and then g₁ of two spans of at most five steps, g₁ q/(1 − q) for q = g₁/g₀.
+        """
+        span = min(5, (len(self.least) - 1) // 2)
+        if span == 0:
+            return math.inf
+        first, second, last = self.least[-1 - 2 * span], self.least[-1 - span], self.least[-1]
+        ratio = min((second - last) / (first - second), 0.999) if first > second else 0.0
+        return (second - last) * ratio / (1.0 - ratio) / max(abs(last), math.ulp(0.0))
+
 
 @dataclass
 class _Run:

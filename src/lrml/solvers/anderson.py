@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -55,9 +57,10 @@ class Anderson:
     def _remember(self, image: Array, residual: Array) -> None:
         xp = namespace(image)
         if self.images is None:
-            shape = (self.memory + 1, image.size)
-            self.images = xp.empty(shape, dtype=image.dtype, device=image.device)
-            self.residuals = xp.empty_like(self.images)
+            self.images, self.residuals = (
+                xp.empty((self.memory + 1, math.prod(part.shape)), dtype=part.dtype, device=part.device)
+                for part in (image, residual)
+            )
         place = self.count % (self.memory + 1)
         self.images[place, :] = xp.reshape(image, (-1,))
         self.residuals[place, :] = xp.reshape(residual, (-1,))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
 from lrml.penalties import Penalty
 from lrml.row_problem import Evaluation, QuadraticModel, RowProblem
-from lrml.solvers._loop import Point, point_at, spectrum_of_any
+from lrml.solvers._loop import Gains, Point, point_at, spectrum, spectrum_of_any
 from lrml.solvers.alternating import Alternating
 
 _Float64 = npt.NDArray[np.float64]
@@ -39,12 +41,12 @@ class ProximalNewton:
 
     name = "newton"
     seeks_tolerance = settles = True
-    _slowest, _fastest = 0.7, 4.0  # limits to the change of κ in one step
+    _slowest, _fastest = 0.8, 4.0  # limits to the change of κ in one step
     _trials = 12
     _most_blind_steps = 5
     _forcing = 0.05  # the model is minimised to this share of the gap that is left
 
-    def __init__(self, inner: int = 6, caution: float = 1.2) -> None:
+    def __init__(self, inner: int = 3, caution: float = 2.0) -> None:
         self.inner = inner
         self.caution = caution
 
@@ -52,6 +54,8 @@ class ProximalNewton:
         """Begin with the mean curvature as it is."""
         self.problem, self.penalty = problem, penalty
         self.last = point
+        self.gains = Gains(problem.rounding)
+        self.gains.add(point.objective)
         self.kappa = np.ones(problem.shape[1])
         self.blind_steps = 0
         self.penalised = float(np.sum(penalty.slopes(np.ones(min(point.W[1:].shape))))) > 0
@@ -70,7 +74,10 @@ class ProximalNewton:
             if objective < self.last.objective or self._is_lost_in_rounding(objective, model, D):
                 slope = there.gradient.copy()
                 slope[1:] += subgradient
-                self.last = point_at(self.problem, self.penalty, found, sigma, slope)
+                point = point_at(self.problem, self.penalty, found, sigma, slope)
+                self.gains.add(point.objective)
+                # Along directions that the model takes to be more curved than they are the gap is larger.
+                self.last = replace(point, gap=max(point.gap, self.gains.to_come()))
                 return self.last
             self.phase = None  # what it found there is of no use here
         return None
@@ -99,8 +106,9 @@ class ProximalNewton:
         problem = self._quadratic(here, model, transposed=wide)
         if self.phase is None:
             self.phase = Alternating()
-            W = V[1:].T if wide else V[1:]
-            self.phase.start(problem, self.penalty, point_at(problem, self.penalty, W, self.last.sigma))
+            # Where nothing is penalised: directions that do not live there have to be found by small steps.
+            W = newton[1:].T if wide else newton[1:]
+            self.phase.start(problem, self.penalty, point_at(problem, self.penalty, W, spectrum(W)))
         else:
             self.phase.retarget(self.penalty, problem)
         for _ in range(self.inner):
