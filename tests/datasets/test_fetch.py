@@ -18,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from lrml import _files
 from lrml.datasets import DownloadError, _download, _registry, fetch_mulan
 from lrml.datasets._registry import parse_registry
 
@@ -392,9 +393,7 @@ def test_full_device(server, cache, toy_files, toy_registry, monkeypatch, missin
     cache.mkdir(parents=True)
     for name, content in others.items():
         (cache / name).write_bytes(content)
-    monkeypatch.setattr(
-        _download, "_open_new", lambda path: os.fdopen(os.open("/dev/full", os.O_WRONLY), "wb")
-    )
+    monkeypatch.setattr(_files, "_create", lambda *_: os.fdopen(os.open("/dev/full", os.O_WRONLY), "wb"))
     with pytest.raises(DownloadError) as caught:
         fetch_mulan("toy")
     assert_says(str(caught.value), "full", cache, toy_registry, missing=[missing])

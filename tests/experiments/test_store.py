@@ -162,6 +162,13 @@ def test_what_a_killed_writer_left_behind_is_removed(tmp_path):
     assert [path.name for path in (tmp_path / "examples").iterdir()] == ["k.npz"]
 
 
+def test_the_lock_does_not_empty_what_a_planted_link_points_to(tmp_path):
+    (tmp_path / "mine").write_bytes(b"mine")
+    (tmp_path / ".lock").symlink_to(tmp_path / "mine")
+    append(Store(tmp_path), record("a"))
+    assert (tmp_path / "mine").read_bytes() == b"mine"
+
+
 _HOLD = """
 import sys, time
 from lrml.experiments.runner import Store

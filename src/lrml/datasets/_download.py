@@ -9,7 +9,6 @@ import socket
 import ssl
 import sys
 import time
-import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPException, HTTPMessage
@@ -22,6 +21,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+from lrml._files import staged_file
 from lrml.datasets._cache import CACHE_VARIABLE, sha256_of
 from lrml.datasets._registry import RegisteredFile
 
@@ -120,38 +120,22 @@ def _download(file: RegisteredFile, folder: Path, on_bytes: OnBytes) -> None:
 
 
 def _attempt(file: RegisteredFile, folder: Path, on_bytes: OnBytes) -> None:
-    # A name of its own for each attempt of each thread. Not a NamedTemporaryFile: only its owner could read
-    # the result, which would spoil a cache that several users share.
-    part = folder / f".{file.name}.{uuid.uuid4().hex}.part"
-    try:
-        with _writing(file, folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            with _open_new(part) as stream:
+    target = folder / file.name
+    with _writing(file, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with staged_file(target) as stream, closing(_receive(file)) as blocks:
                 received, digest = 0, hashlib.sha256()
-                with closing(_receive(file)) as blocks:
-                    for block in blocks:
-                        stream.write(block)
-                        digest.update(block)
-                        received += len(block)
-                        on_bytes(received)
-            _check_content(file, received, digest.hexdigest())
-            _move(part, folder / file.name, file)
-    finally:
-        with suppress(OSError):  # mostly: it has been moved, or the folder could not even be made
-            part.unlink()
-
-
-def _open_new(path: Path) -> IO[bytes]:
-    return path.open("xb")
-
-
-def _move(part: Path, target: Path, file: RegisteredFile) -> None:
-    try:
-        os.replace(part, target)
-    except PermissionError:
-        # Windows replaces no file that somebody has open. Then another process was first: same bytes.
-        if not target.is_file() or sha256_of(target) != file.sha256:
-            raise
+                for block in blocks:
+                    stream.write(block)
+                    digest.update(block)
+                    received += len(block)
+                    on_bytes(received)
+                _check_content(file, received, digest.hexdigest())
+        except PermissionError:
+            # Windows replaces no file that somebody has open. Then another process was first: same bytes.
+            if not target.is_file() or sha256_of(target) != file.sha256:
+                raise
 
 
 @contextmanager
