@@ -69,6 +69,8 @@ def test_a_file_that_is_only_a_torn_line_starts_anew(tmp_path):
         (b"", "not JSON"),
         (b"\xff\xfe", "not JSON"),
         (b"[1]", "a list"),
+        (b"[" * 100_000, "not JSON"),
+        (b'{"key": ' * 100_000, "not JSON"),
         (json.dumps(record("x") | {"arrays": None, "status": "maybe"}).encode(), "no record: see status"),
         (json.dumps(record("x") | {"result": None}).encode(), "no record: see result, arrays"),
         (b"{}", "no record: see key, payload, status, error, result"),

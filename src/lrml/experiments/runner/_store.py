@@ -77,7 +77,7 @@ class Store:
     def _parsed(self, line: bytes, number: int) -> Record:
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._damaged(number, f"not JSON: {error}") from None
         if not isinstance(record, dict):
             raise self._damaged(number, f"a {type(record).__name__}")
