@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._record import MultiLabelDataset
 from lrml.datasets._table import TableBuilder, Tag
@@ -224,7 +225,7 @@ def _check_types(columns: Columns, schema: Any, types: Any) -> None:
         raise DatasetFormatError.at(
             columns.path,
             None,
-            f"label column {name!r} must hold text, or lists of text or of integers",
+            f"label column {shown(name)} must hold text, or lists of text or of integers",
             Words(f"type {kind}"),
             "Convert the column, or name columns of 0 and 1 in labels.",
         )
@@ -296,7 +297,7 @@ def _tags(builder: TableBuilder, batch: Any, request: Request, arrow: Any) -> It
         ends = np.cumsum(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False))
         if None in words:
             row = builder.rows + int(np.searchsorted(ends, codes.index(words.index(None)), side="right"))
-            rule = f"label column {request.label_column!r} must not list null (row {row + 1})"
+            rule = f"label column {shown(request.label_column)} must not list null (row {row + 1})"
             raise DatasetFormatError.at(columns.path, None, rule, None, "Remove it from the list.")
         tags = [word if isinstance(word, int) else word.strip() for word in words]
         parts = [[] if tag == "" else [tag] for tag in tags]
