@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -184,6 +185,22 @@ def test_a_failing_disk_is_one_line(tmp_path, capsys, monkeypatch):
     assert printed.err.count("\n") == 1
     assert os.listdir(tmp_path / "tables") == []
     assert list(Store(tmp_path).records()) == ["statistics-yeast"]
+
+
+def test_a_record_without_its_result_is_computed_again(tmp_path, capsys):
+    store = Store(tmp_path)
+    assert table1(tmp_path) == 0
+    whole = store.records()["statistics-yeast"]
+    for result in ({}, {"instances": None}, whole["result"] | {"density": []}):
+        store.path.write_text(json.dumps(whole | {"result": result}) + "\n", encoding="utf-8")
+        assert table1(tmp_path) == 0
+        assert store.records()["statistics-yeast"]["result"] == whole["result"]
+    capsys.readouterr()
+    store.path.write_bytes(b"[" * 100_000 + b"\n")
+    assert table1(tmp_path) == 2
+    printed = capsys.readouterr().err
+    assert re.search(r"results\.jsonl' must be .* in line 1 \(not JSON.*Delete this line", printed)
+    assert printed.count("\n") == 1
 
 
 def test_figure_1_needs_no_data(tmp_path):

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import os
+import secrets
 
 import pytest
 
-from lrml._files import OutputError, writable_folder, write_atomically
+from lrml._files import OutputError, atomic_file, writable_folder, write_atomically
 
 
 def test_a_file_is_written_and_replaced(tmp_path):
@@ -31,6 +32,67 @@ def test_a_failure_keeps_the_old_file_and_nothing_else(tmp_path, monkeypatch, er
         assert "No space left on device" in str(caught.value)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["table.csv"]
+
+
+def test_writers_of_the_same_file_do_not_disturb_each_other(tmp_path):
+    path = tmp_path / "table.csv"
+    with atomic_file(path) as last, atomic_file(path) as first:  # as two threads would
+        last.write(b"last")
+        first.write(b"first, and longer")
+    assert path.read_bytes() == b"last"
+    assert os.listdir(tmp_path) == ["table.csv"]
+
+
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_nothing_is_written_through_what_others_planted(tmp_path, monkeypatch, kind):
+    path, victim = tmp_path / "out" / "table.csv", tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    path.parent.mkdir()
+
+    def plant(name):
+        if kind == "link":
+            (path.parent / name).symlink_to(victim)
+        else:
+            os.link(victim, path.parent / name)
+
+    plant(f".table.csv.{os.getpid()}.part")  # a name that could be guessed
+    write_atomically(path, b"new")
+    assert (path.read_bytes(), victim.read_bytes()) == (b"new", b"mine")
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "guessed")
+    plant(".table.csv.guessed.part")
+    with pytest.raises(OutputError, match=r"table\.csv', got an error \(File exists\)"):
+        write_atomically(path, b"newer")
+    assert (path.read_bytes(), victim.read_bytes()) == (b"new", b"mine")
+
+
+def test_a_link_is_replaced_and_what_it_points_to_stays(tmp_path):
+    path, other = tmp_path / "table.csv", tmp_path / "other"
+    other.write_bytes(b"mine")
+    path.symlink_to(other)
+    write_atomically(path, b"new")
+    assert not path.is_symlink()
+    assert (path.read_bytes(), other.read_bytes()) == (b"new", b"mine")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions")
+def test_permissions_are_those_of_the_file_replaced_or_of_any_new_file(tmp_path):
+    path, plain = tmp_path / "table.csv", tmp_path / "plain"
+    old = os.umask(0o027)
+    try:
+        plain.touch()
+        write_atomically(path, b"new")
+        assert path.stat().st_mode == plain.stat().st_mode
+        for mode in (0o600, 0o666, 0o444):
+            path.chmod(mode)
+            write_atomically(path, b"newer")
+            assert path.stat().st_mode & 0o7777 == mode
+    finally:
+        os.umask(old)
+
+
+def test_a_name_may_be_as_long_as_the_system_allows(tmp_path):
+    write_atomically(tmp_path / ("x" * 255), b"new")
+    assert os.listdir(tmp_path) == ["x" * 255]
 
 
 def test_a_folder_is_made_with_its_parents_and_left_empty(tmp_path):

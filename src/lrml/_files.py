@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import secrets
+import stat
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -31,18 +34,60 @@ def writable_folder(path: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
-def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file such that it is there as a whole or not at all.
+def staged_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file such that it is there as a whole or not at all; errors of the system come as they are.
 
     The bytes go to a temporary name in the same folder, which is then renamed over ``path``. If anything
-    fails on the way, an older file of that name stays as it was and the temporary one is removed.
+    fails on the way, an older file of that name stays as it was and the temporary one is removed. The
+    temporary name cannot be guessed and must be new: nothing that others put there is written through, and
+    any number of threads and processes may write the same file, of which the last one stays.
+
+    A file that replaces another has its permissions, as if it had been opened for writing; else the umask
+    decides, as for any new file. If ``path`` is a symbolic link, the link is replaced, not what it points to.
     """
     target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    # The beginning of a long name is enough for people, and leaves room for the rest.
+    temporary = target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}.part")
     try:
-        with temporary.open("wb") as stream:
+        with _create(temporary, _permissions(target)) as stream:
             yield stream
         os.replace(temporary, target)
+    finally:
+        with suppress(OSError):  # mostly: it has been moved, or could not even be made
+            temporary.unlink()
+
+
+def _create(path: Path, permissions: int | None) -> IO[bytes]:
+    """Open a new file; anything of that name, also a symbolic link, is an error."""
+    mode = 0o666 if permissions is None else permissions  # never more than that, even for a moment
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, mode)
+    if permissions is not None and sys.platform != "win32":
+        with suppress(OSError):  # some file systems have no permissions
+            os.fchmod(descriptor, permissions)  # what the umask took away
+    return os.fdopen(descriptor, "wb")
+
+
+def _permissions(path: Path) -> int | None:
+    """Return the permissions of a file, without those to run as its owner; None if there is no file."""
+    with suppress(OSError):
+        found = path.lstat().st_mode
+        return found & 0o777 if stat.S_ISREG(found) else None
+    return None
+
+
+def remove_remains(folder: Path) -> None:
+    """Remove temporary files of a process that was killed; the caller knows that no other is writing."""
+    for remains in folder.glob(".*.part"):
+        remains.unlink()
+
+
+@contextmanager
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file as `staged_file` does, with errors that name the rule, the place and a remedy."""
+    try:
+        with staged_file(path) as stream:
+            yield stream
     except OutputError:
         raise  # of a second file that was written inside this one: it names the right place
     except OSError as error:
@@ -50,8 +95,6 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             f"a result must be written to {os.fspath(path)!r}, got an error ({error.strerror}). "
             "Free some space or choose another folder, and run again."
         ) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:

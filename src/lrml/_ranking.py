@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import as_matrix, is_sparse
+from lrml._shown import shown
 
 Matrix: TypeAlias = Any
 """A dense array, a SciPy sparse matrix or array, or a pandas or polars frame."""
@@ -163,6 +164,6 @@ def check_threshold(threshold: npt.ArrayLike, data: LabelledScores) -> npt.NDArr
     if cut.shape not in ((), (data.n_labels,)) or np.isnan(cut).any():
         raise ValueError(
             f"threshold must be a number or {data.n_labels} numbers (one per label) and not NaN, "
-            f"got {threshold!r}. Pass 0.5, or one threshold for each column of S."
+            f"got {shown(threshold)}. Pass 0.5, or one threshold for each column of S."
         )
     return cut

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import as_matrix, is_sparse
+from lrml._shown import shown
 from lrml._unknown import split_unknown
 from lrml.rows import Mask
 from lrml.solvers import SOLVERS, Callback, Phase
@@ -59,7 +60,7 @@ def check_theta(theta: Any, n_features: int, n_labels: int) -> int:
         return min(most, round(float(theta) * n_labels))
     raise TypeError(
         "theta must be an int (a count), a float (a share of the labels) or, in LRML alone, 'auto', "
-        f"got {theta!r}. Pass a number."
+        f"got {shown(theta)}. Pass a number."
     )
 
 
@@ -81,14 +82,15 @@ def check_components(count: Any, n_features: int, n_labels: int, name: str = "n_
             )
         return min(most, max(1, round(float(count) * n_labels)))
     raise TypeError(
-        f"{name} must be an int (a count) or a float (a share of the labels), got {count!r}. Pass a number."
+        f"{name} must be an int (a count) or a float (a share of the labels), got {shown(count)}. "
+        "Pass a number."
     )
 
 
 def check_nonnegative(name: str, value: Any, remedy: str) -> float:
     """Return a finite number that is at least 0."""
     if not _is_real(value):
-        raise TypeError(f"{name} must be a number, got {value!r}. {remedy}")
+        raise TypeError(f"{name} must be a number, got {shown(value)}. {remedy}")
     if not (math.isfinite(value) and value >= 0):
         raise ValueError(f"{name} must be finite and at least 0, got {value}. {remedy}")
     return float(value)
@@ -97,7 +99,7 @@ def check_nonnegative(name: str, value: Any, remedy: str) -> float:
 def check_flag(name: str, value: Any) -> bool:
     """Return True or False; a string such as "no" would count as true."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {value!r}. Pass a bool.")
+        raise TypeError(f"{name} must be True or False, got {shown(value)}. Pass a bool.")
     return bool(value)
 
 
@@ -105,7 +107,7 @@ def check_max_iter(max_iter: Any) -> int:
     """Return a positive iteration limit."""
     if not _is_integer(max_iter) or max_iter < 1:
         raise ValueError(
-            f"max_iter must be an int of at least 1, got {max_iter!r}. Leave it out for the default."
+            f"max_iter must be an int of at least 1, got {shown(max_iter)}. Leave it out for the default."
         )
     return int(max_iter)
 
@@ -114,7 +116,9 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return a string that is one of the choices."""
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(map(repr, choices))
-        raise ValueError(f"{name} must be one of {listed}, got {value!r}. Use {choices[0]!r} if in doubt.")
+        raise ValueError(
+            f"{name} must be one of {listed}, got {shown(value)}. Use {choices[0]!r} if in doubt."
+        )
     return str(value)
 
 
@@ -125,7 +129,7 @@ def check_solver(solver: Any) -> str | Phase:
     if not all(hasattr(solver, name) for name in ("name", "seeks_tolerance", "start", "step")):
         listed = ", ".join(map(repr, SOLVERS))
         raise ValueError(
-            f"solver must be one of {listed} or a solver object, got {solver!r}. Use 'auto' if in doubt."
+            f"solver must be one of {listed} or a solver object, got {shown(solver)}. Use 'auto' if in doubt."
         )
     phase: Phase = copy(solver)
     return phase
@@ -135,7 +139,7 @@ def check_callback(callback: Any) -> Callback | None:
     """Return something that can be called, or None."""
     if callback is not None and not callable(callback):
         raise TypeError(
-            f"callback must be callable or None, got {callback!r}. Pass a function of one argument."
+            f"callback must be callable or None, got {shown(callback)}. Pass a function of one argument."
         )
     checked: Callback | None = callback
     return checked
@@ -146,7 +150,7 @@ def check_threshold(threshold: Any, n_labels: int, natural: float) -> npt.NDArra
     cut = _as_floats(natural if threshold is None else threshold)
     if cut is None or cut.shape not in ((), (n_labels,)) or not np.all(np.isfinite(cut)):
         raise ValueError(
-            f"threshold must be a finite number or one per label ({n_labels}), got {threshold!r}. "
+            f"threshold must be a finite number or one per label ({n_labels}), got {shown(threshold)}. "
             "Use None for the cut that belongs to the loss."
         )
     return cut
@@ -167,7 +171,7 @@ def check_unique_columns(frame: Any, name: str) -> None:
     if repeated:
         column, times = repeated[0]
         raise ValueError(
-            f"the columns of {name} must have different names, got {column!r} {times} times. "
+            f"the columns of {name} must have different names, got {shown(column)} {times} times. "
             "Rename or drop the repeated columns."
         )
 
@@ -222,8 +226,8 @@ def _check_same_columns(names: npt.NDArray[Any] | None, observed: Any) -> None:
     columns = getattr(observed, "columns", None)
     if names is not None and columns is not None and list(columns) != list(names):
         raise ValueError(
-            f"the columns of observed must be those of Y, {list(names)[:3]} …, got {list(columns)[:3]} …. "
-            "Reorder them with observed[Y.columns]."
+            f"the columns of observed must be those of Y, {shown(list(names)[:3])} …, got "
+            f"{shown(list(columns)[:3])} …. Reorder them with observed[Y.columns]."
         )
 
 
@@ -235,8 +239,8 @@ def check_label_names(names: npt.NDArray[Any] | None, fitted: npt.NDArray[Any]) 
         ((a, b) for a, b in zip(fitted, names, strict=False) if a != b), (len(fitted), len(names))
     )
     raise ValueError(
-        f"the columns of Y must be named and ordered as in fit, got {got!r} where {expected!r} was. "
-        "Reorder them with Y[list(model.classes_)]."
+        f"the columns of Y must be named and ordered as in fit, got {shown(got)} where {shown(expected)} "
+        "was. Reorder them with Y[list(model.classes_)]."
     )
 
 
@@ -263,7 +267,9 @@ def _numeric_matrix(Y: Any, remedy: str) -> Any:
         return values
     numbers_only = _as_floats(values)
     if numbers_only is None:
-        raise ValueError(f"Unknown label type: Y must hold numbers, got {str(values.flat[0])!r}. {remedy}")
+        raise ValueError(
+            f"Unknown label type: Y must hold numbers, got {shown(str(values.flat[0]))}. {remedy}"
+        )
     return numbers_only
 
 
@@ -273,7 +279,7 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float
         return None
     weights = _as_floats(sample_weight)
     if weights is None or weights.shape != (n_rows,):
-        received = repr(sample_weight) if weights is None else f"shape {weights.shape}"
+        received = shown(sample_weight) if weights is None else f"shape {weights.shape}"
         raise ValueError(
             f"sample_weight must have shape ({n_rows},), one number per row, got {received}. "
             "Pass a 1-D array as long as X."

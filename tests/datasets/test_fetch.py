@@ -18,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from lrml import _files
 from lrml.datasets import DownloadError, _download, _registry, fetch_mulan
 from lrml.datasets._registry import parse_registry
 
@@ -79,6 +80,20 @@ def reset(handler, content):
 def stall(handler, content):
     send_half(handler, content)
     handler.server.closing.wait()
+
+
+def drip(handler, content):
+    """Send a byte, and another, and never fall silent; the answer is endless."""
+    send(handler, b"", length=len(content))
+    while not handler.server.closing.wait(0.01):
+        handler.wfile.write(b"#")
+
+
+def drip_headers(handler, content):
+    handler.send_response(200)
+    handler.flush_headers()
+    while not handler.server.closing.wait(0.01):
+        handler.wfile.write(b"x")
 
 
 def wrong_bytes(handler, content):
@@ -203,6 +218,7 @@ MESSAGES = {
     "hash": r"the file must have sha256 \w{64}, got \w{64}\. Something on the way sent another file",
     "ended": r"the connection must last until .*, got its end after \d+",
     "timeout": r"127\.0\.0\.1 must answer within 0\.3 seconds, got silence after \d+ bytes\. Try again later",
+    "slow": r"127\.0\.0\.1 must send at least 300000 bytes in 0\.1 seconds, got \d+ in [\d.]+\. Try again",
     "refused": r"127\.0\.0\.1 must accept the connection, got a refusal\. Check the network",
     "dns": r"the network must know the address of mulan\.invalid, got an error \(nobody knows\)\. Check",
     "unreachable": r"127\.0\.0\.1 must be reachable, got an error \(.*\)\. Check the network",
@@ -247,6 +263,8 @@ def assert_fails(kind, cache, toy_registry):
         (chunked_half, "ended", 3),
         (reset, "ended", 3),
         (stall, "timeout", 3),
+        (drip, "slow", 3),
+        (drip_headers, "slow", 3),
     ],
 )
 def test_each_bad_answer_has_its_own_message(
@@ -254,6 +272,8 @@ def test_each_bad_answer_has_its_own_message(
 ):
     if behave is stall:
         monkeypatch.setattr(_download, "TIMEOUT", 0.3)
+    if behave in (drip, drip_headers):
+        monkeypatch.setattr(_download, "SLOWEST", (300_000, 0.1))
     server.behave[NAMES[0]] = behave
     assert_fails(kind, cache, toy_registry)
     assert server.hits == [NAMES[0]] * attempts
@@ -392,9 +412,7 @@ def test_full_device(server, cache, toy_files, toy_registry, monkeypatch, missin
     cache.mkdir(parents=True)
     for name, content in others.items():
         (cache / name).write_bytes(content)
-    monkeypatch.setattr(
-        _download, "_open_new", lambda path: os.fdopen(os.open("/dev/full", os.O_WRONLY), "wb")
-    )
+    monkeypatch.setattr(_files, "_create", lambda *_: os.fdopen(os.open("/dev/full", os.O_WRONLY), "wb"))
     with pytest.raises(DownloadError) as caught:
         fetch_mulan("toy")
     assert_says(str(caught.value), "full", cache, toy_registry, missing=[missing])

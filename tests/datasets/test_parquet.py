@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+import subprocess
 import sys
 from decimal import Decimal
 
@@ -294,6 +295,60 @@ def test_text_that_is_not_utf8(read):
     wrong = pa.Array.from_buffers(pa.string(), 2, pa.array([b"a", b"\xff"]).buffers())
     with pytest.raises(DatasetFormatError, match=r"toy\.parquet: the file must be whole.*Invalid U"):
         read({"x": [1, 2], "t": wrong}, label_column="t")
+
+
+_PEAK = """
+import contextlib, sys
+import pyarrow as pa
+from lrml.datasets import read_dataset
+with contextlib.suppress(ValueError):
+    read_dataset(sys.argv[1], labels=["y"])
+print(pa.default_memory_pool().max_memory())
+"""
+
+
+def test_a_page_that_claims_to_be_large_takes_no_memory(tmp_path):
+    path = tmp_path / "toy.parquet"
+    pq.write_table(pa.table({"x": [0.5] * 3, "y": [1] * 3}), path, use_dictionary=False, compression="none")
+    content = path.read_bytes()
+    # The header of the first page: its kind, its size unpacked and packed, as numbers of one byte each.
+    assert content[4:9:2] == b"\x15\x15\x15"
+    assert content[7] == content[9] < 128
+    path.write_bytes(content[:9] + b"\xfe\xff\xff\xff\x0f" + content[10:])  # 2 GiB
+    with pytest.raises(DatasetFormatError, match=r"the file must be whole.*Page was smaller"):
+        read_parquet(path, labels=["y"])
+    # The peak of a process of its own: other tests may have had a higher one.
+    child = subprocess.run([sys.executable, "-c", _PEAK, path], capture_output=True, check=True)
+    assert int(child.stdout) < 1 << 20
+
+
+def test_a_list_in_the_footer_that_claims_to_be_long_takes_no_memory(tmp_path):
+    path = tmp_path / "toy.parquet"
+    pq.write_table(pa.table({"x": [0.5], "y": [1]}), path)
+    content = path.read_bytes()
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    assert content[start + 2 : start + 4] == b"\x19\x3c"  # the schema: a list of three structures
+    footer = content[start : start + 3] + b"\xfc\xbf\x84\x3d" + content[start + 4 : -8]  # of 999,999
+    path.write_bytes(content[:start] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(DatasetFormatError, match=r"the file must be whole.*Exceeded size limit"):
+        read_parquet(path, labels=["y"])
+
+
+def test_long_texts_that_compress_well_are_refused_before_they_are_read(read, monkeypatch):
+    columns = {"x": [1.0], "t": ["a" * 2**20]}
+    writing = {"compression": "zstd", "use_dictionary": False, "write_statistics": False}
+    assert len(read(columns, writing, label_column="t").label_names[0]) == 2**20
+    monkeypatch.setattr(_parquet, "_VALUES_ALWAYS", 1 << 10)
+    message = r"a file of \d+ bytes must not have more than \d+ bytes in its pages, got 10\d{5}\. Get"
+    with pytest.raises(DatasetFormatError, match=message):
+        read(columns, writing, label_column="t")
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1PAR1", b"PAR1\xff\xff\xff\xffPAR1"])
+def test_files_too_short_to_be_tables(tmp_path, content):
+    (tmp_path / "toy.parquet").write_bytes(content)
+    with pytest.raises(DatasetFormatError, match="the file must be whole and in Parquet format"):
+        read_parquet(tmp_path / "toy.parquet", labels=1)
 
 
 def test_without_pyarrow(tmp_path, monkeypatch):

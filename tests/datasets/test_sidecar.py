@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from lrml._files import OutputError
-from lrml.datasets import DatasetFormatError, MultiLabelDataset, NumberedNames
+from lrml.datasets import DatasetFormatError, MultiLabelDataset, NumberedNames, _pair_files
 from lrml.datasets._lines import compressor, numbered_lines
 from lrml.datasets._xmc import read_xmc, write_xmc
 
@@ -234,7 +234,7 @@ def test_an_interrupted_writer_leaves_the_old_files(toy, tmp_path, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Path, "write_bytes", interrupt)  # the sidecar, when the data are complete
+    monkeypatch.setattr(_pair_files, "encode_sidecar", interrupt)  # when the data are complete
     with pytest.raises(KeyboardInterrupt):
         write_xmc(replace(toy, name="new"), path)
     monkeypatch.undo()

@@ -12,6 +12,7 @@ import pytest
 from lrml.datasets import MultiLabelDataset, describe, load_yeast, make_low_rank_multilabel
 from lrml.experiments import _work
 from lrml.experiments._convergence import DEFAULT_SOLVER, convergence
+from lrml.experiments.summary import is_whole
 
 N_TRAIN, STEPS = 60, 40
 PAYLOAD = {"gammas": [1.01, 1.0], "steps": STEPS, "tol": 1e-9, "max_iter": 2000}
@@ -106,6 +107,16 @@ def test_a_worker_computes_curves(small: MultiLabelDataset, monkeypatch: pytest.
     outcome = _work.work(payload)
     assert outcome.result == {"curves": curves_at(small, 2, 1.0)}
     assert outcome.arrays is None
+
+
+def test_only_a_record_with_all_that_a_worker_computes_is_whole(small: MultiLabelDataset) -> None:
+    payload = PAYLOAD | {"kind": "convergence", "theta": 2, "alpha": 1.0}
+    result = {"curves": curves_at(small, 2, 1.0)}
+    assert is_whole({"payload": payload, "result": result, "arrays": None})
+    first = result["curves"][0]
+    for curves in ([], {}, None, [3], [first | {"objective": []}], [first | {"stop": "never"}]):
+        assert not is_whole({"payload": payload, "result": {"curves": curves}, "arrays": None})
+    assert not is_whole({"payload": payload, "result": {}, "arrays": None})
 
 
 def test_a_worker_counts_what_the_data_is() -> None:

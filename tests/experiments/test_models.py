@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from itertools import product
 from typing import Any
@@ -15,6 +16,8 @@ from lrml.datasets import make_low_rank_multilabel
 from lrml.experiments import _work
 from lrml.experiments._features import Arena
 from lrml.experiments._models import run_equal_rank, run_model, search_all
+from lrml.experiments.runner._store import plain_json
+from lrml.experiments.summary import is_whole
 from lrml.model_selection import iterative_train_test_split
 
 TIGHT = {"tol": 1e-9, "max_iter": 5000}
@@ -279,6 +282,19 @@ def test_values_per_example_average_to_the_metrics(method: str, theta: int | Non
         assert np.nanmean(per_example.astype(float)) == pytest.approx(result["metrics"][metric], abs=1e-6)
 
 
+def check_is_whole(cell: Mapping[str, Any], result: dict[str, Any]) -> None:
+    """What a worker computes is whole; if any part that the summary reads is missing, it is not."""
+    record = {"payload": cell, "arrays": {"bytes": 1, "crc32": 1}}
+    assert is_whole(record | {"result": result})
+    assert not is_whole(record | {"result": result, "arrays": None})
+    for name in result:
+        for wrong in ({}, [], None, "x"):
+            assert not is_whole(record | {"result": result | {name: wrong}})
+        assert not is_whole(record | {"result": {key: part for key, part in result.items() if key != name}})
+    choice = {"average_precision": {"model_rank": 2}}
+    assert not is_whole(record | {"result": result | {"chosen": result["chosen"] | choice}})
+
+
 def test_a_worker_computes_models_of_both_kinds(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
@@ -292,6 +308,7 @@ def test_a_worker_computes_models_of_both_kinds(arena: Arena, monkeypatch: pytes
     held = model | {"kind": "equal_rank", "theta_shares": [1.0], "criteria": {"top1": "average_precision"}}
     for cell, run in ((model, run_model), (held, run_equal_rank)):
         outcome = _work.work(cell)
+        check_is_whole(cell, json.loads(plain_json(outcome.result)))
         assert outcome.result["metrics"] == run(arena, cell)[0]["metrics"]
         assert outcome.arrays is not None
         assert set(outcome.arrays) == set(cell["criteria"])

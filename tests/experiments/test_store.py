@@ -69,6 +69,8 @@ def test_a_file_that_is_only_a_torn_line_starts_anew(tmp_path):
         (b"", "not JSON"),
         (b"\xff\xfe", "not JSON"),
         (b"[1]", "a list"),
+        (b"[" * 100_000, "not JSON"),
+        (b'{"key": ' * 100_000, "not JSON"),
         (json.dumps(record("x") | {"arrays": None, "status": "maybe"}).encode(), "no record: see status"),
         (json.dumps(record("x") | {"result": None}).encode(), "no record: see result, arrays"),
         (b"{}", "no record: see key, payload, status, error, result"),
@@ -160,6 +162,13 @@ def test_what_a_killed_writer_left_behind_is_removed(tmp_path):
     (tmp_path / "examples" / ".k.npz.123.part").write_bytes(b"half")
     append(store, record("l"))
     assert [path.name for path in (tmp_path / "examples").iterdir()] == ["k.npz"]
+
+
+def test_the_lock_does_not_empty_what_a_planted_link_points_to(tmp_path):
+    (tmp_path / "mine").write_bytes(b"mine")
+    (tmp_path / ".lock").symlink_to(tmp_path / "mine")
+    append(Store(tmp_path), record("a"))
+    assert (tmp_path / "mine").read_bytes() == b"mine"
 
 
 _HOLD = """

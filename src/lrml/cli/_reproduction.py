@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from lrml._files import writable_folder, write_atomically
+from lrml._files import remove_remains, writable_folder, write_atomically
 from lrml.cli._cell_progress import cell_progress
 from lrml.cli._console import advise, result_console, say
 from lrml.cli._errors import CommandError
@@ -94,8 +94,7 @@ def _write(folder: Path, summary: dict[str, Any], *, with_figures: bool) -> list
     written = []
     parts = [folder / part for part in (("tables", "figures") if with_figures else ("tables",))]
     for part in [folder, *parts]:
-        for remains in writable_folder(part).glob(".*.part"):
-            remains.unlink()  # of a run that was killed
+        remove_remains(writable_folder(part))
     try:
         for name, content in report_files(summary, with_figures=with_figures):
             write_atomically(folder / name, content)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lrml._shown import shown
 from lrml.datasets._arff_words import QUOTED, dense_words, unquote
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._lines import Row
@@ -131,7 +132,7 @@ def _parse_attribute(path: str | os.PathLike[str], number: int, declaration: byt
     raise DatasetFormatError.at(
         path,
         number,
-        f"attribute {name!r} must be numeric or nominal",
+        f"attribute {shown(name)} must be numeric or nominal",
         kind,
         "String, date and relational attributes are not supported: encode them as numbers, or drop them.",
     )
@@ -146,7 +147,7 @@ def _parse_domain(path: str | os.PathLike[str], number: int, name: str, kind: by
         raise DatasetFormatError.at(
             path,
             number,
-            f"attribute {name!r} must declare its values as {{first,second,...}}",
+            f"attribute {shown(name)} must declare its values as {{first,second,...}}",
             kind,
             "Quote values that hold commas or begin with a quote or are '?', and close all quotes.",
         )
@@ -156,7 +157,7 @@ def _parse_domain(path: str | os.PathLike[str], number: int, name: str, kind: by
         raise DatasetFormatError.at(
             path,
             number,
-            f"attribute {name!r} must declare each value once",
+            f"attribute {shown(name)} must declare each value once",
             twice,
             "Delete one of the two.",
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from lrml._shown import shown
 from lrml.datasets._arff_header import Attribute
 from lrml.datasets._arff_meka import MekaHeader
 from lrml.datasets._arff_words import unescape
@@ -42,8 +43,8 @@ def check_label_arguments(
     """Refuse arguments of `read_arff` that are wrong whatever the files hold; return `labels`."""
     if xml is not None and labels is not None:
         raise ValueError(
-            f"the labels must be given in one way, got both xml={os.fspath(xml)!r} and labels={labels!r}. "
-            "Pass one of them."
+            f"the labels must be given in one way, got both xml={os.fspath(xml)!r} and "
+            f"labels={shown(labels)}. Pass one of them."
         )
     if label_order not in ("arff", "xml"):
         raise ValueError(f'label_order must be "arff" or "xml", got {label_order!r}. Choose one of them.')
@@ -57,10 +58,12 @@ def check_label_arguments(
     if not names or not all(isinstance(name, str) for name in names):
         raise ValueError(
             "labels must be names of attributes, or a number of attributes (n > 0 for the first, n < 0 for "
-            f"the last of them), got {labels!r}. Pass a list such as ['red', 'round']."
+            f"the last of them), got {shown(labels)}. Pass a list such as ['red', 'round']."
         )
     if len(set(names)) != len(names):
-        raise ValueError(f"labels must name each attribute once, got {labels!r}. Delete the repeated name.")
+        raise ValueError(
+            f"labels must name each attribute once, got {shown(labels)}. Delete the repeated name."
+        )
     return names
 
 

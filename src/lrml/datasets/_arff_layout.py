@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from lrml._shown import shown
 from lrml.datasets._arff_header import Attribute
 from lrml.datasets._arff_words import NUMBER_PATTERN, Word
 from lrml.datasets._errors import DatasetFormatError, Words
@@ -86,7 +87,8 @@ class Layout:
                 return yes
         raise self.error(
             attribute.line,
-            f"label {attribute.name!r} must be numeric or have two values, such as {{0,1}} or {{false,true}}",
+            f"label {shown(attribute.name)} must be numeric or have two values, such as {{0,1}} or "
+            "{false,true}",
             f"{{{','.join(domain[:9])}}}",
             "Targets of several values are not supported: encode each value as a label of its own.",
         )
@@ -138,8 +140,8 @@ class Layout:
             if attribute.domain[0] != no:
                 raise self.error(
                     attribute.line,
-                    f"{attribute.name!r} must declare {no} first, as an omitted value of a sparse row means "
-                    "the first value declared",
+                    f"{shown(attribute.name)} must declare {no} first, as an omitted value of a sparse row "
+                    "means the first value declared",
                     f"{{{','.join(attribute.domain)}}}",
                     f"Swap the values if omitted ones are meant to be {no}.",
                 )
@@ -157,7 +159,7 @@ class Layout:
         number = words.get(word)
         if number is None:
             name, domain = self.attributes[index].name, self.attributes[index].domain or ()
-            rule = f"attribute {name!r} must have one of its {len(domain)} declared values"
+            rule = f"attribute {shown(name)} must have one of its {len(domain)} declared values"
             raise self.error(line, rule, word, "Correct the value, or declare it.")
         return number
 
@@ -188,7 +190,7 @@ class Layout:
         else:
             rule = "finite"
         name = self.attributes[index].name
-        return self.error(line, f"attribute {name!r} must be {rule}", value, "Correct the value.")
+        return self.error(line, f"attribute {shown(name)} must be {rule}", value, "Correct the value.")
 
     def mixed(self, line: int, text: bytes) -> DatasetFormatError:
         """Build the error for a dense row in a sparse file, or the other way round."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lrml._files import atomic_file
+from lrml._shown import shown
 from lrml.datasets._arff_words import quote
 from lrml.datasets._lines import LONGEST_LINE, compressor, stem
 from lrml.datasets._record import MultiLabelDataset, check_dataset
@@ -108,14 +109,14 @@ def _check_names(dataset: MultiLabelDataset) -> None:
     for label in dataset.label_names:
         if not label or _NOT_XML.search(label):
             raise ValueError(
-                f"a label name must be text that XML can hold, got {label!r}. Rename the label, "
+                f"a label name must be text that XML can hold, got {shown(label)}. Rename the label, "
                 "without control characters."
             )
     labels = set(dataset.label_names)
     both = next((name for name in dataset.feature_names if name in labels), None)
     if both is not None:
         raise ValueError(
-            f"features and labels of an ARFF file must have different names, got {both!r} for both. "
+            f"features and labels of an ARFF file must have different names, got {shown(both)} for both. "
             "Rename one of them."
         )
 
@@ -125,7 +126,7 @@ def _check_text(kind: str, name: str) -> None:
         name.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"a {kind} name must be text that UTF-8 can hold, got {name!r}. Rename the {kind}."
+            f"a {kind} name must be text that UTF-8 can hold, got {shown(name)}. Rename the {kind}."
         ) from error
 
 

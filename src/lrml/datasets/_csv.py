@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from lrml._shown import shown
 from lrml.datasets._csv_cells import Chunk, Converter, are_data
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._lines import numbered_lines
@@ -119,8 +120,8 @@ def _check_delimiter(path: str | os.PathLike[str], delimiter: str | None) -> str
         return "\t" if is_tsv else ","
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
         raise ValueError(
-            f"delimiter must be one character, neither a double quote nor a line end, got {delimiter!r}. "
-            'Pass what stands between two cells, such as ";".'
+            "delimiter must be one character, neither a double quote nor a line end, got "
+            f'{shown(delimiter)}. Pass what stands between two cells, such as ";".'
         )
     return delimiter
 

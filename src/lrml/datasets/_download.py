@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import os
 import socket
 import ssl
 import sys
 import time
-import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from http.client import HTTPException, HTTPMessage
+from http.client import HTTPException, HTTPMessage, HTTPResponse
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 from urllib import request
@@ -22,12 +22,15 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+from lrml._files import staged_file
 from lrml.datasets._cache import CACHE_VARIABLE, sha256_of
 from lrml.datasets._registry import RegisteredFile
 
 OnBytes: TypeAlias = Callable[[int], object]  # called with the number of bytes received so far
 
 TIMEOUT = 15.0  # seconds of silence, for the connection and for each read
+# A server that sends a byte now and then is never silent: so many bytes must come in so many seconds.
+SLOWEST = (300_000, 30.0)
 PAUSES = (0.5, 2.0)  # seconds before the second and the third attempt
 _CHUNK = 1 << 16
 _TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
@@ -41,6 +44,10 @@ class DownloadError(OSError):
 
     The message names the rule, the value received and a remedy, and ends with how to do without a download.
     """
+
+
+class _TooSlow(TimeoutError):  # noqa: N818 - never leaves this module
+    """What has arrived is less than `SLOWEST` asks for."""
 
 
 class _FailedAttempt(Exception):  # noqa: N818 - never leaves this module
@@ -120,38 +127,22 @@ def _download(file: RegisteredFile, folder: Path, on_bytes: OnBytes) -> None:
 
 
 def _attempt(file: RegisteredFile, folder: Path, on_bytes: OnBytes) -> None:
-    # A name of its own for each attempt of each thread. Not a NamedTemporaryFile: only its owner could read
-    # the result, which would spoil a cache that several users share.
-    part = folder / f".{file.name}.{uuid.uuid4().hex}.part"
-    try:
-        with _writing(file, folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            with _open_new(part) as stream:
+    target = folder / file.name
+    with _writing(file, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with staged_file(target) as stream, closing(_receive(file)) as blocks:
                 received, digest = 0, hashlib.sha256()
-                with closing(_receive(file)) as blocks:
-                    for block in blocks:
-                        stream.write(block)
-                        digest.update(block)
-                        received += len(block)
-                        on_bytes(received)
-            _check_content(file, received, digest.hexdigest())
-            _move(part, folder / file.name, file)
-    finally:
-        with suppress(OSError):  # mostly: it has been moved, or the folder could not even be made
-            part.unlink()
-
-
-def _open_new(path: Path) -> IO[bytes]:
-    return path.open("xb")
-
-
-def _move(part: Path, target: Path, file: RegisteredFile) -> None:
-    try:
-        os.replace(part, target)
-    except PermissionError:
-        # Windows replaces no file that somebody has open. Then another process was first: same bytes.
-        if not target.is_file() or sha256_of(target) != file.sha256:
-            raise
+                for block in blocks:
+                    stream.write(block)
+                    digest.update(block)
+                    received += len(block)
+                    on_bytes(received)
+                _check_content(file, received, digest.hexdigest())
+        except PermissionError:
+            # Windows replaces no file that somebody has open. Then another process was first: same bytes.
+            if not target.is_file() or sha256_of(target) != file.sha256:
+                raise
 
 
 @contextmanager
@@ -229,6 +220,9 @@ def _network_failure(error: OSError | HTTPException, file: RegisteredFile, recei
     cause = error.reason if isinstance(error, URLError) else error
     host = urlsplit(file.url).hostname
     match cause:
+        case _TooSlow():
+            wrong = f"{host} must send at least {SLOWEST[0]} bytes in {SLOWEST[1]:g} seconds, got {cause}"
+            return _FailedAttempt(wrong, "Try again later. " + _CHECK_NETWORK, transient=True)
         case TimeoutError():
             wrong = f"{host} must answer within {TIMEOUT:g} seconds, got silence after {received} bytes"
             return _FailedAttempt(wrong, "Try again later. " + _CHECK_NETWORK, transient=True)
@@ -245,6 +239,61 @@ def _network_failure(error: OSError | HTTPException, file: RegisteredFile, recei
         case _:
             wrong = f"{host} must be reachable, got an error ({cause})"
     return _FailedAttempt(wrong, _CHECK_NETWORK)
+
+
+class _Paced(io.RawIOBase):
+    """Bytes of a connection, as long as they do not come too slowly.
+
+    Only the time that is spent waiting counts, not what is done with the bytes.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._received, self._waited = stream, 0, 0.0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        least, seconds = SLOWEST
+        start = time.monotonic()
+        size: int = self._stream.readinto(buffer)
+        self._waited += time.monotonic() - start
+        self._received += size
+        if size and self._waited >= seconds:
+            if self._received < least:
+                raise _TooSlow(f"{self._received} in {self._waited:.1f}")
+            self._received, self._waited = 0, 0.0
+        return size
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+class _PacedResponse(HTTPResponse):
+    """An answer whose bytes, those of its headers too, do not come too slowly."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fp = io.BufferedReader(_Paced(self.fp.detach()))
+
+
+class _PacedConnections(request.AbstractHTTPHandler):
+    """Makes connections whose answers are paced."""
+
+    def do_open(self, http_class: Any, req: request.Request, **options: Any) -> HTTPResponse:
+        def connect(host: str, **more: Any) -> Any:
+            connection = http_class(host, **more)
+            connection.response_class = _PacedResponse
+            return connection
+
+        return super().do_open(connect, req, **options)
+
+
+class _HTTP(_PacedConnections, request.HTTPHandler): ...
+
+
+class _HTTPS(_PacedConnections, request.HTTPSHandler): ...
 
 
 class _WebRedirects(request.HTTPRedirectHandler):
@@ -265,8 +314,8 @@ def _opener() -> request.OpenerDirector:
     for handler in (
         request.ProxyHandler(),  # from the environment, read now
         request.UnknownHandler(),
-        request.HTTPHandler(),
-        request.HTTPSHandler(),
+        _HTTP(),
+        _HTTPS(),
         request.HTTPDefaultErrorHandler(),
         _WebRedirects(),
         request.HTTPErrorProcessor(),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from lrml._shown import shortened, shown
+
 
 class Words(str):
     """What was found, in words of this library: an error message shows them without quotes."""
@@ -40,23 +42,9 @@ class DatasetFormatError(ValueError):
             The error, to be raised by the caller.
         """
         place = os.fspath(path) if line is None else f"{os.fspath(path)}, line {line}"
-        return cls(f"{place}: {rule}, got {_short(got)}. {remedy}")
+        text = shortened(got) if isinstance(got, Words) else shown(got)
+        return cls(f"{place}: {rule}, got {text}. {remedy}")
 
 
 class ChecksumError(DatasetFormatError):
     """A file is not, byte for byte, the file that the registry names."""
-
-
-def _short(value: object, limit: int = 80) -> str:
-    """Return the ``repr`` of a value, cut in the middle where a row of data would flood the screen."""
-    text = str(value) if isinstance(value, Words) else _repr(value)
-    return text if len(text) <= limit else f"{text[: limit - 13]}...{text[-10:]}"
-
-
-def _repr(value: object) -> str:
-    if not isinstance(value, bytes):
-        return repr(value)
-    try:
-        return repr(value.decode())
-    except UnicodeDecodeError:  # a cut through a letter, or no text at all: all bytes beyond ASCII as numbers
-        return repr(value).removeprefix("b")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from lrml._shown import shown
 from lrml.datasets._arff import read_arff
 from lrml.datasets._arff_writer import label_file_of, write_arff
 from lrml.datasets._csv import read_csv
@@ -79,7 +80,7 @@ def read_dataset(
     strange = next((name for name in options if name not in possible), None)
     if strange is not None:
         raise ValueError(
-            f"an option must be one of the {kind} reader's ({', '.join(possible)}), got {strange!r}. "
+            f"an option must be one of the {kind} reader's ({', '.join(possible)}), got {shown(strange)}. "
             "Leave it out, or name another format."
         )
     return reader(path, **options)

@@ -117,29 +117,24 @@ def write_files(path: str | os.PathLike[str], blocks: Iterable[bytes], sidecar: 
     """
     place = sidecar_path(path)
     digest = hashlib.sha256()
-    staged = place.with_name(f".{place.name}.{os.getpid()}.part")
+    moved = False
     try:
-        with atomic_file(path) as stream:
-            with compressor(path, stream) as out:
-                for block in blocks:
-                    digest.update(block)
-                    out.write(block)
-            stream.flush()
-            staged.write_bytes(encode_sidecar(sidecar, digest.hexdigest()))
-        _move(staged, place)
-    finally:
-        staged.unlink(missing_ok=True)
-
-
-def _move(staged: Path, place: Path) -> None:
-    try:
-        os.replace(staged, place)
-    except OSError as error:
+        with atomic_file(place) as staged:
+            with atomic_file(path) as stream:
+                with compressor(path, stream) as out:
+                    for block in blocks:
+                        digest.update(block)
+                        out.write(block)
+                staged.write(encode_sidecar(sidecar, digest.hexdigest()))
+                staged.flush()
+            moved = True
+    except OutputError as error:
+        if not moved:
+            raise
         with suppress(OSError):
             place.unlink()
         raise OutputError(
-            f"a sidecar must be written to {os.fspath(place)!r}, got an error ({error.strerror}). "
-            "The data file is there, but has lost its names and split: write it again, or to another folder."
+            f"{error} The data file is there, but has lost its names and split until then."
         ) from error
 
 

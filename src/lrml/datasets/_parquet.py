@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._record import MultiLabelDataset
 from lrml.datasets._table import TableBuilder, Tag
@@ -20,12 +21,13 @@ from lrml.datasets._table_columns import Columns, Request, choose_columns
 _BATCH_CELLS = 1 << 22  # numbers in memory at a time, 32 MiB
 _BATCH_ROWS = 1 << 16
 _BATCH_ROWS_WITH_LISTS = 1 << 13  # they may be long
-_BUFFER_BYTES = 1 << 26  # for reading, all columns together
 # A few bytes can repeat a value billions of times, or claim to. Tables with some content stay below this many
 # values per byte of the file; below the second number (256 MiB) a file may be as empty as it likes.
 _VALUES_PER_BYTE = 1 << 6
 _VALUES_ALWAYS = 1 << 25
+_MOST_IN_A_LIST = 1_000_000  # of the footer, as pyarrow has it
 _WEIGHT_OF_LABEL = 16  # what a label in a list takes in memory, compared with a number
+_WEIGHT_OF_BYTE = 1 / 8  # the same for a byte of a page
 _WEIGHT_OF_STORED = 3  # the same for an entry of a sparse matrix, which is copied once
 
 
@@ -86,8 +88,9 @@ def read_parquet(
     Notes
     -----
     What pandas wrote as the index of a frame is no column of the table. A file may not have more than 64
-    values per byte, or 2**25 if that is more, as damaged and malicious files do; memory is bounded by what
-    is read, except that the list of labels of one row is read as a whole.
+    values per byte, or 2**25 if that is more, as damaged and malicious files do, nor declare pages of more
+    bytes than so many numbers have. Memory is bounded by what is read and by one row group as it is in the
+    file, except that the list of labels of one row is read as a whole.
 
     Examples
     --------
@@ -155,25 +158,37 @@ def _damaged(path: str | os.PathLike[str], error: Exception) -> DatasetFormatErr
 
 def _open(path: str | os.PathLike[str], source: Any, arrow: Any, request: Request) -> tuple[Any, Columns]:
     """Open a file, choose columns, and check their types and the declared size."""
-    file = arrow.parquet.ParquetFile(source, pre_buffer=False, arrow_extensions_enabled=False)
+    options = {
+        "pre_buffer": False,
+        "page_checksum_verification": True,
+        "arrow_extensions_enabled": False,
+        # Room is made for all elements of a list before the first is read, as many as it claims to have, up
+        # to 700 bytes each. Each takes a byte of the footer or more, and the length of that is in the file.
+        "thrift_container_size_limit": min(max(_footer_bytes(source), 1), _MOST_IN_A_LIST),
+    }
+    file = arrow.parquet.ParquetFile(source, **options)
     schema, metadata = file.schema_arrow, file.metadata
     index = _index_of_frame(schema)
     names = [name for name in schema.names if name not in index]
     columns = choose_columns(path, names, request)
     _check_types(columns, schema, arrow.types)
     _check_size(columns, metadata.num_rows * len(columns.numeric))
-    file = arrow.parquet.ParquetFile(
-        source,
-        metadata=metadata,
-        # Text comes as codes and their meaning, so that a long text that is often repeated is held once.
-        read_dictionary=_leaves(columns, metadata.schema),
-        # Without a buffer all bytes of a column, as many as it declares, would be read at once.
-        buffer_size=min(max(_BUFFER_BYTES // len(columns.names), 1 << 12), 1 << 20),
-        pre_buffer=False,
-        page_checksum_verification=True,
-        arrow_extensions_enabled=False,
-    )
-    return file, columns
+    # What footers say about single columns would tell more, but if that is damaged pyarrow ends the process.
+    # So two lies are found out late: a page may be decompressed to 2 GiB, whatever the footer says of its row
+    # group, and each column may claim, and read, the whole file.
+    unpacked = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+    _check_size(columns, unpacked, _WEIGHT_OF_BYTE, "bytes in its pages")
+    # Text comes as codes and their meaning, so that a long text that is often repeated is held once. There is
+    # no buffer_size: for a page that claims to have 2 GiB the buffer would grow to 2 GiB, while a column that
+    # is read at once (pyarrow checks that the file has so many bytes) shows that the page has fewer.
+    leaves = _leaves(columns, metadata.schema)
+    return arrow.parquet.ParquetFile(source, metadata=metadata, read_dictionary=leaves, **options), columns
+
+
+def _footer_bytes(source: Any) -> int:
+    """Return how long a file says that its footer is; 0 for a file that is too short to have one."""
+    tail: bytes = source.read_at(8, max(source.size() - 8, 0))
+    return int.from_bytes(tail[:-4], "little")
 
 
 def _leaves(columns: Columns, schema: Any) -> list[str]:
@@ -210,7 +225,7 @@ def _check_types(columns: Columns, schema: Any, types: Any) -> None:
         raise DatasetFormatError.at(
             columns.path,
             None,
-            f"label column {name!r} must hold text, or lists of text or of integers",
+            f"label column {shown(name)} must hold text, or lists of text or of integers",
             Words(f"type {kind}"),
             "Convert the column, or name columns of 0 and 1 in labels.",
         )
@@ -225,16 +240,18 @@ def _is_list(kind: Any, types: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def _check_size(columns: Columns, values: int, weight: int = 1) -> None:
+def _check_size(
+    columns: Columns, count: int, weight: float = 1, what: str = "values in the columns to read"
+) -> None:
     """Refuse a file that declares, or turns out to have, far more values than its size makes credible."""
     size = os.stat(columns.path).st_size
-    limit = max(_VALUES_ALWAYS, size * _VALUES_PER_BYTE) // weight
-    if values > limit:
+    limit = int(max(_VALUES_ALWAYS, size * _VALUES_PER_BYTE) / weight)
+    if count > limit:
         raise DatasetFormatError.at(
             columns.path,
             None,
-            f"a file of {size} bytes must not have more than {limit} values in the columns to read",
-            values,
+            f"a file of {size} bytes must not have more than {limit} {what}",
+            count,
             "Get the file again if it may be damaged; else name fewer features, or do not compress it.",
         )
 
@@ -280,12 +297,12 @@ def _tags(builder: TableBuilder, batch: Any, request: Request, arrow: Any) -> It
         ends = np.cumsum(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False))
         if None in words:
             row = builder.rows + int(np.searchsorted(ends, codes.index(words.index(None)), side="right"))
-            rule = f"label column {request.label_column!r} must not list null (row {row + 1})"
+            rule = f"label column {shown(request.label_column)} must not list null (row {row + 1})"
             raise DatasetFormatError.at(columns.path, None, rule, None, "Remove it from the list.")
         tags = [word if isinstance(word, int) else word.strip() for word in words]
         parts = [[] if tag == "" else [tag] for tag in tags]
     lengths = np.array([len(part) for part in parts], np.int64)
-    # Files declare this number only in a place where pyarrow, if it is damaged, ends the process.
+    # Files declare this number only where they describe single columns: see _open.
     _check_size(columns, builder.listed + int(lengths[codes].sum()), _WEIGHT_OF_LABEL)
     bounds = pairwise([0, *ends.tolist()])
     return (chain.from_iterable(parts[code] for code in codes[begin:end]) for begin, end in bounds)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lrml._shown import shown
 from lrml.datasets._names import NumberedNames
 from lrml.datasets._record_checks import (
     FeatureMatrix,
@@ -162,7 +163,7 @@ class MultiLabelDataset:
     def _split(self) -> int:
         if self.n_train is None:
             raise ValueError(
-                f"train and test need a dataset with a split, got n_train=None for {self.name!r}. "
+                f"train and test need a dataset with a split, got n_train=None for {shown(self.name)}. "
                 "Use X and Y, or split them with lrml.model_selection.iterative_train_test_split."
             )
         return self.n_train

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lrml._shown import shown
 from lrml.datasets._names import NumberedNames
 
 FeatureMatrix: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
@@ -90,7 +91,9 @@ def check_names(field: str, names: Sequence[str], columns: int) -> None:
         )
     if isinstance(names, tuple) and len(set(names)) != columns:
         twice = Counter(names).most_common(1)[0][0]
-        raise ValueError(f"{field} must be unique, got {twice!r} more than once. Rename one of the columns.")
+        raise ValueError(
+            f"{field} must be unique, got {shown(twice)} more than once. Rename one of the columns."
+        )
 
 
 def check_same_names(what: str, train: Sequence[str], test: Sequence[str]) -> None:
@@ -104,8 +107,8 @@ def check_same_names(what: str, train: Sequence[str], test: Sequence[str]) -> No
     for column, (left, right) in enumerate(zip(train, test, strict=True)):
         if left != right:
             raise ValueError(
-                f"train and test must have the same {what} in the same order, got {left!r} and {right!r} "
-                f"in column {column}. Check that both come from one dataset."
+                f"train and test must have the same {what} in the same order, got {shown(left)} and "
+                f"{shown(right)} in column {column}. Check that both come from one dataset."
             )
 
 

@@ -36,6 +36,7 @@ from typing import Any
 
 import numpy as np
 
+from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._names import NumberedNames
 from lrml.datasets._pairs import MOST_COLUMNS
@@ -211,5 +212,6 @@ def _check_writable(dataset: MultiLabelDataset) -> None:
         for text in [*texts, dataset.name, dataset.provenance]:
             if not isinstance(text, str) or not is_unicode(text):
                 raise ValueError(
-                    f"{key}, name and provenance must be texts that UTF-8 can hold, got {text!r}. Rename it."
+                    f"{key}, name and provenance must be texts that UTF-8 can hold, got {shown(text)}. "
+                    "Rename it."
                 )

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._lines import Row, chunks, numbered_lines
 from lrml.datasets._names import NumberedNames
@@ -134,7 +135,7 @@ def write_svmlight(
     read_svmlight : The counterpart.
     """
     if not isinstance(zero_based, bool):
-        raise ValueError(f"zero_based must be True or False, got {zero_based!r}. Pass one of them.")
+        raise ValueError(f"zero_based must be True or False, got {shown(zero_based)}. Pass one of them.")
     first = 0 if zero_based else 1
     fields = sidecar_fields(dataset, "svmlight", first, zero_based)
     write_files(path, row_lines(dataset, first, empty=f" {first}:0"), fields)
@@ -153,7 +154,7 @@ def _checked(key: str, count: object) -> int | None:
         return None
     if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 0 < count <= MOST_COLUMNS:
         raise ValueError(
-            f"{key} must be None or an integer in [1, {MOST_COLUMNS}], got {count!r}. "
+            f"{key} must be None or an integer in [1, {MOST_COLUMNS}], got {shown(count)}. "
             "Pass None to take what occurs in the file."
         )
     return int(count)

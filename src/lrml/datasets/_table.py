@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._growing import GrowingCSR
 from lrml.datasets._lines import stem
@@ -195,7 +196,7 @@ class TableBuilder:
             return self._Y.matrix(), names, self._unknown_labels()
         Y, names = self._tags.finish()
         if not names:
-            rule = f"label column {columns.names[columns.tags]!r} must list a label in some row"
+            rule = f"label column {shown(columns.names[columns.tags])} must list a label in some row"
             raise DatasetFormatError.at(
                 columns.path, None, rule, Words("none"), "Check label_column and label_separator."
             )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
 
 _SEARCHED_NAMES = 10_000  # comparing names is slow; a table with more columns gets hints from the first ones
@@ -39,13 +40,13 @@ class Request:
             )
         if self.label_column is not None and not isinstance(self.label_column, str):
             raise ValueError(
-                f"label_column must be the name of one column, got {self.label_column!r}. "
+                f"label_column must be the name of one column, got {shown(self.label_column)}. "
                 "Name columns of 0 and 1 in labels instead."
             )
         if not isinstance(self.label_separator, str) or not self.label_separator:
             raise ValueError(
-                f"label_separator must be a text of at least one character, got {self.label_separator!r}. "
-                'Pass what stands between two labels, such as ",".'
+                "label_separator must be a text of at least one character, got "
+                f'{shown(self.label_separator)}. Pass what stands between two labels, such as ",".'
             )
         for key in ("labels", "features", "ignore"):
             value = getattr(self, key)
@@ -65,13 +66,13 @@ def _check_list(key: str, value: object) -> tuple[str, ...]:
     if names is None or not all(isinstance(name, str) for name in names):
         form = "a list of column names" + (", or their number" if key == "labels" else "")
         raise ValueError(
-            f'{key} must be {form}, got {value!r}. Pass a list such as ["a", "b"], even for one name.'
+            f'{key} must be {form}, got {shown(value)}. Pass a list such as ["a", "b"], even for one name.'
         )
     if key == "labels" and not names:
         raise ValueError("labels must name a column, got an empty list. Name the label columns.")
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise ValueError(f"{key} must not name a column twice, got {twice[0]!r}. Delete one of the two.")
+        raise ValueError(f"{key} must not name a column twice, got {shown(twice[0])}. Delete one of the two.")
     return names
 
 
@@ -143,17 +144,15 @@ class Columns:
         finite : bool, default=False
             Whether the value is a number, so that only its size is wrong.
         """
-        name = self.names[self.numeric[position]]
+        name = shown(self.names[self.numeric[position]])
         if position >= len(self.features):
-            rule = f"label column {name!r} must hold 0 or 1, true or false, or be empty where unknown{place}"
+            rule = f"label column {name} must hold 0 or 1, true or false, or be empty where unknown{place}"
             remedy = "Correct the value, or leave the column out of labels."
         elif finite:
-            rule = f"column {name!r} must hold finite numbers{place}"
+            rule = f"column {name} must hold finite numbers{place}"
             remedy = "Correct the value, or leave it empty if it is missing."
         else:
-            rule = (
-                f"column {name!r} must hold numbers, true or false, or be empty where one is missing{place}"
-            )
+            rule = f"column {name} must hold numbers, true or false, or be empty where one is missing{place}"
             remedy = "Encode the column as numbers, or list it in ignore."
         return DatasetFormatError.at(self.path, line, rule, got, remedy)
 
@@ -251,10 +250,10 @@ def _check_known(
     names = list(index)[:_SEARCHED_NAMES]
     close = difflib.get_close_matches(unknown[0], names)
     if close:
-        remedy = f"Close matches: {', '.join(map(repr, close))}."
+        remedy = f"Close matches: {', '.join(map(shown, close))}."
     else:
-        shown = ", ".join(map(repr, names[:5])) + (", ..." if len(index) > 5 else "")
-        remedy = f"The columns are {shown} ({len(index)} in all)."
+        first = ", ".join(map(shown, names[:5])) + (", ..." if len(index) > 5 else "")
+        remedy = f"The columns are {first} ({len(index)} in all)."
     rule = f"{key} must name columns of the file ({len(unknown)} of {len(group)} names do not)"
     raise DatasetFormatError.at(path, line, rule, unknown[0], remedy)
 

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
+from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._lines import Row, chunks, numbered_lines
 from lrml.datasets._names import NumberedNames
@@ -174,7 +175,7 @@ def _find_names(
     if isinstance(names, tuple):
         wrong = next((item for item in names if not isinstance(item, str)), None)
         if wrong is not None or len(set(names)) != count:
-            got = "a name twice" if wrong is None else repr(wrong)
+            got = "a name twice" if wrong is None else shown(wrong)
             raise ValueError(f"{field} must be different texts, got {got}. Rename it, or pass None.")
     return names
 

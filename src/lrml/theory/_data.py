@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lrml._arrays import as_matrix, descending_eigh, is_sparse
+from lrml._shown import shown
 from lrml.theory._records import Matrix, Vector
 
 Signs = Literal["entry", "example"]
@@ -40,7 +41,7 @@ def check_count(name: str, value: Any, least: int, remedy: str) -> int:
     """Return an int that is at least ``least``."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < least:
-        raise ValueError(f"{name} must be an int of at least {least}, got {value!r}. {remedy}")
+        raise ValueError(f"{name} must be an int of at least {least}, got {shown(value)}. {remedy}")
     return int(value)
 
 
@@ -48,7 +49,7 @@ def check_positive(name: str, value: Any, remedy: str) -> float:
     """Return a finite number above 0."""
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not real or not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a finite number above 0, got {value!r}. {remedy}")
+        raise ValueError(f"{name} must be a finite number above 0, got {shown(value)}. {remedy}")
     return float(value)
 
 
@@ -57,7 +58,7 @@ def check_eigenvalues(eigenvalues: Any) -> Vector:
     values = np.sort(np.asarray(eigenvalues, dtype=np.float64))[::-1]
     if values.ndim != 1 or not values.size or not np.all(np.isfinite(values)) or values[-1] < 0:
         raise ValueError(
-            f"eigenvalues must be 1-D, finite and not negative, got {eigenvalues!r}. "
+            f"eigenvalues must be 1-D, finite and not negative, got {shown(eigenvalues)}. "
             "Take them from Spectrum.of(X).eigenvalues."
         )
     return values

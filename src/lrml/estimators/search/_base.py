@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from lrml import _validation as check
 from lrml._arrays import is_sparse
+from lrml._shown import shown
 from lrml.estimators._fitting import TrainingData, check_feature_count, prepare
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators.search._criterion import check_scorings
@@ -118,7 +119,7 @@ class SearchModel(LinearMultiLabelModel):
         if self.rule not in _RULES:
             raise ValueError(
                 "rule must be one of 'best', 'one_standard_error', or a function of cv_results_ that returns "
-                f"the index of a candidate, got {self.rule!r}. Use 'best'."
+                f"the index of a candidate, got {shown(self.rule)}. Use 'best'."
             )
         return str(self.rule)
 
@@ -126,7 +127,7 @@ class SearchModel(LinearMultiLabelModel):
         """Return the index of the candidate that the rule takes."""
         if not board.complete.any():
             raise ValueError(
-                f"scoring={self.scoring!r} must have a value on every split, got none. "
+                f"scoring={shown(self.scoring)} must have a value on every split, got none. "
                 "Check that held-out rows have labels and weight, or pass fewer folds."
             )
         if not callable(self.rule):
@@ -137,7 +138,7 @@ class SearchModel(LinearMultiLabelModel):
         last = len(contest.candidates) - 1
         if not isinstance(index, numbers.Integral) or not 0 <= int(index) <= last:
             raise ValueError(
-                f"rule must return the index of a candidate, an integer in [0, {last}], got {index!r}. "
+                f"rule must return the index of a candidate, an integer in [0, {last}], got {shown(index)}. "
                 "Return for example results['mean_test_score'].argmax()."
             )
         return int(index)
@@ -182,8 +183,8 @@ class SearchModel(LinearMultiLabelModel):
         if self._wants_threshold:
             if self.threshold != "auto":
                 raise ValueError(
-                    f"threshold must be a number, one per label, None or 'auto', got {self.threshold!r}. "
-                    "Pass 'auto' to have it chosen."
+                    f"threshold must be a number, one per label, None or 'auto', got "
+                    f"{shown(self.threshold)}. Pass 'auto' to have it chosen."
                 )
             check.check_choice("threshold_scoring", self.threshold_scoring, get_args(MetricName))
             check.check_flag("threshold_per_label", self.threshold_per_label)
@@ -280,5 +281,5 @@ def _check_error_can_be_told(task: Task, scoring: Any) -> None:
     if task.with_margin and len(task.splits) == 1 and not all(c.by_row for c in task.criteria):
         raise ValueError(
             "rule='one_standard_error' needs several splits, or a metric with a value for every row, got one "
-            f"split and scoring={scoring!r}. Pass cv=5, or scoring='average_precision'."
+            f"split and scoring={shown(scoring)}. Pass cv=5, or scoring='average_precision'."
         )

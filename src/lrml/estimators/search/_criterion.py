@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml import metrics
+from lrml._shown import shown
 
 _NAMES = "top1, top3, …, average_precision, average_auc, hamming_loss, micro_f1, macro_f1"
 _Float64 = npt.NDArray[np.float64]
@@ -42,7 +43,7 @@ def check_scorings(scoring: Any) -> tuple[Criterion, ...]:
     names = [criterion.name for criterion in criteria]
     if not names or len(set(names)) < len(names):
         raise ValueError(
-            f"scoring must be one metric, or a list of metrics that differ in name, got {names}. "
+            f"scoring must be one metric, or a list of metrics that differ in name, got {shown(names)}. "
             "Name each metric once."
         )
     return criteria
@@ -74,7 +75,7 @@ def check_scoring(scoring: Any) -> Criterion:
             )
     raise ValueError(
         f"scoring must be one of {_NAMES}, or a function of (Y, scores) that is larger for better scores, "
-        f"got {scoring!r}. Use 'average_precision'."
+        f"got {shown(scoring)}. Use 'average_precision'."
     )
 
 

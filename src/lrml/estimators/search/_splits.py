@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import is_sparse
+from lrml._shown import shown
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 from lrml.statistics import Statistics
 
@@ -50,7 +51,7 @@ def make_splits(cv: Any, X: Any, Y: Any, random_state: Any) -> list[Split]:
     if isinstance(cv, str | bytes) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
         raise TypeError(
             "cv must be a number of folds, a held-out share in (0, 1), a splitter or an iterable of "
-            f"(train, test) row numbers, got {cv!r}. Pass cv=5."
+            f"(train, test) row numbers, got {shown(cv)}. Pass cv=5."
         )
     pairs = cv.split(np.zeros(n_rows), Y) if hasattr(cv, "split") else cv
     splits = [_check_split(pair, number, n_rows) for number, pair in enumerate(pairs)]
@@ -65,7 +66,7 @@ def _check_split(pair: Any, number: int, n_rows: int) -> Split:
         train, test = (np.asarray(rows) for rows in pair)
     except (TypeError, ValueError):
         raise ValueError(
-            f"every split must be a pair (train, test) of row numbers, got {pair!r} as split {number}. "
+            f"every split must be a pair (train, test) of row numbers, got {shown(pair)} as split {number}. "
             "Check cv."
         ) from None
     for rows in (train, test):

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
+from lrml._shown import shown
+
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+,-]{0,199}")
 
 
@@ -33,13 +35,13 @@ class Job:
         if not _KEY.fullmatch(self.key):
             raise ValueError(
                 "the key of a job must be 1 to 200 of the characters A-Z a-z 0-9 . _ = + , - and begin with "
-                f"a letter or digit, got {self.key!r}. Choose a key that can name a file."
+                f"a letter or digit, got {shown(self.key)}. Choose a key that can name a file."
             )
         try:
             payload = json.loads(json.dumps(dict(self.payload), allow_nan=False))
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"the payload of a job must be plain data that JSON can hold, got {self.payload!r} "
+                f"the payload of a job must be plain data that JSON can hold, got {shown(self.payload)} "
                 f"({error}). Use str, int, finite float, bool, None, list and dict."
             ) from error
         object.__setattr__(self, "payload", payload)

@@ -47,13 +47,14 @@ def run_jobs(
     *,
     n_workers: int,
     on_event: Callable[[Progress], None] | None = None,
+    is_whole: Callable[[Record], bool] = lambda record: True,
 ) -> list[Record]:
     """Run jobs in processes of their own and return their records, in the order of the jobs.
 
-    A job is skipped if the store has a record of it that is "ok", of the same payload (its cost aside) and
-    with its arrays intact. An exception in the work function makes a "failed" record, as does a worker that
-    dies twice with the same job; the other jobs go on, and the next run tries the failed ones again. The run
-    may be killed at any time: what was finished stays, and no process outlives it.
+    A job is skipped if the store has a record of it that is "ok", of the same payload (its cost aside), whole
+    and with its arrays intact. An exception in the work function makes a "failed" record, as does a worker
+    that dies twice with the same job; the other jobs go on, and the next run tries the failed ones again. The
+    run may be killed at any time: what was finished stays, and no process outlives it.
 
     Parameters
     ----------
@@ -67,6 +68,8 @@ def run_jobs(
         The number of processes; each uses one thread for linear algebra. Results do not depend on it.
     on_event : callable, default=None
         It gets a `Progress` after each finished job.
+    is_whole : callable, optional
+        Tells whether a record of the right payload has the result that such a job gives.
 
     Raises
     ------
@@ -80,7 +83,11 @@ def run_jobs(
         raise ValueError(f"n_workers must be a positive integer, got {n_workers!r}. Use 1 for one process.")
     with store.writer() as writer:
         stored = store.records()
-        records = {job.key: stored[job.key] for job in jobs if _is_finished(job, stored.get(job.key), store)}
+        records = {
+            job.key: stored[job.key]
+            for job in jobs
+            if _is_finished(job, stored.get(job.key), store) and is_whole(stored[job.key])
+        }
         waiting = [job for job in jobs if job.key not in records]
         clock = _Clock(waiting)
         surroundings = {"versions": versions(), "machine": machine()}

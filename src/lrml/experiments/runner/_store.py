@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lrml._files import OutputError, atomic_file, writable_folder
+from lrml._files import OutputError, atomic_file, remove_remains, writable_folder
 
 if sys.platform != "win32":
     import fcntl
@@ -77,7 +77,7 @@ class Store:
     def _parsed(self, line: bytes, number: int) -> Record:
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._damaged(number, f"not JSON: {error}") from None
         if not isinstance(record, dict):
             raise self._damaged(number, f"a {type(record).__name__}")
@@ -116,8 +116,7 @@ class Store:
         """Open the folder for writing; there is one writer at a time, among all processes."""
         writable_folder(self.folder / "examples")
         with _locked(self.folder):
-            for remains in (self.folder / "examples").glob(".*.part"):
-                remains.unlink()  # of a writer that was killed: we have the lock, so nobody is writing it
+            remove_remains(self.folder / "examples")  # we have the lock, so nobody is writing there
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
             descriptor = os.open(self.path, flags, 0o666)
             try:
@@ -185,7 +184,7 @@ class Writer:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder; the system takes it back when the process ends, however it ends."""
-    with (folder / ".lock").open("wb") as stream:
+    with (folder / ".lock").open("ab") as stream:  # to append: what a planted link points to is not emptied
         if sys.platform != "win32":  # there are no such locks on Windows: nothing stops a second run there
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -19,8 +19,9 @@ from lrml.experiments.summary._results import Cell, Results
 from lrml.experiments.summary._table1 import table1
 from lrml.experiments.summary._table2 import table2, table2_like_paper
 from lrml.experiments.summary._verdict import verdict
+from lrml.experiments.summary._whole import is_whole
 
-__all__ = ["Cell", "Results", "summarise"]
+__all__ = ["Cell", "Results", "is_whole", "summarise"]
 
 _TABLES = (table1, counts, table2_like_paper, misses, table2, equal_rank, ranks, times)
 

@@ -10,7 +10,7 @@ from lrml.experiments.summary._columns import Row, Table, column, rounded, table
 from lrml.experiments.summary._results import Results
 
 # Statistic, title, decimals of the paper (None for counts), and what it is.
-_STATISTICS: tuple[tuple[str, str, int | None, str], ...] = (
+STATISTICS: tuple[tuple[str, str, int | None, str], ...] = (
     ("instances", "instances", None, "rows of the training and the test set together"),
     ("attributes", "attributes", None, "features"),
     ("labels", "labels", None, "labels"),
@@ -30,7 +30,7 @@ def table1(results: Results) -> list[Table]:
         for record in results.plain("statistics", dataset):
             rows.append(_row(dataset, record["result"], published_table1(dataset)))
     columns = [column("dataset", "dataset"), column("domain", "domain")]
-    for name, title, digits, explanation in _STATISTICS:
+    for name, title, digits, explanation in STATISTICS:
         kind = "integer" if digits is None else "number"
         columns += [
             column(name, title, kind, digits, explanation),
@@ -50,7 +50,7 @@ def table1(results: Results) -> list[Table]:
 def _row(dataset: str, counted: Mapping[str, Any], printed: Mapping[str, str]) -> Row:
     row: Row = {"dataset": dataset, "domain": printed["domain"]}
     wrong = []
-    for name, title, digits, _ in _STATISTICS:
+    for name, title, digits, _ in STATISTICS:
         is_count = digits is None
         row[name] = int(counted[name]) if is_count else rounded(counted[name])
         row[f"{name}_paper"] = int(printed[name]) if is_count else float(printed[name])

@@ -1,0 +1,18 @@
+"""How values of users and files are shown in messages."""
+
+from __future__ import annotations
+
+
+def shown(value: object) -> str:
+    """Return the ``repr`` of a value, shortened: a column name may be as long as a file."""
+    if not isinstance(value, bytes):
+        return shortened(repr(value))
+    try:
+        return shortened(repr(value.decode()))
+    except UnicodeDecodeError:  # a cut through a letter, or no text at all: all bytes beyond ASCII as numbers
+        return shortened(repr(value).removeprefix("b"))
+
+
+def shortened(text: str, limit: int = 80) -> str:
+    """Return a text, cut near its end where it would flood the screen."""
+    return text if len(text) <= limit else f"{text[: limit - 13]}...{text[-10:]}"

@@ -1,0 +1,112 @@
+"""Messages stay readable whatever a file, a frame or a caller calls its columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lrml import LRML
+from lrml.datasets import MultiLabelDataset, read_arff, read_csv, read_parquet, read_svmlight, write_arff
+
+LONG = "long name " * 7000
+X, Y = np.arange(12.0).reshape(4, 3), np.array([[0, 1], [1, 0], [1, 1], [0, 0]], np.uint8)
+
+
+def message_of(call, *args, **options):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call(*args, **options)
+    return str(caught.value)
+
+
+def check(message, words="long name long"):
+    assert words in message
+    assert len(message) < 800
+
+
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [
+        ("word,0\n", {"labels": ["y"]}),
+        ("inf,0\n", {"labels": ["y"]}),
+        ("2,0\n", {"labels": [LONG]}),
+        ("2,0\n", {"labels": ["y", LONG + "?"]}),
+        ("2,0\n", {"labels": ["nothing like it"]}),
+        ("2,0\n", {"labels": ["y"], "ignore": [LONG, LONG]}),
+        ("2,0\n", {"labels": ["y"], "features": [LONG], "ignore": [LONG]}),
+        ("2,0\n", {"labels": LONG}),
+        (",0\n", {"label_column": LONG}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_tables(tmp_path, kind, rows, options):
+    if kind == "csv":
+        path, read = tmp_path / "toy.csv", read_csv
+        path.write_text(f"{LONG},y\n{rows}")
+    else:
+        path, read = tmp_path / "toy.parquet", read_parquet
+        cell = rows.split(",")[0]
+        numbers = [float(cell)] if cell in ("inf", "2") else [cell]
+        pq.write_table(pa.table({LONG: numbers, "y": [0]}), path)
+    check(message_of(read, path, **options))
+
+
+def test_lists_in_parquet(tmp_path):
+    path = tmp_path / "toy.parquet"
+    for column in ([["a", None]], [[1.5]], [2]):
+        pq.write_table(pa.table({LONG: column, "x": [0]}), path)
+        check(message_of(read_parquet, path, label_column=LONG))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        f"@attribute '{LONG}' string\n",
+        f"@attribute '{LONG}' {{a,a}}\n",
+        f"@attribute '{LONG}' {{a,b\n",
+        f"@attribute '{LONG}' {{a,b}}\n@attribute y {{0,1}}\n@data\nc,1\n",
+        f"@attribute y numeric\n@attribute '{LONG}' {{a,b,c}}\n@data\n1,a\n",
+        f"@attribute y numeric\n@attribute '{LONG}' {{1,0}}\n@data\n{{0 1}}\n",
+        f"@attribute y numeric\n@attribute '{LONG}' numeric\n@data\n1,2\n",
+        f"@attribute y numeric\n@attribute '{LONG}' numeric\n@attribute '{LONG}' numeric\n",
+    ],
+)
+def test_arff(tmp_path, header):
+    path = tmp_path / "toy.arff"
+    path.write_text(f"@relation toy\n{header}")
+    check(message_of(read_arff, path, labels=-1))
+
+
+def test_arguments(tmp_path):
+    path = tmp_path / "toy.arff"
+    check(message_of(read_arff, path, labels=[LONG, LONG]))
+    check(message_of(read_arff, path, labels=LONG))
+    check(message_of(read_arff, path, "toy.xml", labels=[LONG]))
+    check(message_of(read_csv, path, labels=["y"], delimiter=LONG))
+    check(message_of(read_svmlight, path, n_labels=LONG))
+
+
+def test_records(tmp_path):
+    names = ["a", LONG, "b"]
+    good = MultiLabelDataset("toy", X, Y, names, ["p", "q"])
+    check(message_of(MultiLabelDataset, "toy", X, Y, [LONG, LONG, "b"], ["p", "q"]))
+    other = MultiLabelDataset("toy", X, Y, ["a", "c", "b"], ["p", "q"])
+    check(message_of(MultiLabelDataset.from_split, good, other))
+    check(message_of(write_arff, MultiLabelDataset("toy", X, Y, names, ["p", LONG]), tmp_path / "toy.arff"))
+    with pytest.raises(ValueError, match="need a dataset with a split") as caught:
+        _ = MultiLabelDataset(LONG, X, Y, names, ["p", "q"]).train
+    check(str(caught.value))
+
+
+def test_frames():
+    frame = pd.DataFrame(Y, columns=["p", LONG])
+    check(message_of(LRML().fit, X, pd.DataFrame(Y, columns=[LONG, LONG])))
+    check(message_of(LRML().fit, X, frame, observed=pd.DataFrame(Y == 0, columns=["p", "q"])))
+    check(message_of(LRML().fit(X, frame).score, X, frame[[LONG, "p"]]))
+    check(message_of(LRML().fit, X, np.array([[LONG, "0"]] * 4, dtype=object)))
+    check(message_of(LRML(solver=LONG).fit, X, Y))
+    check(message_of(LRML(alpha=LONG).fit, X, Y))
+    check(message_of(LRML(threshold=[LONG]).fit, X, Y))
+    check(message_of(LRML().fit, X, Y, sample_weight=[LONG] * 4))
