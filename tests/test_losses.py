@@ -110,6 +110,15 @@ def test_constant_is_the_best_constant_score(loss, share):
 
 
 @EACH
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_the_constant_of_labels_of_one_kind_has_no_loss(loss, share):
+    """The logistic loss has no minimum there, and what is left is far below rounding."""
+    constant = float(loss.constant(np.array([share]))[0])
+    assert np.isfinite(constant)
+    assert by_formula(loss.name, share, constant) < 1e-40
+
+
+@EACH
 def test_threshold_separates_the_labels_as_the_loss_does(loss):
     """A label that applies to half of the examples is undecided: its score is the threshold."""
     assert float(loss.constant(np.array([0.5]))[0]) == loss.threshold
