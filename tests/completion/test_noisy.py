@@ -7,7 +7,7 @@ import cvxpy
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lrml.completion import complete, select_alpha
@@ -104,6 +104,7 @@ def test_factored_makes_no_full_matrix_where_the_rank_is_low():
     alpha=st.floats(0.05, 5.0),
     share=st.floats(0.1, 1.0),
 )
+@example(seed=437, theta=0, alpha=5.0, share=0.6)
 def test_record_and_certificate_are_true(seed, theta, alpha, share):
     generator = np.random.default_rng(seed)
     M = generator.standard_normal((9, 6))
