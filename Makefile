@@ -1,4 +1,5 @@
-# Three commands: `make reproduce`, `make test` and `make bench`. Each sets up all it needs.
+# Three commands: `make reproduce`, `make test` and `make bench`. Each sets up all it needs. `make test-random` is
+# for long runs: property tests with examples that no run has had before.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +10,7 @@ BENCH := .venv-bench
 # One test process per core: with more than one BLAS thread each they would fight for the cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: reproduce test bench clean
+.PHONY: reproduce test test-random bench clean
 
 reproduce: $(VENV)/.report
 	$(BIN)/lrml reproduce --out results $(REPRODUCE_OPTIONS)
@@ -19,6 +20,11 @@ test: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal
+
+test-random: $(VENV)/.test
+	for round in $$(seq $(or $(ROUNDS),10)); do \
+	  $(ONE_THREAD) $(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=random || exit 1; \
+	done
 
 bench: $(BENCH)/.peers
 	$(BENCH)/bin/python benchmarks/suite --out results/bench $(BENCH_OPTIONS)

@@ -9,12 +9,20 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from lrml.datasets import MultiLabelDataset, fetch_mulan
 
 # Read once: some tests change the environment variable.
 _DATA_HOME = os.environ.get("LRML_DATA_HOME")
 _SKIP_REASON = "set LRML_DATA_HOME to a folder with the Mulan files"
+
+# Nothing depends on how busy the machine is. The test command draws the same examples every time;
+# --hypothesis-profile=random draws others (`make test-random`). No test sets these for itself.
+_UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", _UNHURRIED, derandomize=True, database=None)
+settings.register_profile("random", _UNHURRIED, print_blob=True)
+settings.load_profile("repeatable")
 
 
 def _data_home() -> Path:

@@ -22,7 +22,7 @@ def lrml(*arguments, **environment):
         capture_output=True,
         encoding="utf-8",
         env=os.environ | {"PYTHONIOENCODING": "utf-8", "LRML_DATA_HOME": ""} | environment,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
@@ -259,7 +259,7 @@ def test_fetch_without_a_network_says_so_for_each_and_leaves_no_folders(tmp_path
 
 def test_a_reader_that_has_seen_enough_ends_the_program_quietly():
     command = f"{sys.executable} -m lrml datasets --json | head -c 1"
-    run = subprocess.run(command, shell=True, capture_output=True, encoding="utf-8", timeout=60, check=False)
+    run = subprocess.run(command, shell=True, capture_output=True, encoding="utf-8", timeout=300, check=False)
     assert run.stderr == ""
     assert run.stdout == "["
 

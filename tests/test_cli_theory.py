@@ -21,7 +21,7 @@ def lrml(*arguments):
         capture_output=True,
         encoding="utf-8",
         env=os.environ | {"PYTHONIOENCODING": "utf-8"},
-        timeout=120,
+        timeout=300,
         check=False,
     )
 

@@ -15,7 +15,9 @@ def loaded_by(code):
     """Run code, and return which of the slow packages it has imported."""
     slow = "numpy", "scipy", "sklearn", "rich"
     code += f"\nimport sys\nprint(*(name for name in {slow!r} if name in sys.modules))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
+    )
     return set(run.stdout.splitlines()[-1].split())
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_output import without_progress
 from experiments.runner_jobs import wait_until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="signals and /proc of Linux")
@@ -35,8 +36,8 @@ def start(folder):
 def end(process):
     """Wait for the end of a run and of all of its processes; return what it printed."""
     printed, _ = process.communicate(timeout=300)
-    wait_until(lambda: not living(process.pid), 10)
-    return printed.decode()
+    wait_until(lambda: not living(process.pid))
+    return without_progress(printed.decode())
 
 
 def living(session):
@@ -83,7 +84,7 @@ def _no_data(tmp_path, monkeypatch):
 def kill_when(condition, folder, delay):
     """Run until something has come to pass, and a little longer; then kill the parent, and it alone."""
     process = start(folder)
-    wait_until(lambda: condition() or process.poll() is not None, 300)
+    wait_until(lambda: condition() or process.poll() is not None)
     time.sleep(delay)
     process.send_signal(signal.SIGKILL)
     end(process)
@@ -106,9 +107,11 @@ def test_a_run_that_is_killed_five_times_ends_with_the_same_files(tmp_path):
         n_lines = moments.randrange(number * quarter, (number + 1) * quarter)
         conditions.append(lambda n_lines=n_lines: len(lines_of(killed)) >= n_lines)
     conditions.append(lambda: any((killed / "tables").glob("*.csv")))  # the report is being written
-    for condition in conditions:
+    # What is left to do takes far longer than a delay; the last one comes at once, to be sure of the page.
+    delays = [*(moments.uniform(0.0, 0.3) for _ in range(4)), 0.0]
+    for condition, delay in zip(conditions, delays, strict=True):
         before = lines_of(killed)
-        assert kill_when(condition, killed, moments.uniform(0.0, 0.3))
+        assert kill_when(condition, killed, delay)
         after = lines_of(killed)
         assert after[: len(before)] == before
         found = timeless(files_of(killed))

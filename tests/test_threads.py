@@ -42,7 +42,7 @@ def test_no_more_is_begun_ahead_than_allowed_and_nothing_is_lost(threads, ahead)
 
 def test_as_many_threads_as_blas_has_and_one_blas_thread_each(threads):
     seen = set()
-    barrier = threading.Barrier(threads, timeout=20)
+    barrier = threading.Barrier(threads, timeout=300)
 
     def work(_):
         if threads > 1:

@@ -99,9 +99,13 @@ class LogisticLoss:
         return Terms(values, slopes, small)
 
     def constant(self, share: Floats) -> Floats:
-        """Return the log odds of the share."""
-        odds: Floats = logit(share)
-        return odds
+        """Return the log odds of the share, 100 at most.
+
+        There is no best constant where all examples are of one kind: the loss falls for ever. At 100 it is
+        below 1e-43, which is as good as its limit.
+        """
+        odds: Floats = logit(np.clip(share, 0.0, 1.0))
+        return np.clip(odds, self.unseen_score, -self.unseen_score)
 
     def dual(self, Y: Floats, U: Floats) -> Floats:
         """Return the entropy of q = m u, which is a probability."""
@@ -143,9 +147,13 @@ LOSSES: dict[str, Loss] = {loss.name: loss for loss in (SquaredLoss(), LogisticL
 
 
 def best_constants(loss: Loss, known: Floats, positive: Floats) -> npt.NDArray[np.float64]:
-    """Best scores of a model without features, from the weights of the known and of the positive examples."""
+    """Scores near the best ones of a model without features, where the loss is curved.
+
+    Made from the weights of the known and of the positive examples, to start from. Where all examples are of
+    one kind the best scores themselves (`Loss.constant`) are no start for Newton's method.
+    """
     share = positive / known
     if loss.name != "squared":
-        # Half an example of either kind is added where all are of one kind, which would have no optimum.
+        # Half an example of either kind is added where all are of one kind.
         share = np.clip(share, 0.5 / (known + 1), 1 - 0.5 / (known + 1))
     return np.asarray(loss.constant(share), dtype=np.float64)

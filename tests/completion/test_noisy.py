@@ -1,12 +1,13 @@
 """Noisy completion, against cvxpy, a plain soft-impute loop, and its own definition."""
 
+import tracemalloc
 from dataclasses import replace
 
 import cvxpy
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lrml.completion import complete, select_alpha
@@ -35,17 +36,65 @@ def soft_step(Z, M, theta, alpha):
     return (U * s) @ Vt
 
 
-@pytest.mark.parametrize("alpha", [0.2, 1.0])
-def test_the_trace_norm_agrees_with_cvxpy(alpha):
-    _, M = planted((8, 6), 2, 0.6, 0.2, 1)
+def convex_minimiser(M, alpha):
+    """Least objective under the trace norm, and where it is taken, by cvxpy."""
     known = (~np.isnan(M)).astype(float)
     Z = cvxpy.Variable(M.shape)
     misfit = cvxpy.multiply(known, Z) - np.nan_to_num(M)
     loss = 0.5 * cvxpy.sum_squares(misfit) + alpha * cvxpy.normNuc(Z)
     least = cvxpy.Problem(cvxpy.Minimize(loss)).solve(solver="SCS", eps=1e-8)
+    return least, Z.value
+
+
+@pytest.mark.parametrize("alpha", [0.2, 1.0])
+def test_the_trace_norm_agrees_with_cvxpy(alpha):
+    _, M = planted((8, 6), 2, 0.6, 0.2, 1)
+    least, Z = convex_minimiser(M, alpha)
     done = complete(M, TraceNorm(alpha), tol=1e-8)
     assert done.objective == pytest.approx(least, rel=1e-5)
-    np.testing.assert_allclose(done.dense(), Z.value, atol=1e-3)
+    np.testing.assert_allclose(done.dense(), Z, atol=1e-3)
+
+
+# Long and short sides of every kind: Lanczos's method alone finds all triplets but the last.
+SHAPES = [(30, 3), (3, 30), (2, 12), (12, 2), (1, 9), (9, 1), (6, 6), (20, 9)]
+
+
+@pytest.mark.parametrize("alpha", [0.05, 1.0])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_factored_finds_every_singular_value(shape, alpha):
+    _, M = planted(shape, min(shape), 0.8, 0.3, 4)
+    done = complete(M, TraceNorm(alpha), method="factored")
+    assert done.converged
+    assert done.objective == pytest.approx(convex_minimiser(M, alpha)[0], rel=1e-4)
+
+
+@pytest.mark.parametrize("max_rank", [None, 2, 3])
+@pytest.mark.parametrize("theta", [0, 1, 2])
+@pytest.mark.parametrize("shape", [(30, 3), (3, 12), (4, 4)])
+def test_factored_in_closed_form_with_a_bound_on_the_rank(shape, theta, max_rank):
+    """All is observed: the best matrix of bounded rank is a proximal map, cut off."""
+    M = np.random.default_rng(2).standard_normal(shape)
+    U, s, Vt = np.linalg.svd(M, full_matrices=False)
+    s[theta:] = np.maximum(s[theta:] - 0.1, 0.0)
+    U, s, Vt = U[:, :max_rank], s[:max_rank], Vt[:max_rank]
+    done = complete(M, TailSum(theta, 0.1), method="factored", max_rank=max_rank)
+    assert done.converged
+    np.testing.assert_allclose(done.dense(), (U * s) @ Vt, atol=1e-5)
+
+
+def test_factored_makes_no_full_matrix_where_the_rank_is_low():
+    generator = np.random.default_rng(0)
+    n, count = 3000, 30_000
+    places = np.unique(generator.integers(n * n, size=count))
+    rows, cols = np.divmod(places, n)
+    left, right = generator.standard_normal((2, n))
+    M = sp.csr_array((left[rows] * right[cols], (rows, cols)), shape=(n, n))
+    tracemalloc.start()
+    done = complete(M, TailSum(1, 5.0), method="factored", tol=1e-3, max_iter=20)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert done.rank < 50
+    assert peak < 8 * n * n / 2
 
 
 @settings(max_examples=25, deadline=None)
@@ -55,6 +104,7 @@ def test_the_trace_norm_agrees_with_cvxpy(alpha):
     alpha=st.floats(0.05, 5.0),
     share=st.floats(0.1, 1.0),
 )
+@example(seed=437, theta=0, alpha=5.0, share=0.6)
 def test_record_and_certificate_are_true(seed, theta, alpha, share):
     generator = np.random.default_rng(seed)
     M = generator.standard_normal((9, 6))
@@ -63,7 +113,8 @@ def test_record_and_certificate_are_true(seed, theta, alpha, share):
     done = complete(M, TailSum(theta, alpha), tol=1e-6)
     Z = done.dense()
     assert done.objective == pytest.approx(objective(Z, M, theta, alpha), rel=1e-8, abs=1e-10)
-    assert done.objective <= objective(np.zeros_like(Z), M, theta, alpha)
+    # Where zero is the answer the two are sums of the same squares, in another order.
+    assert done.objective <= objective(np.zeros_like(Z), M, theta, alpha) * (1 + 1e-12)
     if done.converged:
         moved = np.linalg.norm(soft_step(Z, M, theta, alpha) - Z) / np.linalg.norm(np.nan_to_num(M))
         assert moved <= 2e-6
@@ -165,3 +216,11 @@ def test_a_start_at_the_truth_is_no_better(seed):
     best = complete(M, TailSum(3, 2.0), start=at_truth, tol=1e-5)
     assert done.objective <= best.objective * (1 + 1e-4)
     assert np.linalg.norm(done.dense() - truth) < 0.1 * np.linalg.norm(truth)
+
+
+@pytest.mark.parametrize("theta", [1, 2])
+def test_alpha_is_chosen_by_factors_as_by_full_decompositions(theta):
+    _, M = planted((30, 3), 2, 0.7, 0.1, 0)
+    dense, factored = (select_alpha(M, theta, n_alphas=4, method=name) for name in ("dense", "factored"))
+    assert factored.alpha == pytest.approx(dense.alpha, rel=1e-9)
+    np.testing.assert_allclose(factored.errors, dense.errors, rtol=1e-3)

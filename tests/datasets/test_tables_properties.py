@@ -315,7 +315,7 @@ def test_damaged_files_are_read_or_refused(tmp_path, writing):
     pq.write_table(pa.table(columns), tmp_path / "whole.parquet", **writing)
     paths = [str(tmp_path / name) for name in ("whole.parquet", "damaged.parquet")]
     done = subprocess.run(
-        [sys.executable, "-c", _DAMAGE, *paths], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", _DAMAGE, *paths], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     read, refused = map(int, done.stdout.split())

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
@@ -82,6 +83,62 @@ def test_other_losses_with_full_rank_are_the_trace_norm_too(data, loss, masked):
     assert model.objective_ == pytest.approx(expected, rel=1e-4)
     known = True if observed is None else observed
     assert model.objective_ == pytest.approx(objective_by_definition(model, X, Y, 2.0, loss, known), rel=1e-9)
+
+
+@pytest.mark.parametrize("weights", [None, 1e-3])
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+@pytest.mark.usefixtures("by_rows")
+def test_intercepts_without_coefficients_are_the_best_ones(data, loss, weights):
+    """So strong a penalty leaves the intercepts alone; weights scale the objective, not the solution."""
+    X, Y = data
+    Y = Y.copy()
+    Y[:, 1] = 1.0
+    weights = None if weights is None else np.full(len(X), weights)
+    model = LEML(3, 1e6, loss=loss, random_state=0).fit(X, Y, sample_weight=weights)
+    assert not model.coef_.any()
+    for label, intercept in enumerate(model.intercept_):
+
+        def total(b, y=Y[:, label]):
+            margins = (2 * y - 1) * b
+            return {
+                "squared": np.sum((y - b) ** 2),
+                "logistic": np.logaddexp(0, -margins).sum(),
+                "squared_hinge": np.sum(np.maximum(1 - margins, 0) ** 2),
+            }[loss]
+
+        best = minimize_scalar(total, bounds=(-200, 200), method="bounded", options={"xatol": 1e-9})
+        assert total(intercept) <= best.fun + 1e-10
+
+
+@pytest.mark.parametrize("alpha", [0.0, 2.0])
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+@pytest.mark.usefixtures("by_rows")
+def test_a_label_of_all_examples_changes_nothing_for_the_others(data, loss, alpha):
+    X, Y = data
+    weights = np.random.default_rng(0).uniform(0.1, 1.0, len(X))
+    options = {"rank": 3, "alpha": alpha, "loss": loss, "random_state": 0}
+    others = LEML(**options).fit(X, Y[:, :4], sample_weight=weights)
+    with_it = np.column_stack([Y[:, :4], np.ones(len(X))])
+    model = LEML(**options).fit(X, with_it, sample_weight=weights)
+    alone = LEML(**options).fit(X, with_it[:, [4, 4, 4]], sample_weight=weights)
+    assert model.objective_ == pytest.approx(others.objective_, rel=1e-9)
+    np.testing.assert_allclose(model.coef_[:4], others.coef_, atol=1e-8)
+    for found in (model, alone):
+        assert not found.coef_[-1].any()
+        assert found.intercept_[-1] == (100.0 if loss == "logistic" else 1.0)
+        assert found.converged_
+        assert found.predict(X)[:, -1].all()
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_a_label_of_all_examples_without_an_intercept(data, loss):
+    X, Y = data
+    Y = Y.copy()
+    Y[:, 1] = 1.0
+    model = LEML(6, 2.0, loss=loss, tol=1e-5, fit_intercept=False, random_state=0).fit(X, Y)
+    expected = MLTrace(alpha=2.0, loss=loss, tol=1e-5, fit_intercept=False).fit(X, Y).objective_
+    assert model.coef_[1].any()
+    assert model.objective_ == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -332,6 +389,20 @@ def test_warm_start_goes_on_where_it_was(yeast):
     warm = LEML(rank=5, alpha=5.0, tol=1e-6, random_state=0, warm_start=True).fit(*yeast)
     assert warm.fit(*yeast).n_iter_ <= 1 < cold.n_iter_
     assert warm.objective_ == pytest.approx(cold.objective_, rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", [0.0, 1.0])
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+@pytest.mark.usefixtures("by_rows")
+def test_warm_start_with_a_label_that_was_of_one_kind(data, loss, kind):
+    """Its intercept was far away, where the loss is flat or straight."""
+    X, Y = data
+    last = Y.copy()
+    last[:, 1] = kind
+    model = LEML(4, 2.0, loss=loss, tol=1e-5, random_state=0, warm_start=True).fit(X, last).fit(X, Y)
+    fresh = LEML(4, 2.0, loss=loss, tol=1e-5, random_state=0).fit(X, Y)
+    assert model.converged_
+    assert model.objective_ == pytest.approx(fresh.objective_, rel=1e-4)
 
 
 @pytest.mark.usefixtures("either_path")

@@ -55,7 +55,7 @@ def test_tight_tolerance_is_reached_on_small_problems(make_problem, oracle, shap
     assert model.status_ == Status.CONVERGED.value
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None)
 @given(
     shape=st.tuples(st.integers(1, 25), st.integers(1, 8), st.integers(1, 8)),
     seed=st.integers(0, 1000),

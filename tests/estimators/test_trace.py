@@ -83,7 +83,7 @@ def test_it_is_lrml_without_free_values(make_problem, n, d, n_labels, loss):
     np.testing.assert_allclose(trace.coef_, tail.coef_, atol=2e-3)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None)
 @given(
     shape=st.tuples(st.integers(3, 25), st.integers(1, 7), st.integers(1, 7)),
     seed=st.integers(0, 500),

@@ -113,7 +113,8 @@ def without_seconds(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in record.items() if name != "seconds"} for record in records]
 
 
-def wait_until(condition: Callable[[], Any], seconds: float = 30) -> None:
+def wait_until(condition: Callable[[], Any], seconds: float = 300) -> None:
+    """Wait for something that is sure to come; the time is for a test that would never end."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come to pass"

@@ -54,7 +54,7 @@ class Watched:
 
 def wait_until(page: Any, script: str, wanted: Any = True) -> None:
     """Wait for a value; Playwright's own way is refused by the page's security policy."""
-    for _ in range(100):
+    for _ in range(6000):  # five minutes: a safety net
         if page.evaluate(script) == wanted:
             return
         page.wait_for_timeout(50)

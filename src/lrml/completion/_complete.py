@@ -59,10 +59,13 @@ def complete(
     exact : bool, default=False
         Whether observed entries are kept as they are. By full decompositions only.
     method : {"auto", "dense", "factored"}
-        "dense" decomposes the m × n matrix; "factored" never makes it, and needs memory for the observed
-        entries and (m + n) · rank numbers. "auto" is dense where the shorter side is at most 500.
+        "dense" decomposes the m × n matrix; "factored" needs memory for the observed entries and a few times
+        (m + n) · rank numbers, and makes that matrix only where a step asks for all of its singular values
+        (alpha is small, or theta large). "auto" is dense where the shorter side is at most 500.
     max_rank : int, optional
-        Most singular values that are kept, theta of them free; no bound by default.
+        Most singular values that are kept, theta of them free; no bound by default. A bound is a constraint:
+        ``residual`` and ``converged`` then speak of the best matrix of at most this rank, which even under
+        the trace norm is no convex problem.
     start : Completion, optional
         A warm start, such as the result for a neighbouring alpha. Noisy mode only. By default the solution is
         followed down from strong penalties.
@@ -188,9 +191,9 @@ def _check_limits(
         )
     if exact and (max_rank is not None or start is not None):
         raise ValueError("max_rank and start belong to the noisy problem, got exact=True. Leave them out.")
-    if not dense and (penalty.alpha == 0 or penalty.theta >= min(shape) - 1):
+    if not dense and (penalty.alpha == 0 or penalty.theta >= min(shape)):
         raise ValueError(
-            f"alpha must be positive and theta below {min(shape) - 1} where factors are used, got "
+            f"alpha must be positive and theta below {min(shape)} where factors are used, got "
             f"alpha={penalty.alpha} and theta={penalty.theta}: nothing of low rank is asked for. "
             "Change them, or pass method='dense'."
         )

@@ -40,17 +40,16 @@ class DenseDecomposition:
         self, factors: Factors, values: Floats, threshold: float, n_free: int, max_rank: int | None
     ) -> Factors:
         """Return all triplets."""
-        full = (factors.U * factors.s) @ factors.V.T
-        full[self.observed.rows, self.observed.cols] += values
-        U, s, Vt = thin_svd(full)
-        return Factors(U, s, Vt.T)
+        return _all_triplets(self.observed, factors, values)
 
 
 class TruncatedDecomposition:
-    """As many triplets as are needed, by Lanczos's method on products; nothing of size m × n is made.
+    """As many triplets as are needed, by Lanczos's method on products.
 
     How many singular values exceed the threshold is not known before. The count of the last call, and a few
-    more, is tried; while all that were found exceed the threshold, half as many again are asked for.
+    more, is tried; while all that were found exceed the threshold, half as many again are asked for. Where
+    that comes to all of them, the m × n matrix is made and decomposed: it is smaller than its singular
+    vectors, and Lanczos's method cannot find the last triplet.
     """
 
     def __init__(self, observed: Observed, seed: int = 0) -> None:
@@ -63,21 +62,37 @@ class TruncatedDecomposition:
         self, factors: Factors, values: Floats, threshold: float, n_free: int, max_rank: int | None
     ) -> Factors:
         """Return ``n_free`` triplets and those above ``threshold``, as far as ``max_rank`` allows."""
+        shape = self.observed.shape
         operator = _operator(self.observed, factors, values)
-        most = min(self.observed.shape) - 1
-        most = most if max_rank is None else min(most, max_rank)
+        most = min(shape) if max_rank is None else min(*shape, max_rank)
         count = min(most, max(n_free, self.rank) + 3)
         while True:
-            U, s, Vt = svds(operator, k=count, v0=self.start, tol=self.accuracy)
-            if s[0] <= threshold or count == most:
+            found = self._first(count, operator, factors, values)
+            if found.s[-1] <= threshold or count == most:
                 break
             count = min(most, count + max(4, count // 2))
-        U, s, V = U[:, ::-1], s[::-1], Vt[::-1].T
-        self.rank = max(n_free, int(np.count_nonzero(s > threshold)))
+        self.rank = max(n_free, int(np.count_nonzero(found.s > threshold)))
         # The leading directions of the last call lead Lanczos to those of this one.
-        side = U if operator.shape[0] <= operator.shape[1] else V
+        side = found.U if shape[0] <= shape[1] else found.V
         self.start = side[:, : self.rank + 1].sum(axis=1)
-        return Factors(U, s, V)
+        return found
+
+    def _first(
+        self, count: int, operator: LinearOperator[np.float64], factors: Factors, values: Floats
+    ) -> Factors:
+        """Return ``count`` leading triplets."""
+        if count == min(self.observed.shape):
+            return _all_triplets(self.observed, factors, values)
+        U, s, Vt = svds(operator, k=count, v0=self.start, tol=self.accuracy)
+        return Factors(U[:, ::-1], s[::-1], Vt[::-1].T)
+
+
+def _all_triplets(observed: Observed, factors: Factors, values: Floats) -> Factors:
+    """Decompose U diag(s) Vᵀ + S as a full matrix."""
+    full = (factors.U * factors.s) @ factors.V.T
+    full[observed.rows, observed.cols] += values
+    U, s, Vt = thin_svd(full)
+    return Factors(U, s, Vt.T)
 
 
 def _operator(observed: Observed, factors: Factors, values: Floats) -> LinearOperator[np.float64]:

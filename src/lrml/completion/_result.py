@@ -22,8 +22,9 @@ class Completion:
     objective : float
         ½‖P_Ω(Z − M)‖² + Ω(σ(Z)); the penalty Ω(σ(Z)) alone if the completion is exact.
     residual : float
-        Stationarity residual at Z over ‖P_Ω(M)‖_F. Noisy: ‖Z − prox(P_Ω(M) + P_Ω⊥(Z))‖_F. Exact: what is left
-        of the two optimality conditions, P_Ω(Z) = P_Ω(M) and a subgradient that vanishes outside Ω.
+        Stationarity residual at Z over ‖P_Ω(M)‖_F. Noisy: ‖Z − prox(P_Ω(M) + P_Ω⊥(Z))‖_F, the proximal map
+        followed by a cut to ``max_rank`` where that was set. Exact: what is left of the two optimality
+        conditions, P_Ω(Z) = P_Ω(M) and a subgradient that vanishes outside Ω.
     n_iter : int
         Proximal steps, those of the warm-up with larger alphas included.
     converged : bool

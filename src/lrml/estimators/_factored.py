@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from lrml.estimators._fitting import Solution, TrainingData, nothing_to_learn
-from lrml.losses import best_constants
 from lrml.problem import SpectralProblem
 from lrml.solvers import Factors
 from lrml.solvers import leml as core
 
 _Float64 = npt.NDArray[np.float64]
+# Two sums of the same weights, in different orders, may differ by this share.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +59,17 @@ def fit_rows(data: TrainingData, task: Task, limits: core.Limits) -> Solution:
     rows = data.rows
     known, positive = rows.label_totals()
     unseen = positive == 0
-    used = ~unseen & (known > 0)
+    share = np.divide(positive, known, out=np.zeros_like(positive), where=known > 0)
+    share[np.abs(share - 1.0) <= _ROUNDING] = 1.0
+    # Scores of the best model without features.
+    constants = np.zeros(len(share))
+    if task.fit_intercept:
+        constants += data.loss.constant(share)
+    # Its intercept fits a label that all examples have without a loss, and coefficients would have a price.
+    used = ~unseen & ((share < 1.0) | (not task.fit_intercept))
     if not used.any():
-        return nothing_to_learn(data, unseen)
+        nothing = nothing_to_learn(data, unseen)
+        return replace(nothing, intercept=np.where(unseen, nothing.intercept, constants))
     chosen = rows if used.all() else rows.select_labels(used)
     design = core.Design(rows.X, rows.weights, center=task.fit_intercept)
     core.precondition(design, rows.X, int(used.sum()), task.rank)
@@ -69,35 +78,29 @@ def fit_rows(data: TrainingData, task: Task, limits: core.Limits) -> Solution:
         core.data_term(chosen, data.loss),
         task.alpha,
         task.rank,
-        _constants(data, task, known[used], positive[used]),
+        constants[used],
         limits,
         task.random,
         fit_intercept=task.fit_intercept,
-        start=_row_start(task, used, design),
+        start=_row_start(task, used, constants, design),
     )
     V = np.zeros((len(used), len(result.factors.s)))
     V[used] = result.factors.V
     factors = Factors(result.factors.U, result.factors.s, V)
-    intercept = np.zeros(len(used))
-    intercept[used] = result.constants
-    return _solution(data, result, factors, intercept - _score(design.mean, factors), unseen)
-
-
-def _constants(data: TrainingData, task: Task, known: _Float64, positive: _Float64) -> _Float64:
-    """Scores of the best model without features."""
-    if not task.fit_intercept:
-        return np.zeros(len(known))
-    return best_constants(data.loss, np.maximum(known, np.finfo(np.float64).tiny), positive)
+    constants[used] = result.constants
+    return _solution(data, result, factors, constants - _score(design.mean, factors), unseen)
 
 
 def _row_start(
-    task: Task, used: npt.NDArray[np.bool_], design: core.Design
+    task: Task, used: npt.NDArray[np.bool_], best: _Float64, design: core.Design
 ) -> tuple[_Float64, _Float64, _Float64] | None:
     """Last factors for the labels in use, with the scores at the mean."""
     if task.last is None:
         return None
     Z, H, intercept = task.last
     constants = intercept + H @ (design.mean @ Z) if task.fit_intercept else np.zeros(len(H))
+    # A label without coefficients had a constant score, -100 perhaps. No other is better than the best.
+    constants = np.where(H.any(axis=1), constants, best)
     return Z, H[used], constants[used]
 
 

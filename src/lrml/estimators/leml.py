@@ -108,13 +108,15 @@ class LEML(LinearMultiLabelModel):
         Wᵀ, in scikit-learn's orientation. Made from ``factors_`` whenever it is asked for: it may be large.
     intercept_ : array of shape (L,)
         b. A label without a positive example has zero coefficients and the intercept −1 (−100 for margins).
+        One without a negative example has zero coefficients too, and the intercept 1. The logistic loss has
+        no best intercept for it, as it falls for ever: there it is 100, where the loss is below 1e-43.
     singular_values_ : array of shape (rank_,)
     rank_ : int
         Number of positive singular values, at most k. Small ones may still be on their way to zero.
     n_iter_ : int
         Number of sweeps.
     objective_ : float
-        Of the returned factors and intercepts (that of an unseen label not counted, which adds nothing).
+        Of the returned factors and intercepts (those of labels of one kind not counted, which add nothing).
     residual_ : float
         ‖(∇_Z F, ∇_H F)‖_F / (‖∇f(0)‖₂ ‖(Z, H)‖_F) at the balanced factors (and, where the rows are read,
         ‖∇_b F‖ / ‖∇f(0)‖₂ with b counted from the mean of X, as the other leg of a right-angled triangle).
