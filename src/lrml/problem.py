@@ -23,7 +23,6 @@ from lrml._arrays import Array, descending_eigh, frobenius, inner, namespace, th
 from lrml.penalties import Penalty, SpectralProx, right_singular, spectral_prox
 from lrml.statistics import Moments
 
-
 # Where the lengths of the columns of X differ by more than this, the eigenvectors of XᵀX would lose digits of
 # the short ones: their eigenvalues are known to eps · λ₁ only.
 _WIDE = 1e3
@@ -45,8 +44,8 @@ def spectral_coordinates(moments: Moments) -> Coordinates:
     eigenvalue 1 and nothing to learn.
 
     Where features are of very different scales, XᵀX = D C D with a diagonal D and the eigenvalues Γ and
-    eigenvectors P of C, which is as well known as the data permit. Then A = Γ^(1/2) Pᵀ D is a root of XᵀX, and
-    its singular value decomposition has the accuracy that the eigendecomposition of AᵀA lacks: with
+    eigenvectors P of C, which is as well known as the data permit. Then A = Γ^(1/2) Pᵀ D is a root of XᵀX,
+    and its singular value decomposition has the accuracy that the eigendecomposition of AᵀA lacks: with
     A = U S Qᵀ, Λ = S² and QᵀXᵀY = S Uᵀ A^(-T) XᵀY = S Uᵀ Γ^(-1/2) Pᵀ D⁻¹ XᵀY.
     """
     if _is_wide(moments):
@@ -56,7 +55,9 @@ def spectral_coordinates(moments: Moments) -> Coordinates:
     eigenvalues, Q = _positive_part(*descending_eigh(gram))
     if eigenvalues.shape[0] == 0:
         vectors = xp.eye(gram.shape[0], 1, dtype=gram.dtype, device=gram.device)
-        return Coordinates(xp.ones(1, dtype=gram.dtype, device=gram.device), vectors, xp.zeros_like(cross[:1, :]))
+        return Coordinates(
+            xp.ones(1, dtype=gram.dtype, device=gram.device), vectors, xp.zeros_like(cross[:1, :])
+        )
     return Coordinates(eigenvalues, Q, Q.T @ cross)
 
 

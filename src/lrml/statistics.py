@@ -37,8 +37,8 @@ _Float64: TypeAlias = npt.NDArray[np.float64]
 # worth blocking for, and large enough for the matrix product to run at full speed.
 _BLOCK_ENTRIES = 1 << 22
 
-# Share of its sum of squares that the spread of a column must have for sums over a sparse matrix: three digits
-# are lost then.
+# Share of its sum of squares that the spread of a column of a sparse matrix must have: three digits are lost
+# then.
 _FAR = 1e-3
 
 
@@ -64,9 +64,7 @@ class Moments(NamedTuple):
         if self.further is None:
             return self
         x, y = self.further
-        return Moments(
-            self.gram + x[:, None] * x, self.cross + x[:, None] * y, self.target + float(y @ y)
-        )
+        return Moments(self.gram + x[:, None] * x, self.cross + x[:, None] * y, self.target + float(y @ y))
 
 
 @dataclass(frozen=True, eq=False)

@@ -234,7 +234,10 @@ def test_large_offsets_of_features(data, theta):
     X, Y = data
     offsets = 1e6 * np.array([1, -1, 2, 0.5, -3, 1])
     X = (X + offsets) - offsets  # rounded as the shifted data are
-    model, reference = lrml(theta=theta, tol=1e-14).fit(X + offsets, Y), lrml(theta=theta, tol=1e-14).fit(X, Y)
+    model, reference = (
+        lrml(theta=theta, tol=1e-14).fit(X + offsets, Y),
+        lrml(theta=theta, tol=1e-14).fit(X, Y),
+    )
     np.testing.assert_allclose(model.coef_, reference.coef_, rtol=1e-5, atol=1e-7)
     # Scores of the shifted data lose the digits that 1e6 takes.
     np.testing.assert_allclose(

@@ -177,7 +177,7 @@ def test_every_model_is_what_it_says(make_problem, oracle, shape, fit_intercept,
     X, Y = make_problem(*shape, seed=3)
     weights = some_weights(len(X), weighted)
     path = lrml_path(
-        X, Y, ridges=[0.0, 0.5], n_alphas=8, fit_intercept=fit_intercept, sample_weight=weights, tol=1e-8
+        X, Y, ridges=[0.0, 0.5], n_alphas=8, fit_intercept=fit_intercept, sample_weight=weights, tol=1e-11
     )
     for model in path:
         case = oracle(X, Y, model.theta, model.alpha, model.ridge, fit_intercept, weights)
@@ -197,14 +197,13 @@ def test_any_grid_gives_stationary_points_never_above_the_reduced_rank_end(
 ):
     X, Y = make_problem(*shape, seed=seed)
     theta = min(theta, *shape[1:])
-    path = lrml_path(X, Y, theta, [10**power for power in log_alphas], ridge, max_iter=20_000)
-    for place, model in enumerate(path):
+    path = lrml_path(X, Y, theta, [10**power for power in log_alphas], ridge, max_iter=20_000, tol=1e-11)
+    for model in path:
         case = oracle(X, Y, theta, model.alpha, ridge)
         assert distance(case, model.coef) <= 1e-3 * (1 + 1e-6)
-        if place < (len(path) + 1) // 2:  # the others came from the other end
-            A, B = stacked(case)
-            end = np.sum((B - A @ reduced_rank(case)) ** 2)  # of rank theta: no tail
-            assert model.objective <= end + 1e-11 * np.sum(B**2)
+        A, B = stacked(case)
+        end = np.sum((B - A @ reduced_rank(case)) ** 2)  # of rank theta: no tail
+        assert model.objective <= end + 1e-11 * np.sum(B**2)
 
 
 def value_without_centring(case, W):
@@ -227,15 +226,14 @@ def test_models_are_as_good_as_single_fits_and_as_both_ends(yeast, oracle, theta
 
 @pytest.mark.parametrize("ridge", [0.0, 2.0])
 def test_without_free_values_a_path_is_that_of_the_trace_norm(data, oracle, ridge):
-    """Strong convexity (μ) turns a subgradient ξ into bounds: ‖W − W*‖ ≤ ‖ξ‖/μ and F − F* ≤ ‖ξ‖²/2μ."""
+    """F − F* is at most tol · F, and strong convexity (μ) makes of that ‖W − W*‖² ≤ 2(F − F*)/μ."""
     case = oracle(*data, 0, 0.0, ridge)
-    A, B = stacked(case)
+    A, _ = stacked(case)
     mu = 2 * np.linalg.norm(A, -2) ** 2
-    xi = 1e-3 * np.linalg.norm(2 * A.T @ B)
     for model in lrml_path(*data, 0, ridges=ridge, n_alphas=8):
         best = MLTrace(model.alpha, ridge=ridge, tol=1e-12).fit(*data)
-        assert np.linalg.norm(model.coef - best.coef_) <= xi / mu
-        assert best.objective_ * (1 - 1e-11) <= model.objective <= best.objective_ + xi**2 / (2 * mu)
+        assert np.linalg.norm(model.coef - best.coef_) <= np.sqrt(2 * 3e-4 * model.objective / mu) + 1e-5
+        assert best.objective_ * (1 - 1e-11) <= model.objective <= best.objective_ + 3e-4 * model.objective
 
 
 @INTERCEPT
@@ -404,7 +402,7 @@ def test_a_label_without_positives_is_out_of_the_game(data, fit_intercept):
 def test_real_targets(data, oracle):
     X, _ = data
     Y = X @ np.random.default_rng(0).normal(size=(7, 4)) + 5
-    for model in lrml_path(X, Y, [0, 2], [30.0, 1.0], 0.1, targets="real"):
+    for model in lrml_path(X, Y, [0, 2], [30.0, 1.0], 0.1, targets="real", tol=1e-9):
         check_model(model, oracle(X, Y, model.theta, model.alpha, model.ridge), 1e-3)
 
 
@@ -413,7 +411,7 @@ def test_more_labels_than_rank(data, oracle):
     rng = np.random.default_rng(2)
     X = rng.normal(size=(60, 3)) @ rng.normal(size=(3, 8))
     Y = np.tile(data[1], 2)
-    for model in lrml_path(X, Y, [0, 2], n_alphas=5):
+    for model in lrml_path(X, Y, [0, 2], n_alphas=5, tol=1e-10):
         check_model(model, oracle(X, Y, model.theta, model.alpha), 1e-3)
     exact = lrml_path(X, Y, [3, 8], n_alphas=5)
     assert [(model.theta, model.alpha, model.rank) for model in exact] == [(3, 0.0, 3), (8, 0.0, 3)]

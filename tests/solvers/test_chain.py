@@ -170,7 +170,7 @@ def test_another_penalty_may_take_over_from_any_point():
     """Retargeting with an alpha that lets more values live than the last decomposition kept."""
     problem = make_problem()
     phase, W = Alternating(), problem.reduced_rank_solution(2)[0]
-    phase.start(problem, TailSum(2, 50.0), Point(W, spectrum(W, rank=2)))
+    phase.start(problem, TailSum(2, 50.0), Point(W, spectrum(W, rank=2), problem.value(W)))
     phase.step()
     phase.retarget(TailSum(2, 0.01))
     point = next(point for point in iter(phase.step, None) if point.residual <= 1e-6)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from lrml.estimators._fitting import Solution, TrainingData, nothing_to_learn
+from lrml.estimators._fitting import Solution, TrainingData, nothing_to_learn, sort_labels
 from lrml.problem import SpectralProblem
 from lrml.solvers import Factors
 from lrml.solvers import leml as core
 
 _Float64 = npt.NDArray[np.float64]
-# Two sums of the same weights, in different orders, may differ by this share.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,19 +55,9 @@ def fit_moments(data: TrainingData, task: Task, limits: core.Limits) -> Solution
 def fit_rows(data: TrainingData, task: Task, limits: core.Limits) -> Solution:
     """Any loss, any labels known, any number of features: every sweep reads the rows."""
     rows = data.rows
-    known, positive = rows.label_totals()
-    unseen = positive == 0
-    share = np.divide(positive, known, out=np.zeros_like(positive), where=known > 0)
-    share[np.abs(share - 1.0) <= _ROUNDING] = 1.0
-    # Scores of the best model without features.
-    constants = np.zeros(len(share))
-    if task.fit_intercept:
-        constants += data.loss.constant(share)
-    # Its intercept fits a label that all examples have without a loss, and coefficients would have a price.
-    used = ~unseen & ((share < 1.0) | (not task.fit_intercept))
+    unseen, used, constants = sort_labels(data, rows, fit_intercept=task.fit_intercept)
     if not used.any():
-        nothing = nothing_to_learn(data, unseen)
-        return replace(nothing, intercept=np.where(unseen, nothing.intercept, constants))
+        return nothing_to_learn(data, unseen, constants)
     chosen = rows if used.all() else rows.select_labels(used)
     design = core.Design(rows.X, rows.weights, center=task.fit_intercept)
     core.precondition(design, rows.X, int(used.sum()), task.rank)

@@ -7,7 +7,7 @@ import warnings
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from lrml.problem import SpectralProblem
 from lrml.rows import Mask, Rows
 from lrml.solvers import SUCCESSES, Factors, History, IterationInfo, Status
 from lrml.statistics import Statistics
+
+# What sums of weights may leave of a label that all examples have.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +70,9 @@ class TrainingData:
         """Return the least-squares problem without a ridge, in spectral coordinates."""
         if fit_intercept not in self._problems:
             statistics = self.statistics
-            self._problems[fit_intercept] = SpectralProblem.from_moments(statistics.moments(fit_intercept=fit_intercept))
+            self._problems[fit_intercept] = SpectralProblem.from_moments(
+                statistics.moments(fit_intercept=fit_intercept)
+            )
         return self._problems[fit_intercept]
 
     def part(self, rows: npt.NDArray[np.int64]) -> TrainingData:
@@ -181,12 +186,47 @@ class Solution:
     history: History
 
 
-def nothing_to_learn(data: TrainingData, unseen: npt.NDArray[np.bool_]) -> Solution:
-    """Return the outcome where no label has a positive example: no coefficients at all."""
+class SortedLabels(NamedTuple):
+    """Which labels are there to be learnt from rows.
+
+    Attributes
+    ----------
+    unseen : bool array of shape (L,)
+        Labels without a positive example, among those known.
+    used : bool array of shape (L,)
+        Labels that some examples have and others do not: the others need no coefficients.
+    constants : array of shape (L,)
+        Best scores of a model without features; zeros without intercept.
+    """
+
+    unseen: npt.NDArray[np.bool_]
+    used: npt.NDArray[np.bool_]
+    constants: npt.NDArray[np.float64]
+
+
+def sort_labels(data: TrainingData, rows: Rows, *, fit_intercept: bool) -> SortedLabels:
+    """Set apart labels that no example has, or, where an intercept fits them without a loss, all have."""
+    known, positive = rows.label_totals()
+    share = np.divide(positive, known, out=np.zeros_like(positive), where=known > 0)
+    if data.targets == "real":
+        return SortedLabels(np.zeros(len(share), dtype=np.bool_), known > 0, share * fit_intercept)
+    share[np.abs(share - 1.0) <= _ROUNDING] = 1.0
+    unseen = positive == 0
+    used = ~unseen & ((share < 1.0) | (not fit_intercept))
+    constants = np.zeros(len(share))
+    if fit_intercept:
+        constants += data.loss.constant(share)
+    return SortedLabels(unseen, used, constants)
+
+
+def nothing_to_learn(
+    data: TrainingData, unseen: npt.NDArray[np.bool_], constants: npt.NDArray[np.float64]
+) -> Solution:
+    """Return the outcome where no label needs coefficients."""
     n_features, n_labels = data.X.shape[1], len(unseen)
     factors = Factors(np.zeros((n_features, 0)), np.zeros(0), np.zeros((n_labels, 0)))
-    history = History([IterationInfo(0, "closed form", 0.0, 0.0, 0, 0.0)])
-    intercept = np.full(n_labels, data.loss.unseen_score)
+    history = History([IterationInfo(0, "closed form", 0.0, 0.0, 0, 0.0, 0.0)])
+    intercept = np.where(unseen, data.loss.unseen_score, constants)
     return Solution(factors, intercept, unseen, Status.CLOSED_FORM, 0, 0.0, 0.0, history)
 
 

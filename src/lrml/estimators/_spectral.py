@@ -18,6 +18,7 @@ from lrml.estimators._fitting import (
     is_warm_start,
     nothing_to_learn,
     prepare,
+    sort_labels,
     store,
     warn_unless_converged,
 )
@@ -152,15 +153,13 @@ class SpectralModel(LinearMultiLabelModel):
             )
         max_iter, tol = check_limits(self, self._default_row_tol, _MAX_ITER_ROWS)
         rows = data.rows
-        known, positive = rows.label_totals()
-        if not known.any():
+        if not rows.label_totals()[0].any():
             raise ValueError(
                 "some label must be known in a row with a positive weight, got none. Check sample_weight."
             )
-        unseen = (positive == 0) & (data.targets == "binary")
-        used = ~unseen & (known > 0)
+        unseen, used, intercept = sort_labels(data, rows, fit_intercept=fit_intercept)
         if not used.any():
-            return nothing_to_learn(data, unseen), self._extras(penalty, None, None)
+            return nothing_to_learn(data, unseen, intercept), self._extras(penalty, None, None)
         single = tol >= _SINGLE_PRECISION_FROM and _suits_single_precision(rows.X)
         precision = np.float32 if single else np.float64
         problem = RowProblem(
@@ -180,7 +179,6 @@ class SpectralModel(LinearMultiLabelModel):
             )
         V = np.zeros((len(used), len(result.factors.s)))
         V[used] = result.factors.V
-        intercept = np.zeros(len(used))
         intercept[used] = problem.intercept(result.solution)
         intercept[unseen] = data.loss.unseen_score
         factors = Factors(result.factors.U, result.factors.s, V)

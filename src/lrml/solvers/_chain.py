@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from lrml._arrays import Array, namespace, thin_svd
@@ -111,6 +111,8 @@ def solve_chain(
     """Solve the penalties of a chain in turn, each to ``tol`` or with ``max_iter`` decompositions."""
     phase = Alternating()
     begun = False
+    # On the way up from least squares the limit alpha → ∞ may be passed, which costs no penalty at all.
+    limit = problem.reduced_rank_solution(chain.theta) if chain.begin == "least squares" else None
     for alpha, key in zip(chain.alphas, chain.keys, strict=True):
         penalty = TailSum(chain.theta, alpha)
         if alpha == 0.0 or chain.theta >= problem.shape[1]:
@@ -121,7 +123,13 @@ def solve_chain(
         else:
             phase.start(problem, penalty, _beginning(problem, chain, penalty))
             begun = True
-        yield key, _settle(phase, tol, max_iter)
+        found = _settle(phase, tol, max_iter)
+        if limit is not None and found.objective > limit[1] * (1 + problem.rounding):
+            W, sigma = limit[0], spectrum(limit[0], rank=chain.theta)
+            phase.start(problem, penalty, point_at(problem, penalty, W, sigma))
+            better = _settle(phase, tol, max_iter)
+            found = replace(better, n_steps=found.n_steps + better.n_steps)
+        yield key, found
 
 
 def _beginning(problem: SpectralProblem, chain: Chain, penalty: TailSum) -> Point:

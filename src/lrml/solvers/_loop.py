@@ -107,9 +107,7 @@ def objective_of(problem: Problem, penalty: Penalty, W: Array, sigma: Array) -> 
     return problem.value(W) + penalty.value(sigma)
 
 
-def point_at(
-    problem: Problem, penalty: Penalty, W: Array, sigma: Array, slope: Array | None = None
-) -> Point:
+def point_at(problem: Problem, penalty: Penalty, W: Array, sigma: Array, slope: Array | None = None) -> Point:
     """Evaluate a point, with an element of the subdifferential there if one is known."""
     objective = objective_of(problem, penalty, W, sigma)
     if slope is None:
@@ -155,13 +153,14 @@ class Gains:
         return gained <= self.share * tol * abs(self.least[-1])
 
     def to_come(self) -> float:
-        """What is still to be gained, over the objective, if gains go on falling as they do (Aitken).
+        """Return what is still to be gained, over the objective, if gains go on falling as they do (Aitken).
 
-        With gains g₀ and then g₁ of two spans of at most five steps, g₁ q/(1 − q) for q = g₁/g₀.
+        With gains g₀ and then g₁ of two spans of at most five steps, g₁ q/(1 − q) for q = g₁/g₀; 0 after a
+        single step.
         """
         span = min(5, (len(self.least) - 1) // 2)
         if span == 0:
-            return math.inf
+            return 0.0
         first, second, last = self.least[-1 - 2 * span], self.least[-1 - span], self.least[-1]
         ratio = min((second - last) / (first - second), 0.999) if first > second else 0.0
         return (second - last) * ratio / (1.0 - ratio) / max(abs(last), math.ulp(0.0))
@@ -190,7 +189,7 @@ class _Run:
             status = Status.CONVERGED
         elif seeks and self._is_proved(point):
             status = self.certificate.status if self.certificate else None
-        elif settles and self.gains.below(self.tol):
+        elif settles and self.certificate is None and self.gains.below(self.tol):
             status = Status.SETTLED
         # Not convex: a stationary point that is worse than one already met is not what we are looking for.
         if point.objective > self.best.objective * (1 + _WORSE):

@@ -23,13 +23,20 @@ class Status(Enum):
     GAP_CLOSED = "Converged: the duality gap is at most tol times the objective."
     EXACT = "Solved in closed form: no singular value is penalised at these parameters."
     CLOSED_FORM = "Solved in closed form."
-    MAX_ITER = "Stopped at max_iter before tol was reached; raise max_iter, scale the features or loosen tol."
+    MAX_ITER = "Stopped at max_iter before tol was reached; raise max_iter or loosen tol, or scale X."
     GAP_OPEN = "Stopped at max_iter with the duality gap above tol; raise max_iter or loosen tol."
     STOPPED = "Stopped by the callback; the best point so far is returned."
     ALL_STEPS = "Ran all max_iter steps of Algorithm 1, which has no stopping test; see the residual."
 
 
-SUCCESSES = (Status.CONVERGED, Status.SETTLED, Status.RESIDUAL_SMALL, Status.GAP_CLOSED, Status.EXACT, Status.CLOSED_FORM)
+SUCCESSES = (
+    Status.CONVERGED,
+    Status.SETTLED,
+    Status.RESIDUAL_SMALL,
+    Status.GAP_CLOSED,
+    Status.EXACT,
+    Status.CLOSED_FORM,
+)
 
 
 class Factors(NamedTuple):

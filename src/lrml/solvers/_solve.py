@@ -122,6 +122,4 @@ def _closed_form(problem: SpectralProblem, penalty: Penalty) -> SolverResult:
     residual = stationarity_residual(problem, penalty, W)
     entry = IterationInfo(0, "closed form", point.objective, residual, point.rank, 0.0, point.gap)
     factors = factorise(problem, W, point.rank)
-    return SolverResult(
-        W, factors, Status.EXACT, 0, point.objective, point.gap, residual, History([entry])
-    )
+    return SolverResult(W, factors, Status.EXACT, 0, point.objective, point.gap, residual, History([entry]))

@@ -100,7 +100,7 @@ class Alternating:
         self.retarget(penalty)
 
     def retarget(self, penalty: Penalty, problem: Quadratic | None = None) -> None:
-        """Go on from here with another penalty, or problem; the last decomposition serves its first solves."""
+        """Go on from here with another penalty or problem; the last decomposition serves its first solves."""
         self.penalty = penalty
         if problem is not None:
             self.problem = problem
