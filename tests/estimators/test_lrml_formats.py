@@ -86,7 +86,7 @@ def test_sparse_equals_dense(make_problem, theta, fit_intercept, weighted, n, d,
     X, Y = make_problem(n, d, n_labels, seed=n)
     X = np.where(np.abs(X) > 0.4, X, 0.0)
     weights = np.random.default_rng(1).uniform(0, 2, n) if weighted else None
-    make = {"theta": theta, "fit_intercept": fit_intercept, "tol": 1e-14}
+    make = {"theta": theta, "fit_intercept": fit_intercept, "tol": 1e-18}
     reference = lrml(**make).fit(X, Y, sample_weight=weights)
     for A, B in ((sp.csr_array(X), Y), (X, sp.csr_array(Y)), (sp.csc_array(X), sp.csc_array(Y))):
         model = lrml(**make).fit(A, B, sample_weight=weights)

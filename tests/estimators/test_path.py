@@ -293,7 +293,17 @@ def test_defaults_are_five_thetas_and_twenty_alphas(make_problem):
     X, Y = make_problem(50, 22, 20, seed=1)
     path = lrml_path(X, Y)
     columns = path.as_dict()
-    assert list(columns) == ["theta", "alpha", "ridge", "rank", "objective", "residual", "n_iter"]
+    assert list(columns) == [
+        "theta",
+        "alpha",
+        "ridge",
+        "rank",
+        "objective",
+        "gap",
+        "residual",
+        "converged",
+        "n_iter",
+    ]
     assert_array_equal(columns["theta"], np.repeat([0, 1, 2, 4, 8], 20))
     for theta, alphas in zip([0, 1, 2, 4, 8], columns["alpha"].reshape(5, 20), strict=True):
         largest = alpha_max(X, Y, theta)

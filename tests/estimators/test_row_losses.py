@@ -17,7 +17,7 @@ WEIGHTED = pytest.mark.parametrize("weighted", [False, True], ids=["plain", "wei
 NO_PENALTY = {
     "MLFro": lambda ridge, **params: MLFro(ridge, tol=1e-18, **params),
     "LRML": lambda ridge, **params: LRML(theta=1.0, ridge=ridge, tol=1e-18, **params),
-    "MLTrace": lambda ridge, **params: MLTrace(0.0, ridge=ridge, tol=1e-9, **params),
+    "MLTrace": lambda ridge, **params: MLTrace(0.0, ridge=ridge, tol=1e-18, **params),
 }
 WITHOUT_PENALTY = pytest.mark.parametrize("make", NO_PENALTY.values(), ids=NO_PENALTY.keys())
 

@@ -16,12 +16,15 @@ from sklearn.utils.validation import validate_data
 
 from lrml import _validation as check
 from lrml._arrays import is_sparse
+from lrml._shown import shown
 from lrml.losses import LOSSES, Loss
 from lrml.problem import SpectralProblem
 from lrml.rows import Mask, Rows
 from lrml.solvers import SUCCESSES, Factors, History, IterationInfo, Status
 from lrml.statistics import Statistics
 
+# Ratio of the ranges of features up to which all of them keep enough digits.
+_WIDEST = 1e8
 # What sums of weights may leave of a label that all examples have.
 _ROUNDING = 1e-12
 
@@ -119,6 +122,7 @@ def prepare(estimator: Any, X: Any, y: Any, sample_weight: Any, observed: Any) -
     weights = check.check_sample_weight(sample_weight, X.shape[0])
     if not (isinstance(estimator.threshold, str) and hasattr(estimator, "threshold_scoring")):
         check.check_threshold(estimator.threshold, Y.shape[1], loss.threshold)
+    warn_of_scales(X, getattr(stand_in, "feature_names_in_", None))
     return TrainingData(stand_in, X, Y, mask, weights, names, loss, targets)
 
 
@@ -256,6 +260,30 @@ def store(estimator: Any, data: TrainingData, solution: Solution, **extra: Any) 
         "sparse_output_": is_sparse(data.Y),
     }
     vars(estimator).update(fitted | extra)
+
+
+def warn_of_scales(X: Any, names: npt.NDArray[Any] | None = None, *, stacklevel: int = 4) -> None:
+    """Warn if features vary by so little, beside the others, that rounding may decide about them."""
+    low, high = (_flat(extreme) for extreme in (X.min(axis=0), X.max(axis=0)))
+    ranges = 0.5 * high - 0.5 * low  # so that nothing overflows
+    largest = int(np.argmax(ranges))
+    lost = np.flatnonzero((ranges > 0) & (ranges < ranges[largest] / _WIDEST))
+    if len(lost) == 0:
+        return
+    places = [*lost[:5].tolist(), largest]
+    *few, beside = [shown(place if names is None else names[place]) for place in places]
+    more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
+    warnings.warn(
+        f"features should vary within a factor of {_WIDEST:.0e} of each other, got column(s) "
+        f"{', '.join(few)}{more}, which vary up to {ranges[largest] / ranges[lost].min():.0e} times less "
+        f"than column {beside}: rounding may decide about them. Scale X, for example with StandardScaler.",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def _flat(extreme: Any) -> npt.NDArray[np.float64]:
+    return np.asarray(extreme.toarray() if is_sparse(extreme) else extreme, dtype=np.float64).ravel()
 
 
 def warn_unless_converged(estimator: Any, solution: Solution) -> None:

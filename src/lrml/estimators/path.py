@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
 from lrml import _validation as check
-from lrml.estimators._fitting import check_feature_count
+from lrml.estimators._fitting import check_feature_count, warn_of_scales
 from lrml.estimators._grid import Grid, GridPoint, chains_of, check_grid
 from lrml.estimators._path_models import LRMLPath, PathModel, Space
 from lrml.solvers import SUCCESSES, ChainPoint, solve_chains
@@ -170,6 +170,7 @@ def _summarise(X: Any, Y: Any, targets: str, sample_weight: Any) -> Statistics:
             "a path needs to know all labels, got a Y that contains NaN. "
             "Use LRML or LRMLCV, which leave unknown labels out, or impute or drop those rows."
         )
+    warn_of_scales(X)
     return Statistics.from_arrays(X, values, check.check_sample_weight(sample_weight, X.shape[0]))
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.utils import check_array
 
 from lrml import _validation as check
-from lrml.estimators._fitting import TrainingData
+from lrml.estimators._fitting import TrainingData, warn_of_scales
 from lrml.estimators._spectral import SpectralModel
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
@@ -155,6 +155,7 @@ def ml_fro_path(
     check.check_unique_columns(X, "X")
     X = check_array(X, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], input_name="X")
     targets = check.check_targets(Y, "real").values
+    warn_of_scales(X, stacklevel=3)
     statistics = Statistics.from_arrays(X, targets, check.check_sample_weight(sample_weight, X.shape[0]))
     problem = SpectralProblem.from_moments(statistics.moments(fit_intercept=fit_intercept))
     # Columns of cross are rotated labels where there are more labels than features: rotate back.

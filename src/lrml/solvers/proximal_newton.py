@@ -13,6 +13,8 @@ from lrml.solvers._loop import Gains, Point, point_at, spectrum, spectrum_of_any
 from lrml.solvers.alternating import Alternating
 
 _Float64 = npt.NDArray[np.float64]
+# Ridge of the first starting point, as a share of the mean curvature.
+_START_RIDGE = 0.1
 
 
 class ProximalNewton:
@@ -106,20 +108,28 @@ class ProximalNewton:
         problem = self._quadratic(here, model, transposed=wide)
         if self.phase is None:
             self.phase = Alternating()
-            # Where nothing is penalised: directions that do not live there have to be found by small steps.
-            W = newton[1:].T if wide else newton[1:]
+            # At the origin nothing lives, and directions would have to be found by small steps.
+            W = V[1:] if self.last.rank else self._away_from_the_origin(newton, model)
+            W = W.T if wide else W
             self.phase.start(problem, self.penalty, point_at(problem, self.penalty, W, spectrum(W)))
         else:
             self.phase.retarget(self.penalty, problem)
-        for _ in range(self.inner):
+        for count in range(1, 4 * self.inner):
             found = self.phase.step()
-            if found is None or found.gap <= self._forcing * self.last.gap:
+            enough = count >= self.inner and found is not None and found.objective <= self.last.objective
+            if found is None or enough or found.gap <= self._forcing * self.last.gap:
                 break
         last = self.phase.last
         assert last is not None  # there was at least one step
         W, subgradient = last.point.W, last.slope - problem.gradient(last.point.W)
         W, subgradient = (W.T, subgradient.T) if wide else (W, subgradient)
         return np.vstack([newton[:1], W]), last.point.sigma, subgradient
+
+    def _away_from_the_origin(self, newton: _Float64, model: _Float64) -> _Float64:
+        """Return the minimiser of the model with a little more ridge, and without the penalty."""
+        h = model[1:]
+        shrunk: _Float64 = newton[1:] * h / (h + _START_RIDGE * h.mean(axis=0))
+        return shrunk
 
     def _quadratic(self, here: Evaluation, model: _Float64, *, transposed: bool) -> QuadraticModel:
         V, h = self.last.W[1:], model[1:]
