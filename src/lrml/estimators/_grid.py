@@ -1,4 +1,10 @@
-"""Grids of theta, alpha and ridge: what the user gave, checked, or log-spaced defaults from the data."""
+"""Grids of theta, alpha and ridge: what the user gave, checked, or defaults from the data.
+
+Defaults must not depend on the scales of the features. What a ridge ρ leaves of r directions with the
+eigenvalues λ_i of XᵀX is its share of *effective directions*, (1/r) Σ λ_i / (λ_i + ρ): a share of 0.9 is a
+weak ridge and one of 0.1 a strong one, whatever the λ_i are. And as alpha · σ_j weighs the direction j like
+the ridge alpha / 2σ_j, alpha = 2ρσ does to the largest singular value σ of the tail what ρ does.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 from lrml import _validation as check
+from lrml.penalties import right_singular
 from lrml.problem import SpectralProblem
 from lrml.solvers import Chain, alpha_max, chains_for
 
+_ALPHA_SHARES = (0.05, 0.98)
 DEFAULT_THETAS = (0.0, 0.05, 0.1, 0.2, 0.4)
 """Shares of the labels that paths and searches try unless told otherwise; 0 is the trace norm."""
 
@@ -34,34 +43,47 @@ class Grid(NamedTuple):
         By default ``n_alphas`` values from alpha_max(theta, ridge) down to ``alpha_ratio`` times that.
     ridges : sequence of float
     n_alphas : int
-    alpha_ratio : float
+    alpha_ratio : float or None
+        None for alphas that leave 5 to 98 % of the effective directions.
     """
 
     thetas: Sequence[Any] | None
     alphas: Sequence[float] | None
     ridges: Sequence[float]
     n_alphas: int
-    alpha_ratio: float
+    alpha_ratio: float | None
 
     def points(self, problem: SpectralProblem, n_features: int, n_labels: int) -> list[GridPoint]:
         """All candidates: by ridge, by theta, and by descending alpha."""
         shares = DEFAULT_THETAS if self.thetas is None else self.thetas
         thetas = list(dict.fromkeys(check.check_theta(share, n_features, n_labels) for share in shares))
-        return [
-            GridPoint(theta, alpha, ridge)
-            for ridge in self.ridges
-            for theta in thetas
-            for alpha in self._alphas(problem.with_ridge(ridge), theta)
-        ]
+        ends: list[float] = []
+        if self.alphas is None and self.alpha_ratio is None:
+            ends = ridges_leaving(problem, _ALPHA_SHARES)
+        points = []
+        for ridge in self.ridges:
+            part = problem.with_ridge(ridge)
+            strengths = [2.0 * end * right_singular(part.ridge_solution(extra=end))[0] for end in ends]
+            points += [
+                GridPoint(theta, alpha, ridge)
+                for theta in thetas
+                for alpha in self._alphas(part, theta, [strength[theta:] for strength in strengths])
+            ]
+        return points
 
-    def _alphas(self, problem: SpectralProblem, theta: int) -> list[float]:
+    def _alphas(self, problem: SpectralProblem, theta: int, strengths: list[Any]) -> list[float]:
         if self.alphas is not None:
             return sorted(dict.fromkeys(self.alphas), reverse=True)
         # Rounding must not decide whether the first model has a tail.
         largest = alpha_max(problem, theta) * (1 + 1e-9)
         if largest <= problem.rounding * problem.scale:  # nothing is left for a penalty to act on
             return [0.0]
-        smallest = largest * self.alpha_ratio
+        if self.alpha_ratio is not None:
+            smallest = largest * self.alpha_ratio
+        else:
+            strong, weak = (float(strength[0]) for strength in strengths)
+            largest = min(largest, strong) or largest
+            smallest = min(weak or largest, 0.1 * largest)
         return [float(alpha) for alpha in np.geomspace(largest, smallest, self.n_alphas)]
 
 
@@ -72,9 +94,11 @@ def check_grid(thetas: Any, alphas: Any, ridges: Any, n_alphas: Any, alpha_ratio
         raise ValueError(
             f"n_alphas must be an int of at least 1, got {n_alphas!r}. Pass a number such as 20."
         )
-    ratio = check.check_nonnegative("alpha_ratio", alpha_ratio, "Pass a small number such as 1e-3.")
-    if not 0 < ratio < 1:
-        raise ValueError(f"alpha_ratio must be in (0, 1), got {alpha_ratio}. Pass a number such as 1e-3.")
+    ratio = None
+    if alpha_ratio is not None:
+        ratio = check.check_nonnegative("alpha_ratio", alpha_ratio, "Pass a small number such as 1e-3.")
+        if not 0 < ratio < 1:
+            raise ValueError(f"alpha_ratio must be in (0, 1), got {alpha_ratio}. Pass a number such as 1e-3.")
     return Grid(
         None if thetas is None else as_values("thetas", thetas),
         chosen,
@@ -82,6 +106,28 @@ def check_grid(thetas: Any, alphas: Any, ridges: Any, n_alphas: Any, alpha_ratio
         int(n_alphas),
         ratio,
     )
+
+
+def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[float]:
+    """Return the ridges ρ that leave the given shares (1/r) Σ λ_i / (λ_i + ρ) of effective directions.
+
+    Parameters
+    ----------
+    problem : SpectralProblem
+        Without a ridge.
+    shares : iterable of float
+        In (0, 1); 1 stands for no ridge.
+    """
+    eigenvalues = problem.curvature
+
+    def excess(log_ridge: float, share: float) -> float:
+        return float(np.mean(1.0 / (1.0 + np.exp(log_ridge - np.log(eigenvalues))))) - share
+
+    # Beyond these ends the share is that of the largest, or of the smallest eigenvalue alone.
+    low, high = np.log(eigenvalues[-1]) - 20.0, np.log(eigenvalues[0]) + 20.0
+    return [
+        0.0 if share == 1.0 else float(np.exp(brentq(excess, low, high, args=(share,)))) for share in shares
+    ]
 
 
 def chains_of(points: Sequence[GridPoint], kept: Iterable[int]) -> list[tuple[float, Chain]]:

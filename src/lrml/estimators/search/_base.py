@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml import _validation as check
-from lrml._arrays import is_sparse
 from lrml._shown import shown
 from lrml.estimators._fitting import TrainingData, check_feature_count, prepare
 from lrml.estimators._linear import LinearMultiLabelModel
@@ -22,6 +21,9 @@ from lrml.estimators.search._results import cv_results
 from lrml.estimators.search._search import Contest, MomentContest, RefitContest, Task
 from lrml.estimators.search._splits import check_training_weights, make_splits, split_statistics
 from lrml.thresholds import MetricName, best_threshold
+
+LOSS_SCALES = {"squared": 1.0, "logistic": 0.1, "squared_hinge": 1.0}
+"""How strong a penalty is that does to a loss what a penalty of strength 1 does to the squared error."""
 
 _RULES = ("best", "one_standard_error")
 
@@ -240,16 +242,6 @@ class SearchModel(LinearMultiLabelModel):
 
 def _dense(Y: Any) -> npt.NDArray[Any]:
     return Y.toarray() if hasattr(Y, "toarray") else np.asarray(Y)
-
-
-def mean_variation(data: TrainingData) -> float:
-    """Return the mean eigenvalue of XᵀX, X centred, without making it: the mean of Σ w (x − x̄)²."""
-    X, w = data.X, np.ones(data.X.shape[0]) if data.weights is None else data.weights
-    mean = np.asarray(X.T @ w) / w.sum()
-    if is_sparse(X):
-        sums = np.asarray(X.multiply(X).T @ w) - w.sum() * mean**2
-        return max(float(sums.mean()), 0.0) or 1.0
-    return float((w @ (X - mean) ** 2).mean()) or 1.0
 
 
 def cross_norm(data: TrainingData) -> float:

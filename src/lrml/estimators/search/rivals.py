@@ -7,24 +7,21 @@ from typing import Any
 import numpy as np
 
 from lrml import _validation as check
-from lrml.estimators._fitting import TrainingData
-from lrml.estimators._grid import as_values, check_alpha, check_numbers, check_ridge
+from lrml.estimators._fitting import TrainingData, check_feature_count
+from lrml.estimators._grid import as_values, check_alpha, check_numbers, check_ridge, ridges_leaving
 from lrml.estimators.cplst import CPLST
 from lrml.estimators.leml import LEML
 from lrml.estimators.ridge import MLFro
-from lrml.estimators.search._base import SearchModel, cross_norm, mean_variation
+from lrml.estimators.search._base import LOSS_SCALES, SearchModel, cross_norm
 from lrml.estimators.search._families import ReducedRankFamily, RidgeFamily
-from lrml.statistics import Statistics
+from lrml.problem import SpectralProblem
 
-# Multiples of the mean eigenvalue of XᵀX (of XᵀX/4 for the logistic loss, whose curvature is that at most).
-_SHARES = tuple(float(share) for share in np.geomspace(1e-3, 10.0, 13))
-_ROW_SHARES = (0.003, 0.03, 0.3)
+# Effective directions that a ridge leaves, see `lrml.estimators._grid`.
+_SHARES = (0.995, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
+_ROW_SHARES = (0.98, 0.8, 0.4)
+_REDUCED_RANK_SHARES = (1.0, 0.9, 0.6, 0.3)
 _LEML_SHARES = (0.003, 0.01, 0.03, 0.1)
 _RANK_SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
-
-
-def _mean_eigenvalue(statistics: Statistics) -> float:
-    return float(np.trace(statistics.xx)) / statistics.n_features or 1.0
 
 
 def _ranks(values: Any, defaults: tuple[float, ...], shape: tuple[int, int], name: str) -> list[int]:
@@ -40,8 +37,9 @@ class MLFroCV(SearchModel):
     Parameters
     ----------
     alphas : sequence of float, optional
-        By default 13 log-spaced multiples, from 0.001 to 10, of the mean eigenvalue of XᵀX; 3 where every
-        candidate is a fit of its own.
+        By default 13 values that leave from 99.5 to 5 % of the effective directions Σ λ_i / (λ_i + alpha),
+        λ_i the eigenvalues of XᵀX, whatever the scale of the features; 3 where every candidate is a fit of
+        its own.
     loss, fit_intercept, cv, scoring, rule, abandon, threshold, threshold_scoring, threshold_per_label
         As in `LRMLCV`.
     max_iter, tol
@@ -98,16 +96,17 @@ class MLFroCV(SearchModel):
         self.max_iter = max_iter
         self.tol = tol
 
-    def _alphas(self, unit: float, shares: tuple[float, ...]) -> list[float]:
+    def _alphas(self, problem: SpectralProblem, shares: tuple[float, ...]) -> list[float]:
         if self.alphas is not None:
             return check_numbers("alphas", self.alphas, check_alpha)
-        return [share * unit for share in shares]
+        return [LOSS_SCALES[self.loss] * ridge for ridge in ridges_leaving(problem, shares)]
 
     def _family(self, data: TrainingData, fit_intercept: bool) -> RidgeFamily:
-        return RidgeFamily(self._alphas(_mean_eigenvalue(data.statistics), _SHARES))
+        return RidgeFamily(self._alphas(data.problem(fit_intercept=fit_intercept), _SHARES))
 
     def _candidates(self, data: TrainingData, fit_intercept: bool) -> tuple[list[dict[str, Any]], list[Any]]:
-        alphas = sorted(self._alphas(mean_variation(data), _ROW_SHARES), reverse=True)
+        check_feature_count(data.X.shape[1], type(self).__name__)
+        alphas = sorted(self._alphas(data.problem(fit_intercept=fit_intercept), _ROW_SHARES), reverse=True)
         return [{"alpha": alpha} for alpha in alphas], [0] * len(alphas)
 
     def _estimator(self) -> MLFro:
@@ -124,7 +123,7 @@ class CPLSTCV(SearchModel):
     n_components : sequence of int or float, optional
         By default 5, 10, 20, 40, 60, 80 and 100 % of the labels.
     ridges : float or sequence of float, optional
-        By default 0, 0.1, 0.3 and 1 times the mean eigenvalue of XᵀX.
+        By default 0, and those that leave 90, 60 and 30 % of the effective directions, see `MLFroCV`.
     cv, scoring, rule, abandon, threshold, threshold_scoring, threshold_per_label, random_state, verbose
         As in `LRMLCV`.
 
@@ -174,7 +173,7 @@ class CPLSTCV(SearchModel):
     def _family(self, data: TrainingData, fit_intercept: bool) -> ReducedRankFamily:
         ridges = self.ridges
         if ridges is None:
-            ridges = [share * _mean_eigenvalue(data.statistics) for share in (0.0, 0.1, 0.3, 1.0)]
+            ridges = ridges_leaving(data.problem(fit_intercept=True), _REDUCED_RANK_SHARES)
         shape = (data.X.shape[1], data.Y.shape[1])
         ranks = _ranks(self.n_components, _RANK_SHARES, shape, "n_components")
         return ReducedRankFamily(ranks, check_numbers("ridges", ridges, check_ridge))

@@ -7,15 +7,17 @@ from typing import Any
 import numpy as np
 
 from lrml.estimators._fitting import TrainingData, check_feature_count, check_limits
-from lrml.estimators._grid import Grid, GridPoint, check_grid
+from lrml.estimators._grid import Grid, GridPoint, check_grid, ridges_leaving
 from lrml.estimators.lrml import LRML
-from lrml.estimators.search._base import SearchModel
+from lrml.estimators.search._base import LOSS_SCALES, SearchModel
 from lrml.estimators.search._families import TailFamily
 from lrml.estimators.trace import MLTrace
 from lrml.problem import SpectralProblem
 
 # Default grids. Where the moments suffice a candidate costs a fraction of a fit, elsewhere a fit.
-_RIDGE_SHARES, _ROW_RIDGE_SHARES = (0.0, 0.1, 0.2, 0.5, 1.0), (0.003, 0.03)
+_RIDGE_SHARES, _ROW_RIDGE_SHARES = (1.0, 0.9, 0.6, 0.4, 0.2), (0.98, 0.8)
+# Without the penalty a candidate costs next to nothing, and the search ends no lower than ridge regression.
+_BARE_RIDGE_SHARES = (0.995, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
 _ROW_THETAS = (0.02, 0.1)
 _N_ALPHAS, _N_ROW_ALPHAS = 10, 4
 # Gradients of the other losses beside that of the squared loss, at constant scores.
@@ -37,13 +39,16 @@ class _TailSearch(SearchModel):
         ridges = self.ridges
         if ridges is None:
             shares = _ROW_RIDGE_SHARES if by_rows else _RIDGE_SHARES
-            ridges = [share * 0.5 * problem.mean_curvature for share in shares]
+            ridges = [LOSS_SCALES[self.loss] * ridge for ridge in ridges_leaving(problem, shares)]
         return check_grid(self._thetas(by_rows=by_rows), self.alphas, ridges, count, self.alpha_ratio)
 
     def _points(self, data: TrainingData, fit_intercept: bool, *, by_rows: bool) -> list[GridPoint]:
         problem = data.problem(fit_intercept=fit_intercept)
-        grid = self._grid(problem, by_rows=by_rows)
-        return grid.points(problem, data.X.shape[1], data.Y.shape[1])
+        points = self._grid(problem, by_rows=by_rows).points(problem, data.X.shape[1], data.Y.shape[1])
+        if self.alphas is None and self.ridges is None and not by_rows:
+            ridges = ridges_leaving(problem, _BARE_RIDGE_SHARES)
+            points += [GridPoint(0, 0.0, ridge) for ridge in ridges]
+        return points
 
     def _family(self, data: TrainingData, fit_intercept: bool) -> TailFamily:
         points = self._points(data, fit_intercept, by_rows=False)
@@ -74,14 +79,17 @@ class LRMLCV(_TailSearch):
         As in `LRML`. By default 0 (the trace norm), 5, 10, 20 and 40 % of the labels; 2 and 10 % where every
         candidate is a fit of its own.
     alphas : sequence of float, optional
-        By default ``n_alphas`` log-spaced values from `lrml.alpha_max` of the theta and ridge at hand down to
-        ``alpha_ratio`` times that (scaled by the loss).
+        By default ``n_alphas`` log-spaced values that weigh the largest singular value of the tail like ridges
+        that leave 5 to 98 % of the effective directions (scaled by the loss), and 0.
     ridges : float or sequence of float, optional
-        By default 0, 0.1, 0.2, 0.5 and 1 times the mean eigenvalue of XᵀX; 0.003 and 0.03 times it where
-        every candidate is a fit of its own.
+        By default 0 and those that leave 90, 60, 40 and 20 % of the effective directions Σ λ_i / (λ_i + ridge),
+        λ_i the eigenvalues of XᵀX, whatever the scale of the features; without a penalty 13 of them. 98 and
+        80 % where every candidate is a fit of its own.
     n_alphas : int, optional
         10 by default, or 4 where every candidate is a fit of its own.
-    alpha_ratio : float, default=1e-3
+    alpha_ratio : float, optional
+        For alphas from `lrml.estimators.alpha_max` of the theta and ridge at hand down to ``alpha_ratio``
+        times that instead.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
     fit_intercept : bool, default=True
     cv : int, float, splitter or iterable, default=5
@@ -153,7 +161,7 @@ class LRMLCV(_TailSearch):
         ridges: Any = None,
         *,
         n_alphas: int | None = None,
-        alpha_ratio: float = 1e-3,
+        alpha_ratio: float | None = None,
         loss: str = "squared",
         fit_intercept: bool = True,
         cv: Any = 5,
@@ -202,8 +210,7 @@ class MLTraceCV(_TailSearch):
     Parameters
     ----------
     alphas : sequence of float, optional
-        By default ``n_alphas`` log-spaced values from the least alpha that makes W zero down to
-        ``alpha_ratio`` times that (scaled by the loss).
+        By default ``n_alphas`` log-spaced values as in `LRMLCV`.
     ridges : float or sequence of float, default=0.0
     n_alphas, alpha_ratio, loss, fit_intercept, cv, scoring, rule, abandon, threshold, threshold_scoring
         As in `LRMLCV`.
@@ -235,7 +242,7 @@ class MLTraceCV(_TailSearch):
         ridges: Any = 0.0,
         *,
         n_alphas: int | None = None,
-        alpha_ratio: float = 1e-3,
+        alpha_ratio: float | None = None,
         loss: str = "squared",
         fit_intercept: bool = True,
         cv: Any = 5,
