@@ -44,8 +44,8 @@ def methods(n_labels: int) -> dict[str, tuple[Callable[[], Any], bool, int]]:
         "LRML 20 %": (lambda: LRML(k, 10.0, ridge=1.0), False, 5),
         "LEML 20 %": (lambda: LEML(k, 1.0), False, 3),
         "MLFro logistic": (lambda: MLFro(0.3, loss="logistic"), False, 1),
-        "LRML theta 20 logistic, tol 0.1": (
-            lambda: LRML(20, 16.0, ridge=0.1, loss="logistic", tol=0.1),
+        "LRML theta 20 logistic, tol 0.01": (
+            lambda: LRML(20, 16.0, ridge=0.1, loss="logistic", tol=0.01),
             False,
             2,
         ),

@@ -185,7 +185,7 @@ def main() -> None:
     models = [LRML(3, 10.0), MLTrace(10.0), MLFro(10.0), CPLST(3), LEML(3, 10.0)]
     for model in models:
         print(f"\nyeast, {model}\n{bound_report(model.fit(*sets['yeast']), sets['yeast'][0], n_draws=100)}")
-    model = LRML(32, 10.0, tol=1e-2).fit(*sets["bibtex"])
+    model = LRML(32, 10.0).fit(*sets["bibtex"])
     print(f"\nbibtex, {model}\n{bound_report(model, sets['bibtex'][0], n_draws=10)}")
     compare_moments("bibtex", model, sets["bibtex"][0])
     compare_moments("yeast", models[0], sets["yeast"][0])

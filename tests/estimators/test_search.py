@@ -343,7 +343,7 @@ def test_a_function_may_choose_the_candidate(data):
     def of_least_rank(results):
         return int(np.lexsort([-results["mean_test_score"], results["mean_model_rank"]])[0])
 
-    model = LRMLCV(thetas=[1, 3], ridges=[0.1], n_alphas=6, cv=3, rule=of_least_rank).fit(*data)
+    model = LRMLCV([1, 3], ridges=[0.1], n_alphas=6, alpha_ratio=1e-3, cv=3, rule=of_least_rank).fit(*data)
     assert model.rank_ == 1
     results = model.cv_results_
     least = results["mean_model_rank"] == results["mean_model_rank"].min()

@@ -79,7 +79,7 @@ def lrml_path(
     >>> from lrml.datasets import load_yeast
     >>> path = lrml_path(*load_yeast().train, thetas=[0, 2], n_alphas=4)
     >>> path.as_dict()["rank"]
-    array([ 0,  8, 14, 14,  2,  9, 14, 14])
+    array([ 0,  7, 14, 14,  2,  9, 14, 14])
     """
     grid = check_grid(thetas, alphas, ridges, n_alphas, alpha_ratio)
     targets = check.check_choice("targets", targets, ("binary", "real"))

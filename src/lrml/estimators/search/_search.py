@@ -30,7 +30,7 @@ from lrml.statistics import Statistics
 # Numbers that the decompositions of several splits, worked on at the same time, may take.
 _MOST_NUMBERS = 1 << 27
 # Tolerance up to which a warm start is of use.
-_LOOSE = 0.02
+_LOOSE = 1e-3
 
 _Scores = npt.NDArray[np.floating[Any]]
 Advance = Callable[[int], None]

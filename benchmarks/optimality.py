@@ -1,0 +1,279 @@
+"""How far default fits end above the optimum: every member and loss, real data, features of all scales.
+
+::
+
+    python benchmarks/optimality.py [--datasets yeast emotions …] [--quick] [--out results/optimality.csv]
+
+Every data set at hand (those of Mulan that ``LRML_DATA_HOME`` or the cache holds, and three tables of
+scikit-learn, whose features are of mixed scales) is taken raw, with rows of unit length, standardised, and with
+one column times 1e4. Strengths are made from the data, so that weak and strong penalties are met on each. The
+objective of a fit is computed here, from its coefficients and the rows. It is compared with the least one that
+is known: that of a fit with a small ``tol``, of one that goes on from the default fit, and, for ``MLFro`` with
+the squared loss, of scikit-learn's ``Ridge``. Fits that warn are counted apart: they made no promise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from _data import machine
+from sklearn import datasets as tables
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Ridge
+
+from lrml import CPLST, LEML, LRML, MLFro, MLTrace, lrml_path
+from lrml.datasets import fetch_mulan
+from lrml.estimators import alpha_max
+from lrml.losses import LOSSES
+
+MULAN = ("yeast", "emotions", "enron", "corel5k", "bibtex", "delicious")
+TABLES = ("wine", "breast_cancer", "diabetes")
+SCALINGS = ("raw", "unit rows", "standardised", "one column × 1e4")
+# Numbers in X times labels up to which all members are run, and the losses that read the rows.
+SMALL, MEDIUM = 3_000_000, 100_000_000
+LIMITS = {"squared": (0.01, 0.0005), "other": (0.02, 0.005)}
+
+
+class Record(NamedTuple):
+    """One default fit."""
+
+    dataset: str
+    scaling: str
+    member: str
+    parameters: str
+    gap: float
+    warned: bool
+    seconds: float
+
+
+def read(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return dense training data; tables become label matrices of quantiles of the target and some columns."""
+    if name in MULAN:
+        X, Y = fetch_mulan(name).train
+        return tuple(np.asarray(M.toarray() if sp.issparse(M) else M, dtype=float) for M in (X, Y))
+    options = {"scaled": False} if name == "diabetes" else {}
+    table = getattr(tables, f"load_{name}")(**options)
+    X, target = table.data.astype(float), table.target
+    held, X = X[:, ::4], np.delete(X, np.s_[::4], axis=1)
+    classes = np.unique(target)
+    if len(classes) > 10:
+        classes = np.quantile(target, [0.2, 0.35, 0.5, 0.65, 0.8])
+        labels = target[:, None] > classes
+    else:
+        labels = target[:, None] == classes
+    return X, np.hstack([labels, *(held > np.quantile(held, q, axis=0) for q in (0.25, 0.5, 0.75))]).astype(
+        float
+    )
+
+
+def scaled(X: np.ndarray, scaling: str) -> np.ndarray:
+    """Return X as one of `SCALINGS` wants it."""
+    if scaling == "unit rows":
+        norms = np.linalg.norm(X, axis=1, keepdims=True)
+        return X / np.where(norms > 0, norms, 1.0)
+    spread = X.std(axis=0)
+    if scaling == "standardised":
+        return (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    if scaling == "one column × 1e4":
+        X = X.copy()
+        X[:, np.argmax(spread > 0)] *= 1e4
+    return X
+
+
+def objective(model: Any, X: np.ndarray, Y: np.ndarray) -> float:
+    """F of a fitted model, from its coefficients and all rows."""
+    W, name = model.coef_, type(model).__name__
+    loss = LOSSES[getattr(model, "loss", "squared")]
+    intercept = np.where(model.unseen_labels_, 0.0, model.intercept_)
+    seen = ~model.unseen_labels_ if loss.name != "squared" else np.ones(len(W), dtype=bool)
+    total = float(loss.terms(Y, X @ W.T + intercept).values[:, seen].sum())
+    sigma = np.linalg.svd(W, compute_uv=False)
+    if name == "LRML":
+        return total + model.alpha * sigma[model.theta_ :].sum() + model.ridge * (sigma**2).sum()
+    if name == "MLTrace":
+        return total + model.alpha * sigma.sum() + model.ridge * (sigma**2).sum()
+    if name == "MLFro":
+        return total + model.alpha * (sigma**2).sum()
+    if name == "LEML":
+        return total + model.alpha * sigma.sum()  # of balanced factors
+    return total + model.ridge * (sigma**2).sum()
+
+
+def ridge_leaving(X: np.ndarray, share: float) -> float:
+    """Return the ridge that leaves a share of the directions of X."""
+    eigenvalues = np.linalg.svd(X - X.mean(axis=0), compute_uv=False) ** 2
+    eigenvalues = eigenvalues[eigenvalues > 1e-15 * eigenvalues[0]]
+    grid = np.geomspace(eigenvalues[-1] * 1e-3, eigenvalues[0] * 1e3, 2000)
+    left = (eigenvalues / (eigenvalues + grid[:, None])).mean(axis=1)
+    return float(grid[np.argmin(np.abs(left - share))])
+
+
+def members(X: np.ndarray, Y: np.ndarray, quick: bool) -> Iterator[tuple[str, Any]]:
+    """Yield names and estimators with their default tolerances."""
+    size = X.size * Y.shape[1]
+    strongest = alpha_max(X, Y, 0)
+    ridge = ridge_leaving(X, 0.6)
+    shares = (0.1, 1e-3) if quick or size > SMALL else (0.3, 0.03, 1e-3, 1e-5)
+    for theta in (0, 0.2) if quick or size > SMALL else (0, 0.1, 0.4):
+        for share in shares:
+            for strength in (0.0, ridge):
+                yield "LRML", LRML(theta, share * strongest, ridge=strength)
+    for share in shares:
+        yield "MLTrace", MLTrace(share * strongest)
+    for strength in (1e-3 * ridge, ridge):
+        yield "MLFro", MLFro(strength)
+    yield "CPLST", CPLST(0.4, ridge=ridge)
+    if size > MEDIUM or (quick and size > SMALL):
+        return
+    yield "LEML", LEML(0.4, 0.01 * strongest, random_state=0)
+    for loss, scale in (("logistic", 0.1), ("squared_hinge", 1.0)):
+        for share in (0.1, 1e-3):
+            for strength in (1e-3 * scale * ridge, scale * ridge):
+                yield f"LRML {loss}", LRML(0.2, share * scale * strongest, ridge=strength, loss=loss)
+        yield f"LRML {loss}", LRML(0.2, 1.0, loss=loss)
+        yield f"MLTrace {loss}", MLTrace(0.03 * scale * strongest, loss=loss)
+        yield f"MLFro {loss}", MLFro(scale * ridge, loss=loss)
+        yield f"LEML {loss}", LEML(0.4, 0.03 * scale * strongest, loss=loss, random_state=0)
+
+
+def fit(model: Any, X: np.ndarray, Y: np.ndarray) -> tuple[Any, bool, float]:
+    """Return the fitted model, whether it warned, and its seconds."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        start = perf_counter()
+        model.fit(X, Y)
+        seconds = perf_counter() - start
+    return model, any(issubclass(entry.category, ConvergenceWarning) for entry in caught), seconds
+
+
+def best_known(model: Any, X: np.ndarray, Y: np.ndarray) -> float:
+    """Return the least objective of long runs of the same model, and of scikit-learn where it has one."""
+    known = []
+    if type(model) is MLFro and model.loss == "squared":
+        peer = Ridge(alpha=model.alpha, solver="svd").fit(X, Y)
+        known.append(float(((Y - peer.predict(X)) ** 2).sum() + model.alpha * (peer.coef_**2).sum()))
+    if "tol" in model.get_params():
+        by_rows = model.loss != "squared"
+        long = {"tol": 1e-6, "max_iter": 1500} if by_rows else {"tol": 1e-9, "max_iter": 3000}
+        further = clone(model).set_params(**long, warm_start=True)
+        vars(further).update({name: value for name, value in vars(model).items() if name.endswith("_")})
+        for start in (further, clone(model).set_params(**long)):
+            known.append(objective(fit(start, X, Y)[0], X, Y))
+    return min(known, default=np.inf)
+
+
+def fits(name: str, scaling: str, X: np.ndarray, Y: np.ndarray, quick: bool) -> Iterator[Record]:
+    """Yield the records of all members on one matrix."""
+    for member, model in members(X, Y, quick):
+        fitted, warned, seconds = fit(model, X, Y)
+        mine = objective(fitted, X, Y)
+        best = min(best_known(fitted, X, Y), mine)
+        chosen = {
+            key: value for key, value in model.get_params().items() if key in ("theta", "alpha", "ridge")
+        }
+        text = " ".join(f"{key}={value:.3g}" for key, value in chosen.items())
+        yield Record(name, scaling, member, text, mine / best - 1.0, warned, seconds)
+
+
+def path(name: str, scaling: str, X: np.ndarray, Y: np.ndarray) -> Iterator[Record]:
+    """Yield the records of a default path; a model is compared with a tight path and a tight fit."""
+    thetas = [0, 0.2]
+    start = perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = lrml_path(X, Y, thetas, n_alphas=8)
+        seconds = (perf_counter() - start) / len(found)
+        tight = lrml_path(X, Y, thetas, n_alphas=8, tol=1e-9, max_iter=3000)
+        for model, twin in zip(found, tight, strict=True):
+            single = LRML(model.theta, model.alpha, tol=1e-9).fit(X, Y)
+            best = min(twin.objective, single.objective_, model.objective)
+            text = f"theta={model.theta} alpha={model.alpha:.3g}"
+            yield Record(
+                name, scaling, "path", text, model.objective / best - 1.0, not model.converged, seconds
+            )
+
+
+def report(records: list[Record], show: Callable[[str], None]) -> bool:
+    """Print worst, 95th percentile and warnings for every member; return whether the limits hold."""
+    show(
+        f"{'member':24s} {'fits':>5s} {'warned':>6s} {'worst':>9s} {'95 %':>9s} {'median':>9s}   of those that did not warn"
+    )
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        kind = "squared" if record.member.split()[-1] not in LOSSES else "other"
+        for group in (record.member, f"all, {kind} loss" if kind == "squared" else "all, other losses"):
+            groups.setdefault(group, []).append(record)
+    held = True
+    for group in sorted(groups, key=lambda group: (group.startswith("all"), group)):
+        gaps = np.array([record.gap for record in groups[group] if not record.warned])
+        late = sum(record.warned for record in groups[group])
+        if len(gaps) == 0:
+            show(f"{group:24s} {len(groups[group]):5d} {late:6d}")
+            continue
+        worst, high = gaps.max(), np.quantile(gaps, 0.95)
+        show(f"{group:24s} {len(groups[group]):5d} {late:6d} {worst:9.1e} {high:9.1e} {np.median(gaps):9.1e}")
+        if group.startswith("all"):
+            limits = LIMITS["squared" if "squared" in group else "other"]
+            held = held and worst <= limits[0] and high <= limits[1]
+    show("\nlargest gaps")
+    for record in sorted((r for r in records if not r.warned), key=lambda record: -record.gap)[:10]:
+        show(f"{record.gap:9.1e}  {record.member}, {record.dataset}, {record.scaling}, {record.parameters}")
+    return held
+
+
+def at_hand() -> list[str]:
+    """Return the names of all data sets that need no download."""
+    found = []
+    for name in MULAN:
+        try:
+            fetch_mulan(name, download=False)
+        except OSError:
+            continue
+        found.append(name)
+    return [*found, *TABLES]
+
+
+def main() -> int:
+    """Run, print, and write a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--datasets", nargs="+", help="by default all at hand")
+    parser.add_argument("--quick", action="store_true", help="a smaller grid")
+    parser.add_argument("--out", type=Path, default=Path("results/optimality.csv"))
+    options = parser.parse_args()
+    print("  ".join(f"{key} {value}" for key, value in machine().items()))
+    records: list[Record] = []
+    for name in options.datasets or at_hand():
+        X, Y = read(name)
+        for scaling in SCALINGS:
+            start, before = perf_counter(), len(records)
+            A = scaled(X, scaling)
+            records += fits(name, scaling, A, Y, options.quick)
+            if A.size * Y.shape[1] <= MEDIUM:
+                records += path(name, scaling, A, Y)
+            worst = max((record.gap for record in records[before:] if not record.warned), default=np.nan)
+            print(
+                f"{name}, {scaling}: {len(records) - before} fits, worst {worst:.1e}, {perf_counter() - start:.0f} s",
+                flush=True,
+            )
+    held = report(records, print)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    with options.out.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(Record._fields)
+        writer.writerows(records)
+    print(f"\nwritten to {options.out}; limits {'hold' if held else 'do NOT hold'}: {LIMITS}")
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
