@@ -5,11 +5,11 @@
     python benchmarks/optimality.py [--datasets yeast emotions …] [--quick] [--out results/optimality.csv]
 
 Every data set at hand (those of Mulan that ``LRML_DATA_HOME`` or the cache holds, and three tables of
-scikit-learn, whose features are of mixed scales) is taken raw, with rows of unit length, standardised, and with
-one column times 1e4. Strengths are made from the data, so that weak and strong penalties are met on each. The
-objective of a fit is computed here, from its coefficients and the rows. It is compared with the least one that
-is known: that of a fit with a small ``tol``, of one that goes on from the default fit, and, for ``MLFro`` with
-the squared loss, of scikit-learn's ``Ridge``. Fits that warn are counted apart: they made no promise.
+scikit-learn, whose features are of mixed scales) is taken raw, with rows of unit length, standardised, and
+with one column times 1e4. Strengths are made from the data, so that weak and strong penalties are met on
+each. The objective of a fit is computed here, from its coefficients and the rows. It is compared with the
+least one that is known: that of a fit with a small ``tol``, of one that goes on from the default fit, and,
+for ``MLFro`` with the squared loss, of scikit-learn's ``Ridge``. Fits that warn are counted apart.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Record(NamedTuple):
 
 
 def read(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return dense training data; tables become label matrices of quantiles of the target and some columns."""
+    """Return dense training data; labels of a table are quantiles of its target and of some columns."""
     if name in MULAN:
         X, Y = fetch_mulan(name).train
         return tuple(np.asarray(M.toarray() if sp.issparse(M) else M, dtype=float) for M in (X, Y))
@@ -206,7 +206,8 @@ def path(name: str, scaling: str, X: np.ndarray, Y: np.ndarray) -> Iterator[Reco
 def report(records: list[Record], show: Callable[[str], None]) -> bool:
     """Print worst, 95th percentile and warnings for every member; return whether the limits hold."""
     show(
-        f"{'member':24s} {'fits':>5s} {'warned':>6s} {'worst':>9s} {'95 %':>9s} {'median':>9s}   of those that did not warn"
+        f"{'member':24s} {'fits':>5s} {'warned':>6s} {'worst':>9s} {'95 %':>9s} {'median':>9s}"
+        "   of those that did not warn"
     )
     groups: dict[str, list[Record]] = {}
     for record in records:
@@ -262,7 +263,8 @@ def main() -> int:
                 records += path(name, scaling, A, Y)
             worst = max((record.gap for record in records[before:] if not record.warned), default=np.nan)
             print(
-                f"{name}, {scaling}: {len(records) - before} fits, worst {worst:.1e}, {perf_counter() - start:.0f} s",
+                f"{name}, {scaling}: {len(records) - before} fits, worst {worst:.1e}, "
+                f"{perf_counter() - start:.0f} s",
                 flush=True,
             )
     held = report(records, print)

@@ -10,7 +10,7 @@ from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace
 from lrml.losses import LOSSES
 
 DOUBLE = {
-    "tol": 5e-4,
+    "tol": 5e-6,
     "max_iter": 5000,
 }  # scores in double precision: weights must be repetitions to seven digits
 

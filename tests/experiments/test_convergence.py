@@ -15,7 +15,7 @@ from lrml.experiments._convergence import DEFAULT_SOLVER, convergence
 from lrml.experiments.summary import is_whole
 
 N_TRAIN, STEPS = 60, 40
-PAYLOAD = {"gammas": [1.01, 1.0], "steps": STEPS, "tol": 1e-9, "max_iter": 2000}
+PAYLOAD = {"gammas": [1.01, 1.0], "steps": STEPS, "tol": 1e-20, "max_iter": 2000}
 PLACES = [(0, 5.0), (2, 1.0), (2, 20.0), (4, 5.0), (6, 5.0)]
 
 

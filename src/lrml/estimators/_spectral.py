@@ -37,9 +37,9 @@ from lrml.solvers import (
 )
 
 # Where every iteration reads the rows there is time for fewer of them.
-_MAX_ITER_MOMENTS, _MAX_ITER_ROWS = 5000, 500
-# Scores in single precision carry a residual down to here.
-_SINGLE_PRECISION_FROM = 1e-3
+_MAX_ITER_MOMENTS, _MAX_ITER_ROWS = 5000, 1000
+# Scores in single precision give the objective to 2e-7, and so gaps down to here.
+_SINGLE_PRECISION_FROM = 1e-5
 
 
 class SpectralModel(LinearMultiLabelModel):
@@ -52,7 +52,7 @@ class SpectralModel(LinearMultiLabelModel):
 
     solver: Any = "auto"
     _default_tol = 3e-4
-    _default_row_tol = 3e-4
+    _default_row_tol = 1e-4
 
     def _penalty(self, data: TrainingData) -> TailSum:
         """Return the checked penalty."""

@@ -155,10 +155,12 @@ class Gains:
     def to_come(self) -> float:
         """Return what is still to be gained, over the objective, if gains go on falling as they do (Aitken).
 
-        With gains g₀ and then g₁ of two spans of at most five steps, g₁ q/(1 − q) for q = g₁/g₀; 0 after a
-        single step.
+        With gains g₀ and then g₁ of two spans of steps, g₁ q/(1 − q) for q = g₁/g₀; 0 after a single step. A
+        span is a quarter of all steps, so that the last ones do not mislead where convergence is slow, but
+        five of them at least, if there are as many.
         """
-        span = min(5, (len(self.least) - 1) // 2)
+        steps = len(self.least) - 1
+        span = min(steps // 2, max(5, steps // 4))
         if span == 0:
             return 0.0
         first, second, last = self.least[-1 - 2 * span], self.least[-1 - span], self.least[-1]

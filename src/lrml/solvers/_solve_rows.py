@@ -22,7 +22,7 @@ def solve_rows(
     solver: str = "auto",
     start: npt.NDArray[np.float64] | None = None,
     max_iter: int = 5000,
-    tol: float = 3e-4,
+    tol: float = 1e-4,
     callback: Callback | None = None,
 ) -> SolverResult:
     """Find a stationary point of f(V) + Ω(σ(W̃)) for a loss over rows.

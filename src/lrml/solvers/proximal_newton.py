@@ -42,7 +42,7 @@ class ProximalNewton:
     """
 
     name = "newton"
-    seeks_tolerance = settles = True
+    seeks_tolerance, settles = True, False
     _slowest, _fastest = 0.8, 4.0  # limits to the change of κ in one step
     _trials = 12
     _most_blind_steps = 5
