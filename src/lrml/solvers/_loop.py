@@ -14,6 +14,8 @@ from lrml.solvers._result import SUCCESSES, Callback, Factors, History, Iteratio
 
 # How much worse than the best point so far, relatively, a point may be to end at.
 _WORSE = 1e-6
+# Where a proof is wanted only a standstill, which is this much less to be gained, ends without it.
+_STANDSTILL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ class _Run:
             status = Status.CONVERGED
         elif seeks and self._is_proved(point):
             status = self.certificate.status if self.certificate else None
-        elif settles and self.certificate is None and self.gains.below(self.tol):
+        elif settles and self.gains.below(self.tol if self.certificate is None else _STANDSTILL * self.tol):
             status = Status.SETTLED
         # Not convex: a stationary point that is worse than one already met is not what we are looking for.
         if point.objective > self.best.objective * (1 + _WORSE):

@@ -1,0 +1,284 @@
+"""Features of any scale: default fits end near their optimum, nothing vanishes, or a warning says so."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.linear_model import Ridge, RidgeCV
+from sklearn.model_selection import train_test_split
+
+from lrml import CPLST, LEML, LRML, LRMLCV, MLFro, MLTrace, lrml_path
+from lrml.estimators import alpha_max
+from lrml.losses import LOSSES
+from lrml.metrics import average_precision
+from lrml.statistics import Statistics
+
+SCALINGS = {
+    "raw": lambda X: X,
+    "unit rows": lambda X: X / np.linalg.norm(X, axis=1, keepdims=True),
+    "standardised": lambda X: (X - X.mean(axis=0)) / X.std(axis=0),
+    "one column": lambda X: X * np.r_[1e4, np.ones(X.shape[1] - 1)],
+    "all scales": lambda X: X * 10 ** np.random.default_rng(0).uniform(-3, 3, X.shape[1]),
+}
+SCALED = pytest.mark.parametrize("scaling", SCALINGS.values(), ids=SCALINGS)
+
+
+def table(load):
+    """A table of scikit-learn as multi-label data: its classes, and every fourth column in three steps."""
+    X, target = load(return_X_y=True)
+    held, X = X[:, ::4], np.delete(X, np.s_[::4], axis=1)
+    steps = [held > np.quantile(held, q, axis=0) for q in (0.25, 0.5, 0.75)]
+    return X, np.hstack([target[:, None] == np.unique(target), *steps]).astype(float)
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """20 features with the standard deviation 1, and one with 1e4."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((200, 21))
+    Y = (X @ rng.standard_normal((21, 8)) + 2 * rng.standard_normal((200, 8)) > 0).astype(float)
+    return X * np.r_[np.ones(20), 1e4], Y
+
+
+# Default fits
+
+
+@SCALED
+@pytest.mark.parametrize("theta", [0, 0.2, 0.4])
+@pytest.mark.parametrize("share", [0.3, 1e-2, 1e-4, 1e-6])
+def test_default_fits_end_near_the_best_of_long_ones(yeast, oracle, scaling, theta, share):
+    X, Y = scaling(yeast[0]), yeast[1]
+    alpha = share * alpha_max(X, Y, 0)
+    model = LRML(theta, alpha).fit(X, Y)
+    long = LRML(theta, alpha, tol=1e-9).fit(X, Y)
+    problem = oracle(X, Y, model.theta_, alpha)
+    found = problem.objective(model.coef_, model.intercept_)
+    assert found == pytest.approx(model.objective_, rel=1e-8)
+    assert found <= 1.005 * long.objective_
+    if theta == 0:
+        assert found <= 1.001 * MLTrace(alpha).fit(X, Y).objective_
+
+
+@pytest.mark.parametrize("theta", [0, 2])
+@pytest.mark.parametrize("alpha", [1.0, 20.0, 500.0])
+def test_one_large_feature_hides_nothing(mixed, theta, alpha):
+    """The residual, relative to the gradient at zero, was small where 55 % were still to be gained."""
+    default, long = (LRML(theta, alpha, tol=tol).fit(*mixed) for tol in (None, 1e-10))
+    assert default.objective_ <= 1.005 * long.objective_
+    assert default.converged_
+
+
+@pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
+def test_models_of_a_path_end_near_the_best_of_single_fits(load):
+    X, Y = table(load)
+    for model in lrml_path(X, Y, [0, 3], n_alphas=15, alpha_ratio=1e-6):
+        assert model.converged
+        single = LRML(model.theta, model.alpha, tol=1e-9).fit(X, Y)
+        assert model.objective <= 1.005 * single.objective_
+
+
+def logistic_objective(W, b, X, Y, alpha, ridge):
+    values = np.logaddexp(0.0, (1 - 2 * Y) * (X @ W + b))
+    return values.sum() + alpha * np.linalg.svd(W, compute_uv=False).sum() + ridge * (W**2).sum()
+
+
+@SCALED
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_other_losses_do_not_end_above_a_model_that_is_not_theirs(scaling, loss):
+    """On raw features of mixed scales they ended 30 to 240 % above the objective of MLFro's coefficients."""
+    X, Y = table(load_wine)
+    X = scaling(X)
+    reference = MLFro(1e-3, loss=loss, tol=1e-9, max_iter=5000).fit(X, Y)
+    sigma = np.linalg.svd(reference.coef_, compute_uv=False)
+    misfit = LOSSES[loss].terms(Y, reference.decision_function(X)).values.sum()
+    for alpha in (0.1 / sigma[0], 10.0 / sigma[0]):
+        model = LRML(2, alpha, ridge=1e-3, loss=loss).fit(X, Y)
+        theirs = misfit + alpha * sigma[2:].sum() + 1e-3 * (sigma**2).sum()
+        assert model.objective_ <= 1.01 * theirs
+
+
+@SCALED
+def test_logistic_trace_norm_without_a_penalty_is_logistic_regression(scaling):
+    """An independent optimiser, on features that it can cope with."""
+    X, Y = table(load_wine)
+    Z = SCALINGS["standardised"](X)
+    A = scaling(X)
+    model = MLTrace(0.0, ridge=1e-3, loss="logistic").fit(A, Y[:, :1])
+    spread = (A.std(axis=0) / Z.std(axis=0))[:, None]
+
+    def objective(flat):
+        w, b = flat[:-1, None] / spread, flat[-1]  # coefficients of A from those of columns of length one
+        scores = (A - A.mean(axis=0)) @ w + b
+        slope = (expit(scores) - Y[:, :1]).ravel()
+        value = np.logaddexp(0, (1 - 2 * Y[:, :1]) * scores).sum() + 1e-3 * (w**2).sum()
+        gradient = ((A - A.mean(axis=0)).T @ slope + 2e-3 * w.ravel()) / spread.ravel()
+        return value, np.r_[gradient, slope.sum()]
+
+    best = minimize(objective, np.zeros(A.shape[1] + 1), jac=True, method="BFGS", options={"gtol": 1e-8}).fun
+    assert logistic_objective(model.coef_.T, model.intercept_, A, Y[:, :1], 0.0, 1e-3) <= 1.005 * best + 1e-4
+
+
+# No feature vanishes
+
+
+@pytest.mark.parametrize("ratio", [1e4, 1e7, 3e7, 1e8])
+@pytest.mark.parametrize("alpha", [1e-3, 1.0])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_ridge_regression_uses_features_of_all_scales(ratio, alpha, fit_intercept):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 6))
+    Y = (X @ rng.standard_normal((6, 4)) + rng.standard_normal((100, 4)) > 0).astype(float)
+    X = X * np.r_[ratio, 1.0, 1.0, np.sqrt(ratio), 1.0, 1.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the last ratio is on the edge of what may be promised
+        models = (
+            MLFro(alpha, fit_intercept=fit_intercept),
+            LRML(4, 1.0, ridge=alpha, fit_intercept=fit_intercept),
+        )
+        models = [model.fit(X, Y) for model in models]
+    # scikit-learn's answer for columns of length one, whose ridges differ instead: it cannot lose a column.
+    scale = np.linalg.norm(X, axis=0)
+    rows = np.vstack([X - X.mean(axis=0) * fit_intercept, np.zeros((6, 6))]) / scale
+    rows[len(X) :] = np.sqrt(alpha) * np.diag(1 / scale)
+    targets = np.vstack([Y - Y.mean(axis=0) * fit_intercept, np.zeros((6, 4))])
+    W = np.linalg.lstsq(rows, targets, rcond=None)[0]
+    best = ((targets - rows @ W) ** 2).sum()
+    for model in models:
+        misfit = ((Y - X @ model.coef_.T - model.intercept_) ** 2).sum()
+        assert misfit + alpha * (model.coef_**2).sum() == pytest.approx(best, rel=1e-8)
+        assert model.objective_ == pytest.approx(best, rel=1e-8)
+
+
+@pytest.mark.parametrize("model", [CPLST(4, ridge=1.0), LEML(4, 1e-3), MLTrace(1e-6, ridge=1.0)], ids=repr)
+def test_the_other_members_use_them_too(model):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 6))
+    Y = (X @ rng.standard_normal((6, 4)) > 0).astype(float)
+    scale = np.r_[3e7, np.ones(5)]
+    scores = model.fit(X * scale, Y).decision_function(X * scale)
+    assert average_precision(Y, scores) >= average_precision(Y, Ridge(1.0).fit(X, Y).predict(X)) - 0.01
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sparse_columns_far_from_zero_keep_their_digits(weighted):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((80, 5)) + np.array([1e7, 0.0, -1e7, 3.0, 0.0])
+    X[:, 4] = 5.0
+    Y = rng.random((80, 3)) + np.array([1e7, 0.0, 0.0])
+    w = rng.uniform(0.5, 2.0, 80) if weighted else None
+    dense = Statistics.from_arrays(X, Y, w)
+    sparse = Statistics.from_arrays(sp.csr_array(X), sp.csc_array(Y), w)
+    np.testing.assert_allclose(sparse.x_mean, dense.x_mean, rtol=1e-14)
+    np.testing.assert_allclose(sparse.xx, dense.xx, rtol=1e-7, atol=1e-6)
+    np.testing.assert_allclose(sparse.xy, dense.xy, rtol=1e-7, atol=1e-6)
+    assert sparse.yy == pytest.approx(dense.yy, rel=1e-7)
+
+
+def test_an_intercept_that_is_missing_costs_no_digits():
+    """X far from zero, without an intercept: what is left of XᵀX beside its mean must not drown."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 6))
+    Y = (X @ rng.standard_normal((6, 4)) + rng.standard_normal((200, 4)) > 0).astype(float)
+    X = X + 1e7
+    model = MLFro(1.0, fit_intercept=False).fit(X, Y)
+    peer = Ridge(1.0, fit_intercept=False, solver="svd").fit(X, Y)
+    best = ((Y - peer.predict(X)) ** 2).sum() + (peer.coef_**2).sum()
+    assert model.objective_ == pytest.approx(best, rel=1e-6)
+
+
+def test_beyond_a_hundred_million_a_warning_names_the_columns():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((40, 4)) * [1e10, 1.0, 1e9, 1e5], rng.random((40, 3)) < 0.4
+    names = pd.DataFrame(X, columns=["time", "age", "pay", "size"])
+    for fit in (LRML().fit, MLFro().fit, MLFro(loss="logistic").fit):
+        with pytest.warns(
+            UserWarning, match=r"column\(s\) 'age', which vary up to \de\+10 .* column 'time'"
+        ) as caught:
+            fit(names, Y)
+        assert all(entry.filename == __file__ for entry in caught)
+    with pytest.warns(UserWarning, match=r"column\(s\) 1, .* than column 0: .* StandardScaler"):
+        lrml_path(sp.csr_array(X), Y, 1, [1.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LRML().fit(names[["time", "pay", "size"]], Y)
+
+
+# The reduced-rank solution
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    theta=st.integers(0, 3),
+    log_alpha=st.floats(-2, 4),
+    offset=st.sampled_from([0.0, 5.0, 50.0]),
+)
+@example(seed=0, theta=1, log_alpha=1.0, offset=50.0)
+def test_no_fit_is_above_the_least_squares_solution_of_rank_theta(oracle, seed, theta, log_alpha, offset):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((30, 5)) * 10 ** rng.uniform(-2, 2, 5) + offset
+    Y = (rng.random((30, 4)) < 0.4).astype(float)
+    model = LRML(theta, 10**log_alpha, fit_intercept=False).fit(X, Y)
+    U, s, Vt = np.linalg.svd(X @ np.linalg.lstsq(X, Y, rcond=None)[0], full_matrices=False)
+    best = (U[:, :theta] * s[:theta]) @ Vt[:theta]
+    assert model.objective_ <= ((Y - best) ** 2).sum() * (1 + 1e-9)
+
+
+# Labels that all examples have
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("make", [LRML, MLTrace, MLFro], ids=lambda make: make.__name__)
+def test_a_label_that_all_examples_have_needs_an_intercept_only(make, loss):
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((40, 3)), (rng.random((40, 3)) < 0.4).astype(float)
+    with_it = np.insert(Y, 1, 1.0, axis=1)
+    extra = {} if make is MLFro else {"ridge": 0.1}
+    model, without = (make(alpha=0.5, loss=loss, **extra).fit(X, labels) for labels in (with_it, Y))
+    assert not model.coef_[1].any()
+    assert model.intercept_[1] == (100.0 if loss == "logistic" else 1.0)
+    np.testing.assert_allclose(model.coef_[[0, 2, 3]], without.coef_, atol=1e-10)
+    assert np.all(model.predict(X)[:, 1] == 1)
+    assert (
+        make(alpha=0.5, loss=loss).fit(X, np.ones((40, 2))).intercept_.tolist() == [model.intercept_[1]] * 2
+    )
+
+
+# Searches
+
+
+@SCALED
+@pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
+@pytest.mark.filterwarnings("ignore:features should vary:UserWarning")
+def test_a_search_with_default_grids_does_not_end_below_ridge_regression(load, scaling):
+    X, Y = table(load)
+    train, test, labels, truth = train_test_split(scaling(X), Y, test_size=0.4, random_state=0)
+    peer = RidgeCV(alphas=np.logspace(-3, 3, 12)).fit(train, labels)
+    model = LRMLCV(thetas=[0, 0.2], n_alphas=6, cv=3).fit(train, labels)
+    ours, theirs = (
+        average_precision(truth, scores) for scores in (model.decision_function(test), peer.predict(test))
+    )
+    assert ours >= theirs - 0.015  # 70 and 230 test rows: a standard error
+
+
+@SCALED
+def test_default_grids_do_not_depend_on_units(yeast, scaling):
+    X, Y = scaling(yeast[0]), yeast[1]
+    options = {"thetas": [2], "n_alphas": 3, "cv": 0.3, "abandon": False}
+    one, thousand = (LRMLCV(**options).fit(unit * X, Y) for unit in (1.0, 1000.0))
+    for name, power in (("ridge", 2), ("alpha", 1)):
+        first, second = (
+            np.array(model.cv_results_[f"param_{name}"], dtype=float) for model in (one, thousand)
+        )
+        np.testing.assert_allclose(second, first * 1000.0**power, rtol=1e-6)
+    np.testing.assert_allclose(
+        one.cv_results_["mean_test_score"], thousand.cv_results_["mean_test_score"], atol=2e-3
+    )
