@@ -29,7 +29,8 @@ class LRML(SpectralModel):
     with a free intercept b, or with another loss in place of the squared error. The loss is a sum over the
     known labels of all examples, not a mean. theta = 0 is the trace norm;
     alpha = 0 is (ridge) least squares; alpha → ∞ is least squares of rank at most theta. In between the
-    problem is not convex, and stationarity, not global optimality, is what ``residual_`` certifies.
+    problem is not convex: a fit ends near the objective of a stationary point, which need not be the best.
+    Features may be of any scale; where they differ by more than 1e8 a warning names them.
 
     Parameters
     ----------
@@ -56,14 +57,14 @@ class LRML(SpectralModel):
         which may be passed to set t₀, γ and the rule. For other losses, and if labels are unknown, "auto" is
         proximal Newton, and only "apg" is offered beside it.
     max_iter : int, optional
-        Most iterations (for "paper": the number of iterations). By default 5000, or 200 where every iteration
-        reads the rows.
+        Most iterations (for "paper": the number of iterations). By default 5000, or 1000 where every
+        iteration reads the rows.
     tol : float, optional
-        Upper limit of the stationarity residual. By default 1e-3 where the moments suffice and 1e-2 where
-        every iteration reads the rows. Scores are then in single precision, unless ``tol`` is below 1e-3 or
-        features are far from zero beside their spread. At 1e-2 the objective was within 0.1 % of the best on
-        real data, with single scores still off where the penalty is weak; for predictions on large data 0.1
-        is often enough.
+        Upper limit of the estimated gap (F − F*) / F of the objective F to the one that the iteration leads
+        to, see `lrml.solvers.Point`; ten steps that together gain less than a tenth of it end a fit as well.
+        By default 3e-4 where the moments suffice and 1e-4 where every iteration reads the rows. Scores are
+        then in single precision, unless ``tol`` is below 1e-5 or features are far from zero beside their
+        spread. For predictions on large data 0.01 is often enough.
     targets : {"binary", "real"}, default="binary"
         "binary" insists on 0/1 labels; "real" accepts any finite numbers, and ``predict`` returns scores.
     threshold : float or array of shape (L,), optional
@@ -96,13 +97,15 @@ class LRML(SpectralModel):
     objective_ : float
         Of the returned W and its best intercept (that of an unseen label, which is 0, not −1).
     residual_ : float
-        L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F, L the Lipschitz constant of ∇f.
+        L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F, L the Lipschitz constant of ∇f: how nearly W is
+        stationary, as seen by the directions in which X varies most.
     converged_ : bool
-        Whether ``residual_`` is within ``tol`` (or the solution is exact).
+        Whether ``tol`` was reached (or the solution is exact).
     status_ : str
         How the solver ended, with the remedy where one is needed.
     history_ : dict of arrays
-        iteration, phase, objective, residual (an estimate; infinite where the phase has none), rank, seconds.
+        iteration, phase, objective, gap (what ``tol`` limits; infinite where the phase has none), residual (of
+        an element of the subdifferential), rank, seconds.
     classes_ : array of shape (L,)
         Label names if Y was a frame, else 0, …, L − 1.
     loss_ : str

@@ -44,10 +44,10 @@ class MLFro(SpectralModel):
     fit_intercept : bool, default=True
         Fit b.
     max_iter : int, optional
-        Most iterations, where there are any; 200 by default.
+        Most iterations, where there are any; 1000 by default.
     tol : float, optional
-        Upper limit of the stationarity residual, 1e-3 by default, where there are iterations. Where
-        alpha is small, probabilities may still be off by some percent; 1e-6 agrees with scikit-learn.
+        As in `LRML`, where there are iterations; 1e-5 by default. Where alpha is small, probabilities may
+        still be off by some percent; 1e-12 agrees with scikit-learn.
     targets : {"binary", "real"}, default="binary"
         "real" accepts any finite numbers instead of 0/1.
     threshold : float or array of shape (L,), optional

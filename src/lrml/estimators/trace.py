@@ -36,7 +36,8 @@ class MLTrace(SpectralModel):
 
     with a free intercept b, or with another loss. It is `LRML` with theta = 0. Because the problem is convex,
     a duality gap proves how close a fit is to the optimum, and ``gap_`` reports it. With squared loss and all
-    labels known the solver stops on it; otherwise, where it costs two passes over the rows, on the residual.
+    labels known the solver stops on it, or on another bound that holds (`SpectralProblem.decrement`);
+    otherwise, where a duality gap costs two passes over the rows, on the estimate of `LRML`.
 
     The algorithm is that of `LRML`; an iteration costs one eigendecomposition of a min(d, L)² matrix and
     O(dL min(d, L)) for the products, whatever the number of examples. Other losses, and unknown labels, cost
@@ -55,10 +56,9 @@ class MLTrace(SpectralModel):
     solver : {"auto", "apg", "pg", "paper"} or solver object, default="auto"
         As in `LRML`.
     max_iter : int, optional
-        Most iterations, 5000 by default, or 200 where every iteration reads the rows.
+        Most iterations, 5000 by default, or 1000 where every iteration reads the rows.
     tol : float, optional
-        Upper limit of the relative duality gap, 1e-4 by default; where every iteration reads the rows, of the
-        stationarity residual, 1e-2 by default.
+        Upper limit of ``gap_``, 1e-4 by default; where every iteration reads the rows, of its estimate.
     targets : {"binary", "real"}, default="binary"
         "real" accepts any finite numbers instead of 0/1.
     threshold : float or array of shape (L,), optional

@@ -215,8 +215,7 @@ class MLTraceCV(_TailSearch):
     n_alphas, alpha_ratio, loss, fit_intercept, cv, scoring, rule, abandon, threshold, threshold_scoring
         As in `LRMLCV`.
     threshold_per_label, max_iter, tol, random_state, verbose
-        As in `LRMLCV`; ``tol`` is the limit of the residual in the search, of the duality gap in the final
-        fit.
+        As in `LRMLCV`.
 
     Attributes
     ----------
