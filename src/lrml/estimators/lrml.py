@@ -104,8 +104,8 @@ class LRML(SpectralModel):
     status_ : str
         How the solver ended, with the remedy where one is needed.
     history_ : dict of arrays
-        iteration, phase, objective, gap (what ``tol`` limits; infinite where the phase has none), residual (of
-        an element of the subdifferential), rank, seconds.
+        iteration, phase, objective, gap (what ``tol`` limits; infinite where the phase has none), residual
+        (of an element of the subdifferential), rank, seconds.
     classes_ : array of shape (L,)
         Label names if Y was a frame, else 0, …, L − 1.
     loss_ : str

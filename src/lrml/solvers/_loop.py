@@ -188,13 +188,7 @@ class _Run:
     def consider(self, name: str, point: Point, *, seeks: bool, settles: bool) -> Status | None:
         """Record a point, and return how to end, if so."""
         self.gains.add(point.objective)
-        status = None
-        if seeks and point.gap <= self.tol:
-            status = Status.CONVERGED
-        elif seeks and self._is_proved(point):
-            status = self.certificate.status if self.certificate else None
-        elif settles and self.gains.below(self.tol if self.certificate is None else _STANDSTILL * self.tol):
-            status = Status.SETTLED
+        status = self._verdict(point, seeks, settles)
         # Not convex: a stationary point that is worse than one already met is not what we are looking for.
         if point.objective > self.best.objective * (1 + _WORSE):
             status = None
@@ -209,12 +203,19 @@ class _Run:
             status = Status.STOPPED
         return status
 
-    def _is_proved(self, point: Point) -> bool:
-        """Whether the certificate, which is asked whenever the estimate has halved, is within ``tol``."""
-        if self.certificate is None or point.gap > self.ask_below:
-            return False
-        self.ask_below = 0.5 * point.gap
-        return self.certificate.measure(self.problem, self.penalty, point) <= self.tol
+    def _verdict(self, point: Point, seeks: bool, settles: bool) -> Status | None:
+        """Return in which way a point is good enough, if it is."""
+        tol, certificate = self.tol, self.certificate
+        if seeks and point.gap <= tol:
+            return Status.CONVERGED
+        # A proof costs a step, so it is asked for whenever the estimate has halved.
+        if seeks and certificate is not None and point.gap <= self.ask_below:
+            self.ask_below = 0.5 * point.gap
+            if certificate.measure(self.problem, self.penalty, point) <= tol:
+                return certificate.status
+        if settles and self.gains.below(tol if certificate is None else _STANDSTILL * tol):
+            return Status.SETTLED
+        return None
 
 
 def iterate(

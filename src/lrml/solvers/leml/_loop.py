@@ -72,5 +72,5 @@ def alternate(
         seconds += perf_counter() - clock
         stop = record("sweep")
     if alternation.residual <= tol:
-        return Outcome(Status.CONVERGED, history)
+        return Outcome(Status.RESIDUAL_SMALL, history)
     return Outcome(Status.STOPPED if stop else Status.MAX_ITER, history)
