@@ -232,6 +232,15 @@ def report(records: list[Record], show: Callable[[str], None]) -> bool:
     return held
 
 
+def write(records: list[Record], path: Path) -> None:
+    """Write all records so far: a run over large data may be stopped at any time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(Record._fields)
+        writer.writerows(records)
+
+
 def at_hand() -> list[str]:
     """Return the names of all data sets that need no download."""
     found = []
@@ -267,12 +276,8 @@ def main() -> int:
                 f"{perf_counter() - start:.0f} s",
                 flush=True,
             )
+            write(records, options.out)
     held = report(records, print)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    with options.out.open("w", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(Record._fields)
-        writer.writerows(records)
     print(f"\nwritten to {options.out}; limits {'hold' if held else 'do NOT hold'}: {LIMITS}")
     return 0 if held else 1
 

@@ -85,7 +85,7 @@ class SameGridAsPath(CrossValidated):
     name = "LRMLCV 5×20, 5 folds"
     class_name = "LRMLCV"
     convert = staticmethod(as_dense)
-    options: ClassVar = {"ridges": 0.0, "n_alphas": 20}
+    options: ClassVar = {"ridges": 0.0, "n_alphas": 20, "alpha_ratio": 1e-3}
     quick_options: ClassVar = {"n_alphas": 4}
 
 
@@ -98,7 +98,7 @@ class LogisticLrmlCV(CrossValidated):
     name = "LRMLCV logistic"
     class_name = "LRMLCV"
     threshold = 0.0
-    options: ClassVar = {"loss": "logistic", "thetas": (0.02, 0.1), "cv": 0.2, "tol": 0.1}
+    options: ClassVar = {"loss": "logistic", "thetas": (0.02, 0.1), "cv": 0.2, "tol": 0.01}
     quick_options: ClassVar = {"thetas": (0.1,), "n_alphas": 2}
 
 
