@@ -16,6 +16,7 @@ One decomposition serves any number of penalties.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -196,6 +197,21 @@ class SpectralProblem:
     def ridge_solution(self, extra: float = 0.0) -> Array:
         """Minimiser of f(W) + extra · ‖W‖²_F."""
         return self.cross / (self.curvature[:, None] + extra)
+
+    def ridge_leaving(self, share: float) -> float:
+        """Return the further ridge ρ that leaves a share in (0, 1) of the *effective directions*.
+
+        These are (1/r) Σ λ_i / (λ_i + ρ), with the ridge that is there among the λ_i. A share of 0.9 is a
+        weak ridge and one of 0.1 a strong one, whatever the scales of the features; a multiple of the mean is
+        neither. Found by bisection of log ρ, down to a thousandth.
+        """
+        xp = namespace(self.curvature)
+        low, high = math.log(float(self.curvature[-1])) - 20.0, math.log(float(self.curvature[0])) + 20.0
+        while high - low > 1e-3:
+            middle = 0.5 * (low + high)
+            left = float(xp.mean(self.curvature / (self.curvature + math.exp(middle))))
+            low, high = (middle, high) if left > share else (low, middle)
+        return math.exp(0.5 * (low + high))
 
     def reduced_rank_solution(self, rank: int) -> tuple[Array, float]:
         """Minimiser of f over the matrices of at most the given rank, and f there (reduced-rank regression).

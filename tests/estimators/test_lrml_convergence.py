@@ -29,7 +29,7 @@ def data(make_problem):
 )
 def test_tight_tolerance_is_reached_on_yeast(yeast, oracle, theta, alpha, fit_intercept):
     X, Y = yeast
-    model = LRML(theta=theta, alpha=alpha, tol=1e-12, fit_intercept=fit_intercept).fit(X, Y)
+    model = LRML(theta=theta, alpha=alpha, tol=1e-13, fit_intercept=fit_intercept).fit(X, Y)
     assert model.residual_ <= 1e-6
     problem = oracle(X, Y, theta, alpha, fit_intercept=fit_intercept)
     assert problem.residual(model.coef_) <= 1.01e-6
@@ -50,7 +50,7 @@ def test_tight_tolerance_is_reached_on_yeast(yeast, oracle, theta, alpha, fit_in
 )
 def test_tight_tolerance_is_reached_on_small_problems(make_problem, oracle, shape, seed, theta, alpha, ridge):
     X, Y = make_problem(*shape, seed=seed)
-    model = LRML(theta=theta, alpha=alpha, ridge=ridge, tol=1e-12).fit(X, Y)
+    model = LRML(theta=theta, alpha=alpha, ridge=ridge, tol=1e-13).fit(X, Y)
     assert oracle(X, Y, theta, alpha, ridge=ridge).residual(model.coef_) <= 1.01e-6
     assert model.status_ == Status.CONVERGED.value
 
@@ -171,7 +171,7 @@ def test_too_few_iterations_warn_with_the_remedy(data, solver):
     message = str(caught[0].message)
     assert caught[0].filename == __file__
     assert model.status_ in message
-    assert f"{model.residual_:.1e}" in message
+    assert "after 1 iterations" in message
     assert "raise max_iter or loosen tol" in message
     assert model.n_iter_ == 1
     assert model.residual_ > 1e-9
@@ -224,7 +224,7 @@ def test_without_warm_start_the_last_fit_is_forgotten(data):
 def test_the_verdict_follows_the_gap(yeast):
     models = [LRML(theta=theta, alpha=20.0, max_iter=k).fit(*yeast) for theta in (0, 2) for k in range(1, 8)]
     for model in models:
-        assert model.converged_ == (model.history_["gap"][-1] <= 3e-4)
+        assert model.converged_ == (model.history_["gap"][-1] <= 1e-4)
         assert (model.status_ == Status.CONVERGED.value) == model.converged_
     assert {model.converged_ for model in models} == {True, False}
 

@@ -232,8 +232,8 @@ def test_without_free_values_a_path_is_that_of_the_trace_norm(data, oracle, ridg
     mu = 2 * np.linalg.norm(A, -2) ** 2
     for model in lrml_path(*data, 0, ridges=ridge, n_alphas=8):
         best = MLTrace(model.alpha, ridge=ridge, tol=1e-12).fit(*data)
-        assert np.linalg.norm(model.coef - best.coef_) <= np.sqrt(2 * 3e-4 * model.objective / mu) + 1e-5
-        assert best.objective_ * (1 - 1e-11) <= model.objective <= best.objective_ + 3e-4 * model.objective
+        assert np.linalg.norm(model.coef - best.coef_) <= np.sqrt(2 * 1e-4 * model.objective / mu) + 1e-5
+        assert best.objective_ * (1 - 1e-11) <= model.objective <= best.objective_ + 1e-4 * model.objective
 
 
 @INTERCEPT

@@ -10,11 +10,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import train_test_split
 
-from lrml import CPLST, LEML, LRML, LRMLCV, MLFro, MLTrace, lrml_path
+from lrml import CPLST, CPLSTCV, LEML, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, lrml_path
 from lrml.estimators import alpha_max
 from lrml.losses import LOSSES
 from lrml.metrics import average_precision
@@ -73,6 +75,37 @@ def test_one_large_feature_hides_nothing(mixed, theta, alpha):
     default, long = (LRML(theta, alpha, tol=tol).fit(*mixed) for tol in (None, 1e-10))
     assert default.objective_ <= 1.005 * long.objective_
     assert default.converged_
+
+
+@pytest.mark.parametrize("seed", [11, 454, 1091, 1318])
+@pytest.mark.parametrize("theta", [0, 1])
+@pytest.mark.parametrize("factor", [1e4, 1e6])
+def test_steps_that_gain_little_are_not_the_end_where_features_have_to_be_found(seed, theta, factor):
+    """A start without the small features left them to be found by tiny steps, and 22 % to be gained."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((200, 10))
+    Y = (X @ rng.standard_normal((10, 5)) + rng.standard_normal((200, 5)) > 0).astype(float)
+    X[:, 0] *= factor
+    for alpha in (80.0, 400.0):
+        model = LRML(theta, alpha).fit(X, Y)
+        assert model.objective_ <= 1.005 * LRML(theta, alpha, tol=1e-9).fit(X, Y).objective_
+        (of_path,) = lrml_path(X, Y, theta, [alpha])
+        assert of_path.objective <= 1.005 * model.objective_
+        if theta == 0:
+            assert model.objective_ <= 1.001 * MLTrace(alpha).fit(X, Y).objective_
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e5, 1e7])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_leml_sees_small_features_too(factor, loss):
+    """Its residual alone is as blind as any: it was small before the first sweep."""
+    X, Y = table(load_wine)
+    X = X * np.r_[factor, np.ones(X.shape[1] - 1)]
+    default, long = (
+        LEML(4, 1.0, loss=loss, tol=tol, max_iter=5000, random_state=0).fit(X, Y) for tol in (None, 1e-9)
+    )
+    assert default.objective_ <= 1.02 * long.objective_
+    assert default.n_iter_ > 0
 
 
 @pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
@@ -267,6 +300,23 @@ def test_a_search_with_default_grids_does_not_end_below_ridge_regression(load, s
         average_precision(truth, scores) for scores in (model.decision_function(test), peer.predict(test))
     )
     assert ours >= theirs - 0.015  # 70 and 230 test rows: a standard error
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1e-40, 1e40, 1e100])
+@pytest.mark.parametrize("search", [LRMLCV([1], n_alphas=2, cv=3), MLFroCV(cv=3), CPLSTCV(cv=3)], ids=repr)
+def test_searches_bear_any_unit(search, unit):
+    X, Y = table(load_wine)
+    Z = SCALINGS["standardised"](X)
+    expected = clone(search).fit(Z, Y).best_score_
+    assert search.fit(unit * Z, Y).best_score_ == pytest.approx(expected, abs=2e-3)
+
+
+def test_a_search_that_does_not_converge_warns_where_it_was_called(yeast):
+    with pytest.warns(
+        ConvergenceWarning, match="raise max_iter or loosen tol, .* after 1 iterations"
+    ) as caught:
+        LRMLCV([2], [1.0], [0.1], tol=1e-12, max_iter=1, cv=3).fit(*yeast)
+    assert {entry.filename for entry in caught} == {__file__}
 
 
 @SCALED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -262,7 +263,7 @@ def store(estimator: Any, data: TrainingData, solution: Solution, **extra: Any) 
     vars(estimator).update(fitted | extra)
 
 
-def warn_of_scales(X: Any, names: npt.NDArray[Any] | None = None, *, stacklevel: int = 4) -> None:
+def warn_of_scales(X: Any, names: npt.NDArray[Any] | None = None) -> None:
     """Warn if features vary by so little, beside the others, that rounding may decide about them."""
     low, high = (_flat(extreme) for extreme in (X.min(axis=0), X.max(axis=0)))
     ranges = 0.5 * high - 0.5 * low  # so that nothing overflows
@@ -278,8 +279,16 @@ def warn_of_scales(X: Any, names: npt.NDArray[Any] | None = None, *, stacklevel:
         f"{', '.join(few)}{more}, which vary up to {ranges[largest] / ranges[lost].min():.0e} times less "
         f"than column {beside}: rounding may decide about them. Scale X, for example with StandardScaler.",
         UserWarning,
-        stacklevel=stacklevel,
+        stacklevel=_level_of_user(),
     )
+
+
+def _level_of_user() -> int:
+    """Return the ``stacklevel`` of the line outside this package that asked for the fit."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("lrml."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _flat(extreme: Any) -> npt.NDArray[np.float64]:
@@ -289,6 +298,7 @@ def _flat(extreme: Any) -> npt.NDArray[np.float64]:
 def warn_unless_converged(estimator: Any, solution: Solution) -> None:
     """Warn as scikit-learn does, with the remedy that the status names."""
     if solution.status in (Status.MAX_ITER, Status.GAP_OPEN):
-        reached = f" (residual {solution.residual:.1e})" if solution.status is Status.MAX_ITER else ""
-        message = f"{solution.status.value}{reached}"
-        warnings.warn(message, ConvergenceWarning, stacklevel=4)  # the caller of ``fit``
+        gap = solution.history.entries[-1].gap
+        reached = f"estimated gap {gap:.1e}" if np.isfinite(gap) else f"residual {solution.residual:.1e}"
+        message = f"{solution.status.value} ({reached} after {solution.n_iter} iterations)"
+        warnings.warn(message, ConvergenceWarning, stacklevel=_level_of_user())

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from lrml import _validation as check
 from lrml.penalties import right_singular
@@ -109,7 +108,7 @@ def check_grid(thetas: Any, alphas: Any, ridges: Any, n_alphas: Any, alpha_ratio
 
 
 def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[float]:
-    """Return the ridges ρ that leave the given shares (1/r) Σ λ_i / (λ_i + ρ) of effective directions.
+    """Return the ridges that leave the given shares of effective directions.
 
     Parameters
     ----------
@@ -118,16 +117,7 @@ def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[fl
     shares : iterable of float
         In (0, 1); 1 stands for no ridge.
     """
-    eigenvalues = problem.curvature
-
-    def excess(log_ridge: float, share: float) -> float:
-        return float(np.mean(1.0 / (1.0 + np.exp(log_ridge - np.log(eigenvalues))))) - share
-
-    # Beyond these ends the share is that of the largest, or of the smallest eigenvalue alone.
-    low, high = np.log(eigenvalues[-1]) - 20.0, np.log(eigenvalues[0]) + 20.0
-    return [
-        0.0 if share == 1.0 else float(np.exp(brentq(excess, low, high, args=(share,)))) for share in shares
-    ]
+    return [0.0 if share == 1.0 else problem.ridge_leaving(share) for share in shares]
 
 
 def chains_of(points: Sequence[GridPoint], kept: Iterable[int]) -> list[tuple[float, Chain]]:

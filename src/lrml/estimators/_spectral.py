@@ -51,7 +51,7 @@ class SpectralModel(LinearMultiLabelModel):
     """
 
     solver: Any = "auto"
-    _default_tol = 3e-4
+    _default_tol = 1e-4
     _default_row_tol = 1e-4
 
     def _penalty(self, data: TrainingData) -> TailSum:
@@ -200,13 +200,15 @@ class SpectralModel(LinearMultiLabelModel):
 def _suits_single_precision(X: Any) -> bool:
     """Whether no feature is far from zero beside its spread, nor of a size that float32 cannot square.
 
-    Scores of features that are not centred are differences of large numbers.
+    Scores of features that are not centred are differences of large numbers. And of features that differ much
+    in scale the smaller ones would be learnt from rounding.
     """
     edges = (X.min(axis=0), X.max(axis=0))
     low, high = (edge.toarray().ravel() if is_sparse(edge) else edge for edge in edges)
     size = np.maximum(np.abs(low), np.abs(high))[low != high]
     spread = (high - low)[low != high]
-    return bool(np.all((size <= 100 * spread) & (size < 1e15) & (size > 1e-15)))
+    alike = spread.max(initial=0.0) <= 1e3 * spread.min(initial=np.inf)
+    return bool(alike and np.all((size <= 100 * spread) & (size < 1e15) & (size > 1e-15)))
 
 
 def _solution(

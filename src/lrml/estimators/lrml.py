@@ -61,10 +61,10 @@ class LRML(SpectralModel):
         iteration reads the rows.
     tol : float, optional
         Upper limit of the estimated gap (F − F*) / F of the objective F to the one that the iteration leads
-        to, see `lrml.solvers.Point`; ten steps that together gain less than a tenth of it end a fit as well.
-        By default 3e-4 where the moments suffice and 1e-4 where every iteration reads the rows. Scores are
-        then in single precision, unless ``tol`` is below 1e-5 or features are far from zero beside their
-        spread. For predictions on large data 0.01 is often enough.
+        to, see `lrml.solvers.Point`; 1e-4 by default. Where the moments suffice, ten steps that together gain
+        less than 1 % of it end a fit as well. Where every iteration reads the rows, scores are in single
+        precision, unless ``tol`` is below 1e-5, or features differ by more than 1e3 in scale or are far from
+        zero beside their spread. For predictions on large data 0.01 is often enough.
     targets : {"binary", "real"}, default="binary"
         "binary" insists on 0/1 labels; "real" accepts any finite numbers, and ``predict`` returns scores.
     threshold : float or array of shape (L,), optional
@@ -84,7 +84,8 @@ class LRML(SpectralModel):
         Wᵀ, in scikit-learn's orientation.
     intercept_ : array of shape (L,)
         b. A label without a positive example has zero coefficients and the intercept −1 (−100 for margins),
-        so that it does not rank above real candidates.
+        so that it does not rank above real candidates. With another loss, or unknown labels, one that all
+        examples have gets zero coefficients and the best intercept, 1 (100 for the logistic loss).
     factors_ : Factors
         Thin SVD W = U diag(s) Vᵀ.
     singular_values_ : array of shape (rank_,)

@@ -17,7 +17,7 @@ from lrml.solvers import SUCCESSES, ChainPoint, solve_chains
 from lrml.solvers import alpha_max as alpha_max_of_problem
 from lrml.statistics import Statistics
 
-_MAX_ITER, _TOL = 500, 3e-4
+_MAX_ITER, _TOL = 500, 1e-4
 
 
 def lrml_path(
@@ -61,7 +61,7 @@ def lrml_path(
     sample_weight : array of shape (n,), optional
     max_iter : int, default=500
         Most spectral decompositions for one model.
-    tol : float, default=3e-4
+    tol : float, default=1e-4
         As in `LRML`: upper limit of the estimated gap of the objective, over the objective.
 
     Returns
@@ -79,7 +79,7 @@ def lrml_path(
     >>> from lrml.datasets import load_yeast
     >>> path = lrml_path(*load_yeast().train, thetas=[0, 2], n_alphas=4)
     >>> path.as_dict()["rank"]
-    array([ 0,  7, 14, 14,  2,  9, 14, 14])
+    array([ 0,  8, 14, 14,  2,  9, 14, 14])
     """
     grid = check_grid(thetas, alphas, ridges, n_alphas, alpha_ratio)
     targets = check.check_choice("targets", targets, ("binary", "real"))

@@ -155,7 +155,7 @@ def ml_fro_path(
     check.check_unique_columns(X, "X")
     X = check_array(X, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], input_name="X")
     targets = check.check_targets(Y, "real").values
-    warn_of_scales(X, stacklevel=3)
+    warn_of_scales(X)
     statistics = Statistics.from_arrays(X, targets, check.check_sample_weight(sample_weight, X.shape[0]))
     problem = SpectralProblem.from_moments(statistics.moments(fit_intercept=fit_intercept))
     # Columns of cross are rotated labels where there are more labels than features: rotate back.

@@ -123,8 +123,6 @@ class MLTrace(SpectralModel):
         self.callback = callback
         self.verbose = verbose
 
-    _default_tol = 1e-4
-
     def _penalty(self, data: TrainingData) -> TailSum:
         alpha = check.check_nonnegative("alpha", self.alpha, "Pass alpha=0 for no penalty.")
         return TraceNorm(alpha)

@@ -10,7 +10,7 @@ from lrml._arrays import Array, namespace, thin_svd
 from lrml._threads import map_in_threads
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Gains, Point, point_at, spectrum
+from lrml.solvers._loop import START_SHARE, Gains, Point, point_at, spectrum
 from lrml.solvers._result import Status
 from lrml.solvers.alternating import Alternating
 from lrml.solvers.reduced_rank import strongest_slope
@@ -137,7 +137,7 @@ def _beginning(problem: SpectralProblem, chain: Chain, penalty: TailSum) -> Poin
         W = problem.reduced_rank_solution(chain.theta)[0]
         return point_at(problem, penalty, W, spectrum(W, rank=chain.theta))
     # A little more ridge: what the data does not determine at all should not lead.
-    W = problem.ridge_solution(extra=min(penalty.alpha, 0.05 * problem.mean_curvature))
+    W = problem.ridge_solution(extra=min(penalty.alpha, problem.ridge_leaving(START_SHARE)))
     return point_at(problem, penalty, W, spectrum(W))
 
 

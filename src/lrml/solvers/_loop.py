@@ -12,10 +12,13 @@ from lrml._arrays import Array, frobenius, namespace, thin_svd
 from lrml.penalties import Penalty, SpectralProx, gram_noise, right_singular, right_singular_by_svd
 from lrml.solvers._result import SUCCESSES, Callback, Factors, History, IterationInfo, SolverResult, Status
 
+# Effective directions that the ridge of a starting point leaves. All features must be in it, whatever their
+# scale: what is missing has to be found by small steps.
+START_SHARE = 0.8
 # How much worse than the best point so far, relatively, a point may be to end at.
 _WORSE = 1e-6
 # Where a proof is wanted only a standstill, which is this much less to be gained, ends without it.
-_STANDSTILL = 1e-3
+_STANDSTILL = 1e-2
 
 
 @dataclass(frozen=True)
@@ -133,11 +136,13 @@ class Gains:
 
     The estimated gap is of no use where features differ so much in scale that it is rounding, or where a
     direction in which X hardly varies counts for little. There it is enough that ``steps`` steps together
-    lower the objective by less than ``share`` of what ``tol`` permits, unless that is below ``rounding``, the
-    relative accuracy of the objective.
+    lower the objective by less than ``share`` of what ``tol`` permits, the later half of them by less than
+    the earlier one: on the way past a saddle point gains grow. ``rounding`` is the relative accuracy of the
+    objective; less than that cannot be asked for.
     """
 
-    steps, share = 10, 0.1
+    steps, share = 10, 0.01
+    falling = 0.7
 
     def __init__(self, rounding: float) -> None:
         self.rounding = rounding
@@ -151,8 +156,19 @@ class Gains:
         """Whether the last steps have gained no more than a share of ``tol`` times the objective."""
         if len(self.least) <= self.steps or self.share * tol < self.rounding:
             return False
-        gained = self.least[-1 - self.steps] - self.least[-1]
-        return gained <= self.share * tol * abs(self.least[-1])
+        last, middle, first = (self.least[-1 - back] for back in (0, self.steps // 2, self.steps))
+        noise = self.rounding * abs(last)
+        falls = middle - last <= self.falling * (first - middle) + noise
+        return falls and first - last <= self.share * tol * abs(last)
+
+    def of_last_half(self) -> float:
+        """Return what the later half of all steps has gained, over the objective; infinite for few steps.
+
+        Where gains fall like 1/k² this is about what is still to come, and more where they fall faster.
+        """
+        if len(self.least) <= 2 * self.steps:
+            return math.inf
+        return (self.least[len(self.least) // 2] - self.least[-1]) / max(abs(self.least[-1]), math.ulp(0.0))
 
     def to_come(self) -> float:
         """Return what is still to be gained, over the objective, if gains go on falling as they do (Aitken).
@@ -185,14 +201,16 @@ class _Run:
     seconds: float = 0.0
     ask_below: float = math.inf
 
-    def consider(self, name: str, point: Point, *, seeks: bool, settles: bool) -> Status | None:
+    def consider(self, name: str, point: Point, *, seeks: bool, settles: bool, final: bool) -> Status | None:
         """Record a point, and return how to end, if so."""
         self.gains.add(point.objective)
         status = self._verdict(point, seeks, settles)
+        worse = point.objective > self.best.objective * (1 + _WORSE)
         # Not convex: a stationary point that is worse than one already met is not what we are looking for.
-        if point.objective > self.best.objective * (1 + _WORSE):
+        # But if the last phase ends at one, the best point is as good at least.
+        if worse and not final:
             status = None
-        if point.objective <= self.best.objective:
+        if point.objective <= self.best.objective or (status in SUCCESSES and not worse):
             self.best = point
         info = IterationInfo(
             len(self.history), name, point.objective, point.residual, point.rank, self.seconds, point.gap
@@ -236,7 +254,7 @@ def iterate(
     objective than ``start``.
     """
     run = _Run(problem, penalty, tol, callback, certificate, start, Gains(problem.rounding))
-    status = run.consider("start", start, seeks=False, settles=False)
+    status = run.consider("start", start, seeks=False, settles=False, final=False)
     for phase in phases:
         if status is not None:
             break
@@ -250,9 +268,13 @@ def iterate(
             run.seconds += perf_counter() - clock
             if step is None:
                 break
-            status = run.consider(phase.name, step, seeks=phase.seeks_tolerance, settles=phase.settles)
-            if status in SUCCESSES:
-                run.best = step
+            status = run.consider(
+                phase.name,
+                step,
+                seeks=phase.seeks_tolerance,
+                settles=phase.settles,
+                final=phase is phases[-1],
+            )
     if status is None:
         status = Status.MAX_ITER if phases[-1].seeks_tolerance else Status.ALL_STEPS
         if certificate is not None and phases[-1].seeks_tolerance:

@@ -18,7 +18,7 @@ class Status(Enum):
     """How a solver ended: a sentence for the user, with the remedy where one is needed."""
 
     CONVERGED = "Converged: the estimated gap of the objective is at most tol times the objective."
-    SETTLED = "Converged: the last 10 steps lowered the objective by less than a tenth of tol times itself."
+    SETTLED = "Converged: the last 10 steps lowered the objective by less than 1 % of tol times itself."
     RESIDUAL_SMALL = "Converged: the residual is at most tol."
     GAP_CLOSED = "Converged: the duality gap is at most tol times the objective."
     EXACT = "Solved in closed form: no singular value is penalised at these parameters."

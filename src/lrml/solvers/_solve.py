@@ -8,6 +8,7 @@ from lrml._arrays import Array, namespace
 from lrml.penalties import Penalty
 from lrml.problem import SpectralProblem
 from lrml.solvers._loop import (
+    START_SHARE,
     Certificate,
     Phase,
     factorise,
@@ -24,10 +25,6 @@ from lrml.solvers.reduced_rank import ReducedRank
 
 SOLVERS = ("auto", "apg", "pg", "paper")
 
-# The ridge of the starting point, as a share of the mean eigenvalue of XᵀX. It is a pure number, so the start
-# scales with the data (docs/solver.md says what other values gave).
-_START_RIDGE = 0.1
-
 
 def solve(
     problem: SpectralProblem,
@@ -36,7 +33,7 @@ def solve(
     solver: str | Phase = "auto",
     start: Array | None = None,
     max_iter: int = 5000,
-    tol: float = 3e-4,
+    tol: float = 1e-4,
     callback: Callback | None = None,
     certificate: Certificate | None = None,
 ) -> SolverResult:
@@ -106,7 +103,7 @@ def _phases(solver: str | Phase, *, warm: bool) -> Sequence[Phase]:
 
 
 def _ridge_start(problem: SpectralProblem) -> Array:
-    return problem.ridge_solution(extra=0.5 * _START_RIDGE * problem.mean_curvature)
+    return problem.ridge_solution(extra=problem.ridge_leaving(START_SHARE))
 
 
 def _inactive(problem: SpectralProblem, penalty: Penalty) -> bool:

@@ -79,7 +79,9 @@ class ProximalNewton:
                 point = point_at(self.problem, self.penalty, found, sigma, slope)
                 self.gains.add(point.objective)
                 # Along directions that the model takes to be more curved than they are the gap is larger.
-                self.last = replace(point, gap=max(point.gap, self.gains.to_come()))
+                # And where scores are in single precision it is never seen to vanish.
+                gap = min(max(point.gap, self.gains.to_come()), self.gains.of_last_half())
+                self.last = replace(point, gap=gap)
                 return self.last
             self.phase = None  # what it found there is of no use here
         return None

@@ -72,9 +72,12 @@ class SpectralScores:
         self.unseen = space.unseen
         self.features = problem.features
         self.X, self.x_mean = X, space.x_mean
-        self.rows = None
+        self.rows, self.unit = None, 1.0
         if X.shape[0] * problem.shape[0] <= _KEPT_NUMBERS:
-            self.rows = self._project(X, problem.features).astype(np.float32)
+            projected = self._project(X, problem.features)
+            # Single precision has no room for the squares of very large or small features.
+            self.unit = float(np.abs(projected).max(initial=0.0)) or 1.0
+            self.rows = (projected / self.unit).astype(np.float32)
 
     def _project(self, X: Any, basis: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         projected = np.asarray(X @ basis)
@@ -85,7 +88,7 @@ class SpectralScores:
         """Return the function that scores some of the rows with W = left rightᵀ."""
         V = right.astype(np.float32)
         V = V if self.labels is None else self.labels @ V
-        left32 = left.astype(np.float32)
+        left32 = (self.unit * left).astype(np.float32)
         first = self.features @ left if self.rows is None else left
 
         def scores(rows: slice) -> _Scores:

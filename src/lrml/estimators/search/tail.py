@@ -52,7 +52,7 @@ class _TailSearch(SearchModel):
 
     def _family(self, data: TrainingData, fit_intercept: bool) -> TailFamily:
         points = self._points(data, fit_intercept, by_rows=False)
-        max_iter, tol = check_limits(self, default_tol=3e-4, default_max_iter=500)
+        max_iter, tol = check_limits(self, default_tol=1e-4, default_max_iter=500)
         return TailFamily(points, self._names, tol, max_iter)
 
     def _candidates(self, data: TrainingData, fit_intercept: bool) -> tuple[list[dict[str, Any]], list[Any]]:

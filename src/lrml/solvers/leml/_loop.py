@@ -10,6 +10,9 @@ import numpy as np
 from lrml.solvers._result import Callback, History, IterationInfo, Status
 from lrml.solvers.leml._balance import Float64
 
+# Share of tol that a sweep may still gain, over the objective.
+_GAIN = 0.1
+
 
 class Alternation(Protocol):
     """A point, and a way to improve it.
@@ -56,7 +59,11 @@ def relative_gradient(
 def alternate(
     alternation: Alternation, *, max_iter: int, tol: float, callback: Callback | None = None
 ) -> Outcome:
-    """Sweep until the residual is at most ``tol``; entry 0 of the history is the starting point."""
+    """Sweep until the residual is at most ``tol``, and a sweep gains no more than that of the objective.
+
+    The residual alone is blind to features that are small beside others. Entry 0 of the history is the
+    starting point.
+    """
     history, seconds = History(), 0.0
 
     def record(phase: str) -> bool:
@@ -65,12 +72,18 @@ def alternate(
         history.entries.append(info)
         return bool(callback(info)) if callback is not None else False
 
+    def settled() -> bool:
+        if len(history) < 2 or alternation.residual > tol:
+            return False
+        before = history.entries[-2].objective
+        return before - alternation.objective <= _GAIN * tol * abs(before)
+
     stop = record("start")
-    while alternation.residual > tol and not stop and len(history) <= max_iter:
+    while not (settled() or stop) and len(history) <= max_iter:
         clock = perf_counter()
         alternation.sweep()
         seconds += perf_counter() - clock
         stop = record("sweep")
-    if alternation.residual <= tol:
+    if settled():
         return Outcome(Status.RESIDUAL_SMALL, history)
     return Outcome(Status.STOPPED if stop else Status.MAX_ITER, history)
