@@ -82,7 +82,8 @@ class LEML(LinearMultiLabelModel):
     max_iter : int, optional
         Most sweeps, 500 by default.
     tol : float, optional
-        Upper limit of ``residual_``; 1e-4 by default where the moments suffice, 1e-3 where the rows are read.
+        Upper limit of ``residual_``, and, divided by ten, of what a sweep still gains, over the objective;
+        1e-4 by default where the moments suffice, 1e-3 where the rows are read.
         The latter ends about 0.1 % above the best objective for the squared loss, and 1 % for the others;
         pass 1e-4 for more.
     threshold : float or array of shape (L,), optional
