@@ -52,7 +52,8 @@ def run(method: str, way: str, seed: int) -> dict[str, Any]:
     found = evaluate(Y_test, fit(strength, X, Y_fit, visible).decision_function(X_test)).as_dict()
     record = {"method": method, "way": way, "strength": strength, **found}
     line = "  ".join(
-        f"{key} {found[key]:.4f}" for key in ("top1", "top3", "average_precision", "average_auc")
+        f"{key} {found[key]:.4f}"
+        for key in ("precision_at_1", "precision_at_3", "average_precision", "average_auc")
     )
     print(f"{method:14} {way:12} {line}  ({strength})", flush=True)
     return record

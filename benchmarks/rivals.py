@@ -98,7 +98,10 @@ def run(name: str, wanted: str) -> list[dict[str, Any]]:
                 **found,
             }
         )
-        print(f"{name:10} {key:40} {records[-1]['ratio']:8.2f} x   top1 {found['top1']:.4f}", flush=True)
+        print(
+            f"{name:10} {key:40} {records[-1]['ratio']:8.2f} x   P@1 {found['precision_at_1']:.4f}",
+            flush=True,
+        )
     return records
 
 

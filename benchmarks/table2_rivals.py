@@ -23,7 +23,7 @@ from lrml.experiments import published_table2
 from lrml.metrics import evaluate, hamming_loss
 from lrml.model_selection import iterative_train_test_split
 
-METRICS = ("top1", "top3", "top5", "hamming_loss", "average_auc")
+METRICS = ("precision_at_1", "precision_at_3", "precision_at_5", "hamming_loss", "average_auc")
 PERCENTS = (20, 40, 60, 80)
 VALIDATION_SHARE = 0.2
 

@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lrml import _ranking
-from lrml.metrics import average_auc, average_precision, evaluate, hamming_loss, top_k_accuracy
+from lrml.metrics import average_auc, average_precision, evaluate, hamming_loss, precision_at_k
 from model_checks import SPARSE_FORMATS
 
 METRICS = {
-    "top_k_accuracy": lambda Y, S, **options: top_k_accuracy(Y, S, 2, **options),
+    "precision_at_k": lambda Y, S, **options: precision_at_k(Y, S, 2, **options),
     "average_precision": average_precision,
     "average_auc": average_auc,
     "hamming_loss": hamming_loss,
 }
-RANKING = ["top_k_accuracy", "average_precision", "average_auc"]
+RANKING = ["precision_at_k", "average_precision", "average_auc"]
 
 # One row per convention: a plain ranking, ties, no label, every label.
 Y_HAND = np.array([[1, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]])
@@ -63,10 +63,10 @@ def loop_auc(y, s):
 
 
 def test_top_k_by_hand():
-    np.testing.assert_array_equal(top_k_accuracy(Y_HAND, S_HAND, 1, per_example=True), [1, 0, 0, 1])
-    np.testing.assert_array_equal(top_k_accuracy(Y_HAND, S_HAND, 2, per_example=True), [0.5, 0.5, 0, 1])
-    np.testing.assert_allclose(top_k_accuracy(Y_HAND, S_HAND, 3, per_example=True), [2 / 3, 1 / 3, 0, 1])
-    assert top_k_accuracy(Y_HAND, S_HAND, 1) == 0.5
+    np.testing.assert_array_equal(precision_at_k(Y_HAND, S_HAND, 1, per_example=True), [1, 0, 0, 1])
+    np.testing.assert_array_equal(precision_at_k(Y_HAND, S_HAND, 2, per_example=True), [0.5, 0.5, 0, 1])
+    np.testing.assert_allclose(precision_at_k(Y_HAND, S_HAND, 3, per_example=True), [2 / 3, 1 / 3, 0, 1])
+    assert precision_at_k(Y_HAND, S_HAND, 1) == 0.5
 
 
 def test_average_precision_by_hand():
@@ -96,7 +96,7 @@ def test_hamming_loss_by_hand():
 def test_top_k_is_that_of_a_loop(case, data):
     Y, S = case
     k = data.draw(st.integers(1, Y.shape[1]))
-    np.testing.assert_array_equal(top_k_accuracy(Y, S, k, per_example=True), loop_precision_at(Y, S, k))
+    np.testing.assert_array_equal(precision_at_k(Y, S, k, per_example=True), loop_precision_at(Y, S, k))
 
 
 @pytest.mark.parametrize("n_labels", [17, 300])
@@ -106,7 +106,7 @@ def test_ties_go_to_the_lower_index_in_long_rows_too(n_labels):
     S[0] = 0.0
     S[1] = np.where(np.arange(n_labels) % 2, 0.0, -0.0)
     for k in (1, 5, n_labels):
-        np.testing.assert_allclose(top_k_accuracy(Y, S, k, per_example=True), loop_precision_at(Y, S, k))
+        np.testing.assert_allclose(precision_at_k(Y, S, k, per_example=True), loop_precision_at(Y, S, k))
 
 
 @settings(deadline=None)
@@ -155,7 +155,7 @@ def test_means_are_those_of_scikit_learn(ties):
 def test_ranking_metrics_see_only_the_order(case, increasing):
     Y, S = case
     for name in RANKING:
-        if name == "top_k_accuracy" and Y.shape[1] < 2:
+        if name == "precision_at_k" and Y.shape[1] < 2:
             continue
         metric = METRICS[name]
         np.testing.assert_array_equal(
@@ -189,7 +189,7 @@ def test_perfect_and_worst_scores():
     Y, _ = make(50, 12)
     Y[:, 0], Y[:, 1] = 0, 1
     assert (average_precision(Y, Y), average_auc(Y, Y), hamming_loss(Y, Y)) == (1, 1, 0)
-    assert (average_auc(Y, 1 - Y), hamming_loss(Y, 1 - Y), top_k_accuracy(Y, 1 - Y, 1)) == (0, 1, 0)
+    assert (average_auc(Y, 1 - Y), hamming_loss(Y, 1 - Y), precision_at_k(Y, 1 - Y, 1)) == (0, 1, 0)
     assert average_auc(Y, np.zeros(Y.shape)) == 0.5
 
 
@@ -216,7 +216,7 @@ def test_rows_without_labels_depart_from_scikit_learn():
     with_empty = np.vstack([Y, np.zeros_like(Y)]), np.vstack([S, S])
     assert average_precision(*with_empty) == average_precision(Y, S)
     assert average_auc(*with_empty) == average_auc(Y, S)
-    assert top_k_accuracy(*with_empty, 3) == pytest.approx(top_k_accuracy(Y, S, 3) / 2)
+    assert precision_at_k(*with_empty, 3) == pytest.approx(precision_at_k(Y, S, 3) / 2)
     assert skm.label_ranking_average_precision_score(*with_empty) > average_precision(Y, S)
 
 
@@ -366,7 +366,9 @@ def test_large_sparse_labels_are_dense_in_blocks_only(monkeypatch):
 
     rows = rng.choice(n_rows, 200, replace=False)
     Y_rows = toarray(Y[rows]).astype(int)
-    np.testing.assert_array_equal(result.per_example["top3"][rows], loop_precision_at(Y_rows, S[rows], 3))
+    np.testing.assert_array_equal(
+        result.per_example["precision_at_3"][rows], loop_precision_at(Y_rows, S[rows], 3)
+    )
     np.testing.assert_allclose(
         result.per_example["average_auc"][rows],
         [loop_auc(y, s) for y, s in zip(Y_rows, S[rows], strict=True)],
@@ -386,8 +388,8 @@ def test_evaluate_is_the_metrics_one_by_one():
     Y, S = make(80, 10, density=0.1, ties=True)
     result = evaluate(Y, S, ks=(2, 7), threshold=0.3)
     one_by_one = {
-        "top2": top_k_accuracy(Y, S, 2, per_example=True),
-        "top7": top_k_accuracy(Y, S, 7, per_example=True),
+        "precision_at_2": precision_at_k(Y, S, 2, per_example=True),
+        "precision_at_7": precision_at_k(Y, S, 7, per_example=True),
         "average_precision": average_precision(Y, S, per_example=True),
         "average_auc": average_auc(Y, S, per_example=True),
         "hamming_loss": hamming_loss(Y, S, 0.3, per_example=True),
@@ -402,12 +404,19 @@ def test_evaluate_is_the_metrics_one_by_one():
 
 def test_evaluation_is_a_mapping_in_a_fixed_order():
     result = evaluate(*make(20, 6, density=0.5))
-    names = ["top1", "top3", "top5", "average_precision", "average_auc", "hamming_loss"]
+    names = [
+        "precision_at_1",
+        "precision_at_3",
+        "precision_at_5",
+        "average_precision",
+        "average_auc",
+        "hamming_loss",
+    ]
     assert list(result.as_dict()) == list(result) == names
     assert type(result.as_dict()) is dict
     assert len(result) == 6
     assert result.as_dict() == dict(result)
-    assert re.fullmatch(r"Evaluation\(top1=[\d.]+, .*hamming_loss=[\d.]+\)", repr(result))
+    assert re.fullmatch(r"Evaluation\(precision_at_1=[\d.]+, .*hamming_loss=[\d.]+\)", repr(result))
     copy = pickle.loads(pickle.dumps(result))
     assert copy == result
     with pytest.raises(AttributeError):
@@ -501,7 +510,7 @@ def test_missing_label_in_a_frame():
 def test_k_out_of_range(k):
     rule = rf"must be in \[1, 4\] \(the number of labels\), got {k}\. Choose a number of labels in that range"
     with pytest.raises(ValueError, match=f"^k {rule}"):
-        top_k_accuracy(Y_HAND, S_HAND, k)
+        precision_at_k(Y_HAND, S_HAND, k)
     with pytest.raises(ValueError, match=f"^each of ks {rule}"):
         evaluate(Y_HAND, S_HAND, ks=(1, k))
 
@@ -511,12 +520,12 @@ def test_k_not_an_integer(k):
     with pytest.raises(
         TypeError, match=rf"^k must be an integer in \[1, 4\], got {k!r}\. Pass a number of labels"
     ):
-        top_k_accuracy(Y_HAND, S_HAND, k)
+        precision_at_k(Y_HAND, S_HAND, k)
 
 
 def test_k_may_be_a_numpy_integer():
-    assert top_k_accuracy(Y_HAND, S_HAND, np.int32(2)) == top_k_accuracy(Y_HAND, S_HAND, 2)
-    assert list(evaluate(Y_HAND, S_HAND, ks=np.arange(1, 3)))[:2] == ["top1", "top2"]
+    assert precision_at_k(Y_HAND, S_HAND, np.int32(2)) == precision_at_k(Y_HAND, S_HAND, 2)
+    assert list(evaluate(Y_HAND, S_HAND, ks=np.arange(1, 3)))[:2] == ["precision_at_1", "precision_at_2"]
 
 
 @pytest.mark.parametrize("threshold", [[0.5, 0.5], np.full((4, 4), 0.5), np.nan, [0.1, 0.2, np.nan, 0.4]])
@@ -530,4 +539,10 @@ def test_threshold_refused(threshold):
 
 def test_default_ks_are_those_that_the_labels_allow():
     names = [",".join(list(evaluate(np.eye(n), np.eye(n)))[:-3]) for n in (2, 3, 4, 5, 6)]
-    assert names == ["top1", "top1,top3", "top1,top3", "top1,top3,top5", "top1,top3,top5"]
+    assert names == [
+        "precision_at_1",
+        "precision_at_1,precision_at_3",
+        "precision_at_1,precision_at_3",
+        "precision_at_1,precision_at_3,precision_at_5",
+        "precision_at_1,precision_at_3,precision_at_5",
+    ]

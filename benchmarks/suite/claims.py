@@ -18,7 +18,7 @@ MOST_RIDGE_FITS = {"bibtex": 10, "delicious": 35}
 MOST_DECOMPOSITIONS = 8
 MOST_PATHS = 6
 TOP_SLACK = 0.003
-TOPS = ("top1", "top3", "top5")
+TOPS = ("precision_at_1", "precision_at_3", "precision_at_5")
 
 
 class Claim(NamedTuple):

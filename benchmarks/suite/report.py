@@ -129,7 +129,8 @@ def cells(record: Record) -> list[str]:
     """Return one row of the table, in the order of ``COLUMNS``."""
     metrics = record.get("metrics", {})
     shown = [
-        f"{metrics[key]:.4f}" if key in metrics else "" for key in ("top1", "top3", "top5", "average_auc")
+        f"{metrics[key]:.4f}" if key in metrics else ""
+        for key in ("precision_at_1", "precision_at_3", "precision_at_5", "average_auc")
     ]
     quality = f"{metrics['average_precision']:.4f}" if metrics else ""
     hamming = f"{metrics['hamming_loss']:.4f}" if metrics else ""

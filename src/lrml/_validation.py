@@ -64,7 +64,7 @@ def check_theta(theta: Any, n_features: int, n_labels: int) -> int:
     )
 
 
-def check_components(count: Any, n_features: int, n_labels: int, name: str = "n_components") -> int:
+def check_rank(count: Any, n_features: int, n_labels: int, name: str = "rank") -> int:
     """Resolve a rank to a count of at least 1: an int as it is, a float in (0, 1] as a share of labels."""
     most = min(n_features, n_labels)
     if _is_integer(count):

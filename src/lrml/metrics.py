@@ -6,7 +6,7 @@ A row on which a metric has no value is *left out* of its mean, and is NaN in it
 =====================  ======================================  ========================================
 metric                 rows left out                           ties between scores
 =====================  ======================================  ========================================
-``top_k_accuracy``     none; a row without labels counts as 0  the label with the lower index goes first
+``precision_at_k``     none; a row without labels counts as 0  the label with the lower index goes first
 ``average_precision``  without a relevant label                tied labels share the worst of their ranks
 ``average_auc``        without relevant or irrelevant label    a tied pair counts one half
 ``hamming_loss``       none                                    do not matter
@@ -57,15 +57,15 @@ __all__ = [
     "hamming_loss",
     "macro_f1",
     "micro_f1",
-    "top_k_accuracy",
+    "precision_at_k",
 ]
 
 
 @overload
-def top_k_accuracy(Y: Matrix, S: Matrix, k: int, *, per_example: Literal[False] = False) -> float: ...
+def precision_at_k(Y: Matrix, S: Matrix, k: int, *, per_example: Literal[False] = False) -> float: ...
 @overload
-def top_k_accuracy(Y: Matrix, S: Matrix, k: int, *, per_example: Literal[True]) -> Vector: ...
-def top_k_accuracy(Y: Matrix, S: Matrix, k: int, *, per_example: bool = False) -> float | Vector:
+def precision_at_k(Y: Matrix, S: Matrix, k: int, *, per_example: Literal[True]) -> Vector: ...
+def precision_at_k(Y: Matrix, S: Matrix, k: int, *, per_example: bool = False) -> float | Vector:
     """Share of relevant labels among the k labels with the largest scores (precision at k).
 
     ::
@@ -98,12 +98,12 @@ def top_k_accuracy(Y: Matrix, S: Matrix, k: int, *, per_example: bool = False) -
 
     Examples
     --------
-    >>> top_k_accuracy([[1, 0, 1], [0, 1, 0]], [[0.9, 0.2, 0.5], [0.7, 0.7, 0.1]], k=1)
+    >>> precision_at_k([[1, 0, 1], [0, 1, 0]], [[0.9, 0.2, 0.5], [0.7, 0.7, 0.1]], k=1)
     0.5
     """
     data = check_labelled_scores(Y, S)
     (values,) = measure(data, partial(_precision_at, k=check_k(k, data.n_labels, "k")))
-    return values if per_example else _mean(values, "top_k_accuracy")
+    return values if per_example else _mean(values, "precision_at_k")
 
 
 @overload
@@ -120,7 +120,7 @@ def average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> flo
     Parameters
     ----------
     Y, S, per_example
-        As in `top_k_accuracy`.
+        As in `precision_at_k`.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def average_auc(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | V
     Parameters
     ----------
     Y, S, per_example
-        As in `top_k_accuracy`.
+        As in `precision_at_k`.
 
     Returns
     -------
@@ -200,7 +200,7 @@ def hamming_loss(
     Parameters
     ----------
     Y, S, per_example
-        As in `top_k_accuracy`.
+        As in `precision_at_k`.
     threshold : float or array of shape (L,), default=0.5
         A label is predicted where its score is at or above the threshold: one for all labels, or one per
         label. It is compared in the precision of S.
@@ -270,9 +270,9 @@ def evaluate(
     Parameters
     ----------
     Y, S
-        As in `top_k_accuracy`.
+        As in `precision_at_k`.
     ks : iterable of int, optional
-        The k of each `top_k_accuracy`; by default those of 1, 3 and 5 that do not exceed the number of
+        The k of each `precision_at_k`; by default those of 1, 3 and 5 that do not exceed the number of
         labels. One that is asked for and exceeds it is an error, never skipped.
     threshold : float or array of shape (L,), default=0.5
         As in `hamming_loss`.
@@ -280,21 +280,21 @@ def evaluate(
     Returns
     -------
     Evaluation
-        Means by name, in this order: ``top1``, ``top3``, ``top5`` (as in ``ks``), ``average_precision``,
+        Means by name, in this order: ``precision_at_1`` and so on (as in ``ks``), ``average_precision``,
         ``average_auc``, ``hamming_loss``; with ``per_example`` vectors and counts of ``left_out`` rows.
 
     Examples
     --------
     >>> result = evaluate([[1, 0, 1], [0, 0, 0]], [[0.9, 0.6, 0.5], [0.3, 0.2, 0.1]], ks=[1])
     >>> result
-    Evaluation(top1=0.5, average_precision=0.8333, average_auc=0.5, hamming_loss=0.1667)
-    >>> result["top1"], result.left_out["average_auc"], result.per_example["average_auc"].tolist()
+    Evaluation(precision_at_1=0.5, average_precision=0.8333, average_auc=0.5, hamming_loss=0.1667)
+    >>> result["precision_at_1"], result.left_out["average_auc"], result.per_example["average_auc"].tolist()
     (0.5, 1, [0.5, nan])
     """
     data = check_labelled_scores(Y, S)
     usual = [k for k in (1, 3, 5) if k <= data.n_labels]
     depths = usual if ks is None else [check_k(k, data.n_labels, "each of ks") for k in ks]
-    measures: dict[str, Measure] = {f"top{k}": partial(_precision_at, k=k) for k in depths}
+    measures: dict[str, Measure] = {f"precision_at_{k}": partial(_precision_at, k=k) for k in depths}
     measures["average_precision"] = _ranking_precision
     measures["average_auc"] = _auc
     measures["hamming_loss"] = partial(_wrong_share, threshold=check_threshold(threshold, data))

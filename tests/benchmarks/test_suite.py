@@ -149,7 +149,7 @@ def test_models_are_counted_as_fitted_not_as_asked_for(suite):
 
 
 def record(system, kind, precision, per_model, **more):
-    tops = {"top1": precision, "top3": precision, "top5": precision}
+    tops = {"precision_at_1": precision, "precision_at_3": precision, "precision_at_5": precision}
     times = {"ratio_per_candidate": per_model, "seconds_per_candidate": per_model, "fit_ratio": 30.0}
     metrics = {"average_precision": precision, **tops}
     return {"system": system, "kind": kind, "metrics": metrics, "candidates": 12} | times | more

@@ -155,12 +155,12 @@ def test_number_of_components(make_problem, method, by_the_book, share, count):
 @pytest.mark.parametrize(
     ("params", "error", "says"),
     [
-        ({"n_components": 0}, ValueError, ("[1, 4]", "got 0")),
-        ({"n_components": 5}, ValueError, ("[1, 4]", "4 features and 5 labels", "got 5")),
-        ({"n_components": 0.0}, ValueError, ("(0, 1]", "got 0.0")),
-        ({"n_components": 1.5}, ValueError, ("(0, 1]", "got 1.5")),
-        ({"n_components": True}, TypeError, ("True",)),
-        ({"n_components": "all"}, TypeError, ("'all'",)),
+        ({"rank": 0}, ValueError, ("[1, 4]", "got 0")),
+        ({"rank": 5}, ValueError, ("[1, 4]", "4 features and 5 labels", "got 5")),
+        ({"rank": 0.0}, ValueError, ("(0, 1]", "got 0.0")),
+        ({"rank": 1.5}, ValueError, ("(0, 1]", "got 1.5")),
+        ({"rank": True}, TypeError, ("True",)),
+        ({"rank": "all"}, TypeError, ("'all'",)),
         ({"ridge": -1}, ValueError, ("ridge", "-1")),
         ({"threshold": [0.5]}, ValueError, ("threshold", "(5)")),
     ],

@@ -205,8 +205,8 @@ def test_weight_two_is_the_row_twice_and_weight_zero_no_row(data, model):
 def test_shapes(make_problem, model, n, d, n_labels):
     X, Y = make_problem(n, d, n_labels, seed=4)
     model = clone(model)
-    if "n_components" in model.get_params():
-        model.set_params(n_components=0.3)
+    if "rank" in model.get_params():
+        model.set_params(rank=0.3)
     model.fit(X, Y)
     assert model.coef_.shape == (n_labels, d)
     assert model.decision_function(X).shape == model.predict(X).shape == (n, n_labels)
@@ -228,8 +228,8 @@ def test_a_constant_feature_changes_nothing(data, model):
         np.testing.assert_allclose(wide.coef_[:, -1], 0, atol=1e-9)
         np.testing.assert_allclose(wide.coef_[:, :-1], plain.coef_, **CLOSE)
         alone = clone(model)
-        if "n_components" in alone.get_params():
-            alone.set_params(n_components=1)
+        if "rank" in alone.get_params():
+            alone.set_params(rank=1)
         alone.fit(np.full((len(X), 1), constant), Y)
         assert not alone.coef_.any()
         np.testing.assert_allclose(alone.intercept_, loss_of(model).constant(Y.mean(axis=0)), rtol=1e-6)

@@ -36,8 +36,12 @@ def squared_error(Y, S):
 
 def by_name(name):
     return {
-        "top1": lambda Y, S, w: np.average(metrics.top_k_accuracy(Y, S, 1, per_example=True), weights=w),
-        "top3": lambda Y, S, w: np.average(metrics.top_k_accuracy(Y, S, 3, per_example=True), weights=w),
+        "precision_at_1": lambda Y, S, w: np.average(
+            metrics.precision_at_k(Y, S, 1, per_example=True), weights=w
+        ),
+        "precision_at_3": lambda Y, S, w: np.average(
+            metrics.precision_at_k(Y, S, 3, per_example=True), weights=w
+        ),
         "average_precision": lambda Y, S, w: mean(metrics.average_precision(Y, S, per_example=True), w),
         "average_auc": lambda Y, S, w: mean(metrics.average_auc(Y, S, per_example=True), w),
         "hamming_loss": lambda Y, S, w: -np.average(np.not_equal(S >= 0.5, Y).mean(axis=1), weights=w),
@@ -104,8 +108,8 @@ def test_held_out_scores_are_those_of_plain_fits(data, search, plain, form, fit_
 @pytest.mark.parametrize(
     "scoring",
     [
-        "top1",
-        "top3",
+        "precision_at_1",
+        "precision_at_3",
         "average_precision",
         "average_auc",
         "hamming_loss",
@@ -280,7 +284,7 @@ def test_automatic_threshold_improves_f1_on_yeast():
         ({"rule": "least"}, "rule must be one of 'best', 'one_standard_error'"),
         ({"abandon": "no"}, "abandon must be True or False"),
         ({"scoring": "accuracy"}, "scoring must be one of"),
-        ({"scoring": "top7"}, r"must be in \[1, 4\]"),
+        ({"scoring": "precision_at_7"}, r"must be in \[1, 4\]"),
         ({"cv": "five"}, "cv must be a number of folds"),
         ({"fit_intercept": None}, "fit_intercept must be True or False"),
     ],
@@ -329,11 +333,11 @@ def test_one_search_by_several_metrics_equals_one_search_for_each(data, loss):
         np.testing.assert_array_equal(found.coef_, alone.coef_)
     np.testing.assert_array_equal(together.coef_, together.best_estimators_["average_precision"].coef_)
     assert together.best_score_ == together.cv_results_["mean_test_average_precision"].max()
-    together.set_params(scoring="top1").fit(X, Y)
+    together.set_params(scoring="precision_at_1").fit(X, Y)
     assert not hasattr(together, "best_estimators_")
 
 
-@pytest.mark.parametrize("scoring", [[], ["top1", "top1"]])
+@pytest.mark.parametrize("scoring", [[], ["precision_at_1", "precision_at_1"]])
 def test_metrics_of_a_list_must_differ(data, scoring):
     with pytest.raises(ValueError, match="differ in name"):
         LRMLCV(scoring=scoring).fit(*data)

@@ -286,7 +286,7 @@ def test_weights_must_reach_every_part(data):
         (LRMLCV(max_iter=0), "max_iter must be an int of at least 1, got 0"),
         (MLTraceCV(ridges=[]), "ridges must hold at least one number"),
         (MLFroCV("x"), "each of alphas must be a number, got 'x'"),
-        (CPLSTCV([0]), r"each of n_components must be in \[1, 4\] .* got 0"),
+        (CPLSTCV([0]), r"each of ranks must be in \[1, 4\] .* got 0"),
         (CPLSTCV(ridges=-1), "each of ridges must be finite and at least 0, got -1"),
         (LEMLCV([1.5]), r"a float each of ranks must be in \(0, 1\]"),
         (LEMLCV(alphas=[np.inf]), "each of alphas must be finite"),

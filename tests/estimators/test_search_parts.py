@@ -251,9 +251,13 @@ def test_threads_change_nothing(monkeypatch, make_problem):
 # Criteria
 
 
-@pytest.mark.parametrize("scoring", ["f1", "top0", "top", "top-1", "top01", "", None, 3, ["top1"]], ids=repr)
+@pytest.mark.parametrize(
+    "scoring",
+    ["f1", "precision_at_0", "top", "top-1", "precision_at_01", "", None, 3, ["precision_at_1"]],
+    ids=repr,
+)
 def test_unknown_criteria_are_named(scoring):
-    with pytest.raises(ValueError, match=r"scoring must be one of top1, .*Use 'average_precision'"):
+    with pytest.raises(ValueError, match=r"scoring must be one of precision_at_1, .*Use 'average_precision'"):
         check_scoring(scoring)
 
 

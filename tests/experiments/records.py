@@ -21,7 +21,14 @@ from lrml.experiments._spec import (
 )
 from lrml.experiments.summary._results import Results
 
-METRICS = ("top1", "top3", "top5", "hamming_loss", "average_auc", "average_precision")
+METRICS = (
+    "precision_at_1",
+    "precision_at_3",
+    "precision_at_5",
+    "hamming_loss",
+    "average_auc",
+    "average_precision",
+)
 CRITERIA = ("average_precision", "average_auc", "hamming_loss")
 N_EXAMPLES = 40
 
@@ -33,7 +40,7 @@ class Run:
     --------
     >>> run = Run()
     >>> run.add_model("yeast", "paper", "LRML", 20, level=0.6)
-    >>> round(run.results(["yeast"]).cell("yeast", "paper", "LRML", 20).mean("top1"), 4)
+    >>> round(run.results(["yeast"]).cell("yeast", "paper", "LRML", 20).mean("precision_at_1"), 4)
     0.6
     """
 

@@ -23,7 +23,7 @@ SMALL = Experiment(
     methods=("LRML", "CPLST", "MLFro"),
     percents=(20, 80),
     seeds=(0, 1, 2),
-    criteria={"top1": "average_precision"},
+    criteria={"precision_at_1": "average_precision"},
 )
 
 

@@ -22,9 +22,9 @@ from lrml.model_selection import iterative_train_test_split
 
 TIGHT = {"tol": 1e-9, "max_iter": 5000}
 CRITERIA = {
-    "top1": "average_precision",
-    "top3": "average_precision",
-    "top5": "average_precision",
+    "precision_at_1": "average_precision",
+    "precision_at_3": "average_precision",
+    "precision_at_5": "average_precision",
     "average_precision": "average_precision",
     "average_auc": "average_auc",
     "hamming_loss": "hamming_loss",
@@ -39,7 +39,7 @@ SEARCHES: dict[str, tuple[dict[str, Any], Any]] = {
     "MLFro": ({"alphas": [0.1, 10.0, 100.0, 1000.0]}, MLFro),
 }
 EVERY_METHOD = [("LRML", 2), ("LEML", 3), ("CPLST", 3), ("MLTrace", None), ("MLFro", None)]
-RANK_NAMES = {"LRML": "theta", "LEML": "rank", "CPLST": "n_components"}
+RANK_NAMES = {"LRML": "theta", "LEML": "rank", "CPLST": "rank"}
 
 
 def options(threshold: float | str = 0.5, seed: int = 1) -> dict[str, Any]:
@@ -189,12 +189,12 @@ def test_the_test_set_takes_no_part_in_the_choice(method: str, theta: int | None
     noise = np.random.default_rng(0).normal(size=arena.X_test.shape)
     corrupted, _ = run_model(arena._replace(X_test=noise, Y_test=1 - arena.Y_test), cell)
     assert corrupted["chosen"] == honest["chosen"]
-    assert corrupted["metrics"]["top1"] != honest["metrics"]["top1"]
+    assert corrupted["metrics"]["precision_at_1"] != honest["metrics"]["precision_at_1"]
 
 
 def test_at_equal_rank_the_test_set_takes_no_part_either(arena: Arena) -> None:
     cell = payload("LRML", 3, theta_shares=[0.5, 1.0])
-    cell["criteria"] = {"top1": "average_precision"}
+    cell["criteria"] = {"precision_at_1": "average_precision"}
     honest, _ = run_equal_rank(arena, cell)
     corrupted, _ = run_equal_rank(arena._replace(Y_test=1 - arena.Y_test), cell)
     assert corrupted["chosen"] == honest["chosen"]
@@ -226,7 +226,7 @@ def test_at_equal_rank_the_rank_is_never_exceeded(limit: int, seed: int, arena: 
     # Weak penalties, under which LRML would like to have a higher rank.
     search = {"alphas": [0.01, 0.3, 3.0, 30.0], "ridges": [0.0, 1.0]}
     cell = payload("LRML", limit, searches=[search], theta_shares=[0.5, 1.0], options=options(seed=seed))
-    cell["criteria"] = {"top1": "average_precision", "average_precision": "average_precision"}
+    cell["criteria"] = {"precision_at_1": "average_precision", "average_precision": "average_precision"}
     result, values = run_equal_rank(arena, cell)
     chosen = result["chosen"]["average_precision"]
     assert 1 <= chosen["model_rank"] <= limit
@@ -235,13 +235,13 @@ def test_at_equal_rank_the_rank_is_never_exceeded(limit: int, seed: int, arena: 
     scores = refitted.fit(arena.X, arena.Y).decision_function(arena.X_test)
     expected = metrics.average_precision(arena.Y_test, scores)
     assert result["metrics"]["average_precision"] == pytest.approx(expected, abs=2e-3)
-    assert list(values) == ["top1", "average_precision"]
+    assert list(values) == ["precision_at_1", "average_precision"]
 
 
 def test_at_equal_rank_the_best_of_those_with_a_low_rank_is_taken(arena: Arena) -> None:
     search = {"alphas": [0.5, 4.0, 100.0, 300.0], "ridges": [0.0, 10.0]} | TIGHT
     cell = payload("LRML", 3, searches=[search], theta_shares=[0.5, 1.0])
-    cell["criteria"] = {"top1": "average_precision"}
+    cell["criteria"] = {"precision_at_1": "average_precision"}
     models = [model for theta in (2, 3) for model in candidates("LRML", theta, search)]
     scores, _, _ = brute_force(arena, models, "average_precision", options())
     within = [found for found, model in zip(scores, models, strict=True) if model.rank_ <= 3]
@@ -253,7 +253,7 @@ def test_at_equal_rank_the_best_of_those_with_a_low_rank_is_taken(arena: Arena) 
 def test_alpha_is_raised_until_the_rank_fits(arena: Arena) -> None:
     """The only candidate has full rank: at theta = 1, alpha must grow until the tail is empty."""
     cell = payload("LRML", 2, searches=[{"alphas": [1.0], "ridges": [0.0]}], theta_shares=[0.5])
-    cell["criteria"] = {"top1": "average_precision"}
+    cell["criteria"] = {"precision_at_1": "average_precision"}
     assert LRML(theta=1, alpha=1.0).fit(arena.X, arena.Y).rank_ > 2
     chosen = run_equal_rank(arena, cell)[0]["chosen"]["average_precision"]
     steps = np.log(chosen["alpha"]) / np.log(1.25)
@@ -305,7 +305,11 @@ def test_a_worker_computes_models_of_both_kinds(arena: Arena, monkeypatch: pytes
     monkeypatch.setattr(_work, "prepare", prepare)
     place = {"dataset": "small", "features": {"normalise": True}}
     model = payload("LRML", 2) | place
-    held = model | {"kind": "equal_rank", "theta_shares": [1.0], "criteria": {"top1": "average_precision"}}
+    held = model | {
+        "kind": "equal_rank",
+        "theta_shares": [1.0],
+        "criteria": {"precision_at_1": "average_precision"},
+    }
     for cell, run in ((model, run_model), (held, run_equal_rank)):
         outcome = _work.work(cell)
         check_is_whole(cell, json.loads(plain_json(outcome.result)))

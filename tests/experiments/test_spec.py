@@ -14,7 +14,14 @@ from lrml.datasets._registry import mulan_entries
 from lrml.experiments import _spec, published_table1, published_table2
 from lrml.experiments._spec import EXPERIMENTS, METHODS, PROTOCOLS, TARGETS, load_experiment, load_protocol
 
-METRICS = ("top1", "top3", "top5", "hamming_loss", "average_auc", "average_precision")
+METRICS = (
+    "precision_at_1",
+    "precision_at_3",
+    "precision_at_5",
+    "hamming_loss",
+    "average_auc",
+    "average_precision",
+)
 
 PROTOCOL = """
 name = "own"
@@ -145,7 +152,7 @@ def test_table_2_has_its_120_cells_once() -> None:
     expected = {
         (dataset, metric, str(percent), method)
         for dataset in ("bibtex", "delicious")
-        for metric in ("top1", "top3", "top5", "hamming_loss", "average_auc")
+        for metric in ("precision_at_1", "precision_at_3", "precision_at_5", "hamming_loss", "average_auc")
         for percent in (20, 40, 60, 80)
         for method in ("LRML", "LEML", "CPLST")
     }
@@ -157,10 +164,10 @@ def test_table_2_has_its_120_cells_once() -> None:
 
 
 def test_some_published_numbers() -> None:
-    assert published_table2("bibtex", "LRML", 20)["top1"] == 0.6002
-    assert published_table2("bibtex", "LEML", 20)["top1"] == 0.5833
-    assert published_table2("bibtex", "CPLST", 20)["top1"] == 0.5555
-    assert published_table2("delicious", "LRML", 20)["top1"] == 0.6713
+    assert published_table2("bibtex", "LRML", 20)["precision_at_1"] == 0.6002
+    assert published_table2("bibtex", "LEML", 20)["precision_at_1"] == 0.5833
+    assert published_table2("bibtex", "CPLST", 20)["precision_at_1"] == 0.5555
+    assert published_table2("delicious", "LRML", 20)["precision_at_1"] == 0.6713
     assert published_table1("bibtex")["instances"] == "7395"
     assert published_table1("delicious")["labels"] == "983"
     assert published_table1("yeast")["distinct_label_sets"] == "198"

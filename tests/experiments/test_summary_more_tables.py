@@ -109,6 +109,6 @@ def test_times_are_medians_over_percents_and_seeds() -> None:
 
 def test_artificial_examples_have_the_mean_they_should() -> None:
     run = every_model("yeast", "paper", {"LRML": 0.6})
-    values = run.arrays["model-yeast-paper-LRML-3-s0"]["top1"]
+    values = run.arrays["model-yeast-paper-LRML-3-s0"]["precision_at_1"]
     assert values.shape == (N_EXAMPLES,)
     assert values.mean() == pytest.approx(0.6, abs=1e-6)

@@ -130,8 +130,8 @@ def test_table1_names_what_does_not_agree() -> None:
 @pytest.mark.parametrize(
     ("metric", "ours", "verdict"),
     [  # the paper prints 0.6002 and 0.0129
-        ("top1", 0.600151, "at or above"),
-        ("top1", 0.600149, "below"),
+        ("precision_at_1", 0.600151, "at or above"),
+        ("precision_at_1", 0.600149, "below"),
         ("hamming_loss", 0.012949, "at or above"),
         ("hamming_loss", 0.012951, "below"),
     ],
@@ -141,7 +141,7 @@ def test_verdict_is_of_numbers_as_printed(metric: str, ours: float, verdict: str
     run.add_model("bibtex", "paper", "LRML", 20, dict.fromkeys(METRICS, 0.5) | {metric: ours})
     results = run.results(["bibtex"])
     table = table2(results)[0]
-    title = {"top1": "top-1 accuracy", "hamming_loss": "Hamming loss"}[metric]
+    title = {"precision_at_1": "top-1 accuracy", "hamming_loss": "Hamming loss"}[metric]
     row = only_row(table, metric=title)
     assert row["verdict"] == verdict
     assert row["_class"] == ("better" if verdict == "at or above" else "worse")
@@ -164,7 +164,8 @@ def test_differences_are_paired_and_tested_as_by_scipy() -> None:
     run = every_model("yeast", "paper", {"LRML": 0.503, "LEML": 0.5})
     table = table2(run.results(["yeast"]))[0]
     first, second = (
-        run.arrays[f"model-yeast-paper-{method}-3-s0"]["top3"].astype(float) for method in ("LRML", "LEML")
+        run.arrays[f"model-yeast-paper-{method}-3-s0"]["precision_at_3"].astype(float)
+        for method in ("LRML", "LEML")
     )
     expected = stats.ttest_rel(first, second)
     row = only_row(table, metric="top-3 accuracy", percent=20, method="LEML")
@@ -180,11 +181,11 @@ def test_marks_turn_around_for_losses_and_fade_with_holm() -> None:
     for row in rows_where(table, method="LEML"):
         assert row["mark"] == row["mark_holm"] == ("∘" if row["metric"] == "Hamming loss" else "•")
     run = every_model("yeast", "paper", {"LRML": 0.5, "LEML": 0.5})
-    noisy = run.arrays["model-yeast-paper-LEML-3-s0"]["top1"].astype(float)
-    own = run.arrays["model-yeast-paper-LRML-3-s0"]["top1"].astype(float)
+    noisy = run.arrays["model-yeast-paper-LEML-3-s0"]["precision_at_1"].astype(float)
+    own = run.arrays["model-yeast-paper-LRML-3-s0"]["precision_at_1"].astype(float)
     shift = 2.5 * stats.sem(own - noisy)  # p is about 0.017, and there are 24 comparisons
     for seed in range(3):
-        run.arrays[f"model-yeast-paper-LEML-3-s{seed}"]["top1"] = (noisy - shift).astype(np.float32)
+        run.arrays[f"model-yeast-paper-LEML-3-s{seed}"]["precision_at_1"] = (noisy - shift).astype(np.float32)
     row = only_row(table2(run.results(["yeast"]))[0], metric="top-1 accuracy", percent=20, method="LEML")
     assert (row["mark"], row["mark_holm"]) == ("•", "")
 

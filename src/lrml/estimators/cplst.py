@@ -27,12 +27,12 @@ class LabelSpaceModel(LinearMultiLabelModel):
 
     def __init__(
         self,
-        n_components: int | float = 0.2,
+        rank: int | float = 0.2,
         *,
         ridge: float = 0.0,
         threshold: float | npt.NDArray[np.floating[Any]] | None = None,
     ) -> None:
-        self.n_components = n_components
+        self.rank = rank
         self.ridge = ridge
         self.threshold = threshold
 
@@ -72,7 +72,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
                 "Use LEML or LRML for labels that are not all known."
             )
         check_feature_count(data.X.shape[1], type(self).__name__)
-        count = check.check_components(self.n_components, data.X.shape[1], data.Y.shape[1])
+        count = check.check_rank(self.rank, data.X.shape[1], data.Y.shape[1])
         ridge = check.check_nonnegative("ridge", self.ridge, "Pass ridge=0 for none.")
         statistics = data.statistics
         problem = data.problem(fit_intercept=True).with_ridge(ridge)
@@ -122,7 +122,7 @@ class CPLST(LabelSpaceModel):
 
     Parameters
     ----------
-    n_components : int or float, default=0.2
+    rank : int or float, default=0.2
         k, the number of directions. An int counts them; a float in (0, 1] is a share of the labels (rounded,
         at least 1 and at most min(d, L)).
     ridge : float, default=0.0
@@ -151,7 +151,7 @@ class CPLST(LabelSpaceModel):
     >>> from lrml import CPLST
     >>> from lrml.datasets import load_yeast
     >>> yeast = load_yeast()
-    >>> model = CPLST(n_components=5).fit(*yeast.train)
+    >>> model = CPLST(rank=5).fit(*yeast.train)
     >>> model.rank_, model.components_.shape
     (5, (5, 14))
     """
@@ -180,7 +180,7 @@ class PLST(LabelSpaceModel):
 
     Parameters
     ----------
-    n_components : int or float, default=0.2
+    rank : int or float, default=0.2
         Number of directions, as in `CPLST`.
     ridge : float, default=0.0
         Strength of a squared Frobenius norm.
@@ -206,7 +206,7 @@ class PLST(LabelSpaceModel):
     >>> from lrml import PLST
     >>> from lrml.datasets import load_yeast
     >>> yeast = load_yeast()
-    >>> PLST(n_components=5).fit(*yeast.train).rank_
+    >>> PLST(rank=5).fit(*yeast.train).rank_
     5
     """
 

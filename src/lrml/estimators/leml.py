@@ -194,7 +194,7 @@ class LEML(LinearMultiLabelModel):
         """Fit checked data."""
         task = Task(
             alpha=check.check_nonnegative("alpha", self.alpha, "Pass alpha=0 for no penalty."),
-            rank=check.check_components(self.rank, data.X.shape[1], data.Y.shape[1], "rank"),
+            rank=check.check_rank(self.rank, data.X.shape[1], data.Y.shape[1], "rank"),
             fit_intercept=check.check_flag("fit_intercept", self.fit_intercept),
             last=self._last_factors(data),
             random=check_random_state(self.random_state),

@@ -17,7 +17,7 @@ from lrml.theory import printed_local_bound
 from lrml.thresholds import best_threshold
 
 _SEARCHES = {"LRML": LRMLCV, "LEML": LEMLCV, "CPLST": CPLSTCV, "MLTrace": MLTraceCV, "MLFro": MLFroCV}
-_RANK_PARAMETER = {"LRML": "thetas", "LEML": "ranks", "CPLST": "n_components"}
+_RANK_PARAMETER = {"LRML": "thetas", "LEML": "ranks", "CPLST": "ranks"}
 # Largest step by which alpha grows until a model fits into a rank; small, so that it is not cut too short.
 _ALPHA_STEP, _MOST_STEPS = 1.25, 40
 
@@ -180,7 +180,7 @@ def _cut(model: Any) -> float:
 
 def _description(choice: Choice, n_examples: int) -> dict[str, Any]:
     model = choice.model
-    names = ("loss", "theta", "alpha", "ridge", "rank", "n_components")
+    names = ("loss", "theta", "alpha", "ridge", "rank")
     parameters = {name: getattr(model, name) for name in names if hasattr(model, name)}
     return parameters | {
         "theorem3": _theorem3(model, n_examples),

@@ -44,11 +44,11 @@ def published_table2(name: str, method: str, percent: int) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        top1, top3, top5, hamming_loss and average_auc.
+        precision_at_1, precision_at_3, precision_at_5, hamming_loss and average_auc.
 
     Examples
     --------
-    >>> published_table2("bibtex", "LRML", 20)["top1"]
+    >>> published_table2("bibtex", "LRML", 20)["precision_at_1"]
     0.6002
     """
     wanted = (name, method, percent)

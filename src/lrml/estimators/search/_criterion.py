@@ -13,7 +13,7 @@ import numpy.typing as npt
 from lrml import metrics
 from lrml._shown import shown
 
-_NAMES = "top1, top3, …, average_precision, average_auc, hamming_loss, micro_f1, macro_f1"
+_NAMES = "precision_at_1, precision_at_3, …, average_precision, average_auc, hamming_loss, micro_f1, macro_f1"
 _Float64 = npt.NDArray[np.float64]
 
 
@@ -67,11 +67,11 @@ def check_scoring(scoring: Any) -> Criterion:
             return Criterion(scoring, simple[scoring], True)
         if scoring in whole:
             return Criterion(scoring, whole[scoring], False)
-        top = re.fullmatch(r"top([1-9]\d*)", scoring)
+        top = re.fullmatch(r"precision_at_([1-9]\d*)", scoring)
         if top:
             k = int(top[1])
             return Criterion(
-                scoring, lambda Y, S, cut: metrics.top_k_accuracy(Y, S, k, per_example=True), True
+                scoring, lambda Y, S, cut: metrics.precision_at_k(Y, S, k, per_example=True), True
             )
     raise ValueError(
         f"scoring must be one of {_NAMES}, or a function of (Y, scores) that is larger for better scores, "

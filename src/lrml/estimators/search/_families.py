@@ -85,7 +85,7 @@ class ReducedRankFamily:
     """CPLST: one decomposition per ridge serves all ranks."""
 
     def __init__(self, ranks: Sequence[int], ridges: Sequence[float]) -> None:
-        self.candidates = [{"n_components": rank, "ridge": ridge} for ridge in ridges for rank in ranks]
+        self.candidates = [{"rank": rank, "ridge": ridge} for ridge in ridges for rank in ranks]
 
     def tasks(self, problem: SpectralProblem, kept: Sequence[int], visit: Visit) -> list[Task]:
         """One task per ridge."""
@@ -101,7 +101,7 @@ class ReducedRankFamily:
         _, V = right_singular(problem.cross / np.sqrt(problem.curvature)[:, None])
         left = problem.ridge_solution() @ V
         for index in group:
-            rank = self.candidates[index]["n_components"]
+            rank = self.candidates[index]["rank"]
             visit(index, left[:, :rank], V[:, :rank])
 
     def strengths(self) -> _Float64:

@@ -13,7 +13,7 @@ from lrml.estimators.search._race import Board
 def cv_results(candidates: list[dict[str, Any]], boards: Mapping[str, Board]) -> dict[str, Any]:
     """Table of all candidates, greater scores being better.
 
-    One metric is called "score"; several have their own names: mean_test_top1, rank_test_top1, …
+    One metric is called "score"; several have their own names: mean_test_average_auc, …
 
     A candidate that was abandoned has NaN on the splits that it did not see, its mean is over those that it
     saw, and it ranks behind all that saw every split.

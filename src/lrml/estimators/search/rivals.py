@@ -26,7 +26,7 @@ _RANK_SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 def _ranks(values: Any, defaults: tuple[float, ...], shape: tuple[int, int], name: str) -> list[int]:
     shares = defaults if values is None else as_values(name, values)
-    return list(dict.fromkeys(check.check_components(share, *shape, f"each of {name}") for share in shares))
+    return list(dict.fromkeys(check.check_rank(share, *shape, f"each of {name}") for share in shares))
 
 
 class MLFroCV(SearchModel):
@@ -120,7 +120,7 @@ class CPLSTCV(SearchModel):
 
     Parameters
     ----------
-    n_components : sequence of int or float, optional
+    ranks : sequence of int or float, optional
         By default 5, 10, 20, 40, 60, 80 and 100 % of the labels.
     ridges : float or sequence of float, optional
         By default 0, and those that leave 90, 60 and 30 % of the effective directions, see `MLFroCV`.
@@ -143,7 +143,7 @@ class CPLSTCV(SearchModel):
 
     def __init__(
         self,
-        n_components: Any = None,
+        ranks: Any = None,
         ridges: Any = None,
         *,
         cv: Any = 5,
@@ -156,7 +156,7 @@ class CPLSTCV(SearchModel):
         random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
     ) -> None:
-        self.n_components = n_components
+        self.ranks = ranks
         self.ridges = ridges
         super().__init__(
             cv=cv,
@@ -175,7 +175,7 @@ class CPLSTCV(SearchModel):
         if ridges is None:
             ridges = ridges_leaving(data.problem(fit_intercept=True), _REDUCED_RANK_SHARES)
         shape = (data.X.shape[1], data.Y.shape[1])
-        ranks = _ranks(self.n_components, _RANK_SHARES, shape, "n_components")
+        ranks = _ranks(self.ranks, _RANK_SHARES, shape, "ranks")
         return ReducedRankFamily(ranks, check_numbers("ridges", ridges, check_ridge))
 
     def _candidates(self, data: TrainingData, fit_intercept: bool) -> tuple[list[dict[str, Any]], list[Any]]:

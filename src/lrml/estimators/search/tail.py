@@ -96,10 +96,11 @@ class LRMLCV(_TailSearch):
         A number of folds (`lrml.model_selection.MultilabelStratifiedKFold`), a held-out share in (0, 1), a
         splitter of scikit-learn, or (train, test) row numbers.
     scoring : str, callable or list of these, default="average_precision"
-        A metric of `lrml.metrics`: "top1", "top3", …, "average_precision", "average_auc", "hamming_loss",
-        "micro_f1", "macro_f1"; or a function of (Y, scores), larger for better scores, which several threads
-        may call at a time and which gets a sparse Y if y is sparse. With a list, one search judges by each
-        of its metrics, the model is chosen by the first, and ``best_estimators_`` has one for each.
+        A metric of `lrml.metrics`: "precision_at_1" (any number), "average_precision", "average_auc",
+        "hamming_loss", "micro_f1", "macro_f1"; or a function of (Y, scores), larger for better
+        scores, which several threads may call at a time and which gets a sparse Y if y is sparse.
+        With a list, one search judges by each of its metrics, the model is chosen by the first, and
+        ``best_estimators_`` has one for each.
     rule : {"best", "one_standard_error"} or callable, default="best"
         "one_standard_error" takes the candidate of least rank, and among those the one with the strongest
         penalty, whose mean is within one standard error of the best one's. A function gets ``cv_results_``

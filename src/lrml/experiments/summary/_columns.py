@@ -16,9 +16,9 @@ Table: TypeAlias = dict[str, Any]
 Row: TypeAlias = dict[str, Any]
 
 METRICS = {
-    "top1": "top-1 accuracy",
-    "top3": "top-3 accuracy",
-    "top5": "top-5 accuracy",
+    "precision_at_1": "top-1 accuracy",
+    "precision_at_3": "top-3 accuracy",
+    "precision_at_5": "top-5 accuracy",
     "hamming_loss": "Hamming loss",
     "average_auc": "average AUC",
     "average_precision": "average precision",
