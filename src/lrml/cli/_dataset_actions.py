@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import lrml.datasets
+from lrml._shown import did_you_mean
 from lrml.cli._console import advise, result_console, say
 from lrml.cli._dataset_source import EMBEDDED, check_source, load
 from lrml.cli._dataset_tables import description_table, list_table
 from lrml.cli._errors import CommandError
-from lrml.datasets._cache import DATA_HOME_VARIABLE, DatasetStatus, dataset_status
-from lrml.datasets._registry import MulanEntry, did_you_mean, mulan_entries
+from lrml.datasets import DATA_HOME_VARIABLE, DatasetStatus, MulanEntry, dataset_status, mulan_entries
 
 _LEGEND = (
     "embedded: comes with lrml, nothing to fetch.",
@@ -117,7 +117,7 @@ def _fetch_one(name: str, data_home: str | None) -> dict[str, Any]:
 
 def convert(arguments: argparse.Namespace) -> None:
     """Write a dataset in another format."""
-    from lrml.datasets._formats import written_files  # noqa: PLC0415 - needs NumPy, a list does not
+    from lrml.datasets import written_files  # noqa: PLC0415 - needs NumPy, a list does not
 
     files = written_files(arguments.target, arguments.to)
     _check_target(files, arguments.force)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lrml.datasets
-from lrml.datasets._cache import dataset_status
-from lrml.datasets._registry import did_you_mean, mulan_entries
+from lrml._shown import did_you_mean
+from lrml.datasets import dataset_status, mulan_entries
 
 if TYPE_CHECKING:
     from lrml.datasets import MultiLabelDataset

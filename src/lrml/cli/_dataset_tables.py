@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from lrml.cli._tables import plain_table
-from lrml.datasets._registry import mulan_entries
+from lrml.datasets import mulan_entries
 
 if TYPE_CHECKING:  # a list of datasets needs no NumPy
     from lrml.datasets import Description

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from lrml.cli._errors import CommandError
-from lrml.datasets._format_names import READ_FORMATS, WRITE_FORMATS
+from lrml.datasets import READ_FORMATS, WRITE_FORMATS
 
 
 def add_parser(commands: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from lrml.experiments._spec import DATASETS, PROTOCOLS, TARGETS
+from lrml.experiments import DATASETS, PROTOCOLS, TARGETS
 
 _MOST_SEEDS = 3
 

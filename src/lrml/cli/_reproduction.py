@@ -14,8 +14,7 @@ from lrml.cli._cell_progress import cell_progress
 from lrml.cli._console import advise, result_console, say
 from lrml.cli._errors import CommandError
 from lrml.cli._tables import report_table
-from lrml.datasets import fetch_mulan
-from lrml.datasets._cache import DATA_HOME_VARIABLE
+from lrml.datasets import DATA_HOME_VARIABLE, fetch_mulan
 from lrml.experiments import Plan, is_at_hand, make_plan, report_files, reproduce
 from lrml.experiments.runner import Store, WorkerError
 

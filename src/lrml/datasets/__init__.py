@@ -7,15 +7,18 @@ from lrml._lazy import lazy_names
 if TYPE_CHECKING:
     from lrml.datasets._arff import read_arff
     from lrml.datasets._arff_writer import write_arff
+    from lrml.datasets._cache import DATA_HOME_VARIABLE, DatasetStatus, dataset_status
     from lrml.datasets._csv import read_csv
     from lrml.datasets._describe import Description, describe
     from lrml.datasets._download import DownloadError
     from lrml.datasets._errors import ChecksumError, DatasetFormatError
-    from lrml.datasets._formats import read_dataset, write_dataset
+    from lrml.datasets._format_names import READ_FORMATS, WRITE_FORMATS
+    from lrml.datasets._formats import read_dataset, write_dataset, written_files
     from lrml.datasets._mulan import fetch_mulan
     from lrml.datasets._names import NumberedNames
     from lrml.datasets._parquet import read_parquet
     from lrml.datasets._record import MultiLabelDataset
+    from lrml.datasets._registry import MulanEntry, mulan_entries
     from lrml.datasets._split import read_split
     from lrml.datasets._svmlight import read_svmlight, write_svmlight
     from lrml.datasets._synthetic import LowRankTruth, make_low_rank_multilabel
@@ -23,17 +26,24 @@ if TYPE_CHECKING:
     from lrml.datasets._yeast import load_yeast
 
 __all__ = [
+    "DATA_HOME_VARIABLE",
+    "READ_FORMATS",
+    "WRITE_FORMATS",
     "ChecksumError",
     "DatasetFormatError",
+    "DatasetStatus",
     "Description",
     "DownloadError",
     "LowRankTruth",
+    "MulanEntry",
     "MultiLabelDataset",
     "NumberedNames",
+    "dataset_status",
     "describe",
     "fetch_mulan",
     "load_yeast",
     "make_low_rank_multilabel",
+    "mulan_entries",
     "read_arff",
     "read_csv",
     "read_dataset",
@@ -45,21 +55,29 @@ __all__ = [
     "write_dataset",
     "write_svmlight",
     "write_xmc",
+    "written_files",
 ]
 
 # Each reader imports what it needs, so that a list of datasets needs neither NumPy nor scikit-learn.
 _HOMES = {
     "ChecksumError": "_errors",
+    "DATA_HOME_VARIABLE": "_cache",
     "DatasetFormatError": "_errors",
+    "DatasetStatus": "_cache",
     "Description": "_describe",
     "DownloadError": "_download",
     "LowRankTruth": "_synthetic",
+    "MulanEntry": "_registry",
     "MultiLabelDataset": "_record",
     "NumberedNames": "_names",
+    "READ_FORMATS": "_format_names",
+    "WRITE_FORMATS": "_format_names",
+    "dataset_status": "_cache",
     "describe": "_describe",
     "fetch_mulan": "_mulan",
     "load_yeast": "_yeast",
     "make_low_rank_multilabel": "_synthetic",
+    "mulan_entries": "_registry",
     "read_arff": "_arff",
     "read_csv": "_csv",
     "read_dataset": "_formats",
@@ -71,6 +89,7 @@ _HOMES = {
     "write_dataset": "_formats",
     "write_svmlight": "_svmlight",
     "write_xmc": "_xmc",
+    "written_files": "_formats",
 }
 
 if not TYPE_CHECKING:  # a type checker that saw this would believe in every name

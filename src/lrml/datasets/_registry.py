@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
+
+from lrml._shown import did_you_mean
 
 # Names become parts of paths and addresses: nothing that could leave the folder, hide, or need quoting.
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
@@ -138,13 +138,6 @@ def find_entry(name: str) -> MulanEntry:
             f"{did_you_mean(name, entries)}Read the files of another dataset by their paths."
         )
     return entries[name]
-
-
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return a question with the names that are spelt much like a wrong one; empty if there are none."""
-    by_lower = {other.lower(): other for other in known}
-    close = difflib.get_close_matches(str(name).lower(), by_lower)
-    return f"Did you mean {' or '.join(by_lower[other] for other in close)}? " if close else ""
 
 
 def _entry(name: str, fields: dict[str, Any], source: dict[str, str]) -> MulanEntry:

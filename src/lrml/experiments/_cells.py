@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lrml import __version__
-from lrml.datasets._registry import mulan_entries
+from lrml.datasets import mulan_entries
 from lrml.experiments._spec import Experiment, Protocol
 from lrml.experiments.runner import Job
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lrml.datasets._cache import dataset_status
+from lrml.datasets import dataset_status
 from lrml.experiments._cells import jobs_of
 from lrml.experiments._spec import (
     DATASETS,

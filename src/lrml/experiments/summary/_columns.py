@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, TypeAlias
 
-from lrml.datasets._registry import mulan_entries
+from lrml.datasets import mulan_entries
 from lrml.experiments._cells import theta_of
 from lrml.experiments._spec import Experiment, Protocol
 from lrml.experiments.summary._results import Results

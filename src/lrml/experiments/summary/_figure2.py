@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lrml.datasets._registry import mulan_entries
+from lrml.datasets import mulan_entries
 from lrml.experiments._cells import theta_of
 from lrml.experiments.summary._columns import METHODS, METRICS, all_rounded, listed
 from lrml.experiments.summary._results import Cell, Results

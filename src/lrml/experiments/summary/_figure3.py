@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml.datasets._registry import mulan_entries
+from lrml.datasets import mulan_entries
 from lrml.experiments._convergence import DEFAULT_SOLVER
 from lrml.experiments.summary._columns import all_rounded, listed
 from lrml.experiments.summary._results import Results
