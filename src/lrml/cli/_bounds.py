@@ -48,7 +48,7 @@ def _fitted(X: Any, Y: Any, arguments: argparse.Namespace) -> LRML:
     theta = arguments.theta
     if theta == "auto":
         theta = LRML("auto", 0.0, fit_intercept=False).fit(X, Y).theta_
-    search = LRMLCV(thetas=[theta], fit_intercept=False, cv=_HELD_OUT).fit(X, Y)
+    search = LRMLCV(thetas=[theta], fit_intercept=False, cv=_HELD_OUT, random_state=0).fit(X, Y)
     best: LRML = search.best_estimator_
     return best
 

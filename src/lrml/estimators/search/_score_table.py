@@ -1,13 +1,12 @@
-"""Scores of candidates on held-out rows: who is hopeless, who is best, who is simple enough."""
+"""Scores of candidates on held-out rows: which are hopeless, which is best, and the table of all of them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from lrml.estimators.search._criterion import weighted_mean
 
 _Float64 = npt.NDArray[np.float64]
 
@@ -16,7 +15,7 @@ _Float64 = npt.NDArray[np.float64]
 _HOPELESS, _LEAST_ROWS = 3.0, 30
 
 
-class Board:
+class ScoreTable:
     """What is known about every candidate on every split.
 
     Parameters
@@ -109,6 +108,14 @@ class Board:
         return float(mean_and_error(values[None, counted], weights)[1][0])
 
 
+def weighted_mean(values: _Float64, weights: _Float64 | None) -> float:
+    """Mean over the rows that have a value."""
+    counted = np.isfinite(values) if weights is None else np.isfinite(values) & (weights > 0)
+    if not counted.any():
+        return float("nan")
+    return float(np.average(values[counted], weights=None if weights is None else weights[counted]))
+
+
 def mean_and_error(values: npt.NDArray[Any], weights: _Float64 | None) -> tuple[_Float64, _Float64]:
     """Weighted means of the rows of a matrix and their standard errors.
 
@@ -120,3 +127,45 @@ def mean_and_error(values: npt.NDArray[Any], weights: _Float64 | None) -> tuple[
     means = values @ shares
     freedom = 1.0 - float(shares @ shares)  # 0 if a single row has all the weight: then nothing is known
     return means, np.sqrt((values - means[:, None]) ** 2 @ shares**2 / (freedom if freedom > 0 else np.inf))
+
+
+def cv_results(candidates: list[dict[str, Any]], tables: Mapping[str, ScoreTable]) -> dict[str, Any]:
+    """Table of all candidates, greater scores being better.
+
+    One metric is called "score"; several have their own names: mean_test_average_auc, …
+
+    A candidate that was abandoned has NaN on the splits that it did not see, its mean is over those that it
+    saw, and it ranks behind all that saw every split.
+    """
+    results: dict[str, Any] = {"params": candidates}
+    for name in candidates[0]:
+        results[f"param_{name}"] = np.array([candidate[name] for candidate in candidates])
+    for name, table in tables.items():
+        results |= _scores(name, table)
+    first = next(iter(tables.values()))
+    count = np.isfinite(first.scores).sum(axis=1)
+    results["n_splits_seen"] = count
+    results["mean_model_rank"] = np.nan_to_num(first.ranks).sum(axis=1) / np.maximum(count, 1)
+    return results
+
+
+def _scores(name: str, table: ScoreTable) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    for split in range(table.scores.shape[1]):
+        results[f"split{split}_test_{name}"] = table.scores[:, split]
+    seen = np.isfinite(table.scores)
+    count = seen.sum(axis=1)
+    filled = np.where(seen, table.scores, 0.0)
+    means = filled.sum(axis=1) / np.maximum(count, 1)
+    results[f"mean_test_{name}"] = np.where(count > 0, means, np.nan)
+    spread = np.where(seen, (table.scores - means[:, None]) ** 2, 0.0).sum(axis=1) / np.maximum(count, 1)
+    results[f"std_test_{name}"] = np.sqrt(spread)
+    order = np.lexsort([-means, -count])
+    places = np.empty(len(order), dtype=np.int32)
+    places[order] = np.arange(1, len(order) + 1)
+    for rank, index in enumerate(order):  # equals share the better place
+        before = order[rank - 1]
+        if rank and count[before] == count[index] and means[before] == means[index]:
+            places[index] = places[before]
+    results[f"rank_test_{name}"] = places
+    return results
