@@ -78,7 +78,9 @@ def main() -> None:
         found = {rule: min(theta, most) for rule, theta in rules(X, Y, ridge).items()}
         grid = {min(most, round(share * Y.shape[1])) for share in (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)}
         thetas = sorted(grid | set(found.values()) | {1})
-        search = LRMLCV(thetas, ridges=[ridge], n_alphas=8, alpha_ratio=3e-3, cv=HELD_OUT, random_state=0).fit(X, Y)
+        search = LRMLCV(
+            thetas, ridges=[ridge], n_alphas=8, alpha_ratio=3e-3, cv=HELD_OUT, random_state=0
+        ).fit(X, Y)
         results = search.cv_results_
         found["validation"] = search.best_params_["theta"]
         for rule, theta in found.items():

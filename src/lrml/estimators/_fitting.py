@@ -41,22 +41,12 @@ def with_unseen(intercept: _Float64, unseen: _Bools, loss: Loss) -> _Float64:
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Least squares with all labels known: what turns solutions in spectral coordinates into models.
+    """Least squares with all labels known: what turns solutions in spectral coordinates into models."""
 
-    Attributes
-    ----------
-    problem : SpectralProblem
-        Without a ridge.
-    x_mean, y_mean : arrays of shape (d,) and (L,)
-        Zeros without an intercept.
-    unseen : bool array of shape (L,)
-        Labels without a positive example; none if the targets are real.
-    """
-
-    problem: SpectralProblem
-    x_mean: _Float64
+    problem: SpectralProblem  # without a ridge
+    x_mean: _Float64  # zeros without an intercept, y_mean too
     y_mean: _Float64
-    unseen: _Bools
+    unseen: _Bools  # labels without a positive example; none if the targets are real
 
     @classmethod
     def from_statistics(cls, statistics: Statistics, *, fit_intercept: bool, targets: str) -> Space:
@@ -73,35 +63,17 @@ class Space:
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Validated input of ``fit``.
+    """Validated input of ``fit``, with what several fits need: moments and decompositions, made once."""
 
-    Attributes
-    ----------
-    stand_in : estimator
-        A copy that carries what scikit-learn's validation has found out about the columns of X.
-    X, Y : arrays or CSR arrays
-        Y is 0 where a label is unknown.
-    mask : Mask or None
-        Which labels are known; None means all.
-    weights : array or None
-    label_names : array or None
-    loss : Loss
-    targets : {"binary", "real"}
-    summed_up : Statistics or None
-        Moments, where they are known already.
-
-    What several fits of the same data need, moments and their decompositions, is made once and kept.
-    """
-
-    stand_in: Any
-    X: Any
-    Y: Any
-    mask: Mask | None
+    stand_in: Any  # a copy of the estimator that carries what validation has found out about the columns
+    X: Any  # array or CSR array, Y too
+    Y: Any  # 0 where a label is unknown
+    mask: Mask | None  # which labels are known; None means all
     weights: _Float64 | None
     label_names: npt.NDArray[Any] | None
     loss: Loss
     targets: str
-    summed_up: Statistics | None = None
+    summed_up: Statistics | None = None  # moments, where they are known already
     _spaces: dict[bool, Space] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -200,47 +172,36 @@ def check_feature_count(n_features: int, name: str) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """Outcome of a fit in the original space, before it is stored.
+@dataclass(frozen=True)
+class ClosedForm:
+    """The outcome of a fit without iterations."""
 
-    Attributes
-    ----------
-    factors : Factors
-    intercept : array of shape (L,)
-    unseen : bool array of shape (L,)
-        Labels without a positive example, among those known.
-    status : Status
-    n_iter, objective, residual, history
-        As in `lrml.solvers.SolverResult`.
-    """
+    objective: float
+    rank: int
+    status: Status = Status.CLOSED_FORM
+    residual: float = 0.0
+
+    @property
+    def history(self) -> History:
+        """A single line."""
+        return History([IterationInfo(0, "closed form", self.objective, 0.0, self.rank, 0.0, 0.0)])
+
+
+class Solution(NamedTuple):
+    """A model in the original space, before it is stored."""
 
     factors: Factors
     intercept: _Float64
     unseen: _Bools
-    status: Status
-    n_iter: int
-    objective: float
-    residual: float
-    history: History
+    outcome: Any  # status, objective, residual and history: a result of a solver, or ClosedForm
 
 
 class SortedLabels(NamedTuple):
-    """Which labels are there to be learnt from rows.
+    """Which labels are there to be learnt from rows."""
 
-    Attributes
-    ----------
-    unseen : bool array of shape (L,)
-        Labels without a positive example, among those known.
-    used : bool array of shape (L,)
-        Labels that some examples have and others do not: the others need no coefficients.
-    constants : array of shape (L,)
-        Best scores of a model without features; zeros without intercept.
-    """
-
-    unseen: _Bools
-    used: _Bools
-    constants: _Float64
+    unseen: _Bools  # without a positive example, among those known
+    used: _Bools  # those that some examples have and others do not: the others need no coefficients
+    constants: _Float64  # best scores of a model without features; zeros without intercept
 
 
 def sort_labels(data: TrainingData, rows: Rows, *, fit_intercept: bool) -> SortedLabels:
@@ -262,9 +223,7 @@ def nothing_to_learn(data: TrainingData, unseen: _Bools, constants: _Float64) ->
     """Return the outcome where no label needs coefficients."""
     n_features, n_labels = data.X.shape[1], len(unseen)
     factors = Factors(np.zeros((n_features, 0)), np.zeros(0), np.zeros((n_labels, 0)))
-    history = History([IterationInfo(0, "closed form", 0.0, 0.0, 0, 0.0, 0.0)])
-    intercept = with_unseen(constants, unseen, data.loss)
-    return Solution(factors, intercept, unseen, Status.CLOSED_FORM, 0, 0.0, 0.0, history)
+    return Solution(factors, with_unseen(constants, unseen, data.loss), unseen, ClosedForm(0.0, 0))
 
 
 def store(estimator: Any, data: TrainingData, solution: Solution, **extra: Any) -> None:
@@ -275,18 +234,18 @@ def store(estimator: Any, data: TrainingData, solution: Solution, **extra: Any) 
             setattr(estimator, name, getattr(data.stand_in, name))
         elif hasattr(estimator, name):
             delattr(estimator, name)
-    n_labels = len(solution.intercept)
+    n_labels, outcome = len(solution.intercept), solution.outcome
     fitted = {
         "factors_": Factors(*(factor.astype(dtype) for factor in solution.factors)),
         "singular_values_": solution.factors.s.astype(dtype),
         "rank_": len(solution.factors.s),
         "intercept_": solution.intercept.astype(dtype),
-        "n_iter_": solution.n_iter,
-        "objective_": solution.objective,
-        "residual_": solution.residual,
-        "converged_": solution.status in SUCCESSES,
-        "status_": solution.status.value,
-        "history_": solution.history.as_dict(),
+        "n_iter_": len(outcome.history) - 1,
+        "objective_": outcome.objective,
+        "residual_": outcome.residual,
+        "converged_": outcome.status in SUCCESSES,
+        "status_": outcome.status.value,
+        "history_": outcome.history.as_dict(),
         "classes_": np.arange(n_labels) if data.label_names is None else data.label_names,
         "loss_": data.loss.name,
         "unseen_labels_": solution.unseen,
@@ -327,10 +286,10 @@ def _flat(extreme: Any) -> _Float64:
     return np.asarray(extreme.toarray() if is_sparse(extreme) else extreme, dtype=np.float64).ravel()
 
 
-def warn_unless_converged(estimator: Any, solution: Solution) -> None:
+def warn_unless_converged(outcome: Any) -> None:
     """Warn as scikit-learn does, with the remedy that the status names."""
-    if solution.status in (Status.MAX_ITER, Status.GAP_OPEN):
-        gap = solution.history.entries[-1].gap
-        reached = f"estimated gap {gap:.1e}" if np.isfinite(gap) else f"residual {solution.residual:.1e}"
-        message = f"{solution.status.value} ({reached} after {solution.n_iter} iterations)"
+    if outcome.status in (Status.MAX_ITER, Status.GAP_OPEN):
+        gap = outcome.history.entries[-1].gap
+        reached = f"estimated gap {gap:.1e}" if np.isfinite(gap) else f"residual {outcome.residual:.1e}"
+        message = f"{outcome.status.value} ({reached} after {len(outcome.history) - 1} iterations)"
         warnings.warn(message, ConvergenceWarning, stacklevel=_level_of_user())

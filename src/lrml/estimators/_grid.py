@@ -36,24 +36,13 @@ class GridPoint(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """What the points of a grid are made of, checked.
-
-    Attributes
-    ----------
-    thetas : sequence of int
-    alphas : sequence of float or None
-        By default ``n_alphas`` values from alpha_max(theta, ridge) down to ``alpha_ratio`` times that.
-    ridges : sequence of float
-    n_alphas : int
-    alpha_ratio : float or None
-        None for alphas that leave 5 to 98 % of the effective directions.
-    """
+    """What the points of a grid are made of, checked."""
 
     thetas: Sequence[int]
-    alphas: Sequence[float] | None
+    alphas: Sequence[float] | None  # None: n_alphas values from alpha_max down to alpha_ratio times that
     ridges: Sequence[float]
     n_alphas: int
-    alpha_ratio: float | None
+    alpha_ratio: float | None  # None: alphas that leave 5 to 98 % of the effective directions
 
     def points(self, problem: SpectralProblem) -> list[GridPoint]:
         """All candidates: by ridge, by theta, and by descending alpha."""
@@ -102,15 +91,7 @@ def resolve_ranks(
 
 
 def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[float]:
-    """Return the ridges that leave the given shares of effective directions.
-
-    Parameters
-    ----------
-    problem : SpectralProblem
-        Without a ridge.
-    shares : iterable of float
-        In (0, 1); 1 stands for no ridge.
-    """
+    """Return the ridges that leave these shares of the effective directions; 1 stands for no ridge."""
     return [0.0 if share == 1.0 else problem.ridge_leaving(share) for share in shares]
 
 

@@ -77,6 +77,10 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             tags.classifier_tags.multi_label = True
         return tags
 
+    def _keep(self, given: dict[str, Any]) -> None:
+        """Store the arguments of a constructor under their names, as scikit-learn wants them."""
+        self.__dict__.update({name: value for name, value in given.items() if name != "self"})
+
     def _check_params(self) -> Parameters:
         """Return all parameters, checked as far as that is possible without the data."""
         params = check_parameters({**self._assumed, **self.get_params(deep=False)}, self._checks)
@@ -88,7 +92,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         return params
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> Self:
-        """Fit the model.
+        """Fit the model; a search first chooses its parameters on held-out rows.
 
         Parameters
         ----------
@@ -96,9 +100,11 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             Never densified as a whole if sparse.
         y : array, sparse matrix or frame of shape (n, L)
             0/1 labels, or any finite numbers if ``targets="real"``; NaN where it is not known whether a label
-            applies (`CPLST` and `PLST` need to know all). Column names of a frame become ``classes_``.
+            applies (not for `CPLST`, `PLST` and `CPLSTCV`, nor for real targets in a search). Column names of
+            a frame become ``classes_``.
         sample_weight : array of shape (n,), optional
-            Multiplies the loss of each row.
+            Multiplies the loss of each row; in a search also its part in the mean of held-out scores (but not
+            in F1, in a scorer or function, nor in the choice of a threshold).
         observed : array, sparse matrix or frame of bool of shape (n, L), optional
             True where a label is known, as an alternative to NaN. In a sparse matrix what is not stored is
             unknown: this is the form for few known labels.

@@ -81,7 +81,7 @@ class SpectralModel(LinearMultiLabelModel):
         U, s, V = solution.factors
         coef = np.ascontiguousarray((V * s) @ U.T, dtype=data.X.dtype)
         store(self, data, solution, coef_=coef, **extras)
-        warn_unless_converged(self, solution)
+        warn_unless_converged(solution.outcome)
         return self
 
     def _fit_moments(
@@ -103,7 +103,7 @@ class SpectralModel(LinearMultiLabelModel):
                 certificate=self._certificate(penalty),
             )
         U, s, V = (to_numpy(factor) for factor in result.factors)
-        solution = _solution(Factors(U, s, V), space.intercept(U * s, V), space.unseen, result)
+        solution = Solution(Factors(U, s, V), space.intercept(U * s, V), space.unseen, result)
         return solution, self._extras(penalty, problem, result)
 
     def _fit_rows(
@@ -141,7 +141,7 @@ class SpectralModel(LinearMultiLabelModel):
         V[used] = result.factors.V
         intercept[used] = problem.intercept(result.solution)
         factors = Factors(result.factors.U, result.factors.s, V)
-        solution = _solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result)
+        solution = Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result)
         return solution, self._extras(penalty, problem, result)
 
 
@@ -165,18 +165,3 @@ def _suits_single_precision(X: Any) -> bool:
     spread = (high - low)[low != high]
     alike = spread.max(initial=0.0) <= 1e3 * spread.min(initial=np.inf)
     return bool(alike and np.all((size <= 100 * spread) & (size < 1e15) & (size > 1e-15)))
-
-
-def _solution(
-    factors: Factors, intercept: _Float64, unseen: npt.NDArray[np.bool_], result: SolverResult
-) -> Solution:
-    return Solution(
-        factors,
-        intercept,
-        unseen,
-        result.status,
-        result.n_iter,
-        result.objective,
-        result.residual,
-        result.history,
-    )

@@ -12,14 +12,14 @@ import scipy.sparse as sp
 
 from lrml._arrays import descending_eigh, is_sparse
 from lrml._checks import check_rank
-from lrml.estimators._fitting import Solution, TrainingData, check_feature_count, store
+from lrml.estimators._fitting import ClosedForm, Solution, TrainingData, check_feature_count, store
 from lrml.estimators._grid import resolve_ranks, ridges_leaving
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
 from lrml.estimators.search import Family, Piece, SearchModel, Visit
 from lrml.penalties import right_singular
 from lrml.problem import SpectralProblem
-from lrml.solvers import Factors, History, IterationInfo, Status
+from lrml.solvers import Factors
 
 _Float64 = npt.NDArray[np.float64]
 # Default grid of the search: shares of the labels, and of the effective directions that ridges leave.
@@ -41,10 +41,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
         targets: str = "binary",
         threshold: float | npt.NDArray[np.floating[Any]] | None = None,
     ) -> None:
-        self.rank = rank
-        self.ridge = ridge
-        self.targets = targets
-        self.threshold = threshold
+        self._keep(locals())
 
     def _directions(self, data: TrainingData, problem: SpectralProblem, count: int) -> _Float64:
         """Return orthonormal directions (L × count) of label space."""
@@ -65,9 +62,8 @@ class LabelSpaceModel(LinearMultiLabelModel):
         rank = int(np.count_nonzero(s > max(encoder.shape) * np.finfo(s.dtype).eps * s[0]))
         factors = Factors(U[:, :rank], s[:rank], V @ mix[:rank].T)
         left = factors.U * factors.s
-        history = History([IterationInfo(0, "closed form", objective, 0.0, rank, 0.0)])
         intercept = space.intercept(left, factors.V)
-        solution = Solution(factors, intercept, space.unseen, Status.CLOSED_FORM, 0, objective, 0.0, history)
+        solution = Solution(factors, intercept, space.unseen, ClosedForm(objective, rank))
         coef = np.ascontiguousarray(factors.V @ left.T, dtype=data.X.dtype)
         store(
             self, data, solution, coef_=coef, n_components_=V.shape[1], components_=V.T.astype(data.X.dtype)
@@ -164,14 +160,8 @@ class PLST(LabelSpaceModel):
 
     Parameters
     ----------
-    rank : int or float, default=0.2
-        Number of directions, as in `CPLST`.
-    ridge : float, default=0.0
-        Strength of a squared Frobenius norm.
-    targets : {"binary", "real"}, default="binary"
-        As in `LRML`.
-    threshold : float or array of shape (L,), optional
-        A label is predicted if its score is at least this; 0.5 by default.
+    rank, ridge, targets, threshold
+        As in `CPLST`.
 
     Attributes
     ----------
@@ -207,30 +197,6 @@ class PLST(LabelSpaceModel):
         _, V = descending_eigh(gram - data.statistics.weight * np.outer(mean, mean))
         top: _Float64 = V[:, :count]
         return top
-
-
-class _ReducedRankFamily:
-    """One decomposition per ridge serves all ranks."""
-
-    def __init__(self, ranks: Sequence[int], ridges: Sequence[float]) -> None:
-        self.candidates = [{"rank": rank, "ridge": ridge} for ridge in ridges for rank in ranks]
-
-    def pieces(self, problem: SpectralProblem, kept: Sequence[int], visit: Visit) -> list[Piece]:
-        """One piece per ridge."""
-        groups: dict[float, list[int]] = {}
-        for index in kept:
-            groups.setdefault(self.candidates[index]["ridge"], []).append(index)
-        return [
-            partial(self._run, problem.with_ridge(ridge), group, visit) for ridge, group in groups.items()
-        ]
-
-    def _run(self, problem: SpectralProblem, group: list[int], visit: Visit) -> None:
-        # As SpectralProblem.reduced_rank_solution, whose V does not depend on the rank.
-        _, V = right_singular(problem.cross / np.sqrt(problem.curvature)[:, None])
-        left = problem.ridge_solution() @ V
-        for index in group:
-            rank = self.candidates[index]["rank"]
-            visit(index, left[:, :rank], V[:, :rank])
 
 
 class CPLSTCV(SearchModel):
@@ -294,4 +260,18 @@ class CPLSTCV(SearchModel):
         ridges = params.ridges
         if ridges is None:
             ridges = ridges_leaving(data.space(fit_intercept=True).problem, _RIDGE_SHARES)
-        return _ReducedRankFamily(params.ranks, ridges)
+        candidates = [{"rank": rank, "ridge": ridge} for ridge in ridges for rank in params.ranks]
+
+        def run(problem: SpectralProblem, group: list[int], visit: Visit) -> None:
+            # As SpectralProblem.reduced_rank_solution, whose V does not depend on the rank.
+            _, V = right_singular(problem.cross / np.sqrt(problem.curvature)[:, None])
+            left = problem.ridge_solution() @ V
+            for index in group:
+                rank = candidates[index]["rank"]
+                visit(index, left[:, :rank], V[:, :rank])
+
+        def pieces(problem: SpectralProblem, kept: Sequence[int], visit: Visit) -> list[Piece]:
+            groups = [(ridge, [i for i in kept if candidates[i]["ridge"] == ridge]) for ridge in ridges]
+            return [partial(run, problem.with_ridge(ridge), group, visit) for ridge, group in groups if group]
+
+        return Family(candidates, pieces)

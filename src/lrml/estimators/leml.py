@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +52,8 @@ class LEML(LinearMultiLabelModel):
     the rank: the two agree once k is at least the rank of ML-trace's solution. Unlike there, nothing of the
     size d × L is ever made or stored, so that LEML suits problems with many features and labels.
 
+    Cost: memory O((n + d + L) k) numbers beside the data; time per sweep as in the notes.
+
     Notes
     -----
     The objective is convex in Z and in (H, b), though not in both. Sweeps improve one after the other, and
@@ -81,10 +82,8 @@ class LEML(LinearMultiLabelModel):
         k. An int counts; a float in (0, 1] is a share of the labels (rounded, at least 1, at most min(d, L)).
     alpha : float, default=1.0
         Strength of the penalty.
-    loss : {"squared", "logistic", "squared_hinge"}, default="squared"
-        What is summed over labels and examples, see `lrml.losses`.
-    fit_intercept : bool, default=True
-        Fit b.
+    loss, fit_intercept, targets, threshold, callback, verbose
+        As in `LRML`; an iteration is a sweep.
     max_iter : int, optional
         Most sweeps, 500 by default.
     tol : float, optional
@@ -92,10 +91,6 @@ class LEML(LinearMultiLabelModel):
         1e-4 by default where the moments suffice, 1e-3 where the rows are read.
         The latter ends about 0.1 % above the best objective for the squared loss, and 1 % for the others;
         pass 1e-4 for more.
-    targets : {"binary", "real"}, default="binary"
-        As in `LRML`.
-    threshold : float or array of shape (L,), optional
-        As in `LRML`.
     warm_start : bool, default=False
         Start from the factors of the last ``fit``. A smaller rank keeps the first of them, a larger one adds
         random directions to Z.
@@ -103,11 +98,6 @@ class LEML(LinearMultiLabelModel):
         Of the start where the rows are read, and of directions that a warm start adds. Fits with different
         seeds differ by no more than ``tol`` accounts for, unless the rank is so small that there are several
         local optima.
-    callback : callable, optional
-        Called with an `lrml.solvers.IterationInfo` for the starting point (iteration 0) and after every
-        sweep; a true return value stops.
-    verbose : int, default=0
-        1 shows a progress bar on standard error.
 
     Attributes
     ----------
@@ -164,18 +154,7 @@ class LEML(LinearMultiLabelModel):
         callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
-        self.rank = rank
-        self.alpha = alpha
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.targets = targets
-        self.threshold = threshold
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callback = callback
-        self.verbose = verbose
+        self._keep(locals())
 
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
         rank = check_rank(params.rank, *data.shape)
@@ -191,7 +170,7 @@ class LEML(LinearMultiLabelModel):
             limits = core.Limits(max_iter, tol, report)
             solution = (_fit_moments if moments else _fit_rows)(data, params, start, limits)
         store(self, data, solution)
-        warn_unless_converged(self, solution)
+        warn_unless_converged(solution.outcome)
         return self
 
     @property
@@ -202,20 +181,11 @@ class LEML(LinearMultiLabelModel):
         return np.ascontiguousarray((V * s) @ U.T)
 
 
-@dataclass(frozen=True, eq=False)
-class _Start:
-    """The number of columns of the factors, and where they start.
-
-    Attributes
-    ----------
-    rank : int
-    last : triple of arrays of shape (d, j), (L, j) and (L,), or None
-        Balanced factors and intercepts of the last fit.
-    random : RandomState
-    """
+class _Start(NamedTuple):
+    """The number of columns of the factors, and where they start."""
 
     rank: int
-    last: tuple[_Float64, _Float64, _Float64] | None
+    last: tuple[_Float64, _Float64, _Float64] | None  # balanced factors and intercepts of the last fit
     random: np.random.RandomState
 
 
@@ -228,8 +198,9 @@ def _fit_moments(data: TrainingData, params: Parameters, start: _Start, limits: 
         first = problem.features.T @ core.resize(start.last[0], start.last[1], rank, start.random)[0]
     result = core.solve_moments(problem, params.alpha, start.rank, limits, first)
     U, V = problem.restore(result.factors.U, result.factors.V)
-    factors = Factors(U, result.factors.s, V)
-    return _solution(result, factors, space.intercept(U * factors.s, V), space.unseen)
+    intercept = space.intercept(U * result.factors.s, V)
+    V[space.unseen] = 0.0  # up to rounding they are
+    return Solution(Factors(U, result.factors.s, V), intercept, space.unseen, result)
 
 
 def _fit_rows(data: TrainingData, params: Parameters, start: _Start, limits: core.Limits) -> Solution:
@@ -264,23 +235,7 @@ def _fit_rows(data: TrainingData, params: Parameters, start: _Start, limits: cor
     constants[used] = result.constants
     factors = Factors(result.factors.U, result.factors.s, V)
     intercept = constants - V @ ((design.mean @ factors.U) * factors.s)
-    return _solution(result, factors, with_unseen(intercept, unseen, data.loss), unseen)
-
-
-def _solution(
-    result: core.LemlResult, factors: Factors, intercept: _Float64, unseen: npt.NDArray[np.bool_]
-) -> Solution:
-    factors.V[unseen] = 0.0  # up to rounding they are
-    return Solution(
-        factors,
-        intercept,
-        unseen,
-        result.status,
-        len(result.history) - 1,
-        result.objective,
-        result.residual,
-        result.history,
-    )
+    return Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result)
 
 
 class LEMLCV(SearchModel):

@@ -178,19 +178,7 @@ class LRML(SpectralModel):
         callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
-        self.theta = theta
-        self.alpha = alpha
-        self.ridge = ridge
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.targets = targets
-        self.threshold = threshold
-        self.warm_start = warm_start
-        self.callback = callback
-        self.verbose = verbose
+        self._keep(locals())
 
     def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
         theta = params.theta
@@ -252,7 +240,20 @@ class TailSearch(SearchModel):
     def _family(self, data: TrainingData, params: Parameters) -> Family:
         max_iter = _MAX_ITER if params.max_iter is None else params.max_iter
         tol = _TOL if params.tol is None else params.tol
-        return _TailFamily(self._points(data, params), self._names, tol, max_iter)
+        points = self._points(data, params)
+
+        def run(problem: SpectralProblem, chain: Chain, visit: Visit) -> None:
+            for index, point in solve_chain(problem, chain, tol=tol, max_iter=max_iter):
+                visit(index, point.left, point.right)
+
+        def pieces(problem: SpectralProblem, kept: Sequence[int], visit: Visit) -> list[Piece]:
+            chains = chains_of(points, kept)
+            return [partial(run, problem.with_ridge(ridge), chain, visit) for ridge, chain in chains]
+
+        return Family(self._as_params(points), pieces)
+
+    def _as_params(self, points: list[GridPoint]) -> list[dict[str, Any]]:
+        return [{name: getattr(point, name) for name in self._names} for point in points]
 
     def _candidates(self, data: TrainingData, params: Parameters) -> tuple[list[dict[str, Any]], list[Any]]:
         points = self._points(data, params)
@@ -260,28 +261,7 @@ class TailSearch(SearchModel):
             # What the moments say about alpha holds for the squared loss; the strongest is of no use here.
             scale = _ALPHA_SCALES[params.loss.name] * 0.3
             points = [point._replace(alpha=scale * point.alpha) for point in points]
-        candidates = [{name: getattr(point, name) for name in self._names} for point in points]
-        return candidates, [(point.theta, point.ridge) for point in points]
-
-
-class _TailFamily:
-    """LRML and ML-trace: chains of warm starts over alpha."""
-
-    def __init__(self, points: list[GridPoint], names: tuple[str, ...], tol: float, max_iter: int) -> None:
-        self.points = points
-        self.candidates = [{name: getattr(point, name) for name in names} for point in points]
-        self.tol, self.max_iter = tol, max_iter
-
-    def pieces(self, problem: SpectralProblem, kept: Sequence[int], visit: Visit) -> list[Piece]:
-        """One piece per chain."""
-        return [
-            partial(self._run, problem.with_ridge(ridge), chain, visit)
-            for ridge, chain in chains_of(self.points, kept)
-        ]
-
-    def _run(self, problem: SpectralProblem, chain: Chain, visit: Visit) -> None:
-        for index, point in solve_chain(problem, chain, tol=self.tol, max_iter=self.max_iter):
-            visit(index, point.left, point.right)
+        return self._as_params(points), [(point.theta, point.ridge) for point in points]
 
 
 class LRMLCV(TailSearch):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, overload
@@ -15,11 +15,12 @@ from sklearn.utils import check_array
 
 from lrml._arrays import thin_svd
 from lrml._checks import check_theta
-from lrml._targets import check_sample_weight, check_targets, check_unique_columns
-from lrml.estimators._fitting import Space, check_feature_count, warn_of_scales
+from lrml.estimators._fitting import Space, TrainingData, check_feature_count, prepare
 from lrml.estimators._grid import Grid, GridPoint, chains_of, resolve_thetas
+from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, check_alphas_in_order, check_parameters
 from lrml.estimators._scores import Scorer, sparse_is_cheaper
+from lrml.losses import SquaredLoss
 from lrml.solvers import SUCCESSES, ChainPoint, Factors, solve_chains
 from lrml.solvers import alpha_max as alpha_max_of_problem
 from lrml.statistics import Statistics
@@ -125,9 +126,6 @@ class LRMLPath(Sequence[PathModel]):
     def __len__(self) -> int:
         return len(self.models)
 
-    def __iter__(self) -> Iterator[PathModel]:
-        return iter(self.models)
-
     def __repr__(self) -> str:
         return f"LRMLPath({len(self)} models)"
 
@@ -199,20 +197,10 @@ def lrml_path(
     >>> path.as_dict()["rank"]
     array([ 0,  8, 14, 14,  2,  9, 14, 14])
     """
-    params = _check(
-        thetas=thetas,
-        alphas=alphas,
-        ridges=ridges,
-        n_alphas=n_alphas,
-        alpha_ratio=alpha_ratio,
-        fit_intercept=fit_intercept,
-        targets=targets,
-        max_iter=max_iter,
-        tol=tol,
-    )
-    X, Y = _check_data(X, Y, params.targets)
-    params.thetas = resolve_thetas(params.thetas, (X.shape[1], Y.shape[1]))
-    return _path(_summed_up(X, Y, sample_weight), params)
+    params = _check(locals())
+    data = _check_data(X, Y, sample_weight, params.targets)
+    params.thetas = resolve_thetas(params.thetas, data.shape)
+    return _path(data.space(fit_intercept=params.fit_intercept), params)
 
 
 def lrml_path_from_statistics(
@@ -240,24 +228,15 @@ def lrml_path_from_statistics(
     -------
     LRMLPath
     """
-    params = _check(
-        thetas=thetas,
-        alphas=alphas,
-        ridges=ridges,
-        n_alphas=n_alphas,
-        alpha_ratio=alpha_ratio,
-        fit_intercept=fit_intercept,
-        targets=targets,
-        max_iter=max_iter,
-        tol=tol,
-    )
+    params = _check(locals())
     if not isinstance(statistics, Statistics):
         raise TypeError(
             f"statistics must be lrml.statistics.Statistics, got {type(statistics).__name__}. "
             "Make them with Statistics.from_arrays(X, Y), or pass X and Y to lrml_path."
         )
     params.thetas = resolve_thetas(params.thetas, (statistics.n_features, statistics.n_labels))
-    return _path(statistics, params)
+    space = Space.from_statistics(statistics, fit_intercept=params.fit_intercept, targets=params.targets)
+    return _path(space, params)
 
 
 def alpha_max(
@@ -297,13 +276,11 @@ def alpha_max(
     >>> round(alpha_max(*load_yeast().train, theta=3), 1)
     75.4
     """
-    params = _check(theta=theta, ridge=ridge, fit_intercept=fit_intercept, targets=targets)
-    X, Y = _check_data(X, Y, params.targets)
-    count = check_theta(params.theta, X.shape[1], Y.shape[1])
-    space = Space.from_statistics(
-        _summed_up(X, Y, sample_weight), fit_intercept=params.fit_intercept, targets=params.targets
-    )
-    return alpha_max_of_problem(space.problem.with_ridge(params.ridge), count)
+    params = _check(locals())
+    data = _check_data(X, Y, sample_weight, params.targets)
+    count = check_theta(params.theta, *data.shape)
+    problem = data.space(fit_intercept=params.fit_intercept).problem
+    return alpha_max_of_problem(problem.with_ridge(params.ridge), count)
 
 
 class RidgePath(NamedTuple):
@@ -340,54 +317,42 @@ def ml_fro_path(
     >>> coefs.shape
     (3, 14, 103)
     """
-    params = _check(fit_intercept=fit_intercept)
+    params = _check({"fit_intercept": fit_intercept})
     strengths = check_alphas_in_order(alphas)
-    X, Y = _check_data(X, Y, "real", name="ml_fro_path", nan_is_unknown=False)
-    statistics = _summed_up(X, Y, sample_weight)
-    space = Space.from_statistics(statistics, fit_intercept=params.fit_intercept, targets="real")
+    space = _check_data(X, Y, sample_weight, "real").space(fit_intercept=params.fit_intercept)
     problem = space.problem
     # Columns of cross are rotated labels where there are more labels than features: rotate back.
     cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T
-    shape = (len(strengths), Y.shape[1])
-    coefs, intercepts = np.empty((*shape, X.shape[1])), np.empty(shape)
+    shape = (len(strengths), len(space.y_mean))
+    coefs, intercepts = np.empty((*shape, len(space.x_mean))), np.empty(shape)
     for place, alpha in enumerate(strengths):
         coefs[place] = (problem.features @ (cross / (problem.curvature[:, None] + alpha))).T
         intercepts[place] = space.y_mean - coefs[place] @ space.x_mean
     return RidgePath(coefs, intercepts)
 
 
-def _check(**given: Any) -> Parameters:
-    """Check parameters without the data, in which None stands for the default of a path."""
-    params = check_parameters(given, CHECKS)
-    defaults = {"ridges": [0.0], "n_alphas": _N_ALPHAS, "max_iter": _MAX_ITER, "tol": _TOL}
-    for name, value in defaults.items():
-        if name in given and given[name] is None:
-            setattr(params, name, value)
-    return params
+def _check(arguments: dict[str, Any]) -> Parameters:
+    """Check the parameters among the arguments of a function; None stands for the default of a path."""
+    defaults = {"ridges": 0.0, "n_alphas": _N_ALPHAS, "max_iter": _MAX_ITER, "tol": _TOL}
+    given = {name: value for name, value in arguments.items() if name in CHECKS}
+    unset = [name for name in given if given[name] is None and name in defaults]
+    return check_parameters(given | {name: defaults[name] for name in unset}, CHECKS)
 
 
-def _check_data(
-    X: Any, Y: Any, targets: str, *, name: str = "lrml_path", nan_is_unknown: bool = True
-) -> tuple[Any, Any]:
-    check_unique_columns(X, "X")
-    X = check_array(X, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], input_name="X")
-    check_feature_count(X.shape[1], name)
-    values, _, mask = check_targets(Y, targets, allow_unknown=nan_is_unknown)
-    if mask is not None:
+def _check_data(X: Any, Y: Any, sample_weight: Any, targets: str) -> TrainingData:
+    """Check data as an estimator does; all labels must be known."""
+    params = Parameters(targets=targets, loss=SquaredLoss(), threshold=None)
+    data = prepare(LinearMultiLabelModel(), params, X, Y, sample_weight, None)
+    if data.mask is not None:
         raise ValueError(
             "a path needs to know all labels, got a Y that contains NaN. "
             "Use LRML or LRMLCV, which leave unknown labels out, or impute or drop those rows."
         )
-    warn_of_scales(X)
-    return X, values
+    check_feature_count(data.X.shape[1], "lrml_path")
+    return data
 
 
-def _summed_up(X: Any, Y: Any, sample_weight: Any) -> Statistics:
-    return Statistics.from_arrays(X, Y, check_sample_weight(sample_weight, X.shape[0]))
-
-
-def _path(statistics: Statistics, params: Parameters) -> LRMLPath:
-    space = Space.from_statistics(statistics, fit_intercept=params.fit_intercept, targets=params.targets)
+def _path(space: Space, params: Parameters) -> LRMLPath:
     grid = Grid(params.thetas, params.alphas, params.ridges, params.n_alphas, params.alpha_ratio)
     points = grid.points(space.problem)
     chains = chains_of(points, range(len(points)))

@@ -45,25 +45,13 @@ class MLFro(SpectralModel):
     ----------
     alpha : float, default=1.0
         Strength of the penalty; 0 is the least-squares solution of smallest norm.
-    loss : {"squared", "logistic", "squared_hinge"}, default="squared"
-        What is summed over labels and examples, see `lrml.losses`.
-    fit_intercept : bool, default=True
-        Fit b.
+    loss, fit_intercept, targets, threshold, warm_start, callback, verbose
+        As in `LRML`.
     max_iter : int, optional
         Most iterations, where there are any; 1000 by default.
     tol : float, optional
         As in `LRML`, where there are iterations; 1e-5 by default. Where alpha is small, probabilities may
         still be off by some percent; 1e-12 agrees with scikit-learn.
-    targets : {"binary", "real"}, default="binary"
-        "real" accepts any finite numbers instead of 0/1.
-    threshold : float or array of shape (L,), optional
-        As in `LRML`.
-    warm_start : bool, default=False
-        Start from the coefficients of the last ``fit``.
-    callback : callable, optional
-        As in `LRML`.
-    verbose : int, default=0
-        1 shows a progress bar on standard error.
 
     Attributes
     ----------
@@ -100,16 +88,7 @@ class MLFro(SpectralModel):
         callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
-        self.alpha = alpha
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.targets = targets
-        self.threshold = threshold
-        self.warm_start = warm_start
-        self.callback = callback
-        self.verbose = verbose
+        self._keep(locals())
 
     _default_row_tol = 1e-5
 
@@ -118,23 +97,6 @@ class MLFro(SpectralModel):
 
     def _ridge(self, params: Parameters) -> float:
         return float(params.alpha)
-
-
-class _RidgeFamily:
-    """A closed form for every alpha."""
-
-    def __init__(self, alphas: Sequence[float]) -> None:
-        self.candidates = [{"alpha": alpha} for alpha in alphas]
-
-    def pieces(self, problem: SpectralProblem, kept: Sequence[int], visit: Visit) -> list[Piece]:
-        """One piece per alpha."""
-        identity = np.eye(problem.shape[1])
-
-        def run(index: int) -> None:
-            ridge = self.candidates[index]["alpha"]
-            visit(index, problem.with_ridge(ridge).ridge_solution(), identity)
-
-        return [partial(run, index) for index in kept]
 
 
 class MLFroCV(SearchModel):
@@ -203,7 +165,17 @@ class MLFroCV(SearchModel):
         return [LOSS_SCALES[params.loss.name] * ridge for ridge in ridges_leaving(problem, shares)]
 
     def _family(self, data: TrainingData, params: Parameters) -> Family:
-        return _RidgeFamily(self._alphas(data, params, _SHARES))
+        alphas = self._alphas(data, params, _SHARES)
+
+        def pieces(problem: SpectralProblem, kept: Sequence[int], visit: Visit) -> list[Piece]:
+            identity = np.eye(problem.shape[1])
+
+            def run(index: int) -> None:
+                visit(index, problem.with_ridge(alphas[index]).ridge_solution(), identity)
+
+            return [partial(run, index) for index in kept]
+
+        return Family([{"alpha": alpha} for alpha in alphas], pieces)
 
     def _candidates(self, data: TrainingData, params: Parameters) -> tuple[list[dict[str, Any]], list[Any]]:
         alphas = sorted(self._alphas(data, params, _ROW_SHARES), reverse=True)

@@ -49,26 +49,12 @@ class MLTrace(SpectralModel):
         Strength of the trace norm.
     ridge : float, default=0.0
         Strength of an additional squared Frobenius norm.
-    loss : {"squared", "logistic", "squared_hinge"}, default="squared"
-        What is summed over labels and examples, see `lrml.losses`.
-    fit_intercept : bool, default=True
-        Fit b.
-    solver : {"auto", "apg", "pg", "paper"} or solver object, default="auto"
+    loss, fit_intercept, solver, targets, threshold, warm_start, callback, verbose
         As in `LRML`.
     max_iter : int, optional
         Most iterations, 5000 by default, or 1000 where every iteration reads the rows.
     tol : float, optional
         Upper limit of ``gap_``, 1e-4 by default; where every iteration reads the rows, of its estimate.
-    targets : {"binary", "real"}, default="binary"
-        "real" accepts any finite numbers instead of 0/1.
-    threshold : float or array of shape (L,), optional
-        As in `LRML`.
-    warm_start : bool, default=False
-        Start from the coefficients of the last ``fit``.
-    callback : callable, optional
-        As in `LRML`.
-    verbose : int, default=0
-        1 shows a progress bar on standard error.
 
     Attributes
     ----------
@@ -110,18 +96,7 @@ class MLTrace(SpectralModel):
         callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
-        self.alpha = alpha
-        self.ridge = ridge
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.targets = targets
-        self.threshold = threshold
-        self.warm_start = warm_start
-        self.callback = callback
-        self.verbose = verbose
+        self._keep(locals())
 
     def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
         return TraceNorm(params.alpha)

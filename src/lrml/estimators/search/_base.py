@@ -67,10 +67,6 @@ class SearchModel(LinearMultiLabelModel):
         ),
     }
 
-    def _keep(self, given: dict[str, Any]) -> None:
-        """Store the arguments of a constructor under their names, as scikit-learn wants them."""
-        self.__dict__.update({name: value for name, value in given.items() if name != "self"})
-
     def _family(self, data: TrainingData, params: Parameters) -> Family:
         """Return the candidates for second moments."""
         raise NotImplementedError
@@ -99,28 +95,6 @@ class SearchModel(LinearMultiLabelModel):
                 "a search with targets='real' needs to know all targets, got a Y with NaN or unobserved "
                 "entries. Impute them or drop those rows."
             )
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> Self:
-        """Choose the parameters on held-out rows, then fit on all rows.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n, d)
-        y : array, sparse matrix or frame of shape (n, L)
-            0/1 labels, or any finite numbers if ``targets="real"``; NaN where it is not known whether a label
-            applies (not for `CPLSTCV`, nor for real targets).
-        sample_weight : array of shape (n,), optional
-            Multiplies the loss of each row, and its part in the mean of the held-out scores (not in F1, in a
-            scorer or function, nor in the choice of a threshold).
-        observed : array, sparse matrix or frame of bool of shape (n, L), optional
-            True where a label is known, as an alternative to NaN.
-
-        Returns
-        -------
-        self
-            Unchanged if anything is wrong with the input.
-        """
-        return super().fit(X, y, sample_weight, observed=observed)
 
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
         self._check_shapes(data, params)

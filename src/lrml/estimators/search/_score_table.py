@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import rankdata
 
 _Float64 = npt.NDArray[np.float64]
 
@@ -16,16 +17,7 @@ _HOPELESS, _LEAST_ROWS = 3.0, 30
 
 
 class ScoreTable:
-    """What is known about every candidate on every split.
-
-    Parameters
-    ----------
-    n_candidates : int
-    sizes : list of int
-        Number of held-out rows of every split.
-    weights : list of arrays or Nones
-        Weights of these rows.
-    """
+    """What one criterion says about every candidate on every split of so many rows."""
 
     def __init__(self, n_candidates: int, sizes: list[int], weights: list[Any]) -> None:
         self.scores = np.full((n_candidates, len(sizes)), np.nan)
@@ -160,12 +152,8 @@ def _scores(name: str, table: ScoreTable) -> dict[str, Any]:
     results[f"mean_test_{name}"] = np.where(count > 0, means, np.nan)
     spread = np.where(seen, (table.scores - means[:, None]) ** 2, 0.0).sum(axis=1) / np.maximum(count, 1)
     results[f"std_test_{name}"] = np.sqrt(spread)
-    order = np.lexsort([-means, -count])
-    places = np.empty(len(order), dtype=np.int32)
-    places[order] = np.arange(1, len(order) + 1)
-    for rank, index in enumerate(order):  # equals share the better place
-        before = order[rank - 1]
-        if rank and count[before] == count[index] and means[before] == means[index]:
-            places[index] = places[before]
+    # Who saw more splits ranks first; equals share the better place.
+    _, order = np.unique(np.stack([-count, -means], axis=1), axis=0, return_inverse=True)
+    places = rankdata(order, method="min").astype(np.int32)
     results[f"rank_test_{name}"] = places
     return results

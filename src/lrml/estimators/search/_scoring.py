@@ -37,22 +37,14 @@ _BLOCK_SCORES, _KEPT_NUMBERS = 1 << 23, 1 << 27
 class Criterion:
     """A signed metric of held-out labels and scores.
 
-    Attributes
-    ----------
-    name : str
-    measure : callable
-        Of (Y, S, cut, X); returns one value per row, NaN where a row has none, or a single number. X are the
-        features of all held-out rows.
-    by_row : bool
-        Which of the two. Only values per row can be compared pair by pair, and computed block by block.
-    k : int
-        Least number of labels that it needs.
+    ``measure(Y, S, cut, X)`` returns one value per row, NaN where a row has none, or a single number. X are
+    all held-out features. Only values per row can be compared pair by pair, and made block by block.
     """
 
     name: str
     measure: Callable[[Any, Any, Any, Any], Any]
     by_row: bool = False
-    k: int = 1
+    k: int = 1  # least number of labels that it needs
 
 
 def check_scorings(scoring: Any, loss: Loss, targets: str) -> tuple[Criterion, ...]:
@@ -185,15 +177,7 @@ def _try_out(criterion: Criterion, targets: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Features and labels that candidates are compared on.
-
-    Attributes
-    ----------
-    X : array or CSR array of shape (h, d)
-    Y : array or CSR array of shape (h, L)
-        0 where a label is not known.
-    known : bool array of shape (h, L) or None
-    """
+    """Features and labels that candidates are compared on; Y is 0 where a label is not known."""
 
     X: Any
     Y: Any
@@ -201,7 +185,10 @@ class HeldOut:
 
     def judge(self, criteria: Sequence[Criterion], cut: Any, scores: Callable[[slice], Scores]) -> list[Any]:
         """Values of all criteria: by row in blocks, or, if one of them needs that, for all rows at once."""
-        blocks = list(self._blocks()) if all(criterion.by_row for criterion in criteria) else [slice(None)]
+        blocks = [slice(None)]
+        if all(criterion.by_row for criterion in criteria):
+            n_rows, step = self.Y.shape[0], max(1, _BLOCK_SCORES // self.Y.shape[1])
+            blocks = [slice(start, start + step) for start in range(0, n_rows, step)]
         parts: list[list[Any]] = [[] for _ in criteria]
         for rows in blocks:
             seen = self._hide_unknown(scores(rows), rows, cut)
@@ -214,11 +201,6 @@ class HeldOut:
         if self.known is None:
             return scores
         return np.where(self.known[rows], scores, min(scores.min(), np.min(cut)) - 1.0)
-
-    def _blocks(self) -> Iterator[slice]:
-        n_rows, n_labels = self.Y.shape
-        step = max(1, _BLOCK_SCORES // n_labels)
-        return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
 class SpectralScores:

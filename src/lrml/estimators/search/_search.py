@@ -6,9 +6,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,27 +36,14 @@ Advance: TypeAlias = Callable[[int], None]
 
 
 class Comparison(NamedTuple):
-    """What candidates are compared on, and how.
-
-    Attributes
-    ----------
-    data : TrainingData
-    splits : list of Split
-    criteria : sequence of Criterion
-    cut : float or array
-        Threshold for criteria that need decisions.
-    abandon : bool
-        Whether candidates that are hopeless after the first split are left out of the others.
-    with_margin : bool
-        Whether those within a standard error of the best are of interest too.
-    """
+    """What candidates are compared on, and how."""
 
     data: TrainingData
     splits: list[Split]
     criteria: Sequence[Criterion]
-    cut: Any
-    abandon: bool
-    with_margin: bool
+    cut: Any  # threshold for criteria that need decisions
+    abandon: bool  # whether what is hopeless after the first split is left out of the others
+    with_margin: bool  # whether those within a standard error of the best are of interest too
 
     def held_out(self, split: int) -> HeldOut:
         """Rows that candidates are compared on."""
@@ -75,17 +61,16 @@ class Comparison(NamedTuple):
         return [ScoreTable(n_candidates, [len(rows) for rows in tests], chosen) for _ in self.criteria]
 
 
-class Family(Protocol):
-    """Candidates whose fits follow from second moments."""
+class Family(NamedTuple):
+    """Candidates whose fits follow from second moments.
+
+    ``pieces(problem, kept, visit)`` returns pieces of work, independent of each other, that fit the kept
+    candidates. They call ``visit(candidate, left, right)`` for each solution left rightᵀ in spectral
+    coordinates.
+    """
 
     candidates: list[dict[str, Any]]
-    """Parameters of the estimator."""
-
-    def pieces(self, problem: SpectralProblem, kept: Sequence[int], visit: Visit) -> list[Piece]:
-        """Return pieces of work, independent of each other, that fit the kept candidates to one problem.
-
-        They call ``visit(candidate, left, right)`` for each solution left rightᵀ, in spectral coordinates.
-        """
+    pieces: Callable[[SpectralProblem, Sequence[int], Visit], list[Piece]]
 
 
 class Search:
@@ -199,9 +184,8 @@ class MomentSearch(Search):
         return held_out, found[0]
 
 
-@dataclass
-class _Fitted:
-    """A model and the candidate that it was fitted as."""
+class _Fitted(NamedTuple):
+    """A model and the group of the candidate that it was fitted as."""
 
     model: Any
     group: Any
@@ -210,15 +194,7 @@ class _Fitted:
 class RefitSearch(Search):
     """Candidates that are fitted one by one on the rows, each from the last one of its group.
 
-    Parameters
-    ----------
-    comparison : Comparison
-    candidates : list of dict
-        In an order in which one is a good start for the next.
-    groups : list
-        One key per candidate: a warm start is taken from the same group only.
-    estimator : estimator
-        Unfitted; has ``warm_start``.
+    They come in an order in which one is a good start for the next; ``groups`` has a key for each.
     """
 
     def __init__(
