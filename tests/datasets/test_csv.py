@@ -14,8 +14,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from lrml.datasets import DatasetFormatError, _csv, _csv_cells
-from lrml.datasets._csv import read_csv
+from lrml.datasets import DatasetFormatError, read_csv
 
 TOY = "id,size,ok,red,round\na,2.5,true,1,0\nb,,False,0,1\nc,-1e-3,TRUE,,0\n"
 
@@ -177,7 +176,7 @@ def test_words_for_missing_values(read, cell):
 
 @pytest.mark.parametrize("chunk_bytes", [1, 100, 1 << 20])
 def test_same_as_pandas(tmp_path, monkeypatch, chunk_bytes):
-    monkeypatch.setattr(_csv, "_CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr("lrml.datasets._tables._BLOCK_BYTES", chunk_bytes)
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
@@ -205,10 +204,9 @@ def test_same_as_pandas(tmp_path, monkeypatch, chunk_bytes):
     assert_array_equal(dataset.Y.toarray(), expected)
 
 
-@pytest.mark.parametrize("most", [0, 2, 1 << 17])
-def test_values_that_are_often_repeated(read, monkeypatch, most):
-    monkeypatch.setattr(_csv, "_CHUNK_BYTES", 60)
-    monkeypatch.setattr(_csv_cells, "_MOST_KNOWN", most)
+@pytest.mark.parametrize("block", [1, 60, 1 << 23])
+def test_values_that_are_often_repeated(read, monkeypatch, block):
+    monkeypatch.setattr("lrml.datasets._tables._BLOCK_BYTES", block)
     values = np.random.default_rng(0).choice([0, 0.5, -3, np.nan], 400)
     rows = "".join(f"{'' if np.isnan(value) else value},1\n" for value in values)
     assert_array_equal(read("x,y\n" + rows, labels=["y"]).X[:, 0], values)
@@ -263,7 +261,7 @@ def test_real_data_comes_back(mulan, tmp_path):
 )
 @pytest.mark.parametrize("ahead", [0, 200])  # with many distinct cells ahead, another way of conversion
 def test_wrong_rows(read, monkeypatch, row, message, ahead):
-    monkeypatch.setattr(_csv, "_CHUNK_BYTES", 700)
+    monkeypatch.setattr("lrml.datasets._tables._BLOCK_BYTES", 700)
     start = "".join(f"n,{i}.5,1\n" for i in range(ahead))
     text = f'id,size,red\n{start}"two\nlines",1,0\na,{row}\nb,2,1\n'
     message = message.replace("line 4", f"line {ahead + 4}")
@@ -290,7 +288,7 @@ def test_wrong_files(read, content, message):
 
 
 def test_a_row_cannot_take_all_memory(read, monkeypatch):
-    monkeypatch.setattr(_csv, "_LONGEST_ROW", 1000)
+    monkeypatch.setattr("lrml.datasets._tables._LONGEST_ROW", 1000)
     with pytest.raises(DatasetFormatError, match="line 253: a row must not be longer than 1000 bytes"):
         read("x,y\n1,0\n" + '"\n",' * 5000, labels=["y"])
     rows = "1,0\n" * 5000  # many short rows may be longer than that

@@ -8,20 +8,18 @@ if TYPE_CHECKING:
     from lrml.datasets._arff import read_arff
     from lrml.datasets._arff_writer import write_arff
     from lrml.datasets._cache import DATA_HOME_VARIABLE, DatasetStatus, dataset_status
-    from lrml.datasets._csv import read_csv
     from lrml.datasets._describe import Description, describe
     from lrml.datasets._download import DownloadError
     from lrml.datasets._errors import ChecksumError, DatasetFormatError
     from lrml.datasets._format_names import READ_FORMATS, WRITE_FORMATS
     from lrml.datasets._formats import read_dataset, write_dataset, written_files
     from lrml.datasets._mulan import fetch_mulan
-    from lrml.datasets._names import NumberedNames
-    from lrml.datasets._parquet import read_parquet
-    from lrml.datasets._record import MultiLabelDataset
+    from lrml.datasets._record import MultiLabelDataset, NumberedNames
     from lrml.datasets._registry import MulanEntry, mulan_entries
     from lrml.datasets._split import read_split
     from lrml.datasets._svmlight import read_svmlight, write_svmlight
     from lrml.datasets._synthetic import LowRankTruth, make_low_rank_multilabel
+    from lrml.datasets._tables import read_csv, read_parquet
     from lrml.datasets._xmc import read_xmc, write_xmc
     from lrml.datasets._yeast import load_yeast
 
@@ -69,7 +67,7 @@ _HOMES = {
     "LowRankTruth": "_synthetic",
     "MulanEntry": "_registry",
     "MultiLabelDataset": "_record",
-    "NumberedNames": "_names",
+    "NumberedNames": "_record",
     "READ_FORMATS": "_format_names",
     "WRITE_FORMATS": "_format_names",
     "dataset_status": "_cache",
@@ -79,9 +77,9 @@ _HOMES = {
     "make_low_rank_multilabel": "_synthetic",
     "mulan_entries": "_registry",
     "read_arff": "_arff",
-    "read_csv": "_csv",
+    "read_csv": "_tables",
     "read_dataset": "_formats",
-    "read_parquet": "_parquet",
+    "read_parquet": "_tables",
     "read_split": "_split",
     "read_svmlight": "_svmlight",
     "read_xmc": "_xmc",

@@ -15,9 +15,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
 from lrml._validation import check_nonnegative
-from lrml.datasets._names import NumberedNames
-from lrml.datasets._record import MultiLabelDataset
-from lrml.datasets._record_checks import FeatureMatrix
+from lrml.datasets._record import FeatureMatrix, MultiLabelDataset, NumberedNames
 from lrml.datasets._synthetic_checks import (
     check_count,
     check_feature_shares,
