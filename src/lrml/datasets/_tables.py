@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from math import nan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -251,6 +251,15 @@ def _number(cell: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) is not None else _WORDS.get(text.lower())
 
 
+class _Block(NamedTuple):
+    """Rows of a CSV file: text, first line, whether it is strictly CSV, and whether rows may span lines."""
+
+    text: bytes
+    line: int
+    strict: bool
+    spans: bool = True
+
+
 class _CsvTable:
     """A CSV file, parsed by pyarrow block by block.
 
@@ -265,8 +274,7 @@ class _CsvTable:
         self._header_line, header = self._header()
         self.columns = choose_columns(path, header, request, line=self._header_line)
         self._words = set[int]()  # numeric columns, by position, that have words such as true
-        self._block, self._line = b"", 0  # what is parsed at present, and its first line
-        self._ahead = 0  # rows of the block ahead of a batch
+        self._block, self._ahead = _Block(b"", 0, False), 0  # at present, and rows of it ahead of a batch
         # Whole rows. A quote that opens a cell must have its match before a delimiter or a line end: pyarrow
         # would read "1"2 as 12.
         mark = re.escape(delimiter.encode())
@@ -279,9 +287,9 @@ class _CsvTable:
 
     def batches(self) -> Iterator[Any]:
         """Yield the rows after the header."""
-        for strict, line, block in self._blocks():
-            self._line, self._block, self._ahead = line, block, 0
-            for batch in self._parsed() if strict else [self._looked_at()]:
+        for block in self._blocks():
+            self._block, self._ahead = block, 0
+            for batch in self._parsed() if block.strict else [self._looked_at()]:
                 yield batch
                 self._ahead += batch.num_rows
 
@@ -291,8 +299,8 @@ class _CsvTable:
         cell = cells[self.columns.numeric[position]]
         return self.columns.wrong_value(position, cell, line=line, finite=True)
 
-    def _blocks(self) -> Iterator[tuple[bool, int, bytes]]:
-        """Yield blocks of whole rows: whether pyarrow may parse it, its first line, its bytes."""
+    def _blocks(self) -> Iterator[_Block]:
+        """Yield the file after the header in blocks of whole rows."""
         try:
             with _open_source(self._path) as stream:
                 for _ in range(self._header_line):
@@ -301,31 +309,34 @@ class _CsvTable:
                 while piece:
                     piece = stream.read(_BLOCK_BYTES)
                     rest += piece or (b"\n" if rest else b"")
-                    end, strict = self._end_of_rows(rest)
-                    if end:
-                        yield strict, line, rest[:end]
+                    block = self._whole_rows(rest, line)
+                    rest = rest[len(block.text) :]
+                    if block.text:
+                        yield block
                         # Faster than bytes.count.
-                        line += int(np.count_nonzero(np.frombuffer(rest, np.uint8, end) == ord("\n")))
-                        rest = rest[end:]
+                        line += int(np.count_nonzero(np.frombuffer(block.text, np.uint8) == ord("\n")))
                     if rest and (not piece or len(rest) > _LONGEST_ROW):  # a row that never ends, or is wrong
-                        yield False, line, rest
+                        yield _Block(rest, line, strict=False)
                         line, rest = line + rest.count(b"\n"), b""
         except (OSError, EOFError, zlib.error, lzma.LZMAError):
             deque(numbered_lines(self._path), maxlen=0)  # says what is wrong with compressed data
             raise
 
-    def _end_of_rows(self, text: bytes) -> tuple[int, bool]:
-        """Return where the last whole row ends, and whether all up to there is strictly CSV, in UTF-8."""
-        end = self._end_of_quoted_rows(text) if b'"' in text else text.rfind(b"\n") + 1
+    def _whole_rows(self, text: bytes, line: int) -> _Block:
+        """Cut off what follows the last whole row; say whether the rest is strictly CSV, in UTF-8."""
+        end, spans = self._end_of_quoted_rows(text) if b'"' in text else (text.rfind(b"\n") + 1, False)
+        text = text[:end]
         # pyarrow would take a single \r for a line end.
-        strict = b"\r" not in text or text.count(b"\r", 0, end) == text.count(b"\r\n", 0, end)
-        try:
-            return end, strict and (text.isascii() or bool(text[:end].decode()))
-        except UnicodeDecodeError:
-            return end, False
+        strict = b"\r" not in text or text.count(b"\r") == text.count(b"\r\n")
+        if not text.isascii():
+            try:
+                text.decode()
+            except UnicodeDecodeError:
+                strict = False
+        return _Block(text, line, strict, spans)
 
-    def _end_of_quoted_rows(self, text: bytes) -> int:
-        """Return where the last whole row ends that is strictly CSV."""
+    def _end_of_quoted_rows(self, text: bytes) -> tuple[int, bool]:
+        """Return where the last whole row ends that is strictly CSV, and whether some row may span lines."""
         data, mark = np.frombuffer(text, np.uint8), self._delimiter.encode()
         quotes, ends = np.flatnonzero(data == ord('"')), np.flatnonzero(data == ord("\n"))
         outside = ends[np.searchsorted(quotes, ends) % 2 == 0]
@@ -335,9 +346,9 @@ class _CsvTable:
         before[quotes[::2] == 0] = ord("\n")
         around = np.frombuffer(mark + b'"\n', np.uint8), np.frombuffer(mark + b'"\r\n', np.uint8)
         if len(mark) == 1 and np.isin(before, around[0]).all() and np.isin(after, around[1]).all():
-            return end
+            return end, outside.size < np.searchsorted(ends, end)
         found = self._strict_rows.match(text)  # slower, but it knows quotes in the middle of a cell
-        return found.end() if found else 0
+        return found.end() if found else 0, True
 
     def _parsed(self) -> list[Any]:
         """Parse the block, by pyarrow if possible."""
@@ -384,9 +395,9 @@ class _CsvTable:
         parser, names = self.arrow.csv, [str(column) for column in range(len(self.columns.names))]
         wanted = [names[column] for column in self.columns.wanted]
         return parser.read_csv(
-            self.arrow.BufferReader(self._block),
+            self.arrow.BufferReader(self._block.text),
             parser.ReadOptions(column_names=names, block_size=max(_PART_BYTES, 512 * len(names))),
-            parser.ParseOptions(delimiter=self._delimiter, newlines_in_values=b'"' in self._block),
+            parser.ParseOptions(delimiter=self._delimiter, newlines_in_values=self._block.spans),
             parser.ConvertOptions(
                 include_columns=wanted,
                 column_types=dict(zip(wanted, types, strict=True)),
@@ -416,7 +427,7 @@ class _CsvTable:
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows of the block as the standard library reads them, each with its last line."""
         width = len(self.columns.names)
-        for line, row in self._cells(enumerate(io.BytesIO(self._block), self._line)):
+        for line, row in self._cells(enumerate(io.BytesIO(self._block.text), self._block.line)):
             if len(row) != width:
                 raise DatasetFormatError.at(
                     self._path,
