@@ -361,7 +361,9 @@ def test_redirects_are_followed_on_the_web_only(server, cache, toy_files, tmp_pa
     monkeypatch.setenv("ftp_proxy", server.address)  # and so would this: the proxy serves any address
     for target in (secret.as_uri(), "ftp://mulan.invalid/elsewhere"):
         server.behave[NAMES[0]] = redirect(target)
-        with pytest.raises(DownloadError, match=rf"redirects must lead to http or https, got.*{re.escape(target)}"):
+        with pytest.raises(
+            DownloadError, match=rf"redirects must lead to http or https, got.*{re.escape(target)}"
+        ):
             fetch_mulan("toy")
         assert contents(cache) == {}
     server.behave[NAMES[0]] = redirect(f"{server.address}/elsewhere")
