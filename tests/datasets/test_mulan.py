@@ -213,15 +213,15 @@ def test_registry_is_complete():
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("toy.xml", "../toy.xml", r"name of a file must be plain.*got '\.\./toy\.xml'"),
-        ("toy.xml", "a\\\\toy.xml", "name of a file must be plain"),
-        ("toy.xml", "C:toy.xml", "name of a file must be plain"),
-        ("toy.xml", "..", "name of a file must be plain"),
-        ("toy.xml", ".toy.xml", "name of a file must be plain"),
-        ("datasets.toy", 'datasets."/etc"', "name of a dataset must be plain.*got '/etc'"),
+        ("toy.xml", "../toy.xml", r"name must be plain.*got '\.\./toy\.xml'"),
+        ("toy.xml", "a\\\\toy.xml", "name must be plain"),
+        ("toy.xml", "C:toy.xml", "name must be plain"),
+        ("toy.xml", "..", "name must be plain"),
+        ("toy.xml", ".toy.xml", "name must be plain"),
+        ("datasets.toy", 'datasets."/etc"', "name must be plain.*got '/etc'"),
         ("http://", "file://", "url must be an address with http or https, got 'file://"),
         ('sha256 = "', 'sha256 = "0', "sha256 must be 64 hexadecimal digits, got '0"),
-        ("size = ", "size = -", "size of toy-train.arff must be positive, got -"),
+        ("size = ", "size = -", "size must be a positive number, got -"),
     ],
 )
 def test_a_registry_that_could_do_harm_is_rejected(toy_registry, old, new, message):

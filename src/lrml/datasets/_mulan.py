@@ -34,8 +34,8 @@ from lrml.datasets._registry import (
     RegisteredFile,
     cache_folder,
     data_folder,
+    dataset_status,
     find_entry,
-    locate,
     sha256_of,
 )
 
@@ -132,7 +132,7 @@ def _obtain(
     entry: MulanEntry, data_home: str | os.PathLike[str] | None, *, download: bool, progress: bool | None
 ) -> dict[str, Path]:
     """Return the path of each file by its name, after all have been verified."""
-    found = locate(entry, data_home, verify=True).files
+    found = dataset_status(entry.name, data_home, verify=True).files
     for status in found:
         if status.damaged and not (download and status.to_download):
             raise _checksum_error(entry, status)

@@ -150,8 +150,7 @@ class MultiLabelDataset:
     def __post_init__(self) -> None:
         _check_matrix("X", self.X, (np.float64,))
         _check_matrix("Y", self.Y, (np.int8, np.uint8))
-        _check_no_infinity(self.X)
-        _check_binary(self.Y)
+        _check_values(self.X, self.Y)
         if self.unknown is not None:
             _check_unknown(self.unknown, self.Y)
         n, n_label_rows = self.X.shape[0], self.Y.shape[0]
@@ -243,6 +242,11 @@ class MultiLabelDataset:
         _check_same_names("features", train.feature_names, test.feature_names)
         _check_same_names("labels", train.label_names, test.label_names)
         sources = dict.fromkeys(part.provenance for part in (train, test) if part.provenance)
+        marks = [
+            sparse.csr_array(part.Y.shape, dtype=np.bool_) if part.unknown is None else part.unknown
+            for part in (train, test)
+        ]
+        known = train.unknown is None and test.unknown is None
         return cls(
             name=train.name if name is None else name,
             X=_stack("X", train.X, test.X),
@@ -251,7 +255,7 @@ class MultiLabelDataset:
             label_names=train.label_names,
             n_train=train.shape[0],
             provenance="; ".join(sources),
-            unknown=_stack_unknown(train, test),
+            unknown=None if known else _stack("unknown", *marks),
         )
 
 
@@ -275,17 +279,6 @@ def _marked(Y: LabelMatrix, unknown: sparse.csr_array | None) -> Any:
         return marked
     holes = sparse.csr_array((np.full(len(cells[0]), np.nan), cells), Y.shape)
     return sparse.csr_array(Y.astype(np.float64) + holes)
-
-
-def _stack_unknown(train: MultiLabelDataset, test: MultiLabelDataset) -> sparse.csr_array | None:
-    if train.unknown is None and test.unknown is None:
-        return None
-    blocks = [
-        sparse.csr_array(part.Y.shape, dtype=np.bool_) if part.unknown is None else part.unknown
-        for part in (train, test)
-    ]
-    stacked: sparse.csr_array = sparse.vstack(blocks, format="csr")
-    return stacked
 
 
 def _kind(matrix: FeatureMatrix | LabelMatrix) -> str:
@@ -317,10 +310,16 @@ def _check_matrix(key: str, matrix: object, dtypes: tuple[type, ...]) -> None:
         )
 
 
-def _check_no_infinity(X: FeatureMatrix) -> None:
+def _check_values(X: FeatureMatrix, Y: LabelMatrix) -> None:
     if np.any(np.isinf(X.data if isinstance(X, sparse.csr_array) else X)):
         raise ValueError(
             "X must hold finite numbers, or NaN for a missing value, got infinity. Replace it by a number."
+        )
+    values = Y.data if isinstance(Y, sparse.csr_array) else Y
+    wrong = values[(values != 0) & (values != 1)]
+    if wrong.size:
+        raise ValueError(
+            f"Y must hold only 0 and 1, got {wrong.flat[0]}. Write 1 where a label applies and 0 elsewhere."
         )
 
 
@@ -342,15 +341,6 @@ def _check_unknown(unknown: object, Y: LabelMatrix) -> None:
         raise ValueError(
             f"Y must be 0 where it is unknown whether a label applies, got 1 in {both} such places. "
             "Clear Y there, or the mark."
-        )
-
-
-def _check_binary(Y: LabelMatrix) -> None:
-    values = Y.data if isinstance(Y, sparse.csr_array) else Y
-    wrong = values[(values != 0) & (values != 1)]
-    if wrong.size:
-        raise ValueError(
-            f"Y must hold only 0 and 1, got {wrong.flat[0]}. Write 1 where a label applies and 0 elsewhere."
         )
 
 

@@ -23,9 +23,12 @@ Place: TypeAlias = Literal["data home", "cache", "missing"]
 State: TypeAlias = Literal["data home", "cache", "missing", "damaged"]
 
 # Names become parts of paths and addresses: nothing that could leave the folder, hide, or need quoting.
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
-_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_URL = re.compile(r"https?://[!-~]+", re.ASCII)  # printable, no spaces
+_RULES = {
+    "name": (r"[A-Za-z0-9][A-Za-z0-9._-]*", "plain: letters, digits, dots, hyphens and underscores"),
+    "size": (r"[1-9][0-9]*", "a positive number"),
+    "sha256": (r"[0-9a-f]{64}", "64 hexadecimal digits"),
+    "url": (r"https?://[!-~]+", "an address with http or https"),  # printable, no spaces
+}
 
 
 @dataclass(frozen=True)
@@ -36,13 +39,6 @@ class RegisteredFile:
     size: int
     sha256: str
     url: str
-
-    def __post_init__(self) -> None:
-        _check_name("a file", self.name)
-        if self.size <= 0:
-            raise ValueError(f"size of {self.name} must be positive, got {self.size}. Correct the registry.")
-        _check_pattern("sha256", _SHA256, "64 hexadecimal digits", self.sha256)
-        _check_pattern("url", _URL, "an address with http or https", self.url)
 
 
 @dataclass(frozen=True)
@@ -78,9 +74,6 @@ class MulanEntry:
     train: RegisteredFile
     test: RegisteredFile
     labels: RegisteredFile
-
-    def __post_init__(self) -> None:
-        _check_name("a dataset", self.name)
 
     @property
     def files(self) -> tuple[RegisteredFile, ...]:
@@ -118,22 +111,21 @@ def find_entry(name: str) -> MulanEntry:
 
 
 def _entry(name: str, fields: dict[str, Any], source: dict[str, str]) -> MulanEntry:
+    _check("name", name)
     fields = dict(fields)
     for role in ("train", "test", "labels"):
         file = fields[role]
         url = source["url"].format(**source, name=name, file=file["file"])
         fields[role] = RegisteredFile(file["file"], file["size"], file["sha256"], url)
+        for key in _RULES:
+            _check(key, getattr(fields[role], key))
     place = f"{source['host']} {source['repository']}, commit {source['commit']}, {source['folder']}/{name}"
     return MulanEntry(name=name, source=place, **fields)
 
 
-def _check_name(what: str, name: str) -> None:
-    rule = "plain: letters, digits, dots, hyphens and underscores, the first a letter or digit"
-    _check_pattern(f"the name of {what}", _PLAIN_NAME, rule, name)
-
-
-def _check_pattern(key: str, pattern: re.Pattern[str], rule: str, value: str) -> None:
-    if not pattern.fullmatch(value):
+def _check(key: str, value: object) -> None:
+    pattern, rule = _RULES[key]
+    if not re.fullmatch(pattern, str(value), re.ASCII):
         raise ValueError(f"{key} must be {rule}, got {value!r}. Correct the registry.")
 
 
@@ -209,15 +201,8 @@ def dataset_status(
     >>> dataset_status("bibtex").state  # doctest: +SKIP
     'cache'
     """
-    return locate(find_entry(name), data_home, verify=verify)
-
-
-def locate(
-    entry: MulanEntry, data_home: str | os.PathLike[str] | None = None, *, verify: bool = False
-) -> DatasetStatus:
-    """Look where the files of an entry of the registry are; see `dataset_status`."""
-    home = data_folder(entry, data_home)
-    return DatasetStatus(entry.name, tuple(_locate_file(entry, file, home, verify) for file in entry.files))
+    entry = find_entry(name)
+    return DatasetStatus(name, tuple(_locate(entry, file, data_home, verify) for file in entry.files))
 
 
 def data_folder(entry: MulanEntry, data_home: str | os.PathLike[str] | None) -> Path | None:
@@ -258,31 +243,27 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _locate_file(entry: MulanEntry, file: RegisteredFile, home: Path | None, verify: bool) -> FileStatus:
-    if home is not None:
-        path = home / file.name
-        size = _size(path)
-        if size is not None:
-            return FileStatus(file, "data home", path, _is_damaged(path, size, file, verify))
-    # Only now: whoever has all files in the data home needs no cache folder.
+def _locate(
+    entry: MulanEntry, file: RegisteredFile, data_home: str | os.PathLike[str] | None, verify: bool
+) -> FileStatus:
+    """Look for a file in the data home; in the cache only if it is not there, as that needs a folder."""
+    home = data_folder(entry, data_home)
+    if home is not None and (damaged := _is_damaged(home / file.name, file, verify)) is not None:
+        return FileStatus(file, "data home", home / file.name, damaged)
     path = cache_folder(entry) / file.name
     try:
-        size = _size(path)
+        damaged = _is_damaged(path, file, verify)
     except OSError:
-        size = None  # a cache that cannot be looked into has nothing; writing to it says what is wrong
-    if size is None:
-        return FileStatus(file, "missing", path)
-    return FileStatus(file, "cache", path, _is_damaged(path, size, file, verify))
+        damaged = None  # a cache that cannot be looked into has nothing; writing to it says what is wrong
+    return FileStatus(file, "missing" if damaged is None else "cache", path, bool(damaged))
 
 
-def _size(path: Path) -> int | None:
-    """Return the length of a file in bytes; None if there is no file."""
+def _is_damaged(path: Path, file: RegisteredFile, verify: bool) -> bool | None:
+    """Say whether a file has another size, or hash, than it must have; None if there is no file."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
-
-
-def _is_damaged(path: Path, size: int, file: RegisteredFile, verify: bool) -> bool:
-    return size != file.size or (verify and sha256_of(path) != file.sha256)
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return found.st_size != file.size or (verify and sha256_of(path) != file.sha256)

@@ -151,7 +151,9 @@ def make_low_rank_multilabel(
     shape = _check_spectrum(spectrum, decay, _check_rank(rank, d, n_labels))
     shares = _check_label_shares(cardinality, imbalance, n_labels)
     noise = check_nonnegative("noise", noise, "Pass noise=0 for none.")
-    missing = _check_missing(missing)
+    missing = check_nonnegative("missing", missing, "Pass missing=0 to hide no label.")
+    if missing >= 1:
+        raise ValueError(f"missing must be a share below 1, got {missing}. Pass missing=0 to hide no label.")
     lengths, entries, factors, errors, hiding = _streams(random_state, 5)
 
     X: FeatureMatrix
@@ -322,14 +324,6 @@ def _check_feature_shares(density: Any, d: int) -> Floats:
     """Return the share of the rows in which each feature occurs."""
     share = _check_within("density", density, 1.0, "Pass None for a dense X")
     return _skewed_shares(d, min(share, _ALWAYS) * d, _ZIPF, _ALWAYS)
-
-
-def _check_missing(missing: Any) -> float:
-    """Return a share in [0, 1)."""
-    checked = check_nonnegative("missing", missing, "Pass missing=0 to hide no label.")
-    if checked >= 1:
-        raise ValueError(f"missing must be a share below 1, got {missing}. Pass missing=0 to hide no label.")
-    return checked
 
 
 def _check_within(name: str, value: Any, most: float, remedy: str) -> float:

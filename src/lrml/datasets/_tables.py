@@ -154,26 +154,11 @@ def read_parquet(
     ----------
     path : path-like
         The file.
-    labels : sequence of str, or int, default=None
-        Names of the columns that are labels, one column per label, in the order wanted; or n for the first
-        n columns of the file, -n for the last n. Values are 0 or 1, or true or false; null means that it
-        is unknown whether the label applies.
-    label_column : str, default=None
-        Name of one column that lists the labels of a row: text such as ``"red, round"``, or a list of
-        text or of integers. Blanks around a label are dropped, an empty text or list and null mean no
-        label, a label twice in a row counts once. The labels are sorted, text by code points and integers
-        by size, and Y is sparse.
-    label_separator : str, default=","
-        What separates two labels in the text of `label_column`.
-    features : sequence of str, default=None
-        Names of the columns that are features, in the order wanted; None takes all columns that are
-        neither labels nor in `ignore`.
-    ignore : sequence of str, default=()
-        Names of columns to leave out, such as identifiers and text.
-    sparse : bool, default=False
-        Whether X, and Y, are sparse; nothing is made dense as a whole on the way.
-    name : str, default=None
-        Name of the dataset; None takes the file name without its suffix.
+    labels, label_column, label_separator, features, ignore, sparse, name
+        As for `read_csv`, with these differences. Values of label columns are 0 or 1, or true or false; null
+        means that it is unknown whether the label applies. `label_column` holds text such as
+        ``"red, round"``, or lists of text or of integers; an empty text or list and null mean no label.
+        Integer labels are sorted by size.
 
     Returns
     -------
