@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lrml._checks import is_integer
 from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._growing import GrowingCSR
@@ -59,7 +60,7 @@ class Request:
             )
         for key in ("labels", "features", "ignore"):
             value = getattr(self, key)
-            if key == "labels" and isinstance(value, int | np.integer) and not isinstance(value, bool):
+            if key == "labels" and is_integer(value):
                 object.__setattr__(self, key, int(value))
             elif value is not None:
                 object.__setattr__(self, key, _check_list(key, value))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from scipy.special import ndtri
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
-from lrml._validation import check_choice, check_nonnegative
+from lrml._checks import check_choice, check_nonnegative, is_integer, is_real
 from lrml.datasets._record import FeatureMatrix, MultiLabelDataset, NumberedNames
 
 Floats = NDArray[np.float64]
@@ -277,8 +276,7 @@ def _labels(
 
 def _check_count(key: str, value: Any) -> int:
     """Return an int of at least 1."""
-    counts = isinstance(value, numbers.Integral) and value is not True
-    if not counts or value < 1:
+    if not is_integer(value) or value < 1:
         raise ValueError(f"{key} must be an int of at least 1, got {value!r}. Pass a positive count.")
     return int(value)
 
@@ -327,7 +325,7 @@ def _check_feature_shares(density: Any, d: int) -> Floats:
 
 
 def _check_within(name: str, value: Any, most: float, remedy: str) -> float:
-    if not isinstance(value, float | int | np.floating | np.integer) or isinstance(value, bool):
+    if not is_real(value):
         raise TypeError(f"{name} must be a number, got {value!r}. {remedy}.")
     if not 0 < value <= most:
         raise ValueError(f"{name} must be more than 0 and at most {most:g}, got {value}. {remedy}.")
