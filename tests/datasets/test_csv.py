@@ -5,6 +5,7 @@ import codecs
 import csv
 import gzip
 import lzma
+import sys
 
 import numpy as np
 import pandas as pd
@@ -230,6 +231,42 @@ def test_real_data_comes_back(mulan, tmp_path):
     assert (dataset.feature_names, dataset.label_names) == (emotions.feature_names, emotions.label_names)
     assert_array_equal(dataset.X, emotions.X)
     assert_array_equal(dataset.Y, emotions.Y)
+
+
+# Blocks: a file is cut between rows, wherever it has quotes and line ends.
+
+
+@pytest.mark.parametrize("block", [1, 7, 40, 1 << 23])
+def test_rows_with_quotes_are_cut_between_rows(read, monkeypatch, block):
+    monkeypatch.setattr("lrml.datasets._tables._BLOCK_BYTES", block)
+    rows = ['1,5" disk', '"2","a ""b"" c\n d"', '3,""', '4,"x,\r\ny"', '5,e"', '"6","e"""']
+    text = "x,t\r\n" + "".join(row + "\r\n" for row in rows * 3)
+    dataset = read(text, label_column="t", label_separator="|")
+    assert dataset.label_names == ('5" disk', 'a "b" c\n d', 'e"', "x,\r\ny")
+    assert_array_equal(dataset.X[:, 0], [1, 2, 3, 4, 5, 6] * 3)
+    assert_array_equal(dataset.Y.indices, [0, 1, 3, 2, 2] * 3)
+
+
+@pytest.mark.parametrize("block", [1, 40, 1 << 23])
+def test_words_that_come_late(read, monkeypatch, block):
+    monkeypatch.setattr("lrml.datasets._tables._BLOCK_BYTES", block)
+    text = "x,y\n" + "1.5,0\n" * 30 + "true,yes\n  ,No\nNA,1\n" + "0.5,1\n" * 30 + "no,\n"
+    dataset = read(text, labels=["y"])
+    assert_array_equal(dataset.X[:, 0], [1.5] * 30 + [1, np.nan, np.nan] + [0.5] * 30 + [0])
+    assert_array_equal(dataset.targets[:, 0], [0] * 30 + [1, 0, 1] + [1] * 30 + [np.nan])
+
+
+def test_a_delimiter_beyond_ascii(read):
+    dataset = read('x§y§t\n1§0§"a§b\nc"\n2§1§d\n', label_column="t", delimiter="§")
+    assert dataset.label_names == ("a§b\nc", "d")
+    assert_array_equal(dataset.X, [[1, 0], [2, 1]])
+
+
+def test_without_pyarrow(read, monkeypatch):
+    for module in ("pyarrow", "pyarrow.csv", "pyarrow.compute"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=r'reading CSV files needs pyarrow.*pip install "lrml\[tables\]"'):
+        read("x,y\n1,0\n", labels=["y"])
 
 
 # Errors name the line, the column, the value and a remedy.

@@ -264,10 +264,15 @@ class _Receiver:
         self.flush = stream.flush
         self.update = self.reset = self.close = lambda *_: None
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "total" and value not in (0, self.file.size):  # what the server announces; 0 is nothing
-            raise self._wrong_size(value)
-        super().__setattr__(name, value)
+    @property
+    def total(self) -> int:
+        """Number of bytes; pooch sets it to what the server announces, or to 0."""
+        return self.file.size
+
+    @total.setter
+    def total(self, announced: int) -> None:
+        if announced not in (0, self.file.size):
+            raise self._wrong_size(announced)
 
     def write(self, block: bytes) -> None:
         self.received += len(block)
@@ -337,7 +342,13 @@ def _receive(receiver: _Receiver) -> None:
 def _network_failure(error: Any, receiver: _Receiver) -> _FailedAttempt:
     """Say what went wrong, by the cause that requests and urllib3 wrap."""
     if type(error).__name__ == "HTTPError":
-        return _status_failure(error.response.status_code, error.response.reason)
+        status, reason = error.response.status_code, error.response.reason
+        wrong = f"the server must send the file (HTTP 200), got HTTP {status} ({reason})"
+        remedy = "Try again later; behind a proxy, ask whether it lets this address through."
+        if status == 404:
+            wrong = "the server has no such file (HTTP 404)"
+            remedy = "It may have moved: look for a newer version of lrml."
+        return _FailedAttempt(wrong, remedy, transient=status in _TRANSIENT_STATUS)
     if type(error).__name__ == "InvalidSchema":
         wrong = f"redirects must lead to http or https, got another address ({error})"
         return _FailedAttempt(wrong, "Look for a newer version of lrml.")
@@ -360,18 +371,6 @@ def _network_failure(error: Any, receiver: _Receiver) -> _FailedAttempt:
         case _:
             wrong = f"{host} must be reachable, got an error ({cause})"
     return _FailedAttempt(wrong, _CHECK_NETWORK)
-
-
-def _status_failure(status: int, reason: str) -> _FailedAttempt:
-    if status == 404:
-        return _FailedAttempt(
-            "the server has no such file (HTTP 404)", "It may have moved: look for a newer version of lrml."
-        )
-    return _FailedAttempt(
-        f"the server must send the file (HTTP 200), got HTTP {status} ({reason})",
-        "Try again later; behind a proxy, ask whether it lets this address through.",
-        transient=status in _TRANSIENT_STATUS,
-    )
 
 
 @contextmanager
