@@ -53,7 +53,11 @@ def test_tables_keep_the_contract() -> None:
                 if isinstance(row[key], float):
                     assert row[key] == float(f"{row[key]:.10g}")
     json.dumps(tables, allow_nan=False)
-    assert len(render_tables({"tables": tables})) == 3 * len(tables)
+    files = render_tables({"tables": tables})
+    assert len(files) == 3 * len(tables)
+    # Every LaTeX has a dash; what its fonts may lack is written as a command.
+    latex = "".join(content.decode() for name, content in files.items() if name.endswith(".tex"))
+    assert {sign for sign in latex if not sign.isascii()} <= {"–"}
 
 
 def test_the_order_of_records_does_not_matter() -> None:
