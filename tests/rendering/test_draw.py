@@ -198,13 +198,6 @@ def test_log_axes_are_logarithmic():
     assert {"10⁰", "10⁻⁸"} <= {label.get_text() for label in axes.get_yticklabels()}
 
 
-def test_iteration_zero_has_a_place_on_a_log_axis():
-    [axes] = compose(make_figure([make_lines([make_series("a", [0, 1, 10, 100], [1] * 4)], "log")], 1)).axes
-    zero, one, ten, hundred = (axes.transData.transform((x, 1))[0] for x in (0, 1, 10, 100))
-    assert zero < one
-    assert hundred - ten == pytest.approx(ten - one)
-
-
 @pytest.mark.parametrize(
     ("low", "high", "ticks"),
     [

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from lrml.report._maps import annotate, draw_contour, draw_surface, mark_lines
 from lrml.report._series import COLOURS, FEW, assigned, base_name, is_published, marked, numbers
 
-DPI = 250
+_DPI = 250
 
 _STYLE: dict[Any, Any] = {
     "font.size": 8,
@@ -63,32 +63,17 @@ _FLATTEST = 1.35
 def draw(
     figure: Mapping[str, Any], looks: Mapping[str, Look], suffixes: Sequence[str] = ("png", "svg", "pdf")
 ) -> dict[str, bytes]:
-    """Draw one figure.
-
-    Parameters
-    ----------
-    figure : mapping
-        One figure of a summary.
-    looks : mapping of str to Look
-        The looks of the series of all figures.
-    suffixes : sequence of str, default=("png", "svg", "pdf")
-
-    Returns
-    -------
-    dict of str to bytes
-        The images by suffix.
-    """
+    """Draw one figure of a summary, with the looks that series have in all; return images by suffix."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # a user's own settings would change the bytes
         matplotlib.rcParams.update(_STYLE)
         canvas = compose(figure, looks)
-        return {suffix: _encoded(canvas, suffix) for suffix in suffixes}
-
-
-def _encoded(canvas: Figure, suffix: str) -> bytes:
-    stream = io.BytesIO()
-    canvas.savefig(stream, format=suffix, dpi=DPI, metadata=_METADATA[suffix])
-    return stream.getvalue()
+        images = {}
+        for suffix in suffixes:
+            stream = io.BytesIO()
+            canvas.savefig(stream, format=suffix, dpi=_DPI, metadata=_METADATA[suffix])
+            images[suffix] = stream.getvalue()
+        return images
 
 
 def compose(figure: Mapping[str, Any], looks: Mapping[str, Look]) -> Figure:
@@ -99,11 +84,21 @@ def compose(figure: Mapping[str, Any], looks: Mapping[str, Look]) -> Figure:
     rows = [panels[start : start + n_columns] for start in range(0, len(panels), n_columns)]
     heights = _row_heights(rows, width / n_columns)
     layout = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.05)
-    canvas = Figure(figsize=(width, sum(heights)), dpi=DPI, layout=layout)
+    canvas = Figure(figsize=(width, sum(heights)), dpi=_DPI, layout=layout)
     FigureCanvasAgg(canvas)
-    all_axes = _panel_axes(canvas, panels, n_columns, heights)
-    for number, (axes, panel) in enumerate(zip(all_axes, panels, strict=True)):
-        _draw_panel(axes, panel, number, looks)
+    grid = canvas.add_gridspec(len(heights), n_columns, height_ratios=heights)
+    all_axes: list[Axes] = []
+    for number, panel in enumerate(panels):
+        projection = "3d" if panel["kind"] == "surface" else None
+        axes = canvas.add_subplot(grid[divmod(number, n_columns)], projection=projection)
+        axes.set_gid(f"panel-{number}")
+        if panel["kind"] == "lines":
+            _draw_lines(axes, panel, number, looks)
+        elif panel["kind"] == "contour":
+            draw_contour(axes, panel)
+        else:
+            draw_surface(axes, panel)
+        all_axes.append(axes)
     _scale_axes(all_axes, panels, n_columns)
     for number, (axes, panel) in enumerate(zip(all_axes, panels, strict=True)):
         _write_labels(axes, panel, width / n_columns, heights[number // n_columns])
@@ -131,28 +126,6 @@ def _row_heights(rows: Sequence[Sequence[Mapping[str, Any]]], width: float) -> l
 def _panel_height(panel: Mapping[str, Any], width: float) -> float:
     marks = len(mark_lines(panel)) * 1.25 * _MARK_POINTS / 72
     return max(_HEIGHT_TO_WIDTH[panel["kind"]] * width, _LEAST_HEIGHT) + marks
-
-
-def _panel_axes(
-    canvas: Figure, panels: Sequence[Mapping[str, Any]], n_columns: int, heights: Sequence[float]
-) -> list[Axes]:
-    grid = canvas.add_gridspec(len(heights), n_columns, height_ratios=heights)
-    return [
-        canvas.add_subplot(
-            grid[divmod(number, n_columns)], projection="3d" if panel["kind"] == "surface" else None
-        )
-        for number, panel in enumerate(panels)
-    ]
-
-
-def _draw_panel(axes: Axes, panel: Mapping[str, Any], number: int, looks: Mapping[str, Look]) -> None:
-    axes.set_gid(f"panel-{number}")
-    if panel["kind"] == "lines":
-        _draw_lines(axes, panel, number, looks)
-    elif panel["kind"] == "contour":
-        draw_contour(axes, panel)
-    else:
-        draw_surface(axes, panel)
 
 
 # Panels with lines and points
@@ -184,10 +157,10 @@ def series_looks(figures: Sequence[Mapping[str, Any]]) -> dict[str, Look]:
 def _draw_lines(axes: Axes, panel: Mapping[str, Any], number: int, looks: Mapping[str, Look]) -> None:
     """Draw all series of a panel; a missing value, or one that a log axis cannot show, breaks the line."""
     for position, series in enumerate(panel["series"]):
-        x, y = _visible(series["x"], panel["x"]["scale"], True), _visible(series["y"], panel["y"]["scale"])
+        x, y = (_visible(series[side], panel[side]["scale"]) for side in "xy")
         style = _style(series, looks)
-        if series.get("low") and series.get("high"):
-            _draw_spread(axes, x, y, numbers(series["low"]), numbers(series["high"]), style["color"])
+        if series["low"] and series["high"]:
+            _draw_spread(axes, series, x, style["color"])
         (line,) = axes.plot(x, y, clip_on=False, **style)  # no data lies outside, but half of a marker may
         line.set_gid(f"series-{number}-{position}")
     axes.grid()
@@ -223,10 +196,10 @@ def _legend_entries(panels: Sequence[Mapping[str, Any]], looks: Mapping[str, Loo
     return found
 
 
-def _visible(values: Sequence[float | None], scale: str, zero: bool = False) -> NDArray[np.float64]:
+def _visible(values: Sequence[float | None], scale: str) -> NDArray[np.float64]:
     array = numbers(values)
     if scale == "log":
-        array[array < 0 if zero else array <= 0] = np.nan
+        array[array <= 0] = np.nan
     return array
 
 
@@ -257,16 +230,10 @@ def _style(series: Mapping[str, Any], looks: Mapping[str, Look]) -> dict[str, An
     return style | {"marker": "", "zorder": 2} if _is_level(series) else style
 
 
-def _draw_spread(
-    axes: Axes,
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    color: str,
-) -> None:
+def _draw_spread(axes: Axes, series: Mapping[str, Any], x: NDArray[np.float64], color: str) -> None:
     """Draw bars at a few measurements, a light band along a curve or a level."""
-    if len(x) > FEW or (len(y) == 2 and y[0] == y[1]):
+    low, high = numbers(series["low"]), numbers(series["high"])
+    if len(x) > FEW or _is_level(series):
         axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0, zorder=1)
         return
     axes.vlines(x, low, high, color=color, linewidth=1.0, zorder=3)
@@ -307,11 +274,9 @@ def _scale_axes(all_axes: Sequence[Axes], panels: Sequence[Mapping[str, Any]], n
 def _data(panel: Mapping[str, Any], direction: str) -> NDArray[np.float64]:
     """Return all numbers of a panel in a direction that can be shown."""
     keys = ("x",) if direction == "x" else ("y", "low", "high")
-    values = numbers([v for series in panel["series"] for key in keys for v in series.get(key) or ()])
-    values = values[np.isfinite(values)]
-    if panel[direction]["scale"] == "linear":
-        return values
-    return values[values >= 0] if direction == "x" else values[values > 0]
+    values = [v for series in panel["series"] for key in keys for v in series[key] or ()]
+    shown = _visible(values, panel[direction]["scale"])
+    return shown[np.isfinite(shown)]
 
 
 def _alike(data: Sequence[NDArray[np.float64]], scale: str) -> bool:
@@ -359,15 +324,9 @@ def _scale(axis: Axis, values: NDArray[np.float64], scale: str, direction: str) 
         axis.set_major_locator(FixedLocator(ticks) if ticks else MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         axis.set_major_formatter(ScalarFormatter(useOffset=False))
     else:
-        positive = values[values > 0] if np.any(values > 0) else np.ones(1)
-        low, high = _log_limits(positive)
-        set_scale = getattr(axis.axes, f"set_{direction}scale")
+        low, high = (10**end for end in _linear_limits(np.log10(values if values.size else np.ones(1))))
         ticks = _log_ticks(low, high)
-        if np.any(values == 0):  # a short linear piece on the left makes room for iteration 0
-            low, ticks = -0.15 * positive.min(), [0.0, *(tick for tick in ticks if tick >= positive.min())]
-            set_scale("symlog", linthresh=positive.min(), linscale=0.4)
-        else:
-            set_scale("log")
+        axis.axes.set(**{f"{direction}scale": "log"})
         axis.set_major_locator(FixedLocator(ticks))
         axis.set_major_formatter(FuncFormatter(_formatter(ticks)))
         axis.set_minor_locator(NullLocator())
@@ -382,19 +341,12 @@ def _linear_limits(values: NDArray[np.float64]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _log_limits(positive: NDArray[np.float64]) -> tuple[float, float]:
-    low, high = _linear_limits(np.log10(positive))
-    return 10**low, 10**high
-
-
 def _given_ticks(values: NDArray[np.float64]) -> list[float]:
     """Return the places of a few measurements, such as 20, 40, 60 and 80 %, as ticks, or nothing."""
     places = np.unique(values)
     if not 2 <= len(places) <= _MOST_TICKS or np.diff(places).min() < 0.12 * np.ptp(places):
         return []
-    if any(len(f"{place:g}") > 4 for place in places):
-        return []
-    return [float(place) for place in places]
+    return [] if any(len(f"{place:g}") > 4 for place in places) else places.tolist()
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
@@ -412,10 +364,10 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 def _formatter(ticks: Sequence[float]) -> Any:
     """Write all ticks of an axis in one way: as decimal numbers if they are short, else as powers of ten."""
-    short = all(tick == 0 or 0.01 <= tick <= 10_000 for tick in ticks)
+    short = all(0.01 <= tick <= 10_000 for tick in ticks)
 
     def write(value: float, _: int | None = None) -> str:
-        if short or value == 0:
+        if short:
             return f"{value:.10g}"
         exponent = math.floor(math.log10(value) + 1e-9)
         factor = f"{value / 10.0**exponent:.3g}"
@@ -446,9 +398,7 @@ def _write_labels(axes: Axes, panel: Mapping[str, Any], width: float, height: fl
     title = panel["title"]
     if panel["kind"] == "contour" and panel["z"]["label"] not in title:
         title = f"{title} ({panel['z']['label']})"
-    pad = (
-        -8.0 if panel["kind"] == "surface" else 6.0
-    )  # points; a surface leaves room beside its highest corner
+    pad = -8.0 if panel["kind"] == "surface" else 6.0  # a surface leaves room beside its highest corner
     marks = "\n".join(_wrapped(line, 0.8 * width, _MARK_POINTS) for line in mark_lines(panel))
     if panel["kind"] == "surface":
         axes.texts[0].set_text(_wrapped(panel["z"]["label"], 0.7 * height))

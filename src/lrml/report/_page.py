@@ -349,7 +349,9 @@ def _space_markers(panel: Plain, traces: Sequence[dict[str, Any]]) -> None:
 
 
 def _has_some_decades(panel: Plain, side: str) -> bool:
-    known = np.concatenate([_in_scale(series[side], panel[side]) for series in panel["series"]] or [np.empty(0)])
+    known = np.concatenate(
+        [_in_scale(series[side], panel[side]) for series in panel["series"]] or [np.empty(0)]
+    )
     known = known[np.isfinite(known)]
     return bool(known.size) and bool(2 <= np.ptp(known) <= 6)
 

@@ -8,8 +8,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_DEFAULT_DIGITS = {"number": 4, "seconds": 1}
-
 # What Markdown, or GitHub's version of it, would read as markup. An underscore within a word is a letter.
 _MARKUP = re.compile(r"[\\|`*<\[\]~$]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])")
 _BLOCK_START = re.compile(r"^(?:(\d+)(?=[.)])|(?=[#+\-=>]))")
@@ -63,13 +61,11 @@ def _shown_rows(table: Mapping[str, Any]) -> list[list[str]]:
 
 def _shown(value: Any, column: Mapping[str, Any]) -> str:
     """Write one value; a missing number is a dash, a missing text (such as a mark) is nothing."""
-    kind = column["kind"]
     if value is None:
-        return "" if kind == "text" else "–"
-    if kind not in _DEFAULT_DIGITS or not isinstance(value, int | float):
+        return "" if column["kind"] == "text" else "–"
+    if column["kind"] in ("text", "integer"):
         return str(value)
-    digits = column.get("digits")
-    text = f"{value:.{_DEFAULT_DIGITS[kind] if digits is None else digits}f}"
+    text = f"{value:.{column['digits']}f}"
     return text if float(text) else text.removeprefix("-")
 
 
@@ -121,14 +117,8 @@ _SPACING = r"\setlength{\tabcolsep}{4pt}\setlength{\belowcaptionskip}{6pt}"
 # Special characters of TeX, and the signs of our own texts that its standard fonts lack.
 _ESCAPES = str.maketrans(
     {
+        **{sign: f"\\{sign}" for sign in "{}$&#_%"},
         "\\": r"\textbackslash{}",
-        "{": r"\{",
-        "}": r"\}",
-        "$": r"\$",
-        "&": r"\&",
-        "#": r"\#",
-        "_": r"\_",
-        "%": r"\%",
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
         "[": "{[}",  # after a row's end a bracket or a star would be read as its argument

@@ -51,7 +51,7 @@ def _named(*keys: str) -> list[dict[str, Any]]:
 
 _PERCENT = _column("percent", "% of labels", "integer")
 _SPREAD = _column("spread", "spread", "number", 4, "standard deviation of the test value over the seeds")
-# How LRML compares with the method of the row; `_against_lrml` has the values.
+# How LRML compares with the method of the row.
 _AGAINST_LRML = [
     _column("lrml_minus", "LRML − method", "number", 4, "mean over test rows of the paired differences"),
     _column("standard_error", "standard error", "number", 4, "of LRML − method, by the choice of test rows"),
@@ -69,16 +69,19 @@ def _table(
     filters: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> list[Table]:
-    """Make a table, in a list; without rows there is none."""
+    """Make a table, in a list; without rows there is none. Of a row it takes what there are columns for."""
     if not rows:
         return []
+    keys = [column["key"] for column in columns]
     return [
         {
             "id": name,
             "title": title,
             "caption": caption,
             "columns": list(columns),
-            "rows": [{"_class": None} | rounded(row) for row in rows],
+            "rows": [
+                {"_class": row.get("_class")} | rounded({key: row[key] for key in keys}) for row in rows
+            ],
             "filters": list(filters),
             "notes": list(notes),
         }
@@ -178,6 +181,9 @@ def _table2(records: Records) -> list[Table]:
 
 
 def _value_row(value: Value) -> Row:
+    """Return all that the tables say about a value; each takes the columns it has."""
+    against, printed = value.against, value.published
+    gap = None if printed is None else (value.ours - printed) * (1 if value.lower_is_better else -1)
     return {
         "dataset": value.dataset,
         "protocol": value.protocol,
@@ -188,20 +194,17 @@ def _value_row(value: Value) -> Row:
         "ours": value.ours,
         "spread": value.spread,
         "seeds": value.n_seeds,
-        "published": value.published,
-        "difference": None if value.published is None else value.ours - value.published,
+        "published": printed,
+        "difference": None if printed is None else value.ours - printed,
         "verdict": {True: "at or above", False: "below", None: ""}[value.reached],
-        "mark_published": value.published_mark,
-        "_class": {True: "better", False: "worse", None: None}[value.reached],
-    } | _against_lrml(value)
-
-
-def _against_lrml(value: Value) -> Row:
-    return {
-        "lrml_minus": value.against.mean if value.against else None,
-        "standard_error": value.against.standard_error if value.against else None,
+        "gap": gap,
+        "gap_in_errors": None if gap is None or not value.error > 0 else gap / value.error,
+        "lrml_minus": against.mean if against else None,
+        "standard_error": against.standard_error if against else None,
         "mark": value.plain_mark,
         "mark_holm": value.corrected_mark,
+        "mark_published": value.published_mark,
+        "_class": {True: "better", False: "worse", None: None}[value.reached],
     }
 
 
@@ -349,7 +352,7 @@ def _misses(records: Records) -> list[Table]:
         f"The {len(missed)} of {len(values)} published values of LRML (all protocols together) that ours "
         f"does not reach with four decimals. {_measured(values, records.experiments['table2'])}",
         columns,
-        [_miss_row(value) for value in missed],
+        [_value_row(value) | {"standard_error": value.error} for value in missed],
         ["protocol", "dataset", "metric"],
         [
             "The standard error is sd/√n of our values per test row (means over the seeds). It tells how "
@@ -357,23 +360,6 @@ def _misses(records: Records) -> list[Table]:
             "split), so a gap of less than a standard error can still be a true difference of two models."
         ],
     )
-
-
-def _miss_row(value: Value) -> Row:
-    assert value.published is not None
-    gap = (value.ours - value.published) * (1 if value.lower_is_better else -1)
-    return {
-        "protocol": value.protocol,
-        "dataset": value.dataset,
-        "percent": value.percent,
-        "metric": METRICS[value.metric],
-        "published": value.published,
-        "ours": value.ours,
-        "gap": gap,
-        "standard_error": value.error,
-        "gap_in_errors": gap / value.error if value.error > 0 else None,
-        "_class": "worse",
-    }
 
 
 # At equal rank
@@ -420,18 +406,8 @@ def _equal_rank_row(records: Records, value: Value) -> Row:
     if value.method == "LRML":
         found = records.of_method(value.dataset, value.protocol, "LRML", value.percent, "equal_rank")
         theta = span(found.chosen("theta")) if found else None
-    return {
-        "dataset": value.dataset,
-        "percent": value.percent,
-        "allowed": value.theta,
-        "method": METHODS[value.method],
-        "theta": theta,
-        "rank": float(np.mean(value.ranks)),
-        "largest_rank": max(value.ranks),
-        "metric": METRICS[value.metric],
-        "ours": value.ours,
-        "spread": value.spread,
-    } | _against_lrml(value)
+    ranks = {"rank": float(np.mean(value.ranks)), "largest_rank": max(value.ranks)}
+    return _value_row(value) | {"allowed": value.theta, "theta": theta, "_class": None} | ranks
 
 
 def _how_held(experiment: Experiment, values: Sequence[Value]) -> list[str]:
