@@ -56,5 +56,6 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker that saw this would believe in every name
-    homes = {name: home for home, names in _HOMES.items() for name in names}
-    __getattr__, __dir__ = lazy_names(__name__, homes, ("runner", "summary"))
+    __getattr__, __dir__ = lazy_names(
+        __name__, {name: home for home, names in _HOMES.items() for name in names}, ("runner", "summary")
+    )

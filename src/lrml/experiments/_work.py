@@ -239,8 +239,10 @@ def _judged(
         "fit_seconds": choices["average_precision"].seconds,
         "search_seconds": seconds,
     }
-    values = {by_metric: judged[by].per_example[by_metric] for by_metric, by in criteria.items()}
-    return Outcome(result, {metric: found.astype(np.float32) for metric, found in values.items()})
+    per_example = {
+        metric: judged[by].per_example[metric].astype(np.float32) for metric, by in criteria.items()
+    }
+    return Outcome(result, per_example)
 
 
 def _cut(model: Any) -> float:

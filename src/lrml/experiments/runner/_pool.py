@@ -185,7 +185,9 @@ class Pool:
                 self._workers.remove(worker)
                 death = worker.end()
                 if job:
-                    lost.append((job, _death_reply(death, worker.seconds)))
+                    error = f"the worker process died twice while it ran this job ({death})."
+                    reply = Reply("failed", f"{error} It may have run out of memory.", worker.seconds)
+                    lost.append((job, reply))
                 elif not worker.is_ready:
                     self._count_failed_start(death)
             elif isinstance(message, Reply):
@@ -253,14 +255,6 @@ class _Worker:
         self.process.join()
         code = self.process.exitcode or 0
         return f"signal {-code}, {signal.strsignal(-code)}" if code < 0 else f"exit code {code}"
-
-
-def _death_reply(death: str, seconds: float) -> Reply:
-    return Reply(
-        "failed",
-        f"the worker process died twice while it ran this job ({death}). It may have run out of memory.",
-        seconds,
-    )
 
 
 @contextmanager

@@ -6,10 +6,9 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
 
 from lrml.experiments.runner._pool import Job, Pool, Reply, Work
 from lrml.experiments.runner._store import Record, Store
@@ -120,13 +119,9 @@ def _check_keys(jobs: Sequence[Job]) -> None:
 
 def _is_finished(job: Job, record: Record | None, store: Store) -> bool:
     """Tell whether a record is the result of this very job: not of another one that had the key before."""
-    if record is None or _without_cost(record["payload"]) != _without_cost(job.payload):
+    if record is None or record["payload"] | {"cost": None} != {**job.payload, "cost": None}:
         return False
     return store.is_intact(record)
-
-
-def _without_cost(payload: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in payload.items() if name != "cost"}
 
 
 def _record(job: Job, reply: Reply) -> Record:

@@ -18,7 +18,8 @@ from lrml.datasets import mulan_entries
 from lrml.experiments._plan import theta_of
 from lrml.experiments._published import published_table2
 from lrml.experiments._specs import WITH_THETA
-from lrml.experiments.summary._records import MethodRecords, Record, Records
+from lrml.experiments.runner import Record
+from lrml.experiments.summary._records import MethodRecords, Records
 from lrml.experiments.summary._significance import PRINTED_DIGITS, Difference, Value, compared, table2_values
 from lrml.experiments.summary._text import METHODS, METRICS, listed, rounded
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from lrml.experiments._plan import theta_of
 from lrml.experiments._specs import WITH_THETA, Experiment, Protocol
+from lrml.experiments.runner import Record
 
-Record: TypeAlias = Mapping[str, Any]
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
