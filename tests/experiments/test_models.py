@@ -159,7 +159,7 @@ def test_the_seed_chooses_the_validation_rows(data: TrainTest) -> None:
 def test_an_intercept_only_if_asked_for(data: TrainTest) -> None:
     without = options() | {"fit_intercept": False}
     for method, theta in (("LRML", 2), ("LEML", 2), ("MLTrace", None), ("MLFro", None)):
-        choices = _work.search_all(data, method, theta, without, [SEARCHES[method][0]], NAMES)
+        choices = _work.search_all(data, payload(method, theta, options=without))
         assert all(not np.any(choice.model.intercept_) for choice in choices.values())
 
 
@@ -174,7 +174,7 @@ def test_of_two_losses_the_better_one_is_taken_by_every_criterion(
     logistic = {"alphas": [0.5], "ridges": [0.5], "loss": "logistic"} | TIGHT
     given = options(threshold)
     for searches in ([squared, logistic], [logistic, squared]):
-        found = _work.search_all(data, "LRML", 2, given, searches, NAMES)
+        found = _work.search_all(data, payload("LRML", 2, options=given, searches=searches))
         models = [model for search in searches for model in candidates("LRML", 2, search)]
         for criterion in NAMES:
             scores, _, _ = brute_force(data, models, criterion, given)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
@@ -120,33 +120,20 @@ class Choice(NamedTuple):
 
 def run_model(data: TrainTest, payload: Mapping[str, Any]) -> Outcome:
     """Choose a model by every criterion of the payload, and judge it by the metrics of the criterion."""
-    criteria, start = payload["criteria"], perf_counter()
-    choices = search_all(
-        data,
-        payload["method"],
-        payload["theta"],
-        payload["options"],
-        payload["searches"],
-        list(dict.fromkeys(criteria.values())),
-    )
-    return _judged(data, criteria, choices, perf_counter() - start)
+    start = perf_counter()
+    choices = search_all(data, payload)
+    return _judged(data, payload["criteria"], choices, perf_counter() - start)
 
 
-def search_all(
-    data: TrainTest,
-    method: str,
-    theta: int | None,
-    options: Mapping[str, Any],
-    searches: Iterable[Mapping[str, Any]],
-    criteria: Sequence[str],
-) -> dict[str, Choice]:
+def search_all(data: TrainTest, payload: Mapping[str, Any]) -> dict[str, Choice]:
     """Run every search of a method; return, for every criterion, the model that is best on validation rows.
 
     With the threshold "auto" the Hamming loss is that at the best cut.
     """
+    criteria = list(dict.fromkeys(payload["criteria"].values()))
     best: dict[str, Choice] = {}
-    for parameters in searches:
-        search = _search(data, method, theta, options, parameters, criteria).fit(data.X, data.Y)
+    for parameters in payload["searches"]:
+        search = _search(data, payload, parameters, criteria).fit(data.X, data.Y)
         for name, (key, model) in zip(criteria, search.best_estimators_.items(), strict=True):
             score = float(search.cv_results_[f"mean_test_{key}"][search.best_indices_[key]])
             if name not in best or score > best[name].score:
@@ -155,14 +142,9 @@ def search_all(
 
 
 def _search(
-    data: TrainTest,
-    method: str,
-    theta: int | None,
-    options: Mapping[str, Any],
-    parameters: Mapping[str, Any],
-    criteria: Sequence[str],
+    data: TrainTest, payload: Mapping[str, Any], parameters: Mapping[str, Any], criteria: Sequence[str]
 ) -> Any:
-    given = dict(parameters)
+    method, theta, options, given = payload["method"], payload["theta"], payload["options"], dict(parameters)
     if method in _RANK_PARAMETER:
         given[_RANK_PARAMETER[method]] = [theta]
     if method == "LRML" and theta == min(data.X.shape[1], data.Y.shape[1]):
