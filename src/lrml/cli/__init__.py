@@ -80,22 +80,16 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Low-rank multi-label learning that penalises only the tail of the spectrum."""
+    if version:
         from lrml import __version__  # noqa: PLC0415 - takes as long as all else in a short command
 
         print(f"lrml {__version__}")
         raise typer.Exit
-
-
-def _root(
-    context: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
-    ] = False,
-) -> None:
-    """Low-rank multi-label learning that penalises only the tail of the spectrum."""
     if context.invoked_subcommand is None:
         print(context.get_help(), file=sys.stderr)
         raise typer.Exit(_USAGE_ERROR)

@@ -38,13 +38,13 @@ class CommandError(Exception):
 
 
 @contextmanager
-def user_errors(*kinds: type[Exception]) -> Iterator[None]:
+def user_errors() -> Iterator[None]:
     """Turn what goes wrong with files, networks and values into one message; also a decorator."""
     try:
         yield
     except BrokenPipeError:
         raise  # whoever reads the output has seen enough
-    except kinds as error:
+    except (OSError, ValueError, TypeError, ImportError) as error:
         raise CommandError(str(error)) from error
 
 
@@ -148,7 +148,8 @@ def takes_source(command: Callable[..., Any]) -> Callable[..., Any]:
     def run(source: str, data_home: str | None, **values: Any) -> Any:
         reading = {key: values.pop(key) for key in _READING}
         given = {key: value for key, value in reading.items() if value is not None}
-        return command(data=Source(source, data_home, given), **values)
+        with user_errors():
+            return command(data=Source(source, data_home, given), **values)
 
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +28,7 @@ from lrml.cli._options import (
 from lrml.datasets import DATA_HOME_VARIABLE, WRITE_FORMATS, dataset_status, mulan_entries
 
 if TYPE_CHECKING:
-    from lrml.datasets import Description, MulanEntry
+    from lrml.datasets import MulanEntry
 
 app = typer.Typer(rich_markup_mode=None, subcommand_metavar="[ACTION] ...")
 
@@ -43,7 +44,7 @@ _LEGEND = (
 
 
 @app.callback(invoke_without_command=True)
-@user_errors(OSError, ValueError, ImportError)
+@user_errors()
 def list_datasets(context: typer.Context, data_home: DataHome = None, as_json: Json = False) -> None:
     """List, describe, fetch and convert datasets.
 
@@ -89,7 +90,6 @@ def _list_record(entry: MulanEntry, data_home: str | None) -> dict[str, Any]:
 
 @app.command()
 @takes_source
-@user_errors(OSError, ValueError, ImportError)
 def describe(data: Source, as_json: Json = False) -> None:
     """Print the statistics of a dataset or file."""
     from lrml.cli._console import plain_table, print_json, result_console, say
@@ -101,7 +101,7 @@ def describe(data: Source, as_json: Json = False) -> None:
     if as_json:
         print_json(description.as_dict() | {"provenance": dataset.provenance})
         return
-    published = _published(description)
+    published = _published(description.name)
     headings = [description.name, "computed", *(["published"] if published else [])]
     table = plain_table(None, headings, text=(description.name,))
     for key, title, value in description.lines():
@@ -112,16 +112,15 @@ def describe(data: Source, as_json: Json = False) -> None:
         say(console, f"Source: {dataset.provenance}")
 
 
-def _published(description: Description) -> Mapping[str, str]:
+def _published(name: str) -> Mapping[str, str]:
     """Return the paper's row of Table 1, if there is one."""
-    if description.name not in mulan_entries():
-        return {}
+    if name not in mulan_entries():
+        return {}  # without the slow import
     from lrml.experiments import published_table1
 
-    try:
-        return published_table1(description.name)
-    except ValueError:
-        return {}
+    with suppress(ValueError):
+        return published_table1(name)
+    return {}
 
 
 def _as_printed(value: str | None) -> str:
@@ -129,7 +128,7 @@ def _as_printed(value: str | None) -> str:
 
 
 @app.command()
-@user_errors(OSError, ValueError, ImportError)
+@user_errors()
 def fetch(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets, or all.")],
     data_home: DataHome = None,
@@ -138,7 +137,14 @@ def fetch(
     """Get datasets into the cache, and check them."""
     from lrml.cli._console import advise, print_json, result_console, say
 
-    names = _names_to_fetch(names)
+    known = list(mulan_entries())
+    for name in names:  # all of them are checked before anything is fetched
+        if name != "all" and name not in known:
+            raise ValueError(
+                f"NAME must be all or one of {', '.join(known)}, got {name!r}. "
+                f"{did_you_mean(name, [*known, 'all'])}Check the spelling."
+            )
+    names = known if "all" in names else list(dict.fromkeys(names))
     _warn_of_data_home(data_home)
     records = []
     for name in names:
@@ -158,18 +164,6 @@ def fetch(
         )
 
 
-def _names_to_fetch(names: list[str]) -> list[str]:
-    """Return the names without repetitions; all of them are checked before anything is fetched."""
-    known = list(mulan_entries())
-    for name in names:
-        if name != "all" and name not in known:
-            raise ValueError(
-                f"NAME must be all or one of {', '.join(known)}, got {name!r}. "
-                f"{did_you_mean(name, [*known, 'all'])}Check the spelling."
-            )
-    return known if "all" in names else list(dict.fromkeys(names))
-
-
 def _fetch_one(name: str, data_home: str | None) -> dict[str, Any]:
     """Fetch a dataset; one that fails does not keep the others from being fetched."""
     try:
@@ -182,7 +176,6 @@ def _fetch_one(name: str, data_home: str | None) -> dict[str, Any]:
 
 @app.command()
 @takes_source
-@user_errors(OSError, ValueError, ImportError)
 def convert(
     data: Source,
     target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; others may belong to it.")],

@@ -106,13 +106,15 @@ def reproduce(
     _check_choice(plan, target, "--protocol", protocol, "protocols")
     folder = writable_folder(out)
     store = Store(folder)
-    with user_errors(OSError, ValueError):
+    with user_errors():
         for name in plan.datasets:  # those that were asked for by name
             if not is_at_hand(name):
                 fetch_mulan(name)
-    with _progress(len(plan.jobs), quiet=quiet) as report, user_errors(WorkerError):
+    with _progress(len(plan.jobs), quiet=quiet) as report:
         try:
             summary = run(plan, store, n_workers=jobs or _cores(), on_event=report)
+        except WorkerError as error:
+            raise CommandError(str(error)) from error
         except KeyboardInterrupt:
             advise(
                 f"{len(store.records())} cells are finished and kept; the same command goes on from there."

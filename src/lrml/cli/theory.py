@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lrml.cli._options import Json, Source, option, takes_source, user_errors
+from lrml.cli._options import Json, Source, option, takes_source
 
 if TYPE_CHECKING:
     from lrml import LRML
@@ -32,7 +32,6 @@ def _theta(text: str) -> Any:
 
 
 @takes_source
-@user_errors(OSError, ValueError, TypeError, ImportError)
 def theory(
     data: Source,
     theta: Annotated[str, option("N|SHARE|auto", _THETA, _theta)] = "auto",

@@ -8,7 +8,8 @@ risk and rates         `theorem1`, `theorem2`, `fixed_point`, `local_rate`
 a fitted model         `bound_report`
 =====================  =================================================================================
 
-docs/theory.md walks through them with numbers. Everything is conditional on X, and the intercept is left out.
+docs/theory.md walks through them with numbers, and lists the references that docstrings give by author and
+year. Everything is conditional on X, and the intercept is left out.
 """
 
 from lrml.theory._data import Bound, LocalComplexity, MonteCarlo, Spectrum

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from lrml._arrays import as_matrix, descending_eigh, is_sparse
-from lrml._checks import is_integer, is_real
+from lrml._checks import check_choice, is_integer, is_real
 from lrml._shown import shown
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 Signs = Literal["entry", "example"]
 Ball = Literal["frobenius", "trace", "operator"]
-BALLS = ("frobenius", "trace", "operator")
-SIGNS = ("entry", "example")
 
 _BLOCK_BYTES = 2**25  # of signs or of products, as float64
 
@@ -51,6 +49,12 @@ def check_rows(X: Any) -> Any:
     if not np.all(np.isfinite(np.asarray(matrix.data if is_sparse(matrix) else matrix))):
         raise ValueError("X must be finite, got NaN or infinity. Impute or drop those values.")
     return matrix
+
+
+def check_class(ball: Any, signs: Any) -> None:
+    """Refuse a norm, or a reading of the signs, that there is not."""
+    check_choice("ball", ball, get_args(Ball))
+    check_choice("signs", signs, get_args(Signs))
 
 
 def check_count(name: str, value: Any) -> int:
@@ -120,7 +124,7 @@ class Bound:
     1.5
     """
 
-    terms: Mapping[str, float] = field(default_factory=dict)
+    terms: Mapping[str, float]
     head_size: int | None = None
 
     @property

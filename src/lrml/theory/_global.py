@@ -12,16 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from lrml._checks import check_choice
 from lrml.theory._data import (
-    BALLS,
-    SIGNS,
     Ball,
     Bound,
     Matrix,
     MonteCarlo,
     Signs,
     Vector,
+    check_class,
     check_count,
     check_positive,
     check_rows,
@@ -57,8 +55,8 @@ def global_complexity(
         λ.
     signs : {"entry", "example"}, default="entry"
         One sign per example and label, which the contraction inequality for vector-valued functions leads to
-        [2]_, or one per example as in the paper: then XᵀΣ = (Xᵀσ)1ᵀ has rank one and the three balls have
-        the same complexity.
+        (Maurer 2016), or one per example as in the paper: then XᵀΣ = (Xᵀσ)1ᵀ has rank one and the three balls
+        have the same complexity.
     n_draws : int, default=100
         At least 2.
     random_state : int, Generator or None, default=None
@@ -69,11 +67,6 @@ def global_complexity(
     MonteCarlo
         Mean, standard error and number of draws, given this X.
 
-    References
-    ----------
-    .. [1] P. L. Bartlett, S. Mendelson. Rademacher and Gaussian Complexities. JMLR 3, 463-482, 2002.
-    .. [2] A. Maurer. A Vector-Contraction Inequality for Rademacher Complexities. ALT 2016.
-
     Examples
     --------
     A single example: XᵀΣ = xΣ has rank one and norm ‖x‖√L whatever the signs.
@@ -81,8 +74,7 @@ def global_complexity(
     >>> global_complexity([[3.0, 4.0]], 4, n_draws=5, random_state=0)
     MonteCarlo(mean=10.0, standard_error=0.0, n_draws=5)
     """
-    check_choice("ball", ball, BALLS)
-    check_choice("signs", signs, SIGNS)
+    check_class(ball, signs)
     scale, labels = check_positive("radius", radius), check_count("n_labels", n_labels)
     draws, rows = check_count("n_draws", n_draws), check_rows(X)
     n, d = rows.shape
@@ -147,18 +139,12 @@ def global_bound(
     at most tr √(E MᵀM). For the operator norm, signs are at most √(π/2) times as large as Gaussians, for
     which Chevet's inequality is E‖XᵀG‖ ≤ ‖X‖_F + √L ‖X‖.
 
-    References
-    ----------
-    .. [1] S. Chevet. Séries de variables aléatoires gaussiennes à valeurs dans E ⊗ F. Séminaire
-       Maurey-Schwartz, 1977.
-
     Examples
     --------
     >>> global_bound([1.0], n_examples=100, n_labels=4, ball="frobenius").value
     0.2
     """
-    check_choice("ball", ball, BALLS)
-    check_choice("signs", signs, SIGNS)
+    check_class(ball, signs)
     s = np.asarray(eigenvalues, dtype=np.float64)
     scale = check_positive("radius", radius) / math.sqrt(n_examples)
     total, largest = float(s.sum()), float(s.max(initial=0.0))

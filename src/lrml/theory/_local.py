@@ -20,10 +20,8 @@ from typing import Any
 import numpy as np
 
 from lrml._arrays import descending_eigh, thin_svd
-from lrml._checks import check_choice, check_nonnegative
+from lrml._checks import check_nonnegative
 from lrml.theory._data import (
-    BALLS,
-    SIGNS,
     Ball,
     Bound,
     LocalComplexity,
@@ -32,6 +30,7 @@ from lrml.theory._data import (
     Signs,
     Spectrum,
     Vector,
+    check_class,
     check_count,
     check_eigenvalues,
     check_positive,
@@ -167,17 +166,13 @@ def local_complexity(
     alternating maximisation. For τ = 0 the two sides meet, ties apart. docs/theory.md says how far apart they
     are otherwise.
 
-    References
-    ----------
-    .. [1] P. L. Bartlett, O. Bousquet, S. Mendelson. Local Rademacher Complexities. Ann. Statist. 33, 2005.
-
     Examples
     --------
     >>> found = local_complexity([[1.0]], 1, r=0.25, n_draws=2, random_state=0)
     >>> round(found.lower.mean, 9), round(found.upper.mean, 9)
     (0.5, 0.5)
     """
-    check_choice("signs", signs, SIGNS)
+    check_class("frobenius", signs)
     labels, draws = check_count("n_labels", n_labels), check_count("n_draws", n_draws)
     free = check_count("theta", theta)
     limit = tail if tail == math.inf else check_nonnegative("tail", tail, "Use math.inf for no limit.")
@@ -335,14 +330,8 @@ def local_bound(
 
     Notes
     -----
-    Assumptions: independent signs; nothing on X. docs/theory.md has the proof: the argument of [1]_ for
-    kernel classes, and of [2]_ for several tasks, written for one X with L labels.
-
-    References
-    ----------
-    .. [1] S. Mendelson. Geometric Parameters of Kernel Machines. COLT 2002.
-    .. [2] N. Yousefi, Y. Lei, M. Kloft, M. Mollaghasemi, G. C. Anagnostopoulos. Local Rademacher
-       Complexity-based Learning Guarantees for Multi-Task Learning. JMLR 19, 2018.
+    Assumptions: independent signs; nothing on X. docs/theory.md has the proof: the argument of Mendelson
+    (2002) for kernel classes, and of Yousefi et al. (2018) for several tasks, written for one X.
 
     Examples
     --------
@@ -350,13 +339,9 @@ def local_bound(
     >>> bound.head_size, {name: round(term, 6) for name, term in bound.terms.items()}
     (1, {'head': 0.04, 'rest of the data': 0.01})
     """
-    check_choice("ball", ball, BALLS)
-    check_choice("signs", signs, SIGNS)
-    s, scale, moment = (
-        check_eigenvalues(eigenvalues),
-        check_positive("radius", radius),
-        check_positive("r", r),
-    )
+    check_class(ball, signs)
+    s = check_eigenvalues(eigenvalues)
+    scale, moment = check_positive("radius", radius), check_positive("r", r)
     n, labels = check_count("n_examples", n_examples), check_count("n_labels", n_labels)
     if tail != math.inf and ball != "frobenius":
         raise ValueError(f"a finite tail needs ball='frobenius', got ball={ball!r}. Leave tail out.")

@@ -21,8 +21,9 @@ def fixed_point(psi: Callable[[float], float], start: float = 1.0) -> float:
     """Return the positive solution r* of ψ(r) = r for a sub-root function ψ.
 
     ψ is sub-root if it is not negative, does not fall, ψ(r)/√r does not rise, and it is not zero. Such a
-    function has exactly one positive fixed point [1]_. In log r the slope of log ψ lies between 0 and ½, so
-    the iteration r ← ψ(r) halves the distance of log r to log r* at every step, from any start.
+    function has exactly one positive fixed point (Bartlett, Bousquet and Mendelson 2005, Lemma 3.2). In log r
+    the slope of log ψ lies between 0 and ½, so the iteration r ← ψ(r) halves the distance of log r to log r*
+    at every step, from any start.
 
     Parameters
     ----------
@@ -39,11 +40,6 @@ def fixed_point(psi: Callable[[float], float], start: float = 1.0) -> float:
     ------
     ValueError
         Where ψ is seen not to be sub-root: between two points of the iteration it falls, or ψ(r)/√r rises.
-
-    References
-    ----------
-    .. [1] P. L. Bartlett, O. Bousquet, S. Mendelson. Local Rademacher Complexities. Ann. Statist. 33, 2005:
-       Lemma 3.2.
 
     Examples
     --------
@@ -101,7 +97,8 @@ def local_rate(eigenvalues: Any, n_examples: int, n_labels: int = 1, radius: flo
 
     ψ bounds the local complexity of the Frobenius ball for every X (see `local_dual_bound`) and is sub-root.
     Under a Bernstein condition, E‖f − f*‖² ≤ B · excess risk, as least squares over a convex class has it,
-    the excess risk of the minimiser is at most a constant times r* + log(1/δ)/n [1]_.
+    the excess risk of the minimiser is at most a constant times r* + log(1/δ)/n (Bartlett, Bousquet and
+    Mendelson 2005, Corollary 5.3).
 
     Parameters
     ----------
@@ -111,11 +108,6 @@ def local_rate(eigenvalues: Any, n_examples: int, n_labels: int = 1, radius: flo
     n_labels : int, default=1
     radius : float, default=1.0
         λ.
-
-    References
-    ----------
-    .. [1] P. L. Bartlett, O. Bousquet, S. Mendelson. Local Rademacher Complexities. Ann. Statist. 33, 2005:
-       Corollary 5.3.
 
     Examples
     --------
@@ -150,14 +142,9 @@ def theorem1(complexity: float, n_examples: int, delta: float = 0.05) -> Bound:
     ----------
     complexity : float
         R_n(G). For a loss with Lipschitz constant ℓ (in the Euclidean norm of the scores) it is at most √2 ℓ
-        times the complexity of the predictors with one sign per example and label [2]_.
+        times the complexity of the predictors with one sign per example and label (Maurer 2016).
     n_examples : int
     delta : float, default=0.05
-
-    References
-    ----------
-    .. [1] P. L. Bartlett, S. Mendelson. Rademacher and Gaussian Complexities. JMLR 3, 463-482, 2002.
-    .. [2] A. Maurer. A Vector-Contraction Inequality for Rademacher Complexities. ALT 2016.
 
     Examples
     --------
@@ -175,8 +162,8 @@ def theorem2(complexity: float, n_examples: int, r: float, delta: float = 0.05) 
 
         E[ĝ] − inf E[g] ≤ 8 R_n(G) + √(8 r log(2/δ) / n) + 3 log(2/δ) / n      with probability ≥ 1 − δ
 
-    Assumptions: those of `theorem1`, and E[g²] ≤ r for every g in G. It follows from Theorem 2.1 of [1]_ with
-    α = 1, used on both sides.
+    Assumptions: those of `theorem1`, and E[g²] ≤ r for every g in G. It follows from Theorem 2.1 of
+    Bartlett, Bousquet and Mendelson (2005) with α = 1, used on both sides.
 
     Parameters
     ----------
@@ -186,10 +173,6 @@ def theorem2(complexity: float, n_examples: int, r: float, delta: float = 0.05) 
     r : float
         Bound on E[g²], not larger than 1 for losses in [0, 1].
     delta : float, default=0.05
-
-    References
-    ----------
-    .. [1] P. L. Bartlett, O. Bousquet, S. Mendelson. Local Rademacher Complexities. Ann. Statist. 33, 2005.
 
     Examples
     --------

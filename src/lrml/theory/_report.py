@@ -14,6 +14,7 @@ from lrml.theory._data import (
     Ball,
     Bound,
     LocalComplexity,
+    Matrix,
     MonteCarlo,
     Spectrum,
     Vector,
@@ -77,19 +78,6 @@ def _cells(row: Row) -> tuple[str, ...]:
     return row["bound"], f"{row['value']:.4g}", measured, terms, row["holds_for"], verdict
 
 
-@dataclass(frozen=True, eq=False)
-class _Fitted:
-    """What the bounds need of a model and of data."""
-
-    spectrum: Spectrum
-    sigma: Vector
-    left: Any
-    facts: dict[str, float]
-
-    def norm(self, ball: Ball) -> float:
-        return self.facts[f"{ball}_norm"]
-
-
 def bound_report(
     estimator: Any,
     X: Any,
@@ -132,33 +120,46 @@ def bound_report(
     BoundReport
         ``print(report)`` shows the table.
     """
-    fitted = _fitted(estimator, X, theta)
     contraction = math.sqrt(2) * check_positive("lipschitz", lipschitz)
-    spectrum, n, labels = fitted.spectrum, fitted.spectrum.n_examples, int(fitted.facts["n_labels"])
+    left, sigma, labels = _factors(estimator)
+    spectrum = Spectrum.of(X)
+    if spectrum.rows.shape[1] != len(left):
+        raise ValueError(
+            f"X must have the {len(left)} features of the model, got {spectrum.rows.shape[1]}. "
+            "Pass the data it was fitted on, or other rows of them."
+        )
+    free = check_count("theta", getattr(estimator, "theta_", sigma.size) if theta is None else theta)
+    scores = np.asarray(spectrum.rows @ left) * sigma  # V is orthonormal: the same norm as XW
+    n = spectrum.n_examples
+    facts: dict[str, float] = {"n_examples": n, "n_labels": labels, "theta": free, "rank": sigma.size}
+    facts |= {f"{ball}_norm": float(np.linalg.norm(sigma, order)) for ball, order in _ORDERS.items()}
+    facts |= {"tail_sum": float(sigma[free:].sum()), "r": float(np.sum(scores**2)) / n}
+    facts |= {"trace_of_S": float(spectrum.eigenvalues.sum())}
     rows, measured = [], {}
     for ball in _ORDERS:
-        options: Any = {"ball": ball, "radius": fitted.norm(ball)}
+        options: Any = {"ball": ball, "radius": facts[f"{ball}_norm"]}
         measured[ball] = global_complexity(
             spectrum.rows, labels, n_draws=n_draws, random_state=random_state, **options
         )
         bound = global_bound(spectrum.eigenvalues, n, labels, **options)
         rows.append(_row(f"global, {ball} ball", bound, measured[ball], _ANY_X, True))
     best_global = min(row["value"] for row in rows)
-    local = _local_rows(fitted, n_local_draws, random_state)
+    local = _local_rows(spectrum, facts, n_local_draws, random_state)
     best_local = min(row["value"] for row in local)
-    rate = Bound({"r*": local_rate(spectrum.eigenvalues, n, labels, fitted.norm("frobenius"))})
+    rate = Bound({"r*": local_rate(spectrum.eigenvalues, n, labels, facts["frobenius_norm"])})
     rows += [
-        _printed_trace_row(fitted, measured["trace"]),
+        _printed_trace_row(spectrum, facts, measured["trace"]),
         *local,
-        *_printed_rows(fitted, measured["trace"]),
+        *_printed_rows(spectrum, left, sigma, facts, measured["trace"]),
         _row("Theorem 1", theorem1(contraction * best_global, n, delta), None, _LOSSES, None),
         _row("Theorem 2", theorem2(contraction * best_local, n, loss_moment, delta), None, _LOSSES, None),
         _row("fixed point", rate, None, "any X; a rate, no constant", True),
     ]
-    return BoundReport(fitted.facts, rows)
+    return BoundReport(facts, rows)
 
 
-def _fitted(estimator: Any, X: Any, theta: int | None) -> _Fitted:
+def _factors(estimator: Any) -> tuple[Matrix, Vector, int]:
+    """Return the left singular vectors, the positive singular values and the number of labels of a model."""
     if hasattr(estimator, "factors_"):
         left, sigma, right = estimator.factors_
     elif hasattr(estimator, "coef_"):
@@ -168,27 +169,11 @@ def _fitted(estimator: Any, X: Any, theta: int | None) -> _Fitted:
         raise ValueError(
             f"estimator must be fitted (with factors_ or coef_), got {estimator!r}. Call fit(X, Y) first."
         )
-    spectrum = Spectrum.of(X)
-    if spectrum.rows.shape[1] != len(left):
-        raise ValueError(
-            f"X must have the {len(left)} features of the model, got {spectrum.rows.shape[1]}. "
-            "Pass the data it was fitted on, or other rows of them."
-        )
     positive = np.asarray(sigma) > 0
     if not np.any(positive):
         raise ValueError("the model must not be zero, got singular values that are all 0. Lower its alpha.")
-    sigma, left = np.asarray(sigma, dtype=np.float64)[positive], np.asarray(left, np.float64)[:, positive]
-    free = check_count("theta", getattr(estimator, "theta_", sigma.size) if theta is None else theta)
-    scores = np.asarray(spectrum.rows @ left) * sigma  # V is orthonormal: the same norm as XW
-    facts: dict[str, float] = {"n_examples": spectrum.n_examples, "n_labels": len(right)}
-    facts |= {"theta": free, "rank": sigma.size}
-    facts |= {f"{ball}_norm": float(np.linalg.norm(sigma, order)) for ball, order in _ORDERS.items()}
-    facts |= {
-        "tail_sum": float(sigma[free:].sum()),
-        "r": float(np.sum(scores**2)) / spectrum.n_examples,
-        "trace_of_S": float(spectrum.eigenvalues.sum()),
-    }
-    return _Fitted(spectrum, sigma, left, facts)
+    values = np.asarray(sigma, dtype=np.float64)[positive]
+    return np.asarray(left, dtype=np.float64)[:, positive], values, len(right)
 
 
 def _row(name: str, bound: Bound, measured: Any, holds_for: str, holds: bool | None) -> Row:
@@ -206,17 +191,16 @@ def _row(name: str, bound: Bound, measured: Any, holds_for: str, holds: bool | N
     }
 
 
-def _printed_trace_row(fitted: _Fitted, measured: MonteCarlo) -> Row:
+def _printed_trace_row(spectrum: Spectrum, facts: dict[str, float], measured: MonteCarlo) -> Row:
     """Return the row of λ/√n; it is proved where every row of X has a norm of at most 1/√L."""
-    rows = fitted.spectrum.rows
-    largest = float(np.max(np.asarray((rows * rows).sum(axis=1))))
-    bound = printed_trace_bound(fitted.spectrum.n_examples, fitted.norm("trace"))
-    return _row("printed, λ/√n", bound, measured, "‖xᵢ‖ ≤ 1/√L", largest * fitted.facts["n_labels"] <= 1.0)
+    largest = float(np.max(np.asarray((spectrum.rows * spectrum.rows).sum(axis=1))))
+    bound = printed_trace_bound(spectrum.n_examples, facts["trace_norm"])
+    return _row("printed, λ/√n", bound, measured, "‖xᵢ‖ ≤ 1/√L", largest * facts["n_labels"] <= 1.0)
 
 
-def _local_rows(fitted: _Fitted, n_draws: int, random_state: Any) -> list[Row]:
-    spectrum, facts, radius = fitted.spectrum, fitted.facts, fitted.norm("frobenius")
-    s, n, labels, r = spectrum.eigenvalues, spectrum.n_examples, int(facts["n_labels"]), facts["r"]
+def _local_rows(spectrum: Spectrum, facts: dict[str, float], n_draws: int, random_state: Any) -> list[Row]:
+    s, n, labels = spectrum.eigenvalues, spectrum.n_examples, int(facts["n_labels"])
+    r, radius = facts["r"], facts["frobenius_norm"]
     measure = partial(local_complexity, radius=radius, n_draws=n_draws, random_state=random_state)
     tail: Any = {"theta": facts["theta"], "tail": facts["tail_sum"]}
     plain, ranked = measure(spectrum, labels, r), measure(spectrum, labels, r, **tail)
@@ -230,23 +214,25 @@ def _local_rows(fitted: _Fitted, n_draws: int, random_state: Any) -> list[Row]:
     ]
 
 
-def _printed_rows(fitted: _Fitted, trace_ball: MonteCarlo) -> list[Row]:
+def _printed_rows(
+    spectrum: Spectrum, left: Matrix, sigma: Vector, facts: dict[str, float], trace_ball: MonteCarlo
+) -> list[Row]:
     """Return Theorem 3 for W scaled to Frobenius norm 1 and back.
 
     Beside it stands what the members of rank one alone reach: √‖WWᵀ‖_F (or the tail sum, if theta is 0 and
     that is less) times E‖XᵀΣ/n‖.
     """
-    facts, size = fitted.facts, fitted.norm("frobenius")
-    theta, unit = int(facts["theta"]), fitted.sigma / size
+    size, theta = facts["frobenius_norm"], int(facts["theta"])
+    unit = sigma / size
     r = float(np.linalg.norm(unit**2))
     reach = size * math.sqrt(r) if theta else min(size * math.sqrt(r), facts["tail_sum"])
-    share = reach / fitted.norm("trace")
+    share = reach / facts["trace_norm"]
     found = {"lower": share * trace_ball.mean, "standard_error": share * trace_ball.standard_error}
-    assumption = printed_assumption(fitted.spectrum, fitted.left, unit, int(facts["n_labels"]))
+    assumption = printed_assumption(spectrum, left, unit, int(facts["n_labels"]))
     lines: Any = {"printed, Theorem 3": "theorem", "printed, line of its proof": "proof"}
     rows = []
     for name, line in lines.items():
-        bound = printed_local_bound(unit, fitted.spectrum.n_examples, r, theta, line=line)
+        bound = printed_local_bound(unit, spectrum.n_examples, r, theta, line=line)
         scaled = Bound({term: size * value for term, value in bound.terms.items()})
         rows.append(_row(name, scaled, None, _PRINTED, assumption.holds) | found)
     return rows
