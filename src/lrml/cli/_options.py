@@ -76,20 +76,28 @@ def _zero_based(text: str) -> str | bool:
 
 # The options of the readers: what stands for the value, how it is parsed, and the help.
 _READING: dict[str, tuple[str, Callable[[str], Any], str]] = {
-    "format": ("|".join(READ_FORMATS), one_of(READ_FORMATS), "format, if the suffix does not say it"),
-    "name": ("TEXT", str, "name of the dataset (default: from the file)"),
-    "test": ("PATH", str, "a second file, the test set that belongs to the first"),
-    "xml": ("PATH", str, "ARFF: the XML file that names the labels"),
-    "labels": ("LIST|N", _labels, "ARFF, tables: names of the labels, or N for the first N columns, -N last"),
-    "label_column": ("NAME", str, "tables: the column that lists labels"),
-    "label_separator": ("TEXT", str, "tables: what separates them (default: a comma)"),
-    "features": ("LIST", _names, "tables: the feature columns (default: all others)"),
-    "ignore": ("LIST", _names, "tables: columns to leave out"),
-    "delimiter": ("CHAR", str, "CSV: what separates cells (default: a comma; a tabulator in .tsv)"),
-    "sparse": ("", bool, "tables: store sparse matrices"),
-    "n_features": ("N", int, "svmlight: number of features (default: as occur)"),
-    "n_labels": ("N", int, "svmlight: number of labels (default: as occur)"),
-    "zero_based": ("auto|true|false", _zero_based, "svmlight: are features counted from 0 (default: auto)"),
+    "format": ("|".join(READ_FORMATS), one_of(READ_FORMATS), "Files: format, if the suffix does not say it."),
+    "name": ("TEXT", str, "Files: name of the dataset (default: from the file)."),
+    "test": ("PATH", str, "Files: a second one, the test set that belongs to the first."),
+    "xml": ("PATH", str, "ARFF: the XML file that names the labels."),
+    "labels": (
+        "LIST|N",
+        _labels,
+        "ARFF, CSV, Parquet: names of the label columns, or N for the first N columns, -N for the last.",
+    ),
+    "label_column": ("NAME", str, "CSV, Parquet: the column that lists labels."),
+    "label_separator": ("TEXT", str, "CSV, Parquet: what separates them (default: a comma)."),
+    "features": ("LIST", _names, "CSV, Parquet: the feature columns (default: all others)."),
+    "ignore": ("LIST", _names, "CSV, Parquet: columns to leave out."),
+    "delimiter": ("CHAR", str, "CSV: what separates cells (default: a comma; a tabulator in .tsv)."),
+    "sparse": ("", bool, "CSV, Parquet: store sparse matrices."),
+    "n_features": ("N", int, "svmlight: number of features (default: as occur)."),
+    "n_labels": ("N", int, "svmlight: number of labels (default: as occur)."),
+    "zero_based": (
+        "auto|true|false",
+        _zero_based,
+        "svmlight: whether features are counted from 0 (default: auto, if 0 occurs).",
+    ),
 }
 
 
@@ -140,7 +148,7 @@ def takes_source(command: Callable[..., Any]) -> Callable[..., Any]:
     for key, (metavar, parse, words) in _READING.items():
         plain = parse in (int, bool)
         details: Any = {} if plain else {"parser": parse}
-        choice = typer.Option(_name(key), metavar=metavar or None, help=f"Data file: {words}.", **details)
+        choice = typer.Option(_name(key), metavar=metavar or None, help=words, **details)
         parameters.append(_parameter(key, Annotated[(parse if plain else str) | None, choice]))  # type: ignore[operator]
     parameters.append(_parameter("data_home", DataHome))
 

@@ -91,8 +91,12 @@ def _print(name: str, model: LRML, report: BoundReport, *, as_json: bool) -> Non
         print_json(document)
         return
     console = result_console()
-    for words, facts in ((f"LRML on {name}: ", parameters), ("", report.facts)):
-        say(console, words + ", ".join(f"{key} {value:.4g}" for key, value in facts.items()))
+    given, facts = (
+        ", ".join(f"{key} {value:.4g}" for key, value in found.items())
+        for found in (parameters, report.facts)
+    )
+    say(console, f"LRML on {name}: {given}.")
+    say(console, facts)
     columns = [
         {"key": title, "title": title, "kind": "number" if title == "value" else "text", "digits": 4}
         for title in _COLUMNS

@@ -357,31 +357,19 @@ def local_bound(
         terms = {"head": math.sqrt(moment * h * labels / n), "rest of the data": rest}
         candidates.append(Bound(terms, h))
     if tail != math.inf:
-        free = check_count("theta", theta)
+        root = math.sqrt(check_count("theta", theta))
         limit = check_nonnegative("tail", tail, "Use math.inf for no limit.")
-        rest = global_bound(s, n, labels, ball="trace", signs=signs).value * limit
-        candidates += [
-            Bound({**_low_rank(s, n, labels, moment, scale, free, signs, h), "tail of W": rest}, h)
-            for h in heads
-        ]
+        of_w = global_bound(s, n, labels, ball="trace", signs=signs).value * limit
+        for h in heads:  # the top theta directions of W have rank theta
+            frobenius = global_bound(s[h:], n, labels, ball="frobenius", signs=signs).value
+            operator = global_bound(s[h:], n, labels, ball="trace", signs=signs).value
+            head = math.sqrt(h * labels) if root else 0.0
+            if signs == "entry" and h:
+                head = min(head, root * _CHEVET * (math.sqrt(h) + math.sqrt(labels)))
+            terms = {"head": math.sqrt(moment / n) * head}
+            terms |= {"rest of the data": scale * min(frobenius, root * operator), "tail of W": of_w}
+            candidates.append(Bound(terms, h))
     return min(candidates, key=lambda bound: bound.value)
-
-
-def _low_rank(
-    s: Vector, n: int, n_labels: int, r: float, radius: float, theta: int, signs: Signs, h: int
-) -> dict[str, float]:
-    """Return the head and the rest for predictors of rank at most theta."""
-    if theta == 0:
-        return {"head": 0.0, "rest of the data": 0.0}
-    frobenius = global_bound(s[h:], n, n_labels, ball="frobenius", signs=signs).value
-    operator = global_bound(s[h:], n, n_labels, ball="trace", signs=signs).value
-    head = math.sqrt(h * n_labels)
-    if signs == "entry" and h:
-        head = min(head, math.sqrt(theta) * _CHEVET * (math.sqrt(h) + math.sqrt(n_labels)))
-    return {
-        "head": math.sqrt(r / n) * head,
-        "rest of the data": radius * min(frobenius, math.sqrt(theta) * operator),
-    }
 
 
 def local_dual_bound(

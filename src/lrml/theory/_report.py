@@ -143,12 +143,14 @@ def bound_report(
         )
         bound = global_bound(spectrum.eigenvalues, n, labels, **options)
         rows.append(_row(f"global, {ball} ball", bound, measured[ball], _ANY_X, True))
+    printed = printed_trace_bound(n, facts["trace_norm"])
+    largest = float(np.max(np.asarray((spectrum.rows * spectrum.rows).sum(axis=1))))
     best_global = min(row["value"] for row in rows)
     local = _local_rows(spectrum, facts, n_local_draws, random_state)
     best_local = min(row["value"] for row in local)
     rate = Bound({"r*": local_rate(spectrum.eigenvalues, n, labels, facts["frobenius_norm"])})
     rows += [
-        _printed_trace_row(spectrum, facts, measured["trace"]),
+        _row("printed, λ/√n", printed, measured["trace"], "‖xᵢ‖ ≤ 1/√L", largest * labels <= 1.0),
         *local,
         *_printed_rows(spectrum, left, sigma, facts, measured["trace"]),
         _row("Theorem 1", theorem1(contraction * best_global, n, delta), None, _LOSSES, None),
@@ -189,13 +191,6 @@ def _row(name: str, bound: Bound, measured: Any, holds_for: str, holds: bool | N
         "holds_for": holds_for,
         "holds_here": holds,
     }
-
-
-def _printed_trace_row(spectrum: Spectrum, facts: dict[str, float], measured: MonteCarlo) -> Row:
-    """Return the row of λ/√n; it is proved where every row of X has a norm of at most 1/√L."""
-    largest = float(np.max(np.asarray((spectrum.rows * spectrum.rows).sum(axis=1))))
-    bound = printed_trace_bound(spectrum.n_examples, facts["trace_norm"])
-    return _row("printed, λ/√n", bound, measured, "‖xᵢ‖ ≤ 1/√L", largest * facts["n_labels"] <= 1.0)
 
 
 def _local_rows(spectrum: Spectrum, facts: dict[str, float], n_draws: int, random_state: Any) -> list[Row]:
