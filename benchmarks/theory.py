@@ -61,14 +61,14 @@ def scale_predictors(X: Any, n_labels: int, factors: Any) -> list[tuple[float, f
     return list(zip(factors, measured, bounds, strict=True))
 
 
-def printed_bound_fails_below(X: Any, theta: int) -> float:
+def printed_bound_fails_below(spectrum: Spectrum, theta: int) -> float:
     """Return the r below which Theorem 3 fails for rank theta ≥ 1 and this X, whatever ‖·‖ means in it.
 
     The matrices √r uvᵀ, r ≤ 1, are in the class for every norm that is 1 on uvᵀ. So the complexity is at
     least √r E‖Xᵀσ‖/n ≥ √(r tr S / 2n) (Khintchine and Kahane's inequality with its best constant), which
     exceeds r √(theta/n) for r < min(1, tr S / (2 theta)), tr S the mean of ‖x_i‖².
     """
-    return min(1.0, float((X * X).sum()) / X.shape[0] / (2 * theta))
+    return min(1.0, float(spectrum.eigenvalues.sum()) / (2 * theta))
 
 
 def globals_of(name: str, X: Any, n_labels: int) -> None:
@@ -84,7 +84,7 @@ def globals_of(name: str, X: Any, n_labels: int) -> None:
             print(f"  {ball:9} {signs:7}: {found.mean:.4f} ± {found.standard_error:.4f}, bound {bound:.4f}")
     print(f"  printed λ/√n: {printed_trace_bound(n).value:.4f}")
     theta = round(0.2 * n_labels)
-    r = printed_bound_fails_below(rows, theta)
+    r = printed_bound_fails_below(spectrum, theta)
     reached = r**0.5 * global_complexity(rows, n_labels, n_draws=10, random_state=0).mean
     printed = printed_local_bound(np.zeros(theta), n, r, theta).value
     print(f"  theta {theta}, r {r:.4f}, no tail: rank one reaches {reached:.4f}, printed bound {printed:.4f}")
