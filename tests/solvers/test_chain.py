@@ -14,8 +14,7 @@ import lrml.solvers.alternating
 from contracts import make_problem
 from lrml.estimators._grid import GridPoint, chains_of
 from lrml.penalties import TailSum
-from lrml.solvers import Alternating, Chain, alpha_max, chains_for, solve, solve_chain, solve_chains
-from lrml.solvers._loop import Point, spectrum
+from lrml.solvers import Alternating, Chain, Point, alpha_max, chains_for, solve, solve_chain, solve_chains
 
 DOWN, UP = "reduced rank", "least squares"
 
@@ -78,9 +77,9 @@ def test_every_point_of_a_chain_is_stationary_and_factored(theta, ridge, begin):
         penalty, W = TailSum(theta, alpha), matrix(found)
         assert found.objective == pytest.approx(value(problem, penalty, W), rel=1e-9)
         assert found.residual <= 1e-6
-        # Twice: the prox of the tail sum is not nonexpansive, unless theta = 0.
-        limit = 1e-6 if theta == 0 else 2e-6
-        assert contracts.residual_by_svd(problem, penalty, W) <= limit * (1 + 1e-6)
+        assert found.residual == pytest.approx(
+            contracts.residual_by_svd(problem, penalty, W), rel=1e-3, abs=1e-9
+        )
         rank = len(found.sigma)
         assert_allclose(
             found.left.T @ found.left, np.diag(found.sigma**2), atol=1e-9 * found.sigma.max(initial=1)
@@ -129,7 +128,8 @@ def test_where_nothing_is_penalised_the_answer_is_least_squares(theta, alphas):
     for _, found in solve_chain(problem, Chain(theta, alphas, alphas, UP), tol=1e-3, max_iter=10):
         assert_allclose(matrix(found), expected, atol=1e-12 * np.abs(expected).max())
         assert found.objective == pytest.approx(problem.value(expected), rel=1e-12)
-        assert (found.residual, found.n_steps) == (0.0, 0)
+        assert found.residual <= 1e-12
+        assert found.n_steps == 0
 
 
 def test_no_penalty_may_come_first_or_last():
@@ -170,7 +170,8 @@ def test_another_penalty_may_take_over_from_any_point():
     """Retargeting with an alpha that lets more values live than the last decomposition kept."""
     problem = make_problem()
     phase, W = Alternating(), problem.reduced_rank_solution(2)[0]
-    phase.start(problem, TailSum(2, 50.0), Point(W, spectrum(W, rank=2), problem.value(W)))
+    sigma = np.where(np.arange(7) < 2, np.linalg.svd(W, compute_uv=False), 0.0)
+    phase.start(problem, TailSum(2, 50.0), Point(W, sigma, problem.value(W)))
     phase.step()
     phase.retarget(TailSum(2, 0.01))
     point = next(point for point in iter(phase.step, None) if point.residual <= 1e-6)

@@ -23,6 +23,7 @@ class Status(Enum):
     GAP_CLOSED = "Converged: the duality gap is at most tol times the objective."
     EXACT = "Solved in closed form: no singular value is penalised at these parameters."
     CLOSED_FORM = "Solved in closed form."
+    RESIDUAL_LARGE = "Stopped at max_iter with the residual above tol; raise max_iter or loosen tol."
     MAX_ITER = "Stopped at max_iter before tol was reached; raise max_iter or loosen tol, or scale X."
     GAP_OPEN = "Stopped at max_iter with the duality gap above tol; raise max_iter or loosen tol."
     STOPPED = "Stopped by the callback; the best point so far is returned."

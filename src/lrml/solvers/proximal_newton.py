@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lrml.penalties import Penalty
 from lrml.row_problem import Evaluation, QuadraticModel, RowProblem
-from lrml.solvers._loop import Gains, Point, point_at, spectrum, spectrum_of_any
+from lrml.solvers._loop import Gains, Point, point_at, spectrum
 from lrml.solvers.alternating import Alternating
 
 _Float64 = npt.NDArray[np.float64]
@@ -105,7 +105,7 @@ class ProximalNewton:
         V = self.last.W
         newton = V - here.gradient / model
         if not self.penalised:
-            return newton, spectrum_of_any(newton[1:]), np.zeros_like(newton[1:])
+            return newton, spectrum(newton[1:]), np.zeros_like(newton[1:])
         wide = V.shape[1] > len(V) - 1
         problem = self._quadratic(here, model, transposed=wide)
         if self.phase is None:
