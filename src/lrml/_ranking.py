@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property
-from numbers import Integral
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import as_matrix, is_sparse
+from lrml._checks import is_integer
 from lrml._shown import shown
 
 Matrix: TypeAlias = Any
@@ -111,6 +111,42 @@ def measure(data: LabelledScores, *measures: Measure) -> list[Vector]:
     return [np.concatenate(column) for column in zip(*values, strict=True)]
 
 
+class LabelCounts(NamedTuple):
+    """Cells of each label: what the F1 measures and the Hamming loss need to know of a prediction."""
+
+    hits: _Counts  # true positives
+    predicted: _Counts  # true and false positives
+    positives: _Counts  # true positives and false negatives
+
+    @classmethod
+    def of(cls, relevant: npt.NDArray[np.bool_], predicted: npt.NDArray[np.bool_]) -> LabelCounts:
+        cells = relevant & predicted, predicted, relevant
+        return cls(*(np.count_nonzero(which, axis=0) for which in cells))
+
+    @property
+    def wrong(self) -> int:
+        """False positives and false negatives over all labels."""
+        return int(np.sum(self.predicted + self.positives - 2 * self.hits))
+
+    @property
+    def micro_f1(self) -> float:
+        # Hits are 0 where the denominator is, so that 1 in its place makes the quotient 0.
+        return float(2 * self.hits.sum() / max(int(self.predicted.sum() + self.positives.sum()), 1))
+
+    @property
+    def macro_f1(self) -> float:
+        return float(np.mean(2 * self.hits / np.maximum(self.predicted + self.positives, 1)))
+
+
+def count_labels(Y: Matrix, S: Matrix, threshold: npt.ArrayLike) -> LabelCounts:
+    data = check_labelled_scores(Y, S)
+    cut = check_threshold(threshold, data)
+    total = np.zeros((len(LabelCounts._fields), data.n_labels), dtype=np.intp)
+    for block in data.blocks():
+        total += LabelCounts.of(block.relevant, block.scores >= cut)
+    return LabelCounts(*total)
+
+
 def _check_cells(valid: _Bools, values: npt.NDArray[Any], start: int, rule: str, remedy: str) -> None:
     if not valid.all():
         row, column = np.argwhere(~valid)[0]
@@ -147,7 +183,7 @@ def _as_array(value: Matrix, name: str) -> npt.NDArray[Any]:
 
 
 def check_k(k: Any, n_labels: int, name: str) -> int:
-    if isinstance(k, bool) or not isinstance(k, Integral):
+    if not is_integer(k):
         raise TypeError(
             f"{name} must be an integer in [1, {n_labels}], got {k!r}. Pass a number of labels such as 1."
         )

@@ -36,7 +36,6 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from lrml._f1 import macro_f1, micro_f1
 from lrml._ranking import (
     Block,
     Matrix,
@@ -45,6 +44,7 @@ from lrml._ranking import (
     check_k,
     check_labelled_scores,
     check_threshold,
+    count_labels,
     measure,
     ratio,
 )
@@ -70,7 +70,7 @@ def precision_at_k(Y: Matrix, S: Matrix, k: int, *, per_example: bool = False) -
 
     ::
 
-        top_k(y, s) = (1/k) |{j : y_j = 1, s_j is among the k largest scores}|
+        p_k(y, s) = (1/k) |{j : y_j = 1, s_j is among the k largest scores}|
 
     This is the "Top-K accuracy" of Xu et al. and the P@k of extreme classification. It is not
     `sklearn.metrics.top_k_accuracy_score`, which knows a single true class per row.
@@ -223,6 +223,68 @@ def hamming_loss(
     data = check_labelled_scores(Y, S)
     (values,) = measure(data, partial(_wrong_share, threshold=check_threshold(threshold, data)))
     return values if per_example else _mean(values, "hamming_loss")
+
+
+def micro_f1(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
+    """F1 of all cells of the label matrix taken together, once the scores are cut at a threshold.
+
+    ::
+
+        micro-F1 = 2 TP / (2 TP + FP + FN),    counted over all rows and labels
+
+    Frequent labels weigh more than rare ones. No average over rows is involved.
+
+    Parameters
+    ----------
+    Y : array, sparse matrix or frame of shape (n, L)
+        Labels, 1 where relevant and 0 elsewhere.
+    S : array or frame of shape (n, L)
+        Finite scores, with the labels in the order of Y.
+    threshold : float or array of shape (L,), default=0.5
+        A label is predicted where its score is at or above the threshold: one for all labels, or one per
+        label. It is compared in the precision of S. `lrml.thresholds.best_threshold` finds the best one.
+
+    Returns
+    -------
+    float
+        In [0, 1]; higher is better. It is 0 if nothing is relevant and nothing predicted, as in
+        ``sklearn.metrics.f1_score(..., average="micro", zero_division=0)``.
+
+    Examples
+    --------
+    >>> micro_f1([[1, 0], [0, 1]], [[0.9, 0.6], [0.2, 0.7]])
+    0.8
+    """
+    return count_labels(Y, S, threshold).micro_f1
+
+
+def macro_f1(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
+    """Mean of the F1 of each label, once the scores are cut at a threshold.
+
+    ::
+
+        macro-F1 = (1/L) Σ_j 2 TP_j / (2 TP_j + FP_j + FN_j),    counted over the rows of label j
+
+    A rare label weighs as much as a frequent one.
+
+    Parameters
+    ----------
+    Y, S, threshold
+        As in `micro_f1`.
+
+    Returns
+    -------
+    float
+        In [0, 1]; higher is better. A label that is neither relevant nor predicted in any row has no F1. It
+        counts as 0 and stays in the mean, as in
+        ``sklearn.metrics.f1_score(..., average="macro", zero_division=0)``.
+
+    Examples
+    --------
+    >>> macro_f1([[1, 0], [0, 1]], [[0.9, 0.6], [0.2, 0.7]]) == (1 + 2 / 3) / 2
+    True
+    """
+    return count_labels(Y, S, threshold).macro_f1
 
 
 @dataclass(frozen=True, eq=False, repr=False)

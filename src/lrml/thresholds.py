@@ -20,8 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from lrml._f1 import LabelCounts
-from lrml._ranking import Matrix, check_labelled_scores
+from lrml._ranking import LabelCounts, Matrix, check_labelled_scores
 
 __all__ = ["Threshold", "best_threshold"]
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from lrml._arrays import thin_svd
-from lrml._validation import check_flag, check_max_iter, check_nonnegative
+from lrml._checks import check_flag, check_max_iter, check_nonnegative
 from lrml.completion._decompose import Decomposition, DenseDecomposition, TruncatedDecomposition
 from lrml.completion._exact import complete_exactly
 from lrml.completion._noisy import NoisyCompletion, zero_factors

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lrml._validation import check_flag, check_max_iter, check_nonnegative
+from lrml._checks import check_flag, check_max_iter, check_nonnegative
 from lrml.completion._alternate import solve_rows
 from lrml.completion._complete import complete, is_dense
 from lrml.completion._observed import Floats, read_observed

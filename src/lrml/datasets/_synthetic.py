@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
-from lrml._validation import check_nonnegative
+from lrml._checks import check_nonnegative
 from lrml.datasets._names import NumberedNames
 from lrml.datasets._record import MultiLabelDataset
 from lrml.datasets._record_checks import FeatureMatrix

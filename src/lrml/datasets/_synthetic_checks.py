@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lrml._validation import check_choice, check_nonnegative
+from lrml._checks import check_choice, check_nonnegative
 
 Floats = NDArray[np.float64]
 

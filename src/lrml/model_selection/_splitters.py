@@ -15,7 +15,8 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from lrml._arrays import is_sparse
-from lrml._validation import check_flag, check_targets
+from lrml._checks import check_flag
+from lrml._targets import check_targets
 from lrml.model_selection._stratify import assign_subsets
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lrml._validation import check_choice, check_nonnegative
+from lrml._checks import check_choice, check_nonnegative
 from lrml.theory._data import BALLS, SIGNS, Ball, Signs, check_count, check_eigenvalues, check_positive
 from lrml.theory._ellipsoid import LocalBall
 from lrml.theory._global import global_bound

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from lrml._validation import check_choice
+from lrml._checks import check_choice
 from lrml.theory._data import check_count, check_eigenvalues, check_positive
 from lrml.theory._records import Vector
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from lrml._validation import check_choice
+from lrml._checks import check_choice
 from lrml.theory._data import BALLS, SIGNS, Ball, Signs, check_count, check_positive, check_rows, sign_blocks
 from lrml.theory._records import Bound, Matrix, MonteCarlo, Vector
 

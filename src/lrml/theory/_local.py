@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lrml._arrays import thin_svd
-from lrml._validation import check_choice, check_nonnegative
+from lrml._checks import check_choice, check_nonnegative
 from lrml.theory._data import SIGNS, Signs, Spectrum, check_count, check_positive, sign_blocks
 from lrml.theory._ellipsoid import LocalBall
 from lrml.theory._records import LocalComplexity, Matrix, MonteCarlo

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from lrml._validation import check_choice, check_nonnegative
+from lrml._checks import check_choice, check_nonnegative
 from lrml.theory._data import SIGNS, Signs, Spectrum, check_count, check_positive, check_rows, sign_blocks
 from lrml.theory._records import Bound, Matrix, MonteCarlo, Vector
 

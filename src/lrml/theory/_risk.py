@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lrml._validation import check_nonnegative
+from lrml._checks import check_nonnegative
 from lrml.theory._data import check_count, check_positive
 from lrml.theory._records import Bound
 

@@ -1,0 +1,106 @@
+"""Checks of numbers, flags and choices. Every message names the rule, the value received and the remedy."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+
+from lrml._shown import shown
+
+
+def is_integer(value: Any) -> bool:
+    """Whether a value is a whole number, of Python or NumPy; True and False are not."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def is_real(value: Any) -> bool:
+    """Whether a value is a real number, of Python or NumPy; True and False are not."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def check_theta(theta: Any, n_features: int, n_labels: int) -> int:
+    """Resolve theta to a count: an int as it is, a float in [0, 1] as a share of the labels (Table 2).
+
+    A share of the labels may exceed the number of features; the count then stops at min(d, L), the most
+    singular values that W has.
+    """
+    most = min(n_features, n_labels)
+    if is_integer(theta):
+        if not 0 <= theta <= most:
+            raise ValueError(
+                f"theta must be in [0, {most}] (the smaller of {n_features} features and {n_labels} labels), "
+                f"got {theta}. Choose a count in that range, or pass a fraction such as 0.5."
+            )
+        return int(theta)
+    if is_real(theta):
+        if not 0.0 <= theta <= 1.0:
+            raise ValueError(
+                f"a float theta must be in [0, 1] (a share of the labels), got {theta}. "
+                f"Pass an int, such as theta={min(most, 5)}, to count singular values."
+            )
+        return min(most, round(float(theta) * n_labels))
+    raise TypeError(
+        "theta must be an int (a count), a float (a share of the labels) or, in LRML alone, 'auto', "
+        f"got {shown(theta)}. Pass a number."
+    )
+
+
+def check_rank(count: Any, n_features: int, n_labels: int, name: str = "rank") -> int:
+    """Resolve a rank to a count of at least 1: an int as it is, a float in (0, 1] as a share of labels."""
+    most = min(n_features, n_labels)
+    if is_integer(count):
+        if not 1 <= count <= most:
+            raise ValueError(
+                f"{name} must be in [1, {most}] (the smaller of {n_features} features and {n_labels} "
+                f"labels), got {count}. Choose a count in that range, or pass a fraction such as 0.5."
+            )
+        return int(count)
+    if is_real(count):
+        if not 0.0 < count <= 1.0:
+            raise ValueError(
+                f"a float {name} must be in (0, 1] (a share of the labels), got {count}. "
+                f"Pass an int, such as {name}={min(most, 5)}, to count."
+            )
+        return min(most, max(1, round(float(count) * n_labels)))
+    raise TypeError(
+        f"{name} must be an int (a count) or a float (a share of the labels), got {shown(count)}. "
+        "Pass a number."
+    )
+
+
+def check_nonnegative(name: str, value: Any, remedy: str) -> float:
+    """Return a finite number that is at least 0."""
+    if not is_real(value):
+        raise TypeError(f"{name} must be a number, got {shown(value)}. {remedy}")
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{name} must be finite and at least 0, got {value}. {remedy}")
+    return float(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return True or False; a string such as "no" would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {shown(value)}. Pass a bool.")
+    return bool(value)
+
+
+def check_max_iter(max_iter: Any) -> int:
+    """Return a positive iteration limit."""
+    if not is_integer(max_iter) or max_iter < 1:
+        raise ValueError(
+            f"max_iter must be an int of at least 1, got {shown(max_iter)}. Leave it out for the default."
+        )
+    return int(max_iter)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return a string that is one of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        listed = ", ".join(map(repr, choices))
+        raise ValueError(
+            f"{name} must be one of {listed}, got {shown(value)}. Use {choices[0]!r} if in doubt."
+        )
+    return str(value)

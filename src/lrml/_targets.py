@@ -1,0 +1,276 @@
+"""Checks of label matrices, of what is known of them, of weights and thresholds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from lrml._arrays import as_matrix, is_sparse
+from lrml._shown import shown
+from lrml.rows import Mask
+
+_BINARY_REMEDY = "Encode the labels with MultiLabelBinarizer"
+_REAL_REMEDY = ", or pass targets='real' to fit real values"
+
+
+class Targets(NamedTuple):
+    """Validated label matrix: CSR or dense, the column names if it came as a frame, what is known of it."""
+
+    values: Any
+    names: npt.NDArray[Any] | None
+    mask: Mask | None = None
+
+
+def check_threshold(threshold: Any, n_labels: int, natural: float) -> npt.NDArray[np.float64]:
+    """Return a scalar or one finite cut per label; None stands for the natural one of the loss."""
+    cut = _as_floats(natural if threshold is None else threshold)
+    if cut is None or cut.shape not in ((), (n_labels,)) or not np.all(np.isfinite(cut)):
+        raise ValueError(
+            f"threshold must be a finite number or one per label ({n_labels}), got {shown(threshold)}. "
+            "Use None for the cut that belongs to the loss."
+        )
+    return cut
+
+
+def _as_floats(value: Any) -> npt.NDArray[np.float64] | None:
+    """Return an array of floats, None if the value is not made of numbers."""
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
+def check_unique_columns(frame: Any, name: str) -> None:
+    """Reject a frame two of whose columns have the same name."""
+    counts = Counter(getattr(frame, "columns", ()))
+    repeated = [(column, times) for column, times in counts.items() if times > 1]
+    if repeated:
+        column, times = repeated[0]
+        raise ValueError(
+            f"the columns of {name} must have different names, got {shown(column)} {times} times. "
+            "Rename or drop the repeated columns."
+        )
+
+
+def check_targets(
+    Y: Any,
+    targets: str,
+    *,
+    allow_unknown: bool = False,
+    observed: Any = None,
+    offers_real: bool = True,
+) -> Targets:
+    """Validate a label matrix: 2-D, at least one label, finite, and 0/1 if ``targets`` is "binary".
+
+    NaN marks an unknown label if ``allow_unknown``; ``observed`` marks the known ones. Unknown labels are 0
+    in the matrix that is returned, and the mask is None if there are none.
+    """
+    if Y is None:
+        raise ValueError(
+            "This estimator requires y to be passed, but the target y is None. Pass a label matrix."
+        )
+    check_unique_columns(Y, "Y")
+    columns = getattr(Y, "columns", None)
+    names = None if columns is None else np.asarray(columns, dtype=object)
+    remedy = f"{_BINARY_REMEDY}{_REAL_REMEDY if offers_real else ''}."
+    values = _numeric_matrix(Y, remedy)
+    if values.shape[1] == 0:
+        raise ValueError("Y must have at least one label (column), got 0. Pass one column per label.")
+    mask = None
+    if allow_unknown:
+        _check_same_columns(names, observed)
+        values, mask = split_unknown(values, observed)
+    stored = values.data if is_sparse(values) else values
+    if not np.all(np.isfinite(stored)):
+        found = "NaN" if np.any(np.isnan(stored)) else "infinity"
+        raise ValueError(
+            f"Input Y contains {found}; every label must be a finite number. Impute or drop those rows."
+        )
+    if targets == "binary":
+        strange = stored[(stored != 0) & (stored != 1)]
+        if strange.size:
+            kind = "" if float(strange.flat[0]).is_integer() else "the continuous value "
+            raise ValueError(
+                "Only binary classification is supported: Y must hold only 0 and 1, "
+                f"got {kind}{strange.flat[0]!s}. {remedy}"
+            )
+    return Targets(values, names, mask)
+
+
+def _check_same_columns(names: npt.NDArray[Any] | None, observed: Any) -> None:
+    """Reject a frame of observed entries whose columns are not those of Y, in the same order."""
+    columns = getattr(observed, "columns", None)
+    if names is not None and columns is not None and list(columns) != list(names):
+        raise ValueError(
+            f"the columns of observed must be those of Y, {shown(list(names)[:3])} …, got "
+            f"{shown(list(columns)[:3])} …. Reorder them with observed[Y.columns]."
+        )
+
+
+def check_label_names(names: npt.NDArray[Any] | None, fitted: npt.NDArray[Any]) -> None:
+    """Reject label columns that are named, but not as in ``fit`` or in another order."""
+    if names is None or fitted.dtype.kind != "O" or list(names) == list(fitted):
+        return
+    expected, got = next(
+        ((a, b) for a, b in zip(fitted, names, strict=False) if a != b), (len(fitted), len(names))
+    )
+    raise ValueError(
+        f"the columns of Y must be named and ordered as in fit, got {shown(got)} where {shown(expected)} "
+        "was. Reorder them with Y[list(model.classes_)]."
+    )
+
+
+def _numeric_matrix(Y: Any, remedy: str) -> Any:
+    """Return Y as CSR or as a dense 2-D array of numbers, without changing its values."""
+    try:
+        values = as_matrix(Y)
+    except ValueError:  # lists of unequal length
+        values = np.empty(len(Y), dtype=object)
+    if values.ndim != 2:
+        raise ValueError(
+            f"Y must be 2-D (rows × labels), got shape {values.shape}. Use Y.reshape(-1, 1) for a single "
+            "label, or MultiLabelBinarizer for lists of labels."
+        )
+    if values.dtype.kind == "c":
+        raise ValueError("Complex data not supported: Y must be real, got complex numbers. Pass 0 and 1.")
+    if is_sparse(values):
+        values = values.tocsr()
+        if not values.has_canonical_format:  # the same cell twice means the sum of the two
+            values = values.copy()
+            values.sum_duplicates()
+        return values
+    if values.dtype.kind in "biuf":
+        return values
+    numbers_only = _as_floats(values)
+    if numbers_only is None:
+        raise ValueError(
+            f"Unknown label type: Y must hold numbers, got {shown(str(values.flat[0]))}. {remedy}"
+        )
+    return numbers_only
+
+
+def check_sample_weight(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
+    """Validate weights: one per row, finite, not negative, not all zero."""
+    if sample_weight is None:
+        return None
+    weights = _as_floats(sample_weight)
+    if weights is None or weights.shape != (n_rows,):
+        received = shown(sample_weight) if weights is None else f"shape {weights.shape}"
+        raise ValueError(
+            f"sample_weight must have shape ({n_rows},), one number per row, got {received}. "
+            "Pass a 1-D array as long as X."
+        )
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0) or not np.any(weights > 0):
+        raise ValueError(
+            "sample_weight must be finite, not negative and not all zero, got values from "
+            f"{weights.min()} to {weights.max()}. Drop the rows that should not count."
+        )
+    return weights
+
+
+def split_unknown(Y: Any, observed: Any) -> tuple[Any, Mask | None]:
+    """Separate a label matrix into labels, 0 where unknown, and the mask of what is known.
+
+    Parameters
+    ----------
+    Y : array or CSR array of shape (n, L)
+        NaN, which a sparse Y may store, marks an unknown label.
+    observed : array, sparse matrix or frame of bool of shape (n, L), or None
+        True where a label was observed; in a sparse matrix what is not stored was not.
+
+    Returns
+    -------
+    Y : array or CSR array
+    mask : Mask or None
+        None if every label is known.
+    """
+    Y, unknown = _take_out_nan(Y)
+    if observed is None and unknown is None:
+        return Y, None
+    if observed is None:
+        _check_some_known(Y.shape[0] * Y.shape[1] - int(unknown.sum()))
+        return Y, Mask(unknown, marks_known=False)
+    known = _check_observed(observed, Y.shape)
+    if unknown is not None:
+        known = _without(known, unknown)
+    n_known = known.count_nonzero() if is_sparse(known) else np.count_nonzero(known)
+    if n_known == known.shape[0] * known.shape[1]:
+        return Y, None
+    _check_some_known(int(n_known))
+    # What lies under an unobserved entry must not count, whatever it is.
+    Y = _only_known(Y, known) if is_sparse(Y) else np.where(_dense(known), Y, 0).astype(Y.dtype)
+    return Y, Mask(known)
+
+
+def _only_known(Y: Any, known: Any) -> Any:
+    """Return the stored entries of a sparse Y that are known; a product would turn infinity into NaN."""
+    rows, columns = Y.tocoo().coords
+    keep = np.asarray(_dense(known[rows, columns])).ravel()
+    return sp.csr_array((Y.data[keep], (rows[keep], columns[keep])), shape=Y.shape)
+
+
+def _check_some_known(n_known: int) -> None:
+    if n_known == 0:
+        raise ValueError("some label must be known, got a Y of which nothing is. Check the mask, or drop Y.")
+
+
+def _take_out_nan(Y: Any) -> tuple[Any, Any]:
+    """Replace NaN by 0; return where it was, in the form of Y, or None if it was nowhere."""
+    stored = Y.data if is_sparse(Y) else Y
+    if stored.dtype.kind != "f":
+        return Y, None
+    missing = np.isnan(stored)
+    if not missing.any():
+        return Y, None
+    if not is_sparse(Y):
+        return np.where(missing, 0.0, Y), missing
+    # Copies, as eliminate_zeros works in place.
+    pattern = sp.csr_array((missing.copy(), Y.indices.copy(), Y.indptr.copy()), shape=Y.shape)
+    pattern.eliminate_zeros()
+    clean = sp.csr_array((np.where(missing, 0.0, Y.data), Y.indices.copy(), Y.indptr.copy()), shape=Y.shape)
+    clean.eliminate_zeros()
+    return clean, pattern
+
+
+def _check_observed(observed: Any, shape: tuple[int, int]) -> Any:
+    try:
+        known = as_matrix(observed)
+    except ValueError:  # lists of unequal length
+        known = np.empty(len(observed), dtype=object)
+    if is_sparse(known):
+        known = known.tocsr()  # the values of some formats are not an array
+    if known.shape != shape:
+        raise ValueError(
+            f"observed must have the shape of Y, {shape}, got {known.shape}. "
+            "Pass True or False for every row and label."
+        )
+    values = known.data if is_sparse(known) else known
+    if values.dtype.kind not in "biuf" or not np.all((values == 0) | (values == 1)):
+        raise ValueError(
+            f"observed must hold True and False, got values of type {values.dtype}. "
+            "Pass ~numpy.isnan(Y), for example."
+        )
+    if is_sparse(known):
+        pattern = sp.csr_array(known.astype(np.bool_))
+        pattern.sum_duplicates()
+        pattern.eliminate_zeros()
+        return pattern
+    return known.astype(np.bool_)
+
+
+def _without(known: Any, unknown: Any) -> Any:
+    """Return the known entries that are not marked as unknown as well."""
+    if not is_sparse(known):
+        return known & ~_dense(unknown)
+    both = known.multiply(sp.csr_array(unknown))
+    rest = sp.csr_array(known.astype(np.int8) - both.astype(np.int8))
+    rest.eliminate_zeros()
+    return rest.astype(np.bool_)
+
+
+def _dense(matrix: Any) -> Any:
+    return matrix.toarray() if is_sparse(matrix) else matrix
