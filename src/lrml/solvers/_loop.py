@@ -200,7 +200,7 @@ class Recorder(Generic[_Kept]):
     seconds : float
         Time spent inside `clock`.
     best, least
-        The point that is kept (None before the first), and its objective.
+        The point that is kept, and its objective (infinite before the first).
     status : Status or None
         None while the run goes on; set by whoever steps, or by a callback that stops.
     """
@@ -209,7 +209,6 @@ class Recorder(Generic[_Kept]):
         self.callback = callback
         self.history = History()
         self.seconds = 0.0
-        self.best: _Kept | None = None
         self.least = math.inf
         self.status: Status | None = None
 
@@ -222,7 +221,8 @@ class Recorder(Generic[_Kept]):
 
     def keep(self, point: _Kept, objective: float) -> None:
         """Make a point the one to return."""
-        self.best, self.least = point, objective
+        self.best: _Kept = point
+        self.least = objective
 
     def record(self, phase: str, objective: float, residual: float, rank: int, gap: float = math.inf) -> None:
         """Add a line to the history and show it to the callback, which may end the run."""
@@ -298,7 +298,6 @@ class Run(Recorder[Point]):
     def result(self, otherwise: Status) -> SolverResult:
         """Factorise the best point, and evaluate its objective and its residual exactly."""
         point = self.best
-        assert point is not None  # the start, at least
         # A full SVD, once: the factors of a wide spectrum would not be orthonormal by the Gram matrix.
         U, s, Vt = thin_svd(self.problem.penalised(point.W))
         U, V = self.problem.restore(U[:, : point.rank], Vt[: point.rank, :].T)
@@ -322,7 +321,7 @@ def iterate(phases: Sequence[Phase], run: Run, start: Point, *, max_iter: int) -
         if run.status is not None:
             break
         with run.clock():
-            phase.start(run.problem, run.penalty, run.best or start)
+            phase.start(run.problem, run.penalty, run.best)
         run.take_steps(phase, lambda: len(run.history) <= max_iter, final=phase is phases[-1])
     if not phases[-1].seeks_tolerance:
         return run.result(Status.ALL_STEPS)
