@@ -23,23 +23,9 @@ _Result = TypeVar("_Result")
 class ChainPoint:
     """One solution of a chain, in the coordinates of its problem: W = left rightᵀ.
 
-    Attributes
-    ----------
-    problem, penalty
-        What it solves.
-    left : array of shape (r, k)
-        Orthogonal columns, their norms the singular values, descending.
-    right : array of shape (m, k)
-        Orthonormal columns.
-    sigma : array of shape (k,)
-    objective, gap : float
-        As in `Point`.
-    status : Status
-        By the same tests as in a fit.
-    n_steps : int
-        Spectral decompositions that it took.
-    history : History
-        One line per step.
+    ``left`` (r × k) has orthogonal columns, their norms the descending singular values ``sigma``; ``right``
+    (m × k) has orthonormal ones. ``status`` is found by the same tests as in a fit; ``n_steps`` counts
+    spectral decompositions.
     """
 
     problem: SpectralProblem
@@ -63,15 +49,8 @@ class ChainPoint:
 class Chain:
     """Penalties TailSum(theta, alpha) to be solved one after the other, each from the last one's solution.
 
-    Attributes
-    ----------
-    theta : int
-    alphas : tuple of float
-        Descending, if the chain begins at the reduced-rank solution, the limit alpha → ∞; ascending, if it
-        begins at the least-squares solution, the limit alpha → 0.
-    keys : tuple
-        What to call each solution.
-    begin : {"reduced rank", "least squares"}
+    Alphas descend if the chain begins at the reduced-rank solution, the limit alpha → ∞, and ascend if it
+    begins at the least-squares solution, the limit alpha → 0. ``keys`` name the solutions.
     """
 
     theta: int

@@ -31,11 +31,6 @@ class DualityGap:
     and A = 2t(Y − XW), for t in [0, alpha / ‖∇f(W)‖₂], is feasible. The best such t gives the dual value
     D(t) = 2t ⟨E, Y⟩ − t² ‖E‖², E = Y − XW. Primal minus dual value, over the primal value, bounds how far
     the objective is above the least one.
-
-    Parameters
-    ----------
-    alpha : float
-        The strength of the trace norm.
     """
 
     status = Status.GAP_CLOSED

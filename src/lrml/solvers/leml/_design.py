@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from lrml._arrays import descending_eigh, is_sparse
@@ -14,6 +15,7 @@ from lrml.losses import Floats
 from lrml.solvers.leml._factors import Float64
 from lrml.solvers.leml._terms import DataTerm
 
+_Precision = TypeVar("_Precision", bound=np.floating[Any])
 # An eigendecomposition takes about 10 d³ operations at the speed of BLAS; operations on nonzeros are slower.
 _EIGEN, _SLOWDOWN = 10, 10
 # A preconditioner may cost this many products with a Hessian, and 200 MB.
@@ -65,33 +67,27 @@ class Design:
         """Sum of the weights of the examples."""
         return float(self._weights.sum())
 
-    def times(self, D: Float64) -> Float64:
-        """(X − 1x̄ᵀ)D for D of shape (d, k)."""
-        product: Float64 = np.asarray(self._X @ D)
+    def times(self, D: npt.NDArray[_Precision]) -> npt.NDArray[_Precision]:
+        """(X − 1x̄ᵀ)D for D of shape (d, k), in the precision of D."""
+        product: npt.NDArray[_Precision] = np.asarray(self._in(D.dtype) @ D)
         if self._sparse:
-            product -= self.mean @ D
+            product -= self.mean.astype(D.dtype) @ D
         return product
 
-    def transposed(self, M: Float64) -> Float64:
-        """(X − 1x̄ᵀ)ᵀM for M of shape (n, k)."""
-        product: Float64 = np.asarray(self._X.T @ M)
+    def transposed(self, M: Floats) -> Float64:
+        """(X − 1x̄ᵀ)ᵀM for M of shape (n, k), computed in the precision of M."""
+        product: Float64 = np.asarray(self._in(M.dtype).T @ M).astype(np.float64, copy=False)
         if self._sparse:
-            product -= np.outer(self.mean, M.sum(axis=0))
+            product -= np.outer(self.mean, M.sum(axis=0, dtype=np.float64))
         return product
 
     def sandwich(self, between: Callable[[Floats], Floats], D: Float64) -> Float64:
         """Xᵀ between(XD), X centred; in single precision, twice as fast, if X allows."""
-        if self._single is None:
-            return self.transposed(np.asarray(between(self.times(D)), dtype=np.float64))
-        mean, narrow = self.mean.astype(np.float32), D.astype(np.float32)
-        E = np.asarray(self._single @ narrow)
-        if self._sparse:
-            E -= mean @ narrow
-        M = np.asarray(between(E), dtype=np.float32)
-        product: Float64 = np.asarray(self._single.T @ M).astype(np.float64)
-        if self._sparse:
-            product -= np.outer(self.mean, M.sum(axis=0, dtype=np.float64))
-        return product
+        dtype = np.float64 if self._single is None else np.float32
+        return self.transposed(np.asarray(between(self.times(D.astype(dtype, copy=False))), dtype=dtype))
+
+    def _in(self, dtype: Any) -> Any:
+        return self._single if dtype == np.float32 else self._X
 
     @cached_property
     def _single(self) -> Any:

@@ -72,16 +72,10 @@ class Limits(NamedTuple):
 
 
 class LemlResult(NamedTuple):
-    """Outcome of a solve.
+    """Outcome of a solve: a thin singular value decomposition of ZHᵀ, in the coordinates of the problem.
 
-    Attributes
-    ----------
-    factors : Factors
-        Thin singular value decomposition of ZHᵀ, in the coordinates of the problem.
-    constants : array of shape (L,)
-        Scores at the mean of X; zeros if the moments were centred.
-    status, objective, residual, history
-        As in `lrml.solvers.SolverResult`.
+    ``constants`` are the scores at the mean of X, zeros if the moments were centred; the rest is as in
+    `lrml.solvers.SolverResult`.
     """
 
     factors: Factors
@@ -152,14 +146,13 @@ def _record(run: Recorder[None], phase: str, alternation: Alternation) -> None:
     run.record(phase, alternation.objective, alternation.residual, rank)
 
 
+def zero_factors(shape: tuple[int, int]) -> Factors:
+    """Zero coefficients: the penalty is so strong that nothing is worth its price."""
+    return Factors(np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0)))
+
+
 def closed_form(factors: Factors, constants: Float64, objective: float, limits: Limits) -> LemlResult:
     """Return a solution that needs no sweeps."""
     run: Recorder[None] = Recorder(limits.callback)
     run.record("closed form", objective, 0.0, len(factors.s))
     return LemlResult(factors, constants, Status.CLOSED_FORM, objective, 0.0, run.history)
-
-
-def zero_solution(shape: tuple[int, int], constants: Float64, objective: float, limits: Limits) -> LemlResult:
-    """Return zero coefficients: the penalty is so strong that nothing is worth its price."""
-    factors = Factors(np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0)))
-    return closed_form(factors, constants, objective, limits)

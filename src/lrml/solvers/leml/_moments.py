@@ -30,7 +30,7 @@ from lrml.solvers.leml._factors import (
     balance,
     closed_form,
     relative_gradient,
-    zero_solution,
+    zero_factors,
 )
 
 # Up to here a d × d Gram matrix and its decomposition take no time worth asking; up to there it takes 200 MB.
@@ -59,7 +59,7 @@ def solve_moments(
     constants = np.zeros(problem.shape[1])
     slope = _steepest_slope(problem)
     if alpha >= slope:
-        return zero_solution(problem.shape, constants, problem.target, limits)
+        return closed_form(zero_factors(problem.shape), constants, problem.target, limits)
     if alpha == 0:
         left, V, gains = problem.reduced_rank_factors(rank)
         U, s, mix = np.linalg.svd(left, full_matrices=False)

@@ -14,9 +14,10 @@ from lrml.solvers.leml._factors import (
     Limits,
     alternate,
     balance,
+    closed_form,
     relative_gradient,
     resize,
-    zero_solution,
+    zero_factors,
 )
 from lrml.solvers.leml._terms import DataTerm, Evaluation
 
@@ -59,7 +60,8 @@ def solve_rows(
     origin = spectral_start(design, term, constants, rank, random)
     if alpha >= origin.slope:
         nothing = term.evaluate(np.zeros((n, 1)), np.zeros((len(constants), 1)), constants)
-        return zero_solution((d, len(constants)), constants, float(nothing.values.sum()), limits)
+        zero = zero_factors((d, len(constants)))
+        return closed_form(zero, constants, float(nothing.values.sum()), limits)
     point = (origin.Z, np.zeros((len(constants), rank)), constants)
     if start is not None:
         point = (*resize(start[0], start[1], rank, random), start[2])

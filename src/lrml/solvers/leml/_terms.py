@@ -6,9 +6,9 @@ Three data terms: `Squares` for the squared loss with all labels known, `Pairs` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ from lrml.losses import Floats, Loss
 from lrml.rows import Block, Mask, Rows
 from lrml.solvers.leml._factors import Float64
 
-_Curved: TypeAlias = Iterable[tuple[slice, Floats]]
 # Products with a matrix of fewer nonzeros are faster in CSR.
 _SPARSE_BELOW = 0.1
 # Second derivatives are kept between the steps of conjugate gradients up to 64 MiB, made again beyond that.
@@ -48,19 +47,17 @@ class Evaluation:
         return Evaluation(self.values, self.rows @ right, self.labels @ left, self.totals)
 
 
-class Curvature(Protocol):
+class Curvature(NamedTuple):
     """The second derivatives C_il = w_i d²ℓ/ds²_il at a point (0 where unknown), as linear maps.
 
-    ``means`` holds Σ_i C_il / Σ_i w_i for each label.
+    ``means`` holds Σ_i C_il / Σ_i w_i for each label. ``along_rows`` maps E (n × k), in either precision, to
+    (C ∘ EHᵀ)H: the Hessian with respect to A. ``along_labels`` maps D and e to SᵀA and Sᵀ1 with
+    S = C ∘ (ADᵀ + 1eᵀ): the Hessian with respect to H and c.
     """
 
     means: Float64
-
-    def along_rows(self, E: Floats) -> Floats:
-        """(C ∘ EHᵀ)H for E of shape (n, k), in either precision: the Hessian with respect to A."""
-
-    def along_labels(self, D: Float64, e: Float64) -> tuple[Float64, Float64]:
-        """SᵀA and Sᵀ1 with S = C ∘ (ADᵀ + 1eᵀ): the Hessian with respect to H and c."""
+    along_rows: Callable[[Floats], Floats]
+    along_labels: Callable[[Float64, Float64], tuple[Float64, Float64]]
 
 
 class DataTerm(Protocol):
@@ -102,12 +99,8 @@ class Squares:
         self.Y = make(Y, dtype=np.float64)
         self.weights = np.ones(Y.shape[0]) if weights is None else weights
         self.total = float(self.weights.sum())
-        self.sums = self._sums(self.Y)
-        self.squares = self._sums(self.Y.multiply(self.Y) if few else self.Y**2)
-
-    def _sums(self, matrix: Any) -> Float64:
-        sums: Float64 = np.asarray(matrix.T @ self.weights)
-        return sums
+        squares = self.Y.multiply(self.Y) if few else self.Y**2
+        self.sums, self.squares = (np.asarray(matrix.T @ self.weights) for matrix in (self.Y, squares))
 
     def evaluate(self, A: Float64, H: Float64, c: Float64) -> Evaluation:
         """Expand the square, so that no scores are needed."""
@@ -129,30 +122,21 @@ class Squares:
             2.0 * (mean + self.total * c - self.sums),
         )
 
-    def curvature(self, A: Float64, H: Float64, c: Float64) -> SquaresCurvature:
-        """Return 2w_i for every label."""
-        return SquaresCurvature(A, H, self.weights)
+    def curvature(self, A: Float64, H: Float64, c: Float64) -> Curvature:
+        """C_il = 2w_i: products with k × k matrices."""
+        doubled = 2.0 * self.weights[:, None]
+        weighted, label_gram = doubled * A, H.T @ H
+        gram, sums, total = A.T @ weighted, weighted.sum(axis=0), 2.0 * self.total
 
+        def along_rows(E: Floats) -> Floats:
+            product: Floats = E @ label_gram.astype(E.dtype)
+            product *= doubled
+            return product
 
-class SquaresCurvature:
-    """C_il = 2w_i: products with k × k matrices."""
+        def along_labels(D: Float64, e: Float64) -> tuple[Float64, Float64]:
+            return D @ gram + np.outer(e, sums), D @ sums + total * e
 
-    def __init__(self, A: Float64, H: Float64, weights: Float64) -> None:
-        self.means: Float64 = np.full(len(H), 2.0)
-        self._doubled: npt.NDArray[np.float64] = 2.0 * weights[:, None]
-        self._label_gram = H.T @ H
-        weighted = self._doubled * A
-        self._gram, self._sums, self._total = A.T @ weighted, weighted.sum(axis=0), float(self._doubled.sum())
-
-    def along_rows(self, E: Floats) -> Floats:
-        """2w E HᵀH."""
-        product: Floats = E @ self._label_gram.astype(E.dtype)
-        product *= self._doubled
-        return product
-
-    def along_labels(self, D: Float64, e: Float64) -> tuple[Float64, Float64]:
-        """2(D AᵀWA + e 1ᵀWA) and 2(D AᵀW1 + e 1ᵀw)."""
-        return D @ self._gram + np.outer(e, self._sums), D @ self._sums + self._total * e
+        return Curvature(np.full(len(H), 2.0), along_rows, along_labels)
 
 
 class Blocks:
@@ -187,7 +171,7 @@ class Blocks:
             of_labels += terms.slopes.T @ block.X
         return Evaluation(values, of_rows, of_labels, totals)
 
-    def curvature(self, A: Float64, H: Float64, c: Float64) -> BlocksCurvature:
+    def curvature(self, A: Float64, H: Float64, c: Float64) -> Curvature:
         """Return the second derivatives, stored if there are not too many."""
         H32, c32 = H.astype(np.float32), c.astype(np.float32)
         rows = self._at(A, np.float32)
@@ -196,45 +180,29 @@ class Blocks:
             for block, terms in rows.losses(self.loss, lambda block: block.X @ H32.T + c32):
                 yield block.rows, terms.curvatures
 
-        make: Callable[[], _Curved] = curved
-        if len(A) * len(H) <= _KEEP_BELOW:
-            kept = list(curved())
+        kept = list(curved()) if len(A) * len(H) <= _KEEP_BELOW else None
+        sums = sum(C.sum(axis=0, dtype=np.float64) for _, C in kept or curved())
 
-            def make() -> _Curved:
-                return kept
+        def along_rows(E: Floats) -> Floats:
+            out, E32 = np.empty_like(E), E.astype(np.float32, copy=False)
+            for part, C in kept or curved():
+                products = E32[part] @ H32.T
+                products *= C
+                out[part] = products @ H32
+            return out
 
-        return BlocksCurvature(rows.X, H32, make, self.rows.total_weight)
+        def along_labels(D: Float64, e: Float64) -> tuple[Float64, Float64]:
+            D32, e32 = D.astype(np.float32), e.astype(np.float32)
+            of_H, of_c = np.zeros(D.shape), np.zeros(len(e))
+            for part, C in kept or curved():
+                products = rows.X[part] @ D32.T
+                products += e32
+                products *= C
+                of_H += products.T @ rows.X[part]
+                of_c += products.sum(axis=0, dtype=np.float64)
+            return of_H, of_c
 
-
-class BlocksCurvature:
-    """Products with the second derivatives, block by block, in single precision."""
-
-    def __init__(self, A: Floats, H: Floats, curved: Callable[[], _Curved], total: float) -> None:
-        self._A, self._H, self._curved = A, H, curved
-        sums = sum(C.sum(axis=0, dtype=np.float64) for _, C in curved())
-        self.means: Float64 = np.asarray(sums) / total
-
-    def along_rows(self, E: Floats) -> Floats:
-        """(C ∘ EHᵀ)H."""
-        out, E32 = np.empty_like(E), E.astype(np.float32, copy=False)
-        for rows, C in self._curved():
-            products = E32[rows] @ self._H.T
-            products *= C
-            out[rows] = products @ self._H
-        return out
-
-    def along_labels(self, D: Float64, e: Float64) -> tuple[Float64, Float64]:
-        """SᵀA and Sᵀ1 with S = C ∘ (ADᵀ + 1eᵀ)."""
-        D32, e32 = D.astype(np.float32), e.astype(np.float32)
-        of_H, of_c = np.zeros(D.shape), np.zeros(len(e))
-        for rows, C in self._curved():
-            A = self._A[rows]
-            products = A @ D32.T
-            products += e32
-            products *= C
-            of_H += products.T @ A
-            of_c += products.sum(axis=0, dtype=np.float64)
-        return of_H, of_c
+        return Curvature(np.asarray(sums) / self.rows.total_weight, along_rows, along_labels)
 
 
 class Pairs:
@@ -246,61 +214,53 @@ class Pairs:
     def __init__(self, rows: Rows, loss: Loss, known: sp.csr_array) -> None:
         self.loss = loss
         known.sum_duplicates()
-        self._shape, self._indptr, self.columns = known.shape, known.indptr, known.indices
-        self.row_numbers: npt.NDArray[Any] = np.repeat(np.arange(known.shape[0]), np.diff(known.indptr))
-        self._y = _labels_at(rows.Y, known, self.row_numbers)
-        self._w = None if rows.weights is None else rows.weights[self.row_numbers]
+        self._shape, self._indptr, self._columns = known.shape, known.indptr, known.indices
+        self._row_numbers: npt.NDArray[Any] = np.repeat(np.arange(known.shape[0]), np.diff(known.indptr))
+        self._y = _labels_at(rows.Y, known, self._row_numbers)
+        self._w = None if rows.weights is None else rows.weights[self._row_numbers]
         self._total = rows.total_weight
 
-    def matrix(self, values: Floats) -> sp.csr_array:
+    def _matrix(self, values: Floats) -> sp.csr_array:
         """Return the n × L matrix with one value at each pair."""
-        return sp.csr_array((values, self.columns, self._indptr), shape=self._shape)
+        return sp.csr_array((values, self._columns, self._indptr), shape=self._shape)
 
-    def products(self, A: Floats, H: Float64) -> Float64:
+    def _products(self, A: Floats, H: Float64) -> Float64:
         """a_i · h_l at each pair."""
-        out = np.empty(len(self.columns))
+        out = np.empty(len(self._columns))
         step = max(1, _CHUNK // A.shape[1])
         for start in range(0, len(out), step):
             part = slice(start, start + step)
-            np.einsum("pk,pk->p", A[self.row_numbers[part]], H[self.columns[part]], out=out[part])
+            np.einsum("pk,pk->p", A[self._row_numbers[part]], H[self._columns[part]], out=out[part])
         return out
 
-    def by_label(self, values: Floats) -> Float64:
+    def _by_label(self, values: Floats) -> Float64:
         """Sum of the values of each label."""
-        sums = np.bincount(self.columns, weights=values, minlength=self._shape[1])
+        sums = np.bincount(self._columns, weights=values, minlength=self._shape[1])
         return sums.astype(np.float64, copy=False)
 
     def _terms(self, A: Float64, H: Float64, c: Float64) -> tuple[Floats, ...]:
-        terms = self.loss.terms(self._y, self.products(A, H) + c[self.columns])
+        terms = self.loss.terms(self._y, self._products(A, H) + c[self._columns])
         return tuple(terms) if self._w is None else tuple(part * self._w for part in terms)
 
     def evaluate(self, A: Float64, H: Float64, c: Float64) -> Evaluation:
         """Evaluate at the pairs."""
         values, slopes, _ = self._terms(A, H, c)
-        G = self.matrix(slopes)
-        return Evaluation(self.by_label(values), G @ H, G.T @ A, self.by_label(slopes))
+        G = self._matrix(slopes)
+        return Evaluation(self._by_label(values), G @ H, G.T @ A, self._by_label(slopes))
 
-    def curvature(self, A: Float64, H: Float64, c: Float64) -> PairsCurvature:
+    def curvature(self, A: Float64, H: Float64, c: Float64) -> Curvature:
         """Return the second derivatives, one number for each pair."""
-        curvatures = self._terms(A, H, c)[2]
-        return PairsCurvature(self, A, H, curvatures, self.by_label(curvatures) / self._total)
+        C = self._terms(A, H, c)[2]
 
+        def along_rows(E: Floats) -> Floats:
+            product: Floats = self._matrix(C * self._products(E, H)) @ H
+            return product
 
-class PairsCurvature:
-    """Products with the second derivatives at the known pairs."""
+        def along_labels(D: Float64, e: Float64) -> tuple[Float64, Float64]:
+            S = C * (self._products(A, D) + e[self._columns])
+            return self._matrix(S).T @ A, self._by_label(S)
 
-    def __init__(self, pairs: Pairs, A: Float64, H: Float64, curvatures: Floats, means: Float64) -> None:
-        self._pairs, self._A, self._H, self._C, self.means = pairs, A, H, curvatures, means
-
-    def along_rows(self, E: Floats) -> Floats:
-        """(C ∘ EHᵀ)H."""
-        product: Floats = self._pairs.matrix(self._C * self._pairs.products(E, self._H)) @ self._H
-        return product
-
-    def along_labels(self, D: Float64, e: Float64) -> tuple[Float64, Float64]:
-        """SᵀA and Sᵀ1 with S = C ∘ (ADᵀ + 1eᵀ)."""
-        S = self._C * (self._pairs.products(self._A, D) + e[self._pairs.columns])
-        return self._pairs.matrix(S).T @ self._A, self._pairs.by_label(S)
+        return Curvature(self._by_label(C) / self._total, along_rows, along_labels)
 
 
 def _labels_at(Y: Any, known: sp.csr_array, row_numbers: npt.NDArray[Any]) -> Float64:
