@@ -10,7 +10,7 @@ import numpy as np
 from lrml._checks import check_flag, check_max_iter, check_nonnegative, is_integer
 from lrml.completion._exact import complete_exactly
 from lrml.completion._noisy import NoisyCompletion
-from lrml.completion._observed import Floats, Observed, all_triplets, entries_of, read_observed, zero_factors
+from lrml.completion._observed import Floats, Observed, entries_of, read_observed
 from lrml.penalties import TailSum
 from lrml.solvers import Factors, History, Recorder, Status
 
@@ -147,7 +147,11 @@ def complete(
     exact = check_flag("exact", exact)
     tol = check_nonnegative("tol", tol, "Leave it out for the default.")
     max_iter = check_max_iter(max_iter)
-    _check_penalty(penalty)
+    if not isinstance(penalty, TailSum) or penalty.rule != "exact":  # only that is a proximal map
+        raise TypeError(
+            f"penalty must be a TailSum or TraceNorm with rule='exact', got {penalty!r}. "
+            "Pass TailSum(theta, alpha) or TraceNorm(alpha)."
+        )
     check_options(penalty.theta, max_rank, method)
     if exact and (max_rank is not None or start is not None):
         raise ValueError("max_rank and start belong to the noisy problem, got exact=True. Leave them out.")
@@ -156,16 +160,16 @@ def complete(
     _check_shape(observed.shape, penalty, dense, exact, start)
     if observed.norm == 0:
         status = _CLOSED_FORM.format("M is 0")
-        return Completion(zero_factors(observed.shape), 0.0, 0.0, 0, True, status, History())
+        return Completion(Factors.zero(observed.shape), 0.0, 0.0, 0, True, status, History())
     if penalty.alpha == 0 or penalty.theta >= min(observed.shape):
         filled = observed.sparse(observed.values).toarray()
         status = _CLOSED_FORM.format("nothing is penalised")
-        return Completion(all_triplets(filled), 0.0, 0.0, 0, True, status, History())
+        return Completion(Factors.of(filled), 0.0, 0.0, 0, True, status, History())
     if not exact:
         return fit_noisy(observed, penalty, dense, max_rank, start, tol, max_iter)
     run: Recorder[Floats] = Recorder()
     residual = complete_exactly(observed, penalty, tol, max_iter, run)
-    factors = all_triplets(run.best)
+    factors = Factors.of(run.best)
     return _result(factors, penalty.value(factors.s), residual, tol, run.history)
 
 
@@ -188,15 +192,6 @@ def _result(factors: Factors, objective: float, residual: float, tol: float, his
     converged = residual <= tol
     status = Status.RESIDUAL_SMALL if converged else Status.RESIDUAL_LARGE
     return Completion(factors, objective, residual, len(history), converged, status.value, history)
-
-
-def _check_penalty(penalty: Any) -> None:
-    """Refuse a penalty without an exact proximal map."""
-    if not isinstance(penalty, TailSum) or penalty.rule != "exact":
-        raise TypeError(
-            f"penalty must be a TailSum or TraceNorm with rule='exact', got {penalty!r}. "
-            "Pass TailSum(theta, alpha) or TraceNorm(alpha)."
-        )
 
 
 def check_options(theta: int, max_rank: Any, method: Any) -> None:

@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lrml._checks import check_flag, check_max_iter, check_nonnegative, check_theta, is_integer
 from lrml.completion._complete import Completion, Method, check_options, complete, fit_noisy, is_dense
-from lrml.completion._observed import Decomposition, Floats, Observed, fit_rows, read_observed, zero_factors
+from lrml.completion._observed import Decomposition, Floats, fit_rows, read_observed
 from lrml.penalties import TailSum
+from lrml.solvers import Factors
 
 # Strengths reach from the largest that matters down to this share of it.
 _LEAST_SHARE = 1e-3
@@ -226,7 +227,11 @@ def select_alpha(
     generator = np.random.default_rng(random_state)
     observed = read_observed(M)
     dense = is_dense(method, theta, observed.shape)
-    largest = _largest_alpha(observed, theta, dense)
+    largest = 0.0
+    if theta < min(observed.shape):
+        zero = Factors.zero(observed.shape)
+        found = Decomposition(observed, dense=dense).leading(zero, observed.values, np.inf, theta + 1, None)
+        largest = float(found.s[theta])  # beyond it a first step keeps nothing but the free values
     order = generator.permutation(len(observed))
     hidden = np.zeros(len(observed), dtype=bool)
     hidden[order[: max(1, round(share * len(observed)))]] = True
@@ -242,15 +247,6 @@ def select_alpha(
         misfit = held.values - held.at(last.factors)
         errors.append(float(np.sqrt(np.mean(misfit**2))))
     return AlphaSelection(float(alphas[int(np.argmin(errors))]), alphas, np.array(errors))
-
-
-def _largest_alpha(observed: Observed, theta: int, dense: bool) -> float:
-    """σ_{theta+1} of the zero-filled matrix: beyond it a first step keeps nothing but the free values."""
-    if theta >= min(observed.shape):
-        return 0.0
-    zero = zero_factors(observed.shape)
-    found = Decomposition(observed, dense=dense).leading(zero, observed.values, np.inf, theta + 1, None)
-    return float(found.s[theta])
 
 
 def _known_means(X: Floats) -> Floats:

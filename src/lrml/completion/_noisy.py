@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lrml.completion._observed import Decomposition, Observed, distance, tidy, turn, zero_factors
+from lrml.completion._observed import Decomposition, Observed, distance, tidy, turn
 from lrml.penalties import TailSum, TraceNorm
 from lrml.solvers import Factors, Recorder
 
@@ -36,7 +36,7 @@ class NoisyCompletion:
         """Take steps until the residual is at most ``tol``, or ``max_iter`` of them; return the residual."""
         point = self._warm_up(penalty, max_iter // 2) if start is None else start
         # The zero matrix is the start of those who bring none: nothing may be worse.
-        zero = zero_factors(self.observed.shape)
+        zero = Factors.zero(self.observed.shape)
         if start is None and self._objective(point, penalty) > self._objective(zero, penalty):
             point = zero
         return self._descend(point, penalty, tol, max_iter)
@@ -63,7 +63,7 @@ class NoisyCompletion:
         where little is observed, free directions that explain a few entries by huge values, and a start near
         the solution of the convex problem keeps clear of most of them.
         """
-        point = zero_factors(self.observed.shape)
+        point = Factors.zero(self.observed.shape)
         alpha = float(self.decomposition.leading(point, self.observed.values, np.inf, 1, None).s[0])
         lowest = _LEAST_WARM_UP * alpha if penalty.theta else penalty.alpha
         bound, history = self.max_rank, self.run.history

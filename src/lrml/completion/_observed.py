@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
 
-from lrml._arrays import as_matrix, is_sparse, thin_svd
+from lrml._arrays import as_matrix, is_sparse
 from lrml.penalties import TailSum
 from lrml.solvers import Factors
 
@@ -129,11 +129,6 @@ def _refuse_duplicates(shape: tuple[int, int], rows: Indices, cols: Indices) -> 
         )
 
 
-def zero_factors(shape: tuple[int, int]) -> Factors:
-    """Return the factors of the zero matrix."""
-    return Factors(np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0)))
-
-
 class Decomposition:
     """Leading singular triplets of U diag(s) Vᵀ + S, the matrix that every proximal step decomposes.
 
@@ -184,7 +179,7 @@ class Decomposition:
         """Decompose the full matrix."""
         full = (factors.U * factors.s) @ factors.V.T
         full[self.observed.rows, self.observed.cols] += values
-        return all_triplets(full)
+        return Factors.of(full)
 
     def _operator(self, factors: Factors, values: Floats) -> LinearOperator[np.float64]:
         """Products with U diag(s) Vᵀ + S and with its transpose."""
@@ -202,12 +197,6 @@ class Decomposition:
         return LinearOperator(
             shape, matvec=forward, rmatvec=backward, matmat=forward, rmatmat=backward, dtype=np.float64
         )
-
-
-def all_triplets(matrix: Floats) -> Factors:
-    """Thin singular value decomposition of a full matrix."""
-    U, s, Vt = thin_svd(matrix)
-    return Factors(U, s, Vt.T)
 
 
 def fit_rows(

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
-from lrml._arrays import Array, namespace, thin_svd
+from lrml._arrays import Array, namespace
 from lrml._threads import map_in_threads
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.solvers._loop import START_SHARE, Point, Run, point_at, spectrum, stationarity_residual
-from lrml.solvers._result import History, Status
+from lrml.solvers._result import Factors, History, Status
 from lrml.solvers.alternating import Alternating
 from lrml.solvers.reduced_rank import strongest_slope
 
@@ -161,8 +161,8 @@ def _settle(
 def _unpenalised(problem: SpectralProblem, penalty: TailSum) -> ChainPoint:
     """Return the (ridge) least-squares solution, where nothing is penalised."""
     W = problem.ridge_solution()
-    U, sigma, Vt = thin_svd(W)
+    U, sigma, V = Factors.of(W)
     rank = int(namespace(W).count_nonzero(spectrum(W) > 0))
-    left, right = U[:, :rank] * sigma[:rank], Vt[:rank, :].T
+    left, right = U[:, :rank] * sigma[:rank], V[:, :rank]
     value = problem.value(W)
     return ChainPoint(problem, penalty, left, right, sigma[:rank], value, 0.0, Status.EXACT, 0, History())

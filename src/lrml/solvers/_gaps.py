@@ -9,12 +9,13 @@ import numpy.typing as npt
 
 from lrml._arrays import inner
 from lrml.losses import Floats
-from lrml.penalties import Penalty, right_singular
+from lrml.penalties import Penalty
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
 from lrml.rows import Block
 from lrml.solvers._loop import Point
 from lrml.solvers._result import Status
+from lrml.solvers.reduced_rank import strongest_slope
 
 _Float64 = npt.NDArray[np.float64]
 
@@ -45,7 +46,7 @@ class DualityGap:
         projected = inner(W, problem.cross)
         error_on_target = problem.target - projected
         error = error_on_target - projected + inner(W, problem.curvature[:, None] * W)
-        steepest = float(right_singular(problem.gradient(W))[0][0])
+        steepest = strongest_slope(problem, W)
         t = error_on_target / error if error > 0 else 1.0
         if steepest > 0:
             t = min(t, self.alpha / steepest)

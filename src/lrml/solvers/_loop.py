@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Generic, Protocol, TypeVar
 
-from lrml._arrays import Array, frobenius, namespace, thin_svd
+from lrml._arrays import Array, frobenius, namespace
 from lrml.penalties import Penalty, SpectralProx, gram_noise, right_singular, right_singular_by_svd
 from lrml.solvers._result import Callback, Factors, History, IterationInfo, SolverResult, Status
 
@@ -192,17 +192,9 @@ class Gains:
 class Recorder(Generic[_Kept]):
     """What every run keeps, whatever the method: history, clock, callback, best point, status.
 
-    Fits, paths, LEML's sweeps and matrix completion all record their steps here.
-
-    Attributes
-    ----------
-    history : History
-    seconds : float
-        Time spent inside `clock`.
-    best, least
-        The point that is kept, and its objective (infinite before the first).
-    status : Status or None
-        None while the run goes on; set by whoever steps, or by a callback that stops.
+    Fits, paths, LEML's sweeps and matrix completion all record their steps here. ``seconds`` counts time
+    inside `clock`; ``best`` is the point to return and ``least`` its objective (infinite before the first);
+    ``status`` is None while the run goes on, and set by whoever steps, or by a callback that stops.
     """
 
     def __init__(self, callback: Callback | None = None) -> None:
@@ -299,8 +291,8 @@ class Run(Recorder[Point]):
         """Factorise the best point, and evaluate its objective and its residual exactly."""
         point = self.best
         # A full SVD, once: the factors of a wide spectrum would not be orthonormal by the Gram matrix.
-        U, s, Vt = thin_svd(self.problem.penalised(point.W))
-        U, V = self.problem.restore(U[:, : point.rank], Vt[: point.rank, :].T)
+        U, s, V = Factors.of(self.problem.penalised(point.W))
+        U, V = self.problem.restore(U[:, : point.rank], V[:, : point.rank])
         factors = Factors(U, s[: point.rank], V)
         return SolverResult(
             solution=point.W,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array
+from lrml._arrays import Array, thin_svd
 
 
 class Status(Enum):
@@ -46,6 +46,17 @@ class Factors(NamedTuple):
     U: Array
     s: Array
     V: Array
+
+    @classmethod
+    def of(cls, matrix: Array) -> Factors:
+        """Decompose a matrix."""
+        U, s, Vt = thin_svd(matrix)
+        return cls(U, s, Vt.T)
+
+    @classmethod
+    def zero(cls, shape: tuple[int, int]) -> Factors:
+        """Return the factors of a zero matrix, in NumPy arrays."""
+        return cls(np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0)))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from lrml.solvers.proximal_gradient import AcceleratedProximalGradient, Algorith
 from lrml.solvers.proximal_newton import ProximalNewton
 from lrml.solvers.reduced_rank import ReducedRank
 
-SOLVERS = ("auto", "apg", "pg", "paper")
+_FIRST_ORDER = {"apg": AcceleratedProximalGradient, "pg": ProximalGradient, "paper": Algorithm1}
+SOLVERS = ("auto", *_FIRST_ORDER)
 ROW_SOLVERS = ("auto", "apg")
 
 
@@ -82,12 +83,8 @@ def _phases(solver: str | Phase, *, warm: bool) -> Sequence[Phase]:
             return [Alternating(), AcceleratedProximalGradient()]
         limit = ReducedRank()
         return [limit, Alternating(rival=limit), AcceleratedProximalGradient()]
-    if solver == "apg":
-        return [AcceleratedProximalGradient()]
-    if solver == "pg":
-        return [ProximalGradient()]
-    if solver == "paper":
-        return [Algorithm1()]
+    if solver in _FIRST_ORDER:
+        return [_FIRST_ORDER[solver]()]
     raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}. Use 'auto'.")
 
 

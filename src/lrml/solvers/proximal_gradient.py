@@ -47,15 +47,13 @@ class ProximalGradient:
             W, sigma = _proximal_step(self.problem, self.penalty, self.W, self.t)
             D = W - self.W
             # f is quadratic, so the majoriser holds exactly if ⟨D, (Λ + ridge) D⟩ ≤ t/2 ‖D‖².
-            if self.t >= self.problem.lipschitz or self._excess(D) <= 0.5 * self.t * inner(D, D):
+            bent = inner(D, self.problem.curvature[:, None] * D)
+            if self.t >= self.problem.lipschitz or bent <= 0.5 * self.t * inner(D, D):
                 break
             self.t = min(self.growth * self.t, self.problem.lipschitz)
         slope = self.problem.gradient(W) - self.problem.gradient(self.W) - self.t * D
         self.W = W
         return point_at(self.problem, self.penalty, W, sigma, slope)
-
-    def _excess(self, D: Array) -> float:
-        return inner(D, self.problem.curvature[:, None] * D)
 
 
 class AcceleratedProximalGradient:

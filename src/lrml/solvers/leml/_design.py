@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -150,22 +150,14 @@ def precondition(design: Design, X: Any, n_labels: int, rank: int) -> None:
         design.diagonalise()
 
 
-class SpectralStart(NamedTuple):
-    """Leading left singular vectors of ∇f(0), each as long as a Newton step along it asks for, and a slope.
-
-    ``slope`` is ‖∇f(0)‖₂, from below, to about a percent: from this alpha on the solution is zero.
-    """
-
-    Z: Float64
-    slope: float
-
-
 def spectral_start(
     design: Design, term: DataTerm, constants: Float64, rank: int, random: np.random.RandomState
-) -> SpectralStart:
-    """Find the leading singular vectors of ∇f(0) = XᵀG by subspace iteration from random labels.
+) -> tuple[Float64, float]:
+    """Leading left singular vectors of ∇f(0) = XᵀG by subspace iteration from random labels, and ‖∇f(0)‖₂.
 
-    The slopes G are taken at the scores ``constants`` of the model without features.
+    The slopes G are taken at the scores ``constants`` of the model without features. Each vector is as long
+    as a Newton step along it asks for. The norm, from which alpha on the solution is zero, is found from
+    below, to about a percent.
     """
     n, d = design.shape
     count = min(rank + _OVERSAMPLING, d, len(constants))
@@ -181,4 +173,4 @@ def spectral_start(
     mix = mix[:, :rank]
     bend = np.einsum("ij,ij->j", A @ mix, A @ mix)
     lengths = np.sqrt(np.divide(sigma[:rank], bend, out=np.zeros(rank), where=bend > 0))
-    return SpectralStart((basis @ mix) * lengths, float(sigma[0]))
+    return (basis @ mix) * lengths, float(sigma[0])

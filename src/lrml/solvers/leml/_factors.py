@@ -121,7 +121,12 @@ def alternate(alternation: Alternation, limits: Limits) -> LemlResult:
     starting point.
     """
     run: Recorder[None] = Recorder(limits.callback)
-    _record(run, "start", alternation)
+
+    def record(phase: str) -> None:
+        rank = int(np.count_nonzero(alternation.sigma))
+        run.record(phase, alternation.objective, alternation.residual, rank)
+
+    record("start")
     while run.status is None and len(run.history) <= limits.max_iter:
         before = alternation.objective
         with run.clock():
@@ -129,7 +134,7 @@ def alternate(alternation: Alternation, limits: Limits) -> LemlResult:
         gain = before - alternation.objective
         if alternation.residual <= limits.tol and gain <= _GAIN * limits.tol * abs(before):
             run.status = Status.RESIDUAL_SMALL
-        _record(run, "sweep", alternation)
+        record("sweep")
     rank = int(np.count_nonzero(alternation.sigma))
     root = np.sqrt(alternation.sigma[:rank])
     factors = Factors(
@@ -139,16 +144,6 @@ def alternate(alternation: Alternation, limits: Limits) -> LemlResult:
     return LemlResult(
         factors, alternation.c, status, alternation.objective, alternation.residual, run.history
     )
-
-
-def _record(run: Recorder[None], phase: str, alternation: Alternation) -> None:
-    rank = int(np.count_nonzero(alternation.sigma))
-    run.record(phase, alternation.objective, alternation.residual, rank)
-
-
-def zero_factors(shape: tuple[int, int]) -> Factors:
-    """Zero coefficients: the penalty is so strong that nothing is worth its price."""
-    return Factors(np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0)))
 
 
 def closed_form(factors: Factors, constants: Float64, objective: float, limits: Limits) -> LemlResult:

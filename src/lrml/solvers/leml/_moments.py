@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from lrml._arrays import descending_eigh
 from lrml.problem import SpectralProblem
 from lrml.solvers._result import Factors
 from lrml.solvers.leml._design import features_cost, gram_cost
@@ -30,8 +29,8 @@ from lrml.solvers.leml._factors import (
     balance,
     closed_form,
     relative_gradient,
-    zero_factors,
 )
+from lrml.solvers.reduced_rank import strongest_slope
 
 # Up to here a d × d Gram matrix and its decomposition take no time worth asking; up to there it takes 200 MB.
 _FEW_FEATURES, _MOST_FEATURES = 500, 5000
@@ -57,9 +56,9 @@ def solve_moments(
     """
     rank = min(rank, *problem.shape)
     constants = np.zeros(problem.shape[1])
-    slope = _steepest_slope(problem)
-    if alpha >= slope:
-        return closed_form(zero_factors(problem.shape), constants, problem.target, limits)
+    slope = strongest_slope(problem, np.zeros_like(problem.cross))
+    if alpha >= slope:  # nothing is worth its price
+        return closed_form(Factors.zero(problem.shape), constants, problem.target, limits)
     if alpha == 0:
         left, V, gains = problem.reduced_rank_factors(rank)
         U, s, mix = np.linalg.svd(left, full_matrices=False)
@@ -100,14 +99,6 @@ class _MomentAlternation:
         loss = problem.target + float(np.vdot(self.Z, curved - 2.0 * self.cross_H))
         self.objective = max(loss, 0.0) + alpha * float(self.sigma.sum())
         self.residual = relative_gradient((slope_Z, slope_H), (self.Z, self.H), self.unit)
-
-
-def _steepest_slope(problem: SpectralProblem) -> float:
-    """‖∇f(0)‖₂ = 2‖C‖₂: from this alpha on the solution is zero."""
-    cross = problem.cross
-    gram = cross.T @ cross if cross.shape[0] >= cross.shape[1] else cross @ cross.T
-    eigenvalues, _ = descending_eigh(gram)
-    return 2.0 * float(np.sqrt(max(eigenvalues[0], 0.0)))
 
 
 def _reduced_rank_start(problem: SpectralProblem, alpha: float, rank: int) -> Float64:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from lrml.solvers._result import Factors
 from lrml.solvers.leml._design import Design, spectral_start
 from lrml.solvers.leml._factors import (
     Float64,
@@ -17,7 +18,6 @@ from lrml.solvers.leml._factors import (
     closed_form,
     relative_gradient,
     resize,
-    zero_factors,
 )
 from lrml.solvers.leml._terms import DataTerm, Evaluation
 
@@ -57,15 +57,15 @@ def solve_rows(
     """
     n, d = design.shape
     rank = min(rank, d, len(constants))
-    origin = spectral_start(design, term, constants, rank, random)
-    if alpha >= origin.slope:
+    Z, slope = spectral_start(design, term, constants, rank, random)
+    if alpha >= slope:  # nothing is worth its price
         nothing = term.evaluate(np.zeros((n, 1)), np.zeros((len(constants), 1)), constants)
-        zero = zero_factors((d, len(constants)))
+        zero = Factors.zero((d, len(constants)))
         return closed_form(zero, constants, float(nothing.values.sum()), limits)
-    point = (origin.Z, np.zeros((len(constants), rank)), constants)
+    point = (Z, np.zeros((len(constants), rank)), constants)
     if start is not None:
         point = (*resize(start[0], start[1], rank, random), start[2])
-    sweeps = _RowAlternation(design, term, alpha, point, unit=origin.slope, fit_intercept=fit_intercept)
+    sweeps = _RowAlternation(design, term, alpha, point, unit=slope, fit_intercept=fit_intercept)
     return alternate(sweeps, limits)
 
 
