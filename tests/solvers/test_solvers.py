@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import contracts
-import lrml.solvers._loop
 from contracts import make_problem
+from lrml.losses import LOSSES
 from lrml.penalties import TailSum, TraceNorm
 from lrml.problem import SpectralProblem
+from lrml.row_problem import RowProblem
+from lrml.rows import Rows
 from lrml.solvers import (
     AcceleratedProximalGradient,
     Algorithm1,
@@ -19,7 +21,9 @@ from lrml.solvers import (
     Point,
     ProximalGradient,
     Status,
+    leml,
     solve,
+    solve_rows,
     stationarity_residual,
 )
 from lrml.statistics import Statistics
@@ -253,11 +257,21 @@ def test_seconds_count_solver_work_only(monkeypatch):
     def slow(_info):
         now[0] += 1e6
 
-    monkeypatch.setattr(lrml.solvers._loop, "perf_counter", clock)
-    result = solve(make_problem(), TailSum(2, 2.0), tol=0.0, max_iter=10, callback=slow)
-    seconds = result.history.as_dict()["seconds"]
-    assert np.all(np.diff(seconds) >= 1)
-    assert seconds[-1] < 100
+    monkeypatch.setattr("lrml.solvers._loop.perf_counter", clock)
+    problem = make_problem()
+    fit = solve(problem, TailSum(2, 2.0), tol=0.0, max_iter=10, callback=slow)
+    sweeps = leml.solve_moments(problem, 2.0, 3, leml.Limits(10, 0.0, slow))
+    for history in (fit.history, sweeps.history):
+        seconds = history.as_dict()["seconds"]
+        assert np.all(np.diff(seconds) >= 1)
+        assert seconds[-1] < 100
+
+
+def test_callback_sees_a_closed_form():
+    seen = []
+    result = solve(make_problem(), TailSum(2, 0.0), callback=seen.append)
+    assert seen == result.history.entries
+    assert result.status is Status.EXACT
 
 
 def test_warm_start_at_the_solution_needs_no_work():
@@ -279,6 +293,9 @@ def test_errors():
     problem = make_problem()
     with pytest.raises(ValueError, match="solver must be one of 'auto', 'apg', 'pg', 'paper', got 'newton'"):
         solve(problem, TailSum(2, 2.0), solver="newton")
+    rows = Rows(np.eye(3), np.eye(3))
+    with pytest.raises(ValueError, match="solver must be 'auto' or 'apg' for a loss over rows, got 'pg'"):
+        solve_rows(RowProblem(rows, LOSSES["logistic"]), TailSum(1, 1.0), solver="pg")
     with pytest.raises(ValueError, match=r"gamma must be at least 1, got 0\.9"):
         Algorithm1(gamma=0.9)
     with pytest.raises(ValueError, match=r"t0 must be positive, got 0\.0"):
