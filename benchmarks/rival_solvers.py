@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lrml._arrays import Array, frobenius, namespace
-from lrml.penalties import Penalty, right_singular_by_svd, spectral_prox
+from lrml.penalties import Penalty, gram_noise, right_singular, right_singular_by_svd, spectral_prox
 from lrml.problem import SpectralProblem
 from lrml.solvers import Point, point_at
 from lrml.solvers.anderson import Anderson
@@ -180,6 +180,8 @@ class Reweighted:
 
     def _update(self, W: Array) -> None:
         self.W = W
-        sigma, self.V = right_singular_by_svd(W)
+        sigma, self.V = right_singular(W)
+        if float(sigma[-1]) <= gram_noise(sigma):
+            sigma, self.V = right_singular_by_svd(W)
         self.sigma = np.where(sigma > max(W.shape) * np.finfo(W.dtype).eps * sigma[0], sigma, 0.0)
         self.objective = point_at(self.problem, self.penalty, W, self.sigma).objective
