@@ -28,6 +28,9 @@ TARGETS = {
 """What can be asked for, and the experiments that it takes."""
 
 METHODS = ("LRML", "LEML", "CPLST", "MLTrace", "MLFro")
+WITH_THETA = ("LRML", "LEML", "CPLST")
+"""Methods that have a theta, or a rank; the others are the same for all."""
+
 # What an experiment of each kind has in its file besides the keys of `Experiment`.
 _OPTIONS = {
     "statistics": frozenset[str](),
@@ -43,15 +46,8 @@ _Record = TypeVar("_Record")
 class Kernel:
     """Nystroem features of a Gaussian kernel exp(−gamma ‖x − x'‖²).
 
-    The training rows that they are based on are drawn with the seed of the validation rows.
-
-    Attributes
-    ----------
-    gamma : float
-    n_components : int
-        For datasets that are not in ``fewer``; never more than there are training rows.
-    fewer : dict of str to int
-        Numbers of features for small datasets.
+    The training rows that they are based on are drawn with the seed of the validation rows. ``fewer`` has
+    numbers of features for small datasets; there are never more than training rows.
     """
 
     gamma: float
@@ -133,11 +129,10 @@ class Experiment:
 def load_protocol(name: str) -> Protocol:
     """Read a protocol of this package."""
     content = _read(name)
-    searches = {method: content.pop(method) for method in METHODS if method in content}
-    kernel = content.pop("kernel", None)
-    return _record(
-        Protocol, content | {"kernel": kernel and _record(Kernel, kernel, name), "searches": searches}, name
-    )
+    content["searches"] = {method: content.pop(method) for method in METHODS if method in content}
+    if "kernel" in content:
+        content["kernel"] = _record(Kernel, content["kernel"], name)
+    return _record(Protocol, content, name)
 
 
 def load_experiment(name: str) -> Experiment:
@@ -152,7 +147,7 @@ def load_experiment(name: str) -> Experiment:
 
 
 def _check_options(experiment: Experiment) -> None:
-    """Refuse a kind that there is not, and options other than those of the kind: a key may be misspelt."""
+    """Refuse unknown kinds, and options other than those of the kind: a key may be misspelt."""
     if experiment.kind not in _OPTIONS:
         raise ValueError(
             f"{experiment.name}.toml must have as kind one of {', '.join(_OPTIONS)}, "

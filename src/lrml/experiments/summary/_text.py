@@ -1,19 +1,16 @@
-"""Pieces of which the tables of the summary are made: names, columns, rounding, and what captions share."""
+"""Names, numbers and phrases that tables, figures and sentences of the summary share."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import product
-from typing import Any, TypeAlias
+from typing import Any
 
 from lrml.datasets import mulan_entries
-from lrml.experiments._cells import theta_of
-from lrml.experiments._spec import Experiment, Protocol
-from lrml.experiments.summary._results import Results
-
-Table: TypeAlias = dict[str, Any]
-Row: TypeAlias = dict[str, Any]
+from lrml.experiments._plan import theta_of
+from lrml.experiments._specs import Experiment
+from lrml.experiments.summary._records import Records
 
 METRICS = {
     "precision_at_1": "top-1 accuracy",
@@ -23,7 +20,7 @@ METRICS = {
     "average_auc": "average AUC",
     "average_precision": "average precision",
 }
-"""Metrics in order, and their names in text."""
+"""Metrics in order, and their names in text: the paper's."""
 
 METHODS = {"LRML": "LRML", "LEML": "LEML", "CPLST": "CPLST", "MLTrace": "ML-trace", "MLFro": "ML-Fro"}
 """Methods in order, and their names in text."""
@@ -35,70 +32,29 @@ LOWER_IS_BETTER = frozenset({"hamming_loss"})
 _DIGITS, _DECIMALS = 10, 12
 
 
-def rounded(value: float | None) -> float | None:
-    """Round to ten significant digits, and twelve decimals; what is not a finite number becomes None.
+def rounded(value: Any) -> Any:
+    """Round every float in plain data to ten significant digits, and twelve decimals.
+
+    What is not a finite number becomes None.
 
     Examples
     --------
-    >>> rounded(0.1 + 0.2), rounded(0.1 + 0.2 - 0.3), rounded(float("nan"))
-    (0.3, 0.0, None)
-    """
-    if value is None or not math.isfinite(value):
-        return None
-    return float(f"{round(value, _DECIMALS):.{_DIGITS}g}") + 0.0  # + 0.0 makes −0 a plain 0
-
-
-def all_rounded(value: Any) -> Any:
-    """Round every float in plain data to ten digits.
-
-    Examples
-    --------
-    >>> all_rounded({"name": "LRML", "y": [0.1 + 0.2, None]})
-    {'name': 'LRML', 'y': [0.3, None]}
+    >>> rounded({"name": "LRML", "y": [0.1 + 0.2, 0.1 + 0.2 - 0.3, float("nan")]})
+    {'name': 'LRML', 'y': [0.3, 0.0, None]}
     """
     if isinstance(value, float):
-        return rounded(value)
+        if not math.isfinite(value):
+            return None
+        return float(f"{round(value, _DECIMALS):.{_DIGITS}g}") + 0.0  # + 0.0 makes −0 a plain 0
     if isinstance(value, Mapping):
-        return {key: all_rounded(item) for key, item in value.items()}
+        return {key: rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [all_rounded(item) for item in value]
+        return [rounded(item) for item in value]
     return value
 
 
-def column(
-    key: str, title: str, kind: str = "text", digits: int | None = None, explanation: str | None = None
-) -> dict[str, Any]:
-    """Describe a column; ``kind`` is "text", "integer", "number" or "seconds"."""
-    return {"key": key, "title": title, "kind": kind, "digits": digits, "help": explanation}
-
-
-def table(
-    name: str,
-    title: str,
-    caption: str,
-    columns: Sequence[dict[str, Any]],
-    rows: Sequence[Row],
-    filters: Sequence[str] = (),
-    notes: Sequence[str] = (),
-) -> list[Table]:
-    """Make a table, in a list; without rows there is none."""
-    if not rows:
-        return []
-    return [
-        {
-            "id": name,
-            "title": title,
-            "caption": caption,
-            "columns": list(columns),
-            "rows": [{"_class": None} | row for row in rows],
-            "filters": list(filters),
-            "notes": list(notes),
-        }
-    ]
-
-
 def listed(texts: Iterable[str]) -> str:
-    """Join texts as one does in a sentence.
+    """Join texts as in a sentence.
 
     Examples
     --------
@@ -126,25 +82,15 @@ def span(values: Iterable[Any]) -> str | None:
     return low if low == high else f"{low} to {high}"
 
 
-def largest_rank(dataset: str, protocol: Protocol) -> int:
-    """Return min(d, L), with the number of features d that a protocol makes."""
-    return theta_of(dataset, 100, protocol)
-
-
-def sizes_of_test_sets(datasets: Iterable[str]) -> str:
-    """Say how many rows the test sets have: ``yeast 917, bibtex 2515``."""
-    entries = mulan_entries()
-    return ", ".join(f"{name} {entries[name].n_instances - entries[name].n_train}" for name in datasets)
-
-
 def how_measured(datasets: Iterable[str], n_seeds: Iterable[int], experiment: Experiment) -> str:
     """Say on which rows values were measured, and what a seed is."""
-    counts = set(n_seeds)
-    seeds = f"{span(counts)} {'seed' if counts == {1} else 'seeds'}"
+    counts, entries = set(n_seeds), mulan_entries()
+    rows = (f"{name} {entries[name].n_instances - entries[name].n_train}" for name in datasets)
     return (
-        f"Values are of the test set of Mulan's split (rows: {sizes_of_test_sets(datasets)}), means over "
-        f"{seeds}. A seed is one random choice of validation rows, {100 * experiment.held_out:g} % of the "
-        "training set. They choose the parameters; the model is then fitted on the whole training set."
+        f"Values are of the test set of Mulan's split (rows: {', '.join(rows)}), means over "
+        f"{span(counts)} {'seed' if counts == {1} else 'seeds'}. A seed is one random choice of validation "
+        f"rows, {100 * experiment.held_out:g} % of the training set. They choose the parameters; the model "
+        "is then fitted on the whole training set."
     )
 
 
@@ -161,23 +107,23 @@ def how_chosen(experiment: Experiment) -> str:
     return f"Which model a value is of, by its score on the validation rows: {'; '.join(parts)}."
 
 
-def protocol_notes(results: Results, protocols: Iterable[str]) -> list[str]:
+def protocol_notes(records: Records, protocols: Iterable[str]) -> list[str]:
     """Say what every protocol is, and where it does not treat methods alike."""
     notes = []
     for name in dict.fromkeys(protocols):
-        protocol = results.protocols[name]
+        protocol = records.protocols[name]
         unequal = " CPLST centres the data by definition, so it alone has an intercept here."
         notes.append(f"Protocol {name}: {protocol.summary}.{'' if protocol.fit_intercept else unequal}")
     return notes
 
 
 def capped_notes(
-    results: Results, experiment: Experiment, protocols: Iterable[str], datasets: Iterable[str]
+    records: Records, experiment: Experiment, protocols: Iterable[str], datasets: Iterable[str]
 ) -> list[str]:
     """Say which shares of the labels are more than a rank can be, so that several are the same model."""
     notes = []
     for name, dataset in product(protocols, datasets):
-        most = largest_rank(dataset, results.protocols[name])
+        most = theta_of(dataset, 100, records.protocols[name])
         n_labels = mulan_entries()[dataset].n_labels
         capped = [f"{percent} %" for percent in experiment.percents if percent / 100 * n_labels > most]
         if capped:

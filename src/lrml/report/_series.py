@@ -8,11 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_PUBLISHED = ", paper"
+# Okabe and Ito's colours, safe for colour-blind readers.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
 
 # Up to so many points, each has its marker and its error bar; beyond, a curve has some markers and a band.
 FEW = 12
 _CROWDED = 0.03  # of an axis: of neighbours that are closer, not both have a marker
+_PUBLISHED = ", paper"
+
+
+def numbers(values: Sequence[float | None]) -> NDArray[np.float64]:
+    """Return values as an array; a missing one is not a number."""
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
 def base_name(name: str) -> str:
@@ -20,8 +27,8 @@ def base_name(name: str) -> str:
 
     Examples
     --------
-    >>> base_name("LEML, paper"), base_name("LEML")
-    ('LEML', 'LEML')
+    >>> [base_name(name) for name in ("LEML, paper", "LEML", "paper", "a, paper, paper")]
+    ['LEML', 'LEML', 'paper', 'a, paper']
     """
     return name.removesuffix(_PUBLISHED)
 
@@ -37,32 +44,16 @@ def series_of(figure: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from panel.get("series", ())
 
 
-def base_names(figures: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the base names of all series in order of first appearance."""
-    return list(dict.fromkeys(base_name(series["name"]) for f in figures for series in series_of(f)))
-
-
 def assigned(figures: Sequence[Mapping[str, Any]], n_choices: int) -> dict[str, int]:
-    """Choose one of a few colours, or markers, for every base name.
+    """Choose one of a few colours, or markers, for every base name, in order of first appearance.
 
     The k-th name has the choice k modulo ``n_choices``, or the next one that no earlier name in any of its
     figures has. Two names of a figure therefore differ as long as there are choices enough.
-
-    Parameters
-    ----------
-    figures : sequence of mappings
-        All figures of a summary.
-    n_choices : int
-
-    Returns
-    -------
-    dict of str to int
-        A choice in [0, n_choices) by base name.
     """
-    groups = [{base_name(series["name"]) for series in series_of(figure)} for figure in figures]
+    groups = [dict.fromkeys(base_name(series["name"]) for series in series_of(figure)) for figure in figures]
     chosen: dict[str, int] = {}
-    for order, name in enumerate(base_names(figures)):
-        beside = set().union(*(group for group in groups if name in group))
+    for order, name in enumerate(dict.fromkeys(name for group in groups for name in group)):
+        beside = {other for group in groups if name in group for other in group}
         taken = {chosen[other] for other in beside if other in chosen}
         turns = [(order + step) % n_choices for step in range(n_choices)]
         chosen[name] = next((choice for choice in turns if choice not in taken), turns[0])

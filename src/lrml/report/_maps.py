@@ -13,7 +13,7 @@ from matplotlib.contour import ContourSet
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from lrml.report._draw_axes import numbers
+from lrml.report._series import numbers
 
 _MARK: dict[str, Any] = {
     "color": "#D55E00",
