@@ -13,8 +13,9 @@ from sklearn.utils import check_array
 
 from lrml._arrays import thin_svd
 from lrml.losses import SquaredLoss
+from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
-from lrml.solvers import Factors
+from lrml.solvers import SUCCESSES, Factors, Status, stationarity_residual
 from lrml.statistics import Statistics
 
 _Float64 = npt.NDArray[np.float64]
@@ -52,7 +53,9 @@ class PathModel:
     gap : float
         Estimate of how far the objective is above the least one, over the objective; what ``tol`` limits.
     residual : float
-        Norm of an element of the subdifferential of the objective over ‖∇f(0)‖_F.
+        Stationarity residual, as in `LRML`. Costs one proximal step, when it is first asked for.
+    status : Status
+        How the solver ended, by the same tests as in `LRML`.
     converged : bool
     n_iter : int
         Spectral decompositions that it took from the last model.
@@ -64,8 +67,7 @@ class PathModel:
     singular_values: _Float64
     objective: float
     gap: float
-    residual: float
-    converged: bool
+    status: Status
     n_iter: int
     left: _Float64
     right: _Float64
@@ -75,6 +77,17 @@ class PathModel:
     def rank(self) -> int:
         """Number of positive singular values."""
         return len(self.singular_values)
+
+    @property
+    def converged(self) -> bool:
+        """Whether ``tol`` was reached."""
+        return self.status in SUCCESSES
+
+    @cached_property
+    def residual(self) -> float:
+        """L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F, made on demand."""
+        problem = self.space.problem.with_ridge(self.ridge)
+        return stationarity_residual(problem, TailSum(self.theta, self.alpha), self.left @ self.right.T)
 
     @cached_property
     def factors(self) -> Factors:

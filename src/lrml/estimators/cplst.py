@@ -160,9 +160,7 @@ class CPLST(LabelSpaceModel):
         self, data: TrainingData, statistics: Statistics, problem: SpectralProblem, count: int
     ) -> _Float64:
         # ZᵀHZ = Cᵀ(Λ + ridge)⁻¹C with C = QᵀXᵀZ: no n × n hat matrix is needed.
-        scaled = problem.cross / np.sqrt(problem.curvature)[:, None]
-        _, V = descending_eigh(scaled.T @ scaled)
-        top: _Float64 = V[:, :count]
+        top: _Float64 = problem.reduced_rank_factors(count).right
         return top if problem.labels is None else problem.labels @ top
 
 

@@ -13,7 +13,7 @@ from lrml import _validation as check
 from lrml.estimators._fitting import check_feature_count, warn_of_scales
 from lrml.estimators._grid import Grid, GridPoint, chains_of, check_grid
 from lrml.estimators._path_models import LRMLPath, PathModel, Space
-from lrml.solvers import SUCCESSES, ChainPoint, solve_chains
+from lrml.solvers import ChainPoint, solve_chains
 from lrml.solvers import alpha_max as alpha_max_of_problem
 from lrml.statistics import Statistics
 
@@ -70,8 +70,10 @@ def lrml_path(
 
     Notes
     -----
-    The objective is not convex for 0 < theta < min(d, L): a model of the path and one fitted by itself may be
-    different stationary points, of nearly the same objective.
+    A model of the path ends by the same tests as a fit (``status``) and reports the same ``residual``. For
+    theta = 0 the problem is convex, and its objective is that of the fit to within ``tol``. For
+    0 < theta < min(d, L) it is not: a warm start from the neighbouring alpha and the start of a fit may lead
+    to different stationary points, and then either objective may be the lower one.
 
     Examples
     --------
@@ -200,8 +202,7 @@ def _model(point: GridPoint, found: ChainPoint, space: Space) -> PathModel:
         singular_values=found.sigma,
         objective=found.objective,
         gap=found.gap,
-        residual=found.residual,
-        converged=found.status in SUCCESSES,
+        status=found.status,
         n_iter=found.n_steps,
         left=found.left,
         right=found.right,

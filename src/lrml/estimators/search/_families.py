@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml.estimators._grid import GridPoint, chains_of
-from lrml.penalties import right_singular
 from lrml.problem import SpectralProblem
 from lrml.solvers import Chain, solve_chain
 
@@ -97,9 +96,7 @@ class ReducedRankFamily:
         ]
 
     def _run(self, problem: SpectralProblem, group: list[int], visit: Visit) -> None:
-        # As SpectralProblem.reduced_rank_solution, whose V does not depend on the rank.
-        _, V = right_singular(problem.cross / np.sqrt(problem.curvature)[:, None])
-        left = problem.ridge_solution() @ V
+        left, V, _ = problem.reduced_rank_factors()
         for index in group:
             rank = self.candidates[index]["rank"]
             visit(index, left[:, :rank], V[:, :rank])

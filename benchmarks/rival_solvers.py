@@ -1,13 +1,15 @@
-"""A two-block splitting with Anderson acceleration and safeguards."""
+"""Two solvers that `ablation.py` compares the default with; pass them as ``solve(..., solver=ADMM())``."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from lrml._arrays import Array, frobenius
-from lrml.penalties import Penalty, spectral_prox
+import numpy as np
+
+from lrml._arrays import Array, frobenius, namespace
+from lrml.penalties import Penalty, gram_noise, right_singular, right_singular_by_svd, spectral_prox
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point, objective_of, point_at
+from lrml.solvers import Point, point_at
 from lrml.solvers.anderson import Anderson
 
 
@@ -102,7 +104,7 @@ class ADMM:
         Z, sigma = spectral_prox(self.y, self.penalty, 1.0 / self.rho)
         W = (2.0 * self.problem.cross + self.rho * (2.0 * Z - self.y)) / self.denominator
         gap = W - Z
-        objective = objective_of(self.problem, self.penalty, Z, sigma)
+        objective = point_at(self.problem, self.penalty, Z, sigma).objective
         return _HalfSteps(Z, sigma, gap, frobenius(gap), objective)
 
     def _acceptable(self, half: _HalfSteps) -> bool:
@@ -121,3 +123,65 @@ class ADMM:
             self.best, self.best_objective = half.Z, half.objective
         self.objective = half.objective
         self.least_gap = min(self.least_gap, half.gap_norm)
+
+
+class Reweighted:
+    """Minimise quadratic majorisers of the objective, in closed form.
+
+    At a point with singular values σ, right singular vectors v_j and slopes c_j (alpha in the tail, 0 in the
+    head), every W satisfies
+
+    ::
+
+        Ω(σ(W)) ≤ ½ Σ_j c_j (‖W v_j‖² / σ_j + σ_j),
+
+    with equality at that point. Added to f this is again a separable quadratic, because f is diagonal on the
+    left and the majoriser on the right: with B the cross moments and V = (v_j),
+
+    ::
+
+        (W⁺ V)_ij = (B V)_ij / (λ_i + ½ c_j / σ_j).
+
+    Each step costs about as much as a proximal step, never increases the objective, has no step size, and
+    treats well and badly conditioned directions alike: a handful of steps does what thousands of gradient
+    steps do. But it only ever shrinks small values geometrically, and a value that is zero stays zero; so
+    this phase gets close quickly and hands over as soon as a step gains less than ``min_gain`` of the
+    objective.
+    """
+
+    name = "reweighted"
+    seeks_tolerance = settles = False
+
+    def __init__(self, min_gain: float = 1e-3, max_steps: int = 10) -> None:
+        self.min_gain = min_gain
+        self.max_steps = max_steps
+
+    def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
+        """Take the spectrum of the starting point."""
+        self.problem, self.penalty = problem, penalty
+        self.steps = 0
+        self.gain = float("inf")
+        self._update(point.W)
+
+    def step(self) -> Point | None:
+        """Minimise the majoriser at the current point."""
+        largest = float(self.sigma[0])
+        if self.gain < self.min_gain or self.steps >= self.max_steps or largest == 0.0:
+            return None
+        xp = namespace(self.sigma)
+        floor = largest * xp.finfo(self.sigma.dtype).eps ** 2
+        weights = 0.5 * self.penalty.slopes(self.sigma) / xp.clip(self.sigma, min=floor)
+        before = self.objective
+        rotated = (self.problem.cross @ self.V) / (self.problem.curvature[:, None] + weights)
+        self._update(rotated @ self.V.T)
+        self.gain = 1.0 - self.objective / before if before > 0 else 0.0
+        self.steps += 1
+        return Point(self.W, self.sigma, self.objective)
+
+    def _update(self, W: Array) -> None:
+        self.W = W
+        sigma, self.V = right_singular(W)
+        if float(sigma[-1]) <= gram_noise(sigma):
+            sigma, self.V = right_singular_by_svd(W)
+        self.sigma = np.where(sigma > max(W.shape) * np.finfo(W.dtype).eps * sigma[0], sigma, 0.0)
+        self.objective = point_at(self.problem, self.penalty, W, self.sigma).objective
