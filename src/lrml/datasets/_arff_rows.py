@@ -13,7 +13,7 @@ from lrml.datasets._arff_layout import Layout
 from lrml.datasets._arff_words import NUMBER, Word, dense_words
 from lrml.datasets._growing import GrowingCSR
 from lrml.datasets._lines import Row
-from lrml.datasets._record_checks import FeatureMatrix, LabelMatrix
+from lrml.datasets._record import FeatureMatrix, LabelMatrix
 
 # Features, labels, and where it is unknown whether a label applies.
 Matrices: TypeAlias = tuple[FeatureMatrix, LabelMatrix, sparse.csr_array | None]

@@ -12,13 +12,12 @@ from typing import Any
 from lrml._shown import shown
 from lrml.datasets._arff import read_arff
 from lrml.datasets._arff_writer import label_file_of, write_arff
-from lrml.datasets._csv import read_csv
 from lrml.datasets._format_names import READ_FORMATS, WRITE_FORMATS, format_of
 from lrml.datasets._lines import check_is_file, plain_name
-from lrml.datasets._parquet import read_parquet
 from lrml.datasets._record import MultiLabelDataset, check_dataset
 from lrml.datasets._sidecar import sidecar_path
 from lrml.datasets._svmlight import read_svmlight, write_svmlight
+from lrml.datasets._tables import read_csv, read_parquet
 from lrml.datasets._xmc import read_xmc, write_xmc
 
 _READERS: dict[str, Callable[..., MultiLabelDataset]] = {

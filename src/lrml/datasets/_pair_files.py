@@ -15,8 +15,7 @@ from scipy import sparse
 from lrml._files import OutputError, atomic_file
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._lines import compressor, stem
-from lrml.datasets._record import MultiLabelDataset
-from lrml.datasets._record_checks import FeatureMatrix, LabelMatrix
+from lrml.datasets._record import FeatureMatrix, LabelMatrix, MultiLabelDataset
 from lrml.datasets._sidecar import Sidecar, encode_sidecar, entries, may_be_dense, sidecar_path
 from lrml.datasets._sidecar_fields import REMEDY, Names
 

@@ -38,10 +38,8 @@ import numpy as np
 
 from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
-from lrml.datasets._names import NumberedNames
 from lrml.datasets._pairs import MOST_COLUMNS
-from lrml.datasets._record import MultiLabelDataset, check_dataset
-from lrml.datasets._record_checks import FeatureMatrix, LabelMatrix
+from lrml.datasets._record import FeatureMatrix, LabelMatrix, MultiLabelDataset, NumberedNames, check_dataset
 from lrml.datasets._sidecar_fields import FAR, REMEDY, Fields, Names, is_unicode
 
 _VERSION = 1

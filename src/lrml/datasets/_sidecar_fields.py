@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from lrml.datasets._errors import DatasetFormatError
-from lrml.datasets._names import NumberedNames
+from lrml.datasets._record import NumberedNames
 
 Names: TypeAlias = "tuple[str, ...] | NumberedNames"
 

@@ -12,8 +12,7 @@ from scipy import sparse
 
 from lrml.datasets._format_names import READ_FORMATS, format_of
 from lrml.datasets._formats import read_dataset
-from lrml.datasets._names import NumberedNames
-from lrml.datasets._record import MultiLabelDataset
+from lrml.datasets._record import MultiLabelDataset, NumberedNames
 from lrml.datasets._sidecar import sidecar_path
 
 _MARK = re.compile(r"[-_.]train$", re.IGNORECASE)

@@ -12,10 +12,9 @@ import numpy as np
 from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._lines import Row, chunks, numbered_lines
-from lrml.datasets._names import NumberedNames
 from lrml.datasets._pair_files import assemble, row_lines, write_files
 from lrml.datasets._pairs import BLANKS, MOST_COLUMNS, NUMBER_LABEL, Limits, PairRows
-from lrml.datasets._record import MultiLabelDataset
+from lrml.datasets._record import MultiLabelDataset, NumberedNames
 from lrml.datasets._sidecar import Sidecar, read_sidecar, sidecar_fields
 
 

@@ -17,7 +17,6 @@ from lrml.estimators._grid import resolve_ranks, ridges_leaving
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
 from lrml.estimators.search import Family, Piece, SearchModel, Visit
-from lrml.penalties import right_singular
 from lrml.problem import SpectralProblem
 from lrml.solvers import Factors
 
@@ -139,9 +138,7 @@ class CPLST(LabelSpaceModel):
 
     def _directions(self, data: TrainingData, problem: SpectralProblem, count: int) -> _Float64:
         # ZᵀHZ = Cᵀ(Λ + ridge)⁻¹C with C = QᵀXᵀZ: no n × n hat matrix is needed.
-        scaled = problem.cross / np.sqrt(problem.curvature)[:, None]
-        _, V = descending_eigh(scaled.T @ scaled)
-        top: _Float64 = V[:, :count]
+        top: _Float64 = problem.reduced_rank_factors(count).right
         return top if problem.labels is None else problem.labels @ top
 
 
@@ -263,9 +260,7 @@ class CPLSTCV(SearchModel):
         candidates = [{"rank": rank, "ridge": ridge} for ridge in ridges for rank in params.ranks]
 
         def run(problem: SpectralProblem, group: list[int], visit: Visit) -> None:
-            # As SpectralProblem.reduced_rank_solution, whose V does not depend on the rank.
-            _, V = right_singular(problem.cross / np.sqrt(problem.curvature)[:, None])
-            left = problem.ridge_solution() @ V
+            left, V, _ = problem.reduced_rank_factors()
             for index in group:
                 rank = candidates[index]["rank"]
                 visit(index, left[:, :rank], V[:, :rank])

@@ -21,7 +21,8 @@ from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, check_alphas_in_order, check_parameters
 from lrml.estimators._scores import Scorer, sparse_is_cheaper
 from lrml.losses import SquaredLoss
-from lrml.solvers import SUCCESSES, ChainPoint, Factors, solve_chains
+from lrml.penalties import TailSum
+from lrml.solvers import SUCCESSES, ChainPoint, Factors, Status, solve_chains, stationarity_residual
 from lrml.solvers import alpha_max as alpha_max_of_problem
 from lrml.statistics import Statistics
 
@@ -43,7 +44,9 @@ class PathModel:
     gap : float
         Estimate of how far the objective is above the least one, over the objective; what ``tol`` limits.
     residual : float
-        Norm of an element of the subdifferential of the objective over ‖∇f(0)‖_F.
+        Stationarity residual, as in `LRML`. Costs one proximal step, when it is first asked for.
+    status : Status
+        How the solver ended, by the same tests as in `LRML`.
     converged : bool
     n_iter : int
         Spectral decompositions that it took from the last model.
@@ -55,8 +58,7 @@ class PathModel:
     singular_values: _Float64
     objective: float
     gap: float
-    residual: float
-    converged: bool
+    status: Status
     n_iter: int
     left: _Float64
     right: _Float64
@@ -66,6 +68,17 @@ class PathModel:
     def rank(self) -> int:
         """Number of positive singular values."""
         return len(self.singular_values)
+
+    @property
+    def converged(self) -> bool:
+        """Whether ``tol`` was reached."""
+        return self.status in SUCCESSES
+
+    @cached_property
+    def residual(self) -> float:
+        """L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F, made on demand."""
+        problem = self.space.problem.with_ridge(self.ridge)
+        return stationarity_residual(problem, TailSum(self.theta, self.alpha), self.left @ self.right.T)
 
     @cached_property
     def factors(self) -> Factors:
@@ -186,8 +199,10 @@ def lrml_path(
 
     Notes
     -----
-    The objective is not convex for 0 < theta < min(d, L): a model of the path and one fitted by itself may be
-    different stationary points, of nearly the same objective.
+    A model of the path ends by the same tests as a fit (``status``) and reports the same ``residual``. For
+    theta = 0 the problem is convex, and its objective is that of the fit to within ``tol``. For
+    0 < theta < min(d, L) it is not: a warm start from the neighbouring alpha and the start of a fit may lead
+    to different stationary points, and then either objective may be the lower one.
 
     Examples
     --------
@@ -375,8 +390,7 @@ def _model(point: GridPoint, found: ChainPoint, space: Space) -> PathModel:
         singular_values=found.sigma,
         objective=found.objective,
         gap=found.gap,
-        residual=found.residual,
-        converged=found.status in SUCCESSES,
+        status=found.status,
         n_iter=found.n_steps,
         left=found.left,
         right=found.right,
