@@ -17,9 +17,8 @@ from scipy import sparse
 from scipy.io.arff import loadarff
 
 from lrml._files import OutputError
-from lrml.datasets import MultiLabelDataset, NumberedNames, load_yeast, read_arff
-from lrml.datasets import _arff_writer as writer
-from lrml.datasets._arff_writer import write_arff
+from lrml.datasets import MultiLabelDataset, NumberedNames, load_yeast, read_arff, write_arff
+from lrml.datasets.arff import _writer as writer
 
 # Names: anything that UTF-8, and for labels XML 1.0, can hold, with a bias to what has a meaning in ARFF.
 _ODD = st.text("'\"\\{}%?,@: \t\n\r=nru\x85\u2028é&<>;#", min_size=1, max_size=5)

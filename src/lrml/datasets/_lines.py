@@ -1,4 +1,4 @@
-"""Lines of a data file, plain or compressed, one at a time."""
+"""Lines of a data file, plain or compressed, in chunks; and matrices that grow by such chunks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from lrml.datasets._errors import DatasetFormatError, Words
 
@@ -35,17 +39,6 @@ _MAGIC = {  # how a file begins: what it is then, and what to do
     b"\x28\xb5\x2f\xfd": ("zstd", "Unpack the file."),
 }
 _DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
-
-
-def plain_name(path: str | os.PathLike[str]) -> str:
-    """Return the file name without its suffix for compression."""
-    whole = Path(path)
-    return whole.stem if whole.suffix.lower() in _OPENERS else whole.name
-
-
-def stem(path: str | os.PathLike[str]) -> str:
-    """Return the file name without its suffixes for compression and format."""
-    return Path(plain_name(path)).stem
 
 
 class _Decompressed(io.RawIOBase):
@@ -97,29 +90,20 @@ def compressor(path: str | os.PathLike[str], stream: IO[bytes]) -> AbstractConte
     return lzma.LZMAFile(stream, "wb") if suffix == ".xz" else nullcontext(stream)
 
 
-def check_is_file(path: str | os.PathLike[str], what: str) -> None:
-    """Raise an error that names the rule, the value and a remedy unless there is a file to read."""
-    place = Path(path)
-    if not place.exists() or place.is_dir():
-        got = f"{os.fspath(path)!r}, {'which is a folder' if place.is_dir() else 'which does not exist'}"
-        raise FileNotFoundError(f"{what} must be a file, got {got}. Check the path.")
+def is_unicode(text: str) -> bool:
+    """Say whether a text is free of lone surrogates, which no file or screen can take."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def numbered_lines(path: str | os.PathLike[str], digest: Any = None) -> Iterator[tuple[int, bytes]]:
     """Yield each line of a file with its number, counted from 1, and with its line end.
 
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    digest : hash object, default=None
-        If given, updated with the uncompressed bytes of each line.
-
-    Raises
-    ------
-    DatasetFormatError
-        If a line is longer than 64 MiB, compressed data is damaged or grows too much, or its suffix does not
-        say that it is compressed.
+    A `digest` is updated with the uncompressed bytes of each line. Refused are lines longer than 64 MiB,
+    compressed data that is damaged or grows too much, and compressed data without its suffix.
     """
     number = 0
     with _open_source(path) as stream:
@@ -127,13 +111,9 @@ def numbered_lines(path: str | os.PathLike[str], digest: Any = None) -> Iterator
             while line := stream.readline(LONGEST_LINE + 1):
                 number += 1
                 if len(line) > LONGEST_LINE:
-                    raise DatasetFormatError.at(
-                        path,
-                        number,
-                        f"a line must not be longer than {LONGEST_LINE} bytes",
-                        line[:40],
-                        "Check that this is a text file with one example per line.",
-                    )
+                    rule = f"a line must not be longer than {LONGEST_LINE} bytes"
+                    remedy = "Check that this is a text file with one example per line."
+                    raise DatasetFormatError.at(path, number, rule, line[:40], remedy)
                 if digest is not None:
                     digest.update(line)
                 if number == 1:
@@ -156,13 +136,8 @@ def _check_text(path: str | os.PathLike[str], line: bytes) -> None:
 
 
 def _damaged(path: str | os.PathLike[str], error: Exception) -> DatasetFormatError:
-    return DatasetFormatError.at(
-        path,
-        None,
-        "compressed data must be whole",
-        str(error),
-        "Get the file again; if it is not compressed, rename it without the suffix.",
-    )
+    remedy = "Get the file again; if it is not compressed, rename it without the suffix."
+    return DatasetFormatError.at(path, None, "compressed data must be whole", str(error), remedy)
 
 
 def chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -177,3 +152,30 @@ def chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
             group, size = [], 0
     if group:
         yield group
+
+
+class GrowingCSR:
+    """A CSR matrix that grows by chunks of rows; nothing is copied until the matrix is asked for."""
+
+    def __init__(self, dtype: type[np.float64] | type[np.uint8] | type[np.bool_]) -> None:
+        self._dtype = dtype
+        self._counts: list[NDArray[np.int64]] = []
+        self._indices: list[NDArray[np.int32]] = []
+        self._data: list[NDArray[np.float64 | np.uint8 | np.bool_]] = []
+
+    def append(
+        self, counts: NDArray[np.int64], indices: NDArray[np.int32], data: NDArray[np.float64]
+    ) -> None:
+        """Add rows with `counts` entries each, whose column `indices` ascend within a row."""
+        self._counts.append(counts)
+        self._indices.append(indices)
+        self._data.append(data.astype(self._dtype))
+
+    def matrix(self, columns: int) -> sparse.csr_array:
+        """Return the matrix of all rows so far."""
+        indptr = np.concatenate([[0], np.cumsum(np.concatenate(self._counts))])
+        # 32-bit indices wherever they suffice: half the memory, and scikit-learn's solvers want them.
+        index_dtype = np.int32 if indptr[-1] <= np.iinfo(np.int32).max else np.int64
+        indices = np.concatenate(self._indices).astype(index_dtype, copy=False)
+        shape = (len(indptr) - 1, columns)
+        return sparse.csr_array((np.concatenate(self._data), indices, indptr.astype(index_dtype)), shape)

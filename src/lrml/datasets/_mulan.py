@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lrml.datasets._arff import read_arff
 from lrml.datasets._cache import DATA_HOME_VARIABLE, FileStatus, cache_folder, data_folder, locate, sha256_of
 from lrml.datasets._download import download_files
 from lrml.datasets._errors import ChecksumError
 from lrml.datasets._record import MultiLabelDataset
 from lrml.datasets._registry import MulanEntry, RegisteredFile, find_entry
+from lrml.datasets.arff import read_arff
 
 
 def fetch_mulan(

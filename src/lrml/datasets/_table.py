@@ -12,8 +12,8 @@ from scipy import sparse
 
 from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
-from lrml.datasets._growing import GrowingCSR
-from lrml.datasets._lines import stem
+from lrml.datasets._formats import stem
+from lrml.datasets._lines import GrowingCSR
 from lrml.datasets._record import MultiLabelDataset
 from lrml.datasets._record_checks import FeatureMatrix, LabelMatrix
 from lrml.datasets._table_columns import Columns, Request
