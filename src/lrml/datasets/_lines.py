@@ -38,6 +38,10 @@ _MAGIC = {  # how a file begins: what it is then, and what to do
     b"PK\x03\x04": ("zip", "Unpack the archive."),
     b"\x28\xb5\x2f\xfd": ("zstd", "Unpack the file."),
 }
+_TO_SPACES = bytes.maketrans(b":,\t", b"   ")
+_TO_ZEROS = bytes.maketrans(b"eEnNaA", b"000000")  # so that each number stays one run of digits
+_EXACT = 2**53  # below it, each integer is a float64
+_POWERS = 10.0 ** np.arange(23)  # the powers of ten that are a float64
 _DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 
 
@@ -152,6 +156,50 @@ def chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
             group, size = [], 0
     if group:
         yield group
+
+
+def to_numbers(text: bytes) -> NDArray[np.float64]:
+    """Convert numbers that are separated by blanks, colons and commas, correctly rounded.
+
+    All digits of a number are read as one integer, which is divided by a power of ten. If both are exact in
+    float64, the quotient is rounded once. This takes a fifth of the time of a conversion one by one, which
+    is left for numbers with many digits or an exponent, and for nan.
+    """
+    text = text.translate(_TO_SPACES).strip()
+    if not text:
+        return np.empty(0)
+    text = b" ".join(text.split()) if b"  " in text else text
+    integers = np.fromstring(text.translate(_TO_ZEROS, b".-+"), np.int64, sep=" ")
+    characters = np.frombuffer(text, np.uint8)
+    marks = np.flatnonzero((characters < ord("0")) | (characters > ord("9")))
+    kind = characters[marks]
+    is_space, is_point = kind == ord(" "), kind == ord(".")
+    number = np.cumsum(is_space)  # to which number a mark belongs
+    digits = np.diff(marks, append=len(text))[is_point] - 1
+    numbers = integers.astype(np.float64)
+    numbers[number[is_point]] /= _POWERS[np.minimum(digits, len(_POWERS) - 1)]
+    numbers[number[kind == ord("-")]] *= -1  # also turns 0.0 into -0.0
+    inexact = integers >= _EXACT  # beyond the range of int64, the largest int64 was read
+    inexact[number[is_point][digits >= len(_POWERS)]] = True
+    inexact[number[kind > ord("9")]] = True
+    if inexact.any():
+        ends = np.append(marks[is_space], len(text))
+        starts = np.append(0, ends[:-1] + 1)
+        places = zip(starts[inexact].tolist(), ends[inexact].tolist(), strict=True)
+        numbers[inexact] = [float(text[start:end]) for start, end in places]
+    return numbers
+
+
+def entry_order(
+    row: NDArray[np.int64], column: NDArray[np.int64]
+) -> tuple[NDArray[np.int64] | None, int | None]:
+    """Return the order of entries by row, then column; None if they are sorted; and where one is repeated."""
+    key = row * 2**31 + column
+    if not np.any(key[1:] <= key[:-1]):  # most files
+        return None, None
+    order = np.argsort(key, kind="stable")
+    twice = np.flatnonzero(np.diff(key[order]) == 0)
+    return order, int(order[twice[0]]) if twice.size else None
 
 
 class GrowingCSR:

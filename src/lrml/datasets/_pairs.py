@@ -14,7 +14,7 @@ from scipy import sparse
 
 from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
-from lrml.datasets._lines import GrowingCSR, Row, chunks, numbered_lines
+from lrml.datasets._lines import GrowingCSR, Row, chunks, entry_order, numbered_lines, to_numbers
 from lrml.datasets._names import NumberedNames
 from lrml.datasets._record import MultiLabelDataset
 from lrml.datasets._record_checks import FeatureMatrix, LabelMatrix
@@ -26,11 +26,6 @@ _INTEGER = rb"\d++"
 _NUMBER = rb"[-+]?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][-+]?+\d++)?+"
 _PAIR = _INTEGER + rb":(?:" + _NUMBER + rb"|[nN][aA][nN])"
 _XMC_HEADER = re.compile(rb"(\d{1,10})[ \t]+(\d{1,10})[ \t]+(\d{1,10})")
-
-_TO_SPACES = bytes.maketrans(b":,\t", b"   ")
-_TO_ZEROS = bytes.maketrans(b"eEnNaA", b"000000")  # so that each number stays one run of digits
-_EXACT = 2**53  # below it, each integer is a float64
-_POWERS = 10.0 ** np.arange(23)  # the powers of ten that are a float64
 
 _ROWS_AT_ONCE = 256  # enough to share the overhead of a block, few enough to keep memory flat
 _VALUES_AT_ONCE = 1 << 20  # the same for wide dense rows
@@ -211,7 +206,7 @@ def read_xmc(
     lines = numbered_lines(path, None if sidecar is None else digest)
     n, d, n_labels = shape = _read_header(path, lines)
     if sidecar is not None:
-        sidecar.check("shape", list(sidecar.shape), list(shape))
+        sidecar.check("shape", sidecar.fields["shape"], list(shape))
     names = _find_names("feature_names", feature_names, d), _find_names("label_names", label_names, n_labels)
     rows = _PairRows(path, _INTEGER, 0, d, n_labels)
     for chunk in chunks(_data_lines(path, lines, n)):
@@ -288,11 +283,10 @@ class _PairRows:
                 # Commas are only between labels, colons only inside pairs.
                 counts[position, 0] = 0 if match.lastindex is None else text.count(b",") + 1
                 counts[position, 1] = text.count(b":")
-        numbers = _to_numbers(b" ".join(texts))
+        numbers = to_numbers(b" ".join(texts))
         is_pair = np.repeat(np.tile([False, True], len(rows)), (counts * np.array([1, 2])).ravel())
-        pairs = numbers[is_pair].reshape(-1, 2)
         self._add_labels(rows, counts[:, 0], numbers[~is_pair])
-        self._add_pairs(rows, counts[:, 1], pairs[:, 0], pairs[:, 1])
+        self._add_pairs(rows, counts[:, 1], numbers[is_pair].reshape(-1, 2))
         self.n_rows += len(rows)
 
     def matrices(self, features: int, labels: int, base: int) -> tuple[sparse.csr_array, sparse.csr_array]:
@@ -313,14 +307,8 @@ class _PairRows:
         self._Y.append(counts, columns.astype(np.int32), np.ones(len(columns)))
         self.highest_label = int(columns.max(initial=self.highest_label))
 
-    def _add_pairs(
-        self,
-        rows: list[Row],
-        counts: NDArray[np.int64],
-        index: NDArray[np.float64],
-        values: NDArray[np.float64],
-    ) -> None:
-        row = np.repeat(np.arange(len(rows)), counts)
+    def _add_pairs(self, rows: list[Row], counts: NDArray[np.int64], pairs: NDArray[np.float64]) -> None:
+        row, index, values = np.repeat(np.arange(len(rows)), counts), pairs[:, 0], pairs[:, 1]
         rule = f"an index must lie in [{self._first}, {self._features - 1}]"
         remedy = f"Count features from {self._first}, and check the number of features."
         self._refuse(rows, row, index, (index < self._first) | (index >= self._features), rule, remedy)
@@ -336,22 +324,17 @@ class _PairRows:
         """Raise an error about the first value that is wrong, if there is one."""
         if wrong.any():
             first = int(np.argmax(wrong))
-            value = values[first].item()
-            got = value if isinstance(value, int) else f"{value:.17g}"
-            raise DatasetFormatError.at(self.path, rows[row[first]][0], rule, got, remedy)
+            raise DatasetFormatError.at(self.path, rows[row[first]][0], rule, f"{values[first]:.17g}", remedy)
 
     def _sorted(
         self, what: str, rows: list[Row], row: NDArray[np.int64], columns: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         """Sort entries by row, then column, and refuse duplicates; the order is None if they are sorted."""
-        key = row * 2**31 + columns
-        if not np.any(key[1:] <= key[:-1]):  # most files
-            return columns, None
-        order = np.argsort(key, kind="stable")
-        twice = np.append(np.diff(key[order]) == 0, False)
-        rule = f"{what} must not occur twice in a row"
-        self._refuse(rows, row[order], columns[order], twice, rule, "Delete one of the two.")
-        return columns[order], order
+        order, twice = entry_order(row, columns)
+        if twice is not None:
+            rule, line = f"{what} must not occur twice in a row", rows[row[twice]][0]
+            raise DatasetFormatError.at(self.path, line, rule, int(columns[twice]), "Delete one of the two.")
+        return columns if order is None else columns[order], order
 
     def _explain(self, line: int, text: bytes) -> DatasetFormatError:
         """Find out what is wrong with a row that does not fit the grammar."""
@@ -384,38 +367,6 @@ _VALUE_RULE = (
 )
 
 
-def _to_numbers(text: bytes) -> NDArray[np.float64]:
-    """Convert numbers that are separated by blanks, colons and commas, correctly rounded.
-
-    All digits of a number are read as one integer, which is divided by a power of ten. If both are exact in
-    float64, the quotient is rounded once. This takes a fifth of the time of a conversion one by one, which
-    is left for numbers with many digits or an exponent, and for nan.
-    """
-    if not text:
-        return np.empty(0)
-    text = text.translate(_TO_SPACES)
-    text = b" ".join(text.split()) if b"  " in text else text
-    integers = np.fromstring(text.translate(_TO_ZEROS, b".-+"), np.int64, sep=" ")
-    characters = np.frombuffer(text, np.uint8)
-    marks = np.flatnonzero((characters < ord("0")) | (characters > ord("9")))
-    kind = characters[marks]
-    is_space, is_point = kind == ord(" "), kind == ord(".")
-    number = np.cumsum(is_space)  # to which number a mark belongs
-    digits = np.diff(marks, append=len(text))[is_point] - 1
-    numbers = integers.astype(np.float64)
-    numbers[number[is_point]] /= _POWERS[np.minimum(digits, len(_POWERS) - 1)]
-    numbers[number[kind == ord("-")]] *= -1  # also turns 0.0 into -0.0
-    inexact = integers >= _EXACT  # beyond the range of int64, the largest int64 was read
-    inexact[number[is_point][digits >= len(_POWERS)]] = True
-    inexact[number[kind > ord("9")]] = True
-    if inexact.any():
-        ends = np.append(marks[is_space], len(text))
-        starts = np.append(0, ends[:-1] + 1)
-        places = zip(starts[inexact].tolist(), ends[inexact].tolist(), strict=True)
-        numbers[inexact] = [float(text[start:end]) for start, end in places]
-    return numbers
-
-
 # svmlight: what the file does not say.
 
 
@@ -440,13 +391,13 @@ def _checked(key: str, count: object) -> int | None:
 
 def _agreed(sidecar: Sidecar, n_features: int | None, n_labels: int | None, zero_based: bool | str) -> bool:
     """Check the arguments against the sidecar; return whether features are counted from 0."""
-    _, d, labels = sidecar.shape
+    _, d, labels = sidecar.fields["shape"]
     for key, stored, wanted in (("d of shape", d, n_features), ("L of shape", labels, n_labels)):
         if wanted is not None:
             sidecar.check(key, stored, wanted)
     if zero_based != "auto":
-        sidecar.check("zero_based", sidecar.zero_based, zero_based)
-    return sidecar.zero_based
+        sidecar.check("zero_based", sidecar.fields["zero_based"], zero_based)
+    return bool(sidecar.fields["zero_based"])
 
 
 def _widths(
@@ -459,10 +410,10 @@ def _widths(
     d = max(0, rows.highest + 1 - base)
     labels = rows.highest_label + 1
     if sidecar is not None:
-        n, stored_d, stored_labels = sidecar.shape
+        n, stored_d, stored_labels = sidecar.fields["shape"]
         agrees = n == rows.n_rows and d <= stored_d and labels <= stored_labels
         found = f"{rows.n_rows} rows and at least {d} features and {labels} labels"
-        sidecar.check("shape", list(sidecar.shape), found, agrees)
+        sidecar.check("shape", sidecar.fields["shape"], found, agrees)
         return stored_d, stored_labels
     if d > (n_features or MOST_COLUMNS):  # could not be seen before the base was known
         rule = f"an index must lie in [0, {(n_features or MOST_COLUMNS) - 1}], as features are counted from 0"

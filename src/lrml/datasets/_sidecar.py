@@ -65,24 +65,20 @@ class Sidecar:
     """A sidecar whose fields obey the rules of their own; the module's docstring says what they mean."""
 
     path: Path
-    name: str
-    provenance: str
-    shape: tuple[int, int, int]
-    sha256: str
-    dense_features: bool
-    dense_labels: bool
-    label_dtype: str
-    n_train: int | None
-    feature_names: Names | None
-    label_names: Names | None
-    unknown: list[list[int]] | None
-    zero_based: bool
+    fields: dict[str, Any]
 
     def check(self, what: str, stored: object, found: object, agrees: bool | None = None) -> None:
         """Raise an error unless the sidecar agrees with the data file, or with an argument of the reader."""
         if not (stored == found if agrees is None else agrees):
             rule = f"{what} must agree with the data file and the arguments, which have {found}"
             raise DatasetFormatError.at(self.path, None, rule, stored, _REMEDY)
+
+    def names(self, key: str, count: int) -> Names | None:
+        """Return the names of the columns; None if they are numbered as the reader would do."""
+        value = self.fields.get(key)
+        if isinstance(value, dict):
+            return NumberedNames(value["prefix"], count, value["start"])
+        return None if value is None else tuple(value)
 
 
 def read_sidecar(path: str | os.PathLike[str], file_format: str) -> Sidecar | None:
@@ -91,62 +87,51 @@ def read_sidecar(path: str | os.PathLike[str], file_format: str) -> Sidecar | No
     if not place.is_file():
         return None
     try:
-        content = json.loads(place.read_bytes().decode("utf-8"))
+        fields: Any = json.loads(place.read_bytes().decode("utf-8"))
     except (ValueError, RecursionError) as error:
         rule = "a sidecar must be JSON in UTF-8"
         raise DatasetFormatError.at(place, None, rule, str(error), _REMEDY) from error
-
-    def refuse(rule: str, value: object) -> None:
-        # A container is not shown: it may be large, or nested too deeply for repr.
-        got = f"a {type(value).__name__}" if isinstance(value, dict | list) else value
-        raise DatasetFormatError.at(place, None, rule, got, _REMEDY)
-
-    def field(key: str, rule: str, obeys: Callable[[Any], bool]) -> Any:
-        value = content.get(key)
+    if type(fields) is not dict:
+        raise _wrong(place, "a sidecar must be a JSON object", fields)
+    shape: Any = fields.get("shape")
+    if not (_is_list(shape, 3) and all(_is_integer(size, 1, MOST_COLUMNS) for size in shape)):
+        raise _wrong(place, f"shape must be a list of 3 integers in [1, {MOST_COLUMNS}]", shape)
+    for key, (rule, obeys) in _rules(file_format, *shape).items():
+        value = fields.get(key)
         if not obeys(value):
-            refuse(f"{key} must be {rule}", value)
-        return value
+            raise _wrong(place, f"{key} must be {rule}", value)
+    return Sidecar(place, fields)
 
-    def names(key: str, count: int) -> Names | None:
-        rule = f"left out, or be {count} different texts, or a prefix and a start"
-        value = field(key, rule, lambda value: value is None or _are_names(value, count))
-        if isinstance(value, dict):
-            return NumberedNames(value["prefix"], count, value["start"])
-        return None if value is None else tuple(value)
 
-    if type(content) is not dict:
-        refuse("a sidecar must be a JSON object", content)
-    text, flag = "a text that UTF-8 can hold", "true or false"
-    field("version", f"{_VERSION}", lambda value: value == _VERSION)
-    field("format", repr(file_format), lambda value: value == file_format)
-    n, d, n_labels = field(
-        "shape",
-        f"a list of 3 integers in [1, {MOST_COLUMNS}]",
-        lambda value: _is_list(value, 3) and all(_is_integer(size, 1, MOST_COLUMNS) for size in value),
-    )
-    return Sidecar(
-        path=place,
-        name=field("name", text, _is_text),
-        provenance=field("provenance", text, _is_text),
-        shape=(n, d, n_labels),
-        sha256=field("sha256", "64 hexadecimal digits", lambda v: _is_text(v) and bool(_SHA256.fullmatch(v))),
-        dense_features=field("dense_features", flag, _is_flag),
-        dense_labels=field("dense_labels", flag, _is_flag),
-        label_dtype=field("label_dtype", "'int8' or 'uint8'", lambda value: value in ("int8", "uint8")),
-        n_train=field(
-            "n_train",
+def _wrong(place: Path, rule: str, value: object) -> DatasetFormatError:
+    # A container is not shown: it may be large, or nested too deeply for repr.
+    got = f"a {type(value).__name__}" if isinstance(value, dict | list) else value
+    return DatasetFormatError.at(place, None, rule, got, _REMEDY)
+
+
+def _rules(file_format: str, n: int, d: int, n_labels: int) -> dict[str, tuple[str, Callable[[Any], bool]]]:
+    """Return the rule of each field, in words and as a function, for a dataset of that shape."""
+    text, flag = ("a text that UTF-8 can hold", _is_text), ("true or false", _is_flag)
+    names = "left out, or be {} different texts, or a prefix and a start"
+    cells = f"left out, or be a list of [row, column] below {n} and {n_labels}"
+    rules: dict[str, tuple[str, Callable[[Any], bool]]] = {
+        "version": (f"{_VERSION}", lambda value: value == _VERSION),
+        "format": (repr(file_format), lambda value: value == file_format),
+        "name": text,
+        "provenance": text,
+        "sha256": ("64 hexadecimal digits", lambda value: _is_text(value) and bool(_SHA256.fullmatch(value))),
+        "dense_features": flag,
+        "dense_labels": flag,
+        "label_dtype": ("'int8' or 'uint8'", lambda value: value in ("int8", "uint8")),
+        "n_train": (
             f"an integer in [1, {n - 1}] or null",
             lambda value: value is None or _is_integer(value, 1, n - 1),
         ),
-        feature_names=names("feature_names", d),
-        label_names=names("label_names", n_labels),
-        unknown=field(
-            "unknown",
-            f"left out, or be a list of [row, column] below {n} and {n_labels}",
-            lambda value: value is None or _are_cells(value, n, n_labels),
-        ),
-        zero_based=file_format == "svmlight" and field("zero_based", flag, _is_flag),
-    )
+        "feature_names": (names.format(d), lambda value: value is None or _are_names(value, d)),
+        "label_names": (names.format(n_labels), lambda value: value is None or _are_names(value, n_labels)),
+        "unknown": (cells, lambda value: value is None or _are_cells(value, n, n_labels)),
+    }
+    return rules | {"zero_based": flag} if file_format == "svmlight" else rules
 
 
 def _is_text(value: object) -> bool:
@@ -196,29 +181,32 @@ def assemble(
     for, `first` is the number of the first feature, and `sha256` only matters if there is a sidecar.
     """
     features, labels = names
+    d, n_labels = X.shape[1], Y.shape[1]
     if sidecar is not None:
-        features, labels = features or sidecar.feature_names, labels or sidecar.label_names
-    features = features or NumberedNames("feature", X.shape[1], first)
-    labels = labels or NumberedNames("label", Y.shape[1])
-    if sidecar is None or not sidecar.dense_features:
+        features = features or sidecar.names("feature_names", d)
+        labels = labels or sidecar.names("label_names", n_labels)
+    features = features or NumberedNames("feature", d, first)
+    labels = labels or NumberedNames("label", n_labels)
+    if sidecar is None or not sidecar.fields["dense_features"]:
         X.eliminate_zeros()
     if sidecar is None:
         given = stem(path) if name is None else name
         return MultiLabelDataset(given, X, Y, features, labels, provenance=Path(path).name)
-    if sha256 != sidecar.sha256:
+    fields = sidecar.fields
+    if sha256 != fields["sha256"]:
         rule = f"sha256 must be that of the data file, {sha256}, which was edited or replaced"
-        raise DatasetFormatError.at(sidecar.path, None, rule, Words(sidecar.sha256), _REMEDY)
-    Y = Y.astype(np.dtype(sidecar.label_dtype))
+        raise DatasetFormatError.at(sidecar.path, None, rule, Words(fields["sha256"]), _REMEDY)
+    Y = Y.astype(np.dtype(fields["label_dtype"]))
     try:
         return MultiLabelDataset(
-            name=sidecar.name if name is None else name,
-            X=_to_array("X", X, sidecar) if sidecar.dense_features else X,
-            Y=_to_array("Y", Y, sidecar) if sidecar.dense_labels else Y,
+            name=fields["name"] if name is None else name,
+            X=_to_array("X", X, sidecar.path) if fields["dense_features"] else X,
+            Y=_to_array("Y", Y, sidecar.path) if fields["dense_labels"] else Y,
             feature_names=features,
             label_names=labels,
-            n_train=sidecar.n_train,
-            provenance=sidecar.provenance,
-            unknown=_unknown(sidecar),
+            n_train=fields.get("n_train"),
+            provenance=fields["provenance"],
+            unknown=_unknown(fields.get("unknown"), Y.shape),
         )
     except DatasetFormatError:
         raise
@@ -226,23 +214,22 @@ def assemble(
         raise DatasetFormatError(f"{sidecar.path}: {error} {_REMEDY}") from error
 
 
-def _to_array(key: str, matrix: sparse.csr_array, sidecar: Sidecar) -> Any:
+def _to_array(key: str, matrix: sparse.csr_array, place: Path) -> Any:
     if not _may_be_dense(matrix):
         rule = f"{key} must only be dense if it is small or has enough non-zero values"
         got = Words(f"{_entries(matrix)} values in shape {matrix.shape}")
-        raise DatasetFormatError.at(sidecar.path, None, rule, got, _REMEDY)
+        raise DatasetFormatError.at(place, None, rule, got, _REMEDY)
     array = np.zeros(matrix.shape, matrix.dtype)
     # Not toarray(), which adds to zeros and so forgets the sign of -0.0.
     array[np.repeat(np.arange(len(array)), np.diff(matrix.indptr)), matrix.indices] = matrix.data
     return array
 
 
-def _unknown(sidecar: Sidecar) -> sparse.csr_array | None:
-    if sidecar.unknown is None:
+def _unknown(cells: list[list[int]] | None, shape: tuple[int, int]) -> sparse.csr_array | None:
+    if cells is None:
         return None
-    cells = np.array(sidecar.unknown, np.int32).reshape(-1, 2)
-    shape = (sidecar.shape[0], sidecar.shape[2])
-    return sparse.csr_array((np.ones(len(cells), np.bool_), (cells[:, 0], cells[:, 1])), shape)
+    places = np.array(cells, np.int32).reshape(-1, 2)
+    return sparse.csr_array((np.ones(len(places), np.bool_), (places[:, 0], places[:, 1])), shape)
 
 
 def _entries(matrix: FeatureMatrix | LabelMatrix) -> int:

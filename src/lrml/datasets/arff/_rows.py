@@ -13,7 +13,7 @@ from scipy import sparse
 
 from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
-from lrml.datasets._lines import LONGEST_LINE, GrowingCSR, Row
+from lrml.datasets._lines import LONGEST_LINE, GrowingCSR, Row, entry_order, to_numbers
 from lrml.datasets._record_checks import FeatureMatrix, LabelMatrix
 from lrml.datasets.arff._header import QUOTED, Attribute, Word, dense_words, to_word
 
@@ -27,8 +27,9 @@ _YES_OF_NO = {"false": "true", "no": "yes", "n": "y", "f": "t"}
 _NUMBER = rb"[-+]?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][-+]?+\d++)?+"
 _NUMBER_PATTERN = re.compile(_NUMBER)
 _WEIGHT = re.compile(rb"\s*+,?+\s*+\{\s*+" + _NUMBER + rb"\s*+\}")
+_LONE_QUESTION_MARK = re.compile(rb"(?<![^,\s])\?(?![^,\s])")
 _ENTRY = rb"[ \t]*+\d++[ \t]++(?:" + _NUMBER + rb"|\?)[ \t]*+"
-_NUMBERS_ROW = re.compile(rb"\{(?:" + _ENTRY + rb"(?:," + _ENTRY + rb")*+|[ \t]*+)\}")
+_SPARSE_NUMBERS = re.compile(rb"\{(?:" + _ENTRY + rb"(?:," + _ENTRY + rb")*+|[ \t]*+)\}")
 _EMPTY_ROW = re.compile(rb"\{\s*+\}")
 _WORD_ENTRY = re.compile(
     rb"""\s*+(?P<index>\d++)\s++(?P<word>""" + QUOTED + rb"""|[^,{}'"\s][^,{}]*+)\s*+(?P<end>[,}])"""
@@ -245,7 +246,7 @@ class DenseRows:
         if self._layout.words or any(b"n" in text or b"N" in text for text in texts):
             return None
         if any(b"?" in text for text in texts):
-            texts = [_question_marks_to_nan(text) for text in texts]
+            texts = [_LONE_QUESTION_MARK.sub(b"nan", text) for text in texts]
         try:
             values = np.loadtxt(texts, delimiter=",", comments=None, ndmin=2)
         except ValueError:
@@ -296,15 +297,6 @@ class DenseRows:
         return X
 
 
-def _question_marks_to_nan(text: bytes) -> bytes:
-    """Replace the question marks that are values; any other stays, and is not a number."""
-    if b" " in text or b"\t" in text:
-        text = b",".join(map(bytes.strip, text.split(b",")))
-    if text.count(b"?") == (b"," + text).count(b",?") == (text + b",").count(b"?,"):
-        return text.replace(b"?", b"nan")
-    return text
-
-
 class SparseRows:
     """Rows of ``{index value, ...}``; an index that is left out has the value 0, or the first declared."""
 
@@ -327,7 +319,8 @@ class SparseRows:
             layout.check(rows, *entries)
         row, index, values = self._sort(rows, entries)
         nonzero, is_label, missing = values != 0, layout.is_label[index], np.isnan(values)
-        self._add_features(len(rows), row, index, values, nonzero & ~is_label)
+        keep = nonzero & ~is_label
+        self._add_features(len(rows), (row[keep], index[keep], values[keep]))
         for part, keep in ((self._Y, nonzero & is_label & ~missing), (self._unknown, is_label & missing)):
             counts = np.bincount(row[keep], minlength=len(rows))
             part.append(counts, self._first[index[keep]], values[keep])
@@ -339,16 +332,9 @@ class SparseRows:
         X = self._X.matrix(len(self._layout.feature_names))
         return X, self._Y.matrix(n_labels), unknown if unknown.nnz else None
 
-    def _add_features(
-        self,
-        n_rows: int,
-        row: NDArray[np.int64],
-        index: NDArray[np.int64],
-        values: NDArray[np.float64],
-        keep: NDArray[np.bool_],
-    ) -> None:
+    def _add_features(self, n_rows: int, entries: _Entries) -> None:
         """Add the entries of features; the place of a nominal value says which of its columns is 1."""
-        row, index, values = row[keep], index[keep], values[keep]
+        row, index, values = entries
         columns = self._first[index]
         nominal = self._layout.is_nominal[index]
         if nominal.any():
@@ -364,17 +350,12 @@ class SparseRows:
 
     def _sort(self, rows: list[Row], entries: _Entries) -> _Entries:
         """Order the entries by row, then by attribute; most files are sorted already."""
-        row, index, values = entries
-        key = row * len(self._layout.attributes) + index
-        if not np.any(key[1:] <= key[:-1]):
-            return entries
-        order = np.argsort(key, kind="stable")
-        key, row, index, values = key[order], row[order], index[order], values[order]
-        twice = np.flatnonzero(key[1:] == key[:-1])
-        if twice.size:
-            rule, line = "an index must not occur twice in a row", rows[row[twice[0]]][0]
-            raise self._layout.error(line, rule, int(index[twice[0]]), "Delete one of the two entries.")
-        return row, index, values
+        row, index, _ = entries
+        order, twice = entry_order(row, index)
+        if twice is not None:
+            rule, line = "an index must not occur twice in a row", rows[row[twice]][0]
+            raise self._layout.error(line, rule, int(index[twice]), "Delete one of the two entries.")
+        return entries if order is None else (row[order], index[order], entries[2][order])
 
     def _read_ones(self, rows: list[Row]) -> _Entries | None:
         """Read rows such as ``{3 1,17 1}``, the usual ones; return None if some row looks different.
@@ -396,14 +377,12 @@ class SparseRows:
 
     def _read_numbers(self, rows: list[Row]) -> _Entries | None:
         """Read rows of any numbers and question marks, all at once; None if some row looks different."""
-        if self._layout.words or any(_NUMBERS_ROW.fullmatch(text) is None for _, text in rows):
+        if self._layout.words or any(_SPARSE_NUMBERS.fullmatch(text) is None for _, text in rows):
             return None
         bodies = [text[1:-1].strip() for _, text in rows]
         counts = [body.count(b",") + 1 if body else 0 for body in bodies]
         row = np.repeat(np.arange(len(rows)), counts)
-        joined = b" ".join(bodies).replace(b",", b" ").replace(b"?", b"nan")
-        numbers = np.fromstring(joined, sep=" ") if row.size else np.empty(0)
-        index, values = numbers.reshape(-1, 2).T
+        index, values = to_numbers(b" ".join(bodies).replace(b"?", b"nan")).reshape(-1, 2).T
         beyond = np.flatnonzero(index >= len(self._layout.attributes))
         if beyond.size:
             raise self._beyond(rows[row[beyond[0]]][0], f"{index[beyond[0]]:.0f}")
