@@ -12,8 +12,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from scipy.io.arff import loadarff
 
-from lrml.datasets import DatasetFormatError, read_arff
-from lrml.datasets._registry import mulan_entries
+from lrml.datasets import DatasetFormatError, mulan_entries, read_arff
 
 HEADER = (
     "@relation toy\n@attribute a numeric\n@attribute p {0,1}\n@attribute b {0,1}\n@attribute q {0,1}\n@data\n"

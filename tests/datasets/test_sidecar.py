@@ -14,7 +14,6 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from lrml._files import OutputError
 from lrml.datasets import DatasetFormatError, MultiLabelDataset, NumberedNames, read_xmc, write_xmc
 
 
@@ -217,7 +216,7 @@ def test_a_failed_renaming_leaves_no_pair_that_does_not_fit(toy, tmp_path, monke
         real_replace(source, target)
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OutputError, match=r"toy\.txt.* got an error \(No space left on device\)"):
+    with pytest.raises(OSError, match=r"toy\.txt.* got an error \(No space left on device\)"):
         write_xmc(replace(toy, X=2 * toy.X, name="new"), path)
     if failing == 1:  # as if nothing had been tried
         assert path.read_bytes() == old
@@ -244,5 +243,5 @@ def test_an_interrupted_writer_leaves_the_old_files(toy, tmp_path, monkeypatch):
 
 
 def test_a_missing_folder_is_named(toy, tmp_path):
-    with pytest.raises(OutputError, match=r"absent.toy\.txt.*No such file or directory"):
+    with pytest.raises(OSError, match=r"absent.toy\.txt.*No such file or directory"):
         write_xmc(toy, tmp_path / "absent" / "toy.txt")

@@ -1,25 +1,6 @@
 """The file ``<path>.meta.json`` beside a dataset in a line format: what the format itself cannot hold.
 
-It is a JSON object, in UTF-8, with these keys:
-
-================== ====================================================================================
-``version``        1
-``format``         ``"xmc"`` or ``"svmlight"``
-``name``           name of the dataset
-``provenance``     where the numbers come from
-``shape``          ``[n, d, L]``
-``sha256``         the hash of the bytes of the data file, uncompressed: it tells the file from another one
-                   of the same shape, and from itself after it was edited
-``dense_features`` whether X is an array; else it is a sparse matrix
-``dense_labels``   likewise for Y
-``label_dtype``    ``"int8"`` or ``"uint8"``
-``n_train``        rows of the training set, or null
-``feature_names``  list of d names, or ``{"prefix": ..., "start": ...}`` for numbered ones; left out if they
-                   are those that the reader would give
-``label_names``    likewise for the L labels
-``unknown``        list of ``[row, column]``, both from 0, of labels that are not known; left out if all are
-``zero_based``     whether features are counted from 0; only for svmlight
-================== ====================================================================================
+It is a JSON object, in UTF-8; docs/data.md lists its keys.
 
 A sidecar must not make a small file fill the memory. So X, or Y, is only made dense if the array takes at
 most 128 MiB, or at most 256 bytes for each of its non-zero values; the writers refuse other arrays.
@@ -62,7 +43,7 @@ _REMEDY = "Delete or rename this file if the data file is as you want it, else w
 
 @dataclass(frozen=True, eq=False)
 class Sidecar:
-    """A sidecar whose fields obey the rules of their own; the module's docstring says what they mean."""
+    """A sidecar whose fields obey the rules of their own; docs/data.md says what they mean."""
 
     path: Path
     fields: dict[str, Any]

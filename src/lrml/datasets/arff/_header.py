@@ -98,11 +98,6 @@ class Attribute:
     line: int
     domain: tuple[str, ...] | None
 
-    @property
-    def is_binary(self) -> bool:
-        """Whether it is nominal and its values are 0 and 1, or one of them."""
-        return self.domain is not None and {"0", "1"}.issuperset(self.domain)
-
 
 @dataclass(frozen=True)
 class Header:

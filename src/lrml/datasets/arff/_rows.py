@@ -77,7 +77,7 @@ class Layout:
         if domain is None:
             if label:
                 self._allowed[:, index] = 0, 1
-        elif attribute.is_binary:
+        elif {"0", "1"}.issuperset(domain):
             self._allowed[:, index] = float(domain[0]), float(domain[-1])
         elif label:
             yes = self._positive_value(attribute)
