@@ -348,7 +348,8 @@ class _PairRows:
         token = next(token for token in tokens if re.fullmatch(_PAIR, token) is None)
         index, colon, value = token.partition(b":")
         if index == b"qid":
-            rule, remedy = "a row must not have a qid", "Queries are for ranking; remove the qid fields."
+            rule = "a row must not have a qid"
+            remedy = "Queries are for ranking; remove the qid fields to read the rest."
         elif re.fullmatch(_INTEGER, index) and colon:
             token, (rule, remedy) = value, _VALUE_RULE
         else:
