@@ -18,8 +18,8 @@ from scipy import sparse
 from lrml._checks import is_integer
 from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
-from lrml.datasets._growing import GrowingCSR
-from lrml.datasets._lines import stem
+from lrml.datasets._formats import stem
+from lrml.datasets._lines import GrowingCSR
 from lrml.datasets._record import LabelMatrix, MultiLabelDataset
 
 Tag: TypeAlias = str | int  # a label in a list of labels

@@ -23,7 +23,6 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from lrml._files import staged_file
-from lrml.datasets._arff import read_arff
 from lrml.datasets._errors import ChecksumError, DownloadError
 from lrml.datasets._record import MultiLabelDataset
 from lrml.datasets._registry import (
@@ -38,6 +37,7 @@ from lrml.datasets._registry import (
     find_entry,
     sha256_of,
 )
+from lrml.datasets.arff import read_arff
 
 OnBytes: TypeAlias = Callable[[int], object]  # called with the number of bytes received so far
 

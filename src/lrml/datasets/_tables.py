@@ -21,7 +21,7 @@ import numpy as np
 from lrml._shown import shown
 from lrml.datasets._columns import Columns, Request, choose_columns, is_list, read_batches
 from lrml.datasets._errors import DatasetFormatError, Words
-from lrml.datasets._lines import _open_source, numbered_lines
+from lrml.datasets._lines import numbered_lines, open_source
 from lrml.datasets._record import MultiLabelDataset
 
 # CSV: bytes that are parsed at a time, in parts by as many threads as there are.
@@ -287,7 +287,7 @@ class _CsvTable:
     def _blocks(self) -> Iterator[_Block]:
         """Yield the file after the header in blocks of whole rows."""
         try:
-            with _open_source(self._path) as stream:
+            with open_source(self._path) as stream:
                 for _ in range(self._header_line):
                     stream.readline()
                 line, rest, piece = self._header_line + 1, b"", b"-"

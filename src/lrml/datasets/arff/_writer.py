@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import IO
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -17,9 +15,10 @@ from scipy import sparse
 
 from lrml._files import atomic_file
 from lrml._shown import shown
-from lrml.datasets._arff_words import quote
-from lrml.datasets._lines import LONGEST_LINE, compressor, stem
+from lrml.datasets._formats import label_file_of
+from lrml.datasets._lines import LONGEST_LINE, compressor, is_unicode
 from lrml.datasets._record import MultiLabelDataset, check_dataset
+from lrml.datasets.arff._header import quote
 
 _BLOCK_CELLS = 1 << 18  # so much of a dense matrix, and
 _BLOCK_ROWS = 1 << 10  # so much of a sparse one, is converted to text at a time
@@ -87,25 +86,25 @@ def write_arff(
     _check_names(dataset)
     X = dataset.X
     rows = _sparse_rows(dataset, X) if isinstance(X, sparse.csr_array) else _dense_rows(dataset, X)
-    with _both_files(arff, label_file) as (arff_stream, xml_stream):
+    # Both files are complete before the first is moved into place: the ARFF file, which needs no other.
+    with atomic_file(label_file) as xml_stream, atomic_file(arff) as arff_stream:
         with compressor(arff, arff_stream) as stream:
             for line in chain(_header(dataset), rows):
                 stream.write(_encode(line))
         for line in _label_list(dataset):
             xml_stream.write(_encode(line))
-
-
-def label_file_of(path: str | os.PathLike[str]) -> Path:
-    """Return the place of the XML file that is written beside an ARFF file."""
-    return Path(path).with_name(f"{stem(path)}.xml")
+        xml_stream.flush()
 
 
 def _check_names(dataset: MultiLabelDataset) -> None:
     """Refuse what the files cannot hold, before anything is written."""
-    for kind, names in (("feature", dataset.feature_names), ("label", dataset.label_names)):
-        for name in names:
-            _check_text(kind, name)
-    _check_text("dataset", dataset.name)
+    texts = {"feature": dataset.feature_names, "label": dataset.label_names, "dataset": [dataset.name]}
+    for kind, names in texts.items():
+        wrong = next((name for name in names if not is_unicode(name)), None)
+        if wrong is not None:
+            raise ValueError(
+                f"a {kind} name must be text that UTF-8 can hold, got {shown(wrong)}. Rename the {kind}."
+            )
     for label in dataset.label_names:
         if not label or _NOT_XML.search(label):
             raise ValueError(
@@ -119,24 +118,6 @@ def _check_names(dataset: MultiLabelDataset) -> None:
             f"features and labels of an ARFF file must have different names, got {shown(both)} for both. "
             "Rename one of them."
         )
-
-
-def _check_text(kind: str, name: str) -> None:
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"a {kind} name must be text that UTF-8 can hold, got {shown(name)}. Rename the {kind}."
-        ) from error
-
-
-@contextmanager
-def _both_files(arff: Path, xml: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Open two files such that both are complete before the first is moved into place."""
-    # The ARFF file, which needs no other, is moved first.
-    with atomic_file(xml) as xml_stream, atomic_file(arff) as arff_stream:
-        yield arff_stream, xml_stream
-        xml_stream.flush()
 
 
 def _encode(line: str) -> bytes:
