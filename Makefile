@@ -19,6 +19,7 @@ test: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal
 
 test-random: $(VENV)/.test
@@ -48,4 +49,4 @@ $(BENCH)/.peers: $(BENCH)/bin/python pyproject.toml benchmarks/requirements.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(BENCH) results .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) results .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -7,8 +7,7 @@ import numpy as np
 from lrml._arrays import thin_svd
 from lrml.completion._observed import Floats, Observed
 from lrml.penalties import TailSum
-from lrml.solvers import Recorder
-from lrml.solvers.anderson import Anderson
+from lrml.solvers import Anderson, Recorder
 
 # The threshold of a step as a share of the largest singular value of the zero-filled matrix.
 _STEP = 0.2

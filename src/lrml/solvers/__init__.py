@@ -3,7 +3,7 @@
 `solve` and `solve_rows` choose a method and a starting point; a method of your own is a `Phase`.
 
 ``__all__`` is what users pass and read. The names imported with ``as`` beside it (chains of warm starts,
-duality gaps, the recorder) and `lrml.solvers.leml` serve the rest of the library and may change.
+duality gaps, the recorder, Anderson's method) and `lrml.solvers.leml` serve the rest of the library and may change.
 """
 
 from lrml.solvers._chain import Chain as Chain
@@ -20,6 +20,7 @@ from lrml.solvers._loop import spectrum as spectrum
 from lrml.solvers._result import SUCCESSES, Callback, Factors, History, IterationInfo, SolverResult, Status
 from lrml.solvers._solve import ROW_SOLVERS, SOLVERS, solve, solve_rows
 from lrml.solvers.alternating import Alternating
+from lrml.solvers.anderson import Anderson as Anderson
 from lrml.solvers.proximal_gradient import AcceleratedProximalGradient, Algorithm1, ProximalGradient
 from lrml.solvers.proximal_newton import ProximalNewton as ProximalNewton
 from lrml.solvers.reduced_rank import ReducedRank as ReducedRank
