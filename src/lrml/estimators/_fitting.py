@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
@@ -22,7 +26,7 @@ from lrml.estimators._parameters import Parameters
 from lrml.losses import Loss, SquaredLoss
 from lrml.problem import SpectralProblem
 from lrml.rows import Mask, Rows
-from lrml.solvers import SUCCESSES, Factors, History, IterationInfo, Status
+from lrml.solvers import SUCCESSES, Callback, Factors, History, IterationInfo, Status
 from lrml.statistics import Statistics
 
 _Float64 = npt.NDArray[np.float64]
@@ -293,3 +297,35 @@ def warn_unless_converged(outcome: Any) -> None:
         reached = f"estimated gap {gap:.1e}" if np.isfinite(gap) else f"residual {outcome.residual:.1e}"
         message = f"{outcome.status.value} ({reached} after {len(outcome.history) - 1} iterations)"
         warnings.warn(message, ConvergenceWarning, stacklevel=_level_of_user())
+
+
+@contextmanager
+def solver_progress(
+    verbose: int, max_iter: int, callback: Callback | None, name: str = "LRML"
+) -> Iterator[Callback | None]:
+    """Yield a callback that draws a bar on standard error (``verbose`` > 0) and then calls ``callback``."""
+    if not verbose:
+        yield callback
+        return
+    columns = (
+        TextColumn(name),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} at most"),
+        TextColumn("objective {task.fields[objective]:.6g}  residual {task.fields[residual]:.1e}"),
+        TextColumn("rank {task.fields[rank]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("fit", total=max_iter, objective=float("nan"), residual=float("nan"), rank=0)
+
+        def report(info: IterationInfo) -> bool | None:
+            progress.update(
+                task,
+                completed=info.iteration,
+                objective=info.objective,
+                residual=info.residual,
+                rank=info.rank,
+            )
+            return callback(info) if callback is not None else None
+
+        yield report

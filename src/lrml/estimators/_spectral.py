@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import is_sparse, to_numpy
-from lrml._progress import solver_progress
 from lrml.estimators._fitting import (
     Solution,
     TrainingData,
     check_feature_count,
     is_warm_start,
     nothing_to_learn,
+    solver_progress,
     sort_labels,
     store,
     warn_unless_converged,

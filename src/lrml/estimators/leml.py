@@ -10,12 +10,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lrml._checks import check_rank
-from lrml._progress import solver_progress
 from lrml.estimators._fitting import (
     Solution,
     TrainingData,
     is_warm_start,
     nothing_to_learn,
+    solver_progress,
     sort_labels,
     store,
     warn_unless_converged,
