@@ -20,26 +20,55 @@ from lrml.datasets import fetch_mulan, load_yeast
 from lrml.theory import (
     Spectrum,
     bound_report,
-    excess_risk_rate,
-    fitted_slope,
     global_bound,
     global_complexity,
     local_bound,
     local_complexity,
     local_dual_bound,
+    local_rate,
     printed_assumption,
-    printed_bound_fails_below,
-    printed_class_complexity,
     printed_local_bound,
     printed_trace_bound,
-    scale_data,
-    scale_predictors,
 )
-from lrml.theory._ellipsoid import LocalBall
-from lrml.theory._local import _bracket
 
 BALLS = ("frobenius", "trace", "operator")
 SIZES = np.array([10**k for k in range(2, 9)])
+SPECTRUM_SIZE = 100_000
+
+
+def fitted_slope(x: Any, y: Any) -> float:
+    """Return the slope of the least-squares line of log y on log x."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def printed_class_complexity(X: Any, n_labels: int, r: float) -> float:
+    """Return the complexity of {W : ‖W‖ ≤ 1, ‖WWᵀ‖ ≤ r} in operator norms, of which Theorem 3 speaks."""
+    radius = min(1.0, r) ** 0.5
+    return global_complexity(X, n_labels, ball="operator", radius=radius, n_draws=20, random_state=0).mean
+
+
+def scale_data(X: Any, n_labels: int, factors: Any) -> list[tuple[float, float, float]]:
+    """Multiply X by c, with r = 1: the complexity grows with c, the printed bound does not see it."""
+    bound = printed_local_bound([], X.shape[0], 1.0, min(X.shape[1], n_labels)).value
+    return [(c, printed_class_complexity(c * X, n_labels, 1.0), bound) for c in factors]
+
+
+def scale_predictors(X: Any, n_labels: int, factors: Any) -> list[tuple[float, float, float]]:
+    """Multiply every W of the class by s, so that ‖WWᵀ‖ ≤ s²: s on the left, s² on the right."""
+    theta = min(X.shape[1], n_labels)
+    bounds = [printed_local_bound([], X.shape[0], s**2, theta).value for s in factors]
+    measured = [printed_class_complexity(X, n_labels, s**2) for s in factors]
+    return list(zip(factors, measured, bounds, strict=True))
+
+
+def printed_bound_fails_below(spectrum: Spectrum, theta: int) -> float:
+    """Return the r below which Theorem 3 fails for rank theta ≥ 1 and this X, whatever ‖·‖ means in it.
+
+    The matrices √r uvᵀ, r ≤ 1, are in the class for every norm that is 1 on uvᵀ. So the complexity is at
+    least √r E‖Xᵀσ‖/n ≥ √(r tr S / 2n) (Khintchine and Kahane's inequality with its best constant), which
+    exceeds r √(theta/n) for r < min(1, tr S / (2 theta)), tr S the mean of ‖x_i‖².
+    """
+    return min(1.0, float(spectrum.eigenvalues.sum()) / (2 * theta))
 
 
 def globals_of(name: str, X: Any, n_labels: int) -> None:
@@ -55,23 +84,21 @@ def globals_of(name: str, X: Any, n_labels: int) -> None:
             print(f"  {ball:9} {signs:7}: {found.mean:.4f} ± {found.standard_error:.4f}, bound {bound:.4f}")
     print(f"  printed λ/√n: {printed_trace_bound(n).value:.4f}")
     theta = round(0.2 * n_labels)
-    r = printed_bound_fails_below(rows, theta)
-    local = printed_class_complexity(rows, n_labels, r, theta, n_draws=10, random_state=0)
+    r = printed_bound_fails_below(spectrum, theta)
+    reached = r**0.5 * global_complexity(rows, n_labels, n_draws=10, random_state=0).mean
     printed = printed_local_bound(np.zeros(theta), n, r, theta).value
-    print(f"  theta {theta}, r {r:.4f}, no tail: complexity {local.mean:.4f}, printed bound {printed:.4f}")
+    print(f"  theta {theta}, r {r:.4f}, no tail: rank one reaches {reached:.4f}, printed bound {printed:.4f}")
 
 
 def draw_scalings(X: Any, n_labels: int, path: Path) -> None:
     """Draw both sides of Theorem 3 against the scale of the data, and of the predictors."""
     rows = normalize(X)
-    theta = min(X.shape[1], n_labels)
-    data = scale_data(rows, n_labels, 1.0, theta, factors=10.0 ** np.linspace(-1, 2, 7), n_draws=20)
-    small = scale_predictors(rows, n_labels, 1.0, factors=10.0 ** np.linspace(-3, 0, 7), n_draws=20)
+    data = scale_data(rows, n_labels, 10.0 ** np.linspace(-1, 2, 7))
+    small = scale_predictors(rows, n_labels, 10.0 ** np.linspace(-3, 0, 7))
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     titles = ("Data multiplied by c", "Predictors multiplied by s")
     for axis, rows_, title in zip(axes, (data, small), titles, strict=True):
-        factors = [row.factor for row in rows_]
-        measured, bounds = [row.complexity.mean for row in rows_], [row.bound for row in rows_]
+        factors, measured, bounds = (list(column) for column in zip(*rows_, strict=True))
         axis.loglog(factors, measured, "o-", label=f"complexity, slope {fitted_slope(factors, measured):.2f}")
         axis.loglog(factors, bounds, "s--", label=f"printed bound, slope {fitted_slope(factors, bounds):.2f}")
         axis.set(title=title, xlabel="c" if rows_ is data else "s", ylabel="value on yeast, ‖x‖ = 1")
@@ -124,12 +151,13 @@ def draw_rates(X: Any, n_labels: int, path: Path) -> None:
     """Draw fixed points against n with their slopes, and global complexities of growing parts of yeast."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
     logs = np.log(SIZES) / SIZES
-    exponential = [excess_risk_rate("exponential", 1.0, int(n)) for n in SIZES]
+    j = np.arange(1.0, SPECTRUM_SIZE + 1)
+    exponential = [local_rate(np.exp(-j), int(n)) for n in SIZES]
     slope = fitted_slope(logs, exponential)
     left.loglog(SIZES, exponential, "o-", label=f"s_j = exp(−j): ((log n)/n)^{slope:.3f}")
     left.loglog(SIZES, 2 * logs, color="grey", linestyle=":", label="2 (log n)/n")
     for power in (2.0, 4.0):
-        rates = [excess_risk_rate("polynomial", power, int(n)) for n in SIZES]
+        rates = [local_rate(j**-power, int(n)) for n in SIZES]
         label = f"s_j = 1/j^{power:.0f}: n^{fitted_slope(SIZES, rates):.3f}"
         left.loglog(SIZES, rates, "s-", label=label)
         print(label, f"theory {-power / (power + 1):.3f}")
@@ -155,12 +183,11 @@ def survey_brackets() -> None:
     for seed in range(400):
         rng = np.random.default_rng(seed)
         n, d, n_labels = (int(rng.integers(*limits)) for limits in ((10, 60), (2, 12), (2, 10)))
-        spectrum = Spectrum.of(rng.normal(size=(n, d)) * np.exp(-np.arange(d) * rng.uniform(0, 1)))
-        M = spectrum.coordinates(rng.choice([-1.0, 1.0], size=(n, n_labels)))
+        X = rng.normal(size=(n, d)) * np.exp(-np.arange(d) * rng.uniform(0, 1))
         theta, tail, r = int(rng.integers(0, 3)), 10 ** rng.uniform(-1.5, 0.5), 10 ** rng.uniform(-3, 0.5)
         if theta < min(d, n_labels):
-            lower, upper = _bracket(M, LocalBall(spectrum.eigenvalues, 1.0, r), theta, tail)
-            ratios.append(upper / lower)
+            found = local_complexity(X, n_labels, r, theta=theta, tail=tail, n_draws=2, random_state=seed)
+            ratios.append(found.upper.mean / found.lower.mean)
     print(f"\nupper/lower, {len(ratios)} problems: median, 90 %, worst {np.quantile(ratios, [0.5, 0.9, 1])}")
 
 
@@ -184,9 +211,10 @@ def main() -> None:
     draw_rates(*data["yeast"], images / "theory_rates.png")
     models = [LRML(3, 10.0), MLTrace(10.0), MLFro(10.0), CPLST(3), LEML(3, 10.0)]
     for model in models:
-        print(f"\nyeast, {model}\n{bound_report(model.fit(*sets['yeast']), sets['yeast'][0], n_draws=100)}")
+        model.fit(*sets["yeast"])
+        print(f"\nyeast, {model}\n{bound_report(model, sets['yeast'][0], n_draws=100, random_state=0)}")
     model = LRML(32, 10.0).fit(*sets["bibtex"])
-    print(f"\nbibtex, {model}\n{bound_report(model, sets['bibtex'][0], n_draws=10)}")
+    print(f"\nbibtex, {model}\n{bound_report(model, sets['bibtex'][0], n_draws=10, random_state=0)}")
     compare_moments("bibtex", model, sets["bibtex"][0])
     compare_moments("yeast", models[0], sets["yeast"][0])
     draw_local(data, images / "theory_local.png")

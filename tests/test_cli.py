@@ -15,10 +15,9 @@ import pytest
 from cli_output import without_progress
 from experiments.runner_jobs import wait_until
 from lrml import __version__
-from lrml.cli import _cell_progress, main
-from lrml.cli._cell_progress import _time_left
+from lrml.cli import main
 from lrml.experiments import load_experiment
-from lrml.experiments.runner import Progress, Store
+from lrml.experiments.runner import Progress, Store, WorkerError
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -60,16 +59,14 @@ def test_without_a_command_help_is_printed(capsys):
     assert main([]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith("usage: lrml")
+    assert printed.err.startswith("Usage: lrml")
     assert "reproduce" in printed.err
 
 
 def test_help_names_every_choice(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["reproduce", "--help"])
-    assert stopped.value.code == 0
+    assert main(["reproduce", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    for words in ("{all,table1,table2,fig1,fig2,fig3}", "paper, tuned, kernel", "yeast, corel5k, bibtex"):
+    for words in ("[all|table1|table2|fig1|fig2|fig3]", "paper, tuned, kernel", "yeast, corel5k, bibtex"):
         assert words in text
 
 
@@ -87,22 +84,44 @@ def test_arguments_are_read_without_slow_imports(arguments):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--wat"], "unrecognized arguments: --wat"),
-        (["table3"], "invalid choice: 'table3'"),
-        (["--datasets", "yeats"], "argument --datasets: invalid choice: 'yeats'"),
-        (["--protocol", "best"], "argument --protocol: invalid choice: 'best'"),
-        (["--jobs", "0"], "argument --jobs: must be a positive integer, got '0'. Use 1 if in doubt."),
+        (["--wat"], "No such option: --wat"),
+        (["table3"], "must be one of all, table1, table2, fig1, fig2, fig3, got 'table3'"),
+        (["table1", "table2"], "unexpected extra argument(s) (table2)"),
+        (
+            ["--datasets", "yeats"],
+            "'--datasets': must be one of yeast, corel5k, bibtex, delicious, got 'yeats'",
+        ),
+        (
+            ["--datasets", "bibtex", "yeats", "--quiet"],
+            "got 'yeats'. Did you mean yeast? Check the spelling.",
+        ),
+        (["--protocol", "best"], "'--protocol': must be one of paper, tuned, kernel, got 'best'"),
+        (["--jobs", "0"], "'--jobs': must be a positive integer, got '0'. Use 1 if in doubt."),
         (["--jobs", "-1"], "--jobs"),
         (["--jobs", "two"], "got 'two'"),
-        (["--seeds", "0"], "argument --seeds: must be a positive integer, got '0'. Use 1 if in doubt."),
-        (["--seeds", "4"], "argument --seeds: must be from 1 to 3, got '4'. Leave it out for all."),
+        (["--seeds", "0"], "'--seeds': must be a positive integer, got '0'. Use 1 if in doubt."),
+        (["--seeds", "4"], "'--seeds': must be from 1 to 3, got '4'. Leave it out for all."),
     ],
 )
 def test_wrong_arguments(arguments, message, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["reproduce", *arguments])
-    assert stopped.value.code == 2
-    assert message in capsys.readouterr().err
+    assert main(["reproduce", *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    usage, error = printed.err.splitlines()
+    assert usage.startswith("Usage: lrml reproduce ")
+    assert error.startswith("lrml reproduce: error: ")
+    assert message in error
+
+
+def test_wrong_usage_of_the_program_itself(capsys):
+    for arguments, message in {
+        ("reprodcue",): "No such command 'reprodcue'. Did you mean 'reproduce'?",
+        ("--wat",): "No such option: --wat",
+        ("reproduce", "--out"): "'--out' requires an argument",
+        ("datasets", "describe"): "Missing argument 'NAME|PATH'.",
+    }.items():
+        assert main(arguments) == 2
+        assert re.search(f"^lrml.*: error: .*{re.escape(message)}", capsys.readouterr().err, re.MULTILINE)
 
 
 @pytest.mark.parametrize("experiment", ["table2", "equal_rank", "fig2"])
@@ -114,6 +133,10 @@ def test_no_experiment_has_more_seeds_than_may_be_asked_for(experiment):
     ("arguments", "message"),
     [
         (["fig3", "--datasets", "bibtex"], "--datasets of fig3 must be among yeast, got bibtex. Leave out "),
+        (
+            ["fig3", "--datasets", "bibtex", "corel5k"],
+            "--datasets of fig3 must be among yeast, got bibtex, core",
+        ),
         (
             ["fig2", "--protocol", "kernel"],
             "--protocol of fig2 must be among paper, tuned, got kernel. Leave ",
@@ -265,7 +288,7 @@ def test_ctrl_c_ends_with_130_and_keeps_what_is_finished(tmp_path):
 
 
 def test_lines_between_cells_say_how_far_it_is(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(_cell_progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("lrml.cli.reproduce._SECONDS_BETWEEN_LINES", 0.0)
     assert table1(tmp_path) == 0
     errors = capsys.readouterr().err
     assert errors.startswith("1 of 1 cells, ")
@@ -274,11 +297,20 @@ def test_lines_between_cells_say_how_far_it_is(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "left", "shown"), [(1.0, 60.0, ""), (9.0, None, ""), (9.0, 61.4, "about 0:01:01 left")]
+    ("seconds", "left", "shown"),
+    [(1.0, 60.0, ", ; "), (9.0, None, ", ; "), (9.0, 61.4, ", about 0:01:01 left; ")],
 )
-def test_the_time_left_is_told_once_it_can_be(seconds, left, shown):
+def test_the_time_left_is_told_once_it_can_be(seconds, left, shown, tmp_path, capsys, monkeypatch):
     record = {"status": "failed", "key": "a", "payload": {"dataset": "yeast"}}
-    assert _time_left(Progress(3, 9, 1, record, seconds, left)) == shown
+
+    def report_once(plan, store, *, n_workers, on_event):
+        on_event(Progress(3, 9, 1, record, seconds, left))
+        raise WorkerError("enough")
+
+    monkeypatch.setattr("lrml.cli.reproduce._SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("lrml.experiments.reproduce", report_once, raising=False)
+    assert table1(tmp_path) == 2
+    assert capsys.readouterr().err == f"3 of 9 cells{shown}a failed\nlrml reproduce: error: enough\n"
 
 
 def test_a_data_home_must_exist(tmp_path, capsys):

@@ -14,7 +14,6 @@ from urllib.parse import unquote
 
 import pytest
 
-import lrml.experiments._reproduce
 from cli_output import without_progress
 from failing_work import fail_in_one_cell
 from lrml.cli import main
@@ -235,7 +234,7 @@ def with_a_gap(run, out, tmp_path):
 def test_a_cell_that_fails_is_shown_and_tried_again(run, with_a_gap, capsys, monkeypatch):
     arguments = [*TABLE2, "--jobs", "1", "--out", str(with_a_gap)]
     with monkeypatch.context() as patch:
-        patch.setattr(lrml.experiments._reproduce, "work", fail_in_one_cell)
+        patch.setattr("lrml.experiments._reproduce.work", fail_in_one_cell)
         assert main(arguments) == 1
     printed = capsys.readouterr()
     error = "ArithmeticError: on purpose"
@@ -264,7 +263,7 @@ def without_marks(rows):
 
 
 def test_a_failure_is_said_in_a_quiet_run_too(with_a_gap, capsys, monkeypatch):
-    monkeypatch.setattr(lrml.experiments._reproduce, "work", fail_in_one_cell)
+    monkeypatch.setattr("lrml.experiments._reproduce.work", fail_in_one_cell)
     assert main([*TABLE2, "--jobs", "1", "--out", str(with_a_gap), "--quiet", "--no-plots"]) == 1
     printed = capsys.readouterr()
     assert printed.out == ""

@@ -33,6 +33,19 @@ def test_only_what_is_needed_is_imported(code, expected):
     assert loaded_by(code) == expected
 
 
+@pytest.mark.parametrize("module", ["theory", "model_selection"])
+def test_theory_and_splits_load_no_solver(module):
+    code = f"import sys, lrml.{module}\nfor name in sorted(sys.modules): print(name)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
+    )
+    loaded = run.stdout.split()
+    assert f"lrml.{module}" in loaded
+    assert not [name for name in loaded if name.startswith(("lrml.solvers", "lrml.estimators"))]
+    if module == "theory":
+        assert "sklearn" not in loaded
+
+
 @pytest.mark.parametrize("module", [lrml, lrml.datasets])
 def test_all_names_are_there_and_listed(module):
     assert set(module.__all__) <= set(dir(module))

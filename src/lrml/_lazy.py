@@ -30,7 +30,7 @@ def lazy_names(
             value = import_module(f"{package}.{name}")
         else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        setattr(sys.modules[package], name, value)  # the next time nobody asks here
+        setattr(sys.modules[package], name, value)  # found directly from now on
         return value
 
     def names() -> list[str]:

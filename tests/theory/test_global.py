@@ -57,7 +57,7 @@ def test_data_of_rank_one_have_one_complexity_for_all_balls():
 @pytest.mark.parametrize("signs", ["entry", "example"])
 @pytest.mark.parametrize("ball", list(DUAL))
 def test_a_single_example_by_hand(ball, signs):
-    found = global_complexity([[3.0, 4.0]], 9, ball=ball, signs=signs, radius=2.0, n_draws=3)
+    found = global_complexity([[3.0, 4.0]], 9, ball=ball, signs=signs, radius=2.0, n_draws=3, random_state=0)
     assert found.mean == pytest.approx(2.0 * 5.0 * 3.0)
     assert found.mean > printed_trace_bound(1, 2.0 * 5.0).value  # ‖x‖ = 1 after scaling: λ√L, not λ
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from lrml.theory import Spectrum, local_bound, local_complexity, local_dual_bound
-from lrml.theory._ellipsoid import LocalBall
-from lrml.theory._local import _bracket, ascend, with_tail
+from lrml.theory._local import LocalBall, ascend, bracket, with_tail  # each supremum, without sampling noise
 
 SMALL = arrays(np.float64, (4, 3), elements=st.integers(-4, 4).map(float)).filter(np.any)
 MOMENTS = st.floats(1e-4, 30.0)
@@ -41,7 +40,7 @@ def test_bracket_holds_the_supremum_of_the_convex_classes(r, tail):
     rng = np.random.default_rng(1)
     for _ in range(3):
         M = spectrum.coordinates(rng.choice([-1.0, 1.0], size=(40, 4)))
-        lower, upper = _bracket(M, LocalBall(spectrum.eigenvalues, 1.0, r), 0, tail)
+        lower, upper = bracket(M, LocalBall(spectrum.eigenvalues, 1.0, r), 0, tail)
         exact = by_cvxpy(M, spectrum.eigenvalues, 1.0, r, tail)
         assert lower <= exact * (1 + 1e-5)
         assert upper >= exact * (1 - 1e-5)
@@ -95,7 +94,7 @@ def test_one_sign_per_example_is_the_matrix_with_equal_columns():
     assert found == free  # a matrix of rank one has no tail beyond theta = 1
     ball = LocalBall(spectrum.eigenvalues, 1.0, 0.1)
     M = spectrum.coordinates(np.repeat(np.ones((40, 1)), 5, axis=1))
-    assert _bracket(M, ball, 1, 0.0)[1] == pytest.approx(_bracket(M, ball, 0, math.inf)[1])
+    assert bracket(M, ball, 1, 0.0)[1] == pytest.approx(bracket(M, ball, 0, math.inf)[1])
 
 
 @settings(max_examples=40, deadline=None)

@@ -1,5 +1,95 @@
-"""Command line: each command parses, calls the library and prints."""
+"""The ``lrml`` program: which command runs, and what stops it as one line and an exit code.
 
-from lrml.cli._main import main
+A command is a module of this package: it declares its options with typer, imports what is slow inside its
+function, calls the library and prints. A new one is registered in `_app` below.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from lrml._files import OutputError
+from lrml.cli import datasets, reproduce, theory
+from lrml.cli._options import CommandError
 
 __all__ = ["main"]
+
+_USAGE_ERROR = 2
+_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+_BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+
+class _Program(TyperGroup):
+    """All commands; their errors become one line and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            code = super().invoke(ctx)
+            sys.stdout.flush()
+        except (OutputError, CommandError) as error:
+            print(f"lrml {ctx.invoked_subcommand}: error: {_printable(str(error))}", file=sys.stderr)
+            return _USAGE_ERROR
+        except BrokenPipeError:
+            # Python would complain once more when it flushes standard output at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return _BROKEN_PIPE
+        except KeyboardInterrupt:
+            print(f"lrml {ctx.invoked_subcommand}: interrupted; no file is half-written.", file=sys.stderr)
+            return _INTERRUPTED
+        return code
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return the exit code: 0, 1 for partial results, 2 for wrong usage, 130 for Ctrl-C."""
+    program = typer.main.get_command(_app())
+    try:
+        code: int | None = program.main(argv, prog_name="lrml", standalone_mode=False)
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        if context is not None:
+            print(context.get_usage(), file=sys.stderr)
+        path = "lrml" if context is None else context.command_path
+        print(f"{path}: error: {_printable(error.format_message())}", file=sys.stderr)
+        return _USAGE_ERROR
+    return code or 0
+
+
+def _app() -> typer.Typer:
+    app = typer.Typer(
+        cls=_Program,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # plain help, which needs no rich
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_root)
+    app.command("reproduce", cls=reproduce.ListOptions)(reproduce.reproduce)
+    app.add_typer(datasets.app, name="datasets")
+    app.command("theory")(theory.theory)
+    return app
+
+
+def _printable(text: str) -> str:
+    """Return a text in which control characters, of a file name or of data, are written as escapes."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Low-rank multi-label learning that penalises only the tail of the spectrum."""
+    if version:
+        from lrml import __version__  # noqa: PLC0415 - takes as long as all else in a short command
+
+        print(f"lrml {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help(), file=sys.stderr)
+        raise typer.Exit(_USAGE_ERROR)

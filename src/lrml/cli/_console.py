@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import textwrap
+from collections.abc import Sequence
+from typing import Any
 
+from rich import box
 from rich.console import Console
+from rich.table import Table
 
-# Wide enough for every table that the program prints. A file or a pipe has no width; and a narrow terminal
-# had better break the lines of a table than have digits cut off or folded.
+# Wide enough for every table that the program prints. A file or a pipe has no width, and a narrow terminal
+# breaks the lines of a table, which is better than digits cut off or folded.
 _WIDTH = 200
 
 
@@ -18,7 +23,7 @@ class _ResultConsole(Console):
         raise BrokenPipeError
 
 
-def result_console(*, quiet: bool) -> Console:
+def result_console(*, quiet: bool = False) -> Console:
     """Return the console for results, in which nothing is cut off."""
     return _ResultConsole(quiet=quiet, highlight=False, width=_WIDTH)
 
@@ -33,3 +38,39 @@ def say(console: Console, text: str) -> None:
 def advise(text: str) -> None:
     """Print advice on standard error, also in a quiet run."""
     say(Console(stderr=True, highlight=False), text)
+
+
+def print_json(document: Any) -> None:
+    """Print a document for machines; NumPy's numbers become plain ones."""
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False, default=lambda x: x.item())
+    print(text)
+
+
+def report_table(table: dict[str, Any]) -> Table:
+    """Show a table of a report."""
+    columns = table["columns"]
+    # Words below each other: in a wide table high headings are better.
+    headings = {column["key"]: column["title"].replace(" ", "\n") for column in columns}
+    text = [headings[column["key"]] for column in columns if column["kind"] == "text"]
+    shown = plain_table(table["title"], list(headings.values()), text=text)
+    for row in table["rows"]:
+        shown.add_row(*(_cell(row[column["key"]], column) for column in columns))
+    return shown
+
+
+def _cell(value: Any, column: dict[str, Any]) -> str:
+    if value is None:
+        return "-"
+    if column["kind"] in ("number", "seconds"):
+        return f"{value:z.{column['digits']}f}"  # "z" turns a rounded -0.0000 into 0.0000
+    return str(value)
+
+
+def plain_table(title: str | None, headings: Sequence[str], *, text: Sequence[str]) -> Table:
+    """Make a table of numbers; the columns named in ``text`` hold words."""
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in text else "right", no_wrap=True)
+    return table

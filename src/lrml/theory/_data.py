@@ -1,26 +1,40 @@
-"""Checks of what `lrml.theory` takes, the principal axes of X, and blocks of random signs."""
+"""What `lrml.theory` takes and returns: checks, records, the principal axes of X, and random signs."""
 
 from __future__ import annotations
 
 import math
-import numbers
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from lrml._arrays import as_matrix, descending_eigh, is_sparse
+from lrml._checks import check_choice, is_integer, is_real
 from lrml._shown import shown
-from lrml.theory._records import Matrix, Vector
 
+Vector = npt.NDArray[np.float64]
+Matrix = npt.NDArray[np.float64]
 Signs = Literal["entry", "example"]
 Ball = Literal["frobenius", "trace", "operator"]
-BALLS = ("frobenius", "trace", "operator")
-SIGNS = ("entry", "example")
 
 _BLOCK_BYTES = 2**25  # of signs or of products, as float64
+
+# The least value of a count, and what to do about a wrong one.
+_COUNTS = {
+    "n_examples": (1, "Pass the number of rows of X."),
+    "n_labels": (1, "Pass the number of columns of Y."),
+    "n_draws": (2, "Two draws are the least that have a standard error."),
+    "theta": (0, "Use 0 for the trace norm."),
+    "head_size": (0, "Leave it out for the best one."),
+}
+_POSITIVE = {
+    "radius": "Use 1.0 for the unit ball.",
+    "r": "Pass the mean square of the scores, ‖XW‖²_F/n.",
+    "delta": "Use 0.05 for a probability of 95 %.",
+}
 
 
 def check_rows(X: Any) -> Any:
@@ -37,18 +51,24 @@ def check_rows(X: Any) -> Any:
     return matrix
 
 
-def check_count(name: str, value: Any, least: int, remedy: str) -> int:
-    """Return an int that is at least ``least``."""
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not whole or value < least:
+def check_class(ball: Any, signs: Any) -> None:
+    """Refuse a norm, or a reading of the signs, that there is not."""
+    check_choice("ball", ball, get_args(Ball))
+    check_choice("signs", signs, get_args(Signs))
+
+
+def check_count(name: str, value: Any) -> int:
+    """Return an int that is large enough for its name."""
+    least, remedy = _COUNTS[name]
+    if not is_integer(value) or value < least:
         raise ValueError(f"{name} must be an int of at least {least}, got {shown(value)}. {remedy}")
     return int(value)
 
 
-def check_positive(name: str, value: Any, remedy: str) -> float:
+def check_positive(name: str, value: Any) -> float:
     """Return a finite number above 0."""
-    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not real or not (math.isfinite(value) and value > 0):
+    if not is_real(value) or not (math.isfinite(value) and value > 0):
+        remedy = _POSITIVE.get(name, "Use 1.0.")
         raise ValueError(f"{name} must be a finite number above 0, got {shown(value)}. {remedy}")
     return float(value)
 
@@ -64,6 +84,69 @@ def check_eigenvalues(eigenvalues: Any) -> Vector:
     return values
 
 
+@dataclass(frozen=True)
+class MonteCarlo:
+    """Mean of independent draws.
+
+    Parameters
+    ----------
+    mean : float
+    standard_error : float
+        Standard deviation of the draws (with n_draws − 1) over √n_draws.
+    n_draws : int
+    """
+
+    mean: float
+    standard_error: float
+    n_draws: int
+
+    @classmethod
+    def of(cls, draws: Vector) -> MonteCarlo:
+        """Return mean and standard error of at least two draws."""
+        error = float(np.std(draws, ddof=1)) / float(np.sqrt(draws.size))
+        return cls(float(np.mean(draws)), error, int(draws.size))
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An upper bound that is a sum of terms.
+
+    Parameters
+    ----------
+    terms : mapping of str to float
+        What each part contributes; the bound is their sum.
+    head_size : int or None
+        Where data were split along their principal axes: how many axes the head has.
+
+    Examples
+    --------
+    >>> Bound({"head": 1.0, "tail": 0.5}).value
+    1.5
+    """
+
+    terms: Mapping[str, float]
+    head_size: int | None = None
+
+    @property
+    def value(self) -> float:
+        """Sum of the terms."""
+        return float(sum(self.terms.values()))
+
+
+@dataclass(frozen=True)
+class LocalComplexity:
+    """A local complexity between two Monte-Carlo estimates over the same signs.
+
+    Parameters
+    ----------
+    lower, upper : MonteCarlo
+        Values at members of the class that were found, and of a dual problem, which no member exceeds.
+    """
+
+    lower: MonteCarlo
+    upper: MonteCarlo
+
+
 @dataclass(frozen=True, eq=False)
 class Spectrum:
     """Principal axes of X: the eigenvalues of S = XᵀX/n and what turns XᵀΣ/n into their coordinates.
@@ -74,9 +157,9 @@ class Spectrum:
         Positive eigenvalues of S (about the origin, not about the mean), descending; k ≤ min(n, d).
     n_examples : int
     sides : array of shape (n, k) or (d, k)
-        Eigenvectors of XXᵀ/n if X is wide, of S otherwise. A matrix of side min(n, d) is decomposed; a sparse
-        X stays sparse.
+        Eigenvectors of XXᵀ/n if X is wide, of S otherwise.
     rows : array or CSR array of shape (n, d)
+        X; a sparse one stays sparse.
     """
 
     eigenvalues: Vector
@@ -100,17 +183,12 @@ class Spectrum:
         positive = values > values[0] * max(n, d) * np.finfo(np.float64).eps
         return cls(values[positive], n, vectors[:, positive], rows)
 
-    @property
-    def is_wide(self) -> bool:
-        """Whether ``sides`` belongs to the examples rather than to the features."""
-        return bool(self.rows.shape[1] > self.n_examples)
-
     def coordinates(self, signs: Matrix) -> Matrix:
         """Return UᵀXᵀΣ/n (k × columns), U the eigenvectors of S.
 
         Where only the eigenvectors P of XXᵀ/n are known, X = P diag(√(n s)) Uᵀ gives diag(√(s/n)) PᵀΣ.
         """
-        if self.is_wide:
+        if self.rows.shape[1] > self.n_examples:
             return np.asarray(np.sqrt(self.eigenvalues / self.n_examples)[:, None] * (self.sides.T @ signs))
         return np.asarray(self.sides.T @ (self.rows.T @ signs) / self.n_examples)
 
@@ -122,14 +200,9 @@ def sign_blocks(
 
     ``width`` is the number of rows of the largest matrix that a block is multiplied with or into.
     """
-    per_draw = 8 * n_columns * max(n_rows, width)
-    per_block = max(1, _BLOCK_BYTES // per_draw)
+    per_block = max(1, _BLOCK_BYTES // (8 * n_columns * max(n_rows, width)))
     for first in range(0, n_draws, per_block):
-        yield random_signs((n_rows, n_columns * min(per_block, n_draws - first)), rng)
-
-
-def random_signs(shape: tuple[int, int], rng: np.random.Generator) -> Matrix:
-    """Draw independent uniform signs, eight from every random byte."""
-    count = math.prod(shape)
-    noise = rng.integers(0, 256, size=-(-count // 8), dtype=np.uint8)
-    return np.unpackbits(noise, count=count).reshape(shape).astype(np.float64) * 2 - 1
+        shape = n_rows, n_columns * min(per_block, n_draws - first)
+        count = math.prod(shape)
+        noise = rng.integers(0, 256, size=-(-count // 8), dtype=np.uint8)  # eight signs from every byte
+        yield np.unpackbits(noise, count=count).reshape(shape).astype(np.float64) * 2 - 1

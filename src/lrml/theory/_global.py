@@ -8,15 +8,23 @@ operator-norm ball, and the Frobenius norm for its own.
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from lrml._checks import check_choice
-from lrml.theory._data import BALLS, SIGNS, Ball, Signs, check_count, check_positive, check_rows, sign_blocks
-from lrml.theory._records import Bound, Matrix, MonteCarlo, Vector
-
-_DRAWS_REMEDY = "Two draws are the least that have a standard error; 100 is usual."
+from lrml.theory._data import (
+    Ball,
+    Bound,
+    Matrix,
+    MonteCarlo,
+    Signs,
+    Vector,
+    check_class,
+    check_count,
+    check_positive,
+    check_rows,
+    sign_blocks,
+)
 
 
 def global_complexity(
@@ -46,48 +54,36 @@ def global_complexity(
     radius : float, default=1.0
         λ.
     signs : {"entry", "example"}, default="entry"
-        One sign per example and label, or one per example, the same for all labels: then XᵀΣ = (Xᵀσ)1ᵀ has
-        rank one and the three balls have the same complexity. The paper prints one sign per example and an
-        inner product of a vector with a matrix; "entry" is what the contraction inequality for
-        vector-valued functions leads to [2]_.
+        One sign per example and label, which the contraction inequality for vector-valued functions leads to
+        (Maurer 2016), or one per example as in the paper: then XᵀΣ = (Xᵀσ)1ᵀ has rank one and the three balls
+        have the same complexity.
     n_draws : int, default=100
-        Number of independent draws, at least 2.
+        At least 2.
     random_state : int, Generator or None, default=None
-        Seed.
+        Seed of the signs; pass an int for the same result at every call.
 
     Returns
     -------
     MonteCarlo
-        Mean, standard error and number of draws. It is conditional on X: the mean over samples is another.
-
-    References
-    ----------
-    .. [1] P. L. Bartlett, S. Mendelson. Rademacher and Gaussian Complexities. JMLR 3, 463-482, 2002.
-    .. [2] A. Maurer. A Vector-Contraction Inequality for Rademacher Complexities. ALT 2016.
+        Mean, standard error and number of draws, given this X.
 
     Examples
     --------
     A single example: XᵀΣ = xΣ has rank one and norm ‖x‖√L whatever the signs.
 
-    >>> global_complexity([[3.0, 4.0]], 4, n_draws=5)
+    >>> global_complexity([[3.0, 4.0]], 4, n_draws=5, random_state=0)
     MonteCarlo(mean=10.0, standard_error=0.0, n_draws=5)
     """
-    rows, ball = check_rows(X), _checked_ball(ball)
-    scale = check_positive("radius", radius, "Use 1.0 for the unit ball.")
-    draws = check_count("n_draws", n_draws, 2, _DRAWS_REMEDY)
-    labels = check_count("n_labels", n_labels, 1, "Pass the number of columns of Y.")
-    rng = np.random.default_rng(random_state)
+    check_class(ball, signs)
+    scale, labels = check_positive("radius", radius), check_count("n_labels", n_labels)
+    draws, rows = check_count("n_draws", n_draws), check_rows(X)
     n, d = rows.shape
-    columns = 1 if check_choice("signs", signs, SIGNS) == "example" else labels
+    columns = 1 if signs == "example" else labels
     # All columns of (Xᵀσ)1ᵀ are the same: one is drawn, and √L makes up for the rest.
     repeated = math.sqrt(labels / columns)
-    blocks = sign_blocks(n, columns, d, draws, rng)
+    blocks = sign_blocks(n, columns, d, draws, np.random.default_rng(random_state))
     norms = [_dual_norms(np.asarray(rows.T @ block), columns, ball) for block in blocks]
     return MonteCarlo.of(scale * repeated / n * np.concatenate(norms))
-
-
-def _checked_ball(ball: Any) -> Ball:
-    return cast(Ball, check_choice("ball", ball, BALLS))
 
 
 def _dual_norms(products: Matrix, columns: int, ball: Ball) -> Vector:
@@ -143,22 +139,17 @@ def global_bound(
     at most tr √(E MᵀM). For the operator norm, signs are at most √(π/2) times as large as Gaussians, for
     which Chevet's inequality is E‖XᵀG‖ ≤ ‖X‖_F + √L ‖X‖.
 
-    References
-    ----------
-    .. [1] S. Chevet. Séries de variables aléatoires gaussiennes à valeurs dans E ⊗ F. Séminaire
-       Maurey-Schwartz, 1977.
-
     Examples
     --------
     >>> global_bound([1.0], n_examples=100, n_labels=4, ball="frobenius").value
     0.2
     """
+    check_class(ball, signs)
     s = np.asarray(eigenvalues, dtype=np.float64)
-    scale = check_positive("radius", radius, "Use 1.0 for the unit ball.") / math.sqrt(n_examples)
+    scale = check_positive("radius", radius) / math.sqrt(n_examples)
     total, largest = float(s.sum()), float(s.max(initial=0.0))
     frobenius = Bound({"all eigenvalues": scale * math.sqrt(n_labels * total)})
-    ball = _checked_ball(ball)
-    if ball == "frobenius" or check_choice("signs", signs, SIGNS) == "example":
+    if ball == "frobenius" or signs == "example":
         return frobenius
     if ball == "operator":
         features = math.sqrt(n_labels) * float(np.sqrt(s).sum())
@@ -169,21 +160,3 @@ def global_bound(
         "largest eigenvalue": chevet * math.sqrt(n_labels * largest),
     }
     return min(frobenius, Bound(terms), key=lambda bound: bound.value)
-
-
-def printed_trace_bound(n_examples: int, radius: float = 1.0) -> Bound:
-    """Bound λ/√n on the complexity of the trace-norm ball, as the paper prints it.
-
-    It has neither X nor L in it. It is proved here for ‖x_i‖ ≤ 1 and L = 1, or, with more labels, for
-    ‖x_i‖ ≤ 1/√L: then √(L tr S / n) ≤ 1/√n. With ‖x_i‖ ≤ 1 alone it is wrong for L > 1: one example of norm
-    1 has the complexity λ√L in both readings of the signs. It is right up to a constant with one sign per
-    example and label where L s₁ ≤ 1, that is, where no direction has more than 1/L of the second moment; see
-    `global_bound`.
-
-    Examples
-    --------
-    >>> printed_trace_bound(100, radius=2.0).value
-    0.2
-    """
-    n = check_count("n_examples", n_examples, 1, "Pass the number of rows of X.")
-    return Bound({"trace norm": check_positive("radius", radius, "Use 1.0.") / math.sqrt(n)})

@@ -10,19 +10,28 @@ from typing import Any
 import numpy as np
 
 from lrml._arrays import thin_svd
-from lrml.theory._bounds import local_bound, local_dual_bound
-from lrml.theory._data import Ball, Spectrum, check_count, check_positive
-from lrml.theory._fixed_point import local_rate
-from lrml.theory._global import global_bound, global_complexity, printed_trace_bound
-from lrml.theory._local import local_complexity
-from lrml.theory._printed import printed_assumption, printed_local_bound
-from lrml.theory._records import Bound, LocalComplexity, MonteCarlo, Vector
-from lrml.theory._risk import theorem1, theorem2
+from lrml.theory._data import (
+    Ball,
+    Bound,
+    LocalComplexity,
+    Matrix,
+    MonteCarlo,
+    Spectrum,
+    Vector,
+    check_count,
+    check_positive,
+)
+from lrml.theory._global import global_bound, global_complexity
+from lrml.theory._local import local_bound, local_complexity, local_dual_bound
+from lrml.theory._printed import printed_assumption, printed_local_bound, printed_trace_bound
+from lrml.theory._rates import local_rate, theorem1, theorem2
 
 Row = dict[str, Any]
 _ANY_X = "any X"
+_LOSSES = "losses in [0, 1], minimiser"
 _PRINTED = "L·uⱼᵀSuⱼ ≤ σⱼ² and shared uⱼ"
 _COLUMNS = ("bound", "value", "measured", "terms", "holds for", "here")
+_ORDERS: dict[Ball, float] = {"frobenius": 2, "trace": 1, "operator": np.inf}
 
 
 @dataclass(frozen=True)
@@ -69,31 +78,6 @@ def _cells(row: Row) -> tuple[str, ...]:
     return row["bound"], f"{row['value']:.4g}", measured, terms, row["holds_for"], verdict
 
 
-@dataclass(frozen=True, eq=False)
-class _Fitted:
-    """What the bounds need of a model and of data."""
-
-    spectrum: Spectrum
-    sigma: Vector
-    left: Any
-    n_labels: int
-    theta: int
-
-    @property
-    def r(self) -> float:
-        """Mean of ‖Wᵀx_i‖²: V is orthonormal, so XU diag(σ) has the same norm as XW."""
-        scores = np.asarray(self.spectrum.rows @ self.left) * self.sigma
-        return float(np.sum(scores**2)) / self.spectrum.n_examples
-
-    @property
-    def tail(self) -> float:
-        return float(self.sigma[self.theta :].sum())
-
-    def norm(self, ball: Ball) -> float:
-        orders = {"frobenius": 2, "trace": 1, "operator": np.inf}
-        return float(np.linalg.norm(self.sigma, orders[ball]))
-
-
 def bound_report(
     estimator: Any,
     X: Any,
@@ -104,14 +88,13 @@ def bound_report(
     loss_moment: float = 1.0,
     n_draws: int = 20,
     n_local_draws: int = 4,
-    random_state: int = 0,
+    random_state: Any = None,
 ) -> BoundReport:
     """Return every bound for the smallest classes that hold a fitted model, with Monte-Carlo values beside.
 
     The classes have the model's own size: its norm is their λ, its second moment ‖XW‖²_F/n their r, its tail
-    sum their τ. A bound that is promised *before* seeing data needs sizes fixed before, or a union over a
-    grid of sizes; the numbers here show which term is large. Intercepts are left out; pass X − mean for
-    models that were fitted with one.
+    sum their τ. A bound that is promised *before* seeing data needs sizes fixed before. Intercepts are left
+    out; pass X − mean for models that were fitted with one.
 
     Parameters
     ----------
@@ -129,40 +112,56 @@ def bound_report(
         Bound on the mean of squared losses for Theorem 2; 1 holds for all losses in [0, 1].
     n_draws, n_local_draws : int, default=20 and 4
         Draws for the global and for the local complexities, with one sign per example and label.
-    random_state : int, default=0
+    random_state : int, Generator or None, default=None
+        Seed of the signs; pass an int for the same report at every call.
 
     Returns
     -------
     BoundReport
         ``print(report)`` shows the table.
     """
-    fitted = _fitted(estimator, X, theta)
-    measure = partial(global_complexity, n_draws=n_draws, random_state=random_state)
-    spectrum, n, labels = fitted.spectrum, fitted.spectrum.n_examples, fitted.n_labels
-    balls: tuple[Ball, ...] = ("frobenius", "trace", "operator")
+    contraction = math.sqrt(2) * check_positive("lipschitz", lipschitz)
+    left, sigma, labels = _factors(estimator)
+    spectrum = Spectrum.of(X)
+    if spectrum.rows.shape[1] != len(left):
+        raise ValueError(
+            f"X must have the {len(left)} features of the model, got {spectrum.rows.shape[1]}. "
+            "Pass the data it was fitted on, or other rows of them."
+        )
+    free = check_count("theta", getattr(estimator, "theta_", sigma.size) if theta is None else theta)
+    scores = np.asarray(spectrum.rows @ left) * sigma  # V is orthonormal: the same norm as XW
+    n = spectrum.n_examples
+    facts: dict[str, float] = {"n_examples": n, "n_labels": labels, "theta": free, "rank": sigma.size}
+    facts |= {f"{ball}_norm": float(np.linalg.norm(sigma, order)) for ball, order in _ORDERS.items()}
+    facts |= {"tail_sum": float(sigma[free:].sum()), "r": float(np.sum(scores**2)) / n}
+    facts |= {"trace_of_S": float(spectrum.eigenvalues.sum())}
     rows, measured = [], {}
-    for ball in balls:
-        radius = fitted.norm(ball)
-        measured[ball] = measure(spectrum.rows, labels, ball=ball, radius=radius)
-        bound = global_bound(spectrum.eigenvalues, n, labels, ball=ball, radius=radius)
+    for ball in _ORDERS:
+        options: Any = {"ball": ball, "radius": facts[f"{ball}_norm"]}
+        measured[ball] = global_complexity(
+            spectrum.rows, labels, n_draws=n_draws, random_state=random_state, **options
+        )
+        bound = global_bound(spectrum.eigenvalues, n, labels, **options)
         rows.append(_row(f"global, {ball} ball", bound, measured[ball], _ANY_X, True))
-    rows.append(_printed_trace_row(fitted, measured["trace"]))
-    least = min(row["value"] for row in rows[:3])
-    local = _local_rows(fitted, n_local_draws, random_state)
-    rows += [*local, *_printed_rows(fitted, measured["trace"])]
-    contraction = math.sqrt(2) * check_positive("lipschitz", lipschitz, "Use 1.0.")
-    rate = Bound({"r*": local_rate(spectrum.eigenvalues, n, labels, fitted.norm("frobenius"))})
+    printed = printed_trace_bound(n, facts["trace_norm"])
+    largest = float(np.max(np.asarray((spectrum.rows * spectrum.rows).sum(axis=1))))
+    best_global = min(row["value"] for row in rows)
+    local = _local_rows(spectrum, facts, n_local_draws, random_state)
     best_local = min(row["value"] for row in local)
-    losses = "losses in [0, 1], minimiser"
+    rate = Bound({"r*": local_rate(spectrum.eigenvalues, n, labels, facts["frobenius_norm"])})
     rows += [
-        _row("Theorem 1", theorem1(contraction * least, n, delta), None, losses, None),
-        _row("Theorem 2", theorem2(contraction * best_local, n, loss_moment, delta), None, losses, None),
+        _row("printed, λ/√n", printed, measured["trace"], "‖xᵢ‖ ≤ 1/√L", largest * labels <= 1.0),
+        *local,
+        *_printed_rows(spectrum, left, sigma, facts, measured["trace"]),
+        _row("Theorem 1", theorem1(contraction * best_global, n, delta), None, _LOSSES, None),
+        _row("Theorem 2", theorem2(contraction * best_local, n, loss_moment, delta), None, _LOSSES, None),
         _row("fixed point", rate, None, "any X; a rate, no constant", True),
     ]
-    return BoundReport(_facts(fitted), rows)
+    return BoundReport(facts, rows)
 
 
-def _fitted(estimator: Any, X: Any, theta: int | None) -> _Fitted:
+def _factors(estimator: Any) -> tuple[Matrix, Vector, int]:
+    """Return the left singular vectors, the positive singular values and the number of labels of a model."""
     if hasattr(estimator, "factors_"):
         left, sigma, right = estimator.factors_
     elif hasattr(estimator, "coef_"):
@@ -172,19 +171,11 @@ def _fitted(estimator: Any, X: Any, theta: int | None) -> _Fitted:
         raise ValueError(
             f"estimator must be fitted (with factors_ or coef_), got {estimator!r}. Call fit(X, Y) first."
         )
-    spectrum = Spectrum.of(X)
-    if spectrum.rows.shape[1] != len(left):
-        raise ValueError(
-            f"X must have the {len(left)} features of the model, got {spectrum.rows.shape[1]}. "
-            "Pass the data it was fitted on, or other rows of them."
-        )
     positive = np.asarray(sigma) > 0
     if not np.any(positive):
         raise ValueError("the model must not be zero, got singular values that are all 0. Lower its alpha.")
     values = np.asarray(sigma, dtype=np.float64)[positive]
-    free = getattr(estimator, "theta_", values.size) if theta is None else theta
-    count = check_count("theta", free, 0, "Leave it out for that of the model.")
-    return _Fitted(spectrum, values, np.asarray(left, dtype=np.float64)[:, positive], len(right), count)
+    return np.asarray(left, dtype=np.float64)[:, positive], values, len(right)
 
 
 def _row(name: str, bound: Bound, measured: Any, holds_for: str, holds: bool | None) -> Row:
@@ -202,23 +193,14 @@ def _row(name: str, bound: Bound, measured: Any, holds_for: str, holds: bool | N
     }
 
 
-def _printed_trace_row(fitted: _Fitted, measured: MonteCarlo) -> Row:
-    """Return the row of λ/√n; it is proved where every row of X has a norm of at most 1/√L."""
-    rows = fitted.spectrum.rows
-    largest = float(np.max(np.asarray((rows * rows).sum(axis=1))))
-    bound = printed_trace_bound(fitted.spectrum.n_examples, fitted.norm("trace"))
-    return _row("printed, λ/√n", bound, measured, "‖xᵢ‖ ≤ 1/√L", largest * fitted.n_labels <= 1.0)
-
-
-def _local_rows(fitted: _Fitted, n_draws: int, random_state: int) -> list[Row]:
-    spectrum, labels, r = fitted.spectrum, fitted.n_labels, fitted.r
-    radius = fitted.norm("frobenius")
-    s, n = spectrum.eigenvalues, spectrum.n_examples
+def _local_rows(spectrum: Spectrum, facts: dict[str, float], n_draws: int, random_state: Any) -> list[Row]:
+    s, n, labels = spectrum.eigenvalues, spectrum.n_examples, int(facts["n_labels"])
+    r, radius = facts["r"], facts["frobenius_norm"]
     measure = partial(local_complexity, radius=radius, n_draws=n_draws, random_state=random_state)
-    plain = measure(spectrum, labels, r)
-    ranked = measure(spectrum, labels, r, theta=fitted.theta, tail=fitted.tail)
+    tail: Any = {"theta": facts["theta"], "tail": facts["tail_sum"]}
+    plain, ranked = measure(spectrum, labels, r), measure(spectrum, labels, r, **tail)
     split = local_bound(s, n, labels, r, radius=radius)
-    with_tail = local_bound(s, n, labels, r, radius=radius, theta=fitted.theta, tail=fitted.tail)
+    with_tail = local_bound(s, n, labels, r, radius=radius, **tail)
     dual = local_dual_bound(s, n, labels, r, radius=radius)
     return [
         _row(f"local, split at {split.head_size} axes", split, plain, _ANY_X, True),
@@ -227,38 +209,25 @@ def _local_rows(fitted: _Fitted, n_draws: int, random_state: int) -> list[Row]:
     ]
 
 
-def _printed_rows(fitted: _Fitted, trace_ball: MonteCarlo) -> list[Row]:
+def _printed_rows(
+    spectrum: Spectrum, left: Matrix, sigma: Vector, facts: dict[str, float], trace_ball: MonteCarlo
+) -> list[Row]:
     """Return Theorem 3 for W scaled to Frobenius norm 1 and back.
 
     Beside it stands what the members of rank one alone reach: √‖WWᵀ‖_F (or the tail sum, if theta is 0 and
     that is less) times E‖XᵀΣ/n‖.
     """
-    size, n = fitted.norm("frobenius"), fitted.spectrum.n_examples
-    r = float(np.linalg.norm(fitted.sigma**2)) / size**2
-    reach = size * math.sqrt(r) if fitted.theta else min(size * math.sqrt(r), fitted.tail)
-    assumption = printed_assumption(fitted.spectrum, fitted.left, fitted.sigma / size, fitted.n_labels)
-    share = reach / fitted.norm("trace")
-    unit = partial(printed_local_bound, fitted.sigma / size, n, r, fitted.theta)
-    printed = {"printed, Theorem 3": unit(), "printed, line of its proof": unit(line="proof")}
+    size, theta = facts["frobenius_norm"], int(facts["theta"])
+    unit = sigma / size
+    r = float(np.linalg.norm(unit**2))
+    reach = size * math.sqrt(r) if theta else min(size * math.sqrt(r), facts["tail_sum"])
+    share = reach / facts["trace_norm"]
+    found = {"lower": share * trace_ball.mean, "standard_error": share * trace_ball.standard_error}
+    assumption = printed_assumption(spectrum, left, unit, int(facts["n_labels"]))
+    lines: Any = {"printed, Theorem 3": "theorem", "printed, line of its proof": "proof"}
     rows = []
-    for name, bound in printed.items():
+    for name, line in lines.items():
+        bound = printed_local_bound(unit, spectrum.n_examples, r, theta, line=line)
         scaled = Bound({term: size * value for term, value in bound.terms.items()})
-        row = _row(name, scaled, None, _PRINTED, assumption.holds)
-        error = share * trace_ball.standard_error
-        rows.append(row | {"lower": share * trace_ball.mean, "standard_error": error})
+        rows.append(_row(name, scaled, None, _PRINTED, assumption.holds) | found)
     return rows
-
-
-def _facts(fitted: _Fitted) -> dict[str, float]:
-    return {
-        "n_examples": fitted.spectrum.n_examples,
-        "n_labels": fitted.n_labels,
-        "theta": fitted.theta,
-        "rank": fitted.sigma.size,
-        "frobenius_norm": fitted.norm("frobenius"),
-        "trace_norm": fitted.norm("trace"),
-        "operator_norm": fitted.norm("operator"),
-        "tail_sum": fitted.tail,
-        "r": fitted.r,
-        "trace_of_S": float(fitted.spectrum.eigenvalues.sum()),
-    }

@@ -1,29 +1,29 @@
-"""Fixed points of sub-root functions, and the rates that they give."""
+"""Risk bounds of Theorems 1 and 2, fixed points of sub-root functions, and the rates that they give."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from lrml._checks import check_choice
-from lrml.theory._data import check_count, check_eigenvalues, check_positive
-from lrml.theory._records import Vector
+from lrml._checks import check_nonnegative
+from lrml.theory._data import Bound, check_count, check_eigenvalues, check_positive
 
 _MAX_STEPS = 200
 _TOLERANCE = 1e-14
 _SLACK = 1e-9  # rounding in the check that psi is sub-root
+_COMPLEXITY_REMEDY = "Pass the mean of a MonteCarlo or the value of a Bound."
 
 
 def fixed_point(psi: Callable[[float], float], start: float = 1.0) -> float:
     """Return the positive solution r* of ψ(r) = r for a sub-root function ψ.
 
     ψ is sub-root if it is not negative, does not fall, ψ(r)/√r does not rise, and it is not zero. Such a
-    function has exactly one positive fixed point [1]_. In log r the slope of log ψ lies between 0 and ½, so
-    the iteration r ← ψ(r) halves the distance of log r to log r* at every step, from any start.
+    function has exactly one positive fixed point (Bartlett, Bousquet and Mendelson 2005, Lemma 3.2). In log r
+    the slope of log ψ lies between 0 and ½, so the iteration r ← ψ(r) halves the distance of log r to log r*
+    at every step, from any start.
 
     Parameters
     ----------
@@ -41,17 +41,12 @@ def fixed_point(psi: Callable[[float], float], start: float = 1.0) -> float:
     ValueError
         Where ψ is seen not to be sub-root: between two points of the iteration it falls, or ψ(r)/√r rises.
 
-    References
-    ----------
-    .. [1] P. L. Bartlett, O. Bousquet, S. Mendelson. Local Rademacher Complexities. Ann. Statist. 33, 2005:
-       Lemma 3.2.
-
     Examples
     --------
     >>> round(fixed_point(lambda r: 0.3 * r**0.5), 12)
     0.09
     """
-    r = check_positive("start", start, "Use 1.0.")
+    r = check_positive("start", start)
     value = _positive(psi, r)
     for _ in range(_MAX_STEPS):
         if abs(value - r) <= _TOLERANCE * r:
@@ -102,7 +97,8 @@ def local_rate(eigenvalues: Any, n_examples: int, n_labels: int = 1, radius: flo
 
     ψ bounds the local complexity of the Frobenius ball for every X (see `local_dual_bound`) and is sub-root.
     Under a Bernstein condition, E‖f − f*‖² ≤ B · excess risk, as least squares over a convex class has it,
-    the excess risk of the minimiser is at most a constant times r* + log(1/δ)/n [1]_.
+    the excess risk of the minimiser is at most a constant times r* + log(1/δ)/n (Bartlett, Bousquet and
+    Mendelson 2005, Corollary 5.3).
 
     Parameters
     ----------
@@ -113,75 +109,78 @@ def local_rate(eigenvalues: Any, n_examples: int, n_labels: int = 1, radius: flo
     radius : float, default=1.0
         λ.
 
-    References
-    ----------
-    .. [1] P. L. Bartlett, O. Bousquet, S. Mendelson. Local Rademacher Complexities. Ann. Statist. 33, 2005:
-       Corollary 5.3.
-
     Examples
     --------
     >>> round(local_rate([1.0, 1.0], n_examples=400), 12)  # 2 · rank / n
     0.01
     """
     s = check_eigenvalues(eigenvalues)
-    n = check_count("n_examples", n_examples, 1, "Pass the number of rows of X.")
-    scaled = check_positive("radius", radius, "Use 1.0 for the unit ball.") ** 2 * s
-    return fixed_point(partial(_mendelson, scaled, 2 * n_labels / n))
+    scaled = check_positive("radius", radius) ** 2 * s
+    factor = 2 * n_labels / check_count("n_examples", n_examples)
+    return fixed_point(lambda r: math.sqrt(factor * float(np.sum(np.minimum(r, scaled)))))
 
 
-def _mendelson(scaled: Vector, factor: float, r: float) -> float:
-    return math.sqrt(factor * float(np.sum(np.minimum(r, scaled))))
+def _deviation(n_examples: Any, delta: Any) -> float:
+    """Return log(2/δ)/n."""
+    n, level = check_count("n_examples", n_examples), check_positive("delta", delta)
+    if level >= 1:
+        raise ValueError(f"delta must be below 1, got {delta}. Use 0.05 for a probability of 95 %.")
+    return math.log(2 / level) / n
 
 
-def decaying_spectrum(
-    decay: Literal["exponential", "polynomial"], rate: float, size: int = 100_000
-) -> Vector:
-    """Eigenvalues exp(−rate · j) or j^(−rate), j = 1, …, size.
-
-    Examples
-    --------
-    >>> decaying_spectrum("polynomial", 2.0, 3).round(4).tolist()
-    [1.0, 0.25, 0.1111]
-    """
-    speed = check_positive("rate", rate, "Use 1.0.")
-    j = np.arange(1, check_count("size", size, 1, "Use the number of features.") + 1, dtype=np.float64)
-    exponential = check_choice("decay", decay, ("exponential", "polynomial")) == "exponential"
-    return np.exp(-speed * j) if exponential else j**-speed
-
-
-def excess_risk_rate(
-    decay: Literal["exponential", "polynomial"], rate: float, n_examples: int, n_labels: int = 1
-) -> float:
-    """Return r* for data whose eigenvalues decay exponentially or polynomially.
+def theorem1(complexity: float, n_examples: int, delta: float = 0.05) -> Bound:
+    """Excess risk by the global complexity (Theorem 1 of Xu et al.).
 
     ::
 
-        s_j = exp(−rate · j)     r* ≈ (2L/rate) · log(n)/n
-        s_j = j^(−rate)          r* ≈ constant · (L/n)^(rate/(rate + 1)),       rate > 1
+        E[ĝ] − inf E[g] ≤ 4 R_n(G) + √(2 log(2/δ) / n)      with probability at least 1 − δ
 
-    Both are between 1/√n, which a global complexity gives, and 1/n.
+    Assumptions: independent examples of one distribution, losses in [0, 1], ĝ the empirical risk minimiser of
+    G (which the paper does not say), and R_n(G) the complexity of the *loss* class, in mean over samples.
 
     Parameters
     ----------
-    decay : {"exponential", "polynomial"}
-    rate : float
+    complexity : float
+        R_n(G). For a loss with Lipschitz constant ℓ (in the Euclidean norm of the scores) it is at most √2 ℓ
+        times the complexity of the predictors with one sign per example and label (Maurer 2016).
     n_examples : int
-    n_labels : int, default=1
+    delta : float, default=0.05
 
     Examples
     --------
-    >>> [round(excess_risk_rate("exponential", 1.0, n) * n, 1) for n in (10**3, 10**6)]
-    [10.1, 22.4]
+    >>> round(theorem1(0.1, 100).value, 4)
+    0.6716
     """
-    return local_rate(decaying_spectrum(decay, rate), n_examples, n_labels)
+    R = check_nonnegative("complexity", complexity, _COMPLEXITY_REMEDY)
+    return Bound({"complexity": 4 * R, "confidence": math.sqrt(2 * _deviation(n_examples, delta))})
 
 
-def fitted_slope(x: Any, y: Any) -> float:
-    """Slope of the least-squares line of log y on log x.
+def theorem2(complexity: float, n_examples: int, r: float, delta: float = 0.05) -> Bound:
+    """Excess risk by the complexity of a class of small second moment (Theorem 2 of Xu et al.).
+
+    ::
+
+        E[ĝ] − inf E[g] ≤ 8 R_n(G) + √(8 r log(2/δ) / n) + 3 log(2/δ) / n      with probability ≥ 1 − δ
+
+    Assumptions: those of `theorem1`, and E[g²] ≤ r for every g in G. It follows from Theorem 2.1 of
+    Bartlett, Bousquet and Mendelson (2005) with α = 1, used on both sides.
+
+    Parameters
+    ----------
+    complexity : float
+        R_n(G).
+    n_examples : int
+    r : float
+        Bound on E[g²], not larger than 1 for losses in [0, 1].
+    delta : float, default=0.05
 
     Examples
     --------
-    >>> round(fitted_slope([1, 10, 100], [5, 0.5, 0.05]), 12)
-    -1.0
+    >>> round(theorem2(0.01, 100, r=0.01).value, 4)
+    0.245
     """
-    return float(np.polyfit(np.log(np.asarray(x, float)), np.log(np.asarray(y, float)), 1)[0])
+    R = check_nonnegative("complexity", complexity, _COMPLEXITY_REMEDY)
+    deviation = _deviation(n_examples, delta)
+    moment = check_nonnegative("r", r, "Pass the bound on the mean of squared losses.")
+    spread = math.sqrt(8 * moment * deviation)
+    return Bound({"complexity": 8 * R, "second moment": spread, "confidence": 3 * deviation})

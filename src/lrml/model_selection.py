@@ -1,9 +1,16 @@
-"""Stratified splits of multi-label data in scikit-learn's manner."""
+"""Splits of multi-label data that keep the proportion of every label.
+
+The algorithm is iterative stratification (Sechidis, Tsoumakas and Vlahavas 2011): take the label with the
+fewest rows left, give each of these rows to the subset that wants the label most, and repeat. Which subset a
+row goes to depends on how many rows of the label went where, but not on the row. So the rows of one label are
+dealt out together: first how many each subset gets, then which, then all that this changes for the other
+labels. In total that is O(nnz) work, plus a few array operations for each label.
+"""
 
 from __future__ import annotations
 
+import heapq
 import math
-import numbers
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -15,9 +22,12 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from lrml._arrays import is_sparse
-from lrml._checks import check_flag
+from lrml._checks import check_flag, is_integer
 from lrml._targets import check_targets
-from lrml.model_selection._stratify import assign_subsets
+
+__all__ = ["MultilabelStratifiedKFold", "iterative_train_test_split"]
+
+_Counts = NDArray[np.int64]
 
 
 class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # scikit-learn has no type stubs
@@ -69,7 +79,7 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
     """
 
     def __init__(self, n_splits: int = 5, *, shuffle: bool = True, random_state: Any = None) -> None:
-        if not _is_integer(n_splits) or n_splits < 2:
+        if not is_integer(n_splits) or n_splits < 2:
             raise ValueError(
                 f"n_splits must be an int of at least 2, got {n_splits!r}. Use 5, or "
                 "iterative_train_test_split for a single split."
@@ -117,7 +127,7 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
                 "Lower n_splits or pass more rows."
             )
         random = check_random_state(self.random_state) if self.shuffle else None
-        folds = assign_subsets(Y, np.ones(self.n_splits, dtype=np.int64), random)
+        folds = _assign_subsets(Y, np.ones(self.n_splits, dtype=np.int64), random)
         for fold in range(self.n_splits):
             yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
 
@@ -183,12 +193,12 @@ def iterative_train_test_split(
     n = labels.shape[0]
     n_test = _count_test_rows(test_size, n)
     shares = np.array([n - n_test, n_test], dtype=np.int64)
-    subsets = assign_subsets(labels, shares, check_random_state(random_state))
+    subsets = _assign_subsets(labels, shares, check_random_state(random_state))
     parts = [np.flatnonzero(subsets == part) for part in (0, 1)]
-    return [take_rows(array, rows) for array in everything for rows in parts]
+    return [_take_rows(array, rows) for array in everything for rows in parts]
 
 
-def take_rows(array: Any, rows: NDArray[np.int64]) -> Any:
+def _take_rows(array: Any, rows: NDArray[np.int64]) -> Any:
     """Return some rows of an array, sparse matrix, frame, series or sequence, as the same type."""
     if is_sparse(array):
         return array.tocsr()[rows]
@@ -197,10 +207,6 @@ def take_rows(array: Any, rows: NDArray[np.int64]) -> Any:
     if hasattr(array, "shape"):  # NumPy, polars and others that index rows by an array
         return array[rows]
     return [array[row] for row in rows.tolist()]
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def _label_matrix(Y: Any) -> sparse.csr_array:
@@ -239,7 +245,7 @@ def _count_test_rows(test_size: Any, n: int) -> int:
     """Return the number of test rows that leaves at least one row on either side."""
     if n < 2:
         raise ValueError(f"a split needs at least 2 rows, got {n}. Pass more rows.")
-    if _is_integer(test_size):
+    if is_integer(test_size):
         if not 0 < test_size < n:
             raise ValueError(
                 f"an int test_size must be in [1, {n - 1}], to leave a row for training, got {test_size}. "
@@ -252,3 +258,148 @@ def _count_test_rows(test_size: Any, n: int) -> int:
             f"test_size must be a float in (0, 1), a share, or an int, a count, got {test_size!r}. Use 0.25."
         )
     return min(math.ceil(share * n), n - 1)
+
+
+def _assign_subsets(Y: sparse.csr_array, shares: _Counts, random: np.random.RandomState | None) -> _Counts:
+    """Return the number of the subset that each row goes to; every stored entry of Y counts as 1.
+
+    ``shares`` are the sizes of the subsets relative to each other. ``random`` decides all that is left open;
+    None takes rows, labels and subsets in their order.
+    """
+    n, n_labels = Y.shape
+    rows, labels = np.arange(n), np.arange(n_labels)
+    if random is not None:  # from here on "the first" is a random one
+        random.shuffle(rows)
+        random.shuffle(labels)
+        Y = Y[rows]
+    deal = _Deal(labels[Y.indices], Y.indptr.astype(np.int64), n_labels, shares, random)
+    deal.labelled_rows()
+    deal.other_rows()
+    subsets = np.empty(n, dtype=np.int64)
+    subsets[rows] = deal.subsets
+    return subsets
+
+
+class _LabelQueue:
+    """The labels that have rows left, fewest first, then by number.
+
+    A heap of ``count · L + label``. A label whose count falls is pushed once more. Its older entries come to
+    the top after the new one, when its rows are all gone, and are passed over.
+    """
+
+    def __init__(self, left: _Counts) -> None:
+        self._left = left
+        self._heap = self._keys(np.flatnonzero(left))
+        heapq.heapify(self._heap)
+
+    def _keys(self, labels: _Counts) -> list[int]:
+        keys: list[int] = (self._left[labels] * self._left.size + labels).tolist()
+        return keys
+
+    def pop(self) -> int | None:
+        """Return the label with the fewest rows left, None if no label has any."""
+        while self._heap:
+            label = heapq.heappop(self._heap) % self._left.size
+            if self._left[label]:
+                return label
+        return None
+
+    def lower(self, labels: _Counts, by: _Counts | int = 1) -> None:
+        """Take away rows; a label may be named several times."""
+        np.subtract.at(self._left, labels, by)
+        for key in self._keys(labels[self._left[labels] > 0]):
+            heapq.heappush(self._heap, key)
+
+
+class _Deal:
+    """State of the algorithm: who has what, and which subset wants how many more of each label."""
+
+    def __init__(
+        self,
+        labels: _Counts,
+        indptr: _Counts,
+        n_labels: int,
+        shares: _Counts,
+        random: np.random.RandomState | None,
+    ) -> None:
+        n = indptr.size - 1
+        self._labels, self._indptr, self._shares, self._random = labels, indptr, shares, random
+        # The transpose: the rows of each label, in their order.
+        ones = np.ones(labels.size, dtype=np.int8)
+        transposed = sparse.csr_array((ones, labels, indptr), shape=(n, n_labels)).tocsc()
+        self._rows, self._first_row = transposed.indices, transposed.indptr.tolist()
+        totals = np.bincount(labels, minlength=n_labels)
+        self._totals, self._queue = totals, _LabelQueue(totals.copy())
+        self._wanted = _round_up(totals[:, None], shares)
+        self._room = _round_up(np.array(n), shares)
+        self.subsets = np.full(n, -1, dtype=np.int64)
+
+    def labelled_rows(self) -> None:
+        """Deal out all rows that have a label."""
+        while (label := self._queue.pop()) is not None:
+            rows = self._rows[self._first_row[label] : self._first_row[label + 1]]
+            rows = rows[self.subsets[rows] < 0]
+            surplus = -self._totals[label] * self._shares % self._shares.sum()
+            subset_of_row = self._give(rows, self._wanted[label], surplus)
+            self._account_for(rows, subset_of_row)
+
+    def other_rows(self) -> None:
+        """Deal out the rows without a label, so that the sizes come out right."""
+        self._give(np.flatnonzero(self.subsets < 0), self._room, np.zeros_like(self._room))
+
+    def _give(self, rows: _Counts | NDArray[np.int32], wanted: _Counts, surplus: _Counts) -> _Counts:
+        counts = _deal_out(rows.size, wanted, surplus, self._room, self._random)
+        subset_of_row = np.repeat(np.arange(counts.size), counts)
+        self.subsets[rows] = subset_of_row
+        self._room -= counts
+        return subset_of_row
+
+    def _account_for(self, rows: _Counts | NDArray[np.int32], subset_of_row: _Counts) -> None:
+        """Lower what subsets want, and what labels have left, by all labels of these rows."""
+        n_labels, k = self._wanted.shape
+        first = self._indptr[rows]
+        lengths = self._indptr[rows + 1] - first
+        places = np.repeat(first - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
+        labels = self._labels[places]
+        cells = labels * k + np.repeat(subset_of_row, lengths)
+        if cells.size > n_labels:  # counting all cells once makes for a short list of labels to queue
+            given = np.bincount(cells, minlength=n_labels * k).reshape(n_labels, k)
+            self._wanted -= given
+            by = given.sum(axis=1)
+            touched = np.flatnonzero(by)
+            self._queue.lower(touched, by[touched])
+        else:
+            np.subtract.at(self._wanted.reshape(-1), cells, 1)
+            self._queue.lower(labels)
+
+
+def _round_up(totals: _Counts, shares: _Counts) -> _Counts:
+    """Return ⌈total · share / Σ shares⌉ without rounding errors."""
+    wanted: _Counts = -(-totals * shares // shares.sum())
+    return wanted
+
+
+def _deal_out(
+    m: int, wanted: _Counts, surplus: _Counts, room: _Counts, random: np.random.RandomState | None
+) -> _Counts:
+    """Return how many of m rows each subset gets if each row goes to the subset that wants it most.
+
+    A subset that wants w rows bids w for the first, w − 1 for the second, and so on; the m highest bids
+    win. Those above some level all win, and some of those at the level. A level λ is high enough if
+    Σ_j max(0, wanted_j − λ) ≤ m. That sum is the largest of Σ_{j ≤ q} wanted_j − q λ over q, with the subsets
+    ordered by what they want, which gives the lowest such λ in closed form.
+
+    ``wanted`` is rounded up, and ``surplus`` is what that added, in any unit. ``room`` counts the rows of any
+    kind that each subset still wants, and is negative if it has too many.
+    """
+    highest_first = np.sort(wanted)[::-1]
+    level = -((m - np.cumsum(highest_first)) // np.arange(1, wanted.size + 1)).min()
+    counts: _Counts = np.maximum(wanted - level, 0)
+    left = m - int(counts.sum())
+    if left:
+        bidders = np.flatnonzero(wanted >= level)
+        free = (room - counts)[bidders]
+        ties = bidders if random is None else random.random_sample(bidders.size)
+        best_first = np.lexsort((ties, -free, surplus[bidders], free <= 0))
+        counts[bidders[best_first[:left]]] += 1
+    return counts

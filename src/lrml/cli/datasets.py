@@ -1,0 +1,228 @@
+"""``lrml datasets``: list, describe, fetch and convert data."""
+
+# ruff: noqa: PLC0415 - a list of datasets needs no NumPy, help no rich
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import lrml.datasets
+from lrml._shown import did_you_mean
+from lrml.cli._options import (
+    EMBEDDED,
+    CommandError,
+    DataHome,
+    Json,
+    Source,
+    one_of,
+    option,
+    takes_source,
+    user_errors,
+)
+from lrml.datasets import DATA_HOME_VARIABLE, WRITE_FORMATS, dataset_status, mulan_entries
+
+if TYPE_CHECKING:
+    from lrml.datasets import MulanEntry
+
+app = typer.Typer(rich_markup_mode=None, subcommand_metavar="[ACTION] ...")
+
+_TO = "Format of OUT, if its suffix does not say it."
+_STATES = {"missing": "yellow", "damaged": "red"}
+_LEGEND = (
+    "embedded: comes with lrml, nothing to fetch.",
+    "data home: in your folder (--data-home or LRML_DATA_HOME).",
+    "cache: fetched before.",
+    "missing: get it with lrml datasets fetch NAME.",
+    "damaged: a file has the wrong size. fetch replaces it in the cache; in the data home it is yours to do.",
+)
+
+
+@app.callback(invoke_without_command=True)
+@user_errors()
+def list_datasets(context: typer.Context, data_home: DataHome = None, as_json: Json = False) -> None:
+    """List, describe, fetch and convert datasets.
+
+    Without an action: list the datasets that lrml knows by name, and where they are.
+    """
+    if context.invoked_subcommand is not None:  # options that stand before the action are meant for it
+        context.default_map = {context.invoked_subcommand: {"data_home": data_home, "as_json": as_json}}
+        return
+    from lrml.cli._console import plain_table, print_json, result_console, say
+
+    _warn_of_data_home(data_home)
+    records = [_list_record(entry, data_home) for entry in mulan_entries().values()]
+    if as_json:
+        print_json(records)
+        return
+    headings = ["name", "domain", "instances", "attributes", "labels", "train", "size", "status"]
+    table = plain_table("Datasets", headings, text=("name", "domain", "status"))
+    for record in records:
+        style = _STATES.get(record["status"], "green")
+        counts = (f"{record[key]:,d}" for key in ("instances", "attributes", "labels", "train"))
+        size = f"{record['bytes'] / 1e6:.1f} MB"
+        table.add_row(record["name"], record["domain"], *counts, size, f"[{style}]{record['status']}[/]")
+    console = result_console()
+    console.print(table)
+    for line in _LEGEND:
+        say(console, f" {line}")
+
+
+def _list_record(entry: MulanEntry, data_home: str | None) -> dict[str, Any]:
+    state = dataset_status(entry.name, data_home).state
+    return {
+        "name": entry.name,
+        "domain": entry.domain,
+        "instances": entry.n_instances,
+        "attributes": entry.n_attributes,
+        "labels": entry.n_labels,
+        "train": entry.n_train,
+        "bytes": sum(file.size for file in entry.files),
+        "status": "embedded" if entry.name == EMBEDDED and state == "missing" else state,
+        "citation": entry.citation,
+    }
+
+
+@app.command()
+@takes_source
+def describe(data: Source, as_json: Json = False) -> None:
+    """Print the statistics of a dataset or file."""
+    from lrml.cli._console import plain_table, print_json, result_console, say
+
+    _warn_of_data_home(data.data_home)
+    data.check()
+    dataset = data.load()
+    description = lrml.datasets.describe(dataset)
+    if as_json:
+        print_json(description.as_dict() | {"provenance": dataset.provenance})
+        return
+    published = _published(description.name)
+    headings = [description.name, "computed", *(["published"] if published else [])]
+    table = plain_table(None, headings, text=(description.name,))
+    for key, title, value in description.lines():
+        table.add_row(title, value, *([_as_printed(published.get(key))] if published else []))
+    console = result_console()
+    console.print(table)
+    if dataset.provenance:
+        say(console, f"Source: {dataset.provenance}")
+
+
+def _published(name: str) -> Mapping[str, str]:
+    """Return the paper's row of Table 1, if there is one."""
+    if name not in mulan_entries():
+        return {}  # without the slow import
+    from lrml.experiments import published_table1
+
+    with suppress(ValueError):
+        return published_table1(name)
+    return {}
+
+
+def _as_printed(value: str | None) -> str:
+    return f"{int(value):,d}" if value is not None and value.isdecimal() else value or ""
+
+
+@app.command()
+@user_errors()
+def fetch(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets, or all.")],
+    data_home: DataHome = None,
+    as_json: Json = False,
+) -> None:
+    """Get datasets into the cache, and check them."""
+    from lrml.cli._console import advise, print_json, result_console, say
+
+    known = list(mulan_entries())
+    for name in names:  # all of them are checked before anything is fetched
+        if name != "all" and name not in known:
+            raise ValueError(
+                f"NAME must be all or one of {', '.join(known)}, got {name!r}. "
+                f"{did_you_mean(name, [*known, 'all'])}Check the spelling."
+            )
+    names = known if "all" in names else list(dict.fromkeys(names))
+    _warn_of_data_home(data_home)
+    records = []
+    for name in names:
+        record = _fetch_one(name, data_home)
+        records.append(record)
+        if "error" in record and not as_json:
+            advise(f"{name}: {record['error']}")
+        elif not as_json:
+            say(result_console(), f"{name}: in the {record['status']}, {Path(record['files'][0]).parent}")
+    if as_json:
+        print_json(records)
+    failed = [record["name"] for record in records if "error" in record]
+    if failed:
+        raise CommandError(
+            f"every dataset must be fetched, got {len(names) - len(failed)} of {len(names)}; without "
+            f"{', '.join(failed)}. What was fetched stays; run again for the rest."
+        )
+
+
+def _fetch_one(name: str, data_home: str | None) -> dict[str, Any]:
+    """Fetch a dataset; one that fails does not keep the others from being fetched."""
+    try:
+        lrml.datasets.fetch_mulan(name, data_home=data_home)
+    except (OSError, ValueError) as error:
+        return {"name": name, "status": "failed", "error": str(error)}
+    status = dataset_status(name, data_home)
+    return {"name": name, "status": status.state, "files": [str(f.path) for f in status.files]}
+
+
+@app.command()
+@takes_source
+def convert(
+    data: Source,
+    target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; others may belong to it.")],
+    to: Annotated[str | None, option("|".join(WRITE_FORMATS), _TO, one_of(WRITE_FORMATS))] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a dataset in another format."""
+    from lrml.cli._console import print_json, result_console, say
+
+    files = lrml.datasets.written_files(target, to)
+    _check_target(files, force)
+    _warn_of_data_home(data.data_home)
+    data.check()
+    dataset = data.load()
+    lrml.datasets.write_dataset(dataset, target, format=to)
+    n, d, n_labels = dataset.shape
+    if as_json:
+        counts = {"instances": n, "attributes": d, "labels": n_labels}
+        print_json({"wrote": [str(file) for file in files], **counts})
+        return
+    console = result_console()
+    say(console, f"wrote {files[0]}: {dataset!r}")
+    for file in files[1:]:
+        say(console, f"wrote {file}, which belongs to it")
+
+
+def _check_target(files: tuple[Path, ...], force: bool) -> None:
+    """Make sure, before anything is read, that the files can be new ones."""
+    folder = files[0].parent
+    if not folder.is_dir():
+        raise ValueError(
+            f"OUT must be in a folder that exists, got {os.fspath(files[0])!r}, and there is no folder "
+            f"{os.fspath(folder)!r}. Make it first, or choose another."
+        )
+    there = [os.fspath(file) for file in files if file.exists()]
+    if there and not force:
+        raise ValueError(
+            f"OUT and the file that belongs to it must be new, got {' and '.join(map(repr, there))}. "
+            "Choose another name, or replace what is there with --force."
+        )
+
+
+def _warn_of_data_home(data_home: str | None) -> None:
+    from lrml.cli._console import advise
+
+    home = data_home or os.environ.get(DATA_HOME_VARIABLE)
+    if home and not Path(home).expanduser().is_dir():
+        source = "--data-home" if data_home else DATA_HOME_VARIABLE
+        advise(f"lrml datasets: warning: {source} names no folder: {home!r}. Only the cache is searched.")

@@ -1,0 +1,242 @@
+"""``lrml reproduce``: the paper's tables and figures, beside the published numbers."""
+
+# ruff: noqa: PLC0415 - help and wrong usage need neither NumPy nor rich
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from lrml._files import remove_remains, writable_folder, write_atomically
+from lrml.cli._options import CommandError, DataHome, one_of, option, user_errors
+from lrml.datasets import DATA_HOME_VARIABLE
+from lrml.experiments import DATASETS, PROTOCOLS, TARGETS
+
+if TYPE_CHECKING:
+    from lrml.experiments import Plan
+    from lrml.experiments.runner import Progress
+
+_MOST_SEEDS = 3
+_DATASETS = f"Which of {', '.join(DATASETS)}; one that is not at hand is downloaded (default: those at hand)."
+_SEEDS = f"Choices of the validation rows, from 1 to {_MOST_SEEDS} (default: {_MOST_SEEDS})."
+_SECONDS_BETWEEN_LINES, _SECONDS_TO_JUDGE = 30.0, 5.0
+_REMEDY = (
+    "lrml reproduce: not all of the report was written ({reason}). "
+    'Install what it needs with: pip install "lrml[report]"'
+)
+# Tables that are short enough to print; the others are in the report.
+_PRINTED = ("table1", "counts")
+_PAPER_LAYOUT = ("table2_paper", "table2_tuned", "table2_kernel")
+
+
+class ListOptions(TyperCommand):
+    """A command whose repeatable options take words up to the next option: ``--datasets yeast bibtex``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Repeat such an option before each of its words, as typer wants it."""
+        lists = {name for option in self.params if getattr(option, "multiple", False) for name in option.opts}
+        spread: list[str] = []
+        current = None
+        for word in args:
+            if current and not word.startswith("-") and spread[-1] != current:
+                spread.append(current)
+            elif word.startswith("-"):
+                current = word if word in lists else None
+            spread.append(word)
+        return super().parse_args(ctx, spread)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise typer.BadParameter(f"must be a positive integer, got {text!r}. Use 1 if in doubt.")
+    return int(text)
+
+
+def _n_seeds(text: str) -> int:
+    if _count(text) > _MOST_SEEDS:
+        raise typer.BadParameter(f"must be from 1 to {_MOST_SEEDS}, got {text!r}. Leave it out for all.")
+    return int(text)
+
+
+def reproduce(
+    target: Annotated[str, typer.Argument(metavar="|".join(TARGETS), parser=one_of(tuple(TARGETS)))] = "all",
+    datasets: Annotated[list[str] | None, option("NAME...", _DATASETS, one_of(DATASETS))] = None,
+    protocol: Annotated[
+        list[str] | None,
+        option("NAME...", f"Which of {', '.join(PROTOCOLS)} (default: all).", one_of(PROTOCOLS)),
+    ] = None,
+    jobs: Annotated[int | None, option("N", "Processes at a time (default: one per core).", _count)] = None,
+    seeds: Annotated[int | None, option("N", _SEEDS, _n_seeds)] = None,
+    out: Annotated[str, option("DIR", "Folder for the files.")] = "results",
+    data_home: DataHome = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and advice.")] = False,
+    no_plots: Annotated[bool, typer.Option("--no-plots", help="Write the tables only.")] = False,
+) -> int:
+    """Reproduce the paper's tables and figures beside the published numbers.
+
+    Without arguments: everything for which data is at hand. Yeast comes with lrml; the others are found in
+    --data-home, LRML_DATA_HOME or the cache (lrml datasets fetch bibtex delicious corel5k). Results go to
+    the folder of --out: report.html to look at, tables/ as CSV, Markdown and LaTeX, figures/ as PNG, SVG and
+    PDF, and results.jsonl with one line per finished cell. Run it again to go on after an interruption: what
+    is finished is not computed again. Tables and figures of another selection in the same folder stay;
+    report.html is about the last one.
+    """
+    from lrml.cli._console import advise
+    from lrml.datasets import fetch_mulan
+    from lrml.experiments import is_at_hand, make_plan
+    from lrml.experiments import reproduce as run
+    from lrml.experiments.runner import Store, WorkerError
+
+    if data_home is not None:
+        if not Path(data_home).is_dir():
+            raise CommandError(
+                f"--data-home must be a folder with one folder per dataset, got {data_home!r}, which is "
+                "none. Check the path, or leave it out to look in the cache."
+            )
+        os.environ[DATA_HOME_VARIABLE] = data_home  # worker processes look there, too
+    plan = make_plan(target, datasets, protocol, seeds)
+    _check_choice(plan, target, "--datasets", datasets, "datasets")
+    _check_choice(plan, target, "--protocol", protocol, "protocols")
+    folder = writable_folder(out)
+    store = Store(folder)
+    with user_errors():
+        for name in plan.datasets:  # those that were asked for by name
+            if not is_at_hand(name):
+                fetch_mulan(name)
+    with _progress(len(plan.jobs), quiet=quiet) as report:
+        try:
+            summary = run(plan, store, n_workers=jobs or _cores(), on_event=report)
+        except WorkerError as error:
+            raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            advise(
+                f"{len(store.records())} cells are finished and kept; the same command goes on from there."
+            )
+            raise
+    with store.writer():  # nobody else writes the report, or takes our temporary files for remains
+        written = _write(folder, summary, with_figures=not no_plots)
+    if not quiet:  # the files are safe before anything is printed
+        _print(summary, _PRINTED + (_PAPER_LAYOUT if target == "table2" else ()), folder, written)
+    if failures := summary["failures"]:
+        advise(
+            f"lrml reproduce: {len(failures)} of {len(plan.jobs)} cells failed, the first one is "
+            f"{failures[0]['cell']} ({failures[0]['error']}). The report has the others; run again to try "
+            "the failed ones once more."
+        )
+    return 1 if failures else 0
+
+
+def _check_choice(plan: Plan, target: str, option: str, given: list[str] | None, attribute: str) -> None:
+    """Refuse datasets, or protocols, of which the target has none."""
+    names = [name for experiment in plan.experiments.values() for name in getattr(experiment, attribute)]
+    if names and given and not set(names) & set(given):
+        raise CommandError(
+            f"{option} of {target} must be among {', '.join(dict.fromkeys(names))}, got {', '.join(given)}. "
+            f"Leave out {option}, or choose another target."
+        )
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+@contextmanager
+def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
+    """Yield a function that is told of every finished cell.
+
+    It draws a bar on standard error; where that is no terminal, it writes a line every half minute.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    console, best = Console(stderr=True, highlight=False), dict[str, tuple[float, str]]()
+    if quiet or not console.is_terminal:
+        last = 0.0
+
+        def write(event: Progress) -> None:
+            nonlocal last
+            words = _words(event.record, best)
+            if not quiet and event.seconds - last >= _SECONDS_BETWEEN_LINES:
+                last = event.seconds
+                line = f"{event.done} of {event.total} cells, {_time_left(event)}; {words}"
+                console.print(line, soft_wrap=True)
+
+        yield write
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}  {task.description}"))
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=total, left="")
+
+        def show(event: Progress) -> None:
+            words = _words(event.record, best)
+            bar.update(task, completed=event.done, left=_time_left(event), description=words)
+
+        yield show
+
+
+def _words(record: dict[str, Any], best: dict[str, tuple[float, str]]) -> str:
+    """Say in a few words what a record was and what average precision is best on its dataset so far."""
+    payload = record["payload"]
+    dataset: str = payload["dataset"]
+    if record["status"] != "ok":
+        return f"{record['key']} failed"
+    value = record["result"].get("metrics", {}).get("average_precision")
+    if value is not None:
+        found = value, f"{payload['method']}, {payload['protocol']}"
+        best[dataset] = max(best.get(dataset, found), found)
+    if dataset not in best:
+        return dataset
+    value, name = best[dataset]
+    return f"{dataset}: best average precision {value:.4f} ({name})"
+
+
+def _time_left(event: Progress) -> str:
+    if event.seconds_left is None or event.seconds < _SECONDS_TO_JUDGE:
+        return ""  # the first cells carry the start of the workers
+    return f"about {timedelta(seconds=round(event.seconds_left))} left"
+
+
+def _write(folder: Path, summary: dict[str, Any], *, with_figures: bool) -> list[Path]:
+    """Write the report; without the libraries for figures and page, the tables."""
+    from lrml.cli._console import advise
+    from lrml.experiments import report_files
+
+    written = []
+    parts = [folder / part for part in (("tables", "figures") if with_figures else ("tables",))]
+    for part in [folder, *parts]:
+        remove_remains(writable_folder(part))
+    try:
+        for name, content in report_files(summary, with_figures=with_figures):
+            write_atomically(folder / name, content)
+            written.append(folder / name)
+    except ImportError as error:
+        advise(_REMEDY.format(reason=str(error).split(".")[0]))
+    return written
+
+
+def _print(summary: dict[str, Any], printed: tuple[str, ...], folder: Path, written: list[Path]) -> None:
+    from lrml.cli._console import report_table, result_console, say
+
+    console = result_console()
+    for table in summary["tables"]:
+        if table["id"] in printed:
+            console.print(report_table(table))
+    for number, sentence in enumerate(summary["summary"], start=1):
+        say(console, f"{number}. {sentence}")
+    console.print()
+    for sentence in summary["left_out"]:
+        say(console, sentence)
+    for failure in summary["failures"]:
+        say(console, f"failed: {failure['cell']}: {failure['error']}")
+    say(console, f"wrote {len(written)} files to {folder}")
+    for page in (path for path in written if path.suffix == ".html"):
+        say(console, f"look at {page}")

@@ -1,0 +1,147 @@
+"""``lrml theory``: Rademacher complexities and bounds for a model of some data."""
+
+# ruff: noqa: PLC0415 - help and wrong usage need neither NumPy nor rich
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lrml.cli._options import Json, Source, option, takes_source
+
+if TYPE_CHECKING:
+    from lrml import LRML
+    from lrml.theory import BoundReport
+
+_THETA = "Free singular values: a count, a share of the labels such as 0.2, or auto."
+_HELD_OUT = 0.2
+# Second moments of the figure, as multiples of the model's own: from the first to the last, and how many.
+_MULTIPLES, _FIGURE_DRAWS = (1e-3, 10.0, 9), 3
+_COLUMNS = ("bound", "value", "measured", "terms", "holds for", "here")
+
+
+def _theta(text: str) -> Any:
+    try:
+        return text if text == "auto" else int(text) if text.isdecimal() else float(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"must be a count, a share in [0, 1] or auto, got {text!r}. Use auto if in doubt."
+        ) from None
+
+
+@takes_source
+def theory(
+    data: Source,
+    theta: Annotated[str, option("N|SHARE|auto", _THETA, _theta)] = "auto",
+    alpha: Annotated[float | None, option("X", "Strength of the penalty (default: chosen).")] = None,
+    ridge: Annotated[float, option("X", "Ridge, if alpha is given.")] = 0.0,
+    raw: Annotated[bool, typer.Option("--raw", help="Leave rows as they are, not of unit length.")] = False,
+    draws: Annotated[int, option("N", "Draws of random signs.")] = 20,
+    seed: Annotated[int, option("N", "Seed of the signs.")] = 0,
+    as_json: Json = False,
+    out: Annotated[str | None, option("DIR", "Folder for a figure of the local complexity over r.")] = None,
+) -> None:
+    """Compute complexities and generalisation bounds on a dataset.
+
+    Fit LRML to the training rows and print every bound of lrml.theory for it, beside Monte-Carlo estimates of
+    what it bounds. The theory knows no intercept, so the model has none. Without --alpha, alpha and ridge are
+    chosen on held-out rows.
+    """
+    from sklearn.preprocessing import normalize
+
+    from lrml._files import writable_folder, write_atomically
+    from lrml.report import render_figures
+    from lrml.theory import bound_report
+
+    data.check()
+    dataset = data.load()
+    X, Y = dataset.train if dataset.n_train else (dataset.X, dataset.Y)
+    X = X if raw else normalize(X)
+    model = _fitted(X, Y, theta, alpha, ridge)
+    report = bound_report(model, X, n_draws=draws, random_state=seed)
+    if out is not None:
+        figure = _figure(dataset.name, X, Y.shape[1], report)
+        folder = writable_folder(out)
+        for name, content in render_figures({"figures": [figure]}).items():
+            write_atomically(folder / name, content)
+    _print(dataset.name, model, report, as_json=as_json)
+
+
+def _fitted(X: Any, Y: Any, theta: Any, alpha: float | None, ridge: float) -> LRML:
+    """Fit LRML without an intercept, which the theory does not know."""
+    from lrml import LRML, LRMLCV
+
+    if alpha is not None:
+        return LRML(theta, alpha, ridge=ridge, fit_intercept=False).fit(X, Y)
+    if theta == "auto":
+        theta = LRML("auto", 0.0, fit_intercept=False).fit(X, Y).theta_
+    search = LRMLCV(thetas=[theta], fit_intercept=False, cv=_HELD_OUT).fit(X, Y)
+    best: LRML = search.best_estimator_
+    return best
+
+
+def _print(name: str, model: LRML, report: BoundReport, *, as_json: bool) -> None:
+    from lrml.cli._console import print_json, report_table, result_console, say
+
+    parameters = {"theta": model.theta_, "alpha": model.alpha, "ridge": model.ridge}
+    if as_json:
+        document = {"dataset": name, "model": parameters, "facts": report.facts, "bounds": report.rows}
+        print_json(document)
+        return
+    console = result_console()
+    given, facts = (
+        ", ".join(f"{key} {value:.4g}" for key, value in found.items())
+        for found in (parameters, report.facts)
+    )
+    say(console, f"LRML on {name}: {given}.")
+    say(console, facts)
+    columns = [
+        {"key": title, "title": title, "kind": "number" if title == "value" else "text", "digits": 4}
+        for title in _COLUMNS
+    ]
+    console.print(report_table({"title": None, "columns": columns, "rows": [*map(_row, report.rows)]}))
+    say(
+        console, "A bound of 1 or more says nothing about a loss in [0, 1]. docs/theory.md explains the rows."
+    )
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    low, high = row["lower"], row["upper"]
+    measured = "" if low is None else f"{low:.4g}"
+    if low is not None and high is not None and not math.isclose(low, high, rel_tol=1e-3):
+        measured += f" to {high:.4g}"
+    if row["standard_error"] is not None:
+        measured += f" ± {row['standard_error']:.1g}"
+    terms = " + ".join(f"{name} {value:.4g}" for name, value in row["terms"].items())
+    here = {True: "yes", False: "no", None: "not looked at"}[row["holds_here"]]
+    return row | {"measured": measured, "terms": terms, "holds for": row["holds_for"], "here": here}
+
+
+def _figure(name: str, X: Any, n_labels: int, report: BoundReport) -> dict[str, Any]:
+    """Local complexity and its bound over the second moment r, for predictors of the model's norm."""
+    import numpy as np
+
+    from lrml.theory import Spectrum, local_bound, local_complexity
+
+    spectrum, radius = Spectrum.of(X), report.facts["frobenius_norm"]
+    s, n, draws = spectrum.eigenvalues, spectrum.n_examples, _FIGURE_DRAWS
+    moments = [float(multiple * report.facts["r"]) for multiple in np.geomspace(*_MULTIPLES)]
+    found = [
+        local_complexity(spectrum, n_labels, r, radius=radius, n_draws=draws, random_state=0) for r in moments
+    ]
+    bounds = [local_bound(s, n, n_labels, r, radius=radius).value for r in moments]
+    curves = (("measured", [one.upper.mean for one in found], "line"), ("bound", bounds, "dashed"))
+    series = [
+        {"name": key, "x": moments, "y": y, "low": None, "high": None, "style": style}
+        for key, y, style in curves
+    ]
+    panel = {
+        "kind": "lines",
+        "title": f"{name}: Frobenius ball of radius {radius:.3g}",
+        "x": {"label": "second moment r", "scale": "log"},
+        "y": {"label": "local Rademacher complexity", "scale": "log"},
+        "series": series,
+    }
+    return {"id": f"theory_{name}", "columns": 1, "panels": [panel]}
