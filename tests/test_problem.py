@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lrml.penalties import TraceNorm
 from lrml.problem import SpectralProblem
 from lrml.statistics import Statistics
 
@@ -112,6 +113,9 @@ def test_steps_means_and_further_ridges():
     W = np.random.default_rng(3).normal(size=problem.shape)
     scale, shift = problem.gradient_step(7.0)
     np.testing.assert_allclose(scale * W + shift, W - problem.gradient(W) / 7.0, atol=1e-12)
+    left, s, right = np.linalg.svd(W, full_matrices=False)
+    expected = (left * np.maximum(s - 0.3 * 2.0, 0)) @ right
+    np.testing.assert_allclose(problem.prox(W, TraceNorm(2.0), 0.3).matrix, expected, atol=1e-10)
     assert problem.mean_curvature == pytest.approx(2 * np.trace(X.T @ X + np.eye(6)) / 6)
     U, V = problem.restore(problem.ridge_solution(extra=4.0), np.eye(4))
     np.testing.assert_allclose(U @ V.T, np.linalg.solve(X.T @ X + 5 * np.eye(6), X.T @ Y), atol=1e-10)
@@ -170,6 +174,19 @@ def test_directions_without_variance_are_dropped_at_all_scales():
     X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
     scaled = X[:, :4] / np.array([1e6, 1.0, 1e-3, 1.0])
     np.testing.assert_allclose(X @ W, scaled @ np.linalg.lstsq(scaled, Y, rcond=None)[0], atol=1e-8)
+
+
+def test_a_mean_that_adds_no_direction_is_no_direction_at_all_scales():
+    """Raw moments add the means to the centred ones; where these lie in the same space, nothing is new."""
+    rng = np.random.default_rng(8)
+    scales = np.array([1e6, 1.0, 1e-3, 1.0])
+    X = rng.normal(size=(50, 4)) + 2.0
+    scaled = np.column_stack([X * scales, X[:, 1]])
+    Y = rng.normal(size=(50, 2))
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(scaled, Y).uncentered())
+    assert problem.shape == (4, 2)
+    U, V = problem.restore(problem.ridge_solution(), np.eye(2))
+    np.testing.assert_allclose(scaled @ (U @ V.T), X @ np.linalg.lstsq(X, Y, rcond=None)[0], atol=1e-6)
 
 
 def test_targets_that_are_zero_leave_units_to_divide_by():
