@@ -80,6 +80,9 @@ def test_constant_features_leave_nothing_to_learn():
     assert problem.shape == (1, 1)
     assert np.all(problem.ridge_solution() == 0)
     assert problem.scale == 1.0
+    np.testing.assert_array_equal(problem.curvature, [1.0])
+    U, V = problem.restore(problem.ridge_solution(), np.eye(1))
+    np.testing.assert_array_equal(U @ V.T, np.zeros((3, 2)))
 
 
 @pytest.mark.parametrize("shape", [(40, 6, 4), (40, 6, 15), (10, 25, 4)], ids=str)
@@ -137,11 +140,12 @@ def test_ridge_that_leaves_a_share_of_the_directions(share, spread):
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("n_labels", [3, 20])
 @pytest.mark.parametrize("mean", [0.0, 5.0])
-def test_features_of_all_scales_are_solved_as_those_of_one(intercept, n_labels, mean):
+@pytest.mark.parametrize("unit", [1.0, 1e-6])
+def test_features_of_all_scales_are_solved_as_those_of_one(intercept, n_labels, mean, unit):
     """Least squares does not mind scales: the coefficients are those of the unscaled features, divided."""
     rng = np.random.default_rng(5)
     X, Y = rng.normal(size=(60, 7)) + mean, rng.normal(size=(60, n_labels))
-    scales = 10.0 ** np.array([-4, -3, -1, 0, 1, 3, 4])
+    scales = unit * 10.0 ** np.array([-4, -3, -1, 0, 1, 3, 4])
     moments = Statistics.from_arrays(X * scales, Y).moments(fit_intercept=intercept)
     problem = SpectralProblem.from_moments(moments)
     assert problem.shape == (7, min(7, n_labels))
@@ -174,6 +178,19 @@ def test_directions_without_variance_are_dropped_at_all_scales():
     X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
     scaled = X[:, :4] / np.array([1e6, 1.0, 1e-3, 1.0])
     np.testing.assert_allclose(X @ W, scaled @ np.linalg.lstsq(scaled, Y, rcond=None)[0], atol=1e-8)
+
+
+@pytest.mark.parametrize("mean", [1e7, -1e7])
+def test_a_large_mean_without_an_intercept_does_not_drown_the_rest(mean):
+    """XᵀX would lose what a feature of the length 1 has beside one with a mean of 1e7."""
+    rng = np.random.default_rng(9)
+    X, Y = rng.normal(size=(50, 3)), rng.normal(size=(50, 2))
+    X[:, 0] += mean
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(X, Y).uncentered())
+    U, V = problem.restore(problem.ridge_solution(), np.eye(2))
+    units = np.array([mean, 1.0, 1.0])
+    expected = np.linalg.lstsq(X / units, Y, rcond=None)[0]
+    np.testing.assert_allclose((U @ V.T) * units[:, None], expected, atol=1e-7)
 
 
 def test_a_mean_that_adds_no_direction_is_no_direction_at_all_scales():
