@@ -27,21 +27,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
+from rival_solvers import ADMM, Reweighted
 
 from lrml._arrays import descending_eigh
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
-from lrml.solvers import (
-    ADMM,
-    Alternating,
-    IterationInfo,
-    Phase,
-    Reweighted,
-    alpha_max,
-    chains_for,
-    solve,
-    solve_chain,
-)
+from lrml.solvers import Alternating, IterationInfo, Phase, alpha_max, chains_for, solve, solve_chain
 from lrml.statistics import Statistics
 
 # data set, rows L2-normalised and intercept, theta, alpha

@@ -18,7 +18,7 @@ from sklearn.preprocessing import normalize
 
 from lrml import LRML, LRMLCV, MLFroCV
 from lrml.datasets import fetch_mulan, load_yeast
-from lrml.estimators._elbow import elbow
+from lrml.estimators.lrml import elbow
 from lrml.metrics import average_precision
 from lrml.problem import SpectralProblem
 from lrml.statistics import Statistics
@@ -73,12 +73,14 @@ def main() -> None:
         dataset = load_yeast() if name == "yeast" else fetch_mulan(name, download=False)
         (X, Y), (X_test, Y_test) = dataset.train, dataset.test
         X, X_test = normalize(X), normalize(X_test)
-        ridge = MLFroCV(cv=HELD_OUT).fit(X, Y).best_params_["alpha"]
+        ridge = MLFroCV(cv=HELD_OUT, random_state=0).fit(X, Y).best_params_["alpha"]
         most = min(X.shape[1], Y.shape[1])
         found = {rule: min(theta, most) for rule, theta in rules(X, Y, ridge).items()}
         grid = {min(most, round(share * Y.shape[1])) for share in (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)}
         thetas = sorted(grid | set(found.values()) | {1})
-        search = LRMLCV(thetas, ridges=[ridge], n_alphas=8, alpha_ratio=3e-3, cv=HELD_OUT).fit(X, Y)
+        search = LRMLCV(
+            thetas, ridges=[ridge], n_alphas=8, alpha_ratio=3e-3, cv=HELD_OUT, random_state=0
+        ).fit(X, Y)
         results = search.cv_results_
         found["validation"] = search.best_params_["theta"]
         for rule, theta in found.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lrml.experiments._work import work
+from lrml.experiments import work
 
 
 def fail_in_one_cell(payload):

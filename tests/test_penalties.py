@@ -1,5 +1,7 @@
 """Penalties and their proximal maps, against brute force, a numerical optimiser and full SVDs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -120,6 +122,12 @@ def test_trace_norm_is_soft_thresholding():
     sigma = np.array([3.0, 1.0, 0.2])
     np.testing.assert_allclose(TraceNorm(0.5).prox(sigma, 1.0), [2.5, 0.5, 0.0])
     assert TraceNorm(0.5).value(sigma) == pytest.approx(2.1)
+
+
+def test_trace_norm_leaves_no_value_free():
+    with pytest.raises(ValueError, match=r"theta must be 0 .*got 3\. Use TailSum\(theta=3, alpha=1\.0\)"):
+        TraceNorm(1.0, theta=3)
+    assert replace(TraceNorm(1.0), alpha=2.0) == TraceNorm(2.0)
 
 
 @pytest.mark.parametrize("shape", [(40, 7), (7, 40), (9, 9), (5, 1), (1, 5)])

@@ -64,6 +64,10 @@ def test_reduced_rank_solution_is_eckart_young_on_the_predictions(shape, rank):
     left, right = problem.restore(W, np.eye(problem.shape[1]))
     np.testing.assert_allclose(X @ left @ right.T, best, atol=1e-9)
     assert value == pytest.approx(np.sum((Y - best) ** 2))
+    left, right, gains = problem.reduced_rank_factors()
+    np.testing.assert_allclose(left[:, :rank] @ right[:, :rank].T, W, atol=1e-12)
+    np.testing.assert_allclose(right.T @ right, np.eye(problem.shape[1]), atol=1e-12)
+    assert problem.target - gains[:rank].sum() == pytest.approx(value)
 
 
 def test_with_ridge_equals_starting_over():

@@ -61,7 +61,7 @@ class CrossValidated(System):
     def __init__(self, quick: bool = False) -> None:
         super().__init__(quick)
         self.settings = self.options | (self.quick_options if quick else {})
-        self.model = getattr(lrml, self.class_name)(**self.settings)
+        self.model = getattr(lrml, self.class_name)(**self.settings, random_state=0)
 
     def _fit(self) -> None:
         self.model.fit(self.X, self.Y)

@@ -21,29 +21,31 @@ def is_real(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def check_theta(theta: Any, n_features: int, n_labels: int) -> int:
+def check_theta(
+    theta: Any, n_features: int, n_labels: int, sides: tuple[str, str] = ("features", "labels")
+) -> int:
     """Resolve theta to a count: an int as it is, a float in [0, 1] as a share of the labels (Table 2).
 
     A share of the labels may exceed the number of features; the count then stops at min(d, L), the most
-    singular values that W has.
+    singular values that W has. ``sides`` names the two numbers in messages.
     """
     most = min(n_features, n_labels)
     if is_integer(theta):
         if not 0 <= theta <= most:
             raise ValueError(
-                f"theta must be in [0, {most}] (the smaller of {n_features} features and {n_labels} labels), "
-                f"got {theta}. Choose a count in that range, or pass a fraction such as 0.5."
+                f"theta must be in [0, {most}] (the smaller of {n_features} {sides[0]} and {n_labels} "
+                f"{sides[1]}), got {theta}. Choose a count in that range, or pass a fraction such as 0.5."
             )
         return int(theta)
     if is_real(theta):
         if not 0.0 <= theta <= 1.0:
             raise ValueError(
-                f"a float theta must be in [0, 1] (a share of the labels), got {theta}. "
+                f"a float theta must be in [0, 1] (a share of the {sides[1]}), got {theta}. "
                 f"Pass an int, such as theta={min(most, 5)}, to count singular values."
             )
         return min(most, round(float(theta) * n_labels))
     raise TypeError(
-        "theta must be an int (a count), a float (a share of the labels) or, in LRML alone, 'auto', "
+        f"theta must be an int (a count), a float (a share of the {sides[1]}) or, in LRML alone, 'auto', "
         f"got {shown(theta)}. Pass a number."
     )
 

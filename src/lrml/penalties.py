@@ -122,6 +122,10 @@ class TraceNorm(TailSum):
 
     def __init__(self, alpha: float, theta: int = 0, rule: Literal["exact", "paper"] = "exact") -> None:
         # theta and rule are there for dataclasses.replace, which passes every field.
+        if theta != 0:
+            raise ValueError(
+                f"theta must be 0 for the trace norm, got {theta}. Use TailSum(theta={theta}, alpha={alpha})."
+            )
         super().__init__(theta, alpha, rule)
 
 

@@ -99,6 +99,23 @@ def _positive_part(eigenvalues: Array, vectors: Array) -> tuple[Array, Array]:
     return eigenvalues[:rank], vectors[:, :rank]
 
 
+class ReducedRankFactors(NamedTuple):
+    """Best matrices W_k = left[:, :k] right[:, :k]ᵀ of all ranks k at once.
+
+    Attributes
+    ----------
+    left : array of shape (r, k)
+    right : array of shape (m, k)
+        Orthonormal columns.
+    gains : array of shape (k,)
+        By how much each direction lowers f, descending: f(W_k) = ‖Y‖² − Σ_{j ≤ k} gains_j.
+    """
+
+    left: Array
+    right: Array
+    gains: Array
+
+
 @dataclass(frozen=True, eq=False)
 class SpectralProblem:
     """Smooth part of the objective in spectral coordinates.
@@ -213,19 +230,25 @@ class SpectralProblem:
             low, high = (middle, high) if left > share else (low, middle)
         return math.exp(0.5 * (low + high))
 
-    def reduced_rank_solution(self, rank: int) -> tuple[Array, float]:
-        """Minimiser of f over the matrices of at most the given rank, and f there (reduced-rank regression).
+    def reduced_rank_factors(self, rank: int | None = None) -> ReducedRankFactors:
+        """Reduced-rank regression: the minimisers of f over the matrices of each rank up to the given one.
 
         With M = Λ^{-1/2} B the objective is ‖Λ^{1/2} W − M‖² plus a constant, so Eckart and Young give
         W = Λ^{-1/2} M V Vᵀ = Λ^{-1} B V Vᵀ, V the top right singular vectors of M, and f(W) = ‖Y‖² minus the
-        sum of their squared singular values.
+        sum of their squared singular values. One decomposition serves all ranks.
         """
+        xp = namespace(self.cross)
+        sigma, V = right_singular(self.cross / xp.sqrt(self.curvature)[:, None])
+        V = V[:, : V.shape[1] if rank is None else rank]
+        return ReducedRankFactors(self.ridge_solution() @ V, V, sigma[: V.shape[1]] ** 2)
+
+    def reduced_rank_solution(self, rank: int) -> tuple[Array, float]:
+        """Minimiser of f over the matrices of at most the given rank, and f there."""
         xp = namespace(self.cross)
         if rank <= 0:
             return xp.zeros_like(self.cross), self.target
-        sigma, V = right_singular(self.cross / xp.sqrt(self.curvature)[:, None])
-        V = V[:, :rank]
-        return self.ridge_solution() @ (V @ V.T), self.target - float(xp.sum(sigma[:rank] ** 2))
+        left, right, gains = self.reduced_rank_factors(rank)
+        return left @ right.T, self.target - float(xp.sum(gains))
 
     def gradient_step(self, rho: float) -> tuple[Array, Array]:
         """Return A and C with W − ∇f(W)/ρ = A ∘ W + C, A of the shape of W or one column of it."""

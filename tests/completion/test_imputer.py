@@ -98,7 +98,7 @@ def test_theta_as_a_share_counts_columns():
 @pytest.mark.parametrize(
     ("theta", "error", "message"),
     [
-        (13, ValueError, r"theta must be in \[0, 12\].*got 13. Lower theta"),
+        (13, ValueError, r"theta must be in \[0, 12\].*got 13. Choose a count"),
         (1.5, ValueError, r"in \[0, 1\] \(a share of the columns\), got 1.5"),
         ("many", TypeError, "theta must be an int"),
     ],

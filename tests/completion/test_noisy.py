@@ -185,6 +185,19 @@ def test_nothing_penalised_interpolates():
         assert "closed form" in done.status
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_every_step_is_recorded(exact):
+    _, M = planted((20, 15), 2, 0.6, 0.1, 0)
+    done = complete(M, TailSum(2, 0.5), exact=exact, tol=1e-4)
+    lines = done.history.as_dict()
+    assert done.n_iter == len(done.history) == len(lines["iteration"])
+    assert np.all(np.diff(lines["seconds"]) > 0)
+    assert done.status == "Converged: the residual is at most tol."
+    short = complete(M, TailSum(2, 0.5), exact=exact, tol=0.0, max_iter=3)
+    assert (short.n_iter, short.converged) == (3, False)
+    assert short.status.startswith("Stopped at max_iter with the residual above tol")
+
+
 def test_history_never_rises_at_the_final_alpha():
     _, M = planted((40, 30), 3, 0.3, 0.1, 0)
     lines = complete(M, TailSum(3, 0.5)).history.as_dict()

@@ -12,8 +12,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from scipy.io.arff import loadarff
 
-from lrml.datasets import DatasetFormatError, read_arff
-from lrml.datasets._registry import mulan_entries
+from lrml.datasets import DatasetFormatError, mulan_entries, read_arff
 
 HEADER = (
     "@relation toy\n@attribute a numeric\n@attribute p {0,1}\n@attribute b {0,1}\n@attribute q {0,1}\n@data\n"
@@ -124,7 +123,7 @@ def test_dense_file_may_declare_one_first(read):
         ("1_0,0,0,0", "line 7: a value must be a finite number, got '1_0'"),
         ("{0 1_0}", "line 7: a value must be a finite number, got '1_0'"),
         ("{0 nan}", "line 7: a value must be a finite number, got 'nan'"),
-        ("nan,0,0,0", "line 7: attribute 'a' must be finite, got nan"),
+        ("nan,0,0,0", "line 7: a value must be a finite number, got 'nan'"),
         ("{0 1e999}", "line 7: attribute 'a' must be finite, got inf"),
         ("{1 1}\n{2 1,3 2}", "line 8: attribute 'q' must be 0 or 1, got 2.0"),
         ("1,1,0,0\n1,1,0.5,0", "line 8: attribute 'b' must be 0 or 1, got 0.5"),

@@ -146,8 +146,11 @@ def test_bad_meka_headers_are_reported(read, relation, message):
         ({"labels": 0}, "labels must be names of attributes, .* got 0"),
         ({"labels": True}, "labels must be names of attributes, .* got True"),
         ({"labels": ["a", "a"]}, r"labels must name each attribute once, got \['a', 'a'\]"),
-        ({"labels": ["a", "x"]}, "file.arff: labels must be attributes of the file, got 'x'"),
-        ({"labels": list("abcd")}, "file.arff: some attribute must be a feature"),
+        (
+            {"labels": ["a", "x"]},
+            "file.arff: each label must be an attribute of .*, got 'x'. 1 of 2 labels are not",
+        ),
+        ({"labels": list("abcd")}, "file.arff: some attribute of .* must be a feature"),
         ({"labels": 4}, "file.arff: the number of labels must be at least 1 and below 4"),
     ],
 )

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from lrml.datasets import DatasetFormatError, _lines, read_arff
+from lrml.datasets import DatasetFormatError, read_arff
 
 # Round trip: what a writer wrote comes back, whatever the layout and the size of the chunks.
 
@@ -61,13 +61,12 @@ def write_xml(label_names):
 
 @settings(max_examples=150, deadline=None)
 @given(datasets(), st.booleans(), st.sampled_from([1, 40, 1 << 20]))
-def test_round_trip(tmp_path_factory, dataset, is_sparse, chunk_bytes):
+def test_round_trip(tmp_path_factory, limits, dataset, is_sparse, chunk_bytes):
     feature_names, label_names, X, Y, order = dataset
     folder = tmp_path_factory.mktemp("arff")
     (folder / "d.arff").write_text(write_arff(dataset, is_sparse), "utf-8", newline="\n")
     (folder / "d.xml").write_text(write_xml(label_names), "utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_lines, "_CHUNK_BYTES", chunk_bytes)
+    with limits(_CHUNK_BYTES=chunk_bytes):
         found = read_arff(folder / "d.arff", folder / "d.xml")
     d = X.shape[1]
     features, labels = [j for j in order if j < d], [j - d for j in order if j >= d]

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from lrml.datasets import DatasetFormatError, _lines, read_arff
+from lrml.datasets import DatasetFormatError, read_arff
 
 HEADER = (
     "@attribute color {red, 'light green', \"it's, blue\", '?'}\n@attribute size numeric\n"
@@ -45,9 +45,9 @@ SPARSE = (
 
 @pytest.mark.parametrize("rows", [DENSE, SPARSE])
 @pytest.mark.parametrize("chunk_bytes", [1, 1 << 20])
-def test_nominal_attributes_become_columns_of_zeros_and_ones(read, monkeypatch, rows, chunk_bytes):
-    monkeypatch.setattr(_lines, "_CHUNK_BYTES", chunk_bytes)
-    dataset = read(HEADER + rows)
+def test_nominal_attributes_become_columns_of_zeros_and_ones(read, limits, rows, chunk_bytes):
+    with limits(_CHUNK_BYTES=chunk_bytes):
+        dataset = read(HEADER + rows)
     assert dataset.feature_names == NAMES
     assert dataset.label_names == ("label",)
     expected = [[0, 0, 0, 1.5, 1], [1, 0, 0, -2, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 1], [NAN] * 5]

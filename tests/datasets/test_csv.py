@@ -5,6 +5,7 @@ import codecs
 import csv
 import gzip
 import lzma
+import sys
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from lrml.datasets import DatasetFormatError, _csv, _csv_cells
-from lrml.datasets._csv import read_csv
+from lrml.datasets import DatasetFormatError, read_csv
 
 TOY = "id,size,ok,red,round\na,2.5,true,1,0\nb,,False,0,1\nc,-1e-3,TRUE,,0\n"
 
@@ -177,7 +177,7 @@ def test_words_for_missing_values(read, cell):
 
 @pytest.mark.parametrize("chunk_bytes", [1, 100, 1 << 20])
 def test_same_as_pandas(tmp_path, monkeypatch, chunk_bytes):
-    monkeypatch.setattr(_csv, "_CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr("lrml.datasets._tables._BLOCK_BYTES", chunk_bytes)
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
@@ -205,10 +205,9 @@ def test_same_as_pandas(tmp_path, monkeypatch, chunk_bytes):
     assert_array_equal(dataset.Y.toarray(), expected)
 
 
-@pytest.mark.parametrize("most", [0, 2, 1 << 17])
-def test_values_that_are_often_repeated(read, monkeypatch, most):
-    monkeypatch.setattr(_csv, "_CHUNK_BYTES", 60)
-    monkeypatch.setattr(_csv_cells, "_MOST_KNOWN", most)
+@pytest.mark.parametrize("block", [1, 60, 1 << 23])
+def test_values_that_are_often_repeated(read, monkeypatch, block):
+    monkeypatch.setattr("lrml.datasets._tables._BLOCK_BYTES", block)
     values = np.random.default_rng(0).choice([0, 0.5, -3, np.nan], 400)
     rows = "".join(f"{'' if np.isnan(value) else value},1\n" for value in values)
     assert_array_equal(read("x,y\n" + rows, labels=["y"]).X[:, 0], values)
@@ -232,6 +231,42 @@ def test_real_data_comes_back(mulan, tmp_path):
     assert (dataset.feature_names, dataset.label_names) == (emotions.feature_names, emotions.label_names)
     assert_array_equal(dataset.X, emotions.X)
     assert_array_equal(dataset.Y, emotions.Y)
+
+
+# Blocks: a file is cut between rows, wherever it has quotes and line ends.
+
+
+@pytest.mark.parametrize("block", [1, 7, 40, 1 << 23])
+def test_rows_with_quotes_are_cut_between_rows(read, monkeypatch, block):
+    monkeypatch.setattr("lrml.datasets._tables._BLOCK_BYTES", block)
+    rows = ['1,5" disk', '"2","a ""b"" c\n d"', '3,""', '4,"x,\r\ny"', '5,e"', '"6","e"""']
+    text = "x,t\r\n" + "".join(row + "\r\n" for row in rows * 3)
+    dataset = read(text, label_column="t", label_separator="|")
+    assert dataset.label_names == ('5" disk', 'a "b" c\n d', 'e"', "x,\r\ny")
+    assert_array_equal(dataset.X[:, 0], [1, 2, 3, 4, 5, 6] * 3)
+    assert_array_equal(dataset.Y.indices, [0, 1, 3, 2, 2] * 3)
+
+
+@pytest.mark.parametrize("block", [1, 40, 1 << 23])
+def test_words_that_come_late(read, monkeypatch, block):
+    monkeypatch.setattr("lrml.datasets._tables._BLOCK_BYTES", block)
+    text = "x,y\n" + "1.5,0\n" * 30 + "true,yes\n  ,No\nNA,1\n" + "0.5,1\n" * 30 + "no,\n"
+    dataset = read(text, labels=["y"])
+    assert_array_equal(dataset.X[:, 0], [1.5] * 30 + [1, np.nan, np.nan] + [0.5] * 30 + [0])
+    assert_array_equal(dataset.targets[:, 0], [0] * 30 + [1, 0, 1] + [1] * 30 + [np.nan])
+
+
+def test_a_delimiter_beyond_ascii(read):
+    dataset = read('x§y§t\n1§0§"a§b\nc"\n2§1§d\n', label_column="t", delimiter="§")
+    assert dataset.label_names == ("a§b\nc", "d")
+    assert_array_equal(dataset.X, [[1, 0], [2, 1]])
+
+
+def test_without_pyarrow(read, monkeypatch):
+    for module in ("pyarrow", "pyarrow.csv", "pyarrow.compute"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=r'reading CSV files needs pyarrow.*pip install "lrml\[tables\]"'):
+        read("x,y\n1,0\n", labels=["y"])
 
 
 # Errors name the line, the column, the value and a remedy.
@@ -263,7 +298,7 @@ def test_real_data_comes_back(mulan, tmp_path):
 )
 @pytest.mark.parametrize("ahead", [0, 200])  # with many distinct cells ahead, another way of conversion
 def test_wrong_rows(read, monkeypatch, row, message, ahead):
-    monkeypatch.setattr(_csv, "_CHUNK_BYTES", 700)
+    monkeypatch.setattr("lrml.datasets._tables._BLOCK_BYTES", 700)
     start = "".join(f"n,{i}.5,1\n" for i in range(ahead))
     text = f'id,size,red\n{start}"two\nlines",1,0\na,{row}\nb,2,1\n'
     message = message.replace("line 4", f"line {ahead + 4}")
@@ -290,7 +325,7 @@ def test_wrong_files(read, content, message):
 
 
 def test_a_row_cannot_take_all_memory(read, monkeypatch):
-    monkeypatch.setattr(_csv, "_LONGEST_ROW", 1000)
+    monkeypatch.setattr("lrml.datasets._tables._LONGEST_ROW", 1000)
     with pytest.raises(DatasetFormatError, match="line 253: a row must not be longer than 1000 bytes"):
         read("x,y\n1,0\n" + '"\n",' * 5000, labels=["y"])
     rows = "1,0\n" * 5000  # many short rows may be longer than that

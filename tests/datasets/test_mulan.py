@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lrml.datasets import ChecksumError, DatasetFormatError, _registry, fetch_mulan
-from lrml.datasets._cache import cache_folder, dataset_status
-from lrml.datasets._registry import find_entry, mulan_entries, parse_registry
+from lrml.datasets import ChecksumError, DatasetFormatError, dataset_status, fetch_mulan, mulan_entries
+from lrml.datasets._registry import parse_registry
 
 NAMES = ("toy-train.arff", "toy-test.arff", "toy.xml")
 
@@ -20,7 +19,7 @@ NAMES = ("toy-train.arff", "toy-test.arff", "toy.xml")
 def places(tmp_path, monkeypatch, toy_files, toy_registry):
     """A data home with a tiny dataset, an empty cache, and a registry whose address leads nowhere."""
     entries = parse_registry(toy_registry("http://127.0.0.1:9"))
-    monkeypatch.setattr(_registry, "mulan_entries", lambda: entries)
+    monkeypatch.setattr("lrml.datasets._registry.mulan_entries", lambda: entries)
     monkeypatch.delenv("LRML_DATA_HOME", raising=False)
     monkeypatch.setenv("LRML_CACHE", str(tmp_path / "cache"))
     home, cache = tmp_path / "home" / "toy", tmp_path / "cache" / "mulan" / "toy"
@@ -189,7 +188,9 @@ def test_cache_folder_of_each_platform(tmp_path, monkeypatch, platform, variable
     for variable, value in variables.items():
         monkeypatch.setenv(variable, value.format(tmp=tmp_path))
     monkeypatch.setattr(sys, "platform", platform)
-    assert cache_folder(find_entry("yeast")) == tmp_path / expected / "mulan" / "yeast"
+    monkeypatch.delenv("LRML_DATA_HOME", raising=False)
+    folders = {file.path.parent for file in dataset_status("yeast").files}
+    assert folders == {tmp_path / expected / "mulan" / "yeast"}
 
 
 def test_registry_is_complete():
@@ -212,15 +213,15 @@ def test_registry_is_complete():
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("toy.xml", "../toy.xml", r"name of a file must be plain.*got '\.\./toy\.xml'"),
-        ("toy.xml", "a\\\\toy.xml", "name of a file must be plain"),
-        ("toy.xml", "C:toy.xml", "name of a file must be plain"),
-        ("toy.xml", "..", "name of a file must be plain"),
-        ("toy.xml", ".toy.xml", "name of a file must be plain"),
-        ("datasets.toy", 'datasets."/etc"', "name of a dataset must be plain.*got '/etc'"),
+        ("toy.xml", "../toy.xml", r"name must be plain.*got '\.\./toy\.xml'"),
+        ("toy.xml", "a\\\\toy.xml", "name must be plain"),
+        ("toy.xml", "C:toy.xml", "name must be plain"),
+        ("toy.xml", "..", "name must be plain"),
+        ("toy.xml", ".toy.xml", "name must be plain"),
+        ("datasets.toy", 'datasets."/etc"', "name must be plain.*got '/etc'"),
         ("http://", "file://", "url must be an address with http or https, got 'file://"),
         ('sha256 = "', 'sha256 = "0', "sha256 must be 64 hexadecimal digits, got '0"),
-        ("size = ", "size = -", "size of toy-train.arff must be positive, got -"),
+        ("size = ", "size = -", "size must be a positive number, got -"),
     ],
 )
 def test_a_registry_that_could_do_harm_is_rejected(toy_registry, old, new, message):

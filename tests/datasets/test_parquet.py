@@ -15,8 +15,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from lrml.datasets import DatasetFormatError, _parquet
-from lrml.datasets._parquet import read_parquet
+from lrml.datasets import DatasetFormatError, read_parquet
 
 
 @pytest.fixture
@@ -125,7 +124,7 @@ def test_integer_labels_are_sorted_by_size(read, kind):
 
 
 def test_null_in_a_list(read, monkeypatch):
-    monkeypatch.setattr(_parquet, "_BATCH_CELLS", 4)  # two rows at a time
+    monkeypatch.setattr("lrml.datasets._tables._BATCH_CELLS", 4)  # two rows at a time
     tags = [["a"], [], ["a", "b"], ["b", None]]
     with pytest.raises(DatasetFormatError, match=r"label column 't' must not list null \(row 4\), got None"):
         read({"x": [1.0] * 4, "t": tags}, label_column="t")
@@ -142,7 +141,7 @@ def test_separator(read):
 @pytest.mark.parametrize("cells", [1, 30, 1 << 22])
 @pytest.mark.parametrize("writer", ["pandas", "polars", "pyarrow"])
 def test_same_as_pandas(tmp_path, monkeypatch, writer, cells):
-    monkeypatch.setattr(_parquet, "_BATCH_CELLS", cells)
+    monkeypatch.setattr("lrml.datasets._tables._BATCH_CELLS", cells)
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
@@ -338,7 +337,7 @@ def test_long_texts_that_compress_well_are_refused_before_they_are_read(read, mo
     columns = {"x": [1.0], "t": ["a" * 2**20]}
     writing = {"compression": "zstd", "use_dictionary": False, "write_statistics": False}
     assert len(read(columns, writing, label_column="t").label_names[0]) == 2**20
-    monkeypatch.setattr(_parquet, "_VALUES_ALWAYS", 1 << 10)
+    monkeypatch.setattr("lrml.datasets._tables._VALUES_ALWAYS", 1 << 10)
     message = r"a file of \d+ bytes must not have more than \d+ bytes in its pages, got 10\d{5}\. Get"
     with pytest.raises(DatasetFormatError, match=message):
         read(columns, writing, label_column="t")

@@ -8,9 +8,15 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from lrml.datasets import DatasetFormatError, MultiLabelDataset, NumberedNames
-from lrml.datasets._svmlight import read_svmlight, write_svmlight
-from lrml.datasets._xmc import read_xmc, write_xmc
+from lrml.datasets import (
+    DatasetFormatError,
+    MultiLabelDataset,
+    NumberedNames,
+    read_svmlight,
+    read_xmc,
+    write_svmlight,
+    write_xmc,
+)
 
 
 @pytest.fixture

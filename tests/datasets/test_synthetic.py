@@ -10,8 +10,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from lrml import LRML
-from lrml.datasets import _synthetic
-from lrml.datasets._synthetic import LowRankTruth, make_low_rank_multilabel
+from lrml.datasets import LowRankTruth, make_low_rank_multilabel
 
 
 def same(a, b):
@@ -140,14 +139,14 @@ def test_frequent_labels_stop_at_nine_tenths():
 
 @pytest.mark.parametrize("density", [None, 0.02])
 def test_thresholds_from_a_sample_of_the_rows(monkeypatch, density):
-    monkeypatch.setattr(_synthetic, "_SAMPLE_CELLS", 1)
-    monkeypatch.setattr(_synthetic, "_SAMPLE_ROWS", 2000)
+    monkeypatch.setattr("lrml.datasets._synthetic._SAMPLE_CELLS", 1)
+    monkeypatch.setattr("lrml.datasets._synthetic._SAMPLE_ROWS", 2000)
     dataset, truth = make_low_rank_multilabel(
         40_000, 200, 300, cardinality=3.0, imbalance=1.0, density=density, random_state=3
     )
     assert dataset.Y.sum() / 40_000 == pytest.approx(3.0, rel=0.05)
     # Labels that are rarer than once in the sample come out rare too, not at once per sample.
-    monkeypatch.setattr(_synthetic, "_SAMPLE_ROWS", 100)
+    monkeypatch.setattr("lrml.datasets._synthetic._SAMPLE_ROWS", 100)
     dataset, truth = make_low_rank_multilabel(
         40_000, 200, 300, cardinality=0.3, imbalance=0.0, density=density, random_state=3
     )
@@ -232,7 +231,7 @@ OPTIONS = {
 @pytest.mark.parametrize("cells", [1, 777, 10**5])
 def test_data_do_not_depend_on_the_size_of_a_block(monkeypatch, name, cells):
     expected, expected_truth = make_low_rank_multilabel(300, 80, 25, random_state=4, **OPTIONS[name])
-    monkeypatch.setattr(_synthetic, "_BLOCK_CELLS", cells)
+    monkeypatch.setattr("lrml.datasets._synthetic._BLOCK_CELLS", cells)
     dataset, truth = make_low_rank_multilabel(300, 80, 25, random_state=4, **OPTIONS[name])
     assert same(dataset.X, expected.X)
     assert same(dataset.Y, expected.Y)

@@ -18,9 +18,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from lrml.datasets import DatasetFormatError, _csv, _csv_cells, _parquet
-from lrml.datasets._csv import read_csv
-from lrml.datasets._parquet import read_parquet
+from lrml.datasets import DatasetFormatError, read_csv, read_parquet
 
 # Round trip: what a writer wrote comes back, whatever the names, the layout and the size of the chunks.
 
@@ -70,8 +68,8 @@ def test_lists_of_labels_come_back(folder, table, data, delimiter, chunk, is_spa
     pq.write_table(pa.table(as_lists), folder / "l.parquet", row_group_size=2)
     options = {"label_column": names[-1], "label_separator": "|", "ignore": [names[-2]], "sparse": is_sparse}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_csv, "_CHUNK_BYTES", chunk)
-        patch.setattr(_parquet, "_BATCH_CELLS", chunk)
+        patch.setattr("lrml.datasets._tables._BLOCK_BYTES", chunk)
+        patch.setattr("lrml.datasets._tables._BATCH_CELLS", chunk)
         found = [read_csv(folder / "t.csv", delimiter=delimiter, **options)]
         found += [read_parquet(folder / name, **options) for name in ("t.parquet", "l.parquet")]
     binarizer = MultiLabelBinarizer()
@@ -94,8 +92,8 @@ def test_label_columns_come_back(folder, table, data, chunk, is_sparse):
     write_csv(folder / "t.csv", columns)
     pq.write_table(pa.table(columns), folder / "t.parquet")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_csv, "_CHUNK_BYTES", chunk)
-        patch.setattr(_parquet, "_BATCH_CELLS", chunk)
+        patch.setattr("lrml.datasets._tables._BLOCK_BYTES", chunk)
+        patch.setattr("lrml.datasets._tables._BATCH_CELLS", chunk)
         options = {"labels": names[-2:], "features": names[:-2], "sparse": is_sparse}
         found = [read_csv(folder / "t.csv", **options), read_parquet(folder / "t.parquet", **options)]
     unknown = np.array([[mark is None for mark in marks] for marks in extra]).T
@@ -112,31 +110,43 @@ def dense(matrix, is_sparse):
     return matrix.toarray() if is_sparse else matrix
 
 
-# All ways of converting cells agree: a cell means the same, whatever stands beside it.
+# A cell means the same whatever stands beside it, and whoever parses it.
 
 _CELLS = st.text("0123456789.eE+-_ naifNTRUtrueNAls\t١", max_size=6) | st.floats().map(str)
+_MEANINGS = {"": np.nan, "na": np.nan, "null": np.nan, "true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
+
+
+def meaning(cell):
+    """Return the number that a cell stands for; None if it is none, or not finite."""
+    text = cell.strip()
+    if text.lower() in _MEANINGS:
+        return _MEANINGS[text.lower()]
+    try:
+        value = float(text) if text.isascii() and "_" not in text else np.inf
+    except ValueError:
+        return None
+    return None if np.isinf(value) else value
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(_CELLS, min_size=1, max_size=5))
-@example(["1_0", "2"])
-@example(["١", "2"])
-@example([" true", "NA", "", "inf"])
-def test_bulk_conversion_is_the_conversion_of_single_cells(cells):
-    single = [_csv_cells._number(cell) for cell in cells]
-    for bulk in (_csv_cells._parsed(cells), looked_up(cells)):
-        if bulk is not None:
-            assert None not in single
-            assert_array_equal(bulk, np.array(single, np.float64))
-    assert (looked_up(cells) is None) == (None in single)
-
-
-def looked_up(cells):
-    known = _csv_cells._KnownNumbers()
-    try:
-        return [known[cell] for cell in cells]
-    except ValueError:
-        return None
+@given(st.lists(_CELLS, min_size=1, max_size=5), st.sampled_from([1, 1 << 20]), st.booleans())
+@example(["1_0", "2"], 1, False)
+@example(["١", "2"], 1, False)
+@example([" true", "NA", "", "inf"], 1 << 20, False)
+@example([" true", "NA", "", "1.5", "yes"], 1 << 20, False)
+def test_cells_mean_the_same_everywhere(folder, cells, block, line_wise):
+    expected = [meaning(cell) for cell in cells]
+    blank = "  \n" if line_wise else ""  # what pyarrow refuses: then rows are looked at one by one
+    text = "x,y\n" + blank + "".join(f'"{cell}",1\n' for cell in cells)
+    (folder / "cells.csv").write_text(text, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lrml.datasets._tables._BLOCK_BYTES", block)
+        if None not in expected:
+            assert_array_equal(read_csv(folder / "cells.csv", labels=["y"]).X[:, 0], expected)
+            return
+        lines = [str(2 + bool(blank) + row) for row, value in enumerate(expected) if value is None]
+        with pytest.raises(DatasetFormatError, match=rf"line ({'|'.join(lines)}): column 'x' must hold"):
+            read_csv(folder / "cells.csv", labels=["y"])
 
 
 # Whatever the bytes, the answer is a dataset or a DatasetFormatError that names the file.
@@ -150,12 +160,14 @@ _WAYS = [
 
 
 def read_or_refuse(read, path, options):
+    """Return the dataset, or None if it was refused."""
     try:
         dataset = read(path, **options)
     except DatasetFormatError as error:
         assert str(path) in str(error)  # noqa: PT017  # no error is as good
-    else:
-        assert dataset.shape[0] > 0
+        return None
+    assert dataset.shape[0] > 0
+    return dataset
 
 
 @st.composite
@@ -170,12 +182,20 @@ def damaged(draw, content):
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.binary(max_size=60) | damaged(_WHOLE_CSV), st.sampled_from(_WAYS), st.sampled_from([1, 1 << 20]))
-def test_any_bytes_as_csv(folder, content, options, chunk):
+@given(st.binary(max_size=60) | damaged(_WHOLE_CSV), st.sampled_from(_WAYS))
+def test_any_bytes_as_csv(folder, content, options):
     (folder / "any.csv").write_bytes(content)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_csv, "_CHUNK_BYTES", chunk)
-        read_or_refuse(read_csv, folder / "any.csv", options)
+    found = []
+    for block in (1, 1 << 20):  # row by row, and all at once: the answer is the same
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("lrml.datasets._tables._BLOCK_BYTES", block)
+            found.append(read_or_refuse(read_csv, folder / "any.csv", options))
+    left, right = found
+    assert (left is None) == (right is None)
+    if left is not None:
+        assert (left.feature_names, left.label_names) == (right.feature_names, right.label_names)
+        assert_array_equal(sparse.csr_array(left.X).toarray(), sparse.csr_array(right.X).toarray())
+        assert_array_equal(sparse.csr_array(left.Y).toarray(), sparse.csr_array(right.Y).toarray())
 
 
 @settings(max_examples=100, deadline=None)
@@ -247,8 +267,8 @@ def test_a_long_text_that_is_often_repeated_is_held_once(tmp_path, as_list):
 
 @pytest.mark.parametrize("as_list", [True, False])
 def test_many_labels_in_few_bytes(tmp_path, monkeypatch, as_list):
-    monkeypatch.setattr(_parquet, "_VALUES_ALWAYS", 16_000)
-    monkeypatch.setattr(_parquet, "_VALUES_PER_BYTE", 1)
+    monkeypatch.setattr("lrml.datasets._tables._VALUES_ALWAYS", 16_000)
+    monkeypatch.setattr("lrml.datasets._tables._VALUES_PER_BYTE", 1)
     tags = [[1] * 2000] * 3 if as_list else ["a," * 2000] * 3
     pq.write_table(pa.table({"x": [1, 2, 3], "t": tags}), tmp_path / "toy.parquet")
     with pytest.raises(DatasetFormatError, match=r"must not have more than 1\d\d\d values.*got 6000"):
@@ -257,8 +277,8 @@ def test_many_labels_in_few_bytes(tmp_path, monkeypatch, as_list):
 
 def test_a_value_that_is_repeated_very_often(tmp_path, monkeypatch):
     """Dense by what is declared, sparse by what is stored: zeros cost nothing there."""
-    monkeypatch.setattr(_parquet, "_VALUES_ALWAYS", 30_000)
-    monkeypatch.setattr(_parquet, "_VALUES_PER_BYTE", 1)
+    monkeypatch.setattr("lrml.datasets._tables._VALUES_ALWAYS", 30_000)
+    monkeypatch.setattr("lrml.datasets._tables._VALUES_PER_BYTE", 1)
     path = tmp_path / "toy.parquet"
     for value in (0.0, 1.0):
         pq.write_table(pa.table({"x": np.full(14_000, value), "y": np.zeros(14_000)}), path)
@@ -273,8 +293,7 @@ def test_a_value_that_is_repeated_very_often(tmp_path, monkeypatch):
 _DAMAGE = """
 import random, sys
 from pathlib import Path
-from lrml.datasets import DatasetFormatError
-from lrml.datasets._parquet import read_parquet
+from lrml.datasets import DatasetFormatError, read_parquet
 
 source, target = Path(sys.argv[1]), Path(sys.argv[2])
 content, chance = source.read_bytes(), random.Random(0)

@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from lrml.datasets import DatasetFormatError, MultiLabelDataset, NumberedNames
-from lrml.datasets._xmc import read_xmc, write_xmc
+from lrml.datasets import DatasetFormatError, MultiLabelDataset, NumberedNames, read_xmc, write_xmc
 
 
 @pytest.fixture
@@ -78,7 +77,7 @@ def test_missing_values(read):
         (f"1 3 3\n {'9' * 400}:1\n", "line 2: an index must lie in \\[0, 2\\], got 'inf'"),
         ("2 3 3\n0\n 1:1 0:2 1:1\n", "line 3: an index must not occur twice in a row, got 1. Delete"),
         ("2 3 3\n0\n2,1,2 1:1\n", "line 3: a label must not occur twice in a row, got 2. Delete"),
-        ("1 3 3\n0 1:1e999\n", "line 2: a value must be a finite number, or nan .* got inf"),
+        ("1 3 3\n0 1:1e999\n", "line 2: a value must be a finite number, or nan .* got 'inf'"),
         ("1 3 3\n0 1:-inf\n", "line 2: a value must be a finite number, or nan .* got '-inf'"),
         ("1 3 3\n0 1:\n", "line 2: a value must be a finite number, or nan .* got ''"),
         ("1 3 3\n0 1:0x1\n", "line 2: a value must be a finite number, or nan .* got '0x1'"),

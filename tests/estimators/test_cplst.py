@@ -155,7 +155,7 @@ def test_number_of_components(make_problem, method, by_the_book, share, count):
 @pytest.mark.parametrize(
     ("params", "error", "says"),
     [
-        ({"rank": 0}, ValueError, ("[1, 4]", "got 0")),
+        ({"rank": 0}, ValueError, ("at least 1", "got 0")),
         ({"rank": 5}, ValueError, ("[1, 4]", "4 features and 5 labels", "got 5")),
         ({"rank": 0.0}, ValueError, ("(0, 1]", "got 0.0")),
         ({"rank": 1.5}, ValueError, ("(0, 1]", "got 1.5")),

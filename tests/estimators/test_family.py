@@ -15,22 +15,24 @@ from lrml.losses import LOSSES
 from model_checks import SPARSE_FORMATS
 
 TIGHT = {"tol": 1e-16}
+# One singular value is free, the others are penalised: of 4 labels LRML has a tail of 3.
 FAMILY = {
     "CPLST": CPLST(2, ridge=0.3),
     "PLST": PLST(2, ridge=0.3),
     **{
-        f"{kind.__name__}-{loss}": kind(**params, loss=loss, **TIGHT)
+        f"{kind.__name__}-{loss}": kind(**params, loss=loss)
         for kind, params in (
-            (LRML, {"theta": 1.0, "ridge": 0.5}),
-            (MLTrace, {"alpha": 2.0, "ridge": 0.5}),
-            (MLFro, {"alpha": 0.5}),
+            (LRML, {"theta": 1, "alpha": 2.0, "ridge": 0.5, **TIGHT}),
+            (MLTrace, {"alpha": 2.0, "ridge": 0.5, **TIGHT}),
+            (MLFro, {"alpha": 0.5, **TIGHT}),
+            (LEML, {"rank": 2, "alpha": 2.0, "tol": 1e-9, "max_iter": 20_000, "random_state": 0}),
         )
         for loss in LOSSES
     },
 }
 MEMBERS = pytest.mark.parametrize("model", [pytest.param(m, id=name) for name, m in FAMILY.items()])
 ITERATIVE = pytest.mark.parametrize(
-    "model", [pytest.param(m, id=name) for name, m in FAMILY.items() if name.startswith("MLTrace")]
+    "model", [pytest.param(m, id=name) for name, m in FAMILY.items() if name.startswith(("LRML", "MLTrace"))]
 )
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 
@@ -124,6 +126,46 @@ def test_inputs_are_not_modified(data, model):
     assert_same(one, other)
     np.testing.assert_array_equal(frozen_x, X)
     np.testing.assert_array_equal(frozen_y, Y)
+
+
+# What is minimised
+
+
+def slopes(loss, Y, S):
+    """Derivatives of the loss with respect to the scores."""
+    signs = 2 * Y - 1
+    return {
+        "squared": 2 * (S - Y),
+        "logistic": 1 / (1 + np.exp(-S)) - Y,
+        "squared_hinge": -2 * signs * np.maximum(0, 1 - signs * S),
+    }[loss]
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILY if "-" in name])
+def test_the_model_is_stationary_and_its_tail_penalised(data, name):
+    """By the definition: a proximal gradient step of the penalised loss, written out, leads nowhere."""
+    X, Y = data
+    model = clone(FAMILY[name]).fit(X, Y)
+    params, W = model.get_params(), model.coef_.T
+    alpha, theta = (0.0, 0) if isinstance(model, MLFro) else (params["alpha"], params.get("theta", 0))
+    ridge = params["alpha"] if isinstance(model, MLFro) else params.get("ridge", 0.0)
+    errors = slopes(model.loss, Y, X @ W + model.intercept_)
+    at_zero = np.linalg.norm(X.T @ slopes(model.loss, Y, np.zeros(Y.shape)))
+    np.testing.assert_allclose(errors.sum(axis=0), 0, atol=1e-4 * at_zero)
+    gradient = X.T @ errors + 2 * ridge * W
+    if isinstance(model, LEML):  # the rank is limited: only within the spaces of the factors
+        U, _, V = model.factors_
+        np.testing.assert_allclose(gradient @ V, -alpha * U, atol=1e-4 * at_zero)
+        np.testing.assert_allclose(gradient.T @ U, -alpha * V, atol=1e-4 * at_zero)
+    else:
+        step = 1 / (2 * np.linalg.norm(X, 2) ** 2 + 2 * ridge)
+        U, sigma, Vt = np.linalg.svd(W - step * gradient, full_matrices=False)
+        sigma[theta:] = np.maximum(sigma[theta:] - step * alpha, 0)
+        assert np.linalg.norm(W - (U * sigma) @ Vt) <= 1e-4 * step * at_zero
+    if alpha:
+        bare = MLFro(ridge, loss=model.loss).fit(X, Y)
+        tail = model.singular_values_[theta:].sum()
+        assert 0.05 < tail < 0.8 * bare.singular_values_[theta:].sum()
 
 
 # Forms of the data

@@ -455,7 +455,7 @@ def test_progress_bar_is_for_standard_error_only(data, capfd):
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
-        ({"rank": 0}, ValueError, r"rank must be in \[1, 6\]"),
+        ({"rank": 0}, ValueError, "rank must be at least 1, got 0"),
         ({"rank": 7}, ValueError, r"rank must be in \[1, 6\]"),
         ({"rank": 1.5}, ValueError, r"a float rank must be in \(0, 1\]"),
         ({"rank": "all"}, TypeError, "rank must be an int"),
@@ -467,7 +467,7 @@ def test_progress_bar_is_for_standard_error_only(data, capfd):
         ({"warm_start": 1}, TypeError, "warm_start must be True or False"),
         ({"callback": 3}, TypeError, "callback must be callable"),
         ({"threshold": [0.5]}, ValueError, "threshold must be"),
-        ({"random_state": "x"}, ValueError, "cannot be used to seed"),
+        ({"random_state": "x"}, ValueError, "random_state must be None, an int"),
     ],
 )
 def test_bad_parameters_leave_the_estimator_unchanged(data, fitted, params, error, message):

@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LinearRegression
 
-from lrml.estimators import _linear
 from model_checks import SPARSE_FORMATS, TIGHT, assert_same_model, lrml
 
 
@@ -106,21 +105,6 @@ def test_sparse_labels_give_sparse_predictions(data):
     assert isinstance(lrml().fit(sp.csr_array(X), Y).predict(sp.csr_array(X)), np.ndarray)
     # The last fit counts.
     assert isinstance(sparse_model.fit(X, Y).predict(X), np.ndarray)
-
-
-@pytest.mark.parametrize("rows", [1, 7, 50])
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_predictions_do_not_depend_on_the_blocks_of_rows(data, monkeypatch, rows, form):
-    X, Y = data
-    model = lrml().fit(X, form(Y))
-    scores = X @ model.coef_.T + model.intercept_
-    monkeypatch.setattr(_linear, "_BLOCK_SCORES", rows * Y.shape[1])
-    for A in (X, sp.csc_array(X)):
-        decisions = model.predict(A)
-        np.testing.assert_array_equal(
-            decisions.toarray() if form is sp.csr_array else decisions, scores >= 0.5
-        )
-        np.testing.assert_array_equal(model.predict_top_k(A, 1).labels[:, 0], scores.argmax(axis=1))
 
 
 @pytest.mark.parametrize("sparse", [False, True])

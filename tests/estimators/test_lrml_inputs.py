@@ -131,7 +131,7 @@ BAD_WEIGHTS = {
 }
 BAD_PARAMS = {
     "theta above min(d, L)": with_params((f"[0, {L}]", "got 5", "fraction"), theta=5),
-    "theta negative": with_params((f"[0, {L}]", "got -1", "Choose"), theta=-1),
+    "theta negative": with_params(("at least 0", "got -1", "Choose"), theta=-1),
     "theta float above 1": with_params(("[0, 1]", "got 1.5", "Pass an int"), theta=1.5),
     "theta float negative": with_params(("[0, 1]", "got -0.5", "Pass an int"), theta=-0.5),
     "theta NaN": with_params(("[0, 1]", "got nan", "Pass an int"), theta=np.nan),
@@ -165,7 +165,7 @@ BAD_PARAMS = {
     "threshold too long": with_params(
         ("one per label (4)", "[0.5, 0.5, 0.5, 0.5, 0.5]", "Use"), threshold=[0.5] * 5
     ),
-    "threshold 2-D": with_params(("one per label (4)", "Use"), threshold=np.full((1, L), 0.5)),
+    "threshold 2-D": with_params(("one per label", "Use"), threshold=np.full((1, L), 0.5)),
     "threshold NaN": with_params(("finite", "nan", "Use"), threshold=np.nan),
     "threshold string": with_params(
         ("threshold must be", "'half'", "Use"), (TypeError, ValueError), threshold="half"

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from lrml import LEML, LRML
-from lrml.estimators import _linear
-from lrml.estimators._scores import best_labels, factors_are_cheaper, sparse_is_cheaper
+from lrml.estimators import _linear, _scores
 from lrml.solvers import Factors
 
 FORMS = {"dense": np.asarray, "fortran": np.asfortranarray, "csr": sp.csr_array, "csc": sp.csc_matrix}
@@ -87,20 +86,22 @@ def test_scores_and_decisions_are_the_definition(case, form, sparse_output):
 def test_best_labels_with_few_and_many_ties(seed, n, n_labels, high, data):
     scores, k = integers(seed, n, n_labels, high=high), data.draw(st.integers(1, n_labels))
     unseen = integers(seed + 1, n_labels) > 0
-    np.testing.assert_array_equal(best_labels(scores, unseen, k), brute_force(scores, unseen, k))
+    np.testing.assert_array_equal(_scores.best_labels(scores, unseen, k), brute_force(scores, unseen, k))
 
 
 def test_rows_with_a_shared_place_do_not_disturb_the_others():
     scores = np.array([np.arange(12.0), np.zeros(12), -np.arange(12.0), np.arange(12) // 2 * 1.0])
     expected = [[11, 10, 9], [0, 1, 2], [0, 1, 2], [10, 11, 8]]
-    np.testing.assert_array_equal(best_labels(scores, np.zeros(12, dtype=bool), 3), expected)
+    np.testing.assert_array_equal(_scores.best_labels(scores, np.zeros(12, dtype=bool), 3), expected)
 
 
 def test_what_an_overflow_leaves_comes_last():
     scores = np.array([[np.nan, 1, 2, np.inf, -np.inf, np.nan, 3, 0, -1]] * 2)
     unseen = np.zeros(9, dtype=bool)
-    np.testing.assert_array_equal(best_labels(scores, unseen, 2), [[3, 6]] * 2)
-    np.testing.assert_array_equal(best_labels(scores[:, [0, 5, 1, 0, 5, 0]], unseen[:6], 2), [[2, 0]] * 2)
+    np.testing.assert_array_equal(_scores.best_labels(scores, unseen, 2), [[3, 6]] * 2)
+    np.testing.assert_array_equal(
+        _scores.best_labels(scores[:, [0, 5, 1, 0, 5, 0]], unseen[:6], 2), [[2, 0]] * 2
+    )
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
@@ -123,15 +124,21 @@ def test_scores_are_those_of_the_coefficients_to_rounding(form, model, dtype, ra
 
 def test_the_cheaper_way_is_a_count_of_multiplications():
     X = np.ones((7, 50))  # 50 · 40 = 2000 multiplications a row, against (50 + 40) k
-    assert [factors_are_cheaper(X, k, 40) for k in (0, 1, 22, 23, 40)] == [True, True, True, False, False]
+    assert [_scores.factors_are_cheaper(X, k, 40) for k in (0, 1, 22, 23, 40)] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
     few = sp.eye_array(300, 100, format="csr")  # 6 (100 + 100) = 1200 a column: below 30,000
-    assert sparse_is_cheaper(few)
+    assert _scores.sparse_is_cheaper(few)
     # k (1200 + 300 · 40) < 1200 · 40
-    assert [factors_are_cheaper(few, k, 40) for k in (3, 4)] == [True, False]
+    assert [_scores.factors_are_cheaper(few, k, 40) for k in (3, 4)] == [True, False]
     half = sp.csr_array(np.tile([0.0, 1.0], (300, 50)))
-    assert not sparse_is_cheaper(half)
-    assert not sparse_is_cheaper(half.toarray())
-    assert [factors_are_cheaper(half, k, 40) for k in (28, 29)] == [True, False]
+    assert not _scores.sparse_is_cheaper(half)
+    assert not _scores.sparse_is_cheaper(half.toarray())
+    assert [_scores.factors_are_cheaper(half, k, 40) for k in (28, 29)] == [True, False]
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
@@ -167,6 +174,8 @@ def test_neither_blocks_nor_threads_change_anything(monkeypatch, form, threads, 
         np.testing.assert_array_equal(best.labels, brute_force(scores, unseen, 6))
         np.testing.assert_array_equal(model.decision_function(FORMS[form](X)), scores)
         np.testing.assert_array_equal(model.predict(FORMS[form](X)), scores >= 0.5)
+        model.sparse_output_ = True
+        np.testing.assert_array_equal(model.predict(FORMS[form](X)).toarray(), scores >= 0.5)
 
 
 def test_predictions_agree_with_each_other_to_the_last_bit():

@@ -114,7 +114,11 @@ def test_features_that_do_not_vary(make_problem, constant):
         ({"X": np.full((40, 5), np.nan)}, ValueError, ("X contains NaN",)),
         ({"X": np.ones(40)}, ValueError, ("2D array", "Reshape")),
         ({"X": np.ones((39, 5))}, ValueError, ("same number of rows", "39 and 40")),
-        ({"Y": np.full((40, 4), np.nan)}, ValueError, ("Y contains NaN",)),
+        (
+            {"Y": np.where(np.arange(4) == 2, np.nan, np.ones((40, 4)))},
+            ValueError,
+            ("contains NaN", "impute"),
+        ),
         ({"Y": np.ones(40)}, ValueError, ("2-D", "(40,)")),
         ({"fit_intercept": "no"}, TypeError, ("fit_intercept", "'no'")),
         ({"sample_weight": np.ones(3)}, ValueError, ("sample_weight", "(40,)", "(3,)")),

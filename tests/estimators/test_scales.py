@@ -295,7 +295,7 @@ def test_a_search_with_default_grids_does_not_end_below_ridge_regression(load, s
     X, Y = table(load)
     train, test, labels, truth = train_test_split(scaling(X), Y, test_size=0.4, random_state=0)
     peer = RidgeCV(alphas=np.logspace(-3, 3, 12)).fit(train, labels)
-    model = LRMLCV(thetas=[0, 0.2], n_alphas=6, cv=3).fit(train, labels)
+    model = LRMLCV(thetas=[0, 0.2], n_alphas=6, cv=3, random_state=0).fit(train, labels)
     ours, theirs = (
         average_precision(truth, scores) for scores in (model.decision_function(test), peer.predict(test))
     )
@@ -303,7 +303,15 @@ def test_a_search_with_default_grids_does_not_end_below_ridge_regression(load, s
 
 
 @pytest.mark.parametrize("unit", [1e-100, 1e-40, 1e40, 1e100])
-@pytest.mark.parametrize("search", [LRMLCV([1], n_alphas=2, cv=3), MLFroCV(cv=3), CPLSTCV(cv=3)], ids=repr)
+@pytest.mark.parametrize(
+    "search",
+    [
+        LRMLCV([1], n_alphas=2, cv=3, random_state=0),
+        MLFroCV(cv=3, random_state=0),
+        CPLSTCV(cv=3, random_state=0),
+    ],
+    ids=repr,
+)
 def test_searches_bear_any_unit(search, unit):
     X, Y = table(load_wine)
     Z = SCALINGS["standardised"](X)
@@ -315,14 +323,14 @@ def test_a_search_that_does_not_converge_warns_where_it_was_called(yeast):
     with pytest.warns(
         ConvergenceWarning, match="raise max_iter or loosen tol, .* after 1 iterations"
     ) as caught:
-        LRMLCV([2], [1.0], [0.1], tol=1e-12, max_iter=1, cv=3).fit(*yeast)
+        LRMLCV([2], [1.0], [0.1], tol=1e-12, max_iter=1, cv=3, random_state=0).fit(*yeast)
     assert {entry.filename for entry in caught} == {__file__}
 
 
 @SCALED
 def test_default_grids_do_not_depend_on_units(yeast, scaling):
     X, Y = scaling(yeast[0]), yeast[1]
-    options = {"thetas": [2], "n_alphas": 3, "cv": 0.3, "abandon": False}
+    options = {"thetas": [2], "n_alphas": 3, "cv": 0.3, "random_state": 0, "abandon": False}
     one, thousand = (LRMLCV(**options).fit(unit * X, Y) for unit in (1.0, 1000.0))
     for name, power in (("ridge", 2), ("alpha", 1)):
         first, second = (

@@ -1,8 +1,8 @@
-"""The parts of a search, each alone: splits and their statistics, the board, the criteria, the table."""
+"""The parts of a search: splits and their statistics, the comparison of candidates, the table of results."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,14 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 from sklearn.model_selection import KFold, ShuffleSplit
+from threadpoolctl import threadpool_limits
 
-from lrml import LRMLCV
-from lrml.estimators.search import _search
-from lrml.estimators.search._criterion import check_scoring, weighted_mean
-from lrml.estimators.search._held_out import HeldOut
-from lrml.estimators.search._race import Board
-from lrml.estimators.search._results import cv_results
-from lrml.estimators.search._splits import Split, make_splits, split_statistics
+from lrml import LRMLCV, MLFro, MLFroCV, metrics
+from lrml.estimators.search import _score_table, _splits
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 from lrml.statistics import Statistics
 
@@ -29,12 +25,24 @@ def random_labels(n, n_labels=3, seed=0):
     return (np.random.default_rng(seed).random((n, n_labels)) < 0.4).astype(np.int64)
 
 
-def assert_same_splits(found, expected):
-    expected = list(expected)
-    assert len(found) == len(expected)
-    for split, (train, test) in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(split.train, train)
-        np.testing.assert_array_equal(split.test, test)
+def squared_error(Y, S):
+    return -float(np.mean(((Y.toarray() if sp.issparse(Y) else Y) - S) ** 2))
+
+
+def held_out_scores(cv, Y, seed=0):
+    """What a search finds on its splits: it differs with every row that is fitted on or held out."""
+    X = np.random.default_rng(1).standard_normal((Y.shape[0], 2))
+    model = MLFroCV([1.0], cv=cv, scoring=squared_error, random_state=seed).fit(X, Y)
+    return [model.cv_results_[f"split{i}_test_score"][0] for i in range(model.n_splits_)]
+
+
+def assert_these_splits(found, Y, pairs):
+    X = np.random.default_rng(1).standard_normal((Y.shape[0], 2))
+    expected = [
+        squared_error(Y[test], MLFro(1.0).fit(X[train], Y[train]).decision_function(X[test]))
+        for train, test in pairs
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 # Splits
@@ -44,19 +52,17 @@ def assert_same_splits(found, expected):
 @pytest.mark.parametrize("cv", [3, np.int64(3)], ids=["int", "numpy int"])
 def test_a_number_of_folds_is_stratified(form, cv):
     Y = random_labels(31)
-    found = make_splits(cv, np.zeros((31, 2)), form(Y), 7)
-    assert_same_splits(found, MultilabelStratifiedKFold(3, random_state=7).split(Y, Y))
-    other = make_splits(cv, np.zeros((31, 2)), form(Y), 8)
-    assert any(not np.array_equal(a.test, b.test) for a, b in zip(found, other, strict=True))
+    found = held_out_scores(cv, form(Y), 7)
+    assert_these_splits(found, Y, MultilabelStratifiedKFold(3, random_state=7).split(Y, Y))
+    assert not np.allclose(found, held_out_scores(cv, form(Y), 8))
 
 
 @pytest.mark.parametrize("cv", [0.3, np.float32(0.5)])
 def test_a_share_is_held_out_once(cv):
     Y = random_labels(40)
-    (split,) = make_splits(cv, np.zeros((40, 2)), Y, 1)
-    expected = iterative_train_test_split(np.arange(40), Y, test_size=float(cv), random_state=1)[:2]
-    assert_same_splits([split], [expected])
-    assert len(split.test) == round(40 * float(cv))
+    pair = iterative_train_test_split(np.arange(40), Y, test_size=float(cv), random_state=1)[:2]
+    assert len(pair[1]) == round(40 * float(cv))
+    assert_these_splits(held_out_scores(cv, Y, 1), Y, [pair])
 
 
 @pytest.mark.parametrize(
@@ -68,13 +74,13 @@ def test_splitters_and_pairs_are_taken_as_they_are(splitter):
     Y = random_labels(25)
     expected = list(splitter.split(Y, Y))
     for cv in (splitter, expected, iter(expected), [(list(a), b.astype(np.int32)) for a, b in expected]):
-        assert_same_splits(make_splits(cv, np.zeros((25, 1)), Y, 0), expected)
+        assert_these_splits(held_out_scores(cv, Y), Y, expected)
 
 
 @pytest.mark.parametrize(
     ("cv", "message"),
     [
-        (1, r"an int cv must be in \[2, 10\] .*, got 1\."),
+        (1, r"an int cv must be at least 2 .*, got 1\."),
         (11, r"an int cv must be in \[2, 10\] .*, got 11\."),
         (0.0, r"held-out share in \(0, 1\), got 0"),
         (1.0, r"held-out share in \(0, 1\), got 1"),
@@ -94,7 +100,7 @@ def test_splitters_and_pairs_are_taken_as_they_are(splitter):
 )
 def test_bad_splits_are_named(cv, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        make_splits(cv, np.zeros((10, 2)), random_labels(10), 0)
+        held_out_scores(cv, random_labels(10))
 
 
 # Statistics of the training parts
@@ -129,9 +135,10 @@ def test_training_statistics_are_those_of_the_training_rows(
     Y[:, 2] = 0
     Y[rng.integers(n), 2] = 1  # without a positive example in some training part
     weights = rng.integers(0, 3, n) + 0.1 * rng.random(n) if weighted else None
-    splits = [Split(np.asarray(a), np.asarray(b)) for a, b in SPLITTERS[kind](n, seed)]
+    splits = [_splits.Split(np.asarray(a), np.asarray(b)) for a, b in SPLITTERS[kind](n, seed)]
     form = sp.csr_array if sparse else np.asarray
-    total, parts = split_statistics(form(X), form(Y), weights, splits)
+    data = SimpleNamespace(X=form(X), Y=form(Y), weights=weights, targets="binary")
+    total, parts = _splits.split_statistics(data, splits)
     rows = [np.arange(n), *(split.train for split in splits)]
     for found, chosen in zip([total, *parts], rows, strict=True):
         w = np.ones(len(chosen)) if weights is None else weights[chosen]
@@ -156,20 +163,19 @@ def test_each_row_is_read_once(monkeypatch):
         return original(cls, X, Y, sample_weight)
 
     monkeypatch.setattr(Statistics, "from_arrays", classmethod(count))
-    X, Y = np.random.default_rng(0).standard_normal((20, 3)), random_labels(20)
-    split_statistics(X, Y, None, make_splits(5, X, Y, 0))
+    held_out_scores(5, random_labels(20))
     assert sum(read) == 20
 
 
-# The board
+# The comparison of candidates
 
 
-def filled_board(values, weights=None):
-    board = Board(len(values), [values.shape[1]], [weights])
-    board.open_split(0, by_row=True)
+def filled_table(values, weights=None):
+    table = _score_table.ScoreTable(len(values), [values.shape[1]], [weights])
+    table.open_split(0, by_row=True)
     for candidate, row in enumerate(values):
-        board.record(candidate, 0, row, candidate)
-    return board
+        table.record(candidate, 0, row, candidate)
+    return table
 
 
 @settings(max_examples=100, deadline=None)
@@ -185,7 +191,7 @@ def test_only_what_is_three_standard_errors_behind_is_hopeless(n, seed, spread, 
     values = rng.random(n) + spread * rng.standard_normal((6, n)) - 0.1 * np.arange(6)[:, None]
     values = values.astype(np.float32).astype(np.float64)
     w = rng.integers(1, 4, n).astype(float) if weighted else np.ones(n)
-    kept = filled_board(values, w if weighted else None).hopeful(0, with_margin=with_margin)
+    kept = filled_table(values, w if weighted else None).hopeful(0, with_margin=with_margin)
     means = np.average(values, axis=1, weights=w)
     leader = int(np.argmax(means))
     assert leader in kept
@@ -206,13 +212,13 @@ def test_only_what_is_three_standard_errors_behind_is_hopeless(n, seed, spread, 
 
 def test_few_rows_condemn_nobody():
     values = np.array([[1.0] * 30, [0.0] * 30])
-    assert filled_board(values).hopeful(0, with_margin=False) == [0]
-    assert filled_board(values[:, :29]).hopeful(0, with_margin=False) == [0, 1]
+    assert filled_table(values).hopeful(0, with_margin=False) == [0]
+    assert filled_table(values[:, :29]).hopeful(0, with_margin=False) == [0, 1]
     without_value = values.copy()
     without_value[:, 3] = np.nan
-    assert filled_board(without_value).hopeful(0, with_margin=False) == [0, 1]
+    assert filled_table(without_value).hopeful(0, with_margin=False) == [0, 1]
     weightless = np.minimum(np.arange(30.0), 1.0)
-    assert filled_board(values, weightless).hopeful(0, with_margin=False) == [0, 1]
+    assert filled_table(values, weightless).hopeful(0, with_margin=False) == [0, 1]
 
 
 def test_rows_without_weight_condemn_nobody():
@@ -220,82 +226,68 @@ def test_rows_without_weight_condemn_nobody():
     values = np.zeros((2, 80))
     values[0, 40:] = 1.0
     weights = np.r_[np.ones(40), np.zeros(40)]
-    assert filled_board(values, weights).hopeful(0, with_margin=False) == [0, 1]
-    assert len(filled_board(values).hopeful(0, with_margin=False)) == 1
+    assert filled_table(values, weights).hopeful(0, with_margin=False) == [0, 1]
+    assert len(filled_table(values).hopeful(0, with_margin=False)) == 1
 
 
 def test_best_breaks_ties_by_rank_and_then_by_strength():
-    board = Board(5, [1, 1], [None, None])
+    table = _score_table.ScoreTable(5, [1, 1], [None, None])
     for candidate, (score, rank) in enumerate([(0.7, 3), (0.7, 2), (0.7, 2), (0.6, 1), (0.7, 2)]):
         for split in range(2):
-            board.record(candidate, split, score, rank)
+            table.record(candidate, split, score, rank)
     strengths = np.array([[9.0, 0.0], [1.0, 5.0], [2.0, 0.0], [9.0, 9.0], [2.0, 1.0]])
-    assert board.best(one_standard_error=False, strengths=strengths) == 4
-    board.scores[4, 1] = np.nan  # who did not see every split cannot win
-    assert board.best(one_standard_error=False, strengths=strengths) == 2
+    assert table.best(one_standard_error=False, strengths=strengths) == 4
+    table.scores[4, 1] = np.nan  # who did not see every split cannot win
+    assert table.best(one_standard_error=False, strengths=strengths) == 2
 
 
-def test_threads_change_nothing(monkeypatch, make_problem):
+def test_threads_change_nothing(make_problem):
     X, Y = make_problem(60, 5, 4)
-    model = LRMLCV([0, 1], n_alphas=5, cv=3)
-    alone = model.fit(X, Y).cv_results_
-
-    def in_disorder(function, items, *, ahead):
-        with ThreadPoolExecutor(3) as pool:
-            return list(pool.map(function, items[::-1]))
-
-    monkeypatch.setattr(_search, "map_in_threads", in_disorder)
-    np.testing.assert_equal(model.fit(X, Y).cv_results_, alone)
+    model = LRMLCV([0, 1], n_alphas=5, cv=3, random_state=0)
+    results = []
+    for threads in (1, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            results.append(model.fit(X, Y).cv_results_)
+    np.testing.assert_equal(*results)
 
 
-# Criteria
-
-
-@pytest.mark.parametrize(
-    "scoring",
-    ["f1", "precision_at_0", "top", "top-1", "precision_at_01", "", None, 3, ["precision_at_1"]],
-    ids=repr,
-)
-def test_unknown_criteria_are_named(scoring):
-    with pytest.raises(ValueError, match=r"scoring must be one of precision_at_1, .*Use 'average_precision'"):
-        check_scoring(scoring)
-
-
-@pytest.mark.parametrize("by_row", [True, False])
-def test_unknown_labels_are_neither_hits_nor_mistakes(by_row):
+@pytest.mark.parametrize("scoring", ["hamming_loss", "micro_f1"])
+def test_unknown_labels_are_neither_hits_nor_mistakes(make_problem, scoring):
     """Scores far above the cut must not make a prediction of what is not known."""
-    Y = np.array([[1, 0, 0], [0, 1, 1]])
-    known = np.array([[True, False, True], [True, True, True]])
-    scores = np.array([[5.0, 9.0, 4.0], [4.0, 6.0, 7.0]])
-    held_out = HeldOut(np.zeros((2, 1)), Y, known)
-    criterion = check_scoring("hamming_loss" if by_row else "micro_f1")
-    (found,) = held_out.judge([criterion], 0.5, lambda rows: scores[rows])
-    if by_row:
-        np.testing.assert_allclose(found, [-1 / 3, -1 / 3])
-    else:
-        assert found == pytest.approx(2 * 3 / (2 * 3 + 2))
+    X, Y = make_problem(60, 5, 4)
+    known = np.random.default_rng(3).random(Y.shape) < 0.7
+    train, test = np.arange(40), np.arange(40, 60)
+    search = MLFroCV([1.0], cv=[(train, test)], scoring=scoring, tol=1e-12).fit(X, Y, observed=known)
+    plain = MLFro(1.0, tol=1e-12).fit(X[train], Y[train], observed=known[train])
+    decisions, labels = plain.predict(X[test]) & known[test], Y[test] & known[test]
+    expected = {
+        "hamming_loss": -np.mean(decisions != labels),
+        "micro_f1": metrics.micro_f1(labels, decisions),
+    }
+    assert search.best_score_ == pytest.approx(expected[scoring], abs=1e-6)
+    assert np.any(plain.predict(X[test]) > decisions)
 
 
 def test_weighted_mean_leaves_out_rows_without_value_or_weight():
     values = np.array([1.0, np.nan, 4.0, 7.0])
-    assert weighted_mean(values, None) == 4.0
-    assert weighted_mean(values, np.array([1.0, 5.0, 3.0, 0.0])) == pytest.approx(13 / 4)
-    assert np.isnan(weighted_mean(values, np.array([0.0, 1.0, 0.0, 0.0])))
+    assert _score_table.weighted_mean(values, None) == 4.0
+    assert _score_table.weighted_mean(values, np.array([1.0, 5.0, 3.0, 0.0])) == pytest.approx(13 / 4)
+    assert np.isnan(_score_table.weighted_mean(values, np.array([0.0, 1.0, 0.0, 0.0])))
 
 
 # The table
 
 
 def test_table_of_results_ranks_equals_alike_and_the_abandoned_last():
-    board = Board(5, [1, 1, 1], [None] * 3)
-    board.scores = np.array(
+    table = _score_table.ScoreTable(5, [1, 1, 1], [None] * 3)
+    table.scores = np.array(
         [[0.5, 0.5, 0.5], [0.9, 0.1, 0.5], [0.2, 0.2, 0.2], [0.1, np.nan, np.nan], [0.3, np.nan, np.nan]]
     )
-    board.ranks = np.where(np.isnan(board.scores), np.nan, [[2], [4], [6], [1], [3]])
-    found = cv_results([{"alpha": float(i)} for i in range(5)], {"score": board})
+    table.ranks = np.where(np.isnan(table.scores), np.nan, [[2], [4], [6], [1], [3]])
+    found = _score_table.cv_results([{"alpha": float(i)} for i in range(5)], {"score": table})
     assert found["n_splits_seen"].tolist() == [3, 3, 3, 1, 1]
-    np.testing.assert_allclose(found["mean_test_score"], np.nanmean(board.scores, axis=1))
-    np.testing.assert_allclose(found["std_test_score"], np.nanstd(board.scores, axis=1), atol=1e-12)
+    np.testing.assert_allclose(found["mean_test_score"], np.nanmean(table.scores, axis=1))
+    np.testing.assert_allclose(found["std_test_score"], np.nanstd(table.scores, axis=1), atol=1e-12)
     keys = np.where(found["n_splits_seen"] == 3, found["mean_test_score"], found["mean_test_score"] - 10)
     assert found["rank_test_score"].tolist() == rankdata(-keys, method="min").tolist() == [1, 1, 3, 5, 4]
     np.testing.assert_array_equal(found["mean_model_rank"], [2, 4, 6, 1, 3])

@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml.experiments._cells import cell_key, theta_of
-from lrml.experiments._spec import (
+from lrml.experiments import (
     EXPERIMENTS,
     METHODS,
     PROTOCOLS,
     Experiment,
     load_experiment,
     load_protocol,
+    make_plan,
+    theta_of,
+    work,
 )
-from lrml.experiments.summary._results import Results
+from lrml.experiments.summary import Records, summarise
 
 METRICS = (
     "precision_at_1",
@@ -40,13 +42,13 @@ class Run:
     --------
     >>> run = Run()
     >>> run.add_model("yeast", "paper", "LRML", 20, level=0.6)
-    >>> round(run.results(["yeast"]).cell("yeast", "paper", "LRML", 20).mean("precision_at_1"), 4)
+    >>> round(run.all(["yeast"]).of_method("yeast", "paper", "LRML", 20).mean("precision_at_1"), 4)
     0.6
     """
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
-        self.arrays: dict[str, dict[str, npt.NDArray[np.float32]]] = {}
+        self.arrays: dict[str, dict[str, npt.NDArray[Any]]] = {}
 
     def add(
         self, key: str, payload: Mapping[str, Any], result: Mapping[str, Any], status: str = "ok"
@@ -94,7 +96,8 @@ class Run:
         """
         theta = None if percent is None else theta_of(dataset, percent, load_protocol(protocol))
         for place, seed in enumerate(seeds):
-            key = cell_key(kind, dataset, protocol, method, theta, seed)
+            at = "any" if theta is None else theta
+            key = f"{kind}-{dataset}-{protocol}-{method}-{at}-s{seed}"
             payload = {"kind": kind, "dataset": dataset, "protocol": protocol, "method": method}
             payload |= {"theta": theta, "seed": seed}
             levels = {name: level[name] if isinstance(level, Mapping) else level for name in metrics}
@@ -117,9 +120,25 @@ class Run:
             f"statistics-{dataset}", {"kind": "statistics", "dataset": dataset}, {"name": dataset} | result
         )
 
-    def results(self, datasets: list[str], without: Iterable[str] = ()) -> Results:
+    def add_completion(self) -> None:
+        """Add the cell of Figure 1, as a worker computes it."""
+        (job,) = make_plan("fig1").jobs
+        outcome = work(job.payload)
+        self.add(job.key, job.payload, outcome.result)
+        assert outcome.arrays is not None
+        self.arrays[job.key] = dict(outcome.arrays)
+
+    def tables(self, datasets: list[str], without: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
+        """Return the tables of the summary, by id."""
+        return {table["id"]: table for table in summarise(self.all(datasets, without))["tables"]}
+
+    def figures(self, datasets: list[str], without: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
+        """Return the figures of the summary, by id."""
+        return {figure["id"]: figure for figure in summarise(self.all(datasets, without))["figures"]}
+
+    def all(self, datasets: list[str], without: Iterable[str] = ()) -> Records:
         """Make what the summary reads, of all experiments but some."""
-        return Results(
+        return Records(
             self.records,
             self.arrays.__getitem__,
             {name: _experiment(name) for name in EXPERIMENTS if name not in without},

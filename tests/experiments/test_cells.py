@@ -8,8 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from lrml.experiments._cells import cell_key, jobs_of, theta_of
-from lrml.experiments._spec import EXPERIMENTS, PROTOCOLS, Experiment, load_experiment, load_protocol
+from lrml.experiments import (
+    EXPERIMENTS,
+    PROTOCOLS,
+    Experiment,
+    load_experiment,
+    load_protocol,
+    make_plan,
+    theta_of,
+)
+from lrml.experiments._plan import jobs_of
 from lrml.experiments.runner import Job
 
 DATASETS = ("yeast", "corel5k", "bibtex", "delicious")
@@ -37,7 +45,7 @@ def everything() -> list[Job]:
 @pytest.mark.parametrize(("percent", "theta"), [(5, 1), (20, 3), (40, 6), (60, 8), (80, 11), (100, 14)])
 def test_theta_of_yeast(percent: int, theta: int) -> None:
     assert theta_of("yeast", percent, EVERY_PROTOCOL["paper"]) == theta  # of 14 labels
-    assert theta_of("yeast", percent, None) == theta
+    assert theta_of("yeast", percent) == theta
 
 
 @pytest.mark.parametrize(("percent", "theta"), [(5, 49), (20, 197), (40, 393), (60, 500), (80, 500)])
@@ -88,7 +96,7 @@ def test_count_of_everything_on_yeast() -> None:
     kinds = Counter(job.payload["kind"] for job in jobs)
     # Table 2: 3 protocols × 3 methods × 4 thetas × 3 seeds = 108. Figure 2 adds, for 2 protocols and 3
     # seeds, LRML at 5 % and two methods without theta: 2 × 3 × 3 = 18. Figure 3: 4 thetas, 2 alphas.
-    assert kinds == {"model": 126, "equal_rank": 12, "convergence": 8, "statistics": 1}
+    assert kinds == {"model": 126, "equal_rank": 12, "convergence": 8, "statistics": 1, "completion": 1}
 
 
 def test_no_key_twice() -> None:
@@ -100,10 +108,9 @@ def test_no_key_twice() -> None:
 
 
 def test_keys_say_what_a_cell_is() -> None:
-    assert cell_key("model", "yeast", "paper", "LRML", 3, 0) == "model-yeast-paper-LRML-3-s0"
-    assert cell_key("model", "yeast", "paper", "MLFro", None, 2) == "model-yeast-paper-MLFro-any-s2"
-    keys = {job.key for job in jobs_of(map(load_experiment, EXPERIMENTS), EVERY_PROTOCOL, ["yeast"])}
-    expected = {"statistics-yeast", "convergence-yeast-3-10", "equal_rank-yeast-tuned-LRML-11-s2"}
+    keys = {job.key for job in make_plan(datasets=["yeast"]).jobs}
+    expected = {"model-yeast-paper-LRML-3-s0", "model-yeast-paper-MLFro-any-s2", "completion-matrix"}
+    expected |= {"statistics-yeast", "convergence-yeast-3-10", "equal_rank-yeast-tuned-LRML-11-s2"}
     assert expected < keys
 
 
@@ -165,4 +172,4 @@ def test_cells_with_the_same_features_are_side_by_side() -> None:
 def test_datasets_come_in_the_given_order() -> None:
     for order in (DATASETS, DATASETS[::-1]):
         jobs = jobs_of(map(load_experiment, EXPERIMENTS), EVERY_PROTOCOL, order)
-        assert list(dict.fromkeys(job.payload["dataset"] for job in jobs)) == list(order)
+        assert list(dict.fromkeys(job.payload["dataset"] for job in jobs)) == ["matrix", *order]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,11 @@ import pytest
 
 from lrml import CPLST, LEML, LRML, MLFro, MLTrace, metrics
 from lrml.datasets import make_low_rank_multilabel
-from lrml.experiments import _work
-from lrml.experiments._features import Arena
-from lrml.experiments._models import run_equal_rank, run_model, search_all
-from lrml.experiments.runner._store import plain_json
-from lrml.experiments.summary import is_whole
+from lrml.experiments import _work, is_whole, work
+from lrml.experiments.runner import Outcome, Store
 from lrml.model_selection import iterative_train_test_split
 
+TrainTest = _work.TrainTest
 TIGHT = {"tol": 1e-9, "max_iter": 5000}
 CRITERIA = {
     "precision_at_1": "average_precision",
@@ -52,10 +50,25 @@ def payload(method: str, theta: int | None, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def arena() -> Arena:
+def data() -> TrainTest:
     data, _ = make_low_rank_multilabel(180, 8, 6, rank=3, cardinality=2.0, noise=1.5, random_state=3)
     Y = data.Y.toarray()
-    return Arena(data.X[:120], Y[:120], data.X[120:], Y[120:])
+    return TrainTest(data.X[:120], Y[:120], data.X[120:], Y[120:])
+
+
+def compute(data: TrainTest, cell: Mapping[str, Any]) -> Outcome:
+    """Compute a cell on the given data."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_work, "prepare", lambda name, **features: data)
+        return work({"dataset": "small", "features": {}} | dict(cell))
+
+
+def run_model(data: TrainTest, cell: Mapping[str, Any]) -> Mapping[str, Any]:
+    return compute(data, cell).result
+
+
+def run_equal_rank(data: TrainTest, cell: Mapping[str, Any]) -> Mapping[str, Any]:
+    return compute(data, {**cell, "kind": "equal_rank"}).result
 
 
 def candidates(method: str, theta: int | None, parameters: Mapping[str, Any]) -> list[Any]:
@@ -86,11 +99,11 @@ def score(criterion: str, Y: npt.NDArray[Any], S: npt.NDArray[Any], threshold: f
 
 
 def brute_force(
-    arena: Arena, models: list[Any], criterion: str, given: Mapping[str, Any]
+    data: TrainTest, models: list[Any], criterion: str, given: Mapping[str, Any]
 ) -> tuple[list[float], list[npt.NDArray[Any]], npt.NDArray[Any]]:
     """Scores of all candidates, the scores that they give to the validation rows, and the labels there."""
     X_fit, X_val, Y_fit, Y_val = iterative_train_test_split(
-        arena.X, arena.Y, test_size=given["held_out"], random_state=given["seed"]
+        data.X, data.Y, test_size=given["held_out"], random_state=given["seed"]
     )
     S = [model.fit(X_fit, Y_fit).decision_function(X_val) for model in models]
     return [score(criterion, Y_val, scores, given["threshold"]) for scores in S], S, Y_val
@@ -107,14 +120,14 @@ def same(chosen: Mapping[str, Any], model: Any) -> bool:
 @pytest.mark.parametrize("threshold", [0.5, "auto"])
 @pytest.mark.parametrize(("method", "theta"), EVERY_METHOD)
 def test_the_choice_is_that_of_brute_force(
-    method: str, theta: int | None, threshold: float | str, arena: Arena
+    method: str, theta: int | None, threshold: float | str, data: TrainTest
 ) -> None:
     given = options(threshold)
-    result, _ = run_model(arena, payload(method, theta, options=given))
+    result = run_model(data, payload(method, theta, options=given))
     models = candidates(method, theta, SEARCHES[method][0])
     assert list(result["chosen"]) == NAMES
     for criterion in NAMES:
-        scores, S, Y_val = brute_force(arena, models, criterion, given)
+        scores, S, Y_val = brute_force(data, models, criterion, given)
         chosen = result["chosen"][criterion]
         assert chosen["validation_score"] == pytest.approx(max(scores), abs=1e-9)
         (place,) = (i for i, model in enumerate(models) if same(chosen, model))
@@ -124,29 +137,29 @@ def test_the_choice_is_that_of_brute_force(
             assert hamming(Y_val, S[place], cut) == pytest.approx(best_cut(Y_val, S[place]), abs=1e-12)
         else:
             assert cut == 0.5
-        refitted = models[place].fit(arena.X, arena.Y)
+        refitted = models[place].fit(data.X, data.Y)
         assert chosen["model_rank"] == refitted.rank_
-        judged = metrics.evaluate(arena.Y_test, refitted.decision_function(arena.X_test), threshold=cut)
+        judged = metrics.evaluate(data.Y_test, refitted.decision_function(data.X_test), threshold=cut)
         for metric in (metric for metric, by in CRITERIA.items() if by == criterion):
             assert result["metrics"][metric] == pytest.approx(judged[metric], abs=1e-9)
 
 
-def test_the_criteria_of_this_data_disagree(arena: Arena) -> None:
+def test_the_criteria_of_this_data_disagree(data: TrainTest) -> None:
     """Otherwise the test above could not tell a wrong criterion from the right one."""
-    chosen = run_model(arena, payload("LRML", 2))[0]["chosen"]
+    chosen = run_model(data, payload("LRML", 2))["chosen"]
     assert len({(chosen[name]["alpha"], chosen[name]["ridge"]) for name in NAMES}) > 1
 
 
-def test_the_seed_chooses_the_validation_rows(arena: Arena) -> None:
-    found = [run_model(arena, payload("MLFro", None, options=options(seed=seed)))[0] for seed in (1, 1, 2)]
+def test_the_seed_chooses_the_validation_rows(data: TrainTest) -> None:
+    found = [run_model(data, payload("MLFro", None, options=options(seed=seed))) for seed in (1, 1, 2)]
     scores = [[result["chosen"][name]["validation_score"] for name in NAMES] for result in found]
     assert scores[0] == scores[1] != scores[2]
 
 
-def test_an_intercept_only_if_asked_for(arena: Arena) -> None:
+def test_an_intercept_only_if_asked_for(data: TrainTest) -> None:
     without = options() | {"fit_intercept": False}
     for method, theta in (("LRML", 2), ("LEML", 2), ("MLTrace", None), ("MLFro", None)):
-        choices = search_all(arena, method, theta, without, [SEARCHES[method][0]], NAMES)
+        choices = _work.search_all(data, payload(method, theta, options=without))
         assert all(not np.any(choice.model.intercept_) for choice in choices.values())
 
 
@@ -155,24 +168,24 @@ def test_an_intercept_only_if_asked_for(arena: Arena) -> None:
 
 @pytest.mark.parametrize("threshold", [0.0, "auto"])
 def test_of_two_losses_the_better_one_is_taken_by_every_criterion(
-    threshold: float | str, arena: Arena
+    threshold: float | str, data: TrainTest
 ) -> None:
     squared = {"alphas": [4.0], "ridges": [1.0]} | TIGHT
     logistic = {"alphas": [0.5], "ridges": [0.5], "loss": "logistic"} | TIGHT
     given = options(threshold)
     for searches in ([squared, logistic], [logistic, squared]):
-        found = search_all(arena, "LRML", 2, given, searches, NAMES)
+        found = _work.search_all(data, payload("LRML", 2, options=given, searches=searches))
         models = [model for search in searches for model in candidates("LRML", 2, search)]
         for criterion in NAMES:
-            scores, _, _ = brute_force(arena, models, criterion, given)
+            scores, _, _ = brute_force(data, models, criterion, given)
             assert found[criterion].score == pytest.approx(max(scores), abs=1e-6)
             assert found[criterion].model.loss == models[int(np.argmax(scores))].loss
 
 
-def test_one_large_search_equals_several_small_ones(arena: Arena) -> None:
+def test_one_large_search_equals_several_small_ones(data: TrainTest) -> None:
     alphas = [0.1, 1.0, 10.0, 100.0, 1000.0]
-    whole = run_model(arena, payload("MLFro", None, searches=[{"alphas": alphas}]))[0]
-    parts = run_model(arena, payload("MLFro", None, searches=[{"alphas": [alpha]} for alpha in alphas]))[0]
+    whole = run_model(data, payload("MLFro", None, searches=[{"alphas": alphas}]))
+    parts = run_model(data, payload("MLFro", None, searches=[{"alphas": [alpha]} for alpha in alphas]))
     assert parts["metrics"] == pytest.approx(whole["metrics"])
     for name in NAMES:
         scores = [found["chosen"][name]["validation_score"] for found in (whole, parts)]
@@ -183,98 +196,100 @@ def test_one_large_search_equals_several_small_ones(arena: Arena) -> None:
 
 
 @pytest.mark.parametrize(("method", "theta"), EVERY_METHOD)
-def test_the_test_set_takes_no_part_in_the_choice(method: str, theta: int | None, arena: Arena) -> None:
+def test_the_test_set_takes_no_part_in_the_choice(method: str, theta: int | None, data: TrainTest) -> None:
     cell = payload(method, theta, options=options("auto"))
-    honest, _ = run_model(arena, cell)
-    noise = np.random.default_rng(0).normal(size=arena.X_test.shape)
-    corrupted, _ = run_model(arena._replace(X_test=noise, Y_test=1 - arena.Y_test), cell)
+    honest = run_model(data, cell)
+    noise = np.random.default_rng(0).normal(size=data.X_test.shape)
+    corrupted = run_model(data._replace(X_test=noise, Y_test=1 - data.Y_test), cell)
     assert corrupted["chosen"] == honest["chosen"]
     assert corrupted["metrics"]["precision_at_1"] != honest["metrics"]["precision_at_1"]
 
 
-def test_at_equal_rank_the_test_set_takes_no_part_either(arena: Arena) -> None:
+def test_at_equal_rank_the_test_set_takes_no_part_either(data: TrainTest) -> None:
     cell = payload("LRML", 3, theta_shares=[0.5, 1.0])
     cell["criteria"] = {"precision_at_1": "average_precision"}
-    honest, _ = run_equal_rank(arena, cell)
-    corrupted, _ = run_equal_rank(arena._replace(Y_test=1 - arena.Y_test), cell)
+    honest = run_equal_rank(data, cell)
+    corrupted = run_equal_rank(data._replace(Y_test=1 - data.Y_test), cell)
     assert corrupted["chosen"] == honest["chosen"]
 
 
 # theta
 
 
-def test_with_the_largest_theta_nothing_is_penalised(arena: Arena) -> None:
+def test_with_the_largest_theta_nothing_is_penalised(data: TrainTest) -> None:
     cell = payload("LRML", 6, searches=[{"n_alphas": 8, "alpha_ratio": 1e-3, "ridges": [0.0]}])
     cell["options"] = options() | {"fit_intercept": False}
-    result, _ = run_model(arena, cell)
-    W = np.linalg.lstsq(arena.X, arena.Y.astype(float), rcond=None)[0]
-    judged = metrics.evaluate(arena.Y_test, arena.X_test @ W)
+    result = run_model(data, cell)
+    W = np.linalg.lstsq(data.X, data.Y.astype(float), rcond=None)[0]
+    judged = metrics.evaluate(data.Y_test, data.X_test @ W)
     assert result["metrics"] == pytest.approx({name: judged[name] for name in CRITERIA}, abs=1e-9)
     assert result["chosen"]["average_precision"]["model_rank"] == 6
 
 
-def test_with_fewer_features_than_labels_theta_is_at_most_their_number(arena: Arena) -> None:
-    narrow = arena._replace(X=arena.X[:, :4], X_test=arena.X_test[:, :4])
+def test_with_fewer_features_than_labels_theta_is_at_most_their_number(data: TrainTest) -> None:
+    narrow = data._replace(X=data.X[:, :4], X_test=data.X_test[:, :4])
     for method in RANK_NAMES:
-        result, _ = run_model(narrow, payload(method, 4))
+        result = run_model(narrow, payload(method, 4))
         assert result["chosen"]["average_precision"]["model_rank"] <= 4
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_at_equal_rank_the_rank_is_never_exceeded(limit: int, seed: int, arena: Arena) -> None:
+def test_at_equal_rank_the_rank_is_never_exceeded(limit: int, seed: int, data: TrainTest) -> None:
     # Weak penalties, under which LRML would like to have a higher rank.
     search = {"alphas": [0.01, 0.3, 3.0, 30.0], "ridges": [0.0, 1.0]}
     cell = payload("LRML", limit, searches=[search], theta_shares=[0.5, 1.0], options=options(seed=seed))
     cell["criteria"] = {"precision_at_1": "average_precision", "average_precision": "average_precision"}
-    result, values = run_equal_rank(arena, cell)
+    outcome = compute(data, cell | {"kind": "equal_rank"})
+    result, values = outcome.result, outcome.arrays or {}
     chosen = result["chosen"]["average_precision"]
     assert 1 <= chosen["model_rank"] <= limit
     assert chosen["theta"] in {max(1, round(limit / 2)), limit}
     refitted = LRML(theta=chosen["theta"], alpha=chosen["alpha"], ridge=chosen["ridge"])
-    scores = refitted.fit(arena.X, arena.Y).decision_function(arena.X_test)
-    expected = metrics.average_precision(arena.Y_test, scores)
+    scores = refitted.fit(data.X, data.Y).decision_function(data.X_test)
+    expected = metrics.average_precision(data.Y_test, scores)
     assert result["metrics"]["average_precision"] == pytest.approx(expected, abs=2e-3)
     assert list(values) == ["precision_at_1", "average_precision"]
 
 
-def test_at_equal_rank_the_best_of_those_with_a_low_rank_is_taken(arena: Arena) -> None:
+def test_at_equal_rank_the_best_of_those_with_a_low_rank_is_taken(data: TrainTest) -> None:
     search = {"alphas": [0.5, 4.0, 100.0, 300.0], "ridges": [0.0, 10.0]} | TIGHT
     cell = payload("LRML", 3, searches=[search], theta_shares=[0.5, 1.0])
     cell["criteria"] = {"precision_at_1": "average_precision"}
     models = [model for theta in (2, 3) for model in candidates("LRML", theta, search)]
-    scores, _, _ = brute_force(arena, models, "average_precision", options())
+    scores, _, _ = brute_force(data, models, "average_precision", options())
     within = [found for found, model in zip(scores, models, strict=True) if model.rank_ <= 3]
     assert max(scores) > max(within) > min(within)  # otherwise the limit would not matter, or all of them do
-    chosen = run_equal_rank(arena, cell)[0]["chosen"]["average_precision"]
+    chosen = run_equal_rank(data, cell)["chosen"]["average_precision"]
     assert chosen["validation_score"] == pytest.approx(max(within), abs=1e-9)
 
 
-def test_alpha_is_raised_until_the_rank_fits(arena: Arena) -> None:
+def test_alpha_is_raised_until_the_rank_fits(data: TrainTest) -> None:
     """The only candidate has full rank: at theta = 1, alpha must grow until the tail is empty."""
     cell = payload("LRML", 2, searches=[{"alphas": [1.0], "ridges": [0.0]}], theta_shares=[0.5])
     cell["criteria"] = {"precision_at_1": "average_precision"}
-    assert LRML(theta=1, alpha=1.0).fit(arena.X, arena.Y).rank_ > 2
-    chosen = run_equal_rank(arena, cell)[0]["chosen"]["average_precision"]
+    assert LRML(theta=1, alpha=1.0).fit(data.X, data.Y).rank_ > 2
+    chosen = run_equal_rank(data, cell)["chosen"]["average_precision"]
     steps = np.log(chosen["alpha"]) / np.log(1.25)
     assert chosen["model_rank"] <= 2
     assert steps > 0
     assert steps == pytest.approx(round(steps))
-    assert LRML(theta=1, alpha=chosen["alpha"] / 1.25).fit(arena.X, arena.Y).rank_ > 2
+    assert LRML(theta=1, alpha=chosen["alpha"] / 1.25).fit(data.X, data.Y).rank_ > 2
 
 
-def test_a_rank_that_cannot_be_met_is_an_error(arena: Arena) -> None:
+def test_a_rank_that_cannot_be_met_is_an_error(data: TrainTest) -> None:
     cell = payload("LRML", 2, searches=[{"alphas": [1e-6], "ridges": [0.0]}], theta_shares=[0.5])
     with pytest.raises(ValueError, match=r"at most 2, got \d with alpha raised from 1e-06 to 0\.0075"):
-        run_equal_rank(arena, cell)
+        run_equal_rank(data, cell)
 
 
 # What is kept
 
 
 @pytest.mark.parametrize(("method", "theta"), [("LRML", 2), ("CPLST", 2), ("MLFro", None)])
-def test_values_per_example_average_to_the_metrics(method: str, theta: int | None, arena: Arena) -> None:
-    result, values = run_model(arena, payload(method, theta))
+def test_values_per_example_average_to_the_metrics(method: str, theta: int | None, data: TrainTest) -> None:
+    outcome = compute(data, payload(method, theta))
+    result, values = outcome.result, outcome.arrays or {}
     assert set(values) == set(result["metrics"]) == set(CRITERIA)
     for metric, per_example in values.items():
         assert per_example.shape == (60,)
@@ -295,25 +310,34 @@ def check_is_whole(cell: Mapping[str, Any], result: dict[str, Any]) -> None:
     assert not is_whole(record | {"result": result | {"chosen": result["chosen"] | choice}})
 
 
-def test_a_worker_computes_models_of_both_kinds(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_computes_models_of_both_kinds(
+    data: TrainTest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     asked = []
 
-    def prepare(name: str, **features: Any) -> Arena:
+    def prepare(name: str, **features: Any) -> TrainTest:
         asked.append((name, features))
-        return arena
+        return data
 
     monkeypatch.setattr(_work, "prepare", prepare)
-    place = {"dataset": "small", "features": {"normalise": True}}
-    model = payload("LRML", 2) | place
+    model = payload("LRML", 2) | {"dataset": "small", "features": {"normalise": True}}
     held = model | {
         "kind": "equal_rank",
         "theta_shares": [1.0],
         "criteria": {"precision_at_1": "average_precision"},
     }
-    for cell, run in ((model, run_model), (held, run_equal_rank)):
-        outcome = _work.work(cell)
-        check_is_whole(cell, json.loads(plain_json(outcome.result)))
-        assert outcome.result["metrics"] == run(arena, cell)[0]["metrics"]
+    for cell in (model, held):
+        outcome = work(cell)
+        check_is_whole(cell, stored(tmp_path, cell, outcome.result))
         assert outcome.arrays is not None
         assert set(outcome.arrays) == set(cell["criteria"])
     assert asked == [("small", {"normalise": True})] * 2
+
+
+def stored(folder: Path, cell: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result as it is read from disk."""
+    record = {"key": "k", "payload": cell, "status": "ok", "error": None, "result": result, "seconds": 1.0}
+    with Store(folder).writer() as writer:
+        writer.append(record | {"warnings": [], "versions": {}, "machine": {}})
+    found: dict[str, Any] = Store(folder).records()["k"]["result"]
+    return found

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lrml.datasets._registry import mulan_entries
-from lrml.experiments import _reproduce, make_plan, reproduce
-from lrml.experiments._plan import is_at_hand
-from lrml.experiments._work import work
-from lrml.experiments.runner import Job, Record, Store
+from lrml.datasets import mulan_entries
+from lrml.experiments import is_at_hand, make_plan, reproduce
+from lrml.experiments.runner import Progress, Store
 
 
 @pytest.fixture(autouse=True)
@@ -39,8 +37,8 @@ def put(home: Path, name: str) -> None:
 def test_without_data_there_is_yeast() -> None:
     plan = make_plan()
     assert plan.datasets == ["yeast"]
-    assert {job.payload["dataset"] for job in plan.jobs} == {"yeast"}
-    assert len(plan.jobs) == 126 + 12 + 8 + 1  # by hand in test_cells
+    assert {job.payload["dataset"] for job in plan.jobs} == {"yeast", "matrix"}
+    assert len(plan.jobs) == 126 + 12 + 8 + 1 + 1  # by hand in test_cells
 
 
 def test_what_is_left_out_is_said_with_the_command() -> None:
@@ -110,7 +108,8 @@ def test_figure_3_misses_no_data() -> None:
 
 def test_figure_1_needs_no_data() -> None:
     plan = make_plan("fig1")
-    assert (plan.datasets, plan.left_out, plan.jobs) == ([], [], [])
+    assert (plan.datasets, plan.left_out) == ([], [])
+    assert [job.key for job in plan.jobs] == ["completion-matrix"]
 
 
 def test_given_protocols() -> None:
@@ -141,26 +140,39 @@ def test_unknown_names_are_refused(arguments: dict[str, Any], message: str) -> N
         make_plan(**arguments)
 
 
-# The whole run, without processes
+# The whole run
 
 
-def test_a_run_computes_the_plan_and_sums_it_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def run_here(jobs: Sequence[Job], function: Any, store: Store, **_: Any) -> list[Record]:
-        assert function is work
-        return [
-            {
-                "key": job.key,
-                "payload": job.payload,
-                "status": "ok",
-                "error": None,
-                "result": dict(function(job.payload).result),
-            }
-            for job in jobs
-        ]
-
-    monkeypatch.setattr(_reproduce, "run_jobs", run_here)
+def test_a_run_computes_the_plan_and_sums_it_up(tmp_path: Path) -> None:
     summary = reproduce(make_plan("table1"), Store(tmp_path / "run"), n_workers=1)
     assert summary["summary"] == ["Table 1: our statistics agree with every printed number of yeast."]
     assert [table["id"] for table in summary["tables"]] == ["table1"]
     assert summary["figures"] == []
     assert "lrml datasets fetch" in summary["left_out"][0]
+
+
+def test_figure_1_is_a_cell_with_a_record(tmp_path: Path) -> None:
+    store = Store(tmp_path / "run")
+    events: list[Progress] = []
+    first = reproduce(make_plan("fig1"), store, n_workers=1, on_event=events.append)
+    assert list(store.records()) == ["completion-matrix"]
+    assert store.arrays("completion-matrix")["singular_values"].shape == (61, 61, 3)
+    again = reproduce(make_plan("fig1"), store, n_workers=1, on_event=events.append)
+    assert len(events) == 1  # the second run had nothing to compute
+    assert again == first
+    assert [figure["id"] for figure in first["figures"]] == ["figure1"]
+
+
+def test_records_of_an_older_version_are_computed_again(tmp_path: Path) -> None:
+    """Older code called metrics otherwise; its records have the same keys and other payloads."""
+    store, plan = Store(tmp_path / "run"), make_plan("fig2", ["yeast"], ["tuned"], n_seeds=1)
+    (job,) = (job for job in plan.jobs if job.payload["method"] == "MLFro")
+    old = {"top1": "average_precision"}
+    record = {"key": job.key, "payload": job.payload | {"criteria": old}, "status": "ok", "error": None}
+    record |= {"result": {"metrics": {"top1": 0.5}}, "seconds": 1.0, "warnings": []}
+    with store.writer() as writer:
+        writer.append(record | {"versions": {}, "machine": {}})
+    events: list[Progress] = []
+    reproduce(replace(plan, jobs=[job]), store, n_workers=1, on_event=events.append)
+    assert [event.record["status"] for event in events] == ["ok"]
+    assert set(store.records()[job.key]["result"]["metrics"]) == set(job.payload["criteria"])

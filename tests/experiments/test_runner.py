@@ -27,7 +27,6 @@ from lrml.experiments.runner import (
     run_jobs,
     versions,
 )
-from lrml.experiments.runner import _run as run_module
 
 unix = pytest.mark.skipif(sys.platform == "win32", reason="signals and sessions of Unix")
 
@@ -166,17 +165,19 @@ def test_progress_counts_all_jobs_and_failures(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("costs", "expected"),
-    [([2, 6, 2], [40.0, 5.0, 0.0]), ([0, 6, 2], [None, 20 / 3, 0.0]), ([2, None, 2], [20.0, 10.0, 0.0])],
+    ("costs", "left_by_done"),
+    [([2, 6, 2], [8 / 2, 2 / 8, 0]), ([0, 6, 2], [None, 2 / 6, 0]), ([2, None, 2], [2 / 1, 1 / 2, 0])],
 )
-def test_the_time_left_follows_the_costs_if_all_are_known(monkeypatch, costs, expected):
-    times = iter([100.0, 110.0, 120.0, 130.0])
-    monkeypatch.setattr(run_module.time, "perf_counter", lambda: next(times))
-    jobs = [Job(f"{number}", {} if cost is None else {"cost": cost}) for number, cost in enumerate(costs)]
-    clock = run_module._Clock(jobs)
-    ticks = [clock.tick(job) for job in jobs]
-    assert [seconds for seconds, _ in ticks] == [10.0, 20.0, 30.0]
-    assert [left for _, left in ticks] == [pytest.approx(left) for left in expected]
+def test_the_time_left_follows_the_costs_if_all_are_known(tmp_path, costs, left_by_done):
+    jobs = [
+        Job(f"{number}", {"do": "nothing"} | ({} if cost is None else {"cost": cost}))
+        for number, cost in enumerate(costs)
+    ]
+    events: list[Progress] = []
+    behave(tmp_path, jobs, on_event=events.append)
+    for event, ratio in zip(events, left_by_done, strict=True):
+        expected = None if ratio is None else pytest.approx(ratio * event.seconds)
+        assert event.seconds_left == expected
 
 
 @pytest.mark.parametrize("key", ["", "a/b", "..", ".hidden", "a b", "ü", "x" * 201, "a\n"])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lrml.experiments.summary._significance import holm, mark, paired_difference, standard_error
+from lrml.experiments.summary._significance import holm, mark, paired_difference
 
 P_VALUES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=7)
 
@@ -67,9 +67,21 @@ def test_inputs_are_not_changed() -> None:
     np.testing.assert_array_equal(first, [1e-12, 1.0])
 
 
-def test_standard_error_is_scipys() -> None:
+def test_standard_error_of_one_method_is_scipys() -> None:
     values = np.array([0.2, 0.9, np.nan, 0.4])
-    assert standard_error(values) == pytest.approx(stats.sem(values, nan_policy="omit"))
+    found = paired_difference(values, np.zeros(4)).standard_error
+    assert found == pytest.approx(stats.sem(values, nan_policy="omit"))
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=30))
+def test_clear_means_a_paired_t_statistic_beyond_two(pairs: list[tuple[float, float]]) -> None:
+    first, second = np.round(pairs, 3).T
+    if np.ptp(first - second) < 1e-6:  # the statistic is infinite, or 0/0
+        return
+    statistic = stats.ttest_rel(first, second).statistic
+    if abs(abs(statistic) - 2) > 1e-6:
+        sign = paired_difference(first, second).clear_sign
+        assert sign == np.sign(statistic) * (abs(statistic) > 2)
 
 
 @given(P_VALUES)

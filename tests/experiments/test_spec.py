@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import csv
-import tomllib
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lrml.datasets._registry import mulan_entries
-from lrml.experiments import _spec, published_table1, published_table2
-from lrml.experiments._spec import EXPERIMENTS, METHODS, PROTOCOLS, TARGETS, load_experiment, load_protocol
+from lrml.datasets import mulan_entries
+from lrml.experiments import (
+    EXPERIMENTS,
+    METHODS,
+    PROTOCOLS,
+    TARGETS,
+    load_experiment,
+    load_protocol,
+    published_table1,
+    published_table2,
+)
 
 METRICS = (
     "precision_at_1",
@@ -32,9 +40,16 @@ threshold = 0.5
 """
 
 
-def own_file(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Let every specification be this text."""
-    monkeypatch.setattr(_spec, "_read", lambda name: tomllib.loads(text))
+@pytest.fixture
+def own_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Let the package have one specification, ``own``, with the given text."""
+
+    def write(text: str) -> None:
+        (tmp_path / "specs").mkdir(exist_ok=True)
+        (tmp_path / "specs" / "own.toml").write_text(text, encoding="utf-8")
+        monkeypatch.setattr(resources, "files", lambda package: tmp_path)
+
+    return write
 
 
 # The files of the package
@@ -79,9 +94,8 @@ def test_protocols_differ_as_they_say() -> None:
 # Searches of a dataset
 
 
-def test_searches_for_takes_what_is_for_all_and_for_the_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_searches_for_takes_what_is_for_all_and_for_the_dataset(own_file: Callable[[str], None]) -> None:
     own_file(
-        monkeypatch,
         PROTOCOL
         + '[[MLFro]]\nalphas = [1.0]\n[[MLFro]]\ndatasets = ["yeast"]\nalphas = [2.0]\n'
         + '[[MLFro]]\ndatasets = ["bibtex", "delicious"]\nalphas = [3.0]\n',
@@ -114,8 +128,8 @@ def test_only_delicious_has_a_logistic_loss() -> None:
         (PROTOCOL + "[kernel]\ngamma = 1.0\n", "n_components"),
     ],
 )
-def test_a_wrong_protocol_names_file_and_key(text: str, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    own_file(monkeypatch, text)
+def test_a_wrong_protocol_names_file_and_key(text: str, key: str, own_file: Callable[[str], None]) -> None:
+    own_file(text)
     with pytest.raises(ValueError, match=rf"own\.toml must have the keys of .*'{key}'"):
         load_protocol("own")
 
@@ -131,9 +145,9 @@ def test_a_wrong_protocol_names_file_and_key(text: str, key: str, monkeypatch: p
     ],
 )
 def test_a_wrong_experiment_names_file_and_key(
-    text: str, message: str, monkeypatch: pytest.MonkeyPatch
+    text: str, message: str, own_file: Callable[[str], None]
 ) -> None:
-    own_file(monkeypatch, text)
+    own_file(text)
     with pytest.raises(ValueError, match=rf"own\.toml must have .*{message}"):
         load_experiment("own")
 

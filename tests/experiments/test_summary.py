@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from experiments.records import METRICS, Run, every_model
-from lrml.experiments import make_plan, published_table2
-from lrml.experiments._spec import EXPERIMENTS
-from lrml.experiments.summary import Results, summarise
+from lrml.experiments import EXPERIMENTS, make_plan, published_table2
+from lrml.experiments.summary import Records, summarise
 
 YEAST = {
     "instances": 2417,
@@ -24,15 +23,15 @@ YEAST = {
 LEVELS = {"LRML": 0.62, "LEML": 0.6, "CPLST": 0.59, "MLTrace": 0.6, "MLFro": 0.6}
 
 
-def sentences(results: Results) -> list[str]:
-    found: list[str] = summarise(results)["summary"]
+def sentences(records: Records) -> list[str]:
+    found: list[str] = summarise(records)["summary"]
     return found
 
 
 def about(run: Run, *experiments: str, datasets: tuple[str, ...] = ("yeast",)) -> list[str]:
     """Sentences about some experiments only."""
     return sentences(
-        run.results(list(datasets), without=[name for name in EXPERIMENTS if name not in experiments])
+        run.all(list(datasets), without=[name for name in EXPERIMENTS if name not in experiments])
     )
 
 
@@ -52,6 +51,7 @@ def everything() -> Run:
     for percent in (20, 40, 60, 80):
         run.add_model("yeast", "tuned", "LRML", percent, 0.61, kind="equal_rank", theta=2)
     run.add_statistics("yeast", **YEAST)
+    run.add_completion()
     for theta in (3, 6, 8, 11):
         for alpha in (10.0, 100.0):
             add_curves(run, theta, alpha)
@@ -183,7 +183,7 @@ def test_statistics_that_agree_and_that_do_not() -> None:
 
 
 def test_failures_are_counted_and_listed() -> None:
-    summary = summarise(everything().results(["yeast"]))
+    summary = summarise(everything().all(["yeast"]))
     total = len(everything().records)
     assert summary["summary"][0] == f"2 of {total} cells failed; their errors are listed at the end."
     assert summary["failures"] == [
@@ -195,12 +195,11 @@ def test_a_run_in_which_all_failed_still_has_a_summary() -> None:
     run = everything()
     for record in run.records:
         record |= {"status": "failed", "error": "MemoryError", "result": {}}
-    summary = summarise(run.results(["yeast"]))
+    summary = summarise(run.all(["yeast"]))
     assert len(summary["failures"]) == len(run.records)
-    first, *others = summary["summary"]
-    assert first.startswith(f"{len(run.records)} of {len(run.records)} cells failed")
-    assert [sentence[:9] for sentence in others] == ["Figure 1:"]  # which needs no cell
-    assert summary["tables"] == []
+    (sentence,) = summary["summary"]
+    assert sentence.startswith(f"{len(run.records)} of {len(run.records)} cells failed")
+    assert summary["tables"] == summary["figures"] == []
 
 
 # What was not run
@@ -221,7 +220,7 @@ def test_what_was_not_run_is_not_spoken_of() -> None:
         found = about(run, name)
         assert found
         assert all(sentence.startswith(start) for sentence in found)
-    every = sentences(run.results(["yeast"]))
+    every = sentences(run.all(["yeast"]))
     assert len(every) == sum(len(about(run, name)) for name in spoken)
     assert len(every) == 10  # three protocols of Table 2, two figures each for 2 and 3
 
@@ -229,7 +228,7 @@ def test_what_was_not_run_is_not_spoken_of() -> None:
 @pytest.mark.parametrize("target", ["table1", "fig1", "fig3"])
 def test_targets_without_seeds_or_data(target: str) -> None:
     plan = make_plan(target, ["yeast"])
-    summary = summarise(Results([], {}.__getitem__, plan.experiments, plan.protocols, plan.datasets))
+    summary = summarise(Records([], {}.__getitem__, plan.experiments, plan.protocols, plan.datasets))
     names = [name for name, _ in summary["about"]]
     assert "Validation rows" not in names
     assert ("Data" in names) == (target != "fig1")
@@ -239,7 +238,7 @@ def test_targets_without_seeds_or_data(target: str) -> None:
 
 
 def test_what_it_is_about() -> None:
-    rows = dict(summarise(everything().results(["yeast"]))["about"])
+    rows = dict(summarise(everything().all(["yeast"]))["about"])
     assert "Local Rademacher Complexity for Multi-label Learning" in rows["Paper"]
     assert rows["Data"].startswith("yeast, in Mulan's split")
     assert rows["Validation rows"].endswith("the seeds 0, 1 and 2")
@@ -248,7 +247,7 @@ def test_what_it_is_about() -> None:
 
 
 def test_what_was_left_out_is_handed_on() -> None:
-    assert summarise(Run().results([]), ["bibtex is not here."])["left_out"] == ["bibtex is not here."]
+    assert summarise(Run().all([]), ["bibtex is not here."])["left_out"] == ["bibtex is not here."]
 
 
 def test_it_is_plain_data_and_the_order_of_records_does_not_matter() -> None:
@@ -258,15 +257,15 @@ def test_it_is_plain_data_and_the_order_of_records_does_not_matter() -> None:
             seed = record["payload"]["seed"]
             record["result"]["metrics"]["average_precision"] += (0.1, -0.3, 0.7)[seed] / 30
             record["result"]["chosen"]["average_precision"] |= {"model_rank": 3 + seed, "alpha": 0.1 * seed}
-    expected = json.dumps(summarise(run.results(["yeast"])), allow_nan=False)
+    expected = json.dumps(summarise(run.all(["yeast"])), allow_nan=False)
     generator = np.random.default_rng(0)
     for _ in range(3):
         run.records = [run.records[place] for place in generator.permutation(len(run.records))]
-        assert json.dumps(summarise(run.results(["yeast"])), allow_nan=False) == expected
+        assert json.dumps(summarise(run.all(["yeast"])), allow_nan=False) == expected
 
 
 def test_parts_have_names_of_their_own() -> None:
-    summary = summarise(everything().results(["yeast"]))
+    summary = summarise(everything().all(["yeast"]))
     names = [part["id"] for part in (*summary["tables"], *summary["figures"])]
     assert len(set(names)) == len(names)
     assert {"table1", "table2", "figure1", "figure2", "figure2_tuned", "figure3"} <= set(names)

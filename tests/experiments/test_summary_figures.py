@@ -8,18 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.stats import ttest_rel
 
 from experiments.records import Run, every_model
-from lrml.experiments._published import published_table2
-from lrml.experiments._spec import load_experiment
-from lrml.experiments.summary._figure1 import figure1, singular_values
-from lrml.experiments.summary._figure2 import clear_sign, figure2
-from lrml.experiments.summary._figure3 import FLOOR, MOST_POINTS, STOPS, figure3
-from lrml.experiments.summary._figure4 import figure4
-from lrml.experiments.summary._significance import paired_difference
+from lrml.experiments import published_table2
 
 MATRIX = np.array([[2.0, 1.0, 2.0, 1.0], [1.0, 1.0, np.nan, 2.0], [1.0, 1.0, 2.0, np.nan]])
 
@@ -49,7 +40,9 @@ def by_name(panel: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def completion() -> dict[str, Any]:
-    return figure1(load_experiment("fig1"))
+    run = Run()
+    run.add_completion()
+    return run.figures([])["figure1"]
 
 
 def test_figure1_marks_the_minima_that_are_known(completion: dict[str, Any]) -> None:
@@ -82,22 +75,6 @@ def test_figure1_heights_are_of_the_right_completion(completion: dict[str, Any])
         assert min(map(min, panel["z"]["values"])) >= panel["marks"][0]["z"] - 1e-6
 
 
-def test_singular_values_of_the_completion_of_lowest_rank() -> None:
-    # By hand: M Mᵀ = [10 9 9; 9 10 10; 9 10 10] has the eigenvalues 0 and 15 ± √187.
-    expected = [np.sqrt(15 + np.sqrt(187)), np.sqrt(15 - np.sqrt(187)), 0.0]
-    np.testing.assert_allclose(singular_values(MATRIX, 2.0, 2.0), expected, atol=1e-12)
-
-
-@given(st.floats(-10, 10), st.floats(-10, 10))
-def test_products_of_singular_values_are_minors(first: float, second: float) -> None:
-    """σ₁²σ₂²σ₃² is the sum of the squared 3×3 minors, by Cauchy and Binet's formula."""
-    M = MATRIX.copy()
-    M[1, 2], M[2, 3] = first, second
-    minors = [np.linalg.det(np.delete(M, column, axis=1)) for column in range(4)]
-    product = np.prod(singular_values(MATRIX, first, second)) ** 2
-    assert product == pytest.approx(np.sum(np.square(minors)), rel=1e-6, abs=1e-9)
-
-
 def norms_run(datasets: Sequence[str], lrml: Sequence[float], trace: float, frobenius: float) -> Run:
     """Make a run whose LRML has the given levels at 5, 10, 20, 40, 60 and 80 %."""
     run = Run()
@@ -116,8 +93,7 @@ def test_figure2_shows_means_and_spreads_of_the_records() -> None:
     run = norms_run(["corel5k"], RISING, 0.58, 0.4)
     for record in run.records:
         record["result"]["metrics"]["average_precision"] += 0.01 * record["payload"]["seed"]
-    results = run.results(["corel5k"])
-    (figure,) = figure2(results)
+    figure = run.figures(["corel5k"])["figure2"]
     assert_plain(figure)
     assert figure["id"] == "figure2"
     series = by_name(figure["panels"][0])
@@ -127,16 +103,16 @@ def test_figure2_shows_means_and_spreads_of_the_records() -> None:
     assert lrml["low"] == pytest.approx(np.add(RISING, 0.01 - np.std([0, 0.01, 0.02])))
     assert lrml["high"] == pytest.approx(np.add(RISING, 0.01 + np.std([0, 0.01, 0.02])))
     for name, method in (("ML-trace", "MLTrace"), ("ML-Fro", "MLFro")):
-        cell = results.cell("corel5k", "paper", method, None)
-        assert cell is not None
-        assert series[name]["y"] == pytest.approx([cell.mean("average_precision")] * 2)
+        found = run.all(["corel5k"]).of_method("corel5k", "paper", method, None)
+        assert found is not None
+        assert series[name]["y"] == pytest.approx([found.mean("average_precision")] * 2)
     assert trace["x"] == [lrml["x"][0], lrml["x"][-1]]
     assert (lrml["style"], trace["style"], series["ML-Fro"]["style"]) == ("line", "dashed", "dotted")
 
 
 def test_figure2_draws_shares_that_are_the_same_theta_once() -> None:
     run = norms_run(["yeast", "delicious"], [0.5] * 6, 0.5, 0.5)
-    (figure,) = figure2(run.results(["yeast", "delicious"]))
+    figure = run.figures(["yeast", "delicious"])["figure2"]
     yeast, delicious = (by_name(panel)["LRML"]["x"] for panel in figure["panels"])
     assert yeast == pytest.approx([100 * theta / 14 for theta in (1, 3, 6, 8, 11)])
     assert delicious == pytest.approx([100 * theta / 983 for theta in (49, 98, 197, 393, 500)])
@@ -144,39 +120,29 @@ def test_figure2_draws_shares_that_are_the_same_theta_once() -> None:
 
 
 def test_figure2_says_which_claims_hold() -> None:
-    (holds,) = figure2(norms_run(["corel5k"], RISING, 0.55, 0.4).results(["corel5k"]))
+    holds = norms_run(["corel5k"], RISING, 0.55, 0.4).figures(["corel5k"])["figure2"]
     assert (
         "LRML is best at theta = 224 (60 %) with 0.6000. ML-trace (0.5500) is clearly below"
         in holds["caption"]
     )
     assert "limits LRML, which is clear on corel5k, and" in holds["caption"]
     assert "above ML-trace, which is clear on corel5k." in holds["caption"]
-    (fails,) = figure2(norms_run(["corel5k"], RISING[::-1], 0.7, 0.6001).results(["corel5k"]))
+    fails = norms_run(["corel5k"], RISING[::-1], 0.7, 0.6001).figures(["corel5k"])["figure2"]
     assert "ML-trace (0.7000) is clearly above" in fails["caption"]
     assert "ML-Fro (0.6001) is above that, but not clearly" in fails["caption"]
     assert "above ML-trace, which is refuted on corel5k." in fails["caption"]
     falling = [0.6, 0.55, 0.5, 0.45, 0.4, 0.3]
-    (worse,) = figure2(norms_run(["corel5k"], falling, 0.6001, 0.5).results(["corel5k"]))
+    worse = norms_run(["corel5k"], falling, 0.6001, 0.5).figures(["corel5k"])["figure2"]
     assert "limits LRML, which is refuted on corel5k, and" in worse["caption"]
     assert "above ML-trace, which is not clear on corel5k." in worse["caption"]
 
 
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=30))
-def test_clear_means_a_paired_t_statistic_beyond_two(pairs: list[tuple[float, float]]) -> None:
-    first, second = np.round(pairs, 3).T
-    if np.ptp(first - second) < 1e-6:  # the statistic is infinite, or 0/0
-        return
-    statistic = ttest_rel(first, second).statistic
-    if abs(abs(statistic) - 2) > 1e-6:
-        assert clear_sign(paired_difference(first, second)) == np.sign(statistic) * (abs(statistic) > 2)
-
-
 def test_figure2_leaves_out_what_is_not_there() -> None:
     run = norms_run(["corel5k"], RISING, 0.58, 0.4)
-    (figure,) = figure2(run.results(["yeast", "corel5k", "bibtex"]))
+    figure = run.figures(["yeast", "corel5k", "bibtex"])["figure2"]
     assert [panel["title"] for panel in figure["panels"]] == ["corel5k (374 labels)"]
-    assert figure2(run.results(["corel5k"], without=["fig2"])) == []
-    assert figure2(Run().results(["corel5k"])) == []
+    assert run.figures(["corel5k"], without=["fig2"]) == {}
+    assert Run().figures(["corel5k"]) == {}
 
 
 def test_figure2_lives_with_failures() -> None:
@@ -186,7 +152,7 @@ def test_figure2_lives_with_failures() -> None:
         lost = payload["method"] == "MLFro" or (payload["theta"] == 75 and payload["seed"] > 0)
         if lost or payload["theta"] == 19:
             record.update(status="failed", result={})
-    (figure,) = figure2(run.results(["corel5k"]))
+    figure = run.figures(["corel5k"])["figure2"]
     assert_plain(figure)
     series = by_name(figure["panels"][0])
     assert list(series) == ["LRML", "ML-trace"]
@@ -194,7 +160,9 @@ def test_figure2_lives_with_failures() -> None:
     assert "over 1 or 3 seeds" in figure["caption"]
 
 
-def race(run: Run, theta: int, alpha: float, default: list[float], stop: int, slow: list[float]) -> None:
+def add_curves(
+    run: Run, theta: int, alpha: float, default: list[float], stop: int, slow: list[float]
+) -> None:
     payload = {
         "kind": "convergence",
         "dataset": "yeast",
@@ -212,19 +180,19 @@ def race(run: Run, theta: int, alpha: float, default: list[float], stop: int, sl
 
 def test_figure3_is_the_excess_over_the_best_objective() -> None:
     run = Run()
-    race(run, 6, 10.0, [150.0, 110.0, 100.0, 101.0, 100.0, 100.0], 3, [200.0, 160.0, 120.0])
-    race(run, 3, 10.0, [150.0, 110.0], 1, [200.0, 160.0, 100.0])
-    (figure,) = figure3(run.results(["yeast"]))
+    add_curves(run, 6, 10.0, [150.0, 110.0, 100.0, 101.0, 100.0, 100.0], 3, [200.0, 160.0, 120.0])
+    add_curves(run, 3, 10.0, [150.0, 110.0], 1, [200.0, 160.0, 100.0])
+    (figure,) = run.figures(["yeast"]).values()
     assert_plain(figure)
     assert figure["id"] == "figure3"
     assert [panel["title"] for panel in figure["panels"]] == ["theta = 3 of 14", "theta = 6 of 14"]
     other, series = (by_name(panel) for panel in figure["panels"])
     # The dip to the floor is null; the curve ends where it stays there.
     assert series["default solver"]["x"] == [1, 2, 3, 4, 5]
-    assert series["default solver"]["y"] == pytest.approx([0.5, 0.1, None, 0.01, FLOOR])
+    assert series["default solver"]["y"] == pytest.approx([0.5, 0.1, None, 0.01, 1e-9])
     assert series["Algorithm 1, gamma = 1"]["y"] == pytest.approx([1.0, 0.6, 0.2])
-    assert (series[STOPS]["x"], series[STOPS]["style"]) == ([4], "points")
-    assert series[STOPS]["y"] == pytest.approx([0.01])
+    assert (series["default solver stops"]["x"], series["default solver stops"]["style"]) == ([4], "points")
+    assert series["default solver stops"]["y"] == pytest.approx([0.01])
     assert other["default solver"]["y"] == pytest.approx([0.5, 0.1])  # Algorithm 1 met the lowest value
     assert "after 1 to 3 iterations and at an excess of 1.0e-02 to 1.0e-01" in figure["caption"]
     assert "(here: Algorithm 1, gamma = 1.01 or default solver)" in figure["caption"]
@@ -233,22 +201,25 @@ def test_figure3_is_the_excess_over_the_best_objective() -> None:
 def test_figure3_thins_long_curves_and_keeps_their_values() -> None:
     slow = (1.0 + 1.0 / np.arange(1, 5001)).tolist()
     run = Run()
-    race(run, 3, 100.0, [2.0, 1.0], 1, slow)
-    (figure,) = figure3(run.results(["yeast"]))
+    add_curves(run, 3, 100.0, [2.0, 1.0], 1, slow)
+    (figure,) = run.figures(["yeast"]).values()
     assert figure["id"] == "figure3_strong"
     drawn = by_name(figure["panels"][0])["Algorithm 1, gamma = 1"]
     assert (drawn["x"][0], drawn["x"][-1]) == (1, 5000)
-    assert 150 < len(drawn["x"]) <= MOST_POINTS
+    assert 150 < len(drawn["x"]) <= 300
     assert drawn["y"] == pytest.approx([1.0 / x for x in drawn["x"]], rel=1e-6)
     # Evenly spaced, up to the rounding of both ends to whole iterations, where these are dense enough.
     x = np.array(drawn["x"][-100:])
-    off = np.abs(np.diff(np.log(x)) - np.log(5000) / (MOST_POINTS - 1))
+    off = np.abs(np.diff(np.log(x)) - np.log(5000) / (300 - 1))
     assert np.all(off <= 1.01 / x[:-1])
 
 
 def test_figure3_without_records() -> None:
-    assert figure3(Run().results(["yeast"])) == []
-    assert figure3(Run().results(["yeast"], without=["fig3"])) == []
+    assert Run().figures(["yeast"]) == {}
+    run = Run()
+    add_curves(run, 3, 10.0, [150.0, 110.0], 1, [200.0, 160.0, 100.0])
+    assert list(run.figures(["yeast"])) == ["figure3"]
+    assert run.figures(["yeast"], without=["fig3"]) == {}
 
 
 def test_figure4_shows_ours_beside_the_printed_values() -> None:
@@ -259,9 +230,7 @@ def test_figure4_shows_ours_beside_the_printed_values() -> None:
             record.update(status="failed", result={})
         else:
             record["result"]["metrics"]["precision_at_1"] += 0.01 * (payload["seed"] - 1)
-    results = run.results(["yeast", "bibtex", "delicious"])
-    figure = figure4(results, "tuned")
-    assert figure is not None
+    (figure,) = run.figures(["yeast", "bibtex", "delicious"], without=["fig2"]).values()
     assert_plain(figure)
     assert (figure["id"], len(figure["panels"])) == ("figure4_tuned", 5)
     series = by_name(figure["panels"][0])
@@ -274,12 +243,11 @@ def test_figure4_shows_ours_beside_the_printed_values() -> None:
     # 0.63 for all metrics: best of the three in all but Hamming loss, at three complete shares.
     assert "In 15 places" in figure["caption"]
     assert "in 12 of ours" in figure["caption"]
-    assert figure4(results, "paper") is None
 
 
 def test_figure4_needs_a_dataset_of_which_the_paper_prints_values() -> None:
-    results = every_model("yeast", "paper", {"LRML": 0.6, "LEML": 0.5, "CPLST": 0.4}).results(["yeast"])
-    assert figure4(results, "paper") is None
+    run = every_model("yeast", "paper", {"LRML": 0.6, "LEML": 0.5, "CPLST": 0.4})
+    assert run.figures(["yeast"], without=["fig2"]) == {}
 
 
 def test_figure4_puts_a_metric_of_two_datasets_side_by_side() -> None:
@@ -287,8 +255,7 @@ def test_figure4_puts_a_metric_of_two_datasets_side_by_side() -> None:
     other = every_model("delicious", "paper", {"LRML": 0.6, "LEML": 0.5, "CPLST": 0.4})
     run.records += other.records
     run.arrays |= other.arrays
-    figure = figure4(run.results(["bibtex", "delicious"]), "paper")
-    assert figure is not None
+    figure = run.figures(["bibtex", "delicious"])["figure4_paper"]
     assert figure["columns"] == 2
     titles = [panel["title"] for panel in figure["panels"]]
     assert titles[:3] == ["bibtex, top-1 accuracy", "delicious, top-1 accuracy", "bibtex, top-3 accuracy"]

@@ -6,17 +6,13 @@ import pytest
 from scipy import stats
 
 from experiments.records import METRICS, N_EXAMPLES, Run, every_model, only_row
-from lrml.experiments.summary._equal_rank import equal_rank
-from lrml.experiments.summary._more_tables import ranks, times
-from lrml.experiments.summary._paper_counts import counts, misses
 
 # Beside the paper
 
 
 def test_counts_of_published_values() -> None:
     # 0.62 is at least as good as two of the four values of top-1, all of top-3 and top-5, none of the others.
-    results = every_model("bibtex", "tuned", {"LRML": 0.62, "LEML": 0.0}).results(["bibtex"])
-    table = counts(results)[0]
+    table = every_model("bibtex", "tuned", {"LRML": 0.62, "LEML": 0.0}).tables(["bibtex"])["counts"]
     row = only_row(table, method="LRML")
     assert (row["cells"], row["reached"]) == (20, 10)
     assert [row[f"reached_{name}"] for name in METRICS[:5]] == [2, 4, 4, 0, 0]
@@ -26,7 +22,7 @@ def test_counts_of_published_values() -> None:
 
 def test_misses_have_a_positive_gap_and_its_error() -> None:
     run = every_model("bibtex", "tuned", {"LRML": 0.62, "LEML": 0.0})
-    table = misses(run.results(["bibtex"]))[0]
+    table = run.tables(["bibtex"])["misses"]
     assert len(table["rows"]) == 10
     assert all(row["gap"] > 0 for row in table["rows"])
     row = only_row(table, metric="Hamming loss", percent=20)
@@ -37,8 +33,8 @@ def test_misses_have_a_positive_gap_and_its_error() -> None:
 
 
 def test_nothing_is_counted_where_the_paper_prints_nothing() -> None:
-    results = every_model("yeast", "tuned", {"LRML": 0.6}).results(["yeast"])
-    assert counts(results) == misses(results) == []
+    tables = every_model("yeast", "tuned", {"LRML": 0.6}).tables(["yeast"])
+    assert not {"counts", "misses"} & set(tables)
 
 
 # At equal rank
@@ -49,7 +45,7 @@ def test_equal_rank_compares_the_model_that_was_held_to_the_rank() -> None:
     run.add_model(
         "yeast", "tuned", "LRML", 40, 0.65, kind="equal_rank", theta=[3, 6, 3], model_rank=[5, 6, 4]
     )
-    (table,) = equal_rank(run.results(["yeast"]))
+    table = run.tables(["yeast"])["equal_rank"]
     assert {row["percent"] for row in table["rows"]} == {40}  # LRML was held to no other rank
     assert {row["metric"] for row in table["rows"]} == {
         *("top-1 accuracy", "top-3 accuracy", "top-5 accuracy", "average precision")
@@ -68,7 +64,7 @@ def test_equal_rank_compares_the_model_that_was_held_to_the_rank() -> None:
 def test_a_rank_that_is_too_large_is_said() -> None:
     run = Run()
     run.add_model("yeast", "tuned", "LRML", 20, kind="equal_rank", theta=2, model_rank=[3, 4, 3])
-    notes = " ".join(equal_rank(run.results(["yeast"]))[0]["notes"])
+    notes = " ".join(run.tables(["yeast"])["equal_rank"]["notes"])
     assert "larger than allowed, so not comparable, on: yeast at 20 %" in notes
 
 
@@ -81,7 +77,7 @@ def test_ranks_and_choices() -> None:
         "yeast", "tuned", "LRML", 40, alpha=[1.0, 30.0, 1.0], ridge=3.0, loss="squared", model_rank=[8, 9, 10]
     )
     run.add_model("yeast", "tuned", "MLTrace", None, alpha=2.0, converged=[True, False, True])
-    table = ranks(run.results(["yeast"]))[0]
+    table = run.tables(["yeast"])["ranks"]
     row = only_row(table, method="LRML")
     assert (row["percent"], row["theta"], row["rank"], row["largest"]) == (40, 6, 9.0, 14)
     assert (row["alpha"], row["ridge"], row["loss"], row["converged"]) == ("1 to 30", "3", "squared", "yes")
@@ -94,7 +90,7 @@ def test_largest_rank_is_of_the_protocols_features() -> None:
     run = Run()
     for protocol in ("tuned", "kernel"):  # 500 features, and 2000 for 983 labels
         run.add_model("delicious", protocol, "LEML", 20)
-    rows = ranks(run.results(["delicious"]))[0]["rows"]
+    rows = run.tables(["delicious"])["ranks"]["rows"]
     assert [(row["protocol"], row["largest"]) for row in rows] == [("tuned", 500), ("kernel", 983)]
 
 
@@ -102,7 +98,7 @@ def test_times_are_medians_over_percents_and_seeds() -> None:
     run = Run()
     for percent, seconds in ((10, 99.0), (20, 1.0), (40, 2.0), (60, 6.0)):
         run.add_model("yeast", "paper", "LRML", percent, seconds=seconds)
-    row = times(run.results(["yeast"]))[0]["rows"][0]
+    row = run.tables(["yeast"])["times"]["rows"][0]
     # Table 2 has no 10 %, which Figure 2 adds for LRML alone.
     assert (row["cells"], row["fit_seconds"], row["search_seconds"]) == (9, 2.0, 20.0)
 

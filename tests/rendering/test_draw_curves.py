@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations, permutations
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lrml.report import _draw_figure, _plots
-from lrml.report._draw_rules import assigned, base_name, marked
+from lrml.report import render_html
+from lrml.report._series import assigned, marked
+from rendering.html_page import Page
+from rendering.sample_summary import sample_summary
 from rendering.test_draw import compose, drawn_lines, make_figure, make_lines, make_series
 
 PAIRS = ("LRML", "LEML", "LRML, paper", "CPLST, paper", "LEML, paper", "CPLST")
@@ -38,18 +40,26 @@ def test_published_values_look_like_ours_but_dotted_and_hollow(names: tuple[str,
         assert published.get_markerfacecolor() == "white"
 
 
+def page_traces(panel: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what the page hands to Plotly for a figure of one panel."""
+    pytest.importorskip("jinja2", reason="Jinja2 is not installed")
+    pytest.importorskip("plotly", reason="Plotly is not installed")
+    page = Page(render_html(sample_summary() | {"figures": [make_figure([panel], 1)]}))
+    (plot,) = json.loads(page.texts[page.by_id("plots")]).values()
+    return list(plot["data"])
+
+
 @pytest.mark.parametrize("names", [PAIRS, PAIRS[::-1]])
 def test_the_page_pairs_them_as_well(names: tuple[str, ...]):
-    figure = make_figure([make_lines(make_pairs(names))], 1)
-    entries = _plots.legend(figure, _plots.series_looks([figure]))
-    looks = {entry.name: entry.look for entry in entries}
+    traces = {trace["name"]: trace for trace in page_traces(make_lines(make_pairs(names)))}
     for name in ("LRML", "LEML", "CPLST"):
-        assert looks[f"{name}, paper"] == (looks[name].colour, f"{looks[name].symbol}-open")
-        assert not looks[name].symbol.endswith("-open")
-    assert [entry.name.endswith(", paper") for entry in entries] == [False] * 3 + [True] * 3
-    traces = _plots.plot(figure["panels"][0], entries)["data"]
-    assert {trace["line"]["dash"] for trace in traces if trace["name"].endswith("paper")} == {"dot"}
-    assert {trace["line"]["dash"] for trace in traces if not trace["name"].endswith("paper")} == {"solid"}
+        own, published = traces[name], traces[f"{name}, paper"]
+        assert published["marker"]["color"] == published["line"]["color"] == own["marker"]["color"]
+        assert published["marker"]["symbol"] == f"{own['marker']['symbol']}-open"
+        assert not own["marker"]["symbol"].endswith("-open")
+        assert (own["line"]["dash"], published["line"]["dash"]) == ("solid", "dot")
+    in_legend = sorted(traces, key=lambda name: traces[name]["meta"])
+    assert [name.endswith(", paper") for name in in_legend] == [False] * 3 + [True] * 3
 
 
 def test_published_values_alone_have_a_look():
@@ -142,8 +152,7 @@ def test_a_hole_opens_no_gap_above_it(n_panels: int, columns: int, shared: bool)
 def marked_places(x: list[Any], y: list[Any], scale: str) -> np.ndarray:
     """Return where along the axis markers are, in inches of the canvas."""
     figure = make_figure([make_lines([make_series("a", x, y)], scale)], 1)
-    with matplotlib.rc_context(_draw_figure._STYLE):
-        [axes] = _draw_figure.compose(figure, _draw_figure.series_looks([figure])).axes
+    [axes] = compose(figure).axes
     kept = axes.lines[0].get_markevery()
     assert kept is not None
     places = axes.transData.transform(np.column_stack([np.array(x)[kept], np.ones(len(kept))]))[:, 0]
@@ -187,22 +196,10 @@ def test_marked_points_are_few_and_contain_the_ends(places: list[float], positio
 def test_the_page_marks_the_same_points():
     x = [0, *range(1, 501)]
     series = [make_series("LRML", x, [1.0 / (v + 1) for v in x]), make_series("LEML, paper", x, [1.0] * 501)]
-    panel = make_lines(series, "log")
-    figure = make_figure([panel], 1)
-    entries = _plots.legend(figure, _plots.series_looks([figure]))
-    for trace in _plots.plot(panel, entries)["data"]:
+    for trace in page_traces(make_lines(series, "log")):
         kept = np.flatnonzero(trace["marker"]["size"])
         assert (kept[0], kept[-1]) == (1, 500)  # a log axis of Plotly has no place for 0
         gaps = np.diff(np.log(kept))
         assert 4 <= len(gaps) <= 8
         np.testing.assert_allclose(gaps, gaps.mean(), rtol=0.12)
         assert trace["marker"]["opacity"] == 1
-
-
-def test_base_names():
-    assert [base_name(name) for name in ("LEML, paper", "LEML", "paper", "a, paper, paper")] == [
-        "LEML",
-        "LEML",
-        "paper",
-        "a, paper",
-    ]

@@ -15,7 +15,7 @@ def test_without_matplotlib_there_is_a_remedy():
     script = """
 import sys
 sys.modules["matplotlib"] = None
-from lrml.report._draw import render_figures, render_still
+from lrml.report import render_figures, render_still
 assert render_still({"panels": []}) is None
 try:
     render_figures({"figures": []})

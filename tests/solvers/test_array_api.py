@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import contracts
-from lrml._arrays import to_numpy
 from lrml.penalties import TailSum, spectral_prox
 from lrml.problem import SpectralProblem
 from lrml.solvers import Status, solve
@@ -38,15 +37,17 @@ def test_strict_arrays_give_numpys_answer(solver, shape, dtype, rtol):
     assert U.shape == (shape[1], s.shape[0])
     assert V.shape == (shape[2], s.shape[0])
     assert result.status is not Status.MAX_ITER
-    np.testing.assert_allclose(to_numpy(s), reference.factors.s[: s.shape[0]], rtol=20 * rtol, atol=20 * rtol)
+    np.testing.assert_allclose(
+        np.from_dlpack(s), reference.factors.s[: s.shape[0]], rtol=20 * rtol, atol=20 * rtol
+    )
 
 
 def test_strict_fallback_prox():
     Q = np.zeros((5, 3))
     Q[0, 0], Q[1, 1] = 1.0, 1e-11
     matrix, sigma = spectral_prox(array_api_strict.asarray(Q), TailSum(2, 1.0), 0.1)
-    np.testing.assert_allclose(to_numpy(sigma), [1.0, 1e-11, 0.0], rtol=1e-3, atol=1e-14)
-    np.testing.assert_allclose(to_numpy(matrix), Q, atol=1e-14)
+    np.testing.assert_allclose(np.from_dlpack(sigma), [1.0, 1e-11, 0.0], rtol=1e-3, atol=1e-14)
+    np.testing.assert_allclose(np.from_dlpack(matrix), Q, atol=1e-14)
 
 
 def test_contract_problem_is_badly_conditioned():

@@ -8,8 +8,7 @@ from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
 from lrml.rows import Mask, Rows
-from lrml.solvers import ProximalNewton, Status, solve, solve_rows
-from lrml.solvers._loop import Point
+from lrml.solvers import Point, ProximalNewton, Status, solve, solve_rows
 from lrml.statistics import Statistics
 
 EACH = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())

@@ -8,20 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import contracts
-import lrml.solvers._loop
 from contracts import make_problem
+from lrml.losses import LOSSES
 from lrml.penalties import TailSum, TraceNorm
 from lrml.problem import SpectralProblem
+from lrml.row_problem import RowProblem
+from lrml.rows import Rows
 from lrml.solvers import (
-    ADMM,
     AcceleratedProximalGradient,
     Algorithm1,
     Alternating,
     Point,
     ProximalGradient,
-    Reweighted,
     Status,
+    leml,
     solve,
+    solve_rows,
     stationarity_residual,
 )
 from lrml.statistics import Statistics
@@ -123,34 +125,14 @@ def test_inactive_penalty_is_solved_in_closed_form(penalty, solver):
     assert np.linalg.norm(gradient) < 1e-9 * problem.scale
 
 
-def test_reweighted_steps_never_go_uphill():
-    problem, penalty = make_problem(decay=2.0), TailSum(2, 3.0)
-    history = solve(problem, penalty, solver=Reweighted(min_gain=-1.0, max_steps=60)).history.as_dict()
-    assert len(history["objective"]) == 61
-    assert np.all(np.diff(history["objective"]) <= 1e-10 * history["objective"][0])
-
-
-@pytest.mark.parametrize("phase", [ADMM(), Alternating()], ids=lambda phase: phase.name)
-def test_residual_is_that_of_an_element_of_the_subdifferential(phase):
+def test_residual_is_that_of_an_element_of_the_subdifferential():
     """For a convex penalty the reported norm bounds the exact stationarity residual from above."""
-    problem, penalty = make_problem(), TraceNorm(2.0)
+    problem, penalty, phase = make_problem(), TraceNorm(2.0), Alternating()
     start = problem.ridge_solution(extra=1.0)
     phase.start(problem, penalty, point_at(problem, penalty, start))
     for _ in range(12):
         point = phase.step()
         assert stationarity_residual(problem, penalty, point.W) <= point.residual * (1 + 1e-9)
-
-
-def test_too_small_rho_is_repaired(monkeypatch):
-    """With a hundredth of the mean curvature plain ADMM cycles or diverges here; the safeguard must not."""
-    problem, penalty = make_problem(decay=2.0), TailSum(2, 3.0)
-    monkeypatch.setattr(
-        SpectralProblem, "mean_curvature", property(lambda self: 0.01 * 2 * self.curvature.mean())
-    )
-    phase = ADMM()
-    result = solve(problem, penalty, solver=phase, tol=1e-12, max_iter=3000)
-    assert result.status is Status.CONVERGED
-    assert phase.rho > problem.mean_curvature
 
 
 def test_too_small_share_is_repaired():
@@ -275,11 +257,21 @@ def test_seconds_count_solver_work_only(monkeypatch):
     def slow(_info):
         now[0] += 1e6
 
-    monkeypatch.setattr(lrml.solvers._loop, "perf_counter", clock)
-    result = solve(make_problem(), TailSum(2, 2.0), tol=0.0, max_iter=10, callback=slow)
-    seconds = result.history.as_dict()["seconds"]
-    assert np.all(np.diff(seconds) >= 1)
-    assert seconds[-1] < 100
+    monkeypatch.setattr("lrml.solvers._loop.perf_counter", clock)
+    problem = make_problem()
+    fit = solve(problem, TailSum(2, 2.0), tol=0.0, max_iter=10, callback=slow)
+    sweeps = leml.solve_moments(problem, 2.0, 3, leml.Limits(10, 0.0, slow))
+    for history in (fit.history, sweeps.history):
+        seconds = history.as_dict()["seconds"]
+        assert np.all(np.diff(seconds) >= 1)
+        assert seconds[-1] < 100
+
+
+def test_callback_sees_a_closed_form():
+    seen = []
+    result = solve(make_problem(), TailSum(2, 0.0), callback=seen.append)
+    assert seen == result.history.entries
+    assert result.status is Status.EXACT
 
 
 def test_warm_start_at_the_solution_needs_no_work():
@@ -291,7 +283,7 @@ def test_warm_start_at_the_solution_needs_no_work():
     assert again.objective == pytest.approx(first.objective, rel=1e-9)
 
 
-@pytest.mark.parametrize("solver", [AcceleratedProximalGradient(), ProximalGradient(), ADMM(), Alternating()])
+@pytest.mark.parametrize("solver", [AcceleratedProximalGradient(), ProximalGradient(), Alternating()])
 def test_solver_objects_are_accepted(solver):
     result = solve(make_problem(), TailSum(2, 2.0), solver=solver, tol=1e-8, max_iter=20_000)
     assert result.status is Status.CONVERGED
@@ -301,6 +293,9 @@ def test_errors():
     problem = make_problem()
     with pytest.raises(ValueError, match="solver must be one of 'auto', 'apg', 'pg', 'paper', got 'newton'"):
         solve(problem, TailSum(2, 2.0), solver="newton")
+    rows = Rows(np.eye(3), np.eye(3))
+    with pytest.raises(ValueError, match="solver must be 'auto' or 'apg' for a loss over rows, got 'pg'"):
+        solve_rows(RowProblem(rows, LOSSES["logistic"]), TailSum(1, 1.0), solver="pg")
     with pytest.raises(ValueError, match=r"gamma must be at least 1, got 0\.9"):
         Algorithm1(gamma=0.9)
     with pytest.raises(ValueError, match=r"t0 must be positive, got 0\.0"):

@@ -1,29 +1,85 @@
-"""Matrix completion as a function."""
+"""Matrix completion as a function, its result, and what it refuses."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from lrml._arrays import thin_svd
-from lrml._checks import check_flag, check_max_iter, check_nonnegative
-from lrml.completion._decompose import Decomposition, DenseDecomposition, TruncatedDecomposition
+from lrml._checks import check_flag, check_max_iter, check_nonnegative, is_integer
 from lrml.completion._exact import complete_exactly
-from lrml.completion._noisy import NoisyCompletion, zero_factors
-from lrml.completion._observed import Floats, Observed, read_observed
-from lrml.completion._result import Completion
+from lrml.completion._noisy import NoisyCompletion
+from lrml.completion._observed import Floats, Observed, entries_of, read_observed
 from lrml.penalties import TailSum
-from lrml.solvers import Factors, History
+from lrml.solvers import Factors, History, Recorder, Status
 
 Method = Literal["auto", "dense", "factored"]
 # A full decomposition is cheap for a short side of this length, if the matrix has no more entries than this.
 _SHORT_SIDE = 500
 _ENTRIES = 5_000_000
+_CLOSED_FORM = "Solved in closed form: {}, so missing entries are 0, the answer of least norm."
 
-_FREE = "Solved in closed form: nothing is penalised, so missing entries are 0, the answer of least norm."
-_CONVERGED = "Converged: the stationarity residual is at most tol."
-_STOPPED = "Stopped at max_iter with the residual above tol; raise max_iter or loosen tol."
+
+@dataclass(frozen=True)
+class Completion:
+    """A completed matrix Z = U diag(s) Vᵀ, kept as factors.
+
+    Attributes
+    ----------
+    factors : Factors
+        ``U`` (m × k), ``s`` (k, descending) and ``V`` (n × k).
+    objective : float
+        ½‖P_Ω(Z − M)‖² + Ω(σ(Z)); the penalty Ω(σ(Z)) alone if the completion is exact.
+    residual : float
+        Stationarity residual at Z over ‖P_Ω(M)‖_F. Noisy: ‖Z − prox(P_Ω(M) + P_Ω⊥(Z))‖_F, the proximal map
+        followed by a cut to ``max_rank`` where that was set. Exact: what is left of the two optimality
+        conditions, P_Ω(Z) = P_Ω(M) and a subgradient that vanishes outside Ω.
+    n_iter : int
+        Proximal steps, those of the warm-up with larger alphas included.
+    converged : bool
+    status : str
+        How it ended, in a sentence.
+    history : History
+        One line per step.
+    """
+
+    factors: Factors
+    objective: float
+    residual: float
+    n_iter: int
+    converged: bool
+    status: str
+    history: History
+
+    def __repr__(self) -> str:
+        m, n = self.shape
+        return f"Completion({m} × {n}, rank {self.rank}, objective {self.objective:.6g}, {self.status!r})"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        return len(self.factors.U), len(self.factors.V)
+
+    @property
+    def rank(self) -> int:
+        """Number of singular values that are not zero."""
+        return len(self.factors.s)
+
+    def values(self, rows: Any, cols: Any) -> Floats:
+        """Return the entries at pairs of indices; ``rows`` and ``cols`` have equal length."""
+        rows, cols = np.asarray(rows), np.asarray(cols)
+        if rows.shape != cols.shape or rows.ndim != 1:
+            raise ValueError(
+                f"rows and cols must be flat and of one length, got shapes {rows.shape} and {cols.shape}. "
+                "Pass one row and one column for every entry."
+            )
+        return entries_of(self.factors, rows, cols)
+
+    def dense(self) -> Floats:
+        """Return the m × n matrix."""
+        filled: Floats = (self.factors.U * self.factors.s) @ self.factors.V.T
+        return filled
 
 
 def complete(
@@ -88,22 +144,33 @@ def complete(
     >>> complete(M, TailSum(theta=2, alpha=1.0), exact=True).values([1, 2], [2, 3]).round(3).tolist()
     [2.0, 2.0]
     """
-    observed = read_observed(M)
     exact = check_flag("exact", exact)
     tol = check_nonnegative("tol", tol, "Leave it out for the default.")
     max_iter = check_max_iter(max_iter)
-    check_penalty(penalty, observed.shape)
-    dense = is_dense(method, observed.shape)
-    _check_limits(observed.shape, penalty, dense, exact, max_rank, start)
+    if not isinstance(penalty, TailSum) or penalty.rule != "exact":  # only that is a proximal map
+        raise TypeError(
+            f"penalty must be a TailSum or TraceNorm with rule='exact', got {penalty!r}. "
+            "Pass TailSum(theta, alpha) or TraceNorm(alpha)."
+        )
+    check_options(penalty.theta, max_rank, method)
+    if exact and (max_rank is not None or start is not None):
+        raise ValueError("max_rank and start belong to the noisy problem, got exact=True. Leave them out.")
+    observed = read_observed(M)
+    dense = is_dense(method, penalty.theta, observed.shape)
+    _check_shape(observed.shape, penalty, dense, exact, start)
     if observed.norm == 0:
-        zero = zero_factors(observed.shape)
-        return Completion(zero, 0.0, 0.0, 0, True, _FREE.replace("nothing is penalised", "M is 0"), History())
+        status = _CLOSED_FORM.format("M is 0")
+        return Completion(Factors.zero(observed.shape), 0.0, 0.0, 0, True, status, History())
     if penalty.alpha == 0 or penalty.theta >= min(observed.shape):
         filled = observed.sparse(observed.values).toarray()
-        return Completion(_factors(filled), 0.0, 0.0, 0, True, _FREE, History())
-    if exact:
-        return _exact(observed, penalty, tol, max_iter)
-    return fit_noisy(observed, penalty, dense, max_rank, start, tol, max_iter)
+        status = _CLOSED_FORM.format("nothing is penalised")
+        return Completion(Factors.of(filled), 0.0, 0.0, 0, True, status, History())
+    if not exact:
+        return fit_noisy(observed, penalty, dense, max_rank, start, tol, max_iter)
+    run: Recorder[Floats] = Recorder()
+    residual = complete_exactly(observed, penalty, tol, max_iter, run)
+    factors = Factors.of(run.best)
+    return _result(factors, penalty.value(factors.s), residual, tol, run.history)
 
 
 def fit_noisy(
@@ -115,89 +182,53 @@ def fit_noisy(
     tol: float,
     max_iter: int,
 ) -> Completion:
-    """Solve the noisy problem for validated arguments; see `complete`."""
-    decomposition: Decomposition = DenseDecomposition(observed) if dense else TruncatedDecomposition(observed)
-    problem = NoisyCompletion(observed, decomposition, max_rank)
-    point = problem.warm_up(penalty, max_iter // 2) if start is None else start.factors
-    # The zero matrix is the start of those who bring none: nothing may be worse.
-    zero = zero_factors(observed.shape)
-    if start is None and problem.objective(point, penalty) > problem.objective(zero, penalty):
-        point = zero
-    best, objective, residual = problem.descend(point, penalty, tol, max_iter)
-    return _record(best, objective, residual, tol, problem.history)
+    """Solve the noisy problem for checked arguments; see `complete`."""
+    problem = NoisyCompletion(observed, dense=dense, max_rank=max_rank)
+    residual = problem.solve(penalty, None if start is None else start.factors, tol, max_iter)
+    return _result(problem.run.best, problem.run.least, residual, tol, problem.run.history)
 
 
-def _exact(observed: Observed, penalty: TailSum, tol: float, max_iter: int) -> Completion:
-    history = History()
-    matrix, residual = complete_exactly(observed, penalty, tol, max_iter, history)
-    factors = _factors(matrix)
-    return _record(factors, penalty.value(factors.s), residual, tol, history)
-
-
-def _record(factors: Factors, objective: float, residual: float, tol: float, history: History) -> Completion:
+def _result(factors: Factors, objective: float, residual: float, tol: float, history: History) -> Completion:
     converged = residual <= tol
-    status = _CONVERGED if converged else _STOPPED
-    return Completion(factors, objective, residual, len(history), converged, status, history)
+    status = Status.RESIDUAL_SMALL if converged else Status.RESIDUAL_LARGE
+    return Completion(factors, objective, residual, len(history), converged, status.value, history)
 
 
-def _factors(matrix: Floats) -> Factors:
-    U, s, Vt = thin_svd(matrix)
-    return Factors(U, s, Vt.T)
-
-
-def check_penalty(penalty: Any, shape: tuple[int, int]) -> None:
-    """Refuse a penalty without an exact proximal map, and a theta beyond the shorter side."""
-    if not isinstance(penalty, TailSum) or penalty.rule != "exact":
-        raise TypeError(
-            f"penalty must be a TailSum or TraceNorm with rule='exact', got {penalty!r}. "
-            "Pass TailSum(theta, alpha) or TraceNorm(alpha)."
-        )
-    if penalty.theta > min(shape):
-        raise ValueError(
-            f"theta must be in [0, {min(shape)}] (the shorter side of M), got {penalty.theta}. Lower theta."
-        )
-
-
-def check_max_rank(max_rank: Any, theta: int) -> None:
-    """Refuse a bound on the rank that leaves no room for the free values."""
-    whole = isinstance(max_rank, int | np.integer) and not isinstance(max_rank, bool)
-    if max_rank is not None and (not whole or max_rank < max(1, theta)):
+def check_options(theta: int, max_rank: Any, method: Any) -> None:
+    """Refuse a bound on the rank that leaves no room for the free values, and an unknown method."""
+    if max_rank is not None and (not is_integer(max_rank) or max_rank < max(1, theta)):
         raise ValueError(
             f"max_rank must be None or an int of at least 1 and at least theta ({theta}), got {max_rank!r}. "
             "Raise it, or leave it out."
         )
-
-
-def is_dense(method: str, shape: tuple[int, int]) -> bool:
-    """Whether full decompositions are to be used for a matrix of this shape."""
     if method not in ("auto", "dense", "factored"):
         raise ValueError(f"method must be 'auto', 'dense' or 'factored', got {method!r}. Use 'auto'.")
+
+
+def is_dense(method: str, theta: int, shape: tuple[int, int]) -> bool:
+    """Whether to use full decompositions; refuse a theta beyond the shorter side."""
+    if theta > min(shape):
+        raise ValueError(
+            f"theta must be in [0, {min(shape)}] (the shorter side of M), got {theta}. Lower theta."
+        )
     small = min(shape) <= _SHORT_SIDE and np.prod(shape, dtype=float) <= _ENTRIES
     return method == "dense" or (method == "auto" and bool(small))
 
 
-def _check_limits(
-    shape: tuple[int, int],
-    penalty: TailSum,
-    dense: bool,
-    exact: bool,
-    max_rank: int | None,
-    start: Completion | None,
+def _check_shape(
+    shape: tuple[int, int], penalty: TailSum, dense: bool, exact: bool, start: Completion | None
 ) -> None:
     if exact and not dense:
         raise ValueError(
             f"exact=True needs full decompositions, got a matrix of shape {shape} to complete by factors. "
             "Pass a small alpha and exact=False, or method='dense' if it fits into memory."
         )
-    if exact and (max_rank is not None or start is not None):
-        raise ValueError("max_rank and start belong to the noisy problem, got exact=True. Leave them out.")
     if not dense and (penalty.alpha == 0 or penalty.theta >= min(shape)):
         raise ValueError(
             f"alpha must be positive and theta below {min(shape)} where factors are used, got "
             f"alpha={penalty.alpha} and theta={penalty.theta}: nothing of low rank is asked for. "
             "Change them, or pass method='dense'."
         )
-    check_max_rank(max_rank, penalty.theta)
     if start is not None and start.shape != shape:
         raise ValueError(
             f"start must have the shape of M, {shape}, got {start.shape}. Pass a completion of this matrix."

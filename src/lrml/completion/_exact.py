@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from typing import NamedTuple
-
 import numpy as np
 
 from lrml._arrays import thin_svd
 from lrml.completion._observed import Floats, Observed
 from lrml.penalties import TailSum
-from lrml.solvers import History, IterationInfo
+from lrml.solvers import Recorder
 from lrml.solvers.anderson import Anderson
 
 # The threshold of a step as a share of the largest singular value of the zero-filled matrix.
@@ -20,17 +17,10 @@ _MEMORY = 8
 _INNER = 0.1
 
 
-class ExactPoint(NamedTuple):
-    """A matrix that agrees with M on Ω, and how far from stationary it is."""
-
-    matrix: Floats
-    residual: float
-
-
 def complete_exactly(
-    observed: Observed, penalty: TailSum, tol: float, max_iter: int, history: History
-) -> ExactPoint:
-    """Minimise Ω(σ(Z)) subject to P_Ω(Z) = P_Ω(M).
+    observed: Observed, penalty: TailSum, tol: float, max_iter: int, run: Recorder[Floats]
+) -> float:
+    """Minimise Ω(σ(Z)) subject to P_Ω(Z) = P_Ω(M); ``run.best`` is Z. Return its stationarity residual.
 
     The tail sum is a difference of convex functions, ‖Z‖_* − (σ₁ + … + σ_theta). The second is at least
     ⟨G, Z⟩ with G = U_theta V_thetaᵀ of the present point, so minimising ‖Z‖_* − ⟨G, Z⟩ cannot raise the tail
@@ -42,45 +32,43 @@ def complete_exactly(
 
     The first G is 0, so the first problem is the trace norm, and the result is never worse than its solution.
     """
-    zeros = np.zeros(observed.shape)
-    filled = zeros.copy()
-    filled[observed.rows, observed.cols] = observed.values
+    filled = observed.sparse(observed.values).toarray()
     outside = np.ones(observed.shape)
     outside[observed.rows, observed.cols] = 0.0
     gamma = _STEP * float(np.linalg.norm(filled, 2))
-    shadow, linear = filled, zeros
+    shadow, linear = filled, np.zeros(observed.shape)
     anderson = Anderson(_MEMORY)
-    best, least, goal, fresh = ExactPoint(filled, np.inf), np.inf, 0.5 * tol, False
-    started = time.perf_counter()
+    reached, goal, fresh = np.inf, 0.5 * tol, False
     for _ in range(max_iter):
-        U, s, Vt = thin_svd(shadow + gamma * linear)
-        shrunk = np.clip(s - gamma, min=0.0)
-        Z = (U * shrunk) @ Vt
-        image = outside * Z + (1.0 - outside) * (shadow + filled - Z)
-        change = image - shadow
-        residual = float(np.linalg.norm(change)) / observed.norm
-        seconds, rank = time.perf_counter() - started, int(np.count_nonzero(shrunk))
-        history.entries.append(
-            IterationInfo(len(history), "exact", penalty.value(shrunk), residual, rank, seconds)
-        )
+        with run.clock():
+            U, s, Vt = thin_svd(shadow + gamma * linear)
+            shrunk = np.clip(s - gamma, min=0.0)
+            Z = (U * shrunk) @ Vt
+            image = outside * Z + (1.0 - outside) * (shadow + filled - Z)
+            change = image - shadow
+            residual = float(np.linalg.norm(change)) / observed.norm
+        run.record("exact", penalty.value(shrunk), residual, int(np.count_nonzero(shrunk)))
         if fresh:
             goal, fresh = max(0.5 * tol, _INNER * residual), False
         if residual > goal:
-            shadow = anderson.extrapolate(image, change)
+            with run.clock():
+                shadow = anderson.extrapolate(image, change)
             continue
-        point, head = outside * Z + filled, U[:, : penalty.theta] @ Vt[: penalty.theta]
-        value = penalty.value(np.linalg.svd(point, compute_uv=False))
+        with run.clock():
+            point, head = outside * Z + filled, U[:, : penalty.theta] @ Vt[: penalty.theta]
+            value = penalty.value(np.linalg.svd(point, compute_uv=False))
         # The point is stationary for its own G only as far as G has settled.
         unsettled = gamma * float(np.linalg.norm(head - linear)) / observed.norm
         stationarity = float(np.hypot(residual, unsettled))
-        if value <= least or stationarity <= tol:
-            best, least = ExactPoint(point, stationarity), value
+        if value <= run.least or stationarity <= tol:
+            run.keep(point, value)
+            reached = stationarity
         if stationarity <= tol:
             break
         # The dual part of the shadow belongs to the old G; the same V + γG is a better start.
         shadow, linear, fresh = shadow + gamma * (linear - head), head, True
         anderson.forget()
-    else:
-        if not np.isfinite(least):
-            best = ExactPoint(outside * Z + filled, residual)
-    return best
+    if run.least == np.inf:
+        run.keep(outside * Z + filled, np.inf)
+        reached = residual
+    return reached

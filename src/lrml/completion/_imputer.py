@@ -1,8 +1,9 @@
-"""A scikit-learn transformer that fills in missing values with a matrix of low rank."""
+"""A transformer that fills in missing values, and the strength of the penalty chosen on held-out entries."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,15 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lrml._checks import check_flag, check_max_iter, check_nonnegative
-from lrml.completion._alternate import solve_rows
-from lrml.completion._complete import complete, is_dense
-from lrml.completion._observed import Floats, read_observed
-from lrml.completion._selection import choose
+from lrml._checks import check_flag, check_max_iter, check_nonnegative, check_theta, is_integer
+from lrml.completion._complete import Completion, Method, check_options, complete, fit_noisy, is_dense
+from lrml.completion._observed import Decomposition, Floats, fit_rows, read_observed
 from lrml.penalties import TailSum
+from lrml.solvers import Factors
 
-# Share of the known values that is held out to choose alpha, and the number of strengths to choose from.
-_HELD_OUT = 0.1
+# Strengths reach from the largest that matters down to this share of it.
+_LEAST_SHARE = 1e-3
+# The imputer chooses from this many.
 _N_ALPHAS = 10
 
 
@@ -112,16 +113,19 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         -------
         self
         """
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
         tol = check_nonnegative("tol", self.tol, "Leave it out for the default.")
-        max_iter = check_max_iter(self.max_iter)
-        theta = _count_free(self.theta, X.shape)
-        mean = _known_means(X) if check_flag("center", self.center) else np.zeros(X.shape[1])
+        max_iter, center = check_max_iter(self.max_iter), check_flag("center", self.center)
+        alpha = self.alpha
+        if alpha is not None:
+            alpha = check_nonnegative("alpha", alpha, "Leave it out to have it chosen.")
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
+        theta = check_theta(self.theta, X.shape[0], X.shape[1], ("rows", "columns"))
+        mean = _known_means(X) if center else np.zeros(X.shape[1])
         table = X - mean
-        if self.alpha is None:
-            alpha = self._choose_alpha(table, theta, tol, max_iter)
-        else:
-            alpha = check_nonnegative("alpha", self.alpha, "Leave it out to have it chosen.")
+        if alpha is None:
+            options: dict[str, Any] = {"tol": max(tol, 1e-4), "max_iter": max_iter, "method": "dense"}
+            seed = self.random_state
+            alpha = select_alpha(table, theta, n_alphas=_N_ALPHAS, random_state=seed, **options).alpha
         done = complete(table, TailSum(theta, alpha), method="dense", tol=tol, max_iter=max_iter)
         if not done.converged:
             warnings.warn(done.status, ConvergenceWarning, stacklevel=2)
@@ -150,54 +154,102 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         table = X[rows] - self.mean_
         starts = np.concatenate([[0], np.cumsum((~missing[rows]).sum(axis=1))])
         known_rows, known_cols = np.nonzero(~missing[rows])
-        coefficients = solve_rows(
-            starts,
-            known_cols,
-            table[known_rows, known_cols],
-            self.components_,
-            self._weights(),
-            np.zeros((len(rows), len(self.singular_values_))),
-        )
+        values, V, s = table[known_rows, known_cols], self.components_, self.singular_values_
+        weights = np.asarray(TailSum(self.theta_, self.alpha_).slopes(s) / s)
+        coefficients = fit_rows(starts, known_cols, values, V, weights, np.zeros((len(rows), len(s))))
         filled = coefficients @ self.components_.T + self.mean_
         X[rows] = np.where(missing[rows], filled, X[rows])
         return X
 
-    def _weights(self) -> Floats:
-        penalty = TailSum(self.theta_, self.alpha_)
-        return np.asarray(penalty.slopes(self.singular_values_) / self.singular_values_)
 
-    def _choose_alpha(self, table: Floats, theta: int, tol: float, max_iter: int) -> float:
-        observed = read_observed(table)
-        dense = is_dense("dense", observed.shape)
-        seed = self.random_state
-        return choose(
-            observed, theta, _HELD_OUT, _N_ALPHAS, dense, None, max(tol, 1e-4), max_iter, seed
-        ).alpha
+@dataclass(frozen=True)
+class AlphaSelection:
+    """Held-out errors along a path of strengths.
+
+    Attributes
+    ----------
+    alpha : float
+        The strength with the least error; the stronger one of equals.
+    alphas : array
+        Descending.
+    errors : array
+        Root of the mean square on the held-out entries, for each alpha.
+    """
+
+    alpha: float
+    alphas: Floats
+    errors: Floats
+
+
+def select_alpha(
+    M: Any,
+    theta: int = 0,
+    *,
+    share: float = 0.1,
+    n_alphas: int = 12,
+    method: Method = "auto",
+    max_rank: int | None = None,
+    tol: float = 1e-4,
+    max_iter: int = 300,
+    random_state: int = 0,
+) -> AlphaSelection:
+    """Choose alpha for `complete` by its error on a random share of the observed entries.
+
+    The strengths are a geometric grid from σ_{theta+1} of the zero-filled matrix down to a thousandth of it;
+    each fit starts from the one before.
+
+    Parameters
+    ----------
+    M : array, frame or sparse matrix
+        As in `complete`.
+    theta : int, default=0
+        Free singular values; 0 chooses for the trace norm.
+    share : float, default=0.1
+        Share of the observed entries to hold out, in (0, 1).
+    n_alphas : int, default=12
+    method, max_rank, tol, max_iter
+        As in `complete`.
+    random_state : int, default=0
+        Seed of the split.
+
+    Returns
+    -------
+    AlphaSelection
+    """
+    TailSum(theta, 1.0)  # theta is at least 0
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"share must be between 0 and 1, got {share}. Hold out a tenth, share=0.1.")
+    if not is_integer(n_alphas) or n_alphas < 1:
+        raise ValueError(f"n_alphas must be an int of at least 1, got {n_alphas!r}. Use the default, 12.")
+    tol = check_nonnegative("tol", tol, "Leave it out for the default.")
+    max_iter = check_max_iter(max_iter)
+    check_options(theta, max_rank, method)
+    generator = np.random.default_rng(random_state)
+    observed = read_observed(M)
+    dense = is_dense(method, theta, observed.shape)
+    largest = 0.0
+    if theta < min(observed.shape):
+        zero = Factors.zero(observed.shape)
+        found = Decomposition(observed, dense=dense).leading(zero, observed.values, np.inf, theta + 1, None)
+        largest = float(found.s[theta])  # beyond it a first step keeps nothing but the free values
+    order = generator.permutation(len(observed))
+    hidden = np.zeros(len(observed), dtype=bool)
+    hidden[order[: max(1, round(share * len(observed)))]] = True
+    kept, held = observed.part(~hidden), observed.part(hidden)
+    if largest == 0.0 or len(kept) == 0 or kept.norm == 0.0:
+        # Nothing is penalised, or nothing is left to learn from: all strengths are alike.
+        return AlphaSelection(largest, np.array([largest]), np.array([np.nan]))
+    alphas = largest * np.geomspace(1.0, _LEAST_SHARE, n_alphas)
+    errors: list[float] = []
+    last: Completion | None = None
+    for alpha in alphas:
+        last = fit_noisy(kept, TailSum(theta, float(alpha)), dense, max_rank, last, tol, max_iter)
+        misfit = held.values - held.at(last.factors)
+        errors.append(float(np.sqrt(np.mean(misfit**2))))
+    return AlphaSelection(float(alphas[int(np.argmin(errors))]), alphas, np.array(errors))
 
 
 def _known_means(X: Floats) -> Floats:
     known = ~np.isnan(X)
     means: Floats = np.where(known, X, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     return means
-
-
-def _count_free(theta: Any, shape: tuple[int, int]) -> int:
-    """Resolve theta: an int as it is, a float in [0, 1] as a share of the columns."""
-    most = min(shape)
-    if isinstance(theta, bool | np.bool_) or not isinstance(theta, int | float | np.integer | np.floating):
-        raise TypeError(
-            f"theta must be an int (a count) or a float (a share of the columns), got {theta!r}. "
-            "Pass a number."
-        )
-    if isinstance(theta, int | np.integer):
-        if not 0 <= theta <= most:
-            raise ValueError(
-                f"theta must be in [0, {most}] (the smaller of {shape[0]} rows and {shape[1]} columns), "
-                f"got {theta}. Lower theta, or pass a fraction such as 0.1."
-            )
-        return int(theta)
-    if not 0.0 <= theta <= 1.0:
-        raise ValueError(
-            f"a float theta must be in [0, 1] (a share of the columns), got {theta}. Pass an int to count."
-        )
-    return min(most, round(float(theta) * shape[1]))

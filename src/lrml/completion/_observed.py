@@ -1,14 +1,17 @@
-"""The observed entries of a matrix: where they are, what they are, and products that touch only them."""
+"""The observed entries of a matrix, and the linear algebra that touches only them."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, svds
 
 from lrml._arrays import as_matrix, is_sparse
+from lrml.penalties import TailSum
 from lrml.solvers import Factors
 
 Floats = npt.NDArray[np.float64]
@@ -17,31 +20,29 @@ Indices = npt.NDArray[np.int64]
 _GATHER = 1 << 20
 # Squares of entries beyond these sizes overflow, or vanish.
 _SMALLEST, _LARGEST = 1e-140, 1e140
+# Numbers in the stacked systems of one batch of rows: 16 MiB of float64.
+_BATCH = 1 << 21
+# Weight of the old coefficients beside the unit length of a basis vector: keeps systems regular.
+_PROXIMAL = 1e-9
 
 
 class Observed:
-    """Observed entries Ω of an m × n matrix, sorted by row and then by column.
-
-    Parameters
-    ----------
-    shape : tuple of int
-    rows, cols : array of int, shape (|Ω|,)
-        Each pair at most once.
-    values : array of float, shape (|Ω|,)
-    """
+    """Observed entries Ω of an m × n matrix, each pair once, sorted by row and then by column."""
 
     def __init__(self, shape: tuple[int, int], rows: Indices, cols: Indices, values: Floats) -> None:
         order = np.lexsort((cols, rows))
         self.shape = shape
         self.rows, self.cols, self.values = rows[order], cols[order], values[order]
         self.row_starts = np.searchsorted(self.rows, np.arange(shape[0] + 1))
-        # Where the entries are once they are sorted by column.
-        self.by_column = np.lexsort((self.rows, self.cols))
-        self.column_starts = np.searchsorted(self.cols[self.by_column], np.arange(shape[1] + 1))
         self.norm = float(np.linalg.norm(self.values))
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @cached_property
+    def transposed(self) -> Observed:
+        """The same entries, sorted by column."""
+        return Observed((self.shape[1], self.shape[0]), self.cols, self.rows, self.values)
 
     def at(self, factors: Factors) -> Floats:
         """Return U diag(s) Vᵀ at the observed entries."""
@@ -126,3 +127,133 @@ def _refuse_duplicates(shape: tuple[int, int], rows: Indices, cols: Indices) -> 
             f"M must store each entry once, got row {row}, column {col} twice. "
             "Add them up with M.sum_duplicates(), or drop one."
         )
+
+
+class Decomposition:
+    """Leading singular triplets of U diag(s) Vᵀ + S, the matrix that every proximal step decomposes.
+
+    ``dense`` takes the SVD of the full matrix. Otherwise Lanczos's method finds as many triplets as are
+    needed. How many singular values exceed the threshold is not known before. The count of the last call, and
+    a few more, is tried; while all that were found exceed the threshold, half as many again are asked for.
+    Where that comes to all of them, the m × n matrix is made and decomposed: it is smaller than its singular
+    vectors, and Lanczos's method cannot find the last triplet.
+
+    ``accuracy`` is the relative one of the triplets; 0 stands for that of the machine.
+    """
+
+    def __init__(self, observed: Observed, *, dense: bool) -> None:
+        self.observed, self.dense = observed, dense
+        self.accuracy = 0.0
+        self.rank = 0
+        self.start = np.random.default_rng(0).standard_normal(min(observed.shape))
+
+    def leading(
+        self, factors: Factors, values: Floats, threshold: float, n_free: int, max_rank: int | None
+    ) -> Factors:
+        """Return at least ``n_free`` triplets and all with a value above ``threshold``.
+
+        ``values`` are the entries of the sparse S at the observed places. ``max_rank`` triplets suffice.
+        """
+        if self.dense:
+            return self._all(factors, values)
+        shape = self.observed.shape
+        operator = self._operator(factors, values)
+        most = min(shape) if max_rank is None else min(*shape, max_rank)
+        count = min(most, max(n_free, self.rank) + 3)
+        while True:
+            if count == min(shape):
+                found = self._all(factors, values)
+            else:
+                U, s, Vt = svds(operator, k=count, v0=self.start, tol=self.accuracy)
+                found = Factors(U[:, ::-1], s[::-1], Vt[::-1].T)
+            if found.s[-1] <= threshold or count == most:
+                break
+            count = min(most, count + max(4, count // 2))
+        self.rank = max(n_free, int(np.count_nonzero(found.s > threshold)))
+        # The leading directions of the last call lead Lanczos to those of this one.
+        side = found.U if shape[0] <= shape[1] else found.V
+        self.start = side[:, : self.rank + 1].sum(axis=1)
+        return found
+
+    def _all(self, factors: Factors, values: Floats) -> Factors:
+        """Decompose the full matrix."""
+        full = (factors.U * factors.s) @ factors.V.T
+        full[self.observed.rows, self.observed.cols] += values
+        return Factors.of(full)
+
+    def _operator(self, factors: Factors, values: Floats) -> LinearOperator[np.float64]:
+        """Products with U diag(s) Vᵀ + S and with its transpose."""
+        sparse = self.observed.sparse(values)
+        transposed = sparse.T.tocsr()
+        left, right = factors.U * factors.s, factors.V
+
+        def forward(x: Floats) -> Floats:
+            return np.asarray(sparse @ x + left @ (right.T @ x))
+
+        def backward(y: Floats) -> Floats:
+            return np.asarray(transposed @ y + right @ (left.T @ y))
+
+        shape = self.observed.shape
+        return LinearOperator(
+            shape, matvec=forward, rmatvec=backward, matmat=forward, rmatmat=backward, dtype=np.float64
+        )
+
+
+def fit_rows(
+    starts: Indices, cols: Indices, values: Floats, V: Floats, weights: Floats, old: Floats
+) -> Floats:
+    """Coefficients R of all rows in a fixed basis V of the row space.
+
+    Row i minimises, over its observed entries Ω_i,
+
+    ::
+
+        Σ_{j ∈ Ω_i} (m_ij − r·v_j)² + Σ_k w_k r_k² + ε ‖r − r_old‖²
+
+    ε is tiny. It makes the system regular where fewer entries than free directions are observed, and leaves
+    the undetermined part of ``old`` as it is. Rows with equally many entries are solved together.
+    """
+    counts = np.diff(starts)
+    rank = V.shape[1]
+    found = np.zeros_like(old)
+    near = _PROXIMAL * (1.0 + weights)
+    for count in np.unique(counts):
+        alike = np.flatnonzero(counts == count)
+        step = max(1, _BATCH // (1 + rank * (int(count) + rank)))
+        for start in range(0, len(alike), step):
+            rows = alike[start : start + step]
+            places = starts[rows, None] + np.arange(count)
+            basis = V[cols[places]]
+            gram = np.swapaxes(basis, 1, 2) @ basis + np.diag(weights + near)
+            moments = np.einsum("ick,ic->ik", basis, values[places]) + near * old[rows]
+            found[rows] = np.linalg.solve(gram, moments[..., None])[..., 0]
+    return found
+
+
+def turn(observed: Observed, factors: Factors, penalty: TailSum) -> Factors:
+    """Fit all rows anew in the row space V with the weights c_j/σ_j, then all columns likewise."""
+    for entries in (observed, observed.transposed):
+        U, s, V = factors
+        weights = penalty.slopes(s) / s
+        found = tidy(fit_rows(entries.row_starts, entries.cols, entries.values, V, weights, U * s), V)
+        factors = Factors(found.V, found.s, found.U)  # of the transpose
+    return factors
+
+
+def tidy(R: Floats, V: Floats) -> Factors:
+    """Thin singular value decomposition of R Vᵀ for an orthonormal V, without values that are zero."""
+    basis, triangle = np.linalg.qr(R)
+    left, s, right = np.linalg.svd(triangle, full_matrices=False)
+    keep = s > np.finfo(np.float64).eps * max(R.shape) * s.max(initial=0.0)
+    return Factors((basis @ left)[:, keep], s[keep], (V @ right.T)[:, keep])
+
+
+def distance(first: Factors, second: Factors) -> float:
+    """‖Z₁ − Z₂‖_F of two matrices given by factors, without cancellation."""
+    left = np.concatenate([first.U * first.s, -second.U * second.s], axis=1)
+    right = np.concatenate([first.V, second.V], axis=1)
+    if left.shape[1] == 0:
+        return 0.0
+    _, left_triangle = np.linalg.qr(left)
+    _, right_triangle = np.linalg.qr(right)
+    return float(np.linalg.norm(left_triangle @ right_triangle.T))

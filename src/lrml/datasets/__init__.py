@@ -5,25 +5,29 @@ from typing import TYPE_CHECKING
 from lrml._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from lrml.datasets._arff import read_arff
-    from lrml.datasets._arff_writer import write_arff
-    from lrml.datasets._cache import DATA_HOME_VARIABLE, DatasetStatus, dataset_status
-    from lrml.datasets._csv import read_csv
     from lrml.datasets._describe import Description, describe
-    from lrml.datasets._download import DownloadError
-    from lrml.datasets._errors import ChecksumError, DatasetFormatError
-    from lrml.datasets._format_names import READ_FORMATS, WRITE_FORMATS
-    from lrml.datasets._formats import read_dataset, write_dataset, written_files
-    from lrml.datasets._mulan import fetch_mulan
-    from lrml.datasets._names import NumberedNames
-    from lrml.datasets._parquet import read_parquet
-    from lrml.datasets._record import MultiLabelDataset
-    from lrml.datasets._registry import MulanEntry, mulan_entries
+    from lrml.datasets._errors import ChecksumError, DatasetFormatError, DownloadError
+    from lrml.datasets._formats import (
+        READ_FORMATS,
+        WRITE_FORMATS,
+        read_dataset,
+        write_dataset,
+        written_files,
+    )
+    from lrml.datasets._mulan import fetch_mulan, load_yeast
+    from lrml.datasets._pairs import read_svmlight, read_xmc, write_svmlight, write_xmc
+    from lrml.datasets._record import MultiLabelDataset, NumberedNames
+    from lrml.datasets._registry import (
+        DATA_HOME_VARIABLE,
+        DatasetStatus,
+        MulanEntry,
+        dataset_status,
+        mulan_entries,
+    )
     from lrml.datasets._split import read_split
-    from lrml.datasets._svmlight import read_svmlight, write_svmlight
     from lrml.datasets._synthetic import LowRankTruth, make_low_rank_multilabel
-    from lrml.datasets._xmc import read_xmc, write_xmc
-    from lrml.datasets._yeast import load_yeast
+    from lrml.datasets._tables import read_csv, read_parquet
+    from lrml.datasets.arff import read_arff, write_arff
 
 __all__ = [
     "DATA_HOME_VARIABLE",
@@ -61,34 +65,34 @@ __all__ = [
 # Each reader imports what it needs, so that a list of datasets needs neither NumPy nor scikit-learn.
 _HOMES = {
     "ChecksumError": "_errors",
-    "DATA_HOME_VARIABLE": "_cache",
+    "DATA_HOME_VARIABLE": "_registry",
     "DatasetFormatError": "_errors",
-    "DatasetStatus": "_cache",
+    "DatasetStatus": "_registry",
     "Description": "_describe",
-    "DownloadError": "_download",
+    "DownloadError": "_errors",
     "LowRankTruth": "_synthetic",
     "MulanEntry": "_registry",
     "MultiLabelDataset": "_record",
-    "NumberedNames": "_names",
-    "READ_FORMATS": "_format_names",
-    "WRITE_FORMATS": "_format_names",
-    "dataset_status": "_cache",
+    "NumberedNames": "_record",
+    "READ_FORMATS": "_formats",
+    "WRITE_FORMATS": "_formats",
+    "dataset_status": "_registry",
     "describe": "_describe",
     "fetch_mulan": "_mulan",
-    "load_yeast": "_yeast",
+    "load_yeast": "_mulan",
     "make_low_rank_multilabel": "_synthetic",
     "mulan_entries": "_registry",
-    "read_arff": "_arff",
-    "read_csv": "_csv",
+    "read_arff": "arff",
+    "read_csv": "_tables",
     "read_dataset": "_formats",
-    "read_parquet": "_parquet",
+    "read_parquet": "_tables",
     "read_split": "_split",
-    "read_svmlight": "_svmlight",
-    "read_xmc": "_xmc",
-    "write_arff": "_arff_writer",
+    "read_svmlight": "_pairs",
+    "read_xmc": "_pairs",
+    "write_arff": "arff",
     "write_dataset": "_formats",
-    "write_svmlight": "_svmlight",
-    "write_xmc": "_xmc",
+    "write_svmlight": "_pairs",
+    "write_xmc": "_pairs",
     "written_files": "_formats",
 }
 

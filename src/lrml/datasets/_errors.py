@@ -48,3 +48,10 @@ class DatasetFormatError(ValueError):
 
 class ChecksumError(DatasetFormatError):
     """A file is not, byte for byte, the file that the registry names."""
+
+
+class DownloadError(OSError):
+    """A file cannot be downloaded, or what was sent is not the file.
+
+    The message names the rule, the value received and a remedy, and ends with how to do without a download.
+    """

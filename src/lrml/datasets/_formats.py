@@ -1,39 +1,35 @@
-"""Files of any format that lrml knows, by the suffix of their names."""
+"""The formats that lrml knows, by the suffixes of their files; reading and writing any of them."""
 
 from __future__ import annotations
 
 import inspect
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import lrml.datasets
 from lrml._shown import shown
-from lrml.datasets._arff import read_arff
-from lrml.datasets._arff_writer import label_file_of, write_arff
-from lrml.datasets._csv import read_csv
-from lrml.datasets._format_names import READ_FORMATS, WRITE_FORMATS, format_of
-from lrml.datasets._lines import check_is_file, plain_name
-from lrml.datasets._parquet import read_parquet
-from lrml.datasets._record import MultiLabelDataset, check_dataset
-from lrml.datasets._sidecar import sidecar_path
-from lrml.datasets._svmlight import read_svmlight, write_svmlight
-from lrml.datasets._xmc import read_xmc, write_xmc
 
-_READERS: dict[str, Callable[..., MultiLabelDataset]] = {
-    "arff": read_arff,
-    "xmc": read_xmc,
-    "svmlight": read_svmlight,
-    "csv": read_csv,
-    "parquet": read_parquet,
+if TYPE_CHECKING:
+    from lrml.datasets._record import MultiLabelDataset
+
+READ_FORMATS = ("arff", "xmc", "svmlight", "csv", "parquet")
+WRITE_FORMATS = ("arff", "xmc", "svmlight")
+_COMPRESSED = frozenset({".gz", ".bz2", ".xz"})
+_SUFFIXES = {
+    ".arff": "arff",
+    ".txt": "xmc",
+    ".xmc": "xmc",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
 }
 _PART_OF_SPLIT = re.compile(r"(.+?)[-_](?:train|test)(?:[-_].*)?", re.IGNORECASE)
-_WRITERS: dict[str, Callable[[MultiLabelDataset, str | os.PathLike[str]], None]] = {
-    "arff": write_arff,
-    "xmc": write_xmc,
-    "svmlight": write_svmlight,
-}
 
 
 def read_dataset(
@@ -75,7 +71,7 @@ def read_dataset(
     check_is_file(path, "a dataset to read")
     if kind == "arff" and options.get("xml") is None and options.get("labels") is None:
         options["xml"] = _label_file_beside(Path(path))
-    reader = _READERS[kind]
+    reader = getattr(lrml.datasets, f"read_{kind}")  # imported when first used
     possible = [name for name in inspect.signature(reader).parameters if name != "path"]
     strange = next((name for name in options if name not in possible), None)
     if strange is not None:
@@ -83,7 +79,8 @@ def read_dataset(
             f"an option must be one of the {kind} reader's ({', '.join(possible)}), got {shown(strange)}. "
             "Leave it out, or name another format."
         )
-    return reader(path, **options)
+    dataset: MultiLabelDataset = reader(path, **options)
+    return dataset
 
 
 def write_dataset(
@@ -107,8 +104,8 @@ def write_dataset(
     --------
     write_arff, write_xmc, write_svmlight : The writers, and which other file each makes.
     """
-    check_dataset(dataset)
-    _WRITERS[format_of(path, format, WRITE_FORMATS)](dataset, path)
+    writer = getattr(lrml.datasets, f"write_{format_of(path, format, WRITE_FORMATS)}")
+    writer(dataset, path)
 
 
 def written_files(path: str | os.PathLike[str], format: str | None = None) -> tuple[Path, Path]:
@@ -117,10 +114,53 @@ def written_files(path: str | os.PathLike[str], format: str | None = None) -> tu
     return Path(path), label_file_of(path) if kind == "arff" else sidecar_path(path)
 
 
+def format_of(path: str | os.PathLike[str], chosen: str | None, known: tuple[str, ...]) -> str:
+    """Return the format that was chosen, or that the suffix of a file says, if it is a known one."""
+    suffix = Path(plain_name(path)).suffix.lower()
+    kind = _SUFFIXES.get(suffix) if chosen is None else chosen
+    if kind in known:
+        return kind
+    suffixes = ", ".join(ending for ending, name in _SUFFIXES.items() if name in known)
+    got = f"the suffix {suffix!r} of {os.fspath(path)!r}" if chosen is None else repr(chosen)
+    raise ValueError(
+        f"the format must be one of {', '.join(known)}, got {got}. "
+        f"Use a name that ends with one of {suffixes}, or name the format."
+    )
+
+
+def plain_name(path: str | os.PathLike[str]) -> str:
+    """Return the file name without its suffix for compression."""
+    whole = Path(path)
+    return whole.stem if whole.suffix.lower() in _COMPRESSED else whole.name
+
+
+def stem(path: str | os.PathLike[str]) -> str:
+    """Return the file name without its suffixes for compression and format."""
+    return Path(plain_name(path)).stem
+
+
+def label_file_of(path: str | os.PathLike[str]) -> Path:
+    """Return the place of the XML file that is written beside an ARFF file."""
+    return Path(path).with_name(f"{stem(path)}.xml")
+
+
+def sidecar_path(path: str | os.PathLike[str]) -> Path:
+    """Return the place of the sidecar that is written beside an svmlight or XMC file."""
+    return Path(f"{os.fspath(path)}.meta.json")
+
+
+def check_is_file(path: str | os.PathLike[str], what: str) -> None:
+    """Raise an error that names the rule, the value and a remedy unless there is a file to read."""
+    place = Path(path)
+    if not place.exists() or place.is_dir():
+        got = f"{os.fspath(path)!r}, {'which is a folder' if place.is_dir() else 'which does not exist'}"
+        raise FileNotFoundError(f"{what} must be a file, got {got}. Check the path.")
+
+
 def _label_file_beside(path: Path) -> Path | None:
     """Return the XML file that belongs to an ARFF file by its name; None if there is none."""
-    stem = Path(plain_name(path)).stem
-    part = _PART_OF_SPLIT.fullmatch(stem)
-    names = [stem] if part is None else [stem, part[1]]
+    own = stem(path)
+    part = _PART_OF_SPLIT.fullmatch(own)
+    names = [own] if part is None else [own, part[1]]
     places = (path.with_name(f"{name}.xml") for name in names)
     return next((place for place in places if place.is_file()), None)

@@ -1,4 +1,4 @@
-"""Lines of a data file, plain or compressed, one at a time."""
+"""Lines of a data file, plain or compressed, in chunks; and matrices that grow by such chunks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from lrml.datasets._errors import DatasetFormatError, Words
 
@@ -34,18 +38,11 @@ _MAGIC = {  # how a file begins: what it is then, and what to do
     b"PK\x03\x04": ("zip", "Unpack the archive."),
     b"\x28\xb5\x2f\xfd": ("zstd", "Unpack the file."),
 }
+_TO_SPACES = bytes.maketrans(b":,\t", b"   ")
+_TO_ZEROS = bytes.maketrans(b"eEnNaA", b"000000")  # so that each number stays one run of digits
+_EXACT = 2**53  # below it, each integer is a float64
+_POWERS = 10.0 ** np.arange(23)  # the powers of ten that are a float64
 _DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
-
-
-def plain_name(path: str | os.PathLike[str]) -> str:
-    """Return the file name without its suffix for compression."""
-    whole = Path(path)
-    return whole.stem if whole.suffix.lower() in _OPENERS else whole.name
-
-
-def stem(path: str | os.PathLike[str]) -> str:
-    """Return the file name without its suffixes for compression and format."""
-    return Path(plain_name(path)).stem
 
 
 class _Decompressed(io.RawIOBase):
@@ -77,7 +74,7 @@ class _Decompressed(io.RawIOBase):
         super().close()
 
 
-def _open_source(path: str | os.PathLike[str]) -> IO[bytes]:
+def open_source(path: str | os.PathLike[str]) -> IO[bytes]:
     """Open a file for reading bytes; ``.gz``, ``.bz2`` and ``.xz`` are decompressed on the way."""
     opener, file = _OPENERS.get(Path(path).suffix.lower()), open(path, "rb")  # noqa: SIM115
     if opener is None:
@@ -97,43 +94,30 @@ def compressor(path: str | os.PathLike[str], stream: IO[bytes]) -> AbstractConte
     return lzma.LZMAFile(stream, "wb") if suffix == ".xz" else nullcontext(stream)
 
 
-def check_is_file(path: str | os.PathLike[str], what: str) -> None:
-    """Raise an error that names the rule, the value and a remedy unless there is a file to read."""
-    place = Path(path)
-    if not place.exists() or place.is_dir():
-        got = f"{os.fspath(path)!r}, {'which is a folder' if place.is_dir() else 'which does not exist'}"
-        raise FileNotFoundError(f"{what} must be a file, got {got}. Check the path.")
+def is_unicode(text: str) -> bool:
+    """Say whether a text is free of lone surrogates, which no file or screen can take."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def numbered_lines(path: str | os.PathLike[str], digest: Any = None) -> Iterator[tuple[int, bytes]]:
     """Yield each line of a file with its number, counted from 1, and with its line end.
 
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    digest : hash object, default=None
-        If given, updated with the uncompressed bytes of each line.
-
-    Raises
-    ------
-    DatasetFormatError
-        If a line is longer than 64 MiB, compressed data is damaged or grows too much, or its suffix does not
-        say that it is compressed.
+    A `digest` is updated with the uncompressed bytes of each line. Refused are lines longer than 64 MiB,
+    compressed data that is damaged or grows too much, and compressed data without its suffix.
     """
     number = 0
-    with _open_source(path) as stream:
+    with open_source(path) as stream:
         try:
             while line := stream.readline(LONGEST_LINE + 1):
                 number += 1
                 if len(line) > LONGEST_LINE:
-                    raise DatasetFormatError.at(
-                        path,
-                        number,
-                        f"a line must not be longer than {LONGEST_LINE} bytes",
-                        line[:40],
-                        "Check that this is a text file with one example per line.",
-                    )
+                    rule = f"a line must not be longer than {LONGEST_LINE} bytes"
+                    remedy = "Check that this is a text file with one example per line."
+                    raise DatasetFormatError.at(path, number, rule, line[:40], remedy)
                 if digest is not None:
                     digest.update(line)
                 if number == 1:
@@ -156,13 +140,8 @@ def _check_text(path: str | os.PathLike[str], line: bytes) -> None:
 
 
 def _damaged(path: str | os.PathLike[str], error: Exception) -> DatasetFormatError:
-    return DatasetFormatError.at(
-        path,
-        None,
-        "compressed data must be whole",
-        str(error),
-        "Get the file again; if it is not compressed, rename it without the suffix.",
-    )
+    remedy = "Get the file again; if it is not compressed, rename it without the suffix."
+    return DatasetFormatError.at(path, None, "compressed data must be whole", str(error), remedy)
 
 
 def chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -177,3 +156,74 @@ def chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
             group, size = [], 0
     if group:
         yield group
+
+
+def to_numbers(text: bytes) -> NDArray[np.float64]:
+    """Convert numbers that are separated by blanks, colons and commas, correctly rounded.
+
+    All digits of a number are read as one integer, which is divided by a power of ten. If both are exact in
+    float64, the quotient is rounded once. This takes a fifth of the time of a conversion one by one, which
+    is left for numbers with many digits or an exponent, and for nan.
+    """
+    text = text.translate(_TO_SPACES).strip()
+    if not text:
+        return np.empty(0)
+    text = b" ".join(text.split()) if b"  " in text else text
+    integers = np.fromstring(text.translate(_TO_ZEROS, b".-+"), np.int64, sep=" ")
+    characters = np.frombuffer(text, np.uint8)
+    marks = np.flatnonzero((characters < ord("0")) | (characters > ord("9")))
+    kind = characters[marks]
+    is_space, is_point = kind == ord(" "), kind == ord(".")
+    number = np.cumsum(is_space)  # to which number a mark belongs
+    digits = np.diff(marks, append=len(text))[is_point] - 1
+    numbers = integers.astype(np.float64)
+    numbers[number[is_point]] /= _POWERS[np.minimum(digits, len(_POWERS) - 1)]
+    numbers[number[kind == ord("-")]] *= -1  # also turns 0.0 into -0.0
+    inexact = integers >= _EXACT  # beyond the range of int64, the largest int64 was read
+    inexact[number[is_point][digits >= len(_POWERS)]] = True
+    inexact[number[kind > ord("9")]] = True
+    if inexact.any():
+        ends = np.append(marks[is_space], len(text))
+        starts = np.append(0, ends[:-1] + 1)
+        places = zip(starts[inexact].tolist(), ends[inexact].tolist(), strict=True)
+        numbers[inexact] = [float(text[start:end]) for start, end in places]
+    return numbers
+
+
+def entry_order(
+    row: NDArray[np.int64], column: NDArray[np.int64]
+) -> tuple[NDArray[np.int64] | None, int | None]:
+    """Return the order of entries by row, then column; None if they are sorted; and where one is repeated."""
+    key = row * 2**31 + column
+    if not np.any(key[1:] <= key[:-1]):  # most files
+        return None, None
+    order = np.argsort(key, kind="stable")
+    twice = np.flatnonzero(np.diff(key[order]) == 0)
+    return order, int(order[twice[0]]) if twice.size else None
+
+
+class GrowingCSR:
+    """A CSR matrix that grows by chunks of rows; nothing is copied until the matrix is asked for."""
+
+    def __init__(self, dtype: type[np.float64] | type[np.uint8] | type[np.bool_]) -> None:
+        self._dtype = dtype
+        self._counts: list[NDArray[np.int64]] = []
+        self._indices: list[NDArray[np.int32]] = []
+        self._data: list[NDArray[np.float64 | np.uint8 | np.bool_]] = []
+
+    def append(
+        self, counts: NDArray[np.int64], indices: NDArray[np.int32], data: NDArray[np.float64]
+    ) -> None:
+        """Add rows with `counts` entries each, whose column `indices` ascend within a row."""
+        self._counts.append(counts)
+        self._indices.append(indices)
+        self._data.append(data.astype(self._dtype))
+
+    def matrix(self, columns: int) -> sparse.csr_array:
+        """Return the matrix of all rows so far."""
+        indptr = np.concatenate([[0], np.cumsum(np.concatenate(self._counts))])
+        # 32-bit indices wherever they suffice: half the memory, and scikit-learn's solvers want them.
+        index_dtype = np.int32 if indptr[-1] <= np.iinfo(np.int32).max else np.int64
+        indices = np.concatenate(self._indices).astype(index_dtype, copy=False)
+        shape = (len(indptr) - 1, columns)
+        return sparse.csr_array((np.concatenate(self._data), indices, indptr.astype(index_dtype)), shape)

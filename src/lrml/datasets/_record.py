@@ -1,29 +1,82 @@
-"""The record that every dataset reader returns."""
+"""The record that every dataset reader returns, and the names of columns that have none of their own."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from lrml._shown import shown
-from lrml.datasets._names import NumberedNames
-from lrml.datasets._record_checks import (
-    FeatureMatrix,
-    LabelMatrix,
-    check_binary,
-    check_matrix,
-    check_names,
-    check_no_infinity,
-    check_same_names,
-    check_unknown,
-    kind,
-    stack,
-)
+
+FeatureMatrix: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
+LabelMatrix: TypeAlias = "NDArray[np.int8] | NDArray[np.uint8] | sparse.csr_array"
+
+
+class NumberedNames(Sequence[str]):
+    """The names ``prefix0``, ``prefix1``, ... without storing them.
+
+    Files such as those of the Extreme Classification repository number their features and labels, up to
+    millions of them; a tuple of strings would take more memory than the data.
+
+    Parameters
+    ----------
+    prefix : str
+        What comes before the number.
+    count : int
+        How many names.
+    start : int, default=0
+        The first number.
+
+    Examples
+    --------
+    >>> from lrml.datasets import NumberedNames
+    >>> names = NumberedNames("label", 1_000_000)
+    >>> names[-1], names[:2], len(names)
+    ('label999999', ('label0', 'label1'), 1000000)
+    """
+
+    def __init__(self, prefix: str, count: int, start: int = 0) -> None:
+        self._prefix = prefix
+        self._numbers = range(start, start + count)
+
+    @property
+    def prefix(self) -> str:
+        """What comes before the number."""
+        return self._prefix
+
+    @property
+    def start(self) -> int:
+        """The first number."""
+        return self._numbers.start
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        if isinstance(index, slice):
+            return tuple(f"{self._prefix}{number}" for number in self._numbers[index])
+        return f"{self._prefix}{self._numbers[index]}"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, NumberedNames):
+            return NotImplemented
+        return (self._prefix, self._numbers) == (other._prefix, other._numbers)
+
+    def __hash__(self) -> int:
+        return hash((self._prefix, self._numbers))
+
+    def __repr__(self) -> str:
+        numbers = self._numbers
+        return f"NumberedNames({self._prefix!r}, {len(numbers)}, start={numbers.start})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,12 +148,11 @@ class MultiLabelDataset:
     unknown: sparse.csr_array | None = None
 
     def __post_init__(self) -> None:
-        check_matrix("X", self.X, (np.float64,))
-        check_matrix("Y", self.Y, (np.int8, np.uint8))
-        check_no_infinity(self.X)
-        check_binary(self.Y)
+        _check_matrix("X", self.X, (np.float64,))
+        _check_matrix("Y", self.Y, (np.int8, np.uint8))
+        _check_values(self.X, self.Y)
         if self.unknown is not None:
-            check_unknown(self.unknown, self.Y)
+            _check_unknown(self.unknown, self.Y)
         n, n_label_rows = self.X.shape[0], self.Y.shape[0]
         if n != n_label_rows:
             raise ValueError(
@@ -112,7 +164,7 @@ class MultiLabelDataset:
             if not isinstance(names, NumberedNames):
                 names = tuple(names)
                 object.__setattr__(self, field, names)
-            check_names(field, names, columns)
+            _check_names(field, names, columns)
         if self.n_train is not None and not 0 < self.n_train < n:
             raise ValueError(
                 f"n_train must leave at least one training and one test row, so lie in [1, {n - 1}], "
@@ -120,7 +172,7 @@ class MultiLabelDataset:
             )
 
     def __repr__(self) -> str:
-        parts = [f"{key} {m.shape} {kind(m)}" for key, m in (("X", self.X), ("Y", self.Y))]
+        parts = [f"{key} {m.shape} {_kind(m)}" for key, m in (("X", self.X), ("Y", self.Y))]
         if self.n_train is None:
             parts.append("no split")
         else:
@@ -187,18 +239,23 @@ class MultiLabelDataset:
         MultiLabelDataset
             The rows of `train`, then those of `test`, with ``n_train`` between them.
         """
-        check_same_names("features", train.feature_names, test.feature_names)
-        check_same_names("labels", train.label_names, test.label_names)
+        _check_same_names("features", train.feature_names, test.feature_names)
+        _check_same_names("labels", train.label_names, test.label_names)
         sources = dict.fromkeys(part.provenance for part in (train, test) if part.provenance)
+        marks = [
+            sparse.csr_array(part.Y.shape, dtype=np.bool_) if part.unknown is None else part.unknown
+            for part in (train, test)
+        ]
+        known = train.unknown is None and test.unknown is None
         return cls(
             name=train.name if name is None else name,
-            X=stack("X", train.X, test.X),
-            Y=stack("Y", train.Y, test.Y),
+            X=_stack("X", train.X, test.X),
+            Y=_stack("Y", train.Y, test.Y),
             feature_names=train.feature_names,
             label_names=train.label_names,
             n_train=train.shape[0],
             provenance="; ".join(sources),
-            unknown=_stack_unknown(train, test),
+            unknown=None if known else _stack("unknown", *marks),
         )
 
 
@@ -224,12 +281,105 @@ def _marked(Y: LabelMatrix, unknown: sparse.csr_array | None) -> Any:
     return sparse.csr_array(Y.astype(np.float64) + holes)
 
 
-def _stack_unknown(train: MultiLabelDataset, test: MultiLabelDataset) -> sparse.csr_array | None:
-    if train.unknown is None and test.unknown is None:
-        return None
-    blocks = [
-        sparse.csr_array(part.Y.shape, dtype=np.bool_) if part.unknown is None else part.unknown
-        for part in (train, test)
-    ]
-    stacked: sparse.csr_array = sparse.vstack(blocks, format="csr")
-    return stacked
+def _kind(matrix: FeatureMatrix | LabelMatrix) -> str:
+    return "sparse" if sparse.issparse(matrix) else "dense"
+
+
+def _check_matrix(key: str, matrix: object, dtypes: tuple[type, ...]) -> None:
+    if not isinstance(matrix, np.ndarray | sparse.csr_array) or matrix.ndim != 2:
+        shape = getattr(matrix, "shape", None)
+        raise ValueError(
+            f"{key} must be a two-dimensional numpy array or scipy.sparse.csr_array, got "
+            f"{type(matrix).__name__} of shape {shape}. Convert it with numpy.asarray or csr_array."
+        )
+    if matrix.dtype not in dtypes:
+        allowed = " or ".join(np.dtype(dtype).name for dtype in dtypes)
+        raise ValueError(
+            f"{key} must have dtype {allowed}, got {matrix.dtype}. Convert it with {key}.astype(...)."
+        )
+    if 0 in matrix.shape:
+        raise ValueError(
+            f"{key} must have at least one row and one column, got shape {matrix.shape}. "
+            "Check that the source of the data is complete."
+        )
+    # Duplicates would make nnz, and the 0/1 check of Y, lie about the matrix.
+    if sparse.issparse(matrix) and not matrix.has_canonical_format:
+        raise ValueError(
+            f"a sparse {key} must have sorted column indices without duplicates, got a matrix in another "
+            f"form. Call {key}.sum_duplicates() first."
+        )
+
+
+def _check_values(X: FeatureMatrix, Y: LabelMatrix) -> None:
+    if np.any(np.isinf(X.data if isinstance(X, sparse.csr_array) else X)):
+        raise ValueError(
+            "X must hold finite numbers, or NaN for a missing value, got infinity. Replace it by a number."
+        )
+    values = Y.data if isinstance(Y, sparse.csr_array) else Y
+    wrong = values[(values != 0) & (values != 1)]
+    if wrong.size:
+        raise ValueError(
+            f"Y must hold only 0 and 1, got {wrong.flat[0]}. Write 1 where a label applies and 0 elsewhere."
+        )
+
+
+def _check_unknown(unknown: object, Y: LabelMatrix) -> None:
+    if not (
+        isinstance(unknown, sparse.csr_array)
+        and unknown.dtype == np.bool_
+        and unknown.shape == Y.shape
+        and unknown.has_canonical_format
+    ):
+        raise ValueError(
+            f"unknown must be a csr_array of bool of shape {Y.shape}, like Y, without duplicates, got "
+            f"{type(unknown).__name__} of dtype {getattr(unknown, 'dtype', None)} and shape "
+            f"{getattr(unknown, 'shape', None)}. Pass None if all labels are known."
+        )
+    labels: sparse.csr_array = sparse.csr_array(Y).astype(np.bool_)
+    both = int(unknown.multiply(labels).count_nonzero())
+    if both:
+        raise ValueError(
+            f"Y must be 0 where it is unknown whether a label applies, got 1 in {both} such places. "
+            "Clear Y there, or the mark."
+        )
+
+
+def _check_names(field: str, names: Sequence[str], columns: int) -> None:
+    if len(names) != columns:
+        raise ValueError(
+            f"{field} must name each of the {columns} columns, got {len(names)} names. "
+            "Pass one name per column."
+        )
+    if isinstance(names, tuple) and len(set(names)) != columns:
+        twice = Counter(names).most_common(1)[0][0]
+        raise ValueError(
+            f"{field} must be unique, got {shown(twice)} more than once. Rename one of the columns."
+        )
+
+
+def _check_same_names(what: str, train: Sequence[str], test: Sequence[str]) -> None:
+    if len(train) != len(test):
+        raise ValueError(
+            f"train and test must have the same {what}, got {len(train)} and {len(test)}. "
+            "Check that both come from one dataset."
+        )
+    if isinstance(train, NumberedNames) and train == test:
+        return
+    for column, (left, right) in enumerate(zip(train, test, strict=True)):
+        if left != right:
+            raise ValueError(
+                f"train and test must have the same {what} in the same order, got {shown(left)} and "
+                f"{shown(right)} in column {column}. Check that both come from one dataset."
+            )
+
+
+def _stack(key: str, train: Any, test: Any) -> Any:
+    if _kind(train) != _kind(test) or train.dtype != test.dtype:
+        raise ValueError(
+            f"{key} of train and test must be stored alike, got {_kind(train)} {train.dtype} and "
+            f"{_kind(test)} {test.dtype}. Convert one of them first."
+        )
+    if isinstance(train, np.ndarray):
+        return np.vstack([train, test])
+    blocks: list[sparse.csr_array] = [train, test]
+    return sparse.vstack(blocks, format="csr")

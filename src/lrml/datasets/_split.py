@@ -10,11 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lrml.datasets._format_names import READ_FORMATS, format_of
-from lrml.datasets._formats import read_dataset
-from lrml.datasets._names import NumberedNames
-from lrml.datasets._record import MultiLabelDataset
-from lrml.datasets._sidecar import sidecar_path
+from lrml.datasets._formats import READ_FORMATS, format_of, read_dataset, sidecar_path
+from lrml.datasets._record import MultiLabelDataset, NumberedNames
 
 _MARK = re.compile(r"[-_.]train$", re.IGNORECASE)
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)

@@ -14,21 +14,16 @@ from scipy.special import ndtri
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
-from lrml._checks import check_nonnegative
-from lrml.datasets._names import NumberedNames
-from lrml.datasets._record import MultiLabelDataset
-from lrml.datasets._record_checks import FeatureMatrix
-from lrml.datasets._synthetic_checks import (
-    check_count,
-    check_feature_shares,
-    check_label_shares,
-    check_missing,
-    check_rank,
-    check_spectrum,
-)
+from lrml._checks import check_choice, check_nonnegative, is_integer, is_real
+from lrml.datasets._record import FeatureMatrix, MultiLabelDataset, NumberedNames
 
 Floats = NDArray[np.float64]
 
+_MOST = 0.9  # no label applies to a larger share of the rows
+_ALWAYS = 0.999  # no feature occurs in a larger share of the rows
+_ZIPF = 1.0  # exponent of the power law of the popularity of words
+_LEAST = -30  # logarithm of the smallest singular value, relative to the largest
+_STEEPEST = 10.0  # exponent beyond which the frequencies of labels would underflow
 _BLOCK_CELLS = 2**22  # scores, or words of a text, that are in memory at one time
 _SAMPLE_CELLS = 20_000_000  # scores from which the thresholds are taken
 _SAMPLE_ROWS = 5_000  # at least so many rows for that, where there are as many
@@ -149,20 +144,22 @@ def make_low_rank_multilabel(
     (300, True)
     """
     n, d, n_labels = (
-        check_count(key, value)
+        _check_count(key, value)
         for key, value in (("n_samples", n_samples), ("n_features", n_features), ("n_labels", n_labels))
     )
-    shape = check_spectrum(spectrum, decay, check_rank(rank, d, n_labels))
-    shares = check_label_shares(cardinality, imbalance, n_labels)
+    shape = _check_spectrum(spectrum, decay, _check_rank(rank, d, n_labels))
+    shares = _check_label_shares(cardinality, imbalance, n_labels)
     noise = check_nonnegative("noise", noise, "Pass noise=0 for none.")
-    missing = check_missing(missing)
+    missing = check_nonnegative("missing", missing, "Pass missing=0 to hide no label.")
+    if missing >= 1:
+        raise ValueError(f"missing must be a share below 1, got {missing}. Pass missing=0 to hide no label.")
     lengths, entries, factors, errors, hiding = _streams(random_state, 5)
 
     X: FeatureMatrix
     if density is None:
         X = entries.standard_normal((n, d))
     else:
-        X = _text(n, check_feature_shares(density, d), lengths, entries)
+        X = _text(n, _check_feature_shares(density, d), lengths, entries)
     U, V = (np.linalg.qr(factors.standard_normal((size, shape.size)))[0] for size in (d, n_labels))
     Z = X @ U
     n_sample = min(n, max(_SAMPLE_ROWS, _SAMPLE_CELLS // n_labels))
@@ -217,18 +214,10 @@ def _text(
 
 
 def _thresholds(Z: Floats, V: Floats, shares: Floats, *, exact: bool) -> Floats:
-    """Return the score that a share of the rows exceeds, for each label.
+    """Return the score, of scores Z Vᵀ, that a share of the rows exceeds, for each label.
 
-    Parameters
-    ----------
-    Z, V : arrays of shape (m, r) and (L, r)
-        The scores are Z Vᵀ.
-    shares : array of shape (L,)
-        The shares.
-    exact : bool
-        Whether these are all rows. Then whole numbers of rows exceed the thresholds, which lie half-way to
-        the next row, and together they add up to Σ shares · m, rounded. Otherwise it is the shares that are
-        met in other rows on average.
+    If these are all rows (`exact`), whole numbers of rows exceed the thresholds, which lie half-way to the
+    next row, and they add up to Σ shares · m, rounded. Otherwise other rows meet the shares on average.
     """
     m = Z.shape[0]
     # A new score exceeds the i-th largest of m with chance i / (m + 1).
@@ -283,3 +272,71 @@ def _labels(
         shown.append(sparse.csr_array(labels))
     Y_clean, Y = (sparse.vstack(blocks, format="csr").astype(np.uint8) for blocks in (clean, shown))
     return Y_clean, Y, sparse.vstack(hidden, format="csr") if hidden else None
+
+
+def _check_count(key: str, value: Any) -> int:
+    """Return an int of at least 1."""
+    if not is_integer(value) or value < 1:
+        raise ValueError(f"{key} must be an int of at least 1, got {value!r}. Pass a positive count.")
+    return int(value)
+
+
+def _check_rank(rank: Any, d: int, n_labels: int) -> int:
+    """Return a rank that a d × L matrix can have."""
+    checked = _check_count("rank", rank)
+    if checked > min(d, n_labels):
+        raise ValueError(
+            f"rank must be at most {min(d, n_labels)} (the smaller of {d} features and {n_labels} labels), "
+            f"got {rank}. Lower rank, or raise n_features and n_labels."
+        )
+    return checked
+
+
+def _check_spectrum(spectrum: Any, decay: Any, rank: int) -> Floats:
+    """Return the singular values up to a factor, the first of them 1."""
+    exponential = check_choice("spectrum", spectrum, ("exponential", "polynomial")) == "exponential"
+    decay = check_nonnegative("decay", decay, "Pass decay=0 for equal singular values.")
+    steps = np.arange(rank)
+    logarithms: Floats = -decay * (steps if exponential else np.log1p(steps))
+    if logarithms[-1] < _LEAST:
+        raise ValueError(
+            f"decay must leave the smallest of {rank} singular values above e^{_LEAST} of the largest, got "
+            f"{decay}. Lower decay or rank."
+        )
+    return np.exp(logarithms)
+
+
+def _check_label_shares(cardinality: Any, imbalance: Any, n_labels: int) -> Floats:
+    """Return the share of the rows that each label applies to."""
+    total = _check_within(
+        "cardinality", cardinality, _MOST * n_labels, "Pass a mean number of labels per row"
+    )
+    remedy = "Pass imbalance=0 for labels that are equally frequent."
+    exponent = check_nonnegative("imbalance", imbalance, remedy)
+    if exponent > _STEEPEST:
+        raise ValueError(f"imbalance must be at most {_STEEPEST}, got {imbalance}. {remedy}")
+    return _skewed_shares(n_labels, total, exponent, _MOST)
+
+
+def _check_feature_shares(density: Any, d: int) -> Floats:
+    """Return the share of the rows in which each feature occurs."""
+    share = _check_within("density", density, 1.0, "Pass None for a dense X")
+    return _skewed_shares(d, min(share, _ALWAYS) * d, _ZIPF, _ALWAYS)
+
+
+def _check_within(name: str, value: Any, most: float, remedy: str) -> float:
+    if not is_real(value):
+        raise TypeError(f"{name} must be a number, got {value!r}. {remedy}.")
+    if not 0 < value <= most:
+        raise ValueError(f"{name} must be more than 0 and at most {most:g}, got {value}. {remedy}.")
+    return float(value)
+
+
+def _skewed_shares(count: int, total: float, exponent: float, most: float) -> Floats:
+    """Shares ``min(most, c · (1 + i) ** −exponent)``, i < count, with c such that they add up to `total`."""
+    falling = np.arange(1.0, count + 1) ** -exponent
+    rest = np.cumsum(falling[::-1])[::-1]
+    c = (total - most * np.arange(count)) / rest  # if the first 0, 1, 2, … shares are cut off at `most`
+    cut_off = int(np.argmax(c * falling <= most * (1 + 1e-12)))
+    shares: Floats = np.minimum(most, c[cut_off] * falling)
+    return shares

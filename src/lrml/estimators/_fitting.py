@@ -15,14 +15,18 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from lrml import _validation as check
+from lrml import _targets as check
 from lrml._arrays import is_sparse
 from lrml._shown import shown
-from lrml.losses import LOSSES, Loss
+from lrml.estimators._parameters import Parameters
+from lrml.losses import Loss, SquaredLoss
 from lrml.problem import SpectralProblem
 from lrml.rows import Mask, Rows
 from lrml.solvers import SUCCESSES, Factors, History, IterationInfo, Status
 from lrml.statistics import Statistics
+
+_Float64 = npt.NDArray[np.float64]
+_Bools = npt.NDArray[np.bool_]
 
 # Ratio of the ranges of features up to which all of them keep enough digits.
 _WIDEST = 1e8
@@ -30,38 +34,52 @@ _WIDEST = 1e8
 _ROUNDING = 1e-12
 
 
+def with_unseen(intercept: _Float64, unseen: _Bools, loss: Loss) -> _Float64:
+    """Give labels without a positive example a score below those of real candidates."""
+    return np.where(unseen, loss.unseen_score, intercept)
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Least squares with all labels known: what turns solutions in spectral coordinates into models."""
+
+    problem: SpectralProblem  # without a ridge
+    x_mean: _Float64  # zeros without an intercept, y_mean too
+    y_mean: _Float64
+    unseen: _Bools  # labels without a positive example; none if the targets are real
+
+    @classmethod
+    def from_statistics(cls, statistics: Statistics, *, fit_intercept: bool, targets: str) -> Space:
+        """Decompose the moments once."""
+        problem = SpectralProblem.from_moments(statistics.moments(fit_intercept=fit_intercept))
+        unseen = (statistics.y_mean == 0) & (targets == "binary")
+        used = float(fit_intercept)
+        return cls(problem, used * statistics.x_mean, used * statistics.y_mean, unseen)
+
+    def intercept(self, left: _Float64, right: _Float64) -> _Float64:
+        """Return the intercepts that go with the coefficients left rightᵀ, left d × k and right L × k."""
+        return with_unseen(self.y_mean - right @ (self.x_mean @ left), self.unseen, SquaredLoss())
+
+
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Validated input of ``fit``.
+    """Validated input of ``fit``, with what several fits need: moments and decompositions, made once."""
 
-    Attributes
-    ----------
-    stand_in : estimator
-        A copy that carries what scikit-learn's validation has found out about the columns of X.
-    X, Y : arrays or CSR arrays
-        Y is 0 where a label is unknown.
-    mask : Mask or None
-        Which labels are known; None means all.
-    weights : array or None
-    label_names : array or None
-    loss : Loss
-    targets : {"binary", "real"}
-    summed_up : Statistics or None
-        Moments, where they are known already.
-
-    What several fits of the same data need, moments and their decompositions, is made once and kept.
-    """
-
-    stand_in: Any
-    X: Any
-    Y: Any
-    mask: Mask | None
-    weights: npt.NDArray[np.float64] | None
+    stand_in: Any  # a copy of the estimator that carries what validation has found out about the columns
+    X: Any  # array or CSR array, Y too
+    Y: Any  # 0 where a label is unknown
+    mask: Mask | None  # which labels are known; None means all
+    weights: _Float64 | None
     label_names: npt.NDArray[Any] | None
     loss: Loss
     targets: str
-    summed_up: Statistics | None = None
-    _problems: dict[bool, SpectralProblem] = field(default_factory=dict, init=False, repr=False)
+    summed_up: Statistics | None = None  # moments, where they are known already
+    _spaces: dict[bool, Space] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of features and labels: the shape of the coefficients."""
+        return self.X.shape[1], self.Y.shape[1]
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -70,20 +88,19 @@ class TrainingData:
             return self.summed_up
         return Statistics.from_arrays(self.X, self.Y, self.weights)
 
-    def problem(self, *, fit_intercept: bool) -> SpectralProblem:
-        """Return the least-squares problem without a ridge, in spectral coordinates."""
-        if fit_intercept not in self._problems:
-            statistics = self.statistics
-            self._problems[fit_intercept] = SpectralProblem.from_moments(
-                statistics.moments(fit_intercept=fit_intercept)
+    def space(self, *, fit_intercept: bool) -> Space:
+        """Return the least-squares problem in spectral coordinates, with what belongs to it."""
+        if fit_intercept not in self._spaces:
+            self._spaces[fit_intercept] = Space.from_statistics(
+                self.statistics, fit_intercept=fit_intercept, targets=self.targets
             )
-        return self._problems[fit_intercept]
+        return self._spaces[fit_intercept]
 
     def part(self, rows: npt.NDArray[np.int64]) -> TrainingData:
         """Return some of the rows, for fits that see plain arrays only."""
         stand_in = copy(self.stand_in)
         vars(stand_in).pop("feature_names_in_", None)
-        X, Y = (M.tocsr()[rows] if is_sparse(M) else M[rows] for M in (self.X, self.Y))
+        X, Y = take(self.X, rows), take(self.Y, rows)
         weights = None if self.weights is None else self.weights[rows]
         mask = None if self.mask is None else self.mask.select_rows(rows)
         return replace(self, stand_in=stand_in, X=X, Y=Y, weights=weights, mask=mask, summed_up=None)
@@ -100,49 +117,38 @@ class TrainingData:
         return Rows(X.astype(np.float64, copy=False), self.Y, self.mask, self.weights)
 
 
-def prepare(estimator: Any, X: Any, y: Any, sample_weight: Any, observed: Any) -> TrainingData:
-    """Check all input of ``fit`` without touching the estimator."""
+def take(matrix: Any, rows: npt.NDArray[np.int64]) -> Any:
+    """Rows of an array or sparse matrix."""
+    return matrix.tocsr()[rows] if is_sparse(matrix) else matrix[rows]
+
+
+def prepare(
+    estimator: Any, params: Parameters, X: Any, y: Any, sample_weight: Any, observed: Any
+) -> TrainingData:
+    """Check all input of ``fit``, and the threshold against it, without touching the estimator."""
+    # scikit-learn's validation writes to the estimator it is given: a stand-in takes that for now.
     stand_in = copy(estimator)
     check.check_unique_columns(X, "X")
     X = validate_data(stand_in, X, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32])
-    loss = LOSSES[check.check_choice("loss", getattr(estimator, "loss", "squared"), tuple(LOSSES))]
-    targets = check.check_choice("targets", getattr(estimator, "targets", "binary"), ("binary", "real"))
-    if targets == "real" and loss.name != "squared":
-        raise ValueError(
-            f"targets='real' needs loss='squared', got loss={loss.name!r}, which is made for 0/1 labels. "
-            "Pass loss='squared'."
-        )
-    Y, names, mask = check.check_targets(
-        y, targets, allow_unknown=True, observed=observed, offers_real=hasattr(estimator, "targets")
-    )
+    Y, names, mask = check.check_targets(y, params.targets, allow_unknown=True, observed=observed)
     if Y.shape[0] != X.shape[0]:
         raise ValueError(
             f"X and Y must have the same number of rows, got {X.shape[0]} and {Y.shape[0]}. "
             "Pass one row of Y for every row of X."
         )
     weights = check.check_sample_weight(sample_weight, X.shape[0])
-    if not (isinstance(estimator.threshold, str) and hasattr(estimator, "threshold_scoring")):
-        check.check_threshold(estimator.threshold, Y.shape[1], loss.threshold)
+    if not isinstance(params.threshold, str):
+        check.check_threshold(params.threshold, Y.shape[1], params.loss.threshold)
     warn_of_scales(X, getattr(stand_in, "feature_names_in_", None))
-    return TrainingData(stand_in, X, Y, mask, weights, names, loss, targets)
+    return TrainingData(stand_in, X, Y, mask, weights, names, params.loss, params.targets)
 
 
-def check_limits(estimator: Any, default_tol: float, default_max_iter: int) -> tuple[int, float]:
-    """Return the checked ``max_iter`` and ``tol`` of an estimator; None stands for the default."""
-    max_iter = default_max_iter
-    if estimator.max_iter is not None:
-        max_iter = check.check_max_iter(estimator.max_iter)
-    if estimator.tol is None:
-        return max_iter, default_tol
-    return max_iter, check.check_nonnegative("tol", estimator.tol, "Pass a small number such as tol=1e-3.")
-
-
-def is_warm_start(estimator: Any, data: TrainingData) -> bool:
+def is_warm_start(estimator: Any, params: Parameters, data: TrainingData) -> bool:
     """Whether to start from the last fit, which must then have had the same features and labels."""
-    if not (check.check_flag("warm_start", estimator.warm_start) and hasattr(estimator, "factors_")):
+    if not (params.warm_start and hasattr(estimator, "factors_")):
         return False
     U, _, V = estimator.factors_
-    expected, got = (len(V), len(U)), (data.Y.shape[1], data.X.shape[1])
+    expected, got = (len(V), len(U)), data.shape[::-1]
     if expected != got:
         raise ValueError(
             "warm_start needs the shape (labels, features) of the last fit, "
@@ -166,47 +172,36 @@ def check_feature_count(n_features: int, name: str) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """Outcome of a fit in the original space, before it is stored.
+@dataclass(frozen=True)
+class ClosedForm:
+    """The outcome of a fit without iterations."""
 
-    Attributes
-    ----------
-    factors : Factors
-    intercept : array of shape (L,)
-    unseen : bool array of shape (L,)
-        Labels without a positive example, among those known.
-    status : Status
-    n_iter, objective, residual, history
-        As in `lrml.solvers.SolverResult`.
-    """
+    objective: float
+    rank: int
+    status: Status = Status.CLOSED_FORM
+    residual: float = 0.0
+
+    @property
+    def history(self) -> History:
+        """A single line."""
+        return History([IterationInfo(0, "closed form", self.objective, 0.0, self.rank, 0.0, 0.0)])
+
+
+class Solution(NamedTuple):
+    """A model in the original space, before it is stored."""
 
     factors: Factors
-    intercept: npt.NDArray[np.float64]
-    unseen: npt.NDArray[np.bool_]
-    status: Status
-    n_iter: int
-    objective: float
-    residual: float
-    history: History
+    intercept: _Float64
+    unseen: _Bools
+    outcome: Any  # status, objective, residual and history: a result of a solver, or ClosedForm
 
 
 class SortedLabels(NamedTuple):
-    """Which labels are there to be learnt from rows.
+    """Which labels are there to be learnt from rows."""
 
-    Attributes
-    ----------
-    unseen : bool array of shape (L,)
-        Labels without a positive example, among those known.
-    used : bool array of shape (L,)
-        Labels that some examples have and others do not: the others need no coefficients.
-    constants : array of shape (L,)
-        Best scores of a model without features; zeros without intercept.
-    """
-
-    unseen: npt.NDArray[np.bool_]
-    used: npt.NDArray[np.bool_]
-    constants: npt.NDArray[np.float64]
+    unseen: _Bools  # without a positive example, among those known
+    used: _Bools  # those that some examples have and others do not: the others need no coefficients
+    constants: _Float64  # best scores of a model without features; zeros without intercept
 
 
 def sort_labels(data: TrainingData, rows: Rows, *, fit_intercept: bool) -> SortedLabels:
@@ -224,15 +219,11 @@ def sort_labels(data: TrainingData, rows: Rows, *, fit_intercept: bool) -> Sorte
     return SortedLabels(unseen, used, constants)
 
 
-def nothing_to_learn(
-    data: TrainingData, unseen: npt.NDArray[np.bool_], constants: npt.NDArray[np.float64]
-) -> Solution:
+def nothing_to_learn(data: TrainingData, unseen: _Bools, constants: _Float64) -> Solution:
     """Return the outcome where no label needs coefficients."""
     n_features, n_labels = data.X.shape[1], len(unseen)
     factors = Factors(np.zeros((n_features, 0)), np.zeros(0), np.zeros((n_labels, 0)))
-    history = History([IterationInfo(0, "closed form", 0.0, 0.0, 0, 0.0, 0.0)])
-    intercept = np.where(unseen, data.loss.unseen_score, constants)
-    return Solution(factors, intercept, unseen, Status.CLOSED_FORM, 0, 0.0, 0.0, history)
+    return Solution(factors, with_unseen(constants, unseen, data.loss), unseen, ClosedForm(0.0, 0))
 
 
 def store(estimator: Any, data: TrainingData, solution: Solution, **extra: Any) -> None:
@@ -243,18 +234,18 @@ def store(estimator: Any, data: TrainingData, solution: Solution, **extra: Any) 
             setattr(estimator, name, getattr(data.stand_in, name))
         elif hasattr(estimator, name):
             delattr(estimator, name)
-    n_labels = len(solution.intercept)
+    n_labels, outcome = len(solution.intercept), solution.outcome
     fitted = {
         "factors_": Factors(*(factor.astype(dtype) for factor in solution.factors)),
         "singular_values_": solution.factors.s.astype(dtype),
         "rank_": len(solution.factors.s),
         "intercept_": solution.intercept.astype(dtype),
-        "n_iter_": solution.n_iter,
-        "objective_": solution.objective,
-        "residual_": solution.residual,
-        "converged_": solution.status in SUCCESSES,
-        "status_": solution.status.value,
-        "history_": solution.history.as_dict(),
+        "n_iter_": len(outcome.history) - 1,
+        "objective_": outcome.objective,
+        "residual_": outcome.residual,
+        "converged_": outcome.status in SUCCESSES,
+        "status_": outcome.status.value,
+        "history_": outcome.history.as_dict(),
         "classes_": np.arange(n_labels) if data.label_names is None else data.label_names,
         "loss_": data.loss.name,
         "unseen_labels_": solution.unseen,
@@ -291,14 +282,14 @@ def _level_of_user() -> int:
     return level
 
 
-def _flat(extreme: Any) -> npt.NDArray[np.float64]:
+def _flat(extreme: Any) -> _Float64:
     return np.asarray(extreme.toarray() if is_sparse(extreme) else extreme, dtype=np.float64).ravel()
 
 
-def warn_unless_converged(estimator: Any, solution: Solution) -> None:
+def warn_unless_converged(outcome: Any) -> None:
     """Warn as scikit-learn does, with the remedy that the status names."""
-    if solution.status in (Status.MAX_ITER, Status.GAP_OPEN):
-        gap = solution.history.entries[-1].gap
-        reached = f"estimated gap {gap:.1e}" if np.isfinite(gap) else f"residual {solution.residual:.1e}"
-        message = f"{solution.status.value} ({reached} after {solution.n_iter} iterations)"
+    if outcome.status in (Status.MAX_ITER, Status.GAP_OPEN):
+        gap = outcome.history.entries[-1].gap
+        reached = f"estimated gap {gap:.1e}" if np.isfinite(gap) else f"residual {outcome.residual:.1e}"
+        message = f"{outcome.status.value} ({reached} after {len(outcome.history) - 1} iterations)"
         warnings.warn(message, ConvergenceWarning, stacklevel=_level_of_user())

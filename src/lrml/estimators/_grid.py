@@ -1,4 +1,4 @@
-"""Grids of theta, alpha and ridge: what the user gave, checked, or defaults from the data.
+"""Grids of theta, alpha and ridge: what the user gave, or defaults from the data.
 
 Defaults must not depend on the scales of the features. What a ridge ρ leaves of r directions with the
 eigenvalues λ_i of XᵀX is its share of *effective directions*, (1/r) Σ λ_i / (λ_i + ρ): a share of 0.9 is a
@@ -8,13 +8,12 @@ the ridge alpha / 2σ_j, alpha = 2ρσ does to the largest singular value σ of 
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrml import _validation as check
+from lrml import _checks as check
 from lrml.penalties import right_singular
 from lrml.problem import SpectralProblem
 from lrml.solvers import Chain, alpha_max, chains_for
@@ -22,6 +21,10 @@ from lrml.solvers import Chain, alpha_max, chains_for
 _ALPHA_SHARES = (0.05, 0.98)
 DEFAULT_THETAS = (0.0, 0.05, 0.1, 0.2, 0.4)
 """Shares of the labels that paths and searches try unless told otherwise; 0 is the trace norm."""
+
+
+LOSS_SCALES = {"squared": 1.0, "logistic": 0.1, "squared_hinge": 1.0}
+"""How strong a penalty is that does to a loss what a penalty of strength 1 does to the squared error."""
 
 
 class GridPoint(NamedTuple):
@@ -33,29 +36,16 @@ class GridPoint(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """What the points of a grid are made of; None stands for the default.
+    """What the points of a grid are made of, checked."""
 
-    Attributes
-    ----------
-    thetas : sequence of int or float, or None
-    alphas : sequence of float or None
-        By default ``n_alphas`` values from alpha_max(theta, ridge) down to ``alpha_ratio`` times that.
-    ridges : sequence of float
-    n_alphas : int
-    alpha_ratio : float or None
-        None for alphas that leave 5 to 98 % of the effective directions.
-    """
-
-    thetas: Sequence[Any] | None
-    alphas: Sequence[float] | None
+    thetas: Sequence[int]
+    alphas: Sequence[float] | None  # None: n_alphas values from alpha_max down to alpha_ratio times that
     ridges: Sequence[float]
     n_alphas: int
-    alpha_ratio: float | None
+    alpha_ratio: float | None  # None: alphas that leave 5 to 98 % of the effective directions
 
-    def points(self, problem: SpectralProblem, n_features: int, n_labels: int) -> list[GridPoint]:
+    def points(self, problem: SpectralProblem) -> list[GridPoint]:
         """All candidates: by ridge, by theta, and by descending alpha."""
-        shares = DEFAULT_THETAS if self.thetas is None else self.thetas
-        thetas = list(dict.fromkeys(check.check_theta(share, n_features, n_labels) for share in shares))
         ends: list[float] = []
         if self.alphas is None and self.alpha_ratio is None:
             ends = ridges_leaving(problem, _ALPHA_SHARES)
@@ -65,14 +55,14 @@ class Grid(NamedTuple):
             strengths = [2.0 * end * right_singular(part.ridge_solution(extra=end))[0] for end in ends]
             points += [
                 GridPoint(theta, alpha, ridge)
-                for theta in thetas
+                for theta in self.thetas
                 for alpha in self._alphas(part, theta, [strength[theta:] for strength in strengths])
             ]
         return points
 
     def _alphas(self, problem: SpectralProblem, theta: int, strengths: list[Any]) -> list[float]:
         if self.alphas is not None:
-            return sorted(dict.fromkeys(self.alphas), reverse=True)
+            return sorted(self.alphas, reverse=True)
         # Rounding must not decide whether the first model has a tail.
         largest = alpha_max(problem, theta) * (1 + 1e-9)
         if largest <= problem.rounding * problem.scale:  # nothing is left for a penalty to act on
@@ -86,37 +76,22 @@ class Grid(NamedTuple):
         return [float(alpha) for alpha in np.geomspace(largest, smallest, self.n_alphas)]
 
 
-def check_grid(thetas: Any, alphas: Any, ridges: Any, n_alphas: Any, alpha_ratio: Any) -> Grid:
-    """Check everything about a grid that can be checked without the data."""
-    chosen = None if alphas is None else check_numbers("alphas", alphas, check_alpha)
-    if isinstance(n_alphas, bool) or not isinstance(n_alphas, numbers.Integral) or n_alphas < 1:
-        raise ValueError(
-            f"n_alphas must be an int of at least 1, got {n_alphas!r}. Pass a number such as 20."
-        )
-    ratio = None
-    if alpha_ratio is not None:
-        ratio = check.check_nonnegative("alpha_ratio", alpha_ratio, "Pass a small number such as 1e-3.")
-        if not 0 < ratio < 1:
-            raise ValueError(f"alpha_ratio must be in (0, 1), got {alpha_ratio}. Pass a number such as 1e-3.")
-    return Grid(
-        None if thetas is None else as_values("thetas", thetas),
-        chosen,
-        check_numbers("ridges", ridges, check_ridge),
-        int(n_alphas),
-        ratio,
-    )
+def resolve_thetas(thetas: Iterable[Any] | None, shape: tuple[int, int]) -> list[int]:
+    """Return counts of free singular values, without repetitions; ``shape`` is that of the coefficients."""
+    values = DEFAULT_THETAS if thetas is None else thetas
+    return list(dict.fromkeys(check.check_theta(value, *shape) for value in values))
+
+
+def resolve_ranks(
+    ranks: Iterable[Any] | None, defaults: tuple[float, ...], shape: tuple[int, int]
+) -> list[int]:
+    """Return ranks, without repetitions; ``shape`` is that of the coefficients."""
+    values = defaults if ranks is None else ranks
+    return list(dict.fromkeys(check.check_rank(value, *shape, "each of ranks") for value in values))
 
 
 def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[float]:
-    """Return the ridges that leave the given shares of effective directions.
-
-    Parameters
-    ----------
-    problem : SpectralProblem
-        Without a ridge.
-    shares : iterable of float
-        In (0, 1); 1 stands for no ridge.
-    """
+    """Return the ridges that leave these shares of the effective directions; 1 stands for no ridge."""
     return [0.0 if share == 1.0 else problem.ridge_leaving(share) for share in shares]
 
 
@@ -131,31 +106,3 @@ def chains_of(points: Sequence[GridPoint], kept: Iterable[int]) -> list[tuple[fl
         for chain in chains_for(theta, [points[index].alpha for index in members], members)
     ]
     return sorted(chains, key=lambda pair: pair[1].begin != "reduced rank")
-
-
-def as_values(name: str, values: Any) -> list[Any]:
-    """Return a single number or several as a list that is not empty."""
-    if isinstance(values, np.ndarray):
-        values = np.atleast_1d(values)  # an array without a dimension is one number
-    several = isinstance(values, Iterable) and not isinstance(values, (str, bytes))
-    listed = list(values) if several else [values]
-    if not listed:
-        raise ValueError(
-            f"{name} must hold at least one number, got none. Pass a list, or None for defaults."
-        )
-    return listed
-
-
-def check_numbers(name: str, values: Any, check_one: Callable[[Any], float]) -> list[float]:
-    """Several numbers, each checked, without repetitions."""
-    return list(dict.fromkeys(check_one(value) for value in as_values(name, values)))
-
-
-def check_alpha(alpha: Any) -> float:
-    """Return a strength of at least 0."""
-    return check.check_nonnegative("each of alphas", alpha, "Pass numbers such as [0.1, 1, 10].")
-
-
-def check_ridge(ridge: Any) -> float:
-    """Return a ridge of at least 0."""
-    return check.check_nonnegative("each of ridges", ridge, "Pass ridges=0 for none.")

@@ -1,9 +1,9 @@
-"""What every linear multi-label model shares once it is fitted: scores, predictions, top-k, score."""
+"""What every linear multi-label model shares: checks at the door, scores, predictions, top-k, score."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lrml import metrics
 from lrml._arrays import is_sparse
 from lrml._ranking import check_k
-from lrml._threads import map_in_threads
-from lrml._validation import (
+from lrml._targets import (
     check_label_names,
     check_sample_weight,
     check_targets,
     check_threshold,
     check_unique_columns,
 )
+from lrml._threads import map_in_threads
+from lrml.estimators._fitting import TrainingData, prepare
+from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters
 from lrml.estimators._scores import Scores, best_labels, choose_scorer
 from lrml.losses import LOSSES, LogisticLoss, Loss
 
@@ -53,12 +55,15 @@ def _has_probabilities(model: Any) -> bool:
 
 
 class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
-    """Prediction side of a multi-label model with scores X coef_ᵀ + intercept_.
+    """A multi-label model with scores X coef_ᵀ + intercept_.
 
-    Subclasses have ``threshold``, and perhaps ``targets`` ("binary" if not) and ``loss`` ("squared" if not),
-    among their parameters; ``fit`` sets ``coef_``, ``intercept_``, ``classes_``, ``unseen_labels_`` and
-    ``sparse_output_``.
+    Subclasses fit checked data with checked parameters in ``_fit_data``, and set ``factors_``,
+    ``intercept_``, ``classes_``, ``loss_``, ``unseen_labels_`` and ``sparse_output_``.
     """
+
+    _checks: ClassVar[Mapping[str, Check]] = CHECKS
+    # Values of parameters that a member of the family does not have.
+    _assumed: ClassVar[Mapping[str, Any]] = {"loss": "squared", "fit_intercept": True, "targets": "binary"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -71,6 +76,50 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             tags.classifier_tags.multi_class = False
             tags.classifier_tags.multi_label = True
         return tags
+
+    def _keep(self, given: dict[str, Any]) -> None:
+        """Store the arguments of a constructor under their names, as scikit-learn wants them."""
+        self.__dict__.update({name: value for name, value in given.items() if name != "self"})
+
+    def _check_params(self) -> Parameters:
+        """Return all parameters, checked as far as that is possible without the data."""
+        params = check_parameters({**self._assumed, **self.get_params(deep=False)}, self._checks)
+        if params.targets == "real" and params.loss.name != "squared":
+            raise ValueError(
+                f"targets='real' needs loss='squared', got loss={params.loss.name!r}, which is made for 0/1 "
+                "labels. Pass loss='squared'."
+            )
+        return params
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> Self:
+        """Fit the model; a search first chooses its parameters on held-out rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, d)
+            Never densified as a whole if sparse.
+        y : array, sparse matrix or frame of shape (n, L)
+            0/1 labels, or any finite numbers if ``targets="real"``; NaN where it is not known whether a label
+            applies (not for `CPLST`, `PLST` and `CPLSTCV`, nor for real targets in a search). Column names of
+            a frame become ``classes_``.
+        sample_weight : array of shape (n,), optional
+            Multiplies the loss of each row; in a search also its part in the mean of held-out scores (but not
+            in F1, in a scorer or function, nor in the choice of a threshold).
+        observed : array, sparse matrix or frame of bool of shape (n, L), optional
+            True where a label is known, as an alternative to NaN. In a sparse matrix what is not stored is
+            unknown: this is the form for few known labels.
+
+        Returns
+        -------
+        self
+            Unchanged if anything is wrong with the input.
+        """
+        params = self._check_params()
+        return self._fit_data(prepare(self, params, X, y, sample_weight, observed), params)
+
+    def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
+        """Check parameters against the shape of the data, then fit."""
+        raise NotImplementedError
 
     @property
     def _loss(self) -> Loss:

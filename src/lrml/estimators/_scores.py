@@ -47,24 +47,12 @@ def factors_are_cheaper(X: Any, rank: int, n_labels: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """Scores X A + 1bᵀ, or (X A) B + 1bᵀ, of blocks of rows.
+    """Scores X A + 1bᵀ, or (X A) B + 1bᵀ, of blocks of rows."""
 
-    Parameters
-    ----------
-    first : array of shape (d, L) or (d, k)
-        A.
-    second : array of shape (k, L) or None
-        B.
-    intercept : array of shape (L,)
-        b.
-    sparse : bool
-        Whether sparse blocks are multiplied as they are, and not as dense arrays.
-    """
-
-    first: Scores
-    second: Scores | None
+    first: Scores  # A, d × L or d × k
+    second: Scores | None  # B, k × L
     intercept: Scores
-    sparse: bool
+    sparse: bool  # whether sparse blocks are multiplied as they are, and not as dense arrays
 
     def __call__(self, block: Any) -> Scores:
         """Return the scores of a block of rows, an array or CSR array of shape (b, d)."""
@@ -83,19 +71,7 @@ class Scorer:
 def choose_scorer(X: Any, factors: Factors, coef: Scores | None, intercept: Scores) -> Scorer:
     """Return what makes scores of the rows of X at the least cost, which shapes and nonzeros decide.
 
-    Parameters
-    ----------
-    X : array or CSR array of shape (n, d)
-    factors : Factors
-        W = U diag(s) Vᵀ.
-    coef : array of shape (L, d) or None
-        Wᵀ, or None for a model that does not keep it.
-    intercept : array of shape (L,)
-
-    Returns
-    -------
-    Scorer
-        For any rows of X.
+    ``coef`` is Wᵀ (L × d), or None for a model that keeps only the factors U diag(s) Vᵀ of W.
     """
     U, s, V = factors
     first, second = U, None
@@ -112,17 +88,6 @@ def best_labels(scores: Scores, unseen: npt.NDArray[np.bool_], k: int) -> npt.ND
     """Columns of the k largest scores of every row, best first.
 
     Ties go to the column that comes first; ``unseen`` columns come last, whatever their scores.
-
-    Parameters
-    ----------
-    scores : array of shape (b, L)
-    unseen : bool array of shape (L,)
-    k : int
-        From 1 to L.
-
-    Returns
-    -------
-    array of shape (b, k)
     """
     costs = -scores
     costs[:, unseen] = np.inf

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from lrml import _validation as check
 from lrml._arrays import is_sparse, to_numpy
 from lrml._progress import solver_progress
 from lrml.estimators._fitting import (
     Solution,
     TrainingData,
     check_feature_count,
-    check_limits,
     is_warm_start,
     nothing_to_learn,
-    prepare,
     sort_labels,
     store,
     warn_unless_converged,
+    with_unseen,
 )
 from lrml.estimators._linear import LinearMultiLabelModel
+from lrml.estimators._parameters import Parameters
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
-from lrml.solvers import (
-    ROW_SOLVERS,
-    Callback,
-    Certificate,
-    Factors,
-    SolverResult,
-    solve,
-    solve_rows,
-)
+from lrml.solvers import ROW_SOLVERS, Certificate, Factors, SolverResult, solve, solve_rows
 
+_Float64 = npt.NDArray[np.float64]
 # Where every iteration reads the rows there is time for fewer of them.
 _MAX_ITER_MOMENTS, _MAX_ITER_ROWS = 5000, 1000
 # Scores in single precision give the objective to 2e-7, and so gaps down to here.
@@ -45,25 +37,23 @@ _SINGLE_PRECISION_FROM = 1e-5
 class SpectralModel(LinearMultiLabelModel):
     """Base of the estimators whose penalty is a function of the singular values.
 
-    Subclasses say what they penalise by ``_penalty`` and ``_ridge``. They have the parameters ``loss``,
-    ``fit_intercept``, ``max_iter``, ``tol``, ``targets``, ``threshold``, ``warm_start``, ``callback`` and
-    ``verbose``.
+    Subclasses say what they penalise by ``_penalty`` and ``_ridge``.
     """
 
-    solver: Any = "auto"
+    _assumed: ClassVar[dict[str, Any]] = {**LinearMultiLabelModel._assumed, "solver": "auto"}
     _default_tol = 1e-4
     _default_row_tol = 1e-4
 
-    def _penalty(self, data: TrainingData) -> TailSum:
-        """Return the checked penalty."""
+    def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
+        """Return the penalty for data of this shape."""
         raise NotImplementedError
 
-    def _ridge(self) -> float:
-        """Return the checked strength of the squared Frobenius norm."""
-        raise NotImplementedError
+    def _ridge(self, params: Parameters) -> float:
+        """Return the strength of the squared Frobenius norm."""
+        return float(params.ridge)
 
     def _certificate(self, penalty: TailSum) -> Certificate | None:
-        """Return what ``tol`` limits where the moments suffice; None for the stationarity residual."""
+        """Return what ``tol`` limits where the moments suffice; None for the estimate of the solver."""
         return None
 
     def _extras(
@@ -72,107 +62,77 @@ class SpectralModel(LinearMultiLabelModel):
         """Return further fitted attributes; problem and result are None where there was nothing to learn."""
         return {}
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> Self:
-        """Fit the model.
+    def _check_params(self) -> Parameters:
+        params = super()._check_params()
+        if params.loss.name != "squared":
+            _check_row_solver(params)
+        return params
 
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n, d)
-            Never densified as a whole if sparse.
-        y : array, sparse matrix or frame of shape (n, L)
-            0/1 labels; NaN where it is not known whether a label applies. Column names of a frame become
-            ``classes_``.
-        sample_weight : array of shape (n,), optional
-            Multiplies the loss of each row.
-        observed : array, sparse matrix or frame of bool of shape (n, L), optional
-            True where a label is known, as an alternative to NaN. In a sparse matrix what is not stored is
-            unknown.
-
-        Returns
-        -------
-        self
-            Unchanged if anything is wrong with the input.
-        """
-        # scikit-learn's validation writes to the estimator it is given: a stand-in takes that for now.
-        return self._fit_data(prepare(self, X, y, sample_weight, observed))
-
-    def _fit_data(self, data: TrainingData) -> Self:
-        """Fit checked data."""
+    def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
         check_feature_count(data.X.shape[1], type(self).__name__)
-        penalty = self._penalty(data)
-        ridge = self._ridge()
-        fit_intercept = check.check_flag("fit_intercept", self.fit_intercept)
+        if not data.needs_moments_only:
+            _check_row_solver(params)
+        last = None
+        if is_warm_start(self, params, data):
+            last = self.coef_.T.astype(np.float64), self.intercept_.astype(np.float64)
+        penalty = self._penalty(data, params)
         fit = self._fit_moments if data.needs_moments_only else self._fit_rows
-        solution, extras = fit(data, penalty, ridge, fit_intercept)
+        solution, extras = fit(data, params, penalty, last)
         U, s, V = solution.factors
         coef = np.ascontiguousarray((V * s) @ U.T, dtype=data.X.dtype)
         store(self, data, solution, coef_=coef, **extras)
-        warn_unless_converged(self, solution)
+        warn_unless_converged(solution.outcome)
         return self
 
     def _fit_moments(
-        self, data: TrainingData, penalty: TailSum, ridge: float, fit_intercept: bool
+        self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[_Float64, _Float64] | None
     ) -> tuple[Solution, dict[str, Any]]:
         """Least squares with all labels known: everything follows from the second moments."""
-        statistics = data.statistics
-        problem = data.problem(fit_intercept=fit_intercept).with_ridge(ridge)
-        last = self._last_coefficients(data)
-        start = None if last is None else problem.compress(last[0])
-        result = self._solve_moments(problem, penalty, start)
-        U, s, V = (to_numpy(factor) for factor in result.factors)
-        intercept = np.zeros(data.Y.shape[1])
-        if fit_intercept:
-            intercept = statistics.y_mean - ((statistics.x_mean @ U) * s) @ V.T
-        unseen = (statistics.y_mean == 0) & (data.targets == "binary")
-        intercept[unseen] = data.loss.unseen_score
-        return _solution(Factors(U, s, V), intercept, unseen, result), self._extras(penalty, problem, result)
-
-    def _solve_moments(self, problem: SpectralProblem, penalty: TailSum, start: Any) -> SolverResult:
-        solver = check.check_solver(self.solver)
-        max_iter, tol = check_limits(self, self._default_tol, _MAX_ITER_MOMENTS)
-        with self._progress(max_iter) as callback:
-            return solve(
+        space = data.space(fit_intercept=params.fit_intercept)
+        problem = space.problem.with_ridge(self._ridge(params))
+        max_iter = _MAX_ITER_MOMENTS if params.max_iter is None else params.max_iter
+        with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as callback:
+            result = solve(
                 problem,
                 penalty,
-                solver=solver,
-                start=start,
+                solver=params.solver,
+                start=None if last is None else problem.compress(last[0]),
                 max_iter=max_iter,
-                tol=tol,
+                tol=self._default_tol if params.tol is None else params.tol,
                 callback=callback,
                 certificate=self._certificate(penalty),
             )
+        U, s, V = (to_numpy(factor) for factor in result.factors)
+        solution = Solution(Factors(U, s, V), space.intercept(U * s, V), space.unseen, result)
+        return solution, self._extras(penalty, problem, result)
 
     def _fit_rows(
-        self, data: TrainingData, penalty: TailSum, ridge: float, fit_intercept: bool
+        self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[_Float64, _Float64] | None
     ) -> tuple[Solution, dict[str, Any]]:
         """Any loss, any labels known: the rows are read in every iteration."""
-        if self.solver not in ROW_SOLVERS:
-            raise ValueError(
-                f"solver must be one of {', '.join(map(repr, ROW_SOLVERS))} unless loss='squared' and all "
-                f"labels are known, got {self.solver!r}. Use 'auto'."
-            )
-        max_iter, tol = check_limits(self, self._default_row_tol, _MAX_ITER_ROWS)
         rows = data.rows
         if not rows.label_totals()[0].any():
             raise ValueError(
                 "some label must be known in a row with a positive weight, got none. Check sample_weight."
             )
-        unseen, used, intercept = sort_labels(data, rows, fit_intercept=fit_intercept)
+        unseen, used, intercept = sort_labels(data, rows, fit_intercept=params.fit_intercept)
         if not used.any():
             return nothing_to_learn(data, unseen, intercept), self._extras(penalty, None, None)
+        tol = self._default_row_tol if params.tol is None else params.tol
         single = tol >= _SINGLE_PRECISION_FROM and _suits_single_precision(rows.X)
-        precision = np.float32 if single else np.float64
         problem = RowProblem(
-            rows.select_labels(used).with_precision(precision), data.loss, ridge, fit_intercept=fit_intercept
+            rows.select_labels(used).with_precision(np.float32 if single else np.float64),
+            data.loss,
+            self._ridge(params),
+            fit_intercept=params.fit_intercept,
         )
-        last = self._last_coefficients(data)
-        start = None if last is None else problem.compress(last[0][:, used], last[1][used])
-        with self._progress(max_iter) as callback:
+        max_iter = _MAX_ITER_ROWS if params.max_iter is None else params.max_iter
+        with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as callback:
             result = solve_rows(
                 problem,
                 penalty,
-                solver=self.solver,
-                start=start,
+                solver=params.solver,
+                start=None if last is None else problem.compress(last[0][:, used], last[1][used]),
                 max_iter=max_iter,
                 tol=tol,
                 callback=callback,
@@ -180,21 +140,17 @@ class SpectralModel(LinearMultiLabelModel):
         V = np.zeros((len(used), len(result.factors.s)))
         V[used] = result.factors.V
         intercept[used] = problem.intercept(result.solution)
-        intercept[unseen] = data.loss.unseen_score
         factors = Factors(result.factors.U, result.factors.s, V)
-        return _solution(factors, intercept, unseen, result), self._extras(penalty, problem, result)
+        solution = Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result)
+        return solution, self._extras(penalty, problem, result)
 
-    def _progress(self, max_iter: int) -> Any:
-        callback: Callback | None = check.check_callback(self.callback)
-        return solver_progress(self.verbose, max_iter, callback, type(self).__name__)
 
-    def _last_coefficients(
-        self, data: TrainingData
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:
-        """Coefficients (d × L) and intercepts of the last fit, if warm starts are wanted."""
-        if not is_warm_start(self, data):
-            return None
-        return self.coef_.T.astype(np.float64), self.intercept_.astype(np.float64)
+def _check_row_solver(params: Parameters) -> None:
+    if params.solver not in ROW_SOLVERS:
+        raise ValueError(
+            f"solver must be one of {', '.join(map(repr, ROW_SOLVERS))} unless loss='squared' and all "
+            f"labels are known, got {params.solver!r}. Use 'auto'."
+        )
 
 
 def _suits_single_precision(X: Any) -> bool:
@@ -209,21 +165,3 @@ def _suits_single_precision(X: Any) -> bool:
     spread = (high - low)[low != high]
     alike = spread.max(initial=0.0) <= 1e3 * spread.min(initial=np.inf)
     return bool(alike and np.all((size <= 100 * spread) & (size < 1e15) & (size > 1e-15)))
-
-
-def _solution(
-    factors: Factors,
-    intercept: npt.NDArray[np.float64],
-    unseen: npt.NDArray[np.bool_],
-    result: SolverResult,
-) -> Solution:
-    return Solution(
-        factors,
-        intercept,
-        unseen,
-        result.status,
-        result.n_iter,
-        result.objective,
-        result.residual,
-        result.history,
-    )

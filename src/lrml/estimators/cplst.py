@@ -1,22 +1,29 @@
-"""Label space dimension reduction: CPLST and PLST."""
+"""Label space dimension reduction: CPLST, PLST and CPLSTCV."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml import _validation as check
 from lrml._arrays import descending_eigh, is_sparse
-from lrml.estimators._fitting import Solution, TrainingData, check_feature_count, prepare, store
+from lrml._checks import check_rank
+from lrml.estimators._fitting import ClosedForm, Solution, TrainingData, check_feature_count, store
+from lrml.estimators._grid import resolve_ranks, ridges_leaving
 from lrml.estimators._linear import LinearMultiLabelModel
+from lrml.estimators._parameters import Parameters
+from lrml.estimators.search import Family, Piece, SearchModel, Visit
 from lrml.problem import SpectralProblem
-from lrml.solvers import Factors, History, IterationInfo, Status
-from lrml.statistics import Statistics
+from lrml.solvers import Factors
 
 _Float64 = npt.NDArray[np.float64]
+# Default grid of the search: shares of the labels, and of the effective directions that ridges leave.
+_RANK_SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+_RIDGE_SHARES = (1.0, 0.9, 0.6, 0.3)
 
 
 class LabelSpaceModel(LinearMultiLabelModel):
@@ -30,77 +37,46 @@ class LabelSpaceModel(LinearMultiLabelModel):
         rank: int | float = 0.2,
         *,
         ridge: float = 0.0,
+        targets: str = "binary",
         threshold: float | npt.NDArray[np.floating[Any]] | None = None,
     ) -> None:
-        self.rank = rank
-        self.ridge = ridge
-        self.threshold = threshold
+        self._keep(locals())
 
-    def _directions(
-        self, data: TrainingData, statistics: Statistics, problem: SpectralProblem, count: int
-    ) -> _Float64:
+    def _directions(self, data: TrainingData, problem: SpectralProblem, count: int) -> _Float64:
         """Return orthonormal directions (L × count) of label space."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n, d)
-            Never densified if sparse.
-        y : array, sparse matrix or frame of shape (n, L)
-            0/1 labels, all of them known. Column names of a frame become ``classes_``.
-        sample_weight : array of shape (n,), optional
-            Multiplies the squared error of each row.
-        observed : array, sparse matrix or frame of bool of shape (n, L), optional
-            All True: labels that are not known are refused.
-
-        Returns
-        -------
-        self
-            Unchanged if anything is wrong with the input.
-        """
-        return self._fit_data(prepare(self, X, y, sample_weight, observed))
-
-    def _fit_data(self, data: TrainingData) -> Self:
-        """Fit checked data."""
-        if data.mask is not None:
-            name = type(self).__name__
-            raise ValueError(
-                f"Input Y contains NaN or unobserved labels; {name} needs all, as it encodes label vectors. "
-                "Use LEML or LRML for labels that are not all known."
-            )
+    def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
+        check_all_known(data, type(self).__name__, "LEML or LRML")
         check_feature_count(data.X.shape[1], type(self).__name__)
-        count = check.check_rank(self.rank, data.X.shape[1], data.Y.shape[1])
-        ridge = check.check_nonnegative("ridge", self.ridge, "Pass ridge=0 for none.")
-        statistics = data.statistics
-        problem = data.problem(fit_intercept=True).with_ridge(ridge)
-        V = self._directions(data, statistics, problem, count)
+        count = check_rank(params.rank, *data.shape)
+        space = data.space(fit_intercept=True)
+        problem = space.problem.with_ridge(params.ridge)
+        V = self._directions(data, problem, count)
         # Regression on the codes Z V, decoded by Vᵀ: W = (XᵀX + ridge)⁻¹ XᵀZ V Vᵀ.
         cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T
         encoder = problem.features @ ((cross @ V) / problem.curvature[:, None])
         objective = problem.target - float(np.sum((cross @ V) ** 2 / problem.curvature[:, None]))
-        solution = _solution(encoder, V, statistics, data, objective)
-        U, s, right = solution.factors
-        coef = np.ascontiguousarray((right * s) @ U.T, dtype=data.X.dtype)
+        U, s, mix = np.linalg.svd(encoder, full_matrices=False)
+        rank = int(np.count_nonzero(s > max(encoder.shape) * np.finfo(s.dtype).eps * s[0]))
+        factors = Factors(U[:, :rank], s[:rank], V @ mix[:rank].T)
+        left = factors.U * factors.s
+        intercept = space.intercept(left, factors.V)
+        solution = Solution(factors, intercept, space.unseen, ClosedForm(objective, rank))
+        coef = np.ascontiguousarray(factors.V @ left.T, dtype=data.X.dtype)
         store(
             self, data, solution, coef_=coef, n_components_=V.shape[1], components_=V.T.astype(data.X.dtype)
         )
         return self
 
 
-def _solution(
-    encoder: _Float64, V: _Float64, statistics: Statistics, data: TrainingData, objective: float
-) -> Solution:
-    U, s, mix = np.linalg.svd(encoder, full_matrices=False)
-    rank = int(np.count_nonzero(s > max(encoder.shape) * np.finfo(s.dtype).eps * s[0]))
-    factors = Factors(U[:, :rank], s[:rank], V @ mix[:rank].T)
-    intercept = statistics.y_mean - ((statistics.x_mean @ factors.U) * factors.s) @ factors.V.T
-    unseen = statistics.y_mean == 0
-    intercept[unseen] = data.loss.unseen_score
-    history = History([IterationInfo(0, "closed form", objective, 0.0, rank, 0.0)])
-    return Solution(factors, intercept, unseen, Status.CLOSED_FORM, 0, objective, 0.0, history)
+def check_all_known(data: TrainingData, name: str, others: str) -> None:
+    """Refuse labels that are not known."""
+    if data.mask is not None:
+        raise ValueError(
+            f"Input Y contains NaN or unobserved labels; {name} needs all, as it encodes label vectors. "
+            f"Use {others} for labels that are not all known."
+        )
 
 
 class CPLST(LabelSpaceModel):
@@ -118,7 +94,9 @@ class CPLST(LabelSpaceModel):
     rounded by ``threshold`` in ``predict``. This is the minimiser of ‖Z − XW‖²_F + ridge · ‖W‖²_F over the
     matrices of rank k, that is, reduced-rank regression, and the limit of `LRML` for theta = k, alpha → ∞.
     Exact and without iteration, by the eigendecompositions of XᵀX (d × d) and of ZᵀHZ (L × L, or as small as
-    the rank of X): O(n d² + d³ + d L min(d, L)).
+    the rank of X).
+
+    Cost: time O(n d² + d³ + d L min(d, L)), memory 3 d² + 2 d L numbers beside the data.
 
     Parameters
     ----------
@@ -127,6 +105,8 @@ class CPLST(LabelSpaceModel):
         at least 1 and at most min(d, L)).
     ridge : float, default=0.0
         Strength of a squared Frobenius norm; 0 is the method as published.
+    targets : {"binary", "real"}, default="binary"
+        As in `LRML`.
     threshold : float or array of shape (L,), optional
         A label is predicted if its score is at least this; 0.5 by default.
 
@@ -156,13 +136,9 @@ class CPLST(LabelSpaceModel):
     (5, (5, 14))
     """
 
-    def _directions(
-        self, data: TrainingData, statistics: Statistics, problem: SpectralProblem, count: int
-    ) -> _Float64:
+    def _directions(self, data: TrainingData, problem: SpectralProblem, count: int) -> _Float64:
         # ZᵀHZ = Cᵀ(Λ + ridge)⁻¹C with C = QᵀXᵀZ: no n × n hat matrix is needed.
-        scaled = problem.cross / np.sqrt(problem.curvature)[:, None]
-        _, V = descending_eigh(scaled.T @ scaled)
-        top: _Float64 = V[:, :count]
+        top: _Float64 = problem.reduced_rank_factors(count).right
         return top if problem.labels is None else problem.labels @ top
 
 
@@ -176,16 +152,13 @@ class PLST(LabelSpaceModel):
 
         W = (XᵀX + ridge·I)⁻¹ XᵀZ V Vᵀ.
 
-    Exact, by the eigendecompositions of XᵀX (d × d) and ZᵀZ (L × L).
+    Cost: exact, by the eigendecompositions of XᵀX (d × d) and ZᵀZ (L × L): time
+    O(n d² + n L² + d³ + L³), memory 3 d² + 2 L² + 2 d L numbers beside the data.
 
     Parameters
     ----------
-    rank : int or float, default=0.2
-        Number of directions, as in `CPLST`.
-    ridge : float, default=0.0
-        Strength of a squared Frobenius norm.
-    threshold : float or array of shape (L,), optional
-        A label is predicted if its score is at least this; 0.5 by default.
+    rank, ridge, targets, threshold
+        As in `CPLST`.
 
     Attributes
     ----------
@@ -210,16 +183,90 @@ class PLST(LabelSpaceModel):
     5
     """
 
-    def _directions(
-        self, data: TrainingData, statistics: Statistics, problem: SpectralProblem, count: int
-    ) -> _Float64:
+    def _directions(self, data: TrainingData, problem: SpectralProblem, count: int) -> _Float64:
         Y = data.Y.astype(np.float64)
         weighted = Y
         if data.weights is not None:
             weighted = sp.diags_array(data.weights) @ Y if is_sparse(Y) else Y * data.weights[:, None]
         gram = Y.T @ weighted
         gram = gram.toarray() if is_sparse(gram) else gram
-        mean = statistics.y_mean
-        _, V = descending_eigh(gram - statistics.weight * np.outer(mean, mean))
+        mean = data.statistics.y_mean
+        _, V = descending_eigh(gram - data.statistics.weight * np.outer(mean, mean))
         top: _Float64 = V[:, :count]
         return top
+
+
+class CPLSTCV(SearchModel):
+    """`CPLST` with rank and ridge chosen on held-out rows.
+
+    Cost: one pass, O(n d² + n d L), per fold O(d³ + d² L), per ridge and fold one decomposition of a
+    min(d, L)² matrix, which serves all ranks, and O(n L k) for each candidate of rank k; memory 3 d² numbers
+    per fold at work.
+
+    Parameters
+    ----------
+    ranks : sequence of int or float, optional
+        By default 5, 10, 20, 40, 60, 80 and 100 % of the labels.
+    ridges : float or sequence of float, optional
+        By default 0, and those that leave 90, 60 and 30 % of the effective directions, see `MLFroCV`.
+    targets, cv, scoring, rule, abandon, threshold, threshold_scoring, threshold_per_label, random_state
+        As in `LRMLCV`.
+    verbose
+        As in `LRMLCV`.
+
+    Attributes
+    ----------
+    best_params_, best_score_, best_index_, best_estimator_, cv_results_, n_splits_, threshold_, coef_, …
+        As in `LRMLCV`.
+
+    Examples
+    --------
+    >>> from lrml import CPLSTCV
+    >>> from lrml.datasets import load_yeast
+    >>> yeast = load_yeast()
+    >>> round(CPLSTCV(cv=3, random_state=0).fit(*yeast.train).score(*yeast.test), 2)
+    0.75
+    """
+
+    _member = CPLST
+
+    def __init__(
+        self,
+        ranks: Any = None,
+        ridges: Any = None,
+        *,
+        targets: str = "binary",
+        cv: Any = 5,
+        scoring: Any = None,
+        rule: Any = "best",
+        abandon: bool = True,
+        threshold: Any = None,
+        threshold_scoring: str = "micro_f1",
+        threshold_per_label: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self._keep(locals())
+
+    def _check_shapes(self, data: TrainingData, params: Parameters) -> None:
+        super()._check_shapes(data, params)
+        check_all_known(data, "CPLSTCV", "LEMLCV or LRMLCV")
+        params.ranks = resolve_ranks(params.ranks, _RANK_SHARES, data.shape)
+
+    def _family(self, data: TrainingData, params: Parameters) -> Family:
+        ridges = params.ridges
+        if ridges is None:
+            ridges = ridges_leaving(data.space(fit_intercept=True).problem, _RIDGE_SHARES)
+        candidates = [{"rank": rank, "ridge": ridge} for ridge in ridges for rank in params.ranks]
+
+        def run(problem: SpectralProblem, group: list[int], visit: Visit) -> None:
+            left, V, _ = problem.reduced_rank_factors()
+            for index in group:
+                rank = candidates[index]["rank"]
+                visit(index, left[:, :rank], V[:, :rank])
+
+        def pieces(problem: SpectralProblem, kept: Sequence[int], visit: Visit) -> list[Piece]:
+            groups = [(ridge, [i for i in kept if candidates[i]["ridge"] == ridge]) for ridge in ridges]
+            return [partial(run, problem.with_ridge(ridge), group, visit) for ridge, group in groups if group]
+
+        return Family(candidates, pieces)

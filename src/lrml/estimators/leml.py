@@ -1,29 +1,31 @@
-"""LEML: low-rank coefficients as a product of two factors, at the scale of many features and labels."""
+"""LEML: low-rank coefficients as a product of two factors, for many features and labels; LEMLCV."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lrml import _validation as check
+from lrml._checks import check_rank
 from lrml._progress import solver_progress
-from lrml.estimators._factored import Task, fit_moments, fit_rows
 from lrml.estimators._fitting import (
+    Solution,
     TrainingData,
-    check_limits,
     is_warm_start,
-    prepare,
+    nothing_to_learn,
+    sort_labels,
     store,
     warn_unless_converged,
+    with_unseen,
 )
+from lrml.estimators._grid import resolve_ranks
 from lrml.estimators._linear import LinearMultiLabelModel
-from lrml.solvers import Callback
+from lrml.estimators._parameters import Parameters
+from lrml.estimators.search import SearchModel
+from lrml.solvers import Callback, Factors
 from lrml.solvers import leml as core
 
 _Float64 = npt.NDArray[np.float64]
@@ -31,6 +33,9 @@ _Float64 = npt.NDArray[np.float64]
 # best objective found for the squared loss on bibtex, and some 1 % above it for the other losses.
 _TOL_MOMENTS, _TOL_ROWS = 1e-4, 1e-3
 _MAX_SWEEPS = 500
+# Default grid of the search: shares of the labels, and of the alpha at which the trace norm leaves nothing.
+_RANK_SHARES = (0.05, 0.2, 0.4)
+_ALPHA_SHARES = (0.003, 0.01, 0.03, 0.1)
 
 
 class LEML(LinearMultiLabelModel):
@@ -46,6 +51,8 @@ class LEML(LinearMultiLabelModel):
     the trace norm of ZHᵀ, and equal to it for the best factors of a matrix, this is `MLTrace` with a limit on
     the rank: the two agree once k is at least the rank of ML-trace's solution. Unlike there, nothing of the
     size d × L is ever made or stored, so that LEML suits problems with many features and labels.
+
+    Cost: memory O((n + d + L) k) numbers beside the data; time per sweep as in the notes.
 
     Notes
     -----
@@ -75,10 +82,8 @@ class LEML(LinearMultiLabelModel):
         k. An int counts; a float in (0, 1] is a share of the labels (rounded, at least 1, at most min(d, L)).
     alpha : float, default=1.0
         Strength of the penalty.
-    loss : {"squared", "logistic", "squared_hinge"}, default="squared"
-        What is summed over labels and examples, see `lrml.losses`.
-    fit_intercept : bool, default=True
-        Fit b.
+    loss, fit_intercept, targets, threshold, callback, verbose
+        As in `LRML`; an iteration is a sweep.
     max_iter : int, optional
         Most sweeps, 500 by default.
     tol : float, optional
@@ -86,8 +91,6 @@ class LEML(LinearMultiLabelModel):
         1e-4 by default where the moments suffice, 1e-3 where the rows are read.
         The latter ends about 0.1 % above the best objective for the squared loss, and 1 % for the others;
         pass 1e-4 for more.
-    threshold : float or array of shape (L,), optional
-        As in `LRML`.
     warm_start : bool, default=False
         Start from the factors of the last ``fit``. A smaller rank keeps the first of them, a larger one adds
         random directions to Z.
@@ -95,11 +98,6 @@ class LEML(LinearMultiLabelModel):
         Of the start where the rows are read, and of directions that a warm start adds. Fits with different
         seeds differ by no more than ``tol`` accounts for, unless the rank is so small that there are several
         local optima.
-    callback : callable, optional
-        Called with an `lrml.solvers.IterationInfo` for the starting point (iteration 0) and after every
-        sweep; a true return value stops.
-    verbose : int, default=0
-        1 shows a progress bar on standard error.
 
     Attributes
     ----------
@@ -149,61 +147,30 @@ class LEML(LinearMultiLabelModel):
         fit_intercept: bool = True,
         max_iter: int | None = None,
         tol: float | None = None,
+        targets: str = "binary",
         threshold: float | npt.NDArray[np.floating[Any]] | None = None,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
-        self.rank = rank
-        self.alpha = alpha
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.threshold = threshold
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callback = callback
-        self.verbose = verbose
+        self._keep(locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n, d)
-            Never densified if sparse.
-        y : array, sparse matrix or frame of shape (n, L)
-            0/1 labels; NaN where it is not known whether a label applies. Column names of a frame become
-            ``classes_``.
-        sample_weight : array of shape (n,), optional
-            Multiplies the loss of each row.
-        observed : array, sparse matrix or frame of bool of shape (n, L), optional
-            True where a label is known, as an alternative to NaN. In a sparse matrix what is not stored is
-            unknown: this is the form for few known labels.
-
-        Returns
-        -------
-        self
-            Unchanged if anything is wrong with the input.
-        """
-        return self._fit_data(prepare(self, X, y, sample_weight, observed))
-
-    def _fit_data(self, data: TrainingData) -> Self:
-        """Fit checked data."""
-        task = Task(
-            alpha=check.check_nonnegative("alpha", self.alpha, "Pass alpha=0 for no penalty."),
-            rank=check.check_rank(self.rank, data.X.shape[1], data.Y.shape[1], "rank"),
-            fit_intercept=check.check_flag("fit_intercept", self.fit_intercept),
-            last=self._last_factors(data),
-            random=check_random_state(self.random_state),
-        )
-        moments = data.needs_moments_only and core.prefers_moments(data.X, data.Y.shape[1], task.rank)
-        with self._limits(_TOL_MOMENTS if moments else _TOL_ROWS) as limits:
-            solution = (fit_moments if moments else fit_rows)(data, task, limits)
+    def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
+        rank = check_rank(params.rank, *data.shape)
+        last = None
+        if is_warm_start(self, params, data):
+            U, s, V = (factor.astype(np.float64) for factor in self.factors_)
+            last = U * np.sqrt(s), V * np.sqrt(s), self.intercept_.astype(np.float64)
+        start = _Start(rank, last, check_random_state(params.random_state))
+        moments = data.needs_moments_only and core.prefers_moments(data.X, data.Y.shape[1], rank)
+        tol = (_TOL_MOMENTS if moments else _TOL_ROWS) if params.tol is None else params.tol
+        max_iter = _MAX_SWEEPS if params.max_iter is None else params.max_iter
+        with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as report:
+            limits = core.Limits(max_iter, tol, report)
+            solution = (_fit_moments if moments else _fit_rows)(data, params, start, limits)
         store(self, data, solution)
-        warn_unless_converged(self, solution)
+        warn_unless_converged(solution.outcome)
         return self
 
     @property
@@ -213,17 +180,163 @@ class LEML(LinearMultiLabelModel):
         U, s, V = self.factors_
         return np.ascontiguousarray((V * s) @ U.T)
 
-    @contextmanager
-    def _limits(self, default_tol: float) -> Iterator[core.Limits]:
-        max_iter, tol = check_limits(self, default_tol, _MAX_SWEEPS)
-        callback = check.check_callback(self.callback)
-        with solver_progress(self.verbose, max_iter, callback, type(self).__name__) as report:
-            yield core.Limits(max_iter, tol, report)
 
-    def _last_factors(self, data: TrainingData) -> tuple[_Float64, _Float64, _Float64] | None:
-        """Z, H and the intercepts of the last fit, if warm starts are wanted."""
-        if not is_warm_start(self, data):
-            return None
-        U, s, V = (factor.astype(np.float64) for factor in self.factors_)
-        root = np.sqrt(s)
-        return U * root, V * root, self.intercept_.astype(np.float64)
+class _Start(NamedTuple):
+    """The number of columns of the factors, and where they start."""
+
+    rank: int
+    last: tuple[_Float64, _Float64, _Float64] | None  # balanced factors and intercepts of the last fit
+    random: np.random.RandomState
+
+
+def _fit_moments(data: TrainingData, params: Parameters, start: _Start, limits: core.Limits) -> Solution:
+    """Least squares with all labels known: everything follows from the second moments."""
+    space = data.space(fit_intercept=params.fit_intercept)
+    problem, first = space.problem, None
+    if start.last is not None:
+        rank = min(start.rank, *problem.shape)
+        first = problem.features.T @ core.resize(start.last[0], start.last[1], rank, start.random)[0]
+    result = core.solve_moments(problem, params.alpha, start.rank, limits, first)
+    U, V = problem.restore(result.factors.U, result.factors.V)
+    intercept = space.intercept(U * result.factors.s, V)
+    V[space.unseen] = 0.0  # up to rounding they are
+    return Solution(Factors(U, result.factors.s, V), intercept, space.unseen, result)
+
+
+def _fit_rows(data: TrainingData, params: Parameters, start: _Start, limits: core.Limits) -> Solution:
+    """Any loss, any labels known, any number of features: every sweep reads the rows."""
+    rows = data.rows
+    unseen, used, constants = sort_labels(data, rows, fit_intercept=params.fit_intercept)
+    if not used.any():
+        return nothing_to_learn(data, unseen, constants)
+    chosen = rows if used.all() else rows.select_labels(used)
+    design = core.Design(rows.X, rows.weights, center=params.fit_intercept)
+    core.precondition(design, rows.X, int(used.sum()), start.rank)
+    first = None
+    if start.last is not None:
+        Z, H, intercept = start.last
+        at_mean = intercept + H @ (design.mean @ Z) if params.fit_intercept else np.zeros(len(H))
+        # A label without coefficients had a constant score, -100 perhaps. No other is better than the best.
+        at_mean = np.where(H.any(axis=1), at_mean, constants)
+        first = Z, H[used], at_mean[used]
+    result = core.solve_rows(
+        design,
+        core.data_term(chosen, data.loss),
+        params.alpha,
+        start.rank,
+        constants[used],
+        limits,
+        start.random,
+        fit_intercept=params.fit_intercept,
+        start=first,
+    )
+    V = np.zeros((len(used), len(result.factors.s)))
+    V[used] = result.factors.V
+    constants[used] = result.constants
+    factors = Factors(result.factors.U, result.factors.s, V)
+    intercept = constants - V @ ((design.mean @ factors.U) * factors.s)
+    return Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result)
+
+
+class LEMLCV(SearchModel):
+    """`LEML` with rank and alpha chosen on held-out rows; every candidate is a warm-started fit.
+
+    Cost: one fit of `LEML` per candidate and fold. Nothing of the size d × d or d × L is made.
+
+    Parameters
+    ----------
+    ranks : sequence of int or float, optional
+        As in `LEML`. By default 5, 20 and 40 % of the labels.
+    alphas : sequence of float, optional
+        By default 0.003, 0.01, 0.03 and 0.1 times the alpha at which the trace norm leaves nothing.
+    loss, fit_intercept, targets, cv, scoring, rule, abandon, threshold, threshold_scoring
+        As in `LRMLCV`.
+    threshold_per_label
+        As in `LRMLCV`.
+    max_iter, tol
+        As in `LEML`.
+    random_state, verbose
+        As in `LRMLCV`; the former also seeds the fits.
+
+    Attributes
+    ----------
+    best_params_, best_score_, best_index_, best_estimator_, cv_results_, n_splits_, threshold_, …
+        As in `LRMLCV`.
+
+    Examples
+    --------
+    >>> from lrml import LEMLCV
+    >>> from lrml.datasets import load_yeast
+    >>> yeast = load_yeast()
+    >>> round(LEMLCV(ranks=[4, 8], cv=3, random_state=0).fit(*yeast.train).score(*yeast.test), 2)
+    0.75
+    """
+
+    _member = LEML
+    _makes_moments = False
+
+    def __init__(
+        self,
+        ranks: Any = None,
+        alphas: Any = None,
+        *,
+        loss: str = "squared",
+        fit_intercept: bool = True,
+        targets: str = "binary",
+        cv: Any = 5,
+        scoring: Any = None,
+        rule: Any = "best",
+        abandon: bool = True,
+        threshold: Any = None,
+        threshold_scoring: str = "micro_f1",
+        threshold_per_label: bool = False,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self._keep(locals())
+
+    def _check_shapes(self, data: TrainingData, params: Parameters) -> None:
+        super()._check_shapes(data, params)
+        params.ranks = resolve_ranks(params.ranks, _RANK_SHARES, data.shape)
+
+    def _candidates(self, data: TrainingData, params: Parameters) -> tuple[list[dict[str, Any]], list[Any]]:
+        alphas = params.alphas
+        if alphas is None:
+            # Balanced factors pay what the trace norm does.
+            scale = _cross_norm(data)
+            alphas = [share * scale for share in _ALPHA_SHARES]
+        strengths = sorted(alphas, reverse=True)
+        candidates = [{"rank": rank, "alpha": alpha} for rank in params.ranks for alpha in strengths]
+        return candidates, [candidate["rank"] for candidate in candidates]
+
+    @property
+    def coef_(self) -> Any:
+        """Wᵀ (L × d), made on demand."""
+        return self.best_estimator_.coef_
+
+
+def _cross_norm(data: TrainingData) -> float:
+    """Return 2‖XᵀY‖₂ of the centred data, the trace norm's alpha_max, without making XᵀX or XᵀY."""
+    w = np.ones(data.X.shape[0]) if data.weights is None else data.weights
+    x_mean, y_mean = (np.asarray(M.T @ w).ravel() / w.sum() for M in (data.X, data.Y))
+
+    def forward(v: npt.NDArray[np.float64]) -> Any:
+        v = v.ravel()
+        return np.asarray(data.X.T @ (w * (data.Y @ v - y_mean @ v))).ravel()
+
+    def backward(u: npt.NDArray[np.float64]) -> Any:
+        u = u.ravel()
+        return np.asarray(data.Y.T @ (w * (data.X @ u - x_mean @ u))).ravel()
+
+    shape = (data.X.shape[1], data.Y.shape[1])
+    v = np.ones(shape[1]) / np.sqrt(shape[1])
+    norm = 0.0
+    for _ in range(30):  # power iteration: a scale is wanted, not digits
+        v = backward(forward(v))
+        norm = float(np.linalg.norm(v))
+        if norm == 0.0:
+            return 1.0
+        v /= norm
+    return 2.0 * float(np.sqrt(norm))

@@ -1,20 +1,34 @@
-"""LRML: least squares with a penalty on the tail of the singular values."""
+"""LRML: a penalty on the tail of the singular values; LRMLCV, which chooses its parameters."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lrml import _validation as check
-from lrml.estimators._elbow import theta_at_elbow
+from lrml._checks import check_theta
 from lrml.estimators._fitting import TrainingData
+from lrml.estimators._grid import LOSS_SCALES, Grid, GridPoint, chains_of, resolve_thetas, ridges_leaving
+from lrml.estimators._parameters import CHECKS, Parameters, check_theta_or_auto
 from lrml.estimators._spectral import SpectralModel
+from lrml.estimators.search import Family, Piece, SearchModel, Visit
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
-from lrml.solvers import Callback, Phase, SolverResult
+from lrml.solvers import Callback, Chain, Phase, SolverResult, solve_chain
+
+# Default grids. Where the moments suffice a candidate costs a fraction of a fit, elsewhere a fit.
+_RIDGE_SHARES, _ROW_RIDGE_SHARES = (1.0, 0.9, 0.6, 0.4, 0.2), (0.98, 0.8)
+# Without the penalty a candidate costs next to nothing, and the search ends no lower than ridge regression.
+_BARE_RIDGE_SHARES = (0.995, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
+_ROW_THETAS = (0.02, 0.1)
+_N_ALPHAS, _N_ROW_ALPHAS = 10, 4
+_MAX_ITER, _TOL = 500, 1e-4
+# Gradients of the other losses beside that of the squared loss, at constant scores.
+_ALPHA_SCALES = {"squared": 1.0, "logistic": 0.5, "squared_hinge": 2.0}
 
 
 class LRML(SpectralModel):
@@ -31,6 +45,10 @@ class LRML(SpectralModel):
     alpha = 0 is (ridge) least squares; alpha → ∞ is least squares of rank at most theta. In between the
     problem is not convex: a fit ends near the objective of a stationary point, which need not be the best.
     Features may be of any scale; where they differ by more than 1e8 a warning names them.
+
+    Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, then O(dL min(d, L)) per
+    iteration, whatever n; memory 3 d² + O(dL) numbers beside the data. Otherwise an iteration also takes some
+    passes over the rows, O(ndL) each, in blocks.
 
     Parameters
     ----------
@@ -141,6 +159,8 @@ class LRML(SpectralModel):
     (8, 0.755)
     """
 
+    _checks = CHECKS | {"theta": check_theta_or_auto}
+
     def __init__(
         self,
         theta: int | float | str = 0.2,
@@ -158,36 +178,221 @@ class LRML(SpectralModel):
         callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
-        self.theta = theta
-        self.alpha = alpha
-        self.ridge = ridge
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.targets = targets
-        self.threshold = threshold
-        self.warm_start = warm_start
-        self.callback = callback
-        self.verbose = verbose
+        self._keep(locals())
 
-    def _penalty(self, data: TrainingData) -> TailSum:
-        remedy = "Pass alpha=0 for no penalty, a large number such as 1e12 for a rank of at most theta."
-        alpha = check.check_nonnegative("alpha", self.alpha, remedy)
-        return TailSum(self._count_theta(data), alpha)
-
-    def _count_theta(self, data: TrainingData) -> int:
-        """Return the number of free singular values that ``theta`` stands for."""
-        if isinstance(self.theta, str) and self.theta == "auto":
-            fit_intercept = check.check_flag("fit_intercept", self.fit_intercept)
-            return theta_at_elbow(data.problem(fit_intercept=fit_intercept).with_ridge(self._ridge()))
-        return check.check_theta(self.theta, data.X.shape[1], data.Y.shape[1])
-
-    def _ridge(self) -> float:
-        return check.check_nonnegative("ridge", self.ridge, "Pass ridge=0 for none.")
+    def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
+        theta = params.theta
+        if theta == "auto":
+            problem = data.space(fit_intercept=params.fit_intercept).problem.with_ridge(params.ridge)
+            scaled = problem.cross / np.sqrt(problem.curvature)[:, None]
+            theta = elbow(np.linalg.svd(scaled, compute_uv=False) ** 2)
+        return TailSum(check_theta(theta, *data.shape), params.alpha)
 
     def _extras(
         self, penalty: TailSum, problem: SpectralProblem | RowProblem | None, result: SolverResult | None
     ) -> dict[str, Any]:
         return {"theta_": penalty.theta}
+
+
+def elbow(energies: npt.NDArray[np.float64]) -> int:
+    """Return the theta that is farthest below the line, (1 − theta / m) − T(theta) / T(0); 0 if T(0) is 0.
+
+    T(theta) = Σ_{j > theta} energies_j for m descending energies. It falls steeply over the directions that
+    labels share, and slowly over the rest. Of equals the smallest theta is taken.
+
+    Examples
+    --------
+    >>> elbow(np.array([9.0, 7.0, 0.2, 0.1, 0.1]))
+    2
+    """
+    left = np.append(np.cumsum(energies[::-1])[::-1], 0.0)
+    if left[0] == 0.0:
+        return 0
+    return int(np.argmax(1.0 - np.arange(len(left)) / len(energies) - left / left[0]))
+
+
+class TailSearch(SearchModel):
+    """What searches over alpha and ridge, and perhaps theta, share."""
+
+    _names: tuple[str, ...] = ("theta", "alpha", "ridge")
+
+    def _grid_thetas(self, data: TrainingData, params: Parameters) -> list[int]:
+        """Return the counts of free singular values."""
+        raise NotImplementedError
+
+    def _check_shapes(self, data: TrainingData, params: Parameters) -> None:
+        super()._check_shapes(data, params)
+        params.thetas = self._grid_thetas(data, params)
+
+    def _points(self, data: TrainingData, params: Parameters) -> list[GridPoint]:
+        problem = data.space(fit_intercept=params.fit_intercept).problem
+        by_rows = not data.needs_moments_only
+        count = params.n_alphas or (_N_ROW_ALPHAS if by_rows else _N_ALPHAS)
+        ridges = params.ridges
+        if ridges is None:
+            shares = _ROW_RIDGE_SHARES if by_rows else _RIDGE_SHARES
+            ridges = [LOSS_SCALES[params.loss.name] * ridge for ridge in ridges_leaving(problem, shares)]
+        points = Grid(params.thetas, params.alphas, ridges, count, params.alpha_ratio).points(problem)
+        if params.alphas is None and params.ridges is None and not by_rows:
+            points += [GridPoint(0, 0.0, ridge) for ridge in ridges_leaving(problem, _BARE_RIDGE_SHARES)]
+        return points
+
+    def _family(self, data: TrainingData, params: Parameters) -> Family:
+        max_iter = _MAX_ITER if params.max_iter is None else params.max_iter
+        tol = _TOL if params.tol is None else params.tol
+        points = self._points(data, params)
+
+        def run(problem: SpectralProblem, chain: Chain, visit: Visit) -> None:
+            for index, point in solve_chain(problem, chain, tol=tol, max_iter=max_iter):
+                visit(index, point.left, point.right)
+
+        def pieces(problem: SpectralProblem, kept: Sequence[int], visit: Visit) -> list[Piece]:
+            chains = chains_of(points, kept)
+            return [partial(run, problem.with_ridge(ridge), chain, visit) for ridge, chain in chains]
+
+        return Family(self._as_params(points), pieces)
+
+    def _as_params(self, points: list[GridPoint]) -> list[dict[str, Any]]:
+        return [{name: getattr(point, name) for name in self._names} for point in points]
+
+    def _candidates(self, data: TrainingData, params: Parameters) -> tuple[list[dict[str, Any]], list[Any]]:
+        points = self._points(data, params)
+        if params.alphas is None:
+            # What the moments say about alpha holds for the squared loss; the strongest is of no use here.
+            scale = _ALPHA_SCALES[params.loss.name] * 0.3
+            points = [point._replace(alpha=scale * point.alpha) for point in points]
+        return self._as_params(points), [(point.theta, point.ridge) for point in points]
+
+
+class LRMLCV(TailSearch):
+    """`LRML` with theta, alpha and ridge chosen on held-out rows.
+
+    With the squared loss and all labels known, all candidates of a fold share one decomposition and start
+    from each other, and the folds share one pass over the data: the statistics of a fold are subtracted from
+    those of all rows. Otherwise every candidate is a fit of its own, warm-started, on a smaller default grid.
+
+    Cost: with the squared loss and all labels known one pass, O(n d² + n d L), then per fold O(d³ + d² L) and
+    O(n L k + d L min(d, L)) for each candidate of rank k; memory 3 d² numbers per fold at work. Otherwise one
+    fit of `LRML` per candidate and fold.
+
+    Parameters
+    ----------
+    thetas : sequence of int or float, optional
+        As in `LRML`. By default 0 (the trace norm), 5, 10, 20 and 40 % of the labels; 2 and 10 % where every
+        candidate is a fit of its own.
+    alphas : sequence of float, optional
+        By default ``n_alphas`` log-spaced values that weigh the largest singular value of the tail like
+        ridges that leave 5 to 98 % of the effective directions (scaled by the loss), and 0.
+    ridges : float or sequence of float, optional
+        By default 0 and those that leave 90, 60, 40 and 20 % of the effective directions
+        Σ λ_i / (λ_i + ridge), λ_i the eigenvalues of XᵀX, whatever the scale of the features; without a
+        penalty 13 of them. 98 and 80 % where every candidate is a fit of its own.
+    n_alphas : int, optional
+        10 by default, or 4 where every candidate is a fit of its own.
+    alpha_ratio : float, optional
+        For alphas from `lrml.estimators.alpha_max` of the theta and ridge at hand down to ``alpha_ratio``
+        times that instead.
+    loss : {"squared", "logistic", "squared_hinge"}, default="squared"
+    fit_intercept : bool, default=True
+    targets : {"binary", "real"}, default="binary"
+        As in `LRML`. Folds of real targets are plain random ones.
+    cv : int, float, splitter or iterable, default=5
+        A number of folds (`lrml.model_selection.MultilabelStratifiedKFold`), a held-out share in (0, 1), a
+        splitter of scikit-learn, or (train, test) row numbers.
+    scoring : str, callable, list of these or None, default=None
+        A metric of `lrml.metrics`: "precision_at_1" (any number), "average_precision", "average_auc",
+        "hamming_loss", "micro_f1", "macro_f1"; any scorer of scikit-learn, by name ("f1_micro", "roc_auc", …)
+        or as an object; or a function of (Y, scores), larger for better scores. None is "average_precision",
+        and "r2" if the targets are real. A name that both know, "average_precision", is ours, the mean over
+        the examples. A callable with three positional arguments without a default is taken for a scorer: it
+        gets (model, X, Y) of the held-out rows, where the model predicts for exactly these rows, and Y is
+        dense. A function gets a sparse Y if y is sparse. Several threads may call either at a time. Labels
+        that are not known are 0 in Y and have scores below all others.
+        With a list, one search judges by each of its metrics, the model is chosen by the first, and
+        ``best_estimators_`` has one for each.
+    rule : {"best", "one_standard_error"} or callable, default="best"
+        "one_standard_error" takes the candidate of least rank, and among those the one with the strongest
+        penalty, whose mean is within one standard error of the best one's. A function gets ``cv_results_``
+        (with one metric, called "score") and returns the index of a candidate.
+    abandon : bool, default=True
+        Leave out of the later folds what is hopeless after the first: candidates that the leader beats by
+        more than three standard errors of the paired difference over the held-out rows, by each metric.
+    threshold : float, array of shape (L,), "auto" or None, default=None
+        As in `LRML`; "auto" takes what is best for the held-out scores of the chosen candidate.
+    threshold_scoring : {"micro_f1", "macro_f1", "hamming_loss"}, default="micro_f1"
+        What "auto" optimises, see `lrml.thresholds.best_threshold`.
+    threshold_per_label : bool, default=False
+        Whether "auto" chooses one threshold per label.
+    max_iter, tol
+        As in `LRML`.
+    random_state : int, RandomState instance or None, default=None
+        Of the folds. Pass an int for results that can be repeated.
+    verbose : int, default=0
+        1 shows a progress bar on standard error.
+
+    Attributes
+    ----------
+    best_params_ : dict
+    best_score_ : float
+        Mean of the held-out scores; greater is better (a loss has its sign changed).
+    best_index_ : int
+    best_estimator_ : LRML
+        Fitted on all rows.
+    best_estimators_, best_indices_ : dict
+        If ``scoring`` is a list: the same by the name of each metric.
+    cv_results_ : dict of arrays
+        As in scikit-learn's searches: params, param_theta, param_alpha, param_ridge, split0_test_score, …,
+        mean_test_score, std_test_score, rank_test_score; also n_splits_seen and mean_model_rank. What was
+        abandoned has NaN on the splits that it did not see, and ranks behind all others.
+    n_splits_ : int
+    refit_time_ : float
+        Seconds of the final fit. What the search has summed up is not summed up again.
+    threshold_ : float, array or None
+        Where ``predict`` cuts; what ``threshold`` is set to after ``fit`` does not matter.
+    coef_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_, converged_, status_
+        Of ``best_estimator_``.
+    theta_, history_, classes_, loss_, unseen_labels_, n_features_in_, feature_names_in_
+        Of ``best_estimator_``.
+
+    Examples
+    --------
+    >>> from lrml import LRMLCV
+    >>> from lrml.datasets import load_yeast
+    >>> yeast = load_yeast()
+    >>> model = LRMLCV(thetas=[0, 2, 4], n_alphas=8, cv=3, random_state=0).fit(*yeast.train)
+    >>> len(model.cv_results_["params"]), round(model.score(*yeast.test), 3)
+    (133, 0.755)
+    """
+
+    _member = LRML
+
+    def __init__(
+        self,
+        thetas: Any = None,
+        alphas: Any = None,
+        ridges: Any = None,
+        *,
+        n_alphas: int | None = None,
+        alpha_ratio: float | None = None,
+        loss: str = "squared",
+        fit_intercept: bool = True,
+        targets: str = "binary",
+        cv: Any = 5,
+        scoring: Any = None,
+        rule: Any = "best",
+        abandon: bool = True,
+        threshold: Any = None,
+        threshold_scoring: str = "micro_f1",
+        threshold_per_label: bool = False,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self._keep(locals())
+
+    def _grid_thetas(self, data: TrainingData, params: Parameters) -> list[int]:
+        thetas = params.thetas
+        if thetas is None and not data.needs_moments_only:
+            thetas = _ROW_THETAS
+        return resolve_thetas(thetas, data.shape)

@@ -1,23 +1,151 @@
-"""Paths: LRML for many theta, alpha and ridge, at little more than the price of one fit."""
+"""Paths: LRML for many theta, alpha and ridge, ML-Fro for many alpha, at little more than one fit's cost."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, overload
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from lrml import _validation as check
-from lrml.estimators._fitting import check_feature_count, warn_of_scales
-from lrml.estimators._grid import Grid, GridPoint, chains_of, check_grid
-from lrml.estimators._path_models import LRMLPath, PathModel, Space
-from lrml.solvers import SUCCESSES, ChainPoint, solve_chains
+from lrml._arrays import thin_svd
+from lrml._checks import check_theta
+from lrml.estimators._fitting import Space, TrainingData, check_feature_count, prepare
+from lrml.estimators._grid import Grid, GridPoint, chains_of, resolve_thetas
+from lrml.estimators._linear import LinearMultiLabelModel
+from lrml.estimators._parameters import CHECKS, Parameters, check_alphas_in_order, check_parameters
+from lrml.estimators._scores import Scorer, sparse_is_cheaper
+from lrml.losses import SquaredLoss
+from lrml.penalties import TailSum
+from lrml.solvers import SUCCESSES, ChainPoint, Factors, Status, solve_chains, stationarity_residual
 from lrml.solvers import alpha_max as alpha_max_of_problem
 from lrml.statistics import Statistics
 
-_MAX_ITER, _TOL = 500, 1e-4
+_Float64 = npt.NDArray[np.float64]
+_N_ALPHAS, _ALPHA_RATIO, _MAX_ITER, _TOL = 20, 1e-3, 500, 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class PathModel:
+    """One model of a path: scores X coefᵀ + intercept.
+
+    Attributes
+    ----------
+    theta, alpha, ridge
+        The parameters of `LRML`.
+    singular_values : array of shape (k,)
+        Descending.
+    objective : float
+    gap : float
+        Estimate of how far the objective is above the least one, over the objective; what ``tol`` limits.
+    residual : float
+        Stationarity residual, as in `LRML`. Costs one proximal step, when it is first asked for.
+    status : Status
+        How the solver ended, by the same tests as in `LRML`.
+    converged : bool
+    n_iter : int
+        Spectral decompositions that it took from the last model.
+    """
+
+    theta: int
+    alpha: float
+    ridge: float
+    singular_values: _Float64
+    objective: float
+    gap: float
+    status: Status
+    n_iter: int
+    left: _Float64
+    right: _Float64
+    space: Space
+
+    @property
+    def rank(self) -> int:
+        """Number of positive singular values."""
+        return len(self.singular_values)
+
+    @property
+    def converged(self) -> bool:
+        """Whether ``tol`` was reached."""
+        return self.status in SUCCESSES
+
+    @cached_property
+    def residual(self) -> float:
+        """L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F, made on demand."""
+        problem = self.space.problem.with_ridge(self.ridge)
+        return stationarity_residual(problem, TailSum(self.theta, self.alpha), self.left @ self.right.T)
+
+    @cached_property
+    def factors(self) -> Factors:
+        """Thin singular value decomposition of the d × L coefficients: U, s, V."""
+        # A Gram matrix gave the left side: next to a large singular value, the columns of small ones are not
+        # orthogonal to its column to many digits.
+        left, right = self._sides
+        Q, triangle = np.linalg.qr(left)
+        U, s, Vt = thin_svd(triangle)
+        return Factors(Q @ U, s, right @ Vt.T)
+
+    @cached_property
+    def _sides(self) -> tuple[_Float64, _Float64]:
+        """Return A (d × k) and B (L × k) with coefficients B Aᵀ."""
+        left, right = self.space.problem.restore(self.left, self.right)
+        return left, right
+
+    @property
+    def coef(self) -> _Float64:
+        """Coefficients, L × d, made on demand."""
+        left, right = self._sides
+        return right @ left.T
+
+    @property
+    def intercept(self) -> _Float64:
+        """Intercepts; −1 for a label without a positive example."""
+        return self.space.intercept(*self._sides)
+
+    def decision_function(self, X: Any) -> npt.NDArray[np.floating[Any]]:
+        """Scores (n × L) of the rows of X, through the factors."""
+        left, right = self._sides
+        X = check_array(X, accept_sparse=["csr", "csc"], dtype=np.float64, input_name="X")
+        if X.shape[1] != len(left):
+            raise ValueError(
+                f"X must have the {len(left)} features of the training data, got {X.shape[1]}. "
+                "Pass the same columns, in the same order."
+            )
+        return Scorer(left, right.T, self.intercept, sparse_is_cheaper(X))(X)
+
+
+class LRMLPath(Sequence[PathModel]):
+    """The models of a path, by ridge, by theta and by descending alpha.
+
+    Every model holds the factors of its coefficients, in coordinates that all share: r × k and m × k numbers,
+    with r the rank of X, m = min(r, L) and k the rank of the model.
+    """
+
+    def __init__(self, models: Sequence[PathModel]) -> None:
+        self.models = list(models)
+
+    @overload
+    def __getitem__(self, index: int) -> PathModel: ...
+    @overload
+    def __getitem__(self, index: slice) -> LRMLPath: ...
+    def __getitem__(self, index: int | slice) -> PathModel | LRMLPath:
+        return LRMLPath(self.models[index]) if isinstance(index, slice) else self.models[index]
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    def __repr__(self) -> str:
+        return f"LRMLPath({len(self)} models)"
+
+    def as_dict(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns as arrays: theta, alpha, ridge, rank, objective, gap, residual, converged, n_iter."""
+        names = ("theta", "alpha", "ridge", "rank", "objective", "gap", "residual", "converged", "n_iter")
+        return {name: np.array([getattr(model, name) for model in self]) for name in names}
 
 
 def lrml_path(
@@ -27,8 +155,8 @@ def lrml_path(
     alphas: Any = None,
     ridges: Any = 0.0,
     *,
-    n_alphas: int = 20,
-    alpha_ratio: float = 1e-3,
+    n_alphas: int = _N_ALPHAS,
+    alpha_ratio: float | None = _ALPHA_RATIO,
     fit_intercept: bool = True,
     targets: str = "binary",
     sample_weight: Any = None,
@@ -37,7 +165,8 @@ def lrml_path(
 ) -> LRMLPath:
     """Fit `LRML` with the squared loss for every theta, alpha and ridge of a grid.
 
-    One pass over the data and one decomposition serve all models. For every theta and ridge, one chain of
+    Cost: one pass over the data and one decomposition, O(n d² + d³ + d² L), serve all models; each then takes
+    4 to 5 eigendecompositions of a min(d, L)² matrix on average. For every theta and ridge, one chain of
     warm starts comes down from the largest alpha, where the model is the least-squares solution of rank
     theta, and one comes up from the smallest, next to plain least squares; they meet in the middle.
 
@@ -70,8 +199,10 @@ def lrml_path(
 
     Notes
     -----
-    The objective is not convex for 0 < theta < min(d, L): a model of the path and one fitted by itself may be
-    different stationary points, of nearly the same objective.
+    A model of the path ends by the same tests as a fit (``status``) and reports the same ``residual``. For
+    theta = 0 the problem is convex, and its objective is that of the fit to within ``tol``. For
+    0 < theta < min(d, L) it is not: a warm start from the neighbouring alpha and the start of a fit may lead
+    to different stationary points, and then either objective may be the lower one.
 
     Examples
     --------
@@ -81,10 +212,10 @@ def lrml_path(
     >>> path.as_dict()["rank"]
     array([ 0,  8, 14, 14,  2,  9, 14, 14])
     """
-    grid = check_grid(thetas, alphas, ridges, n_alphas, alpha_ratio)
-    targets = check.check_choice("targets", targets, ("binary", "real"))
-    statistics = _summarise(X, Y, targets, sample_weight)
-    return _path(statistics, grid, fit_intercept, targets == "binary", max_iter, tol)
+    params = _check(locals())
+    data = _check_data(X, Y, sample_weight, params.targets)
+    params.thetas = resolve_thetas(params.thetas, data.shape)
+    return _path(data.space(fit_intercept=params.fit_intercept), params)
 
 
 def lrml_path_from_statistics(
@@ -93,8 +224,8 @@ def lrml_path_from_statistics(
     alphas: Any = None,
     ridges: Any = 0.0,
     *,
-    n_alphas: int = 20,
-    alpha_ratio: float = 1e-3,
+    n_alphas: int = _N_ALPHAS,
+    alpha_ratio: float | None = _ALPHA_RATIO,
     fit_intercept: bool = True,
     targets: str = "binary",
     max_iter: int = _MAX_ITER,
@@ -112,23 +243,25 @@ def lrml_path_from_statistics(
     -------
     LRMLPath
     """
+    params = _check(locals())
     if not isinstance(statistics, Statistics):
         raise TypeError(
             f"statistics must be lrml.statistics.Statistics, got {type(statistics).__name__}. "
             "Make them with Statistics.from_arrays(X, Y), or pass X and Y to lrml_path."
         )
-    grid = check_grid(thetas, alphas, ridges, n_alphas, alpha_ratio)
-    binary = check.check_choice("targets", targets, ("binary", "real")) == "binary"
-    return _path(statistics, grid, fit_intercept, binary, max_iter, tol)
+    params.thetas = resolve_thetas(params.thetas, (statistics.n_features, statistics.n_labels))
+    space = Space.from_statistics(statistics, fit_intercept=params.fit_intercept, targets=params.targets)
+    return _path(space, params)
 
 
 def alpha_max(
     X: Any,
     Y: Any,
-    theta: int | float,
+    theta: int | float = 0,
     *,
     ridge: float = 0.0,
     fit_intercept: bool = True,
+    targets: str = "binary",
     sample_weight: Any = None,
 ) -> float:
     """Least alpha from which on the tail of `LRML` is zero: alpha_max(theta) = ‖∇f(W_theta)‖₂.
@@ -138,8 +271,14 @@ def alpha_max(
 
     Parameters
     ----------
-    X, Y, theta, ridge, fit_intercept, sample_weight
-        As in `LRML` and its ``fit``.
+    X, Y, sample_weight
+        As in `lrml_path`.
+    theta : int or float, default=0
+        As in `LRML`, except for "auto".
+    ridge : float, default=0.0
+    fit_intercept : bool, default=True
+    targets : {"binary", "real"}, default="binary"
+        "real" accepts any finite numbers in Y.
 
     Returns
     -------
@@ -152,45 +291,96 @@ def alpha_max(
     >>> round(alpha_max(*load_yeast().train, theta=3), 1)
     75.4
     """
-    ridge = check.check_nonnegative("ridge", ridge, "Pass ridge=0 for none.")
-    fit_intercept = check.check_flag("fit_intercept", fit_intercept)
-    statistics = _summarise(X, Y, "real", sample_weight)
-    count = check.check_theta(theta, statistics.n_features, statistics.n_labels)
-    space = Space.from_statistics(statistics, fit_intercept=fit_intercept, binary=False)
-    return alpha_max_of_problem(space.problem.with_ridge(ridge), count)
+    params = _check(locals())
+    data = _check_data(X, Y, sample_weight, params.targets)
+    count = check_theta(params.theta, *data.shape)
+    problem = data.space(fit_intercept=params.fit_intercept).problem
+    return alpha_max_of_problem(problem.with_ridge(params.ridge), count)
 
 
-def _summarise(X: Any, Y: Any, targets: str, sample_weight: Any) -> Statistics:
-    check.check_unique_columns(X, "X")
-    X = check_array(X, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], input_name="X")
-    check_feature_count(X.shape[1], "lrml_path")
-    values, _, mask = check.check_targets(Y, targets, allow_unknown=True)
-    if mask is not None:
+class RidgePath(NamedTuple):
+    """Coefficients (m × L × d) and intercepts (m × L) for m values of alpha."""
+
+    coefs: npt.NDArray[np.float64]
+    intercepts: npt.NDArray[np.float64]
+
+
+def ml_fro_path(
+    X: Any, Y: Any, alphas: Iterable[float], *, fit_intercept: bool = True, sample_weight: Any = None
+) -> RidgePath:
+    """Solve `MLFro` with squared loss for many values of alpha with one decomposition.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or frame of shape (n, d)
+    Y : array, sparse matrix or frame of shape (n, L)
+        Any finite numbers.
+    alphas : iterable of float
+        At least 0.
+    fit_intercept : bool, default=True
+    sample_weight : array of shape (n,), optional
+
+    Returns
+    -------
+    RidgePath
+
+    Examples
+    --------
+    >>> from lrml.datasets import load_yeast
+    >>> from lrml.estimators import ml_fro_path
+    >>> coefs, intercepts = ml_fro_path(*load_yeast().train, alphas=[0.1, 1.0, 10.0])
+    >>> coefs.shape
+    (3, 14, 103)
+    """
+    params = _check({"fit_intercept": fit_intercept})
+    strengths = check_alphas_in_order(alphas)
+    space = _check_data(X, Y, sample_weight, "real").space(fit_intercept=params.fit_intercept)
+    problem = space.problem
+    # Columns of cross are rotated labels where there are more labels than features: rotate back.
+    cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T
+    shape = (len(strengths), len(space.y_mean))
+    coefs, intercepts = np.empty((*shape, len(space.x_mean))), np.empty(shape)
+    for place, alpha in enumerate(strengths):
+        coefs[place] = (problem.features @ (cross / (problem.curvature[:, None] + alpha))).T
+        intercepts[place] = space.y_mean - coefs[place] @ space.x_mean
+    return RidgePath(coefs, intercepts)
+
+
+def _check(arguments: dict[str, Any]) -> Parameters:
+    """Check the parameters among the arguments of a function; None stands for the default of a path."""
+    defaults = {"ridges": 0.0, "n_alphas": _N_ALPHAS, "max_iter": _MAX_ITER, "tol": _TOL}
+    given = {name: value for name, value in arguments.items() if name in CHECKS}
+    unset = [name for name in given if given[name] is None and name in defaults]
+    return check_parameters(given | {name: defaults[name] for name in unset}, CHECKS)
+
+
+def _check_data(X: Any, Y: Any, sample_weight: Any, targets: str) -> TrainingData:
+    """Check data as an estimator does; all labels must be known."""
+    params = Parameters(targets=targets, loss=SquaredLoss(), threshold=None)
+    data = prepare(LinearMultiLabelModel(), params, X, Y, sample_weight, None)
+    if data.mask is not None:
         raise ValueError(
             "a path needs to know all labels, got a Y that contains NaN. "
             "Use LRML or LRMLCV, which leave unknown labels out, or impute or drop those rows."
         )
-    warn_of_scales(X)
-    return Statistics.from_arrays(X, values, check.check_sample_weight(sample_weight, X.shape[0]))
+    check_feature_count(data.X.shape[1], "lrml_path")
+    return data
 
 
-def _path(
-    statistics: Statistics, grid: Grid, fit_intercept: Any, binary: bool, max_iter: Any, tol: Any
-) -> LRMLPath:
-    fit_intercept = check.check_flag("fit_intercept", fit_intercept)
-    max_iter = check.check_max_iter(max_iter)
-    tol = check.check_nonnegative("tol", tol, "Pass a small number such as tol=1e-4.")
-    space = Space.from_statistics(statistics, fit_intercept=fit_intercept, binary=binary)
-    points = grid.points(space.problem, statistics.n_features, statistics.n_labels)
+def _path(space: Space, params: Parameters) -> LRMLPath:
+    grid = Grid(params.thetas, params.alphas, params.ridges, params.n_alphas, params.alpha_ratio)
+    points = grid.points(space.problem)
     chains = chains_of(points, range(len(points)))
     problems = [space.problem.with_ridge(ridge) for ridge, _ in chains]
 
     def keep(index: int, found: ChainPoint) -> tuple[int, PathModel]:
         return index, _model(points[index], found, space)
 
-    found = solve_chains(problems, [chain for _, chain in chains], keep, tol=tol, max_iter=max_iter)
+    found = solve_chains(
+        problems, [chain for _, chain in chains], keep, tol=params.tol, max_iter=params.max_iter
+    )
     models = dict(pair for results in found for pair in results)
-    _warn_of_open_ends(list(models.values()), max_iter)
+    _warn_of_open_ends(list(models.values()), params.max_iter)
     return LRMLPath([models[index] for index in range(len(points))])
 
 
@@ -200,8 +390,7 @@ def _model(point: GridPoint, found: ChainPoint, space: Space) -> PathModel:
         singular_values=found.sigma,
         objective=found.objective,
         gap=found.gap,
-        residual=found.residual,
-        converged=found.status in SUCCESSES,
+        status=found.status,
         n_iter=found.n_steps,
         left=found.left,
         right=found.right,

@@ -1,4 +1,4 @@
-"""ML-trace: the trace norm as penalty, with a certificate of optimality."""
+"""ML-trace: the trace norm as penalty, with a certificate of optimality; MLTraceCV."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml import _validation as check
 from lrml.estimators._fitting import TrainingData
+from lrml.estimators._parameters import Parameters
 from lrml.estimators._spectral import SpectralModel
+from lrml.estimators.lrml import TailSearch
 from lrml.penalties import TailSum, TraceNorm
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
@@ -39,9 +40,8 @@ class MLTrace(SpectralModel):
     labels known the solver stops on it, or on another bound that holds (`SpectralProblem.decrement`);
     otherwise, where a duality gap costs two passes over the rows, on the estimate of `LRML`.
 
-    The algorithm is that of `LRML`; an iteration costs one eigendecomposition of a min(d, L)² matrix and
-    O(dL min(d, L)) for the products, whatever the number of examples. Other losses, and unknown labels, cost
-    one pass over the rows per iteration as well.
+    Cost: as `LRML`, whose algorithm it is; the duality gap of another loss, or with unknown labels, takes two
+    more passes over the rows at the end.
 
     Parameters
     ----------
@@ -49,26 +49,12 @@ class MLTrace(SpectralModel):
         Strength of the trace norm.
     ridge : float, default=0.0
         Strength of an additional squared Frobenius norm.
-    loss : {"squared", "logistic", "squared_hinge"}, default="squared"
-        What is summed over labels and examples, see `lrml.losses`.
-    fit_intercept : bool, default=True
-        Fit b.
-    solver : {"auto", "apg", "pg", "paper"} or solver object, default="auto"
+    loss, fit_intercept, solver, targets, threshold, warm_start, callback, verbose
         As in `LRML`.
     max_iter : int, optional
         Most iterations, 5000 by default, or 1000 where every iteration reads the rows.
     tol : float, optional
         Upper limit of ``gap_``, 1e-4 by default; where every iteration reads the rows, of its estimate.
-    targets : {"binary", "real"}, default="binary"
-        "real" accepts any finite numbers instead of 0/1.
-    threshold : float or array of shape (L,), optional
-        As in `LRML`.
-    warm_start : bool, default=False
-        Start from the coefficients of the last ``fit``.
-    callback : callable, optional
-        As in `LRML`.
-    verbose : int, default=0
-        1 shows a progress bar on standard error.
 
     Attributes
     ----------
@@ -110,25 +96,10 @@ class MLTrace(SpectralModel):
         callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
-        self.alpha = alpha
-        self.ridge = ridge
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.targets = targets
-        self.threshold = threshold
-        self.warm_start = warm_start
-        self.callback = callback
-        self.verbose = verbose
+        self._keep(locals())
 
-    def _penalty(self, data: TrainingData) -> TailSum:
-        alpha = check.check_nonnegative("alpha", self.alpha, "Pass alpha=0 for no penalty.")
-        return TraceNorm(alpha)
-
-    def _ridge(self) -> float:
-        return check.check_nonnegative("ridge", self.ridge, "Pass ridge=0 for none.")
+    def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
+        return TraceNorm(params.alpha)
 
     def _certificate(self, penalty: TailSum) -> Certificate:
         return DualityGap(penalty.alpha)
@@ -145,3 +116,65 @@ class MLTrace(SpectralModel):
         point = Point(result.solution, result.factors.s, result.objective)
         # Two bounds that hold: which one is smaller depends on the scale of the features.
         return {"gap_": min(result.gap, DualityGap(penalty.alpha).measure(problem, penalty, point))}
+
+
+class MLTraceCV(TailSearch):
+    """`MLTrace` with alpha and ridge chosen on held-out rows: `LRMLCV` with theta = 0.
+
+    Cost: as `LRMLCV`, with one theta.
+
+    Parameters
+    ----------
+    alphas : sequence of float, optional
+        By default ``n_alphas`` log-spaced values as in `LRMLCV`.
+    ridges : float or sequence of float, default=0.0
+    n_alphas, alpha_ratio, loss, fit_intercept, targets, cv, scoring, rule, abandon, threshold
+        As in `LRMLCV`.
+    threshold_scoring, threshold_per_label, max_iter, tol, random_state, verbose
+        As in `LRMLCV`.
+
+    Attributes
+    ----------
+    gap_ : float
+        As in `MLTrace`.
+    best_params_, best_score_, best_index_, best_estimator_, cv_results_, n_splits_, threshold_, coef_, …
+        As in `LRMLCV`.
+
+    Examples
+    --------
+    >>> from lrml import MLTraceCV
+    >>> from lrml.datasets import load_yeast
+    >>> yeast = load_yeast()
+    >>> round(MLTraceCV(cv=3, random_state=0).fit(*yeast.train).score(*yeast.test), 2)
+    0.76
+    """
+
+    _member = MLTrace
+    _names = ("alpha", "ridge")
+
+    def __init__(
+        self,
+        alphas: Any = None,
+        ridges: Any = 0.0,
+        *,
+        n_alphas: int | None = None,
+        alpha_ratio: float | None = None,
+        loss: str = "squared",
+        fit_intercept: bool = True,
+        targets: str = "binary",
+        cv: Any = 5,
+        scoring: Any = None,
+        rule: Any = "best",
+        abandon: bool = True,
+        threshold: Any = None,
+        threshold_scoring: str = "micro_f1",
+        threshold_per_label: bool = False,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self._keep(locals())
+
+    def _grid_thetas(self, data: TrainingData, params: Parameters) -> list[int]:
+        return [0]

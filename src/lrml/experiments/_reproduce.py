@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lrml.experiments._plan import Plan
-from lrml.experiments._work import work
+from lrml.experiments._work import is_whole, work
 from lrml.experiments.runner import Progress, Store, run_jobs
-from lrml.experiments.summary import Results, is_whole, summarise
+from lrml.experiments.summary import Records, summarise
 from lrml.report import render_figures, render_html, render_still, render_tables
 
 
@@ -31,9 +31,9 @@ def reproduce(
     dict
         See `lrml.experiments.summary.summarise`.
     """
-    records = run_jobs(plan.jobs, work, store, n_workers=n_workers, on_event=on_event, is_whole=is_whole)
-    results = Results(records, store.arrays, plan.experiments, plan.protocols, plan.datasets)
-    return summarise(results, plan.left_out)
+    found = run_jobs(plan.jobs, work, store, n_workers=n_workers, on_event=on_event, is_whole=is_whole)
+    records = Records(found, store.arrays, plan.experiments, plan.protocols, plan.datasets)
+    return summarise(records, plan.left_out)
 
 
 def report_files(summary: dict[str, Any], *, with_figures: bool = True) -> Iterator[tuple[str, bytes]]:

@@ -1,24 +1,370 @@
-"""What a worker process does with one cell."""
+"""What a worker process computes for one cell, and whether a stored record has all of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from time import perf_counter
+from typing import Any, NamedTuple, TypeAlias
 
-from lrml.datasets import describe
-from lrml.experiments._convergence import convergence
-from lrml.experiments._features import load_dataset, prepare
-from lrml.experiments._models import run_equal_rank, run_model
+import numpy as np
+import numpy.typing as npt
+from sklearn.kernel_approximation import Nystroem
+from sklearn.preprocessing import normalize
+
+from lrml import CPLSTCV, LEMLCV, LRMLCV, MLFroCV, MLTraceCV
+from lrml.completion import complete
+from lrml.datasets import MultiLabelDataset, describe, fetch_mulan, load_yeast
+from lrml.experiments._specs import EMBEDDED
 from lrml.experiments.runner import Outcome
+from lrml.losses import LOSSES
+from lrml.metrics import evaluate
+from lrml.penalties import TailSum, TraceNorm
+from lrml.problem import SpectralProblem
+from lrml.solvers import Algorithm1, SolverResult, solve
+from lrml.statistics import Statistics
+from lrml.theory import printed_local_bound
+from lrml.thresholds import best_threshold
+
+_Array: TypeAlias = npt.NDArray[np.float64]
+
+_SEARCHES = {"LRML": LRMLCV, "LEML": LEMLCV, "CPLST": CPLSTCV, "MLTrace": MLTraceCV, "MLFro": MLFroCV}
+_RANK_PARAMETER = {"LRML": "thetas", "LEML": "ranks", "CPLST": "ranks"}
+# Largest step by which alpha grows until a model fits into a rank; small, so that it is not cut too short.
+_ALPHA_STEP, _MOST_STEPS = 1.25, 40
+_OBJECTIVE_DIGITS = 10  # beyond them machines differ in the order of their sums
+_COMPLETION_TOL = 1e-10
+# A smooth minimum is known to the square root of the machine's precision only; more digits would be noise.
+_MINIMISER_DECIMALS = 6
 
 
 def work(payload: Mapping[str, Any]) -> Outcome:
-    """Compute one cell."""
-    kind, name = payload["kind"], payload["dataset"]
+    """Compute one cell of a plan.
+
+    Parameters
+    ----------
+    payload : mapping
+        That of one of the jobs of `make_plan`.
+
+    Returns
+    -------
+    Outcome
+        Of a model: test metrics, what was chosen, and the metrics per test example. Of the other kinds: the
+        statistics of a dataset, the curves of Figure 3, the minima and surfaces of Figure 1.
+
+    Examples
+    --------
+    >>> work({"kind": "statistics", "dataset": "yeast"}).result["labels"]
+    14
+    """
+    kind = payload["kind"]
+    if kind == "completion":
+        return _completion(payload)
     if kind == "statistics":
-        return Outcome(describe(load_dataset(name)).as_dict(), None)
+        return Outcome(describe(load_dataset(payload["dataset"])).as_dict())
     if kind == "convergence":
-        return Outcome(convergence(load_dataset(name), payload), None)
-    arena = prepare(name, **payload["features"])
-    result, values = (run_model if kind == "model" else run_equal_rank)(arena, payload)
-    return Outcome(result, values)
+        return Outcome(_convergence(load_dataset(payload["dataset"]), payload))
+    data = prepare(payload["dataset"], **payload["features"])
+    return run_model(data, payload) if kind == "model" else run_equal_rank(data, payload)
+
+
+# Features and labels
+
+
+class TrainTest(NamedTuple):
+    """Training and test set, features prepared."""
+
+    X: Any
+    Y: Any
+    X_test: Any
+    Y_test: Any
+
+
+@lru_cache(maxsize=1)
+def load_dataset(name: str) -> MultiLabelDataset:
+    """Return a dataset; yeast is at hand everywhere."""
+    if name == EMBEDDED:
+        return load_yeast()
+    return fetch_mulan(name, download=False)
+
+
+@lru_cache(maxsize=1)
+def prepare(
+    name: str, normalise: bool, gamma: float | None, n_components: int | None, seed: int | None
+) -> TrainTest:
+    """Make the features of a protocol; the last ones are kept for the next cell.
+
+    With a gamma they are Nystroem features of the kernel exp(−gamma ‖x − x'‖²). Which rows these are based on
+    depends on no label, and on no test row.
+    """
+    dataset = load_dataset(name)
+    (X, Y), (X_test, Y_test) = dataset.train, dataset.test
+    if normalise:
+        X, X_test = normalize(X), normalize(X_test)
+    if gamma is not None:
+        features = Nystroem(gamma=gamma, n_components=n_components, random_state=seed).fit(X)
+        X, X_test = (np.ascontiguousarray(features.transform(part)) for part in (X, X_test))
+    return TrainTest(X, Y, X_test, Y_test)
+
+
+# A method at one theta: chosen on validation rows, fitted on the training set, judged on the test set
+
+
+class Choice(NamedTuple):
+    """A model chosen by one criterion."""
+
+    score: float
+    model: Any
+    seconds: float
+
+
+def run_model(data: TrainTest, payload: Mapping[str, Any]) -> Outcome:
+    """Choose a model by every criterion of the payload, and judge it by the metrics of the criterion."""
+    start = perf_counter()
+    choices = search_all(data, payload)
+    return _judged(data, payload["criteria"], choices, perf_counter() - start)
+
+
+def search_all(data: TrainTest, payload: Mapping[str, Any]) -> dict[str, Choice]:
+    """Run every search of a method; return, for every criterion, the model that is best on validation rows.
+
+    With the threshold "auto" the Hamming loss is that at the best cut.
+    """
+    criteria = list(dict.fromkeys(payload["criteria"].values()))
+    best: dict[str, Choice] = {}
+    for parameters in payload["searches"]:
+        search = _search(data, payload, parameters, criteria).fit(data.X, data.Y)
+        for name, (key, model) in zip(criteria, search.best_estimators_.items(), strict=True):
+            score = float(search.cv_results_[f"mean_test_{key}"][search.best_indices_[key]])
+            if name not in best or score > best[name].score:
+                best[name] = Choice(score, model, search.refit_time_)
+    return best
+
+
+def _search(
+    data: TrainTest, payload: Mapping[str, Any], parameters: Mapping[str, Any], criteria: Sequence[str]
+) -> Any:
+    method, theta, options, given = payload["method"], payload["theta"], payload["options"], dict(parameters)
+    if method in _RANK_PARAMETER:
+        given[_RANK_PARAMETER[method]] = [theta]
+    if method == "LRML" and theta == min(data.X.shape[1], data.Y.shape[1]):
+        given |= {"alphas": [1.0]}  # no singular value is in the tail, so alpha does not matter
+    if method != "CPLST":  # which centres by definition
+        given["fit_intercept"] = options["fit_intercept"]
+    cut = options["threshold"]
+    scoring = [_hamming_at_best_cut if c == "hamming_loss" and cut == "auto" else c for c in criteria]
+    return _SEARCHES[method](
+        **given,
+        cv=options["held_out"],
+        random_state=options["seed"],
+        scoring=scoring,
+        threshold=cut,
+        threshold_scoring="hamming_loss",
+    )
+
+
+def _hamming_at_best_cut(Y: Any, scores: Any) -> float:
+    """Minus the least Hamming loss that a single cut of the scores can have."""
+    return -best_threshold(Y, scores, "hamming_loss").value
+
+
+def run_equal_rank(data: TrainTest, payload: Mapping[str, Any]) -> Outcome:
+    """Choose an LRML whose rank is at most ``theta``; LRML's own theta is a share of that.
+
+    The candidates are those whose rank on the training part is low enough. If the fit on all rows has a
+    higher one, alpha is raised until it is not.
+    """
+    limit, options, start = payload["theta"], payload["options"], perf_counter()
+
+    def within(results: Mapping[str, Any]) -> int:
+        scores = np.where(results["mean_model_rank"] <= limit, results["mean_test_score"], -np.inf)
+        return int(np.argmax(scores))
+
+    search = LRMLCV(
+        thetas=sorted({max(1, round(share * limit)) for share in payload["theta_shares"]}),
+        **payload["searches"][0],
+        rule=within,
+        cv=options["held_out"],
+        random_state=options["seed"],
+        fit_intercept=options["fit_intercept"],
+    ).fit(data.X, data.Y)
+    model = _within_rank(search.best_estimator_, limit, data)
+    choice = Choice(search.best_score_, model, search.refit_time_)
+    return _judged(data, payload["criteria"], {"average_precision": choice}, perf_counter() - start)
+
+
+def _within_rank(model: Any, limit: int, data: TrainTest) -> Any:
+    """Raise alpha until the rank is low enough."""
+    first = model.alpha
+    for _ in range(_MOST_STEPS):
+        if model.rank_ <= limit:
+            return model
+        model.set_params(alpha=model.alpha * _ALPHA_STEP).fit(data.X, data.Y)
+    if model.rank_ > limit:
+        raise ValueError(
+            f"a model at equal rank must have a rank of at most {limit}, got {model.rank_} with alpha raised "
+            f"from {first:g} to {model.alpha:g}. Give the search stronger alphas."
+        )
+    return model
+
+
+def _judged(
+    data: TrainTest, criteria: Mapping[str, str], choices: Mapping[str, Choice], seconds: float
+) -> Outcome:
+    judged = {
+        name: evaluate(data.Y_test, choice.model.decision_function(data.X_test), threshold=_cut(choice.model))
+        for name, choice in choices.items()
+    }
+    result = {
+        "metrics": {metric: judged[by][metric] for metric, by in criteria.items()},
+        "chosen": {name: _description(choice, data.Y.shape[0]) for name, choice in choices.items()},
+        "fit_seconds": choices["average_precision"].seconds,
+        "search_seconds": seconds,
+    }
+    per_example = {
+        metric: judged[by].per_example[metric].astype(np.float32) for metric, by in criteria.items()
+    }
+    return Outcome(result, per_example)
+
+
+def _cut(model: Any) -> float:
+    """Where the model cuts its scores: a chosen or given threshold, else that of its loss."""
+    return float(LOSSES[model.loss_].threshold if model.threshold is None else model.threshold)
+
+
+def _description(choice: Choice, n_examples: int) -> dict[str, Any]:
+    model = choice.model
+    names = ("loss", "theta", "alpha", "ridge", "rank")
+    parameters = {name: getattr(model, name) for name in names if hasattr(model, name)}
+    return parameters | {
+        "theorem3": _theorem3(model, n_examples),
+        "threshold": _cut(model),
+        "model_rank": int(model.rank_),
+        "validation_score": choice.score,
+        "converged": bool(getattr(model, "converged_", True)),
+    }
+
+
+def _theorem3(model: Any, n_examples: int) -> float | None:
+    """Return Theorem 3 as printed, for W scaled to Frobenius norm 1 and back; None without a theta."""
+    theta = getattr(model, "theta_", None)
+    sigma = np.asarray(model.singular_values_, dtype=np.float64)
+    size = float(np.linalg.norm(sigma))
+    if theta is None or size == 0.0:
+        return None
+    unit = sigma / size
+    return size * printed_local_bound(unit, n_examples, float(np.linalg.norm(unit**2)), theta).value
+
+
+# Figure 3: how fast the objective falls, for Algorithm 1 of the paper and for the default solver
+
+
+def _convergence(dataset: MultiLabelDataset, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Run both methods on the training set, raw and without intercept as in the paper.
+
+    A curve has the objective after every iteration (the first is that of the starting point), the residual
+    of the point returned, and the iteration at which the default tolerance would have stopped the run (None
+    for Algorithm 1, which has none).
+    """
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(*dataset.train).uncentered())
+    penalty = TailSum(payload["theta"], payload["alpha"])
+    usual = solve(problem, penalty, max_iter=payload["max_iter"])
+    tight = solve(problem, penalty, max_iter=payload["max_iter"], tol=payload["tol"])
+    curves = [_curve("default solver", tight, stop=usual.n_iter)]
+    for gamma in payload["gammas"]:
+        result = solve(problem, penalty, solver=Algorithm1(gamma=gamma), max_iter=payload["steps"])
+        curves.append(_curve(f"Algorithm 1, gamma = {gamma:g}", result, stop=None))
+    return {"curves": curves}
+
+
+def _curve(method: str, result: SolverResult, stop: int | None) -> dict[str, Any]:
+    values = result.history.as_dict()["objective"]
+    objective = [float(f"{value:.{_OBJECTIVE_DIGITS}g}") for value in values]
+    return {"method": method, "objective": objective, "residual": result.residual, "stop": stop}
+
+
+# Figure 1: trace norm and tail sum of all completions of a small matrix
+
+
+def _completion(payload: Mapping[str, Any]) -> Outcome:
+    """Complete a matrix with two unknown entries under both norms, and compute its singular values on a grid.
+
+    Each norm has its minimum (entries, singular values, value), and by how much the norm is larger at the
+    entries that the paper prints.
+    """
+    matrix = np.array(payload["matrix"], dtype=np.float64)  # None becomes nan
+    minima = {}
+    for name, penalty in {"trace_norm": TraceNorm(1.0), "tail_sum": TailSum(payload["theta"], 1.0)}.items():
+        found = complete(matrix, penalty, exact=True, tol=_COMPLETION_TOL)
+        entries = np.round(found.values(*np.nonzero(np.isnan(matrix))), _MINIMISER_DECIMALS)
+        sigma, printed = (
+            _singular_values(matrix, *pair) for pair in (entries, payload["printed"][name]["entries"])
+        )
+        minima[name] = {
+            "entries": entries.tolist(),
+            "singular_values": np.round(sigma, _MINIMISER_DECIMALS).tolist(),
+            "value": round(found.objective, _MINIMISER_DECIMALS),
+            "excess_of_printed": float(np.sum((printed - sigma)[penalty.theta :])),
+        }
+    axis = np.linspace(payload["lowest"], payload["highest"], payload["points"])
+    grid = _singular_values(matrix, *np.meshgrid(axis, axis))
+    return Outcome({"minima": minima}, {"axis": axis, "singular_values": grid})
+
+
+def _singular_values(matrix: _Array, first: npt.ArrayLike, second: npt.ArrayLike) -> _Array:
+    """Singular values, descending, of a matrix whose two nan entries are replaced by all pairs given."""
+    pairs = np.stack(np.broadcast_arrays(first, second), axis=-1)
+    stack = np.broadcast_to(matrix, pairs.shape[:-1] + matrix.shape).copy()
+    stack[..., np.isnan(matrix)] = pairs
+    values: _Array = np.linalg.svd(stack, compute_uv=False).astype(np.float64, copy=False)
+    return values
+
+
+# What the summary reads of a record, by type; what is not finite is null in JSON
+
+_NUMBER, _MAYBE = int | float, int | float | None
+_STATISTICS = ("instances", "attributes", "labels", "cardinality", "density", "distinct_label_sets")
+_CURVE = {"method": str, "objective": [_NUMBER], "residual": _MAYBE, "stop": int | None}
+_CHOICE = {"model_rank": int, "converged": bool}
+_MINIMUM = {
+    "entries": [_NUMBER],
+    "singular_values": [_NUMBER],
+    "value": _NUMBER,
+    "excess_of_printed": _NUMBER,
+}
+
+
+def is_whole(record: Mapping[str, Any]) -> bool:
+    """Tell whether a record has all that `work` gives for its payload.
+
+    A file can be damaged, or changed by hand, such that its lines still are records. A cell without a whole
+    record is computed again.
+    """
+    kind, result = record["payload"]["kind"], record["result"]
+    if kind == "statistics":
+        return _has_shape(result, dict.fromkeys(_STATISTICS, _NUMBER))
+    if kind == "convergence":
+        return _has_shape(result, {"curves": [_CURVE]})
+    if record["arrays"] is None:
+        return False
+    if kind == "completion":
+        return _has_shape(result, {"minima": {"trace_norm": _MINIMUM, "tail_sum": _MINIMUM}})
+    criteria = record["payload"]["criteria"]
+    shape = {
+        "metrics": dict.fromkeys(criteria, _MAYBE),
+        "chosen": dict.fromkeys(criteria.values(), _CHOICE),
+        "fit_seconds": _NUMBER,
+        "search_seconds": _NUMBER,
+    }
+    return _has_shape(result, shape)
+
+
+def _has_shape(value: Any, shape: Any) -> bool:
+    """Tell whether a value has at least the given keys and types; a list has one item or more."""
+    if isinstance(shape, dict):
+        return isinstance(value, dict) and all(
+            name in value and _has_shape(value[name], part) for name, part in shape.items()
+        )
+    if isinstance(shape, list):
+        return isinstance(value, list) and bool(value) and all(_has_shape(item, shape[0]) for item in value)
+    return isinstance(value, shape)

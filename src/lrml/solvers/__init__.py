@@ -1,30 +1,30 @@
-"""Solvers for f(W) + Ω(σ(W)) in spectral coordinates: tiny methods, one loop, one result."""
+"""Solvers for f(W) + Ω(σ(W)) in spectral coordinates: small methods, one loop, one result.
 
-from lrml.solvers._chain import Chain, ChainPoint, alpha_max, chains_for, solve_chain, solve_chains
-from lrml.solvers._gap import DualityGap
-from lrml.solvers._loop import Certificate, Phase, Point, stationarity_residual
-from lrml.solvers._result import (
-    SUCCESSES,
-    Callback,
-    Factors,
-    History,
-    IterationInfo,
-    SolverResult,
-    Status,
-)
-from lrml.solvers._row_gap import row_duality_gap
-from lrml.solvers._solve import SOLVERS, solve
-from lrml.solvers._solve_rows import ROW_SOLVERS, solve_rows
-from lrml.solvers.admm import ADMM
+`solve` and `solve_rows` choose a method and a starting point; a method of your own is a `Phase`.
+
+``__all__`` is what users pass and read. The names imported with ``as`` beside it (chains of warm starts,
+duality gaps, the recorder) and `lrml.solvers.leml` serve the rest of the library and may change.
+"""
+
+from lrml.solvers._chain import Chain as Chain
+from lrml.solvers._chain import ChainPoint as ChainPoint
+from lrml.solvers._chain import alpha_max as alpha_max
+from lrml.solvers._chain import chains_for as chains_for
+from lrml.solvers._chain import solve_chain as solve_chain
+from lrml.solvers._chain import solve_chains as solve_chains
+from lrml.solvers._gaps import DualityGap as DualityGap
+from lrml.solvers._gaps import row_duality_gap as row_duality_gap
+from lrml.solvers._loop import Certificate, Phase, Point, Problem, point_at, stationarity_residual
+from lrml.solvers._loop import Recorder as Recorder
+from lrml.solvers._loop import spectrum as spectrum
+from lrml.solvers._result import SUCCESSES, Callback, Factors, History, IterationInfo, SolverResult, Status
+from lrml.solvers._solve import ROW_SOLVERS, SOLVERS, solve, solve_rows
 from lrml.solvers.alternating import Alternating
-from lrml.solvers.paper import Algorithm1
-from lrml.solvers.proximal_gradient import AcceleratedProximalGradient, ProximalGradient
-from lrml.solvers.proximal_newton import ProximalNewton
-from lrml.solvers.reduced_rank import ReducedRank
-from lrml.solvers.reweighted import Reweighted
+from lrml.solvers.proximal_gradient import AcceleratedProximalGradient, Algorithm1, ProximalGradient
+from lrml.solvers.proximal_newton import ProximalNewton as ProximalNewton
+from lrml.solvers.reduced_rank import ReducedRank as ReducedRank
 
 __all__ = [
-    "ADMM",
     "ROW_SOLVERS",
     "SOLVERS",
     "SUCCESSES",
@@ -33,26 +33,17 @@ __all__ = [
     "Alternating",
     "Callback",
     "Certificate",
-    "Chain",
-    "ChainPoint",
-    "DualityGap",
     "Factors",
     "History",
     "IterationInfo",
     "Phase",
     "Point",
+    "Problem",
     "ProximalGradient",
-    "ProximalNewton",
-    "ReducedRank",
-    "Reweighted",
     "SolverResult",
     "Status",
-    "alpha_max",
-    "chains_for",
-    "row_duality_gap",
+    "point_at",
     "solve",
-    "solve_chain",
-    "solve_chains",
     "solve_rows",
     "stationarity_residual",
 ]

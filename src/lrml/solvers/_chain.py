@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, TypeVar
 
-from lrml._arrays import Array, namespace, thin_svd
+from lrml._arrays import Array, namespace
 from lrml._threads import map_in_threads
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import START_SHARE, Gains, Point, point_at, spectrum
-from lrml.solvers._result import Status
+from lrml.solvers._loop import START_SHARE, Point, Run, point_at, spectrum, stationarity_residual
+from lrml.solvers._result import Factors, History, Status
 from lrml.solvers.alternating import Alternating
 from lrml.solvers.reduced_rank import strongest_slope
 
@@ -22,43 +23,34 @@ _Result = TypeVar("_Result")
 class ChainPoint:
     """One solution of a chain, in the coordinates of its problem: W = left rightᵀ.
 
-    Attributes
-    ----------
-    left : array of shape (r, k)
-        Orthogonal columns, their norms the singular values, descending.
-    right : array of shape (m, k)
-        Orthonormal columns.
-    sigma : array of shape (k,)
-    objective, gap, residual : float
-        As in `Point`.
-    status : Status
-    n_steps : int
-        Spectral decompositions that it took.
+    ``left`` (r × k) has orthogonal columns, their norms the descending singular values ``sigma``; ``right``
+    (m × k) has orthonormal ones. ``status`` is found by the same tests as in a fit; ``n_steps`` counts
+    spectral decompositions.
     """
 
+    problem: SpectralProblem
+    penalty: TailSum
     left: Array
     right: Array
     sigma: Array
     objective: float
     gap: float
-    residual: float
     status: Status
     n_steps: int
+    history: History
+
+    @cached_property
+    def residual(self) -> float:
+        """Stationarity residual, as in `SolverResult`. Costs one proximal step, when it is asked for."""
+        return stationarity_residual(self.problem, self.penalty, self.left @ self.right.T)
 
 
 @dataclass(frozen=True)
 class Chain:
     """Penalties TailSum(theta, alpha) to be solved one after the other, each from the last one's solution.
 
-    Attributes
-    ----------
-    theta : int
-    alphas : tuple of float
-        Descending, if the chain begins at the reduced-rank solution, the limit alpha → ∞; ascending, if it
-        begins at the least-squares solution, the limit alpha → 0.
-    keys : tuple
-        What to call each solution.
-    begin : {"reduced rank", "least squares"}
+    Alphas descend if the chain begins at the reduced-rank solution, the limit alpha → ∞, and ascend if it
+    begins at the least-squares solution, the limit alpha → 0. ``keys`` name the solutions.
     """
 
     theta: int
@@ -116,18 +108,18 @@ def solve_chain(
     for alpha, key in zip(chain.alphas, chain.keys, strict=True):
         penalty = TailSum(chain.theta, alpha)
         if alpha == 0.0 or chain.theta >= problem.shape[1]:
-            yield key, _unpenalised(problem)
+            yield key, _unpenalised(problem, penalty)
             continue
         if begun:
             phase.retarget(penalty)
         else:
             phase.start(problem, penalty, _beginning(problem, chain, penalty))
             begun = True
-        found = _settle(phase, tol, max_iter)
+        found = _settle(phase, problem, penalty, tol, max_iter)
         if limit is not None and found.objective > limit[1] * (1 + problem.rounding):
             W, sigma = limit[0], spectrum(limit[0], rank=chain.theta)
             phase.start(problem, penalty, point_at(problem, penalty, W, sigma))
-            better = _settle(phase, tol, max_iter)
+            better = _settle(phase, problem, penalty, tol, max_iter)
             found = replace(better, n_steps=found.n_steps + better.n_steps)
         yield key, found
 
@@ -141,40 +133,36 @@ def _beginning(problem: SpectralProblem, chain: Chain, penalty: TailSum) -> Poin
     return point_at(problem, penalty, W, spectrum(W))
 
 
-def _settle(phase: Alternating, tol: float, max_iter: int) -> ChainPoint:
-    before, gains = phase.n_decompositions, Gains(phase.problem.rounding)
-    status = Status.MAX_ITER
-    while phase.n_decompositions - before < max_iter:
-        point = phase.step()
-        if point is None:
-            break
-        gains.add(point.objective)
-        if point.gap <= tol:
-            status = Status.CONVERGED
-            break
-        if gains.below(tol):
-            status = Status.SETTLED
-            break
+def _settle(
+    phase: Alternating, problem: SpectralProblem, penalty: TailSum, tol: float, max_iter: int
+) -> ChainPoint:
+    """Step until the point is good to within ``tol``, as a fit would."""
+    before = phase.n_decompositions
+    run = Run(problem, penalty, tol)
+    run.take_steps(phase, lambda: phase.n_decompositions - before < max_iter)
     last = phase.last
     assert last is not None  # there was at least one step
     kept = last.point.rank
     sigma = last.point.sigma[:kept]
     return ChainPoint(
+        problem,
+        penalty,
         last.U[:, :kept] * sigma,
         last.basis[:, :kept],
         sigma,
         last.point.objective,
         last.point.gap,
-        last.point.residual,
-        status,
+        run.status or Status.MAX_ITER,
         phase.n_decompositions - before,
+        run.history,
     )
 
 
-def _unpenalised(problem: SpectralProblem) -> ChainPoint:
+def _unpenalised(problem: SpectralProblem, penalty: TailSum) -> ChainPoint:
     """Return the (ridge) least-squares solution, where nothing is penalised."""
     W = problem.ridge_solution()
-    U, sigma, Vt = thin_svd(W)
+    U, sigma, V = Factors.of(W)
     rank = int(namespace(W).count_nonzero(spectrum(W) > 0))
-    U, sigma, V = U[:, :rank], sigma[:rank], Vt[:rank, :].T
-    return ChainPoint(U * sigma, V, sigma, problem.value(W), 0.0, 0.0, Status.EXACT, 0)
+    left, right = U[:, :rank] * sigma[:rank], V[:, :rank]
+    value = problem.value(W)
+    return ChainPoint(problem, penalty, left, right, sigma[:rank], value, 0.0, Status.EXACT, 0, History())

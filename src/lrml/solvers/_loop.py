@@ -1,24 +1,27 @@
-"""The one loop that drives every solver: stopping, history, timing, callbacks, the best point so far."""
+"""The one loop that drives every solver, and the record that every run keeps."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
-from lrml._arrays import Array, frobenius, namespace, thin_svd
+from lrml._arrays import Array, frobenius, namespace
 from lrml.penalties import Penalty, SpectralProx, gram_noise, right_singular, right_singular_by_svd
-from lrml.solvers._result import SUCCESSES, Callback, Factors, History, IterationInfo, SolverResult, Status
+from lrml.solvers._result import Callback, Factors, History, IterationInfo, SolverResult, Status
 
 # Effective directions that the ridge of a starting point leaves. All features must be in it, whatever their
 # scale: what is missing has to be found by small steps.
 START_SHARE = 0.8
 # How much worse than the best point so far, relatively, a point may be to end at.
 _WORSE = 1e-6
-# Where a proof is wanted only a standstill, which is this much less to be gained, ends without it.
+# Where a proof is wanted, a standstill ends a run without it only if gains are below this share of tol.
 _STANDSTILL = 1e-2
+
+_Kept = TypeVar("_Kept")
 
 
 @dataclass(frozen=True)
@@ -88,13 +91,23 @@ class Phase(Protocol):
     name: str
     seeks_tolerance: bool
     settles: bool
-    """Whether several steps that gain next to nothing mean that there is nothing to be gained."""
+    """Whether several steps that gain next to nothing mean that there is nothing left to gain."""
 
     def start(self, problem: Any, penalty: Penalty, point: Point) -> None:
         """Prepare to iterate from ``point``."""
 
     def step(self) -> Point | None:
         """Return the next point, or None to hand over to the next phase."""
+
+
+class Certificate(Protocol):
+    """A proof of how far the objective is from the least one."""
+
+    status: Status
+    failure: Status
+
+    def measure(self, problem: Any, penalty: Penalty, point: Point) -> float:
+        """Return an upper bound of (F − F*) / F; costs about one step."""
 
 
 def stationarity_residual(problem: Problem, penalty: Penalty, W: Array) -> float:
@@ -119,16 +132,6 @@ def point_at(problem: Problem, penalty: Penalty, W: Array, sigma: Array, slope: 
         return Point(W, sigma, objective)
     gap = problem.decrement(slope, W) / max(objective, problem.least)
     return Point(W, sigma, objective, frobenius(slope) / problem.scale, gap)
-
-
-class Certificate(Protocol):
-    """A proof of how far the objective is from the least one."""
-
-    status: Status
-    failure: Status
-
-    def measure(self, problem: Any, penalty: Penalty, point: Point) -> float:
-        """Return an upper bound of (F − F*) / F; costs about as much as a step."""
 
 
 class Gains:
@@ -175,7 +178,7 @@ class Gains:
 
         With gains g₀ and then g₁ of two spans of steps, g₁ q/(1 − q) for q = g₁/g₀; 0 after a single step. A
         span is a quarter of all steps, so that the last ones do not mislead where convergence is slow, but
-        five of them at least, if there are as many.
+        at least five, if there are as many.
         """
         steps = len(self.least) - 1
         span = min(steps // 2, max(5, steps // 4))
@@ -186,148 +189,149 @@ class Gains:
         return (second - last) * ratio / (1.0 - ratio) / max(abs(last), math.ulp(0.0))
 
 
-@dataclass
-class _Run:
-    """The record of one solve: history, clock, the best point so far."""
+class Recorder(Generic[_Kept]):
+    """What every run keeps, whatever the method: history, clock, callback, best point, status.
 
-    problem: Problem
-    penalty: Penalty
-    tol: float
-    callback: Callback | None
-    certificate: Certificate | None
-    best: Point
-    gains: Gains
-    history: History = field(default_factory=History)
-    seconds: float = 0.0
-    ask_below: float = math.inf
+    Fits, paths, LEML's sweeps and matrix completion all record their steps here. ``seconds`` counts time
+    inside `clock`; ``best`` is the point to return and ``least`` its objective (infinite before the first);
+    ``status`` is None while the run goes on, and set by whoever steps, or by a callback that stops.
+    """
 
-    def consider(self, name: str, point: Point, *, seeks: bool, settles: bool, final: bool) -> Status | None:
-        """Record a point, and return how to end, if so."""
-        self.gains.add(point.objective)
-        status = self._verdict(point, seeks, settles)
-        worse = point.objective > self.best.objective * (1 + _WORSE)
-        # Not convex: a stationary point that is worse than one already met is not what we are looking for.
-        # But if the last phase ends at one, the best point is as good at least.
-        if worse and not final:
-            status = None
-        if point.objective <= self.best.objective or (status in SUCCESSES and not worse):
-            self.best = point
-        info = IterationInfo(
-            len(self.history), name, point.objective, point.residual, point.rank, self.seconds, point.gap
-        )
+    def __init__(self, callback: Callback | None = None) -> None:
+        self.callback = callback
+        self.history = History()
+        self.seconds = 0.0
+        self.least = math.inf
+        self.status: Status | None = None
+
+    @contextmanager
+    def clock(self) -> Iterator[None]:
+        """Count the time that is spent inside."""
+        started = perf_counter()
+        yield
+        self.seconds += perf_counter() - started
+
+    def keep(self, point: _Kept, objective: float) -> None:
+        """Make a point the one to return."""
+        self.best: _Kept = point
+        self.least = objective
+
+    def record(self, phase: str, objective: float, residual: float, rank: int, gap: float = math.inf) -> None:
+        """Add a line to the history and show it to the callback, which may end the run."""
+        number = len(self.history)
+        info = IterationInfo(number, phase, objective, residual, rank, self.seconds, gap)
         self.history.entries.append(info)
-        stop = bool(self.callback(info)) if self.callback is not None else False
-        if status is None and stop:
-            status = Status.STOPPED
-        return status
+        stop = self.callback is not None and bool(self.callback(info))
+        if stop and self.status is None:
+            self.status = Status.STOPPED
 
-    def _verdict(self, point: Point, seeks: bool, settles: bool) -> Status | None:
+
+class Run(Recorder[Point]):
+    """Steps of phases on one problem, until a point is good to within ``tol``.
+
+    That is: its gap is at most ``tol``, or the certificate proves as much, or the last steps of a phase that
+    settles have gained next to nothing.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        penalty: Penalty,
+        tol: float,
+        callback: Callback | None = None,
+        certificate: Certificate | None = None,
+    ) -> None:
+        super().__init__(callback)
+        self.problem, self.penalty, self.tol, self.certificate = problem, penalty, tol, certificate
+        self._ask_below = math.inf
+
+    def begin(self, start: Point) -> None:
+        """Record the starting point."""
+        self.keep(start, start.objective)
+        self._record("start", start)
+
+    def take_steps(self, phase: Phase, more: Callable[[], bool], *, final: bool = True) -> None:
+        """Step until the run ends, the phase hands over or there may be no ``more`` steps.
+
+        Not convex: a stationary point that is worse than one already met is not what we are looking for. But
+        if the ``final`` phase ends at one, the best point is at least as good.
+        """
+        gains = Gains(self.problem.rounding)
+        while self.status is None and more():
+            with self.clock():
+                point = phase.step()
+            if point is None:
+                break
+            gains.add(point.objective)
+            status = self._verdict(phase, point, gains)
+            worse = point.objective > self.least * (1 + _WORSE)
+            if point.objective <= self.least or (status is not None and not worse):
+                self.keep(point, point.objective)
+            self.status = status if final or not worse else None
+            self._record(phase.name, point)
+
+    def _verdict(self, phase: Phase, point: Point, gains: Gains) -> Status | None:
         """Return in which way a point is good enough, if it is."""
         tol, certificate = self.tol, self.certificate
-        if seeks and point.gap <= tol:
+        if phase.seeks_tolerance and point.gap <= tol:
             return Status.CONVERGED
         # A proof costs a step, so it is asked for whenever the estimate has halved.
-        if seeks and certificate is not None and point.gap <= self.ask_below:
-            self.ask_below = 0.5 * point.gap
+        if phase.seeks_tolerance and certificate is not None and point.gap <= self._ask_below:
+            self._ask_below = 0.5 * point.gap
             if certificate.measure(self.problem, self.penalty, point) <= tol:
                 return certificate.status
-        if settles and self.gains.below(tol if certificate is None else _STANDSTILL * tol):
+        if phase.settles and gains.below(tol if certificate is None else _STANDSTILL * tol):
             return Status.SETTLED
         return None
 
+    def _record(self, phase: str, point: Point) -> None:
+        self.record(phase, point.objective, point.residual, point.rank, point.gap)
 
-def iterate(
-    phases: Sequence[Phase],
-    problem: Problem,
-    penalty: Penalty,
-    start: Point,
-    *,
-    max_iter: int,
-    tol: float,
-    callback: Callback | None = None,
-    certificate: Certificate | None = None,
-) -> SolverResult:
-    """Run the phases one after the other, until a point is good to within ``tol``.
+    def result(self, otherwise: Status) -> SolverResult:
+        """Factorise the best point, and evaluate its objective and its residual exactly."""
+        point = self.best
+        # A full SVD, once: the factors of a wide spectrum would not be orthonormal by the Gram matrix.
+        U, s, V = Factors.of(self.problem.penalised(point.W))
+        U, V = self.problem.restore(U[:, : point.rank], V[:, : point.rank])
+        factors = Factors(U, s[: point.rank], V)
+        return SolverResult(
+            solution=point.W,
+            factors=factors,
+            status=self.status or otherwise,
+            n_iter=len(self.history) - 1,
+            objective=objective_of(self.problem, self.penalty, point.W, factors.s),
+            gap=point.gap,
+            residual=stationarity_residual(self.problem, self.penalty, point.W),
+            history=self.history,
+        )
 
-    That is: its gap is at most ``tol``, or the certificate proves as much, or the last steps of a phase that
-    settles have gained next to nothing. The clock runs only inside the phases. The result never has a larger
-    objective than ``start``.
-    """
-    run = _Run(problem, penalty, tol, callback, certificate, start, Gains(problem.rounding))
-    status = run.consider("start", start, seeks=False, settles=False, final=False)
+
+def iterate(phases: Sequence[Phase], run: Run, start: Point, *, max_iter: int) -> SolverResult:
+    """Run the phases one after the other; the result never has a larger objective than ``start``."""
+    run.begin(start)
     for phase in phases:
-        if status is not None:
+        if run.status is not None:
             break
-        clock = perf_counter()
-        phase.start(problem, penalty, run.best)
-        run.seconds += perf_counter() - clock
-        run.gains = Gains(problem.rounding)
-        while status is None and len(run.history) <= max_iter:
-            clock = perf_counter()
-            step = phase.step()
-            run.seconds += perf_counter() - clock
-            if step is None:
-                break
-            status = run.consider(
-                phase.name,
-                step,
-                seeks=phase.seeks_tolerance,
-                settles=phase.settles,
-                final=phase is phases[-1],
-            )
-    if status is None:
-        status = Status.MAX_ITER if phases[-1].seeks_tolerance else Status.ALL_STEPS
-        if certificate is not None and phases[-1].seeks_tolerance:
-            status = certificate.failure
-    return _finish(run, run.best, status)
-
-
-def _finish(run: _Run, point: Point, status: Status) -> SolverResult:
-    """Factorise the returned point, and evaluate its objective and its residual exactly."""
-    factors = factorise(run.problem, point.W, point.rank)
-    return SolverResult(
-        solution=point.W,
-        factors=factors,
-        status=status,
-        n_iter=len(run.history) - 1,
-        objective=objective_of(run.problem, run.penalty, point.W, factors.s),
-        gap=point.gap,
-        residual=stationarity_residual(run.problem, run.penalty, point.W),
-        history=run.history,
-    )
+        with run.clock():
+            phase.start(run.problem, run.penalty, run.best)
+        run.take_steps(phase, lambda: len(run.history) <= max_iter, final=phase is phases[-1])
+    if not phases[-1].seeks_tolerance:
+        return run.result(Status.ALL_STEPS)
+    return run.result(Status.MAX_ITER if run.certificate is None else run.certificate.failure)
 
 
 def spectrum(W: Array, rank: int | None = None) -> Array:
-    """Descending singular values of a tall W, with rounding noise (and all beyond ``rank``) set to zero."""
-    return accurate_right_singular(W, rank)[0]
-
-
-def spectrum_of_any(W: Array) -> Array:
-    """`spectrum` of a matrix of any shape."""
-    return spectrum(W if W.shape[0] >= W.shape[1] else W.T)
-
-
-def accurate_right_singular(W: Array, rank: int | None = None) -> tuple[Array, Array]:
-    """Descending singular values and right singular vectors of a tall W, every value good to eps · σ₁.
+    """Descending singular values of W, every one good to eps · σ₁.
 
     The Gram matrix serves while all values are above its noise, the SVD otherwise. Values that are rounding
     noise, and all beyond ``rank``, are set to zero: a strong penalty would multiply them.
     """
     xp = namespace(W)
-    sigma, V = right_singular(W)
+    W = W if W.shape[0] >= W.shape[1] else W.T
+    sigma, _ = right_singular(W)
     if float(sigma[-1]) <= gram_noise(sigma):
-        sigma, V = right_singular_by_svd(W)
+        sigma, _ = right_singular_by_svd(W)
     floor = max(W.shape) * xp.finfo(W.dtype).eps * float(sigma[0])
     kept = int(xp.count_nonzero(sigma > floor))
     kept = kept if rank is None else min(kept, rank)
-    return xp.concat([sigma[:kept], xp.zeros_like(sigma[kept:])]), V
-
-
-def factorise(problem: Problem, W: Array, rank: int) -> Factors:
-    """Thin SVD of a W of known rank, mapped back to features × labels.
-
-    A full SVD, once per solve: the factors of a wide spectrum would not be orthonormal by the Gram matrix.
-    """
-    U, s, Vt = thin_svd(problem.penalised(W))
-    U, V = problem.restore(U[:, :rank], Vt[:rank, :].T)
-    return Factors(U, s[:rank], V)
+    return xp.concat([sigma[:kept], xp.zeros_like(sigma[kept:])])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array
+from lrml._arrays import Array, thin_svd
 
 
 class Status(Enum):
@@ -23,6 +23,7 @@ class Status(Enum):
     GAP_CLOSED = "Converged: the duality gap is at most tol times the objective."
     EXACT = "Solved in closed form: no singular value is penalised at these parameters."
     CLOSED_FORM = "Solved in closed form."
+    RESIDUAL_LARGE = "Stopped at max_iter with the residual above tol; raise max_iter or loosen tol."
     MAX_ITER = "Stopped at max_iter before tol was reached; raise max_iter or loosen tol, or scale X."
     GAP_OPEN = "Stopped at max_iter with the duality gap above tol; raise max_iter or loosen tol."
     STOPPED = "Stopped by the callback; the best point so far is returned."
@@ -45,6 +46,17 @@ class Factors(NamedTuple):
     U: Array
     s: Array
     V: Array
+
+    @classmethod
+    def of(cls, matrix: Array) -> Factors:
+        """Decompose a matrix."""
+        U, s, Vt = thin_svd(matrix)
+        return cls(U, s, Vt.T)
+
+    @classmethod
+    def zero(cls, shape: tuple[int, int]) -> Factors:
+        """Return the factors of a zero matrix, in NumPy arrays."""
+        return cls(np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0)))
 
 
 @dataclass(frozen=True)

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from lrml._arrays import Array, namespace
 from lrml.penalties import Penalty
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import (
-    START_SHARE,
-    Certificate,
-    Phase,
-    factorise,
-    iterate,
-    point_at,
-    spectrum,
-    stationarity_residual,
-)
-from lrml.solvers._result import Callback, History, IterationInfo, SolverResult, Status
+from lrml.row_problem import RowProblem
+from lrml.solvers._loop import START_SHARE, Certificate, Phase, Run, iterate, point_at, spectrum
+from lrml.solvers._result import Callback, SolverResult, Status
 from lrml.solvers.alternating import Alternating
-from lrml.solvers.paper import Algorithm1
-from lrml.solvers.proximal_gradient import AcceleratedProximalGradient, ProximalGradient
+from lrml.solvers.proximal_gradient import AcceleratedProximalGradient, Algorithm1, ProximalGradient
+from lrml.solvers.proximal_newton import ProximalNewton
 from lrml.solvers.reduced_rank import ReducedRank
 
-SOLVERS = ("auto", "apg", "pg", "paper")
+_FIRST_ORDER = {"apg": AcceleratedProximalGradient, "pg": ProximalGradient, "paper": Algorithm1}
+SOLVERS = ("auto", *_FIRST_ORDER)
+ROW_SOLVERS = ("auto", "apg")
 
 
 def solve(
@@ -54,7 +51,7 @@ def solve(
         Starting point in spectral coordinates.
     max_iter : int
     tol : float
-        Upper limit of the estimated gap (F − F*) / F; see `Point` and `Gains`.
+        Upper limit of the estimated gap (F − F*) / F; see `Point` and `Status`.
     callback : callable, optional
         Receives an `IterationInfo` after every iteration; a true return value stops.
     certificate : Certificate, optional
@@ -67,22 +64,15 @@ def solve(
     """
     phases = _phases(solver, warm=start is not None)
     literal = isinstance(phases[0], Algorithm1)
+    run = Run(problem, penalty, tol, callback, certificate)
     if not literal and _inactive(problem, penalty):
-        return _closed_form(problem, penalty)
+        return _closed_form(problem, penalty, run)
     if start is None:
         xp = namespace(problem.cross)
-        start = xp.zeros_like(problem.cross) if literal else _ridge_start(problem)
+        extra = problem.ridge_leaving(START_SHARE)
+        start = xp.zeros_like(problem.cross) if literal else problem.ridge_solution(extra=extra)
     first = point_at(problem, penalty, start, spectrum(start))
-    return iterate(
-        phases,
-        problem,
-        penalty,
-        first,
-        max_iter=max_iter,
-        tol=tol,
-        callback=callback,
-        certificate=certificate,
-    )
+    return iterate(phases, run, first, max_iter=max_iter)
 
 
 def _phases(solver: str | Phase, *, warm: bool) -> Sequence[Phase]:
@@ -93,17 +83,9 @@ def _phases(solver: str | Phase, *, warm: bool) -> Sequence[Phase]:
             return [Alternating(), AcceleratedProximalGradient()]
         limit = ReducedRank()
         return [limit, Alternating(rival=limit), AcceleratedProximalGradient()]
-    if solver == "apg":
-        return [AcceleratedProximalGradient()]
-    if solver == "pg":
-        return [ProximalGradient()]
-    if solver == "paper":
-        return [Algorithm1()]
+    if solver in _FIRST_ORDER:
+        return [_FIRST_ORDER[solver]()]
     raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}. Use 'auto'.")
-
-
-def _ridge_start(problem: SpectralProblem) -> Array:
-    return problem.ridge_solution(extra=problem.ridge_leaving(START_SHARE))
 
 
 def _inactive(problem: SpectralProblem, penalty: Penalty) -> bool:
@@ -113,10 +95,48 @@ def _inactive(problem: SpectralProblem, penalty: Penalty) -> bool:
     return float(xp.sum(penalty.slopes(ones))) == 0.0
 
 
-def _closed_form(problem: SpectralProblem, penalty: Penalty) -> SolverResult:
+def _closed_form(problem: SpectralProblem, penalty: Penalty, run: Run) -> SolverResult:
     W = problem.ridge_solution()
     point = point_at(problem, penalty, W, spectrum(W), problem.gradient(W))
-    residual = stationarity_residual(problem, penalty, W)
-    entry = IterationInfo(0, "closed form", point.objective, residual, point.rank, 0.0, point.gap)
-    factors = factorise(problem, W, point.rank)
-    return SolverResult(W, factors, Status.EXACT, 0, point.objective, point.gap, residual, History([entry]))
+    run.status = Status.EXACT
+    run.keep(point, point.objective)
+    run.record("closed form", point.objective, point.residual, point.rank, point.gap)
+    return run.result(Status.EXACT)
+
+
+def solve_rows(
+    problem: RowProblem,
+    penalty: Penalty,
+    *,
+    solver: str = "auto",
+    start: npt.NDArray[np.float64] | None = None,
+    max_iter: int = 5000,
+    tol: float = 1e-4,
+    callback: Callback | None = None,
+) -> SolverResult:
+    """Find a stationary point of f(V) + Ω(σ(W̃)) for a loss over rows.
+
+    Parameters
+    ----------
+    problem : RowProblem
+    penalty : Penalty
+    solver : {"auto", "apg"}
+        "auto" is proximal Newton, with accelerated proximal gradient should that come to rest.
+    start : array of shape ``problem.shape``, optional
+        The constant scores ``problem.origin`` if not given.
+    max_iter, tol, callback
+        As in `lrml.solvers.solve`. Every iteration reads the rows.
+
+    Returns
+    -------
+    SolverResult
+        Its ``solution`` holds the intercepts: see `RowProblem.intercept`.
+    """
+    if solver not in ROW_SOLVERS:
+        raise ValueError(f"solver must be 'auto' or 'apg' for a loss over rows, got {solver!r}. Use 'auto'.")
+    phases: list[Phase] = [AcceleratedProximalGradient()]
+    if solver == "auto":
+        phases.insert(0, ProximalNewton())
+    V = problem.origin if start is None else start
+    first = point_at(problem, penalty, V, spectrum(problem.penalised(V)))
+    return iterate(phases, Run(problem, penalty, tol, callback), first, max_iter=max_iter)

@@ -56,9 +56,8 @@ class Alternating:
         R_ij = (B V')_ij / (λ_i + ridge + c_j/2σ'_j),  W⁺ = R V'ᵀ
 
     Reweighted least squares on one side only is slow to turn the space that it keeps; on both sides it
-    converges several times faster than splitting methods do, and the proximal step gives what neither has:
-    exact zeros and new directions. Where nearly all values live there is little to turn, and the first of the
-    two is left out.
+    converges fast, and the proximal step gives what neither has: exact zeros and new directions. Where nearly
+    all values live there is little to turn, and the first of the two is left out.
 
     With ρ at the Lipschitz constant L of ∇f no step can raise the objective. ρ starts at ``share`` · L, and
     doubles, up to L, whenever a proximal step rises above the majoriser's value at W. The
@@ -133,18 +132,14 @@ class Alternating:
             self.accelerator.forget()
             self.W = self.plain
             found = self._proximal(self.W)
-        while found.point.objective > self._tolerated and self.rho < self.problem.lipschitz:
+        tolerated = self.bound + self.problem.rounding * abs(self.bound)
+        while found.point.objective > tolerated and self.rho < self.problem.lipschitz:
             self._set_rho(min(2.0 * self.rho, self.problem.lipschitz))
             found = self._proximal(self.W)
         self._watch(found)
         self.last = found
         # What the rival may still surpass is not the end.
         return replace(found.point, gap=math.inf) if not self.compared else found.point
-
-    @property
-    def _tolerated(self) -> float:
-        """The majoriser's value, but for rounding."""
-        return self.bound + self.problem.rounding * abs(self.bound)
 
     def _compare(self) -> None:
         """Begin again at the reduced-rank solution if that is better than what the first steps have found."""
@@ -184,13 +179,6 @@ class Alternating:
             # Features of large scale have small coefficients: a small singular value may be all they have.
             left, spectrum, right = thin_svd(Y)
             shrunk, basis = self.penalty.prox(spectrum, 1.0 / self.rho), right.T
-        return self._shrink(W, Y, spectrum, basis, left, shrunk)
-
-    def _shrink(
-        self, W: Array, Y: Array, spectrum: Array, basis: Array, left: Array | None, shrunk: Array
-    ) -> _Step:
-        """Proximal point from the decomposition of Y, whose left side may have to be made."""
-        xp = namespace(Y)
         kept = int(xp.count_nonzero(shrunk > 0))
         V = basis[:, :kept]
         U = (Y @ V) / spectrum[:kept] if left is None else left
@@ -199,12 +187,6 @@ class Alternating:
         rest *= self.rho * self._gradient_step[0]
         point = point_at(self.problem, self.penalty, Z, shrunk, rest)
         return _Step(Y, spectrum, basis, U, point, rest)
-
-    def _left_factor(self, last: _Step, kept: int) -> Array:
-        """U of a proximal point, which another penalty may have made longer."""
-        if kept <= last.U.shape[1]:
-            return last.U[:, :kept]
-        return (last.Y @ last.basis[:, :kept]) / last.spectrum[:kept]
 
     def _solve_both_sides(self, last: _Step) -> None:
         """W⁺ from a proximal point, and the value of the majoriser there, which bounds the objective."""
@@ -215,7 +197,10 @@ class Alternating:
         # A few steps later it is worth its price in any case.
         turning = 1.0 if self.steps > self.patient_steps else self.turning
         if 0 < kept <= turning * int(last.spectrum.shape[0]):
-            sigma, V = self._turn(self._left_factor(last, kept), 0.5 * slopes[:kept] / sigma)
+            U = last.U[:, :kept]
+            if kept > last.U.shape[1]:  # another penalty lets more values live
+                U = (last.Y @ V) / last.spectrum[:kept]
+            sigma, V = self._turn(U, 0.5 * slopes[:kept] / sigma)
         slopes = slopes[: sigma.shape[0]]
         R, least = problem.solve_left(V, 0.5 * slopes / sigma)
         self.bound = least + 0.5 * float(xp.sum(slopes * sigma))

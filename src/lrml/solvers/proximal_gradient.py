@@ -1,16 +1,18 @@
-"""First-order solvers: backtracking and accelerated proximal gradient."""
+"""First-order solvers: proximal gradient with backtracking or momentum, and Algorithm 1 of the paper."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Literal
 
-from lrml._arrays import Array, inner
-from lrml.penalties import Penalty, SpectralProx
+from lrml._arrays import Array, frobenius, inner
+from lrml.penalties import Penalty, SpectralProx, TailSum
 from lrml.problem import SpectralProblem
-from lrml.solvers._loop import Point, Problem, point_at
+from lrml.solvers._loop import Point, Problem, objective_of, point_at
 
 
-def gradient_step(problem: Problem, penalty: Penalty, W: Array, t: float) -> SpectralProx:
+def _proximal_step(problem: Problem, penalty: Penalty, W: Array, t: float) -> SpectralProx:
     """prox_{Ω/t}(W − ∇f(W)/t): minimise the model of f with curvature t, plus the penalty."""
     return problem.prox(W - problem.gradient(W) / t, penalty, 1.0 / t)
 
@@ -42,18 +44,16 @@ class ProximalGradient:
     def step(self) -> Point:
         """One proximal step, with as many trials as the majoriser needs."""
         while True:
-            W, sigma = gradient_step(self.problem, self.penalty, self.W, self.t)
+            W, sigma = _proximal_step(self.problem, self.penalty, self.W, self.t)
             D = W - self.W
             # f is quadratic, so the majoriser holds exactly if ⟨D, (Λ + ridge) D⟩ ≤ t/2 ‖D‖².
-            if self.t >= self.problem.lipschitz or self._excess(D) <= 0.5 * self.t * inner(D, D):
+            bent = inner(D, self.problem.curvature[:, None] * D)
+            if self.t >= self.problem.lipschitz or bent <= 0.5 * self.t * inner(D, D):
                 break
             self.t = min(self.growth * self.t, self.problem.lipschitz)
         slope = self.problem.gradient(W) - self.problem.gradient(self.W) - self.t * D
         self.W = W
         return point_at(self.problem, self.penalty, W, sigma, slope)
-
-    def _excess(self, D: Array) -> float:
-        return inner(D, self.problem.curvature[:, None] * D)
 
 
 class AcceleratedProximalGradient:
@@ -93,3 +93,57 @@ class AcceleratedProximalGradient:
         W, sigma = self.problem.prox(base - slope / self.lipschitz, self.penalty, 1.0 / self.lipschitz)
         slope = self.problem.gradient(W) - slope - self.lipschitz * (W - base)
         return point_at(self.problem, self.penalty, W, sigma, slope)
+
+
+class Algorithm1:
+    """Conditional singular value thresholding (Xu, Liu, Tao and Xu, Algorithm 1).
+
+    For k = 1, …, K: t_k = gamma · t_{k−1}, then one thresholding step at W_{k−1} − ∇f(W_{k−1})/t_k with the
+    threshold alpha/t_k. K is ``max_iter``, W₀ is the starting point (zero unless warm-started), and there is
+    no stopping test.
+
+    Because t_k grows at *every* step, the steps shrink geometrically and the total movement is bounded: the
+    iteration can come to rest short of a stationary point. gamma = 1 gives the constant-step variant.
+
+    Parameters
+    ----------
+    t0 : float or None
+        First curvature; None takes the Lipschitz constant of ∇f, the smallest value that is safe.
+    gamma : float
+        Growth of t per step, at least 1.
+    rule : {"paper", "exact"}
+        The thresholding rule of Theorem 4 as printed, or the exact proximal map.
+    """
+
+    name = "paper"
+    seeks_tolerance = settles = False
+
+    def __init__(
+        self, t0: float | None = None, gamma: float = 1.01, rule: Literal["paper", "exact"] = "paper"
+    ) -> None:
+        if t0 is not None and not t0 > 0:
+            raise ValueError(f"t0 must be positive, got {t0}. Use None for the Lipschitz constant.")
+        if not gamma >= 1:
+            raise ValueError(f"gamma must be at least 1, got {gamma}. The paper asks for gamma > 1.")
+        if rule not in ("paper", "exact"):
+            raise ValueError(f"rule must be 'paper' or 'exact', got {rule!r}. Use one of the two.")
+        self.t0 = t0
+        self.gamma = gamma
+        self.rule: Literal["paper", "exact"] = rule
+
+    def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
+        """Set W₀ and t₀."""
+        if not isinstance(penalty, TailSum):
+            raise TypeError(f"Algorithm 1 is defined for TailSum, got {type(penalty).__name__}. Use 'auto'.")
+        self.problem = problem
+        self.penalty = replace(penalty, rule=self.rule)
+        self.W = point.W
+        self.t = problem.lipschitz if self.t0 is None else self.t0
+
+    def step(self) -> Point:
+        """One iteration of the printed loop."""
+        self.t *= self.gamma
+        W, sigma = _proximal_step(self.problem, self.penalty, self.W, self.t)
+        moved = self.t * frobenius(W - self.W) / self.problem.scale
+        self.W = W
+        return Point(W, sigma, objective_of(self.problem, self.penalty, W, sigma), residual=moved)

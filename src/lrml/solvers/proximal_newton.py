@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lrml.penalties import Penalty
 from lrml.row_problem import Evaluation, QuadraticModel, RowProblem
-from lrml.solvers._loop import Gains, Point, point_at, spectrum, spectrum_of_any
+from lrml.solvers._loop import Gains, Point, point_at, spectrum
 from lrml.solvers.alternating import Alternating
 
 _Float64 = npt.NDArray[np.float64]
@@ -33,12 +33,8 @@ class ProximalNewton:
     scales. A step that does not lower the objective is tried again with the corrected model; with κ_l c_l at
     the loss's largest curvature the model lies above f.
 
-    Parameters
-    ----------
-    inner : int
-        Most steps of `Alternating` per model; each costs one spectral decomposition.
-    caution : float
-        κ_l is the measured ratio times this.
+    ``inner`` steps of `Alternating` per model, each with one spectral decomposition, are usual; κ_l is the
+    measured ratio times ``caution``.
     """
 
     name = "newton"
@@ -67,7 +63,7 @@ class ProximalNewton:
         """Return the next point; None if even the safest model finds nothing better."""
         V, here = self.last.W, self.problem.evaluate(self.last.W)
         for _ in range(self._trials):
-            model = self._model(here)
+            model = self.problem.hessian_model(self._curvatures(here))
             found, sigma, subgradient = self._minimise(here, model)
             there = self.problem.evaluate(found)
             D = found - V
@@ -97,21 +93,21 @@ class ProximalNewton:
         believed = np.maximum(here.curvatures, self.problem.least_curvatures)
         return np.minimum(self.kappa * believed, self.problem.loss.largest_curvature)
 
-    def _model(self, here: Evaluation) -> _Float64:
-        return self.problem.hessian_model(self._curvatures(here))
-
     def _minimise(self, here: Evaluation, model: _Float64) -> tuple[_Float64, _Float64, _Float64]:
         """Minimise ⟨G, D⟩ + ½ Σ h D² + Ω; return V, its singular values and an element of ∂Ω there."""
         V = self.last.W
         newton = V - here.gradient / model
         if not self.penalised:
-            return newton, spectrum_of_any(newton[1:]), np.zeros_like(newton[1:])
+            return newton, spectrum(newton[1:]), np.zeros_like(newton[1:])
         wide = V.shape[1] > len(V) - 1
         problem = self._quadratic(here, model, transposed=wide)
         if self.phase is None:
             self.phase = Alternating()
-            # At the origin nothing lives, and directions would have to be found by small steps.
-            W = V[1:] if self.last.rank else self._away_from_the_origin(newton, model)
+            W = V[1:]
+            if self.last.rank == 0:
+                # At the origin nothing lives, and directions would have to be found by small steps: begin at
+                # the minimiser of the model with a little more ridge, and without the penalty.
+                W = newton[1:] * model[1:] / (model[1:] + _START_RIDGE * model[1:].mean(axis=0))
             W = W.T if wide else W
             self.phase.start(problem, self.penalty, point_at(problem, self.penalty, W, spectrum(W)))
         else:
@@ -126,12 +122,6 @@ class ProximalNewton:
         W, subgradient = last.point.W, last.slope - problem.gradient(last.point.W)
         W, subgradient = (W.T, subgradient.T) if wide else (W, subgradient)
         return np.vstack([newton[:1], W]), last.point.sigma, subgradient
-
-    def _away_from_the_origin(self, newton: _Float64, model: _Float64) -> _Float64:
-        """Return the minimiser of the model with a little more ridge, and without the penalty."""
-        h = model[1:]
-        shrunk: _Float64 = newton[1:] * h / (h + _START_RIDGE * h.mean(axis=0))
-        return shrunk
 
     def _quadratic(self, here: Evaluation, model: _Float64, *, transposed: bool) -> QuadraticModel:
         V, h = self.last.W[1:], model[1:]

@@ -1,6 +1,10 @@
-"""Estimators that choose their own parameters on held-out rows."""
+"""Choosing parameters on held-out rows: what the ``…CV`` estimators are made of.
 
-from lrml.estimators.search.rivals import CPLSTCV, LEMLCV, MLFroCV
-from lrml.estimators.search.tail import LRMLCV, MLTraceCV
+A `SearchModel` is an estimator; a `Family` lists candidates whose fits follow from second moments. The
+estimators themselves stand beside those whose parameters they choose: `LRMLCV` beside `LRML`.
+"""
 
-__all__ = ["CPLSTCV", "LEMLCV", "LRMLCV", "MLFroCV", "MLTraceCV"]
+from lrml.estimators.search._base import SearchModel
+from lrml.estimators.search._search import Family, Piece, Visit
+
+__all__ = ["Family", "Piece", "SearchModel", "Visit"]

@@ -1,4 +1,4 @@
-"""The one mechanism behind every ``…CV`` estimator: fit on splits, compare, drop the hopeless, choose."""
+"""The mechanism behind every ``…CV`` estimator: fit candidates on splits, judge them, drop the hopeless."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +17,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from lrml._threads import map_in_threads
-from lrml.estimators._fitting import TrainingData
-from lrml.estimators._path_models import Space
-from lrml.estimators.search._criterion import Criterion
-from lrml.estimators.search._families import Family
-from lrml.estimators.search._held_out import HeldOut, SpectralScores
-from lrml.estimators.search._race import Board
-from lrml.estimators.search._splits import Split, take
+from lrml.estimators._fitting import Space, TrainingData, take
+from lrml.estimators._scores import Scores
+from lrml.estimators.search._score_table import ScoreTable
+from lrml.estimators.search._scoring import Criterion, HeldOut, SpectralScores
+from lrml.estimators.search._splits import Split
+from lrml.problem import SpectralProblem
 from lrml.statistics import Statistics
 
 # Numbers that the decompositions of several splits, worked on at the same time, may take.
@@ -32,32 +30,20 @@ _MOST_NUMBERS = 1 << 27
 # Tolerance up to which a warm start is of use.
 _LOOSE = 1e-3
 
-_Scores = npt.NDArray[np.floating[Any]]
-Advance = Callable[[int], None]
+Visit: TypeAlias = Callable[[int, Any, Any], None]
+Piece: TypeAlias = Callable[[], None]
+Advance: TypeAlias = Callable[[int], None]
 
 
-class Task(NamedTuple):
-    """What a search is about.
-
-    Attributes
-    ----------
-    data : TrainingData
-    splits : list of Split
-    criteria : sequence of Criterion
-    cut : float or array
-        Threshold for criteria that need decisions.
-    abandon : bool
-        Whether candidates that are hopeless after the first split are left out of the others.
-    with_margin : bool
-        Whether those within a standard error of the best are of interest too.
-    """
+class Comparison(NamedTuple):
+    """What candidates are compared on, and how."""
 
     data: TrainingData
     splits: list[Split]
     criteria: Sequence[Criterion]
-    cut: Any
-    abandon: bool
-    with_margin: bool
+    cut: Any  # threshold for criteria that need decisions
+    abandon: bool  # whether what is hopeless after the first split is left out of the others
+    with_margin: bool  # whether those within a standard error of the best are of interest too
 
     def held_out(self, split: int) -> HeldOut:
         """Rows that candidates are compared on."""
@@ -67,69 +53,87 @@ class Task(NamedTuple):
             known = self.data.mask.block(slice(None), np.bool_)[rows].astype(np.bool_)
         return HeldOut(take(self.data.X, rows), take(self.data.Y, rows), known)
 
-    def weights(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
-        """Weights of some rows, if there are any."""
-        return None if self.data.weights is None else self.data.weights[rows]
-
-    def boards(self, n_candidates: int) -> list[Board]:
-        """Return an empty board for every criterion."""
+    def tables(self, n_candidates: int) -> list[ScoreTable]:
+        """Return an empty table for every criterion."""
         tests = [split.test for split in self.splits]
-        sizes, weights = [len(rows) for rows in tests], [self.weights(rows) for rows in tests]
-        return [Board(n_candidates, sizes, weights) for _ in self.criteria]
+        weights = self.data.weights
+        chosen = [None if weights is None else weights[rows] for rows in tests]
+        return [ScoreTable(n_candidates, [len(rows) for rows in tests], chosen) for _ in self.criteria]
 
 
-class Contest:
+class Family(NamedTuple):
+    """Candidates whose fits follow from second moments.
+
+    ``pieces(problem, kept, visit)`` returns pieces of work, independent of each other, that fit the kept
+    candidates. They call ``visit(candidate, left, right)`` for each solution left rightᵀ in spectral
+    coordinates.
+    """
+
+    candidates: list[dict[str, Any]]
+    pieces: Callable[[SpectralProblem, Sequence[int], Visit], list[Piece]]
+
+
+class Search:
     """Candidates on splits; subclasses say how some are fitted on one or more splits.
 
     The first split is for everybody. What is hopeless there, by every criterion, is left out of the others.
     """
 
-    def __init__(self, task: Task, candidates: list[dict[str, Any]]) -> None:
-        self.task = task
+    def __init__(self, comparison: Comparison, candidates: list[dict[str, Any]]) -> None:
+        self.comparison = comparison
         self.candidates = candidates
-        self.boards = task.boards(len(candidates))
+        self.tables = comparison.tables(len(candidates))
 
-    def run(self, verbose: int) -> list[Board]:
+    def run(self, verbose: int) -> list[ScoreTable]:
         """Fit and judge; return what is known then by each criterion."""
-        n_splits, everyone = len(self.task.splits), list(range(len(self.candidates)))
+        n_splits, everyone = len(self.comparison.splits), list(range(len(self.candidates)))
         with _progress(verbose, len(everyone) * n_splits) as advance:
-            for criterion, board in zip(self.task.criteria, self.boards, strict=True):
+            for criterion, table in zip(self.comparison.criteria, self.tables, strict=True):
                 for split in range(n_splits):
-                    board.open_split(split, by_row=criterion.by_row)
+                    table.open_split(split, by_row=criterion.by_row)
             self._fit([0], everyone, advance)
             kept = everyone
-            if self.task.abandon:
-                hopeful = {i for b in self.boards for i in b.hopeful(0, with_margin=self.task.with_margin)}
+            if self.comparison.abandon:
+                hopeful = {
+                    i for b in self.tables for i in b.hopeful(0, with_margin=self.comparison.with_margin)
+                }
                 kept = sorted(hopeful)
                 advance((len(everyone) - len(kept)) * (n_splits - 1))
             self._fit(list(range(1, n_splits)), kept, advance)
-        return self.boards
+        return self.tables
 
     def _judge(
-        self, held_out: HeldOut, scores: Callable[[slice], _Scores], place: tuple[int, int], rank: int
+        self, held_out: HeldOut, scores: Callable[[slice], Scores], place: tuple[int, int], rank: int
     ) -> None:
-        """Write on every board what its criterion says; ``place`` is a candidate and a split."""
-        found = held_out.judge(self.task.criteria, self.task.cut, scores)
-        for board, values in zip(self.boards, found, strict=True):
-            board.record(*place, values, rank)
+        """Write on every table what its criterion says; ``place`` is a candidate and a split."""
+        found = held_out.judge(self.comparison.criteria, self.comparison.cut, scores)
+        for table, values in zip(self.tables, found, strict=True):
+            table.record(*place, values, rank)
 
     def _fit(self, splits: list[int], kept: list[int], advance: Advance) -> None:
         raise NotImplementedError
 
-    def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, _Scores]]:
+    def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, Scores]]:
         """Held-out rows and one candidate's scores of them, split by split."""
         raise NotImplementedError
+
+    def strengths(self) -> npt.NDArray[np.float64]:
+        """Return the strengths of the penalties, one row per candidate, the decisive column first."""
+        names = [name for name in ("alpha", "ridge") if name in self.candidates[0]]
+        return np.array([[candidate[name] for name in names] for candidate in self.candidates])
 
     def starting_point(self, candidate: int) -> Any:
         """Return an estimator from whose solution the final fit may start, or None."""
         return None
 
 
-class MomentContest(Contest):
+class MomentSearch(Search):
     """Candidates that need second moments only."""
 
-    def __init__(self, task: Task, family: Family, parts: list[Statistics], *, fit_intercept: bool) -> None:
-        super().__init__(task, family.candidates)
+    def __init__(
+        self, comparison: Comparison, family: Family, parts: list[Statistics], *, fit_intercept: bool
+    ) -> None:
+        super().__init__(comparison, family.candidates)
         self.family, self.parts, self.fit_intercept = family, parts, fit_intercept
         self._only_space: Space | None = None
 
@@ -137,95 +141,87 @@ class MomentContest(Contest):
         """Decompose a split's moments; those of a single split are wanted again for thresholds, and kept."""
         if self._only_space is not None:
             return self._only_space
-        binary = self.task.data.targets == "binary"
-        space = Space.from_statistics(self.parts[split], fit_intercept=self.fit_intercept, binary=binary)
+        targets = self.comparison.data.targets
+        space = Space.from_statistics(self.parts[split], fit_intercept=self.fit_intercept, targets=targets)
         if len(self.parts) == 1:
             self._only_space = space
         return space
 
     def _fit(self, splits: list[int], kept: list[int], advance: Advance) -> None:
-        at_once = max(1, _MOST_NUMBERS // max(self.task.data.X.shape[1] ** 2, 1))
+        at_once = max(1, _MOST_NUMBERS // max(self.comparison.data.X.shape[1] ** 2, 1))
         for start in range(0, len(splits), at_once):
-            tasks = [
-                task
+            pieces = [
+                piece
                 for split in splits[start : start + at_once]
-                for task in self._tasks(split, kept, advance)
+                for piece in self._pieces(split, kept, advance)
             ]
-            for _ in map_in_threads(lambda task: task(), tasks, ahead=len(tasks)):
+            for _ in map_in_threads(lambda piece: piece(), pieces, ahead=len(pieces)):
                 pass
 
-    def _tasks(self, split: int, kept: Sequence[int], advance: Advance) -> list[Callable[[], None]]:
-        space, held_out = self._space(split), self.task.held_out(split)
+    def _pieces(self, split: int, kept: Sequence[int], advance: Advance) -> list[Piece]:
+        space, held_out = self._space(split), self.comparison.held_out(split)
         scores = SpectralScores(space, held_out.X)
 
         def visit(index: int, left: Any, right: Any) -> None:
             self._judge(held_out, scores.of(left, right), (index, split), min(left.shape))
             advance(1)
 
-        return self.family.tasks(space.problem, kept, visit)
+        return self.family.pieces(space.problem, kept, visit)
 
-    def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, _Scores]]:
+    def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, Scores]]:
         """Held-out rows and one candidate's scores of them, split by split."""
-        return (self._scores(candidate, split) for split in range(len(self.task.splits)))
+        return (self._scores(candidate, split) for split in range(len(self.comparison.splits)))
 
-    def _scores(self, candidate: int, split: int) -> tuple[HeldOut, _Scores]:
-        space, held_out = self._space(split), self.task.held_out(split)
+    def _scores(self, candidate: int, split: int) -> tuple[HeldOut, Scores]:
+        space, held_out = self._space(split), self.comparison.held_out(split)
         scores, found = SpectralScores(space, held_out.X), []
 
         def visit(_: int, left: Any, right: Any) -> None:
             found.append(scores.of(left, right)(slice(None)))
 
-        for task in self.family.tasks(space.problem, [candidate], visit):
-            task()
+        for piece in self.family.pieces(space.problem, [candidate], visit):
+            piece()
         return held_out, found[0]
 
 
-@dataclass
-class _Fitted:
-    """A model and the candidate that it was fitted as."""
+class _Fitted(NamedTuple):
+    """A model and the group of the candidate that it was fitted as."""
 
     model: Any
     group: Any
 
 
-class RefitContest(Contest):
+class RefitSearch(Search):
     """Candidates that are fitted one by one on the rows, each from the last one of its group.
 
-    Parameters
-    ----------
-    task : Task
-    candidates : list of dict
-        In an order in which one is a good start for the next.
-    groups : list
-        One key per candidate: a warm start is taken from the same group only.
-    estimator : estimator
-        Unfitted; has ``warm_start``.
+    They come in an order in which one is a good start for the next; ``groups`` has a key for each.
     """
 
     def __init__(
-        self, task: Task, candidates: list[dict[str, Any]], groups: list[Any], estimator: Any
+        self, comparison: Comparison, candidates: list[dict[str, Any]], groups: list[Any], estimator: Any
     ) -> None:
-        super().__init__(task, candidates)
+        super().__init__(comparison, candidates)
         self.estimator, self.groups = estimator, groups
         self._leaders: dict[int, Any] = {}  # of a single split: what is best by some criterion so far
 
     def _fit(self, splits: list[int], kept: list[int], advance: Advance) -> None:
         for split in splits:
-            held_out = self.task.held_out(split)
-            data = self.task.data.part(self.task.splits[split].train)
+            held_out = self.comparison.held_out(split)
+            data = self.comparison.data.part(self.comparison.splits[split].train)
             last: _Fitted | None = None
             for index in kept:
                 last = _Fitted(self._model(data, index, last), self.groups[index])
-                scores = partial(_model_scores, last.model, held_out.X)
-                self._judge(held_out, scores, (index, split), last.model.rank_)
+                self._judge(
+                    held_out, partial(_scores, last.model, held_out.X), (index, split), last.model.rank_
+                )
                 self._remember(index, last.model)
                 advance(1)
 
     def _remember(self, index: int, model: Any) -> None:
         """Keep the leaders of a single split: their scores choose thresholds, the final fit starts there."""
-        if len(self.task.splits) > 1:
+        if len(self.comparison.splits) > 1:
             return
-        scores = [board.scores[:, 0] for board in self.boards]
+        scores = [table.scores[:, 0] for table in self.tables]
         leading = {int(np.nanargmax(column)) for column in scores if np.isfinite(column).any()}
         if index in leading:
             self._leaders[index] = copy(model)  # the next fit of the same estimator sets new attributes
@@ -244,24 +240,27 @@ class RefitContest(Contest):
         with warnings.catch_warnings():
             # A candidate that is not quite there yet can be judged; the final fit warns.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model._fit_data(data)
+            model._fit_data(data, model._check_params())
         return model
 
-    def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, _Scores]]:
+    def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, Scores]]:
         """Held-out rows and one candidate's scores of them, split by split."""
-        for split in range(len(self.task.splits)):
-            held_out, model = self.task.held_out(split), self._leaders.get(candidate)
+        for split in range(len(self.comparison.splits)):
+            held_out, model = self.comparison.held_out(split), self._leaders.get(candidate)
             if model is None:
-                model = self._model(self.task.data.part(self.task.splits[split].train), candidate, None)
-            yield held_out, model.decision_function(held_out.X)
+                model = self._model(
+                    self.comparison.data.part(self.comparison.splits[split].train), candidate, None
+                )
+            yield held_out, _scores(model, held_out.X, slice(None))
 
     def starting_point(self, candidate: int) -> Any:
         """Return the candidate as it was fitted to most of the rows."""
         return copy(self._leaders[candidate]) if candidate in self._leaders else None
 
 
-def _model_scores(model: Any, X: Any, rows: slice) -> _Scores:
-    scores: _Scores = model.decision_function(X[rows])
+def _scores(model: Any, X: Any, rows: slice) -> Scores:
+    """Scores of a fitted model, which a model of real targets calls predictions."""
+    scores: Scores = model._scores(X[rows])
     return scores
 
 

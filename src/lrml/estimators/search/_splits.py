@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.model_selection import KFold, ShuffleSplit
 
-from lrml._arrays import is_sparse
+from lrml import _checks as check
 from lrml._shown import shown
+from lrml.estimators._fitting import TrainingData, take
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 from lrml.statistics import Statistics
 
@@ -27,36 +28,60 @@ class Split(NamedTuple):
     test: _Rows
 
 
-def make_splits(cv: Any, X: Any, Y: Any, random_state: Any) -> list[Split]:
-    """Resolve ``cv``: a number of folds, a held-out share, a splitter, or the splits themselves."""
-    n_rows = X.shape[0]
-    if n_rows < 2:
-        raise ValueError(f"a search must have rows to hold out, got n_samples = {n_rows}. Pass more rows.")
-    if isinstance(cv, numbers.Real) and not isinstance(cv, numbers.Integral):
-        share = float(cv)
-        if not 0 < share < 1:
+def check_cv(cv: Any) -> Any:
+    """Refuse what gives no splits whatever the data."""
+    if check.is_integer(cv):
+        if cv < 2:
             raise ValueError(
-                f"a float cv must be a held-out share in (0, 1), got {share}. Pass cv=0.25, or cv=5."
-            )
-        parts = iterative_train_test_split(np.arange(n_rows), Y, test_size=share, random_state=random_state)
-        return [Split(*parts[:2])]
-    if isinstance(cv, numbers.Integral) and cv is not True and cv is not False:
-        n_folds = int(cv)
-        if not 2 <= n_folds <= n_rows:
-            raise ValueError(
-                f"an int cv must be in [2, {n_rows}] (the number of rows), got {n_folds}. "
+                f"an int cv must be at least 2 and at most the number of rows, got {cv}. "
                 "Pass a number of folds in that range, or a held-out share such as 0.25."
             )
-        cv = MultilabelStratifiedKFold(n_folds, random_state=random_state)
-    if isinstance(cv, str | bytes) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
+    elif check.is_real(cv):
+        if not 0 < cv < 1:
+            raise ValueError(
+                f"a float cv must be a held-out share in (0, 1), got {cv}. Pass cv=0.25, or cv=5."
+            )
+    elif isinstance(cv, str | bytes) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
         raise TypeError(
             "cv must be a number of folds, a held-out share in (0, 1), a splitter or an iterable of "
             f"(train, test) row numbers, got {shown(cv)}. Pass cv=5."
         )
-    pairs = cv.split(np.zeros(n_rows), Y) if hasattr(cv, "split") else cv
+    return cv
+
+
+def make_splits(cv: Any, data: TrainingData, random_state: Any) -> list[Split]:
+    """Make the splits of a checked ``cv``: folds, a held-out share, a splitter's, or those given."""
+    n_rows = data.X.shape[0]
+    if n_rows < 2:
+        raise ValueError(f"a search must have rows to hold out, got n_samples = {n_rows}. Pass more rows.")
+    if check.is_integer(cv):
+        if cv > n_rows:
+            raise ValueError(
+                f"an int cv must be in [2, {n_rows}] (the number of rows), got {cv}. "
+                "Pass a number of folds in that range, or a held-out share such as 0.25."
+            )
+        cv = (
+            MultilabelStratifiedKFold(int(cv), random_state=random_state)
+            if data.targets == "binary"
+            else KFold(int(cv), shuffle=True, random_state=random_state)
+        )
+    elif check.is_real(cv) and data.targets == "real":
+        cv = ShuffleSplit(1, test_size=float(cv), random_state=random_state)
+    elif check.is_real(cv):
+        parts = iterative_train_test_split(
+            np.arange(n_rows), data.Y, test_size=float(cv), random_state=random_state
+        )
+        cv = [parts[:2]]
+    pairs = cv.split(np.zeros(n_rows), data.Y) if hasattr(cv, "split") else cv
     splits = [_check_split(pair, number, n_rows) for number, pair in enumerate(pairs)]
     if not splits:
         raise ValueError("cv must give at least one split, got none. Pass cv=5.")
+    for number, split in enumerate(splits):
+        if data.weights is not None and not np.any(data.weights[split.train] > 0):
+            raise ValueError(
+                "sample_weight must be positive for some row that a split fits on, got none in split "
+                f"{number}. Drop the rows that should not count, or pass other splits."
+            )
     return splits
 
 
@@ -84,19 +109,13 @@ def _check_split(pair: Any, number: int, n_rows: int) -> Split:
     return Split(train.astype(np.int64), test.astype(np.int64))
 
 
-def take(matrix: Any, rows: _Rows) -> Any:
-    """Rows of an array or sparse matrix."""
-    return matrix.tocsr()[rows] if is_sparse(matrix) else matrix[rows]
-
-
-def split_statistics(
-    X: Any, Y: Any, weights: npt.NDArray[np.float64] | None, splits: list[Split]
-) -> tuple[Statistics, list[Statistics]]:
+def split_statistics(data: TrainingData, splits: list[Split]) -> tuple[Statistics, list[Statistics]]:
     """Statistics of all rows, and of every training part, reading each row once where that is possible.
 
     If the held-out parts do not overlap and each training part is the rest, as in cross-validation, the
     statistics of the held-out parts add up to the total, and are subtracted from it.
     """
+    X, Y, weights = data.X, data.Y, data.weights
 
     def summarise(rows: _Rows) -> Statistics:
         chosen = None if weights is None else weights[rows]
@@ -115,7 +134,8 @@ def split_statistics(
     for split, part in zip(splits, parts, strict=True):
         counted = np.zeros(n_rows)
         counted[split.train] = 1.0 if weights is None else weights[split.train] > 0
-        rest = _difference(total, part, np.asarray(Y.T @ counted) > 0)
+        seen = (np.asarray(Y.T @ counted) > 0) | (data.targets == "real")
+        rest = _difference(total, part, seen)
         training.append(summarise(split.train) if rest is None else rest)
     return total, training
 
@@ -129,16 +149,6 @@ def _difference(total: Statistics, part: Statistics, seen: npt.NDArray[np.bool_]
         return None
     # What a subtraction leaves of a label without positive examples is rounding; it must look unseen.
     return replace(rest, y_mean=np.where(seen, rest.y_mean, 0.0), xy=np.where(seen, rest.xy, 0.0))
-
-
-def check_training_weights(weights: npt.NDArray[np.float64] | None, splits: list[Split]) -> None:
-    """Refuse a split that has no weight to fit on."""
-    for number, split in enumerate(splits):
-        if weights is not None and not np.any(weights[split.train] > 0):
-            raise ValueError(
-                "sample_weight must be positive for some row that a split fits on, got none in split "
-                f"{number}. Drop the rows that should not count, or pass other splits."
-            )
 
 
 def _is_complement(split: Split, n_rows: int) -> bool:

@@ -1,9 +1,7 @@
 """A runner that survives: jobs in processes of their own, one line on disk for each that is finished."""
 
-from lrml.experiments.runner._environment import machine, versions
-from lrml.experiments.runner._jobs import Job, Outcome
-from lrml.experiments.runner._pool import WorkerError
-from lrml.experiments.runner._run import Progress, run_jobs
+from lrml.experiments.runner._pool import Job, Outcome, WorkerError
+from lrml.experiments.runner._run import Progress, machine, run_jobs, versions
 from lrml.experiments.runner._store import Record, Store, StoreError
 
 __all__ = [

@@ -1,26 +1,38 @@
 """Processes that work on jobs, one job each at a time.
 
-Each worker has a pipe of its own. A worker that is killed, even in the middle of an answer, closes its pipe
-and nothing else: the parent sees which job is lost, and nobody waits for a lock or for the rest of a message.
+Each worker has its own pipe. A worker that is killed, even in the middle of an answer, closes its pipe and
+nothing else: the parent sees which job is lost, and nobody waits for a lock or for the rest of a message.
 (`concurrent.futures.ProcessPoolExecutor` has one pipe for the results of all its workers, and holds both ends
 of it open: a worker that dies while it sends a large result leaves the reader waiting forever.)
 """
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import time
+import traceback
+import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from multiprocessing.connection import wait
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from threading import Thread
+from typing import Any, TypeAlias
 
-from lrml.experiments.runner._jobs import Job, Reply, Work
-from lrml.experiments.runner._worker import serve
+from numpy.typing import NDArray
 
+from lrml._shown import shown
+from lrml.experiments.runner._store import packed_arrays, plain_json
+
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+,-]{0,199}")
 # Of every library that NumPy and SciPy may be built with; each is read once, when the library is loaded.
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -30,6 +42,71 @@ _THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
 )
 _MAX_FAILED_STARTS = 3
+# Where these come up depends on what a worker has imported or thrown away before, not on the job.
+_NOT_OF_THE_JOB = DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning
+
+
+@dataclass(frozen=True)
+class Job:
+    """A piece of work.
+
+    Parameters
+    ----------
+    key : str
+        A stable id; it names the file with the arrays.
+    payload : mapping
+        Plain data that JSON can hold; a copy is kept. ``payload["cost"]``, if all jobs have it, is a weight
+        for the estimate of the time left.
+    """
+
+    key: str
+    payload: Mapping[str, Any] = field(hash=False)
+
+    def __post_init__(self) -> None:
+        if not _KEY.fullmatch(self.key):
+            raise ValueError(
+                "the key of a job must be 1 to 200 of the characters A-Z a-z 0-9 . _ = + , - and begin with "
+                f"a letter or digit, got {shown(self.key)}. Choose a key that can name a file."
+            )
+        try:
+            payload = json.loads(json.dumps(dict(self.payload), allow_nan=False))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"the payload of a job must be plain data that JSON can hold, got {shown(self.payload)} "
+                f"({error}). Use str, int, finite float, bool, None, list and dict."
+            ) from error
+        object.__setattr__(self, "payload", payload)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a work function returns.
+
+    Parameters
+    ----------
+    result : mapping
+        Plain data that JSON can hold; a number that is not finite is stored as null.
+    arrays : mapping of str to array, default=None
+        Arrays for the side file, in the type in which they are to be kept.
+    """
+
+    result: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a worker sends; it encodes result and arrays, so that the parent has only bytes to write."""
+
+    status: str
+    error: str | None
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    result: str = "{}"
+    arrays: bytes | None = None
+
+
+Work: TypeAlias = Callable[[dict[str, Any]], Outcome]
 
 
 class WorkerError(RuntimeError):
@@ -108,7 +185,9 @@ class Pool:
                 self._workers.remove(worker)
                 death = worker.end()
                 if job:
-                    lost.append((job, _death_reply(death, worker.seconds)))
+                    error = f"the worker process died twice while it ran this job ({death})."
+                    reply = Reply("failed", f"{error} It may have run out of memory.", worker.seconds)
+                    lost.append((job, reply))
                 elif not worker.is_ready:
                     self._count_failed_start(death)
             elif isinstance(message, Reply):
@@ -137,7 +216,7 @@ class _Worker:
     def __init__(self, pickled_work: bytes) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs, pickled_work), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, pickled_work), daemon=True)
         with _one_thread_per_library():
             self.process.start()
         theirs.close()  # so that theirs is the only one, and its end is seen here
@@ -160,7 +239,7 @@ class _Worker:
         return True
 
     def receive(self) -> Reply | str | None:
-        """Return the reply to the job, the word at the start (see `serve`), or None from a dead worker."""
+        """Return the reply to the job, the word at the start (see `_serve`), or None from a dead worker."""
         try:
             message: Reply | str = self.connection.recv()
         except (EOFError, OSError):
@@ -178,14 +257,6 @@ class _Worker:
         return f"signal {-code}, {signal.strsignal(-code)}" if code < 0 else f"exit code {code}"
 
 
-def _death_reply(death: str, seconds: float) -> Reply:
-    return Reply(
-        "failed",
-        f"the worker process died twice while it ran this job ({death}). It may have run out of memory.",
-        seconds,
-    )
-
-
 @contextmanager
 def _one_thread_per_library() -> Iterator[None]:
     """Let processes that are started inside use one thread: their number is what uses the cores."""
@@ -199,3 +270,79 @@ def _one_thread_per_library() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+# Inside a worker process
+
+
+def _serve(connection: Connection, pickled_work: bytes) -> None:
+    """Say "" if all is well, or what is not; then answer each payload with a reply, until there are no more.
+
+    The work function comes pickled, for loading it imports its module, which may take long; Ctrl-C and the
+    death of the parent have to be dealt with before.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
+    Thread(target=_die_with_parent, daemon=True).start()
+    with suppress(EOFError, OSError):  # of the pipe: the parent has gone, which is no news for the terminal
+        _answer(connection, pickled_work)
+
+
+def _answer(connection: Connection, pickled_work: bytes) -> None:
+    try:
+        work = pickle.loads(pickled_work)
+    except Exception as error:
+        connection.send(_described(error))
+        return
+    connection.send("")
+    while True:
+        connection.send(_attempt(work, connection.recv()))
+
+
+def _die_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)  # nothing is left to tell, and no one to tell it to
+
+
+def _attempt(work: Work, payload: dict[str, Any]) -> Reply:
+    """Call the work function; an exception, also one that ends a program, fails this job and no other."""
+    texts: set[str] = set()
+    start = time.perf_counter()
+    try:
+        with _warnings_to(texts):
+            outcome = work(payload)
+        seconds = time.perf_counter() - start
+        if not isinstance(outcome, Outcome):
+            raise TypeError(
+                f"the work function must return an Outcome, got {outcome!r}. Return Outcome(result={{...}})."
+            )
+        result = plain_json(outcome.result)
+        arrays = None if outcome.arrays is None else packed_arrays(outcome.arrays)
+    except BaseException as error:
+        seconds = time.perf_counter() - start
+        return Reply("failed", _described(error), seconds, tuple(sorted(texts)))
+    return Reply("ok", None, seconds, tuple(sorted(texts)), result, arrays)
+
+
+@contextmanager
+def _warnings_to(texts: set[str]) -> Iterator[None]:
+    """Collect each text once; a list of all warnings could outgrow the memory."""
+
+    def collect(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+        texts.add(f"{category.__name__}: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")  # whatever an earlier job of this worker has met before
+        for category in _NOT_OF_THE_JOB:
+            warnings.simplefilter("ignore", category)
+        warnings.showwarning = collect
+        yield
+
+
+def _described(error: BaseException) -> str:
+    """Return type, message and place; of the path only the file name, as folders can tell who ran it."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno}, in {place.name})"
+    )

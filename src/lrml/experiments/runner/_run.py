@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from importlib.metadata import version
 
-from lrml.experiments.runner._environment import machine, versions
-from lrml.experiments.runner._jobs import Job, Reply, Work
-from lrml.experiments.runner._pool import Pool
+from lrml.experiments.runner._pool import Job, Pool, Reply, Work
 from lrml.experiments.runner._store import Record, Store
+
+_PACKAGES = "lrml", "numpy", "scipy", "scikit-learn"
 
 
 @dataclass(frozen=True)
@@ -117,13 +119,9 @@ def _check_keys(jobs: Sequence[Job]) -> None:
 
 def _is_finished(job: Job, record: Record | None, store: Store) -> bool:
     """Tell whether a record is the result of this very job: not of another one that had the key before."""
-    if record is None or _without_cost(record["payload"]) != _without_cost(job.payload):
+    if record is None or record["payload"] | {"cost": None} != {**job.payload, "cost": None}:
         return False
     return store.is_intact(record)
-
-
-def _without_cost(payload: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in payload.items() if name != "cost"}
 
 
 def _record(job: Job, reply: Reply) -> Record:
@@ -157,3 +155,27 @@ class _Clock:
 
     def _weight(self, job: Job) -> float:
         return float(job.payload["cost"]) if self._weighted else 1.0
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that results depend on; none of them is imported."""
+    return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
+
+
+def machine() -> dict[str, str | int | float | None]:
+    """Return system, processor architecture, cores that may be used and memory in GiB (None if not known)."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return {
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "cores": len(affinity(0)) if affinity else os.cpu_count(),
+        "memory_gib": _memory(),
+    }
+
+
+def _memory() -> float | None:
+    try:
+        pages, page_size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not this system, or not this name
+        return None
+    return round(pages * page_size / 2**30, 1) if min(pages, page_size) > 0 else None

@@ -9,42 +9,31 @@ After every sweep the factors are balanced, Z = U√s and H = V√s for the sing
 product, which never raises F and makes the penalty alpha · Σ s_j. That is, F is the trace-norm problem over
 the matrices of rank k.
 
-Squared loss with all labels known: `MomentAlternation` works on the second moments, in closed form.
-Everything else: `RowAlternation` takes Newton steps by conjugate gradients, with the data behind one of three
-`DataTerm` classes. Neither d × L nor n × L numbers ever exist at once.
+Squared loss with all labels known: `solve_moments` works on the second moments, in closed form. Everything
+else: `solve_rows` takes Newton steps by conjugate gradients, with the data behind one of three data terms.
+Neither d × L nor n × L numbers ever exist at once.
+
+For the library's own use; users fit `lrml.LEML`.
 """
 
-from lrml.solvers.leml._balance import Balanced, balance, resize
-from lrml.solvers.leml._blocks import Blocks
-from lrml.solvers.leml._choice import data_term, precondition, prefers_moments
-from lrml.solvers.leml._design import Design
-from lrml.solvers.leml._loop import Alternation, Outcome, alternate
-from lrml.solvers.leml._moments import MomentAlternation
-from lrml.solvers.leml._pairs import Pairs
-from lrml.solvers.leml._rows import RowAlternation
-from lrml.solvers.leml._solve import LemlResult, Limits, solve_moments, solve_rows
-from lrml.solvers.leml._squares import Squares
-from lrml.solvers.leml._start import spectral_start
-from lrml.solvers.leml._terms import Curvature, DataTerm, Evaluation
+from lrml.solvers.leml._design import Design, precondition, spectral_start
+from lrml.solvers.leml._factors import LemlResult, Limits, balance, resize
+from lrml.solvers.leml._moments import prefers_moments, solve_moments
+from lrml.solvers.leml._rows import backtrack, newton_direction, solve_rows
+from lrml.solvers.leml._terms import Blocks, DataTerm, Pairs, Squares, data_term
 
 __all__ = [
-    "Alternation",
-    "Balanced",
     "Blocks",
-    "Curvature",
     "DataTerm",
     "Design",
-    "Evaluation",
     "LemlResult",
     "Limits",
-    "MomentAlternation",
-    "Outcome",
     "Pairs",
-    "RowAlternation",
     "Squares",
-    "alternate",
+    "backtrack",
     "balance",
     "data_term",
+    "newton_direction",
     "precondition",
     "prefers_moments",
     "resize",

@@ -1,18 +1,28 @@
-"""The centred features as a linear map, and how they vary."""
+"""The centred features as a linear map: products, a preconditioner, and the directions to start from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from lrml._arrays import descending_eigh, is_sparse
 from lrml.losses import Floats
-from lrml.solvers.leml._balance import Float64
+from lrml.solvers.leml._factors import Float64
+from lrml.solvers.leml._terms import DataTerm
 
+_Precision = TypeVar("_Precision", bound=np.floating[Any])
+# An eigendecomposition takes about 10 d³ operations at the speed of BLAS; operations on nonzeros are slower.
+_EIGEN, _SLOWDOWN = 10, 10
+# A preconditioner may cost this many products with a Hessian, and 200 MB.
+_PRODUCTS_FOR_A_BASIS, _MOST_FEATURES = 20, 5000
+_POWER_ITERATIONS = 3
+# More directions than asked for, which make the last ones of those better.
+_OVERSAMPLING = 8
 # Magnitudes of X whose products stay within single precision.
 _SINGLE_RANGE = (1e-10, 1e10)
 # Squared means, in units of the variance, that leave five digits of a difference; and what is a constant.
@@ -20,22 +30,10 @@ _FAR, _CONSTANT = 1e4, 1e-14
 
 
 class Design:
-    """X − 1x̄ᵀ, never formed if X is sparse.
+    """X − 1x̄ᵀ, never formed if X is sparse; X is in double precision.
 
-    Parameters
-    ----------
-    X : array or CSR array of shape (n, d)
-        In double precision.
-    weights : array of shape (n,) or None
-    center : bool
-        Subtract the weighted means of the columns; the intercept is then the score at the mean.
-
-    Attributes
-    ----------
-    mean : array of shape (d,)
-        Zeros if not centred.
-    spread : array of shape (d,)
-        Σ_i w_i (x_ij − x̄_j)², or eigenvalues of the scatter matrix after `diagonalise`.
+    With ``center`` the weighted means of the columns are subtracted, and the intercept is the score at the
+    mean. ``spread`` is Σ_i w_i (x_ij − x̄_j)², or the eigenvalues of the scatter matrix after `diagonalise`.
     """
 
     def __init__(self, X: Any, weights: Float64 | None, *, center: bool) -> None:
@@ -60,60 +58,42 @@ class Design:
         self._basis: Float64 | None = None
 
     @property
-    def n_rows(self) -> int:
-        """Number of examples n."""
-        return int(self._X.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        """Number of features d."""
-        return int(self._X.shape[1])
+    def shape(self) -> tuple[int, int]:
+        """Numbers of examples and features."""
+        return int(self._X.shape[0]), int(self._X.shape[1])
 
     @property
     def total_weight(self) -> float:
         """Sum of the weights of the examples."""
         return float(self._weights.sum())
 
-    @property
-    def n_stored(self) -> int:
-        """Number of stored values of X."""
-        return int(self._X.nnz if self._sparse else self._X.size)
-
-    def times(self, D: Float64) -> Float64:
-        """(X − 1x̄ᵀ)D for D of shape (d, k)."""
-        product: Float64 = np.asarray(self._X @ D)
+    def times(self, D: npt.NDArray[_Precision]) -> npt.NDArray[_Precision]:
+        """(X − 1x̄ᵀ)D for D of shape (d, k), in the precision of D."""
+        product: npt.NDArray[_Precision] = np.asarray(self._in(D.dtype) @ D)
         if self._sparse:
-            product -= self.mean @ D
+            product -= self.mean.astype(D.dtype) @ D
         return product
 
-    def transposed(self, M: Float64) -> Float64:
-        """(X − 1x̄ᵀ)ᵀM for M of shape (n, k)."""
-        product: Float64 = np.asarray(self._X.T @ M)
-        if self._sparse:
-            product -= np.outer(self.mean, M.sum(axis=0))
-        return product
-
-    def sandwich(self, between: Callable[[Floats], Floats], D: Float64) -> Float64:
-        """Xᵀ between(XD), X centred, in single precision if X allows: good enough for conjugate gradients.
-
-        With sparse data this takes half the time or less.
-        """
-        if self._single is None:
-            return self.transposed(np.asarray(between(self.times(D)), dtype=np.float64))
-        mean, narrow = self.mean.astype(np.float32), D.astype(np.float32)
-        E = np.asarray(self._single @ narrow)
-        if self._sparse:
-            E -= mean @ narrow
-        M = np.asarray(between(E), dtype=np.float32)
-        product: Float64 = np.asarray(self._single.T @ M).astype(np.float64)
+    def transposed(self, M: Floats) -> Float64:
+        """(X − 1x̄ᵀ)ᵀM for M of shape (n, k), computed in the precision of M."""
+        product: Float64 = np.asarray(self._in(M.dtype).T @ M).astype(np.float64, copy=False)
         if self._sparse:
             product -= np.outer(self.mean, M.sum(axis=0, dtype=np.float64))
         return product
 
+    def sandwich(self, between: Callable[[Floats], Floats], D: Float64) -> Float64:
+        """Xᵀ between(XD), X centred; in single precision, twice as fast, if X allows."""
+        dtype = np.float64 if self._single is None else np.float32
+        return self.transposed(np.asarray(between(self.times(D.astype(dtype, copy=False))), dtype=dtype))
+
+    def _in(self, dtype: Any) -> Any:
+        return self._single if dtype == np.float32 else self._X
+
     @cached_property
     def _single(self) -> Any:
         """X in single precision; None where its numbers are too large or small, or far from zero."""
-        largest = float(abs(self._X).max()) if self.n_stored else 0.0
+        stored = self._X.nnz if self._sparse else self._X.size
+        largest = float(abs(self._X).max()) if stored else 0.0
         if not _SINGLE_RANGE[0] < largest < _SINGLE_RANGE[1]:
             return None
         if not self._sparse:
@@ -149,3 +129,48 @@ class Design:
             return D / model
         solution: Float64 = self._basis @ ((self._basis.T @ D) / model)
         return solution
+
+
+def features_cost(X: Any, rank: int) -> float:
+    """Operations of a product of X and one of Xᵀ with k columns."""
+    return 4.0 * rank * float(_SLOWDOWN * X.nnz if is_sparse(X) else X.size)
+
+
+def gram_cost(X: Any) -> float:
+    """Operations that give the d × d Gram matrix and its eigenvectors."""
+    n, d = X.shape
+    products = _SLOWDOWN * X.nnz**2 / n if is_sparse(X) else n * d**2
+    return float(products) + _EIGEN * float(d) ** 3
+
+
+def precondition(design: Design, X: Any, n_labels: int, rank: int) -> None:
+    """Decompose the scatter matrix of X where that is cheap in comparison with the fit."""
+    product = features_cost(X, rank) + 4.0 * X.shape[0] * rank * n_labels
+    if X.shape[1] <= _MOST_FEATURES and gram_cost(X) <= _PRODUCTS_FOR_A_BASIS * product:
+        design.diagonalise()
+
+
+def spectral_start(
+    design: Design, term: DataTerm, constants: Float64, rank: int, random: np.random.RandomState
+) -> tuple[Float64, float]:
+    """Leading left singular vectors of ∇f(0) = XᵀG by subspace iteration from random labels, and ‖∇f(0)‖₂.
+
+    The slopes G are taken at the scores ``constants`` of the model without features. Each vector is as long
+    as a Newton step along it asks for. The norm, from which alpha on the solution is zero, is found from
+    below, to about a percent.
+    """
+    n, d = design.shape
+    count = min(rank + _OVERSAMPLING, d, len(constants))
+    no_rows, no_labels = np.zeros((n, count)), np.zeros((len(constants), count))
+    labels = random.standard_normal((len(constants), count))
+    for _ in range(_POWER_ITERATIONS):
+        gradient = design.transposed(term.evaluate(no_rows, labels, constants).rows)
+        basis, _ = np.linalg.qr(gradient)
+        A = design.times(basis)
+        images = term.evaluate(A, no_labels, constants).labels  # GᵀXQ
+        labels, _ = np.linalg.qr(images)
+    mix, sigma, _ = np.linalg.svd(images.T, full_matrices=False)
+    mix = mix[:, :rank]
+    bend = np.einsum("ij,ij->j", A @ mix, A @ mix)
+    lengths = np.sqrt(np.divide(sigma[:rank], bend, out=np.zeros(rank), where=bend > 0))
+    return (basis @ mix) * lengths, float(sigma[0])

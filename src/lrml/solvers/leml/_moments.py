@@ -13,44 +13,70 @@ two products with C, O(dLk), whatever the number of examples.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from lrml._arrays import descending_eigh
 from lrml.problem import SpectralProblem
-from lrml.solvers.leml._balance import Float64, balance
-from lrml.solvers.leml._loop import relative_gradient
+from lrml.solvers._result import Factors
+from lrml.solvers.leml._design import features_cost, gram_cost
+from lrml.solvers.leml._factors import (
+    Float64,
+    LemlResult,
+    Limits,
+    alternate,
+    balance,
+    closed_form,
+    relative_gradient,
+)
+from lrml.solvers.reduced_rank import strongest_slope
+
+# Up to here a d × d Gram matrix and its decomposition take no time worth asking; up to there it takes 200 MB.
+_FEW_FEATURES, _MOST_FEATURES = 500, 5000
+# A fit by rows takes about this many products with a Hessian.
+_PRODUCTS = 100
 
 
-class MomentAlternation:
-    """Alternating least squares on the moments.
+def prefers_moments(X: Any, n_labels: int, rank: int) -> bool:
+    """Whether a fit of least squares with all labels known should go through the second moments."""
+    n, d = X.shape
+    if d <= _FEW_FEATURES or d > _MOST_FEATURES:
+        return bool(d <= _FEW_FEATURES)
+    by_rows = _PRODUCTS * (features_cost(X, rank) + 4.0 * n * rank**2)
+    return bool(gram_cost(X) + float(d) ** 2 * n_labels <= by_rows)
 
-    Parameters
-    ----------
-    problem : SpectralProblem
-        Without ridge, of NumPy arrays.
-    alpha : float
-        Positive.
-    rank : int
-        k, at most min(r, m).
-    start : array of shape (r, k), optional
-        Z in the coordinates of the problem, whose best H is found first; `reduced_rank_start` if not given.
-    unit : float
-        ‖∇f(0)‖₂, the unit of the residual: see `steepest_slope`.
+
+def solve_moments(
+    problem: SpectralProblem, alpha: float, rank: int, limits: Limits, start: Float64 | None = None
+) -> LemlResult:
+    """Minimise F for the squared loss with all labels known.
+
+    ``start`` is a Z in the coordinates of the problem (r × k); by default a reduced-rank ridge regression.
     """
+    rank = min(rank, *problem.shape)
+    constants = np.zeros(problem.shape[1])
+    slope = strongest_slope(problem, np.zeros_like(problem.cross))
+    if alpha >= slope:  # nothing is worth its price
+        return closed_form(Factors.zero(problem.shape), constants, problem.target, limits)
+    if alpha == 0:
+        left, V, gains = problem.reduced_rank_factors(rank)
+        U, s, mix = np.linalg.svd(left, full_matrices=False)
+        kept = s > max(left.shape) * np.finfo(np.float64).eps * s[0]
+        factors = Factors(U[:, kept], s[kept], (V @ mix.T)[:, kept])
+        return closed_form(factors, constants, problem.target - float(gains.sum()), limits)
+    return alternate(_MomentAlternation(problem, alpha, rank, slope, start), limits)
+
+
+class _MomentAlternation:
+    """Alternating least squares on the moments; ``unit`` is ‖∇f(0)‖₂, the unit of the residual."""
 
     def __init__(
-        self,
-        problem: SpectralProblem,
-        alpha: float,
-        rank: int,
-        *,
-        unit: float,
-        start: Float64 | None = None,
+        self, problem: SpectralProblem, alpha: float, rank: int, unit: float, start: Float64 | None
     ) -> None:
         self.problem, self.alpha, self.unit = problem, alpha, unit
-        Z = reduced_rank_start(problem, alpha, rank) if start is None else start
-        self._settle(Z)
+        self.c: Float64 = np.zeros(problem.shape[1])
+        self._settle(_reduced_rank_start(problem, alpha, rank) if start is None else start)
 
     def sweep(self) -> None:
         """Best Z for H, best H for that Z, balanced."""
@@ -75,26 +101,7 @@ class MomentAlternation:
         self.residual = relative_gradient((slope_Z, slope_H), (self.Z, self.H), self.unit)
 
 
-def steepest_slope(problem: SpectralProblem) -> float:
-    """‖∇f(0)‖₂ = 2‖C‖₂: from this alpha on the solution is zero."""
-    cross = problem.cross
-    gram = cross.T @ cross if cross.shape[0] >= cross.shape[1] else cross @ cross.T
-    eigenvalues, _ = descending_eigh(gram)
-    return 2.0 * float(np.sqrt(max(eigenvalues[0], 0.0)))
-
-
-def best_left_factor(problem: SpectralProblem, ridge: float, rank: int) -> tuple[Float64, Float64]:
-    """Factors of the minimiser of f(W) + ridge · ‖W‖² over the matrices of a rank: (Λ + ridge)⁻¹CV, and V.
-
-    V holds the leading right singular vectors of (Λ + ridge)^{-1/2} C: reduced-rank ridge regression.
-    """
-    curvature = problem.curvature[:, None] + ridge
-    scaled = problem.cross / np.sqrt(curvature)
-    _, V = descending_eigh(scaled.T @ scaled)
-    return (problem.cross / curvature) @ V[:, :rank], V[:, :rank]
-
-
-def reduced_rank_start(problem: SpectralProblem, alpha: float, rank: int) -> Float64:
+def _reduced_rank_start(problem: SpectralProblem, alpha: float, rank: int) -> Float64:
     """Left factor of the reduced-rank ridge regression that resembles the problem most; deterministic.
 
     ‖W‖_* ≤ Σ (σ²/τ + τ)/2 is tight where the singular values σ are τ: the trace norm is then a ridge of
@@ -102,7 +109,7 @@ def reduced_rank_start(problem: SpectralProblem, alpha: float, rank: int) -> Flo
     """
     typical = float(np.linalg.norm(problem.cross)) / (float(problem.curvature[0]) * np.sqrt(rank))
     ridge = 0.5 * alpha / typical if typical > 0 else 0.0
-    left, _ = best_left_factor(problem, ridge, rank)
+    left: Float64 = problem.with_ridge(problem.ridge + ridge).reduced_rank_factors(rank).left
     # As V is orthonormal, columns of the length √σ are about balanced.
     lengths = np.linalg.norm(left, axis=0)
     return left / np.sqrt(np.where(lengths > 0, lengths, 1.0))

@@ -1,13 +1,24 @@
-"""Sweeps for any loss and any labels known: one Newton step for Z, one for H and the intercepts."""
+"""Any loss and any labels known: one Newton step for Z, one for H and the intercepts, by turns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 
-from lrml.solvers.leml._balance import Float64, balance
-from lrml.solvers.leml._design import Design
-from lrml.solvers.leml._loop import relative_gradient
-from lrml.solvers.leml._newton import backtrack, newton_direction
+from lrml.solvers._result import Factors
+from lrml.solvers.leml._design import Design, spectral_start
+from lrml.solvers.leml._factors import (
+    Float64,
+    LemlResult,
+    Limits,
+    alternate,
+    balance,
+    closed_form,
+    relative_gradient,
+    resize,
+)
 from lrml.solvers.leml._terms import DataTerm, Evaluation
 
 # The first extrapolation goes on by half of the last sweep; then by a little more after each success, by half
@@ -15,9 +26,50 @@ from lrml.solvers.leml._terms import DataTerm, Evaluation
 _FIRST_STRIDE, _GROWTH, _LEAST_STRIDE = 0.5, 1.1, 0.05
 # Mean curvatures of labels below this share of the largest one count as that in the preconditioners.
 _LEAST_CURVATURE = 1e-3
+LinearMap: TypeAlias = Callable[[Float64], Float64]
+# Conjugate gradients end where the preconditioned residual has shrunk to this share, or after so many
+# products: more accurate steps cost more than the sweeps that they save.
+ACCURACY = 0.1
+_LEAST_BEND = 1e-6  # of the curvature that the preconditioner expects
+MAX_PRODUCTS = 10
+_ARMIJO, _MAX_HALVINGS = 1e-4, 15
+# Differences of objectives below this share of them are rounding.
+_ROUNDING = 1e-13
 
 
-class RowAlternation:
+def solve_rows(
+    design: Design,
+    term: DataTerm,
+    alpha: float,
+    rank: int,
+    constants: Float64,
+    limits: Limits,
+    random: np.random.RandomState,
+    *,
+    fit_intercept: bool = True,
+    start: tuple[Float64, Float64, Float64] | None = None,
+) -> LemlResult:
+    """Minimise F for any loss.
+
+    ``constants`` are the scores of the best model without features (zeros without intercept). ``start`` is a
+    balanced Z and H, of any rank, and scores at the mean; the leading directions of the gradient at zero if
+    not given.
+    """
+    n, d = design.shape
+    rank = min(rank, d, len(constants))
+    Z, slope = spectral_start(design, term, constants, rank, random)
+    if alpha >= slope:  # nothing is worth its price
+        nothing = term.evaluate(np.zeros((n, 1)), np.zeros((len(constants), 1)), constants)
+        zero = Factors.zero((d, len(constants)))
+        return closed_form(zero, constants, float(nothing.values.sum()), limits)
+    point = (Z, np.zeros((len(constants), rank)), constants)
+    if start is not None:
+        point = (*resize(start[0], start[1], rank, random), start[2])
+    sweeps = _RowAlternation(design, term, alpha, point, unit=slope, fit_intercept=fit_intercept)
+    return alternate(sweeps, limits)
+
+
+class _RowAlternation:
     """Alternating Newton steps by conjugate gradients.
 
     A = (X − 1x̄ᵀ)Z holds what the labels see of the examples, and c the scores at the mean. Newton's
@@ -30,17 +82,8 @@ class RowAlternation:
     Alternating steps tend to go on in the same direction for long. A sweep therefore begins with a stride
     along the last one, if that lowers the objective, which halves the number of sweeps where it works.
 
-    Parameters
-    ----------
-    design : Design
-    term : DataTerm
-    alpha : float
-    start : triple of arrays of shape (d, k), (L, k) and (L,)
-        Z, H and c. A column of H may be zero, for H is improved first.
-    unit : float
-        ‖∇f(0)‖₂, the unit of the residual.
-    fit_intercept : bool
-        Without it c stays as it is.
+    ``start`` is Z, H and c; a column of H may be zero, for H is improved first. ``unit`` is ‖∇f(0)‖₂, the
+    unit of the residual. Without ``fit_intercept`` c stays as it is.
     """
 
     def __init__(
@@ -175,3 +218,59 @@ def _floored(means: Float64) -> Float64:
     """Keep the curvatures of labels that hardly have any away from zero."""
     floored: Float64 = np.maximum(means, _LEAST_CURVATURE * float(means.max(initial=0.0)))
     return np.maximum(floored, np.finfo(np.float64).tiny)
+
+
+def _inner(a: Float64, b: Float64, *, by_row: bool) -> Float64:
+    """Return ⟨a, b⟩ as a 1 × 1 array, or that of every row as a column."""
+    if by_row:
+        products: Float64 = np.einsum("ij,ij->i", a, b)
+        return products[:, None]
+    return np.full((1, 1), np.vdot(a, b))
+
+
+def newton_direction(
+    gradient: Float64, product: LinearMap, precondition: LinearMap, *, by_row: bool = False
+) -> Float64:
+    """Solve Hessian · D = −gradient approximately by conjugate gradients; D is a direction of descent.
+
+    ``product`` maps D to Hessian · D, ``precondition`` R to about Hessian⁻¹ · R; both are symmetric. With
+    ``by_row`` the Hessian treats each row of D on its own, and each takes steps of its own.
+    """
+    D = np.zeros_like(gradient)
+    residual = -gradient
+    direction = precondition(residual)
+    height = _inner(residual, direction, by_row=by_row)
+    target = ACCURACY**2 * height
+    for _ in range(MAX_PRODUCTS):
+        active = height > target
+        if not active.any():
+            break
+        image = product(direction)
+        bend = _inner(direction, image, by_row=by_row)
+        active &= bend > 0
+        # Where the loss is all but flat a step would leave the range of numbers.
+        bend = np.maximum(bend, _LEAST_BEND * height)
+        step = np.divide(height, bend, out=np.zeros_like(height), where=active)
+        D += step * direction
+        residual -= step * image
+        better = precondition(residual)
+        last, height = height, np.where(active, _inner(residual, better, by_row=by_row), 0.0)
+        ratio = np.divide(height, last, out=np.zeros_like(height), where=active)
+        direction = better + ratio * direction
+    return D
+
+
+def backtrack(trial: Callable[[Float64], Float64], before: Float64, slopes: Float64) -> None:
+    """Halve steps until each objective has fallen enough; they end as 0 where none was short enough.
+
+    ``trial`` moves by the steps and returns the objectives, which depend on one step each; ``before`` and
+    ``slopes`` are objectives and derivatives (not positive) at step 0.
+    """
+    steps = np.ones_like(before)
+    for _ in range(_MAX_HALVINGS):
+        after = trial(steps)
+        good = after <= before + _ARMIJO * steps * slopes + _ROUNDING * np.abs(before)
+        if good.all():
+            return
+        steps = np.where(good, steps, 0.5 * steps)
+    trial(np.where(good, steps, 0.0))

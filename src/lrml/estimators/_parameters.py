@@ -1,0 +1,198 @@
+"""Checks at the door: every parameter of every estimator and path, before any data is looked at.
+
+`CHECKS` has one entry per parameter. What depends on the shape of the data (theta and ranks against
+min(d, L), a threshold per label) is checked as soon as the shape is known, before anything is summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from lrml import _checks as check
+from lrml._shown import shown
+from lrml.losses import LOSSES, Loss
+from lrml.solvers import SOLVERS, Callback, Phase
+
+Check: TypeAlias = Callable[[Any], Any]
+
+
+class Parameters(SimpleNamespace):
+    """Checked values by the names of the parameters; None stands for a default that depends on the data."""
+
+
+def check_parameters(values: Mapping[str, Any], checks: Mapping[str, Check]) -> Parameters:
+    """Check all values; one without an entry, of a user's own subclass, is taken as it is."""
+    return Parameters(
+        **{name: checks[name](value) if name in checks else value for name, value in values.items()}
+    )
+
+
+def _optional(check_one: Check) -> Check:
+    return lambda value: None if value is None else check_one(value)
+
+
+def _check_loss(loss: Any) -> Loss:
+    return LOSSES[check.check_choice("loss", loss, tuple(LOSSES))]
+
+
+def _check_solver(solver: Any) -> str | Phase:
+    """Return the name of a solver, or a copy of a solver object, which keeps its state to itself."""
+    if isinstance(solver, str):
+        return check.check_choice("solver", solver, SOLVERS)
+    if not all(hasattr(solver, name) for name in ("name", "seeks_tolerance", "start", "step")):
+        listed = ", ".join(map(repr, SOLVERS))
+        raise ValueError(
+            f"solver must be one of {listed} or a solver object, got {shown(solver)}. Use 'auto' if in doubt."
+        )
+    phase: Phase = copy(solver)
+    return phase
+
+
+def _check_callback(callback: Any) -> Callback | None:
+    if callback is not None and not callable(callback):
+        raise TypeError(
+            f"callback must be callable or None, got {shown(callback)}. Pass a function of one argument."
+        )
+    checked: Callback | None = callback
+    return checked
+
+
+def _check_verbose(verbose: Any) -> int:
+    if not isinstance(verbose, bool | np.bool_) and not (check.is_integer(verbose) and verbose >= 0):
+        raise ValueError(
+            f"verbose must be an int of at least 0 or a bool, got {shown(verbose)}. Pass 1 for a bar."
+        )
+    return int(verbose)
+
+
+def _check_random_state(random_state: Any) -> Any:
+    try:
+        check_random_state(random_state)
+    except ValueError:
+        raise ValueError(
+            "random_state must be None, an int in [0, 4294967295] or a numpy.random.RandomState, got "
+            f"{shown(random_state)}. Pass an int such as 0 for results that can be repeated."
+        ) from None
+    return random_state
+
+
+def check_cut(threshold: Any) -> Any:
+    """Refuse a threshold that suits no number of labels."""
+    if threshold is None:
+        return None
+    try:
+        cut = np.asarray(threshold, dtype=np.float64)
+    except (TypeError, ValueError):
+        cut = np.array(np.nan)
+    if cut.ndim > 1 or cut.size == 0 or not np.all(np.isfinite(cut)):
+        raise ValueError(
+            f"threshold must be a finite number, one per label or None, got {shown(threshold)}. "
+            "Use None for the cut that belongs to the loss."
+        )
+    return threshold
+
+
+def _check_count(name: str, least: int, resolve: Callable[..., int], value: Any) -> Any:
+    """Refuse a count of singular values, or a share of the labels, that is wrong for every shape."""
+    if check.is_integer(value) and value < least:
+        raise ValueError(
+            f"{name} must be at least {least}, got {value}. Choose a count of singular values, or pass a "
+            "fraction of the labels such as 0.5."
+        )
+    if not check.is_integer(value):
+        resolve(value, 1, 1)  # the rules of shares and types do not depend on the shape
+    return value
+
+
+check_theta: Check = partial(_check_count, "theta", 0, check.check_theta)
+_check_rank: Check = partial(_check_count, "rank", 1, check.check_rank)
+_check_one_rank: Check = partial(
+    _check_count, "each of ranks", 1, partial(check.check_rank, name="each of ranks")
+)
+
+
+def check_theta_or_auto(theta: Any) -> Any:
+    """Let "auto" pass as well."""
+    return theta if isinstance(theta, str) and theta == "auto" else check_theta(theta)
+
+
+def _check_n_alphas(n_alphas: Any) -> int:
+    if not check.is_integer(n_alphas) or n_alphas < 1:
+        raise ValueError(
+            f"n_alphas must be an int of at least 1, got {shown(n_alphas)}. Pass a number such as 20."
+        )
+    return int(n_alphas)
+
+
+def _check_ratio(ratio: Any) -> float:
+    found = check.check_nonnegative("alpha_ratio", ratio, "Pass a small number such as 1e-3.")
+    if not 0 < found < 1:
+        raise ValueError(f"alpha_ratio must be in (0, 1), got {ratio}. Pass a number such as 1e-3.")
+    return found
+
+
+def _listed(values: Any) -> list[Any]:
+    """Return a single value or several as a list."""
+    if isinstance(values, np.ndarray):
+        values = np.atleast_1d(values)  # an array without a dimension is one number
+    return list(values) if isinstance(values, Iterable) and not isinstance(values, str | bytes) else [values]
+
+
+def _check_several(name: str, check_one: Check, values: Any) -> list[Any]:
+    """Return a single value or several, each checked, as a list without repetitions that is not empty."""
+    checked = [check_one(value) for value in _listed(values)]
+    if not checked:
+        raise ValueError(
+            f"{name} must hold at least one number, got none. Pass a list, or None for defaults."
+        )
+    return list({(check.is_integer(value), value): value for value in checked}.values())  # 1 is not 1.0
+
+
+def _strength(name: str, remedy: str) -> Check:
+    return lambda value: check.check_nonnegative(name, value, remedy)
+
+
+_check_one_alpha = _strength("each of alphas", "Pass numbers such as [0.1, 1, 10].")
+_check_one_ridge = _strength("each of ridges", "Pass ridges=0 for none.")
+
+
+def check_alphas_in_order(alphas: Any) -> list[float]:
+    """Return several strengths as they are, repetitions included."""
+    if not isinstance(alphas, Iterable):
+        raise TypeError(
+            f"alphas must be several numbers, got {shown(alphas)}. Pass a list such as [0.1, 1, 10]."
+        )
+    return [_check_one_alpha(alpha) for alpha in _listed(alphas)]
+
+
+CHECKS: dict[str, Check] = {
+    "alpha": _strength("alpha", "Pass alpha=0 for no penalty."),
+    "alpha_ratio": _optional(_check_ratio),
+    "alphas": _optional(partial(_check_several, "alphas", _check_one_alpha)),
+    "callback": _check_callback,
+    "fit_intercept": partial(check.check_flag, "fit_intercept"),
+    "loss": _check_loss,
+    "max_iter": _optional(check.check_max_iter),
+    "n_alphas": _optional(_check_n_alphas),
+    "random_state": _check_random_state,
+    "rank": _check_rank,
+    "ranks": _optional(partial(_check_several, "ranks", _check_one_rank)),
+    "ridge": _strength("ridge", "Pass ridge=0 for none."),
+    "ridges": _optional(partial(_check_several, "ridges", _check_one_ridge)),
+    "solver": _check_solver,
+    "targets": lambda value: check.check_choice("targets", value, ("binary", "real")),
+    "theta": check_theta,
+    "thetas": _optional(partial(_check_several, "thetas", check_theta)),
+    "threshold": check_cut,
+    "tol": _optional(_strength("tol", "Pass a small number such as tol=1e-3.")),
+    "verbose": _check_verbose,
+    "warm_start": partial(check.check_flag, "warm_start"),
+}
+"""How to check each parameter of an estimator, without the data."""

@@ -1,0 +1,159 @@
+"""Scores of candidates on held-out rows: which are hopeless, which is best, and the table of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import rankdata
+
+_Float64 = npt.NDArray[np.float64]
+
+# A candidate is abandoned when the leader beats it by this many standard errors of the paired difference.
+# Fewer rows than these tell too little.
+_HOPELESS, _LEAST_ROWS = 3.0, 30
+
+
+class ScoreTable:
+    """What one criterion says about every candidate on every split of so many rows."""
+
+    def __init__(self, n_candidates: int, sizes: list[int], weights: list[Any]) -> None:
+        self.scores = np.full((n_candidates, len(sizes)), np.nan)
+        self.ranks = np.full((n_candidates, len(sizes)), np.nan)
+        self.values: list[npt.NDArray[np.float32] | None] = [None] * len(sizes)
+        self.sizes, self.weights = sizes, weights
+
+    def record(self, candidate: int, split: int, values: Any, rank: int) -> None:
+        """Take in what a criterion gave: one value per row, or a single number."""
+        self.ranks[candidate, split] = rank
+        if np.ndim(values) == 0:
+            self.scores[candidate, split] = float(values)
+            return
+        self.scores[candidate, split] = weighted_mean(values, self.weights[split])
+        rows = self.values[split]
+        assert rows is not None  # open_split came first
+        rows[candidate] = values
+
+    def open_split(self, split: int, *, by_row: bool) -> None:
+        """Make room for the values of a split."""
+        if by_row:
+            self.values[split] = np.full((len(self.scores), self.sizes[split]), np.nan, dtype=np.float32)
+
+    @property
+    def complete(self) -> npt.NDArray[np.bool_]:
+        """Candidates with a score on every split."""
+        found: npt.NDArray[np.bool_] = np.isfinite(self.scores).all(axis=1)
+        return found
+
+    def hopeful(self, split: int, *, with_margin: bool) -> list[int]:
+        """Candidates that may still win after a split; all, if there are too few rows to tell.
+
+        With a margin, those stay that may still be within a standard error of the winner.
+        """
+        everyone = list(range(len(self.scores)))
+        values = self.values[split]
+        if values is None or not np.isfinite(self.scores[:, split]).any():
+            return everyone
+        leader = int(np.nanargmax(self.scores[:, split]))
+        counted = np.isfinite(values[leader])
+        weights = self.weights[split]
+        if weights is not None:
+            counted &= weights > 0
+            weights = weights[counted]
+        if counted.sum() < _LEAST_ROWS:
+            return everyone
+        lead = values[leader, counted].astype(np.float64) - values[:, counted]
+        mean, error = mean_and_error(lead, weights)
+        margin = mean_and_error(values[leader : leader + 1, counted], weights)[1] if with_margin else 0.0
+        return [int(i) for i in np.flatnonzero(~(mean > margin + _HOPELESS * error))]
+
+    def best(self, *, one_standard_error: bool, strengths: npt.NDArray[np.float64]) -> int:
+        """Best mean; or the simplest candidate that is within one standard error of it.
+
+        The simplest has the least rank, and among those of equal rank the strongest penalties, compared in
+        the order of the columns of ``strengths``. It also decides between equals.
+        """
+        means = np.where(
+            self.complete, np.where(self.complete[:, None], self.scores, 0.0).mean(axis=1), -np.inf
+        )
+        top = int(np.argmax(means))
+        limit = means[top]
+        if one_standard_error:
+            limit = limit - self._standard_error(top)
+        eligible = np.flatnonzero(means >= limit)
+        mean_rank = np.nan_to_num(self.ranks[eligible].mean(axis=1))
+        keys = [-strengths[eligible, column] for column in reversed(range(strengths.shape[1]))]
+        return int(eligible[np.lexsort([*keys, mean_rank])[0]])
+
+    def _standard_error(self, candidate: int) -> float:
+        """Of the mean score: from the rows if there are values, else from the splits."""
+        rows = [values[candidate] for values in self.values if values is not None]
+        if not rows:
+            scores = self.scores[candidate]
+            return float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
+        values = np.concatenate(rows)
+        weights = None if self.weights[0] is None else np.concatenate(self.weights)
+        counted = np.isfinite(values)
+        weights = None if weights is None else weights[counted]
+        return float(mean_and_error(values[None, counted], weights)[1][0])
+
+
+def weighted_mean(values: _Float64, weights: _Float64 | None) -> float:
+    """Mean over the rows that have a value."""
+    counted = np.isfinite(values) if weights is None else np.isfinite(values) & (weights > 0)
+    if not counted.any():
+        return float("nan")
+    return float(np.average(values[counted], weights=None if weights is None else weights[counted]))
+
+
+def mean_and_error(values: npt.NDArray[Any], weights: _Float64 | None) -> tuple[_Float64, _Float64]:
+    """Weighted means of the rows of a matrix and their standard errors.
+
+    With the shares p = w / Σ w the error is √(Σ p²(v − v̄)² / (1 − Σ p²)); for equal weights this is the
+    sample standard deviation over √n.
+    """
+    w = np.ones(values.shape[1]) if weights is None else weights
+    shares = w / w.sum()
+    means = values @ shares
+    freedom = 1.0 - float(shares @ shares)  # 0 if a single row has all the weight: then nothing is known
+    return means, np.sqrt((values - means[:, None]) ** 2 @ shares**2 / (freedom if freedom > 0 else np.inf))
+
+
+def cv_results(candidates: list[dict[str, Any]], tables: Mapping[str, ScoreTable]) -> dict[str, Any]:
+    """Table of all candidates, greater scores being better.
+
+    One metric is called "score"; several have their own names: mean_test_average_auc, …
+
+    A candidate that was abandoned has NaN on the splits that it did not see, its mean is over those that it
+    saw, and it ranks behind all that saw every split.
+    """
+    results: dict[str, Any] = {"params": candidates}
+    for name in candidates[0]:
+        results[f"param_{name}"] = np.array([candidate[name] for candidate in candidates])
+    for name, table in tables.items():
+        results |= _scores(name, table)
+    first = next(iter(tables.values()))
+    count = np.isfinite(first.scores).sum(axis=1)
+    results["n_splits_seen"] = count
+    results["mean_model_rank"] = np.nan_to_num(first.ranks).sum(axis=1) / np.maximum(count, 1)
+    return results
+
+
+def _scores(name: str, table: ScoreTable) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    for split in range(table.scores.shape[1]):
+        results[f"split{split}_test_{name}"] = table.scores[:, split]
+    seen = np.isfinite(table.scores)
+    count = seen.sum(axis=1)
+    filled = np.where(seen, table.scores, 0.0)
+    means = filled.sum(axis=1) / np.maximum(count, 1)
+    results[f"mean_test_{name}"] = np.where(count > 0, means, np.nan)
+    spread = np.where(seen, (table.scores - means[:, None]) ** 2, 0.0).sum(axis=1) / np.maximum(count, 1)
+    results[f"std_test_{name}"] = np.sqrt(spread)
+    # Who saw more splits ranks first; equals share the better place.
+    _, order = np.unique(np.stack([-count, -means], axis=1), axis=0, return_inverse=True)
+    places = rankdata(order, method="min").astype(np.int32)
+    results[f"rank_test_{name}"] = places
+    return results

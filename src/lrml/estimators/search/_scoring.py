@@ -1,0 +1,238 @@
+"""What a search maximises, and what it says about scores of held-out rows; more is better."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import get_scorer, get_scorer_names
+
+from lrml import metrics
+from lrml._arrays import is_sparse
+from lrml._ranking import check_k
+from lrml._shown import shown
+from lrml.estimators._fitting import Space, with_unseen
+from lrml.estimators._linear import LinearMultiLabelModel
+from lrml.estimators._scores import Scorer, Scores
+from lrml.losses import Loss, SquaredLoss
+
+_NAMES = "precision_at_1, precision_at_3, …, average_precision, average_auc, hamming_loss, micro_f1, macro_f1"
+_Result = TypeVar("_Result")
+
+# Scores of one block of rows, and rows in spectral coordinates that are kept, as numbers in single precision.
+_BLOCK_SCORES, _KEPT_NUMBERS = 1 << 23, 1 << 27
+
+
+# Criteria
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A signed metric of held-out labels and scores.
+
+    ``measure(Y, S, cut, X)`` returns one value per row, NaN where a row has none, or a single number. X are
+    all held-out features. Only values per row can be compared pair by pair, and made block by block.
+    """
+
+    name: str
+    measure: Callable[[Any, Any, Any, Any], Any]
+    by_row: bool = False
+    k: int = 1  # least number of labels that it needs
+
+
+def check_scorings(scoring: Any, loss: Loss, targets: str) -> tuple[Criterion, ...]:
+    """Return the criteria for one metric, or for a list of them; None stands for the default."""
+    if not isinstance(scoring, list | tuple):
+        return (_check_scoring(scoring, loss, targets),)
+    criteria = tuple(_check_scoring(entry, loss, targets) for entry in scoring)
+    names = [criterion.name for criterion in criteria]
+    if not names or len(set(names)) < len(names):
+        raise ValueError(
+            f"scoring must be one metric, or a list of metrics that differ in name, got {shown(names)}. "
+            "Name each metric once."
+        )
+    return criteria
+
+
+def check_enough_labels(criteria: Sequence[Criterion], n_labels: int) -> None:
+    """Refuse the precision at more labels than there are."""
+    for criterion in criteria:
+        check_k(criterion.k, n_labels, f"k of scoring={criterion.name!r}")
+
+
+def _check_scoring(scoring: Any, loss: Loss, targets: str) -> Criterion:
+    """Return the criterion for a metric's name, a scikit-learn scorer's name, a scorer or a function."""
+    if scoring is None:
+        scoring = "average_precision" if targets == "binary" else "r2"
+    if callable(scoring):
+        if not _is_scorer(scoring):
+            name = getattr(scoring, "__name__", "score")
+            return Criterion(name, lambda Y, S, cut, X: float(scoring(Y, S)))
+        name = getattr(scoring, "__name__", str(scoring))
+        return Criterion(name, partial(_ask_scorer, scoring, loss, targets))
+    own = _own_metric(scoring) if isinstance(scoring, str) else None
+    if own is not None and targets == "real":
+        raise ValueError(
+            f"scoring must be made for real values if targets='real', got {scoring!r}, which judges 0/1 "
+            "labels. Use 'r2', or another scorer of scikit-learn for regression."
+        )
+    if own is not None:
+        return own
+    if not isinstance(scoring, str) or scoring not in get_scorer_names():
+        raise ValueError(
+            f"scoring must be one of {_NAMES}, the name of a scorer of scikit-learn, a scorer, or a function "
+            f"of (Y, scores) that is larger for better scores, got {shown(scoring)}. Use 'average_precision'."
+        )
+    criterion = Criterion(scoring, partial(_ask_scorer, get_scorer(scoring), loss, targets))
+    _try_out(criterion, targets)
+    return criterion
+
+
+def _own_metric(name: str) -> Criterion | None:
+    top = re.fullmatch(r"precision_at_([1-9]\d*)", name)
+    if top:
+        k = int(top[1])
+        return Criterion(
+            name, lambda Y, S, cut, X: metrics.precision_at_k(Y, S, k, per_example=True), by_row=True, k=k
+        )
+    by_row: dict[str, Callable[..., Any]] = {
+        "average_precision": lambda Y, S, cut, X: metrics.average_precision(Y, S, per_example=True),
+        "average_auc": lambda Y, S, cut, X: metrics.average_auc(Y, S, per_example=True),
+        "hamming_loss": lambda Y, S, cut, X: -metrics.hamming_loss(Y, S, cut, per_example=True),
+    }
+    if name in by_row:
+        return Criterion(name, by_row[name], by_row=True)
+    whole = {"micro_f1": metrics.micro_f1, "macro_f1": metrics.macro_f1}
+    if name in whole:
+        return Criterion(name, lambda Y, S, cut, X: whole[name](Y, S, cut))
+    return None
+
+
+def _is_scorer(scoring: Callable[..., Any]) -> bool:
+    """Whether a callable wants (model, X, Y): three positional arguments without a default, not two."""
+    try:
+        parameters = inspect.signature(scoring).parameters.values()
+    except (TypeError, ValueError):  # some functions of compiled modules
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in positional and p.default is p.empty for p in parameters) == 3
+
+
+class _Candidate(LinearMultiLabelModel):
+    """What a scorer sees of a candidate: predictions for the held-out rows, made of their scores."""
+
+    def __init__(self, scores: Scores, threshold: Any, loss: str, targets: str) -> None:
+        self.scores = scores
+        self.threshold = threshold
+        self.loss = self.loss_ = loss
+        self.targets = targets
+        self.intercept_ = scores[0]
+        self.sparse_output_ = False
+        # As in scikit-learn's multi-output classifiers. Two plain classes would pass for a binary problem.
+        self.classes_ = [np.array([0, 1])] * scores.shape[1]
+
+    def _validated(self, X: Any) -> Any:
+        if X.shape[0] != len(self.scores):
+            raise ValueError(
+                f"a scorer must predict for the {len(self.scores)} held-out rows that it was given, got "
+                f"{X.shape[0]}. Pass X as it is."
+            )
+        return X
+
+    def _map_scores(self, function: Callable[[slice, Scores], _Result], X: Any) -> Iterator[_Result]:
+        yield function(slice(None), self.scores)
+
+
+def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: Any, X: Any) -> float:
+    dense = Y.toarray() if is_sparse(Y) else Y  # not all of scikit-learn's metrics take sparse labels
+    return float(scorer(_Candidate(S, cut, loss.name, targets), X, dense))
+
+
+def _try_out(criterion: Criterion, targets: str) -> None:
+    """Refuse a scorer of scikit-learn that cannot judge such models, on a toy, before the data is summed."""
+    Y = np.array([[0, 1, 0], [1, 0, 1], [0, 0, 1], [1, 1, 0]])
+    if targets == "real":
+        Y = Y + 0.25 * np.arange(12).reshape(4, 3)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            criterion.measure(Y, Y.astype(np.float32), 0.5, np.zeros((4, 1)))
+    except Exception as error:
+        remedy = "average_precision" if targets == "binary" else "r2"
+        raise ValueError(
+            f"scoring must suit targets={targets!r} and this loss, got {criterion.name!r}, which says: "
+            f"{error} Use {remedy!r}."
+        ) from error
+
+
+# Held-out rows
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Features and labels that candidates are compared on; Y is 0 where a label is not known."""
+
+    X: Any
+    Y: Any
+    known: npt.NDArray[np.bool_] | None
+
+    def judge(self, criteria: Sequence[Criterion], cut: Any, scores: Callable[[slice], Scores]) -> list[Any]:
+        """Values of all criteria: by row in blocks, or, if one of them needs that, for all rows at once."""
+        blocks = [slice(None)]
+        if all(criterion.by_row for criterion in criteria):
+            n_rows, step = self.Y.shape[0], max(1, _BLOCK_SCORES // self.Y.shape[1])
+            blocks = [slice(start, start + step) for start in range(0, n_rows, step)]
+        parts: list[list[Any]] = [[] for _ in criteria]
+        for rows in blocks:
+            seen = self._hide_unknown(scores(rows), rows, cut)
+            for criterion, values in zip(criteria, parts, strict=True):
+                values.append(criterion.measure(self.Y[rows], seen, cut, self.X))
+        return [values[0] if np.ndim(values[0]) == 0 else np.concatenate(values) for values in parts]
+
+    def _hide_unknown(self, scores: Scores, rows: slice, cut: Any) -> Scores:
+        """Put labels that are not known below all others, and the cut: they neither count nor disturb."""
+        if self.known is None:
+            return scores
+        return np.where(self.known[rows], scores, min(scores.min(), np.min(cut)) - 1.0)
+
+
+class SpectralScores:
+    """Scores of held-out rows from factors in spectral coordinates.
+
+    The rows are rotated once for all candidates (unless that takes too much memory): with X̃ = (X − 1x̄ᵀ) Q
+    the scores are 1ȳᵀ + X̃ left rightᵀ. Single precision is enough to rank labels.
+    """
+
+    def __init__(self, space: Space, X: Any) -> None:
+        self.space, self.X = space, X
+        problem = space.problem
+        self.labels = None if problem.labels is None else problem.labels.astype(np.float32)
+        self.at_mean = with_unseen(space.y_mean, space.unseen, SquaredLoss()).astype(np.float32)
+        self.rows, self.unit = None, 1.0
+        if X.shape[0] * problem.shape[0] <= _KEPT_NUMBERS:
+            projected = np.asarray(X @ problem.features)
+            projected -= space.x_mean @ problem.features
+            # Single precision has no room for the squares of very large or small features.
+            self.unit = float(np.abs(projected).max(initial=0.0)) or 1.0
+            self.rows = (projected / self.unit).astype(np.float32)
+
+    def of(self, left: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> Callable[[slice], Scores]:
+        """Return the function that scores some of the rows with W = left rightᵀ."""
+        V = right.astype(np.float32)
+        V = V if self.labels is None else self.labels @ V
+        V[self.space.unseen] = 0.0
+        rows: Any = self.rows
+        if rows is not None:
+            scorer = Scorer((self.unit * left).astype(np.float32), V.T, self.at_mean, sparse=False)
+        else:
+            first = self.space.problem.features @ left
+            scorer = Scorer(first, V.T, self.space.intercept(first, V.astype(np.float64)), sparse=True)
+            rows = self.X.tocsr() if is_sparse(self.X) else self.X
+        return lambda block: scorer(rows[block])

@@ -1,0 +1,127 @@
+"""Duality gaps of trace-norm problems: proofs of how far a point can be from the optimum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from lrml._arrays import inner
+from lrml.losses import Floats
+from lrml.penalties import Penalty
+from lrml.problem import SpectralProblem
+from lrml.row_problem import RowProblem
+from lrml.rows import Block
+from lrml.solvers._loop import Point
+from lrml.solvers._result import Status
+from lrml.solvers.reduced_rank import strongest_slope
+
+_Float64 = npt.NDArray[np.float64]
+
+
+class DualityGap:
+    """Relative duality gap of f(W) + alpha · ‖W‖_*, f the squared loss with or without a ridge.
+
+    A ridge is √ridge · I among the rows of X with zeros among those of Y, so let f be ‖Y − XW‖². The dual is
+
+    ::
+
+        maximise ⟨A, Y⟩ − ‖A‖²/4    subject to    ‖XᵀA‖₂ ≤ alpha,
+
+    and A = 2t(Y − XW), for t in [0, alpha / ‖∇f(W)‖₂], is feasible. The best such t gives the dual value
+    D(t) = 2t ⟨E, Y⟩ − t² ‖E‖², E = Y − XW. Primal minus dual value, over the primal value, bounds how far
+    the objective is above the least one.
+    """
+
+    status = Status.GAP_CLOSED
+    failure = Status.GAP_OPEN
+
+    def __init__(self, alpha: float) -> None:
+        self.alpha = alpha
+
+    def measure(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> float:
+        """Return (primal − dual) / primal; all that is needed is in the moments."""
+        W = point.W
+        projected = inner(W, problem.cross)
+        error_on_target = problem.target - projected
+        error = error_on_target - projected + inner(W, problem.curvature[:, None] * W)
+        steepest = strongest_slope(problem, W)
+        t = error_on_target / error if error > 0 else 1.0
+        if steepest > 0:
+            t = min(t, self.alpha / steepest)
+        t = max(t, 0.0)
+        primal = point.objective
+        dual = 2.0 * t * error_on_target - t * t * error
+        return max(primal - dual, 0.0) / primal if primal > 0 else 0.0
+
+
+def row_duality_gap(problem: RowProblem, alpha: float, V: _Float64) -> float:
+    """Relative duality gap of f(W, b) + alpha · ‖W‖_* at a point, in two or three passes over the rows.
+
+    With the weights f_il of the entries (0 where unknown), A = f ∘ u and −ℓ* the `dual` of the loss, every u
+    for which the columns of A add up to 0 (if there is an intercept) gives the lower bound
+
+    ::
+
+        Σ f_il · dual(y_il, u_il) − ‖S_alpha(XᵀA)‖²_F / (4 ridge),
+
+    S_alpha soft-thresholding singular values; without a ridge XᵀA must not exceed alpha in spectral norm, and
+    the last term vanishes. u is minus the slope of the loss, made feasible: for the squared loss its mean is
+    taken off; for the others, where u has the sign of the label, the heavier of the two signs is scaled down.
+    Without a ridge all of it is scaled down to alpha.
+    """
+    feasible = _feasible(problem, V)
+
+    def part(block: Block) -> tuple[_Float64, float]:
+        U = feasible(block)
+        A = U if block.factors is None else U * block.factors
+        return np.asarray(block.X.T @ A, dtype=np.float64), _dual_sum(problem, block, U)
+
+    moments, dual = np.zeros((problem.rows.shape[1], problem.rows.shape[2])), 0.0
+    for moments_part, dual_part in problem.rows.map(part):
+        moments += moments_part
+        dual += dual_part
+    sigma = np.linalg.svd(moments, compute_uv=False)
+    if problem.ridge > 0:
+        dual -= float(np.sum(np.maximum(sigma - alpha, 0.0) ** 2)) / (4.0 * problem.ridge)
+    elif sigma[0] > alpha:
+        share = alpha / float(sigma[0])
+        dual = sum(problem.rows.map(lambda block: _dual_sum(problem, block, share * feasible(block))))
+    trace = float(np.linalg.svd(V[1:], compute_uv=False).sum())
+    primal = problem.value(V) + alpha * trace
+    return max(primal - dual, 0.0) / primal if primal > 0 else 0.0
+
+
+def _dual_sum(problem: RowProblem, block: Block, U: Floats) -> float:
+    values = problem.loss.dual(block.Y, U)
+    return float(np.sum(values if block.factors is None else values * block.factors, dtype=np.float64))
+
+
+def _feasible(problem: RowProblem, V: _Float64) -> Callable[[Block], Floats]:
+    """Return a function that gives a block of minus the slopes, such that weighted columns add up to 0."""
+    scores = problem.scorer(V)
+
+    def raw(block: Block) -> Floats:
+        slopes: Floats = -problem.loss.terms(block.Y, scores(block)).slopes
+        return slopes
+
+    if not problem.fit_intercept:
+        return raw
+
+    def sums(block: Block) -> _Float64:
+        A = raw(block) if block.factors is None else raw(block) * block.factors
+        positive = np.where(block.Y > 0, A, 0.0)
+        return np.stack([positive.sum(axis=0, dtype=np.float64), A.sum(axis=0, dtype=np.float64)])
+
+    of_positive, total = sum(problem.rows.map(sums), np.zeros((2, V.shape[1])))
+    if problem.loss.name == "squared":
+        mean = total / problem.rows.label_totals()[0]
+        return lambda block: raw(block) - mean.astype(problem.rows.dtype)
+    of_negative = of_positive - total
+    lighter = np.minimum(of_positive, of_negative)
+    up, down = (
+        np.divide(lighter, part, out=np.zeros_like(part), where=part > 0).astype(problem.rows.dtype)
+        for part in (of_positive, of_negative)
+    )
+    return lambda block: raw(block) * np.where(block.Y > 0, up, down)

@@ -1,0 +1,75 @@
+"""Which stationary point a fit ends at, and that a path's models are those of fits."""
+
+import numpy as np
+import pytest
+
+import contracts
+from lrml import LRML, lrml_path
+from lrml.datasets import load_yeast
+from lrml.penalties import TailSum
+from lrml.problem import SpectralProblem
+from lrml.statistics import Statistics
+
+
+@pytest.mark.parametrize(
+    ("alpha", "tail"),
+    [(200.0, []), (80.0, [(45.0 - 40.0) / 100.0])],
+    ids=["the limit is stationary", "the limit is a better start"],
+)
+def test_the_reduced_rank_solution_keeps_a_fit_from_a_poor_subspace(alpha, tail):
+    """Three orthogonal features, a label each. One value is free, and worth most where a long feature has it.
+
+    Least squares has the largest coefficient at the short feature, so that descent from there leaves that one
+    free. The penalty then cuts what explains most of Y, and this is stationary.
+    """
+    X = np.diag([10.0, 1.0, 10.0, 0.0])
+    Y = np.diag([5.0, 2.0, 4.5, 1.0])[:, :3]
+    Y[3] = 1.0  # nothing explains this row
+    model = LRML(1, alpha, fit_intercept=False, targets="real", tol=1e-10).fit(X, Y)
+    np.testing.assert_allclose(model.singular_values_, [0.5, *tail], atol=1e-6)
+    explained = 25.0 + sum(100.0 * s**2 for s in tail)
+    assert model.objective_ == pytest.approx(np.sum(Y**2) - explained, rel=1e-8)
+    # The other point is stationary as well, and clearly worse.
+    poor = np.zeros((4, 3))
+    poor[1, 1] = 2.0
+    poor[0, 0], poor[2, 2] = (max(b - alpha / 2, 0.0) / 100.0 for b in (50.0, 45.0))
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(X, Y).uncentered())
+    W, penalty = problem.compress(poor), TailSum(1, alpha)
+    assert contracts.residual_by_svd(problem, penalty, W) <= 1e-12
+    worse = problem.value(W) + penalty.value(np.linalg.svd(W, compute_uv=False))
+    assert worse > 1.5 * model.objective_
+
+
+@pytest.fixture(scope="module")
+def yeast():
+    return load_yeast().train
+
+
+@pytest.mark.parametrize("ridge", [0.0, 10.0])
+def test_models_of_a_path_are_those_of_fits(yeast, ridge):
+    """Convex: the same objective. Else the same, or another stationary point; both say how they ended."""
+    tol = 1e-6
+    path = lrml_path(*yeast, thetas=[0, 2, 6], n_alphas=6, ridges=ridge, tol=tol)
+    others = 0
+    for model in path:
+        fit = LRML(model.theta, model.alpha, ridge=ridge, tol=tol).fit(*yeast)
+        assert model.converged
+        assert fit.converged_
+        assert model.status.value.startswith(("Converged", "Solved"))
+        assert max(model.residual, fit.residual_) <= 5e-3
+        same = model.objective == pytest.approx(fit.objective_, rel=2 * tol)
+        assert same or model.theta > 0
+        others += not same
+    assert others <= 2
+
+
+def test_a_path_reports_the_residual_of_a_fit(yeast):
+    path = lrml_path(*yeast, thetas=[0, 3], n_alphas=4, ridges=[0.0, 1.0])
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(*yeast).centered())
+    for model in path:
+        W = problem.compress(model.coef.T)
+        expected = contracts.residual_by_svd(
+            problem.with_ridge(model.ridge), TailSum(model.theta, model.alpha), W
+        )
+        assert model.residual == pytest.approx(expected, rel=1e-3, abs=1e-12)
+    np.testing.assert_array_equal(path.as_dict()["residual"], [model.residual for model in path])
