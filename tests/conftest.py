@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from lrml.datasets import MultiLabelDataset, fetch_mulan
 
@@ -22,6 +22,9 @@ _SKIP_REASON = "set LRML_DATA_HOME to a folder with the Mulan files"
 _UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", _UNHURRIED, derandomize=True, database=None)
 settings.register_profile("random", _UNHURRIED, derandomize=False, print_blob=True)
+# For mutation tests, where it only matters that a test fails, and soon.
+_UNSHRUNK = (Phase.explicit, Phase.generate)
+settings.register_profile("unshrunk", _UNHURRIED, derandomize=True, database=None, phases=_UNSHRUNK)
 settings.load_profile("repeatable")
 
 

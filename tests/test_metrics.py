@@ -230,10 +230,12 @@ def test_rows_without_labels_depart_from_scikit_learn():
 )
 def test_no_row_left(metric, Y, needed):
     S = np.zeros((3, 4))
-    with pytest.raises(ValueError, match=rf"at least one row with {needed}, got none in 3 rows\. Check Y"):
+    rule = rf"^{metric.__name__} needs at least one row with {needed}, got none in 3 rows\. Check Y"
+    with pytest.raises(ValueError, match=rule):
         metric(Y, S)
     assert np.isnan(metric(Y, S, per_example=True)).all()
-    with pytest.raises(ValueError, match="got none in 3 rows"):
+    first = "average_auc" if Y.any() else "average_precision"
+    with pytest.raises(ValueError, match=rf"^{first} needs .* got none in 3 rows"):
         evaluate(Y, S, ks=[1])
 
 
@@ -506,6 +508,14 @@ def test_missing_label_in_a_frame():
         average_auc(pl.DataFrame({"a": [1, None], "b": [0, 1]}), np.zeros((2, 2)))
 
 
+def test_missing_value_in_a_nullable_frame():
+    frame = pd.DataFrame({"a": [1, None], "b": [0, 1]}).astype("Int64")
+    with pytest.raises(ValueError, match=r"Y must hold only 0 and 1, got nan at row 1, column 0"):
+        average_auc(frame, np.zeros((2, 2)))
+    with pytest.raises(TypeError, match=r"S must hold real numbers and no missing values, got dtype object"):
+        average_auc(np.eye(2), frame)
+
+
 @pytest.mark.parametrize("k", [0, -1, 5])
 def test_k_out_of_range(k):
     rule = rf"must be in \[1, 4\] \(the number of labels\), got {k}\. Choose a number of labels in that range"
@@ -535,6 +545,11 @@ def test_threshold_refused(threshold):
         hamming_loss(Y_HAND, S_HAND, threshold)
     with pytest.raises(ValueError, match=rule):
         evaluate(Y_HAND, S_HAND, ks=[1], threshold=threshold)
+
+
+def test_refused_threshold_is_shown():
+    with pytest.raises(ValueError, match=r"and not NaN, got \[0\.25, 0\.75\]\. Pass"):
+        hamming_loss(Y_HAND, S_HAND, [0.25, 0.75])
 
 
 def test_default_ks_are_those_that_the_labels_allow():

@@ -155,15 +155,39 @@ def test_tiny_survivors_are_computed_by_the_fallback(dtype, small):
     assert sigma[3] == 0
 
 
-@pytest.mark.parametrize("scale", [1e-170, 1e170, 0.0])
-def test_extreme_scales_do_not_overflow(scale):
-    Q = scale * np.random.default_rng(0).normal(size=(6, 3))
-    matrix, sigma = spectral_prox(Q, TailSum(1, scale), 0.1)
+def test_tiny_values_that_a_weak_trace_norm_spares_are_computed_by_the_fallback():
+    rng = np.random.default_rng(0)
+    U, V = (np.linalg.qr(rng.normal(size=(n, 3)))[0] for n in (30, 3))
+    truth = np.array([0.9, 0.5, 1e-11])
+    matrix, sigma = spectral_prox((U * truth) @ V.T, TraceNorm(1e-13), 1.0)
+    np.testing.assert_allclose(sigma, truth - 1e-13, rtol=1e-3)
+    np.testing.assert_allclose(U[:, 2] @ matrix @ V[:, 2], sigma[2], rtol=1e-3)
+
+
+@pytest.mark.parametrize("penalty", [TraceNorm(1.0), TailSum(2, 1.0), TailSum(0, 100.0)], ids=str)
+def test_ordinary_matrices_need_no_svd(monkeypatch, penalty):
+    """It takes several times as long as the eigendecomposition of the small Gram matrix."""
+    monkeypatch.setattr(np.linalg, "svd", lambda *_, **__: pytest.fail("an SVD"))
+    Q = np.random.default_rng(0).normal(size=(30, 6))
+    spectral_prox(Q, penalty, 0.1)
+    spectral_prox(1e5 * Q.T, penalty, 0.1)
+    spectral_prox(np.zeros((5, 3)), TraceNorm(1.0), 0.1)
+
+
+@pytest.mark.parametrize("theta", [0, 1])
+@pytest.mark.parametrize("sign", ["mixed", "positive", "negative"])
+@pytest.mark.parametrize("scale", [1e-170, 1e-158, 1e170, 0.0])
+def test_extreme_scales_do_not_overflow(scale, sign, theta):
+    Q = np.random.default_rng(0).normal(size=(6, 3))
+    Q = scale * {"mixed": Q, "positive": np.abs(Q), "negative": -np.abs(Q)}[sign]
+    matrix, sigma = spectral_prox(Q, TailSum(theta, scale), 0.1)
     assert np.all(np.isfinite(matrix))
     assert np.all(np.isfinite(sigma))
     if scale:
-        s = np.linalg.svd(Q / scale, compute_uv=False)
-        np.testing.assert_allclose(sigma / scale, np.r_[s[0], np.maximum(s[1:] - 0.1, 0)], rtol=1e-10)
+        U, s, Vt = np.linalg.svd(Q / scale, full_matrices=False)
+        expected = np.r_[s[:theta], np.maximum(s[theta:] - 0.1, 0)]
+        np.testing.assert_allclose(sigma / scale, expected, rtol=1e-10)
+        np.testing.assert_allclose(matrix / scale, (U * expected) @ Vt, atol=1e-10)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lrml.penalties import TraceNorm
 from lrml.problem import SpectralProblem
 from lrml.statistics import Statistics
 
@@ -83,3 +84,136 @@ def test_constant_features_leave_nothing_to_learn():
     assert problem.shape == (1, 1)
     assert np.all(problem.ridge_solution() == 0)
     assert problem.scale == 1.0
+    np.testing.assert_array_equal(problem.curvature, [1.0])
+    U, V = problem.restore(problem.ridge_solution(), np.eye(1))
+    np.testing.assert_array_equal(U @ V.T, np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize("shape", [(40, 6, 4), (40, 6, 15), (10, 25, 4)], ids=str)
+def test_gap_bound_is_exact_for_the_smooth_part(shape):
+    """½⟨∇f, H⁻¹∇f⟩ is the whole gap f(W) − min f of a quadratic."""
+    X, Y, problem = make(*shape, ridge=1.5)
+    W = np.random.default_rng(1).normal(size=problem.shape)
+    root = np.sqrt(1.5)
+    stacked = np.vstack([X, root * np.eye(X.shape[1])]), np.vstack([Y, np.zeros((X.shape[1], Y.shape[1]))])
+    best = stacked[0] @ np.linalg.lstsq(*stacked, rcond=None)[0]
+    gap = problem.value(W) - np.sum((stacked[1] - best) ** 2)
+    assert problem.decrement(problem.gradient(W)) == pytest.approx(gap)
+
+
+@pytest.mark.parametrize("shape", [(40, 6, 4), (10, 25, 40)], ids=str)
+def test_solves_on_one_side_are_stationary_and_report_their_minimum(shape):
+    """∇f(R Vᵀ) V + 2 R diag(w) = 0 and Uᵀ∇f(U K) + 2 diag(w) K = 0."""
+    _, _, problem = make(*shape, ridge=0.5)
+    rng = np.random.default_rng(2)
+    weights = np.array([0.0, 3.0, 0.7])
+    U, V = (np.linalg.qr(rng.normal(size=(size, 3)))[0] for size in problem.shape)
+    R, least = problem.solve_left(V, weights)
+    np.testing.assert_allclose(problem.gradient(R @ V.T) @ V, -2 * R * weights, atol=1e-9)
+    assert least == pytest.approx(problem.value(R @ V.T) + np.sum(weights * R**2))
+    K = problem.solve_right(U, weights)
+    np.testing.assert_allclose(U.T @ problem.gradient(U @ K), -2 * weights[:, None] * K, atol=1e-9)
+
+
+def test_steps_means_and_further_ridges():
+    X, Y, problem = make(40, 6, 4, ridge=1.0)
+    W = np.random.default_rng(3).normal(size=problem.shape)
+    scale, shift = problem.gradient_step(7.0)
+    np.testing.assert_allclose(scale * W + shift, W - problem.gradient(W) / 7.0, atol=1e-12)
+    left, s, right = np.linalg.svd(W, full_matrices=False)
+    expected = (left * np.maximum(s - 0.3 * 2.0, 0)) @ right
+    np.testing.assert_allclose(problem.prox(W, TraceNorm(2.0), 0.3).matrix, expected, atol=1e-10)
+    assert problem.mean_curvature == pytest.approx(2 * np.trace(X.T @ X + np.eye(6)) / 6)
+    U, V = problem.restore(problem.ridge_solution(extra=4.0), np.eye(4))
+    np.testing.assert_allclose(U @ V.T, np.linalg.solve(X.T @ X + 5 * np.eye(6), X.T @ Y), atol=1e-10)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.1, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("spread", [0.0, 6.0])
+def test_ridge_that_leaves_a_share_of_the_directions(share, spread):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(50, 8)) * np.geomspace(1, 10.0**-spread, 8)
+    moments = Statistics.from_arrays(X, rng.normal(size=(50, 3))).uncentered()
+    problem = SpectralProblem.from_moments(moments, ridge=1e-14)
+    eigenvalues = np.linalg.svd(X, compute_uv=False) ** 2
+    ridge = problem.ridge_leaving(share)
+    lower, upper = (np.mean(eigenvalues / (eigenvalues + ridge * f)) for f in (1.001, 0.999))
+    assert lower <= share <= upper
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("n_labels", [3, 20])
+@pytest.mark.parametrize("mean", [0.0, 5.0])
+@pytest.mark.parametrize("unit", [1.0, 1e-6])
+def test_features_of_all_scales_are_solved_as_those_of_one(intercept, n_labels, mean, unit):
+    """Least squares does not mind scales: the coefficients are those of the unscaled features, divided."""
+    rng = np.random.default_rng(5)
+    X, Y = rng.normal(size=(60, 7)) + mean, rng.normal(size=(60, n_labels))
+    scales = unit * 10.0 ** np.array([-4, -3, -1, 0, 1, 3, 4])
+    moments = Statistics.from_arrays(X * scales, Y).moments(fit_intercept=intercept)
+    problem = SpectralProblem.from_moments(moments)
+    assert problem.shape == (7, min(7, n_labels))
+    U, V = problem.restore(problem.ridge_solution(), np.eye(problem.shape[1]))
+    if intercept:
+        X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    expected = np.linalg.lstsq(X, Y, rcond=None)[0]
+    np.testing.assert_allclose((U @ V.T) * scales[:, None], expected, atol=1e-6)
+    _, value = problem.reduced_rank_solution(7)
+    assert value == pytest.approx(np.sum((Y - X @ expected) ** 2), rel=1e-8)
+    eigenvalues = problem.curvature
+    assert eigenvalues[0] == pytest.approx(np.linalg.norm(X * scales, 2) ** 2)
+    # The product of the eigenvalues is the determinant, to which the scales contribute exactly.
+    _, logarithm = np.linalg.slogdet(X.T @ X)
+    assert np.sum(np.log(eigenvalues)) == pytest.approx(logarithm + 2 * np.sum(np.log(scales)), abs=1e-6)
+
+
+def test_directions_without_variance_are_dropped_at_all_scales():
+    """A constant column and a copy of another one, beside columns of very different lengths."""
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(50, 4)) * np.array([1e6, 1.0, 1e-3, 1.0])
+    X = np.column_stack([X, np.full(50, 3.0), X[:, 1]])
+    Y = rng.normal(size=(50, 2))
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(X, Y).centered())
+    assert problem.shape == (4, 2)
+    U, V = problem.restore(problem.ridge_solution(), np.eye(2))
+    W = U @ V.T
+    np.testing.assert_allclose(W[4], 0, atol=1e-12)
+    np.testing.assert_allclose(W[1], W[5], rtol=1e-8)  # the solution of smallest norm shares alike
+    X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    scaled = X[:, :4] / np.array([1e6, 1.0, 1e-3, 1.0])
+    np.testing.assert_allclose(X @ W, scaled @ np.linalg.lstsq(scaled, Y, rcond=None)[0], atol=1e-8)
+
+
+@pytest.mark.parametrize("mean", [1e7, -1e7])
+def test_a_large_mean_without_an_intercept_does_not_drown_the_rest(mean):
+    """XᵀX would hold their squares of 1e14, beside which what the features vary by is rounding."""
+    rng = np.random.default_rng(9)
+    X, Y = rng.normal(size=(50, 3)), rng.normal(size=(50, 2))
+    X += mean * np.array([1.0, 2.0, -1.0])
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(X, Y).uncentered())
+    assert problem.shape == (3, 2)
+    U, V = problem.restore(problem.ridge_solution(), np.eye(2))
+    np.testing.assert_allclose(U @ V.T, np.linalg.lstsq(X, Y, rcond=None)[0], atol=1e-6)
+
+
+def test_a_mean_that_adds_no_direction_is_no_direction_at_all_scales():
+    """Raw moments add the means to the centred ones; where these lie in the same space, nothing is new."""
+    rng = np.random.default_rng(8)
+    scales = np.array([1e6, 1.0, 1e-3, 1.0])
+    X = rng.normal(size=(50, 4)) + 2.0
+    scaled = np.column_stack([X * scales, X[:, 1]])
+    Y = rng.normal(size=(50, 2))
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(scaled, Y).uncentered())
+    assert problem.shape == (4, 2)
+    U, V = problem.restore(problem.ridge_solution(), np.eye(2))
+    np.testing.assert_allclose(scaled @ (U @ V.T), X @ np.linalg.lstsq(X, Y, rcond=None)[0], atol=1e-6)
+
+
+def test_targets_that_are_zero_leave_units_to_divide_by():
+    X = np.random.default_rng(7).normal(size=(10, 3))
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(X, np.zeros((10, 2))).uncentered())
+    assert problem.scale == problem.least == 1.0
+    assert problem.target == 0
+    _, Y, problem = make(40, 6, 4)
+    assert problem.target == pytest.approx(np.sum(Y**2))
+    assert 0 < problem.least < 1e-12 * problem.target

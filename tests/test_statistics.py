@@ -153,3 +153,111 @@ def test_sparse_data_is_never_dense(weighted):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 40e6
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("sparse", ["X", "Y", "both"])
+def test_sparse_columns_far_from_zero_keep_their_digits(sparse, weighted):
+    """Σ w x² − (Σ w) x̄² would lose all of them at 1e8; the other columns stay sparse and in their places."""
+    X, Y, w = data()
+    w = w if weighted else None
+    far_X, far_Y = X + np.array([0, 1e8, 0, -3e7, 0, 0, 1e8]), Y + np.array([0, 0, 2e8, 0])
+    rounded_X, rounded_Y = far_X - far_X[0], far_Y - far_Y[0]  # what is left of the digits, exactly
+    expected = Statistics.from_arrays(rounded_X, rounded_Y, w)
+    got = Statistics.from_arrays(
+        sp.csr_array(far_X) if sparse != "Y" else far_X, sp.csr_array(far_Y) if sparse != "X" else far_Y, w
+    )
+    np.testing.assert_allclose(got.xx, expected.xx, atol=1e-6)
+    np.testing.assert_allclose(got.xy, expected.xy, atol=1e-6)
+    assert got.yy == pytest.approx(expected.yy)
+    np.testing.assert_allclose(got.x_mean, expected.x_mean + far_X[0], rtol=1e-15)
+    np.testing.assert_allclose(got.y_mean, expected.y_mean + far_Y[0], rtol=1e-15)
+
+
+@pytest.mark.parametrize("matrix", [np.asarray, sp.csr_array, sp.bsr_array])
+def test_rows_without_weight_are_not_there_at_all(matrix):
+    X, Y, w = data()
+    w *= 0.01
+    w[::4] = 0
+    kept = w > 0
+    wild = np.where(kept[:, None], X, 1e200)
+    got = Statistics.from_arrays(matrix(wild), matrix(Y), w)
+    assert_same(got, Statistics.from_arrays(X[kept], Y[kept], w[kept]), rtol=1e-13)
+    assert got.n_rows == kept.sum()
+
+
+@pytest.mark.parametrize("matrix", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_squares_beyond_float64_are_refused(matrix, weighted):
+    X, Y, w = data()
+    w = 1e-3 * w if weighted else None
+    with pytest.raises(ValueError, match=r"must stay below 1e308, got features that overflow\. Divide X"):
+        Statistics.from_arrays(matrix(1e200 * X), Y, w)
+    tiny = X * np.r_[1e-200, np.ones(6)]
+    with pytest.raises(ValueError, match=r"must not underflow to 0, got a feature that varies .* Multiply X"):
+        Statistics.from_arrays(matrix(tiny), Y, w)
+    tiny[:, 0] = 1e-200  # does not vary: nothing is lost
+    assert Statistics.from_arrays(matrix(tiny), Y, w).xx[0, 0] == 0
+
+
+def test_what_a_subtraction_must_leave():
+    X, Y, w = data()
+    whole = Statistics.from_arrays(X, Y, w)
+    assert_same(
+        whole - Statistics.from_arrays(X[:-1], Y[:-1], w[:-1]), Statistics.from_arrays(X[-1:], Y[-1:], w[-1:])
+    )
+    with pytest.raises(ValueError, match=r"got 60 − 60 rows \(weight .* left\)\. Subtract a proper part"):
+        whole - Statistics.from_arrays(X, Y, w / 2)
+    weightless = Statistics.from_arrays(X[:5], Y[:5], np.zeros(5))
+    with pytest.raises(ValueError, match=r"got 65 − 60 rows \(weight 0 left\)"):
+        (whole + weightless) - whole
+    with pytest.raises(ValueError, match=r"agree in \(features, labels\)"):
+        whole - Statistics.from_arrays(X[:5], Y[:5, 1:], w[:5])
+
+
+def test_a_subtraction_leaves_no_negative_sum_of_squares():
+    for seed in range(20):
+        X, Y, w = data(seed)
+        Y[30:] = 1.0
+        rest = Statistics.from_arrays(X, Y, w) - Statistics.from_arrays(X[:30], Y[:30], w[:30])
+        assert 0 <= rest.yy < 1e-12
+
+
+def test_small_weights_are_weights():
+    """Sums, differences and means do not depend on the unit of the weights, nor on their type."""
+    X, Y, w = data()
+    w = (1e-3 * w).astype(np.float32)
+    exact = w.astype(float)
+    whole = Statistics.from_arrays(X, Y, w)
+    assert whole.weight == exact.sum()
+    np.testing.assert_allclose(whole.x_mean, np.average(X, axis=0, weights=exact), rtol=1e-13, atol=1e-16)
+    first, rest = (Statistics.from_arrays(X[part], Y[part], w[part]) for part in (np.s_[:20], np.s_[20:]))
+    for got, expected in ((first + rest, whole), (whole - first, rest)):
+        for name in set(FIELDS) - {"n_rows"}:
+            np.testing.assert_allclose(getattr(got, name), getattr(expected, name), rtol=1e-9, atol=1e-12)
+
+
+def test_constant_sparse_targets_have_no_variance():
+    X, Y, w = data()
+    assert Statistics.from_arrays(X, sp.csr_array(np.full_like(Y, 3.0)), w).yy < 1e-10
+
+
+def test_a_sum_of_weightless_blocks_is_weightless():
+    X, Y, _ = data()
+    blocks = [(X[a : a + 5], Y[a : a + 5], np.zeros(5)) for a in (0, 5)]
+    total = Statistics.from_blocks(blocks)
+    assert (total.n_rows, total.weight, total.yy) == (10, 0, 0)
+    assert np.all(total.xx == 0)
+    assert np.all(total.xy == 0)
+
+
+def test_dimensions_and_moments():
+    X, Y, w = data()
+    stats = Statistics.from_arrays(X, Y, w)
+    assert (stats.n_features, stats.n_labels) == (7, 4)
+    centred, raw = stats.moments(fit_intercept=True), stats.moments(fit_intercept=False)
+    assert centred.further is None
+    assert centred.summed() is centred
+    np.testing.assert_array_equal(centred.gram, stats.xx)
+    np.testing.assert_allclose(raw.summed().gram, (X.T * w) @ X, atol=1e-12)
+    assert raw.summed().further is None

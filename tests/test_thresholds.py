@@ -240,6 +240,20 @@ def test_many_equally_good_common_cuts_for_macro_f1():
     assert best_threshold(Y, S, "micro_f1", natural=1000.4).cut == n_labels - 0.5
 
 
+def test_the_sum_over_many_perfect_labels_does_not_overflow():
+    """3000 labels with an F1 of 1 each, in steps of 2**-52, would exceed 64 bits."""
+    S = np.arange(1.0, 3001.0)[None]
+    assert best_threshold(np.ones(S.shape, dtype=int), S, "macro_f1") == (1.0, 1.0)
+
+
+@each_way
+def test_the_natural_threshold_is_one_half_by_default(per_label):
+    # One error either way: above 1.25 a positive is missed, above 0.25 a negative is predicted.
+    Y, S = [[1], [0], [1], [0]], [[1.75], [1.25], [0.5], [0.25]]
+    assert best_threshold(Y, S, "hamming_loss", per_label=per_label).cut == 0.375
+    assert best_threshold(Y, S, "hamming_loss", per_label=per_label, natural=1.25).cut == 1.5
+
+
 def test_rounding_does_not_part_equally_good_common_cuts_for_macro_f1():
     # Above 2 the labels have an F1 of 0 and 1, above 0 (and 1 in label 1) one of 2/3 and 1/3.
     Y = [[0, 1], [1, 0], [0, 0], [0, 0], [1, 0]]

@@ -141,7 +141,7 @@ class Statistics:
         X, Y = _as_float64(X), _as_float64(Y)
         x_mean, x_varies = _mean_and_variation(X, w)
         y_mean = _flat(Y.T @ w) / (total or 1.0)
-        with np.errstate(over="ignore"):  # checked below, with a remedy
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below, with a remedy
             X, x_rest = _without_far_means(X, w, x_mean)
             Y, y_rest = _without_far_means(Y, w, y_mean)
             Y, offset, yy = _centred_targets(Y, w, total, y_rest)

@@ -1,0 +1,197 @@
+"""The steps of `Alternating` against a transcription of its docstring with full SVDs, and its safeguards."""
+
+import math
+
+import numpy as np
+import pytest
+
+import contracts
+from contracts import make_problem
+from lrml.penalties import TailSum, TraceNorm
+from lrml.problem import SpectralProblem
+from lrml.solvers import Alternating, Point
+from lrml.statistics import Statistics
+
+
+def point_at(problem, penalty, W):
+    """A starting point."""
+    sigma = np.linalg.svd(W, compute_uv=False)
+    return Point(W, sigma, problem.value(W) + penalty.value(sigma))
+
+
+def started(problem, penalty, W, **options):
+    phase = Alternating(**options)
+    phase.start(problem, penalty, point_at(problem, penalty, W))
+    return phase
+
+
+def proximal(problem, penalty, W, rho):
+    """Z = prox(W − ∇f(W)/ρ) as U, σ, V, and the element of ∇f(Z) + ∂Ω(Z) that the step implies."""
+    U, s, Vt = np.linalg.svd(W - problem.gradient(W) / rho, full_matrices=False)
+    sigma = penalty.prox(s, 1 / rho)
+    Z = (U * sigma) @ Vt
+    slope = problem.gradient(Z) - problem.gradient(W) - rho * (Z - W)
+    return U, sigma, Vt.T, Z, slope
+
+
+def both_sides(problem, penalty, U, sigma, V, turn):
+    """W⁺ from a proximal point, by dense least squares."""
+    curvature, B = problem.curvature, problem.cross
+    slopes = penalty.slopes(sigma)
+    kept = np.count_nonzero(sigma)
+    U, sigma, V, slopes = U[:, :kept], sigma[:kept], V[:, :kept], slopes[:kept]
+    if turn:
+        K = np.linalg.solve(U.T @ np.diag(curvature) @ U + np.diag(slopes / (2 * sigma)), U.T @ B)
+        _, sigma, Vt = np.linalg.svd(K, full_matrices=False)
+        V = Vt.T
+    R = (B @ V) / (curvature[:, None] + slopes / (2 * sigma))
+    return R @ V.T
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
+@pytest.mark.parametrize(
+    "penalty", [TailSum(0, 2.0), TailSum(2, 2.0), TailSum(5, 2.0), TailSum(2, 1e4)], ids=str
+)
+def test_steps_are_those_of_the_docstring(penalty, ridge):
+    """Where more than 0.8 of the values live the turn is left out in the first eight steps."""
+    problem = make_problem(decay=1.0, ridge=ridge)
+    W = problem.ridge_solution(extra=1.0)
+    phase = started(problem, penalty, W, share=1.0, memory=0)
+    rho = 2 * problem.curvature[0]
+    for step in range(1, 13):
+        U, sigma, V, Z, slope = proximal(problem, penalty, W, rho)
+        point = phase.step()
+        np.testing.assert_allclose(point.W, Z, atol=1e-9)
+        np.testing.assert_allclose(point.sigma, sigma, atol=1e-9)
+        objective = problem.value(Z) + penalty.value(sigma)
+        assert point.objective == pytest.approx(objective, rel=1e-10)
+        assert point.residual == pytest.approx(np.linalg.norm(slope) / problem.scale, rel=1e-6, abs=1e-12)
+        gap = np.sum(slope**2 / (4 * problem.curvature[:, None])) / objective
+        assert point.gap == pytest.approx(gap, rel=1e-5, abs=1e-16)
+        turn = np.count_nonzero(sigma) <= (1.0 if step >= 8 else 0.8) * len(sigma)
+        W = both_sides(problem, penalty, U, sigma, V, turn)
+    assert phase.n_decompositions == 12
+    assert phase.rho == pytest.approx(problem.lipschitz)
+
+
+def run(phase, residual=1e-8, most=300):
+    for count in range(1, most):
+        point = phase.step()
+        if point is None or point.residual <= residual:
+            return count, point
+    raise AssertionError("not converged")
+
+
+@pytest.mark.parametrize("theta", [0, 2, 5])
+def test_acceleration_saves_steps_and_ends_where_plain_steps_do(theta):
+    problem, penalty = make_problem(decay=1.5), TailSum(theta, 2.0)
+    W = problem.ridge_solution(extra=1.0)
+    fast, found = run(started(problem, penalty, W))
+    slow, expected = run(started(problem, penalty, W, memory=0))
+    assert fast < slow
+    assert found.objective == pytest.approx(expected.objective, rel=1e-6)
+    assert contracts.residual_by_svd(problem, penalty, found.W) <= 1e-7
+
+
+@pytest.mark.parametrize("share", [1e-3, 0.3])
+def test_curvature_doubles_until_a_step_is_below_its_majoriser_and_not_further(share):
+    problem, penalty = make_problem(decay=0.3), TraceNorm(2.0)
+    W = problem.ridge_solution(extra=1.0)
+    bound = problem.value(W) + penalty.value(np.linalg.svd(W, compute_uv=False))
+    rho = share * problem.lipschitz
+    trials = 1
+    while True:
+        _, sigma, _, Z, _ = proximal(problem, penalty, W, rho)
+        if problem.value(Z) + penalty.value(sigma) <= bound or rho == problem.lipschitz:
+            break
+        rho, trials = min(2 * rho, problem.lipschitz), trials + 1
+    phase = started(problem, penalty, W, share=share)
+    np.testing.assert_allclose(phase.step().W, Z, atol=1e-9)
+    assert phase.rho == pytest.approx(rho)
+    assert phase.n_decompositions == trials
+    assert (trials > 1) == (share < 0.1)
+
+
+def test_gives_up_when_nothing_more_is_gained():
+    """At the end of the digits it doubles ρ up to L, and then hands over instead of going on for ever."""
+    problem, penalty = make_problem(), TailSum(2, 2.0)
+    phase = started(problem, penalty, problem.ridge_solution(extra=1.0), patience=4)
+    points = []
+    while (point := phase.step()) is not None:
+        points.append(point)
+        assert len(points) < 1000
+    assert phase.rho == problem.lipschitz
+    least = min(point.objective for point in points)
+    assert points[-1].objective == pytest.approx(least, rel=1e-12)
+    assert min(point.residual for point in points) < 1e-9
+    # It ends `patience` steps after the last one that brought anything.
+    best = np.minimum.accumulate([point.residual for point in points])
+    assert best[-1] == best[-4]
+    assert len(points) > 8
+
+
+def test_another_problem_and_another_penalty_after_the_first():
+    """A ridge more, a penalty less: it goes on with the new curvature, to a stationary point of the new."""
+    problem = make_problem(decay=1.0)
+    phase = started(problem, TailSum(2, 2.0), problem.ridge_solution(extra=1.0))
+    run(phase)
+    other, penalty = problem.with_ridge(3.0), TailSum(2, 0.3)
+    phase.retarget(penalty, other)
+    assert phase.rho == pytest.approx(0.3 * other.lipschitz)
+    _, point = run(phase)
+    assert contracts.residual_by_svd(other, penalty, point.W) <= 1e-7
+    sigma = np.linalg.svd(point.W, compute_uv=False)
+    assert point.objective == pytest.approx(other.value(point.W) + penalty.value(sigma), rel=1e-10)
+    np.testing.assert_allclose(point.sigma, sigma, atol=1e-9)
+
+
+class Rival:
+    """Stands for a `ReducedRank` phase that has run."""
+
+    def __init__(self, solution):
+        self.solution = solution
+
+
+@pytest.mark.parametrize("close", [False, True])
+def test_a_better_rival_replaces_what_the_first_steps_have_found(close):
+    """It is asked after three steps, or as soon as the gap is small; before that no gap is small enough."""
+    # Three orthogonal features with a label each. Descent leaves the wrong value free.
+    X = np.diag([10.0, 1.0, 10.0, 0.0])
+    Y = np.diag([5.0, 2.0, 4.5, 1.0])[:, :3]
+    Y[3] = 1.0
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(X, Y).uncentered())
+    penalty = TailSum(1, 80.0)
+    alone = started(problem, penalty, problem.ridge_solution())
+    _, poor = run(alone)
+    start = poor.W if close else problem.ridge_solution()
+    phase = started(problem, penalty, start, rival=Rival(problem.reduced_rank_solution(1)))
+    points = [phase.step() for _ in range(6)]
+    asked = 1 if close else 3
+    assert all(point.gap == math.inf for point in points[:asked])
+    assert all(point.gap < math.inf for point in points[asked:])
+    assert all(point.objective >= poor.objective * (1 - 1e-9) for point in points[:asked])
+    assert all(point.objective < 0.7 * poor.objective for point in points[asked:])
+
+
+def test_a_worse_rival_changes_nothing():
+    problem, penalty = make_problem(), TailSum(2, 2.0)
+    start = problem.ridge_solution(extra=1.0)
+    alone = started(problem, penalty, start)
+    phase = started(problem, penalty, start, rival=Rival(problem.reduced_rank_solution(1)))
+    for _ in range(10):
+        np.testing.assert_array_equal(phase.step().W, alone.step().W)
+
+
+def test_values_below_the_noise_of_the_gram_matrix_are_kept():
+    """Features of the scale 1e8 have coefficients of 1e-8, and must still come out as least squares."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    Y = X @ rng.normal(size=(3, 3)) + 0.1 * rng.normal(size=(60, 3))
+    scales = np.array([1e8, 1e8, 1.0])
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(X * scales, Y).uncentered())
+    phase = started(problem, TailSum(2, 1e-3), problem.ridge_solution(extra=1.0))
+    points = list(iter(phase.step, None))
+    U, V = problem.restore(points[-1].W, np.eye(3))
+    expected = np.linalg.lstsq(X, Y, rcond=None)[0]
+    np.testing.assert_allclose((U @ V.T) * scales[:, None], expected, atol=1e-6)
+    assert points[-1].sigma[1] < 1e-7
