@@ -149,7 +149,7 @@ def test_what_depends_on_the_shape_is_refused_before_the_data_is_summed(
         kind(**params).fit(*make_problem(40, 6, 4))
 
 
-@pytest.mark.parametrize(("name", "params", "message"), BAD_PAIRS, ids=str)
+@pytest.mark.parametrize(("name", "params", "message"), BAD_PAIRS)
 def test_choices_that_do_not_go_together(never_summed, name, params, message):
     with pytest.raises(ValueError, match=message):
         ESTIMATORS[name](**params).fit(Unread(), Unread())

@@ -53,7 +53,7 @@ SCORERS = [
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("scoring", SCORERS, ids=str)
+@pytest.mark.parametrize("scoring", SCORERS, ids=lambda scoring: getattr(scoring, "__name__", str(scoring)))
 @pytest.mark.parametrize("n_labels", [2, 4])
 def test_scorers_say_what_they_say_in_a_grid_search(data, loss, scoring, n_labels):
     X, Y = data[0], data[1][:, :n_labels]
@@ -115,7 +115,9 @@ def test_scorers_and_metrics_in_one_search(data):
 
 @pytest.mark.parametrize(("search", "plain"), REAL.values(), ids=REAL)
 @pytest.mark.parametrize(
-    "scoring", [None, "neg_mean_absolute_error", lambda Y, S: -np.abs(Y - S).max()], ids=str
+    "scoring",
+    [None, "neg_mean_absolute_error", lambda Y, S: -np.abs(Y - S).max()],
+    ids=["r2", "a name", "a function"],
 )
 def test_searches_for_real_targets(real, search, plain, scoring):
     X, Y = real
