@@ -40,7 +40,7 @@ def _as_floats(value: Any) -> npt.NDArray[np.float64] | None:
     """Return an array of floats, None if the value is not made of numbers."""
     try:
         return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

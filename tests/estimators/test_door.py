@@ -18,11 +18,11 @@ from lrml.statistics import Statistics
 # Values that are wrong whatever the data. A parameter that is not in this table fails the tests.
 BAD = {
     "abandon": ["no", None, 1],
-    "alpha": [-1.0, "a", None, np.nan, True],
+    "alpha": [-1.0, "a", None, np.nan, True, 10**400],
     "alpha_ratio": [0.0, 1.0, "a", -1],
     "alphas": [[], [1.0, -1.0], "strong", [np.nan]],
     "callback": [3, "print"],
-    "cv": [1, 0, 1.0, -0.5, "five", True, None, np.nan],
+    "cv": [1, 0, 1.0, -0.5, "five", True, None, np.nan, np.array(3)],
     "fit_intercept": ["no", None, 1],
     "loss": ["hinge", None, 3],
     "max_iter": [0, -1, 2.5, "many", True],
@@ -48,7 +48,7 @@ BAD = {
     "targets": ["multi", None, 0],
     "theta": [-1, 1.5, -0.5, "many", None, True],
     "thetas": [[], [-1], [1.5], ["a"], "half"],
-    "threshold": ["half", np.nan, [[0.5]], [], {}],
+    "threshold": ["half", "0.5", np.nan, [[0.5]], [], {}, 10**400],
     "threshold_per_label": ["no", 1, None],
     "threshold_scoring": ["f1", None],
     "tol": [-1.0, "a", np.nan, True],

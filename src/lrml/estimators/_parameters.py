@@ -88,8 +88,8 @@ def check_cut(threshold: Any) -> Any:
     if threshold is None:
         return None
     try:
-        cut = np.asarray(threshold, dtype=np.float64)
-    except (TypeError, ValueError):
+        cut = np.asarray(np.nan if isinstance(threshold, str) else threshold, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
         cut = np.array(np.nan)
     if cut.ndim > 1 or cut.size == 0 or not np.all(np.isfinite(cut)):
         raise ValueError(
