@@ -172,6 +172,16 @@ def test_real_targets_are_judged_in_double_precision(real, offset, noise):
         np.testing.assert_allclose(found, theirs.cv_results_["mean_test_score"], rtol=1e-4)
 
 
+@pytest.mark.parametrize("model", [LRML(1.0), PLST(), LEML(), MLFroCV(), CPLSTCV(), LEMLCV()], ids=repr)
+def test_real_targets_of_any_size(real, model):
+    X, Y = real
+    with np.errstate(all="raise"):
+        large = clone(model).set_params(targets="real").fit(X, 1e98 * Y)
+    assert large.score(X, 1e98 * Y) > 0.4
+    with pytest.raises(ValueError, match=r"real targets must stay below 1e\+100.*Divide Y by a constant"):
+        clone(model).set_params(targets="real").fit(X, 1e200 * Y)
+
+
 @pytest.mark.parametrize("model", [LRML(1.0), LEML(1.0, 1e-9, random_state=0)], ids=repr)
 def test_the_score_of_real_targets_leaves_unknown_ones_out(real, model):
     X, Y = real
