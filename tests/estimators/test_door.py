@@ -44,7 +44,7 @@ BAD = {
         "precision_at_01",
         "",
     ],
-    "solver": ["typo", None, 3],
+    "solver": ["typo", None, 3, Alternating],
     "targets": ["multi", None, 0],
     "theta": [-1, 1.5, -0.5, "many", None, True],
     "thetas": [[], [-1], [1.5], ["a"], "half"],
