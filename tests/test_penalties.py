@@ -196,9 +196,16 @@ def test_extreme_scales_do_not_overflow(scale, sign, theta):
         ({"theta": -1, "alpha": 1.0}, r"theta must be at least 0, got -1"),
         ({"theta": 1, "alpha": -2.0}, r"alpha must be finite and not negative, got -2.0"),
         ({"theta": 1, "alpha": float("nan")}, r"alpha must be finite and not negative, got nan"),
+        ({"theta": 1, "alpha": "a"}, r"alpha must be finite and not negative, got a"),
         ({"theta": 1, "alpha": 1.0, "rule": "other"}, r"rule must be 'exact' or 'paper', got 'other'"),
     ],
 )
 def test_bad_parameters(arguments, message):
     with pytest.raises(ValueError, match=message):
         TailSum(**arguments)
+
+
+@pytest.mark.parametrize("theta", [1.5, "a", None, True])
+def test_theta_of_a_penalty_is_a_count(theta):
+    with pytest.raises(TypeError, match="theta of a penalty must be an int"):
+        TailSum(theta, 1.0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lrml._shown import shown
+from lrml._shown import shortened, shown
 
 
 def is_integer(value: Any) -> bool:
@@ -77,9 +77,13 @@ def check_nonnegative(name: str, value: Any, remedy: str) -> float:
     """Return a finite number that is at least 0."""
     if not is_real(value):
         raise TypeError(f"{name} must be a number, got {shown(value)}. {remedy}")
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"{name} must be finite and at least 0, got {value}. {remedy}")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an int beyond all floats
+        number = math.inf
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"{name} must be finite and at least 0, got {shortened(str(value))}. {remedy}")
+    return number
 
 
 def check_flag(name: str, value: Any) -> bool:

@@ -13,6 +13,7 @@ from lrml._arrays import as_matrix, is_sparse
 from lrml._shown import shown
 from lrml.rows import Mask
 
+_LARGEST = 1e100
 _BINARY_REMEDY = "Encode the labels with MultiLabelBinarizer"
 _REAL_REMEDY = ", or pass targets='real' to fit real values"
 
@@ -40,7 +41,7 @@ def _as_floats(value: Any) -> npt.NDArray[np.float64] | None:
     """Return an array of floats, None if the value is not made of numbers."""
     try:
         return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
@@ -89,6 +90,12 @@ def check_targets(
         found = "NaN" if np.any(np.isnan(stored)) else "infinity"
         raise ValueError(
             f"Input Y contains {found}; every label must be a finite number. Impute or drop those rows."
+        )
+    largest = np.max(np.abs(stored), initial=0.0) if targets == "real" else 0.0
+    if largest > _LARGEST:
+        raise ValueError(
+            f"real targets must stay below {_LARGEST:.0e}, as squares of sums of them must be finite, got "
+            f"{largest:.1e}. Divide Y by a constant."
         )
     if targets == "binary":
         strange = stored[(stored != 0) & (stored != 1)]

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 from lrml._arrays import Array, descending_eigh, namespace, thin_svd
+from lrml._checks import is_integer, is_real
+from lrml._shown import shown
 
 
 class Penalty(Protocol):
@@ -77,11 +79,15 @@ class TailSum:
     rule: Literal["exact", "paper"] = "exact"
 
     def __post_init__(self) -> None:
+        if not is_integer(self.theta):
+            raise TypeError(
+                f"theta of a penalty must be an int, got {shown(self.theta)}. Count the free singular values."
+            )
         if self.theta < 0:
             raise ValueError(f"theta must be at least 0, got {self.theta}. Use theta=0 for the trace norm.")
-        if not (math.isfinite(self.alpha) and self.alpha >= 0):
+        if not (is_real(self.alpha) and math.isfinite(self.alpha) and self.alpha >= 0):
             raise ValueError(
-                f"alpha must be finite and not negative, got {self.alpha}. Use alpha=0 for none."
+                f"alpha must be finite and not negative, got {self.alpha!s}. Use alpha=0 for none."
             )
         if self.rule not in ("exact", "paper"):
             raise ValueError(f"rule must be 'exact' or 'paper', got {self.rule!r}. Use the default, 'exact'.")

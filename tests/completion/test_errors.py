@@ -43,6 +43,8 @@ def test_types():
         complete(GOOD, TailSum(1, 1.0, rule="paper"))
     with pytest.raises(TypeError, match="M must hold numbers"):
         complete(np.array([["a", "b"]]), TraceNorm(1.0))
+    with pytest.raises(TypeError, match="start must be a Completion or None, got 3"):
+        complete(GOOD, TraceNorm(1.0), start=3)
 
 
 def test_entries_stored_twice():
@@ -72,3 +74,18 @@ def test_select_alpha_checks_its_share():
         select_alpha(GOOD, share=1.5)
     with pytest.raises(ValueError, match="n_alphas must be an int of at least 1, got 0"):
         select_alpha(GOOD, n_alphas=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"share": "a"}, ValueError, "share must be between 0 and 1, got 'a'"),
+        ({"share": None}, ValueError, "share must be between 0 and 1, got None"),
+        ({"theta": 1.5}, TypeError, "theta of a penalty must be an int, got 1.5"),
+        ({"random_state": "x"}, ValueError, "random_state must be an int of at least 0.*got 'x'"),
+        ({"random_state": -1}, ValueError, "random_state must be an int of at least 0.*got -1"),
+    ],
+)
+def test_choices_of_alpha(options, error, message):
+    with pytest.raises(error, match=message):
+        select_alpha(GOOD, **options)

@@ -113,3 +113,18 @@ def test_too_few_steps_warn():
     _, X = table()
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         LowRankImputer(theta=2, alpha=0.1, max_iter=2).fit(X)
+
+
+@pytest.mark.parametrize("options", [{"theta": 99}, {"alpha": None, "random_state": "x"}])
+def test_a_fit_that_fails_changes_nothing(options):
+    X = np.random.default_rng(0).standard_normal((12, 5))
+    X[2, 3] = np.nan
+    imputer = LowRankImputer(theta=1, alpha=0.1).fit(pd.DataFrame(X, columns=list("abcde")))
+    expected = imputer.transform(pd.DataFrame(X, columns=list("abcde")))
+    with pytest.raises(ValueError, match=r"theta must be in|random_state must be"):
+        imputer.set_params(**options).fit(pd.DataFrame(X[:, :3], columns=list("xyz")))
+    assert imputer.n_features_in_ == 5
+    np.testing.assert_array_equal(imputer.transform(pd.DataFrame(X, columns=list("abcde"))), expected)
+    imputer.set_params(theta=1, alpha=0.1).fit(X[:, :3])
+    assert imputer.n_features_in_ == 3
+    assert not hasattr(imputer, "feature_names_in_")

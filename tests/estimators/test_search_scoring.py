@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.metrics import f1_score, get_scorer, label_ranking_loss, make_scorer
+from sklearn.linear_model import Ridge
+from sklearn.metrics import f1_score, get_scorer, label_ranking_loss, make_scorer, r2_score
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -157,6 +158,64 @@ def test_real_targets_agree_with_the_grid_search_of_scikit_learn(real):
     ours = MLFroCV(ALPHAS, targets="real", cv=FOLDS, abandon=False).fit(X, Y)
     for name in ("mean_test_score", "std_test_score", "rank_test_score"):
         np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("offset", "noise"), [(0.0, 1.0), (1e8, 1.0), (0.0, 1e-5)])
+def test_real_targets_are_judged_in_double_precision(real, offset, noise):
+    X = real[0]
+    random = np.random.default_rng(2)
+    Y = X @ random.standard_normal((6, 3)) + noise * random.standard_normal((len(X), 3)) + offset
+    alphas, scoring = [1e-6, 1e-4, 1e-2, 1.0], "neg_mean_squared_error"
+    theirs = GridSearchCV(Ridge(), {"alpha": alphas}, cv=FOLDS, scoring=scoring).fit(X, Y)
+    for search in (MLFroCV(alphas), LRMLCV([0], [0.0], alphas), CPLSTCV([3], alphas)):
+        ours = search.set_params(targets="real", cv=FOLDS, scoring=scoring).fit(X, Y).cv_results_
+        name = "param_ridge" if "param_ridge" in ours else "param_alpha"
+        found = ours["mean_test_score"][np.argsort(ours[name])]
+        np.testing.assert_allclose(found, theirs.cv_results_["mean_test_score"], rtol=1e-4)
+
+
+@pytest.mark.parametrize("model", [LRML(1.0), PLST(), LEML(), MLFroCV(), CPLSTCV(), LEMLCV()], ids=repr)
+def test_real_targets_of_any_size(real, model):
+    X, Y = real
+    with np.errstate(all="raise"):
+        large = clone(model).set_params(targets="real").fit(X, 1e98 * Y)
+    assert large.score(X, 1e98 * Y) > 0.4
+    with pytest.raises(ValueError, match=r"real targets must stay below 1e\+100.*Divide Y by a constant"):
+        clone(model).set_params(targets="real").fit(X, 1e200 * Y)
+
+
+@pytest.mark.parametrize("model", [LRML(1.0), LEML(1.0, 1e-9, random_state=0)], ids=repr)
+def test_the_score_of_real_targets_leaves_unknown_ones_out(real, model):
+    X, Y = real
+    known = np.random.default_rng(3).random(Y.shape) < 0.8
+    known[:, 2] = False
+    known[0, 2] = True  # too few for an R²
+    weights = np.random.default_rng(4).random(len(X))
+    model = clone(model).set_params(targets="real").fit(X, Y, observed=known)
+    wrong = np.where(known, Y, 1e6)
+    for w in (None, weights):
+        expected = np.mean([
+            r2_score(Y[rows, j], model.predict(X)[rows, j], sample_weight=None if w is None else w[rows])
+            for j, rows in enumerate(known.T[:2])
+        ])  # fmt: skip
+        found = [
+            model.score(X, wrong, w, observed=known),
+            model.score(X, np.where(known, Y, np.nan), w),
+            model.score(X, sp.csr_array(wrong), w, observed=sp.csr_array(known)),
+        ]
+        np.testing.assert_allclose(found, expected)
+    search = GridSearchCV(clone(model), {"fit_intercept": [True, False]}, cv=FOLDS)
+    search.fit(X, np.where(known[:, :2], Y[:, :2], np.nan))
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_remedies_suit_real_targets(real):
+    with pytest.raises(ValueError, match=r"scoring=None\. Pass cv=5\.$"):
+        MLFroCV(targets="real", rule="one_standard_error", cv=0.2).fit(*real)
+    with pytest.raises(ValueError, match=r"not supported in max_error\. Use 'r2'\.$"):
+        MLFroCV(targets="real", scoring="neg_max_error").fit(*real)
+    with pytest.raises(ValueError, match=r"got 'typo'\. Use 'r2'\.$"):
+        MLFroCV(targets="real", scoring="typo").fit(*real)
 
 
 @pytest.mark.parametrize("model", [CPLST(2), PLST(2), LEML(2, 0.5, tol=1e-10)], ids=repr)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from lrml._checks import check_flag, check_max_iter, check_nonnegative, is_integer
+from lrml._shown import shown
 from lrml.completion._exact import complete_exactly
 from lrml.completion._noisy import NoisyCompletion
 from lrml.completion._observed import Floats, Observed, entries_of, read_observed
@@ -153,6 +154,10 @@ def complete(
             "Pass TailSum(theta, alpha) or TraceNorm(alpha)."
         )
     check_options(penalty.theta, max_rank, method)
+    if start is not None and not isinstance(start, Completion):
+        raise TypeError(
+            f"start must be a Completion or None, got {shown(start)}. Pass what complete returned."
+        )
     if exact and (max_rank is not None or start is not None):
         raise ValueError("max_rank and start belong to the noisy problem, got exact=True. Leave them out.")
     observed = read_observed(M)

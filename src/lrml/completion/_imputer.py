@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lrml._checks import check_flag, check_max_iter, check_nonnegative, check_theta, is_integer
+from lrml._checks import check_flag, check_max_iter, check_nonnegative, check_theta, is_integer, is_real
+from lrml._shown import shown
 from lrml.completion._complete import Completion, Method, check_options, complete, fit_noisy, is_dense
 from lrml.completion._observed import Decomposition, Floats, fit_rows, read_observed
 from lrml.penalties import TailSum
@@ -118,7 +120,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         alpha = self.alpha
         if alpha is not None:
             alpha = check_nonnegative("alpha", alpha, "Leave it out to have it chosen.")
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
+        # A stand-in takes what validation writes to an estimator: self changes only when all has gone well.
+        stand_in = copy(self)
+        X = validate_data(stand_in, X, dtype=np.float64, ensure_all_finite="allow-nan")
         theta = check_theta(self.theta, X.shape[0], X.shape[1], ("rows", "columns"))
         mean = _known_means(X) if center else np.zeros(X.shape[1])
         table = X - mean
@@ -129,6 +133,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         done = complete(table, TailSum(theta, alpha), method="dense", tol=tol, max_iter=max_iter)
         if not done.converged:
             warnings.warn(done.status, ConvergenceWarning, stacklevel=2)
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(stand_in.__dict__)
         self.mean_, self.theta_, self.alpha_ = mean, theta, alpha
         self.components_, self.singular_values_ = done.factors.V, done.factors.s
         self.completion_, self.n_iter_ = done, done.n_iter
@@ -216,15 +222,15 @@ def select_alpha(
     -------
     AlphaSelection
     """
-    TailSum(theta, 1.0)  # theta is at least 0
-    if not 0.0 < share < 1.0:
-        raise ValueError(f"share must be between 0 and 1, got {share}. Hold out a tenth, share=0.1.")
+    TailSum(theta, 1.0)  # theta is an int of at least 0
+    if not (is_real(share) and 0.0 < share < 1.0):
+        raise ValueError(f"share must be between 0 and 1, got {shown(share)}. Hold out a tenth, share=0.1.")
     if not is_integer(n_alphas) or n_alphas < 1:
         raise ValueError(f"n_alphas must be an int of at least 1, got {n_alphas!r}. Use the default, 12.")
     tol = check_nonnegative("tol", tol, "Leave it out for the default.")
     max_iter = check_max_iter(max_iter)
     check_options(theta, max_rank, method)
-    generator = np.random.default_rng(random_state)
+    generator = _generator(random_state)
     observed = read_observed(M)
     dense = is_dense(method, theta, observed.shape)
     largest = 0.0
@@ -247,6 +253,16 @@ def select_alpha(
         misfit = held.values - held.at(last.factors)
         errors.append(float(np.sqrt(np.mean(misfit**2))))
     return AlphaSelection(float(alphas[int(np.argmin(errors))]), alphas, np.array(errors))
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"random_state must be an int of at least 0, a generator of NumPy or None, got "
+            f"{shown(random_state)}. Pass an int such as 0 for results that can be repeated."
+        ) from None
 
 
 def _known_means(X: Floats) -> Floats:

@@ -257,22 +257,24 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
         Subset accuracy, scikit-learn's choice for multi-label classifiers, is near zero for more than a few
         labels and says little. Rows without a label are left out, as in `lrml.metrics.average_precision`.
-        Labels that are not known (NaN in y, or not ``observed``) are left out of the ranking.
+        Labels that are not known (NaN in y, or not ``observed``) are left out of the ranking, and R² of a
+        target is over the rows where it is known.
         """
         binary = _has_labels(self)
         Y, names, mask = check_targets(
-            y, "binary" if binary else "real", allow_unknown=binary, observed=observed
+            y, "binary" if binary else "real", allow_unknown=True, observed=observed
         )
         scores = self._scores(self._validated(X))
+        known = None
         if mask is not None and Y.shape == scores.shape:
-            # Below all others they neither count nor push another label down.
-            known = mask.block(slice(None), np.bool_)
-            scores = np.where(known, scores, scores.min() - 1.0)
+            known = mask.block(slice(None), np.bool_).astype(np.bool_)
         check_label_names(names, self.classes_)
-        if not binary:
-            dense = Y.toarray() if is_sparse(Y) else Y
-            return float(r2_score(dense, scores, sample_weight=sample_weight))
         weights = check_sample_weight(sample_weight, len(scores))
+        if not binary:
+            return _r_squared(Y.toarray() if is_sparse(Y) else Y, scores, weights, known)
+        if known is not None:
+            # Below all others they neither count nor push another label down.
+            scores = np.where(known, scores, scores.min() - 1.0)
         if weights is None:
             return metrics.average_precision(Y, scores)
         values = metrics.average_precision(Y, scores, per_example=True)
@@ -280,3 +282,17 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         return float(
             np.average(values[counted], weights=check_sample_weight(weights[counted], counted.sum()))
         )
+
+
+def _r_squared(Y: Any, scores: Scores, weights: Any, known: npt.NDArray[np.bool_] | None) -> float:
+    """Mean of the targets' R², each over the rows where it is known; one known fewer than twice has none."""
+    if known is None:
+        return float(r2_score(Y, scores, sample_weight=weights))
+    parts = [
+        r2_score(
+            Y[rows, label], scores[rows, label], sample_weight=None if weights is None else weights[rows]
+        )
+        for label, rows in enumerate(known.T)
+        if np.count_nonzero(rows) > 1
+    ]
+    return float(np.mean(parts)) if parts else float("nan")

@@ -46,7 +46,8 @@ def _check_solver(solver: Any) -> str | Phase:
     """Return the name of a solver, or a copy of a solver object, which keeps its state to itself."""
     if isinstance(solver, str):
         return check.check_choice("solver", solver, SOLVERS)
-    if not all(hasattr(solver, name) for name in ("name", "seeks_tolerance", "start", "step")):
+    members = ("name", "seeks_tolerance", "settles", "start", "step")
+    if isinstance(solver, type) or not all(hasattr(solver, name) for name in members):
         listed = ", ".join(map(repr, SOLVERS))
         raise ValueError(
             f"solver must be one of {listed} or a solver object, got {shown(solver)}. Use 'auto' if in doubt."
@@ -88,8 +89,8 @@ def check_cut(threshold: Any) -> Any:
     if threshold is None:
         return None
     try:
-        cut = np.asarray(threshold, dtype=np.float64)
-    except (TypeError, ValueError):
+        cut = np.asarray(np.nan if isinstance(threshold, str) else threshold, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
         cut = np.array(np.nan)
     if cut.ndim > 1 or cut.size == 0 or not np.all(np.isfinite(cut)):
         raise ValueError(

@@ -332,11 +332,15 @@ def _cross_norm(data: TrainingData) -> float:
 
     shape = (data.X.shape[1], data.Y.shape[1])
     v = np.ones(shape[1]) / np.sqrt(shape[1])
-    norm = 0.0
+    there = back = 0.0
     for _ in range(30):  # power iteration: a scale is wanted, not digits
-        v = backward(forward(v))
-        norm = float(np.linalg.norm(v))
-        if norm == 0.0:
+        u = forward(v)
+        there = float(np.linalg.norm(u))
+        if there == 0.0:
             return 1.0
-        v /= norm
-    return 2.0 * float(np.sqrt(norm))
+        v = backward(u / there)  # the square of the norm may be beyond all floats
+        back = float(np.linalg.norm(v))
+        if back == 0.0:
+            return 1.0
+        v /= back
+    return 2.0 * float(np.sqrt(there) * np.sqrt(back))

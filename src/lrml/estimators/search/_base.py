@@ -222,7 +222,8 @@ def _check_error_can_be_told(comparison: Comparison, params: Parameters) -> None
     """Refuse a standard error of a single value."""
     by_row = all(criterion.by_row for criterion in comparison.criteria)
     if comparison.with_margin and len(comparison.splits) == 1 and not by_row:
+        remedy = ", or scoring='average_precision'" if params.targets == "binary" else ""
         raise ValueError(
             "rule='one_standard_error' needs several splits, or a metric with a value for every row, got one "
-            f"split and scoring={shown(params.scoring)}. Pass cv=5, or scoring='average_precision'."
+            f"split and scoring={shown(params.scoring)}. Pass cv=5{remedy}."
         )

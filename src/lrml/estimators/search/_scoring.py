@@ -24,9 +24,10 @@ from lrml.estimators._scores import Scorer, Scores
 from lrml.losses import Loss, SquaredLoss
 
 _NAMES = "precision_at_1, precision_at_3, …, average_precision, average_auc, hamming_loss, micro_f1, macro_f1"
+_DEFAULTS = {"binary": "average_precision", "real": "r2"}
 _Result = TypeVar("_Result")
 
-# Scores of one block of rows, and rows in spectral coordinates that are kept, as numbers in single precision.
+# Scores of one block of rows, and rows in spectral coordinates that are kept, as numbers of 4 or 8 bytes.
 _BLOCK_SCORES, _KEPT_NUMBERS = 1 << 23, 1 << 27
 
 
@@ -70,7 +71,7 @@ def check_enough_labels(criteria: Sequence[Criterion], n_labels: int) -> None:
 def _check_scoring(scoring: Any, loss: Loss, targets: str) -> Criterion:
     """Return the criterion for a metric's name, a scikit-learn scorer's name, a scorer or a function."""
     if scoring is None:
-        scoring = "average_precision" if targets == "binary" else "r2"
+        scoring = _DEFAULTS[targets]
     if callable(scoring):
         if not _is_scorer(scoring):
             name = getattr(scoring, "__name__", "score")
@@ -88,7 +89,8 @@ def _check_scoring(scoring: Any, loss: Loss, targets: str) -> Criterion:
     if not isinstance(scoring, str) or scoring not in get_scorer_names():
         raise ValueError(
             f"scoring must be one of {_NAMES}, the name of a scorer of scikit-learn, a scorer, or a function "
-            f"of (Y, scores) that is larger for better scores, got {shown(scoring)}. Use 'average_precision'."
+            f"of (Y, scores) that is larger for better scores, got {shown(scoring)}. "
+            f"Use {_DEFAULTS[targets]!r}."
         )
     criterion = Criterion(scoring, partial(_ask_scorer, get_scorer(scoring), loss, targets))
     _try_out(criterion, targets)
@@ -165,10 +167,9 @@ def _try_out(criterion: Criterion, targets: str) -> None:
             warnings.simplefilter("ignore")
             criterion.measure(Y, Y.astype(np.float32), 0.5, np.zeros((4, 1)))
     except Exception as error:
-        remedy = "average_precision" if targets == "binary" else "r2"
         raise ValueError(
             f"scoring must suit targets={targets!r} and this loss, got {criterion.name!r}, which says: "
-            f"{error} Use {remedy!r}."
+            f"{str(error).rstrip('.')}. Use {_DEFAULTS[targets]!r}."
         ) from error
 
 
@@ -207,30 +208,32 @@ class SpectralScores:
     """Scores of held-out rows from factors in spectral coordinates.
 
     The rows are rotated once for all candidates (unless that takes too much memory): with X̃ = (X − 1x̄ᵀ) Q
-    the scores are 1ȳᵀ + X̃ left rightᵀ. Single precision is enough to rank labels.
+    the scores are 1ȳᵀ + X̃ left rightᵀ. Single precision is enough to rank labels, but not for real targets,
+    which may be far from zero beside their spread, or fitted nearly without an error.
     """
 
-    def __init__(self, space: Space, X: Any) -> None:
+    def __init__(self, space: Space, X: Any, targets: str) -> None:
         self.space, self.X = space, X
+        self.dtype: npt.DTypeLike = np.float64 if targets == "real" else np.float32
         problem = space.problem
-        self.labels = None if problem.labels is None else problem.labels.astype(np.float32)
-        self.at_mean = with_unseen(space.y_mean, space.unseen, SquaredLoss()).astype(np.float32)
+        self.labels = None if problem.labels is None else problem.labels.astype(self.dtype)
+        self.at_mean: Scores = with_unseen(space.y_mean, space.unseen, SquaredLoss()).astype(self.dtype)
         self.rows, self.unit = None, 1.0
         if X.shape[0] * problem.shape[0] <= _KEPT_NUMBERS:
             projected = np.asarray(X @ problem.features)
             projected -= space.x_mean @ problem.features
             # Single precision has no room for the squares of very large or small features.
             self.unit = float(np.abs(projected).max(initial=0.0)) or 1.0
-            self.rows = (projected / self.unit).astype(np.float32)
+            self.rows = (projected / self.unit).astype(self.dtype)
 
     def of(self, left: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> Callable[[slice], Scores]:
         """Return the function that scores some of the rows with W = left rightᵀ."""
-        V = right.astype(np.float32)
+        V = right.astype(self.dtype)
         V = V if self.labels is None else self.labels @ V
         V[self.space.unseen] = 0.0
         rows: Any = self.rows
         if rows is not None:
-            scorer = Scorer((self.unit * left).astype(np.float32), V.T, self.at_mean, sparse=False)
+            scorer = Scorer((self.unit * left).astype(self.dtype), V.T, self.at_mean, sparse=False)
         else:
             first = self.space.problem.features @ left
             scorer = Scorer(first, V.T, self.space.intercept(first, V.astype(np.float64)), sparse=True)

@@ -160,7 +160,7 @@ class MomentSearch(Search):
 
     def _pieces(self, split: int, kept: Sequence[int], advance: Advance) -> list[Piece]:
         space, held_out = self._space(split), self.comparison.held_out(split)
-        scores = SpectralScores(space, held_out.X)
+        scores = SpectralScores(space, held_out.X, self.comparison.data.targets)
 
         def visit(index: int, left: Any, right: Any) -> None:
             self._judge(held_out, scores.of(left, right), (index, split), min(left.shape))
@@ -174,7 +174,7 @@ class MomentSearch(Search):
 
     def _scores(self, candidate: int, split: int) -> tuple[HeldOut, Scores]:
         space, held_out = self._space(split), self.comparison.held_out(split)
-        scores, found = SpectralScores(space, held_out.X), []
+        scores, found = SpectralScores(space, held_out.X, self.comparison.data.targets), []
 
         def visit(_: int, left: Any, right: Any) -> None:
             found.append(scores.of(left, right)(slice(None)))

@@ -41,12 +41,17 @@ def check_cv(cv: Any) -> Any:
             raise ValueError(
                 f"a float cv must be a held-out share in (0, 1), got {cv}. Pass cv=0.25, or cv=5."
             )
-    elif isinstance(cv, str | bytes) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
+    elif isinstance(cv, str | bytes) or not (hasattr(cv, "split") or _is_iterable(cv)):
         raise TypeError(
             "cv must be a number of folds, a held-out share in (0, 1), a splitter or an iterable of "
             f"(train, test) row numbers, got {shown(cv)}. Pass cv=5."
         )
     return cv
+
+
+def _is_iterable(cv: Any) -> bool:
+    """Whether a value can be iterated over; an array without a dimension says so, and cannot."""
+    return isinstance(cv, Iterable) and not (isinstance(cv, np.ndarray) and cv.ndim == 0)
 
 
 def make_splits(cv: Any, data: TrainingData, random_state: Any) -> list[Split]:
