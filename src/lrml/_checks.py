@@ -21,54 +21,36 @@ def is_real(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def check_theta(
-    theta: Any, n_features: int, n_labels: int, sides: tuple[str, str] = ("features", "labels")
+def check_count(
+    name: str,
+    value: Any,
+    least: int,
+    shape: tuple[int, int],
+    sides: tuple[str, str] = ("features", "labels"),
 ) -> int:
-    """Resolve theta to a count: an int as it is, a float in [0, 1] as a share of the labels (Table 2).
+    """Resolve theta or a rank to a count: an int as it is, a float in [0, 1] as a share (Table 2).
 
-    A share of the labels may exceed the number of features; the count then stops at min(d, L), the most
-    singular values that W has. ``sides`` names the two numbers in messages.
+    A share is one of ``shape[1]``, the labels, rounded and at least ``least``. It may exceed the number of
+    features; the count then stops at the smaller side, the most singular values that there are. ``sides``
+    names the two numbers in messages.
     """
-    most = min(n_features, n_labels)
-    if is_integer(theta):
-        if not 0 <= theta <= most:
+    most = min(shape)
+    if is_integer(value):
+        if not least <= value <= most:
             raise ValueError(
-                f"theta must be in [0, {most}] (the smaller of {n_features} {sides[0]} and {n_labels} "
-                f"{sides[1]}), got {theta}. Choose a count in that range, or pass a fraction such as 0.5."
+                f"{name} must be in [{least}, {most}] (the smaller of {shape[0]} {sides[0]} and {shape[1]} "
+                f"{sides[1]}), got {value}. Choose a count in that range, or pass a fraction such as 0.5."
             )
-        return int(theta)
-    if is_real(theta):
-        if not 0.0 <= theta <= 1.0:
+        return int(value)
+    if is_real(value):
+        if not (0.0 <= value <= 1.0 and (value > 0 or least == 0)):
             raise ValueError(
-                f"a float theta must be in [0, 1] (a share of the {sides[1]}), got {theta}. "
-                f"Pass an int, such as theta={min(most, 5)}, to count singular values."
+                f"as a float, {name} must be in {'(' if least else '['}0, 1] (a share of the {sides[1]}), "
+                f"got {value}. Pass an int such as {min(most, 5)} to count singular values."
             )
-        return min(most, round(float(theta) * n_labels))
+        return min(most, max(least, round(float(value) * shape[1])))
     raise TypeError(
-        f"theta must be an int (a count), a float (a share of the {sides[1]}) or, in LRML alone, 'auto', "
-        f"got {shown(theta)}. Pass a number."
-    )
-
-
-def check_rank(count: Any, n_features: int, n_labels: int, name: str = "rank") -> int:
-    """Resolve a rank to a count of at least 1: an int as it is, a float in (0, 1] as a share of labels."""
-    most = min(n_features, n_labels)
-    if is_integer(count):
-        if not 1 <= count <= most:
-            raise ValueError(
-                f"{name} must be in [1, {most}] (the smaller of {n_features} features and {n_labels} "
-                f"labels), got {count}. Choose a count in that range, or pass a fraction such as 0.5."
-            )
-        return int(count)
-    if is_real(count):
-        if not 0.0 < count <= 1.0:
-            raise ValueError(
-                f"a float {name} must be in (0, 1] (a share of the labels), got {count}. "
-                f"Pass an int, such as {name}={min(most, 5)}, to count."
-            )
-        return min(most, max(1, round(float(count) * n_labels)))
-    raise TypeError(
-        f"{name} must be an int (a count) or a float (a share of the labels), got {shown(count)}. "
+        f"{name} must be an int (a count) or a float (a share of the {sides[1]}), got {shown(value)}. "
         "Pass a number."
     )
 

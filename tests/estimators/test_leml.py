@@ -457,7 +457,7 @@ def test_progress_bar_is_for_standard_error_only(data, capfd):
     [
         ({"rank": 0}, ValueError, "rank must be at least 1, got 0"),
         ({"rank": 7}, ValueError, r"rank must be in \[1, 6\]"),
-        ({"rank": 1.5}, ValueError, r"a float rank must be in \(0, 1\]"),
+        ({"rank": 1.5}, ValueError, r"as a float, rank must be in \(0, 1\]"),
         ({"rank": "all"}, TypeError, "rank must be an int"),
         ({"alpha": -1.0}, ValueError, "alpha must be finite and at least 0"),
         ({"loss": "hinge"}, ValueError, "loss must be one of"),

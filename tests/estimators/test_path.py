@@ -478,7 +478,7 @@ BAD_GRIDS = [
     ({"thetas": []}, ValueError, r"thetas must hold at least one number, got none. Pass a list"),
     ({"thetas": [0, 6]}, ValueError, r"theta must be in \[0, 5\] .* got 6. Choose"),
     ({"thetas": -1}, ValueError, r"theta must be at least 0, got -1. Choose"),
-    ({"thetas": [1.5]}, ValueError, r"a float theta must be in \[0, 1\] .* got 1.5. Pass an int"),
+    ({"thetas": [1.5]}, ValueError, r"as a float, theta must be in \[0, 1\] .* got 1.5. Pass an int"),
     ({"thetas": "half"}, TypeError, r"theta must be an int .* got 'half'. Pass a number"),
     ({"ridges": [-2.0]}, ValueError, r"each of ridges must be finite and at least 0, got -2.0. Pass"),
     ({"n_alphas": 0}, ValueError, r"n_alphas must be an int of at least 1, got 0. Pass"),

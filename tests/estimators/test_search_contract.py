@@ -285,7 +285,7 @@ def test_weights_must_reach_every_part(data):
         (CPLSTCV([0]), "each of ranks must be at least 1, got 0"),
         (CPLSTCV([5]), r"each of ranks must be in \[1, 4\] .* got 5"),
         (CPLSTCV(ridges=-1), "each of ridges must be finite and at least 0, got -1"),
-        (LEMLCV([1.5]), r"a float each of ranks must be in \(0, 1\]"),
+        (LEMLCV([1.5]), r"as a float, each of ranks must be in \(0, 1\]"),
         (LEMLCV(alphas=[np.inf]), "each of alphas must be finite"),
         (LRMLCV(loss="hinge"), "loss must be one of"),
     ],

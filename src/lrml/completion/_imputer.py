@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lrml._checks import check_flag, check_max_iter, check_nonnegative, check_theta, is_integer, is_real
+from lrml._checks import check_count, check_flag, check_max_iter, check_nonnegative, is_integer, is_real
 from lrml._shown import shown
 from lrml.completion._complete import Completion, Method, check_options, complete, fit_noisy, is_dense
 from lrml.completion._observed import Decomposition, Floats, fit_rows, read_observed
@@ -53,7 +53,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     tol : float, default=1e-5
         Stationarity residual to reach.
     max_iter : int, default=500
-    random_state : int, default=0
+    random_state : int, Generator or None, default=None
         Seed of the held-out values; without effect where alpha is given.
 
     Attributes
@@ -88,7 +88,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         center: bool = True,
         tol: float = 1e-5,
         max_iter: int = 500,
-        random_state: int = 0,
+        random_state: Any = None,
     ) -> None:
         self.theta = theta
         self.alpha = alpha
@@ -123,7 +123,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         # A stand-in takes what validation writes to an estimator: self changes only when all has gone well.
         stand_in = copy(self)
         X = validate_data(stand_in, X, dtype=np.float64, ensure_all_finite="allow-nan")
-        theta = check_theta(self.theta, X.shape[0], X.shape[1], ("rows", "columns"))
+        theta = check_count("theta", self.theta, 0, X.shape, ("rows", "columns"))
         mean = _known_means(X) if center else np.zeros(X.shape[1])
         table = X - mean
         if alpha is None:
@@ -197,7 +197,7 @@ def select_alpha(
     max_rank: int | None = None,
     tol: float = 1e-4,
     max_iter: int = 300,
-    random_state: int = 0,
+    random_state: Any = None,
 ) -> AlphaSelection:
     """Choose alpha for `complete` by its error on a random share of the observed entries.
 
@@ -215,7 +215,7 @@ def select_alpha(
     n_alphas : int, default=12
     method, max_rank, tol, max_iter
         As in `complete`.
-    random_state : int, default=0
+    random_state : int, Generator or None, default=None
         Seed of the split.
 
     Returns

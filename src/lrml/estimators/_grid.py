@@ -79,7 +79,7 @@ class Grid(NamedTuple):
 def resolve_thetas(thetas: Iterable[Any] | None, shape: tuple[int, int]) -> list[int]:
     """Return counts of free singular values, without repetitions; ``shape`` is that of the coefficients."""
     values = DEFAULT_THETAS if thetas is None else thetas
-    return list(dict.fromkeys(check.check_theta(value, *shape) for value in values))
+    return list(dict.fromkeys(check.check_count("theta", value, 0, shape) for value in values))
 
 
 def resolve_ranks(
@@ -87,7 +87,7 @@ def resolve_ranks(
 ) -> list[int]:
     """Return ranks, without repetitions; ``shape`` is that of the coefficients."""
     values = defaults if ranks is None else ranks
-    return list(dict.fromkeys(check.check_rank(value, *shape, "each of ranks") for value in values))
+    return list(dict.fromkeys(check.check_count("each of ranks", value, 1, shape) for value in values))
 
 
 def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[float]:

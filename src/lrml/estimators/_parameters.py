@@ -100,7 +100,7 @@ def check_cut(threshold: Any) -> Any:
     return threshold
 
 
-def _check_count(name: str, least: int, resolve: Callable[..., int], value: Any) -> Any:
+def _check_count(name: str, least: int, value: Any) -> Any:
     """Refuse a count of singular values, or a share of the labels, that is wrong for every shape."""
     if check.is_integer(value) and value < least:
         raise ValueError(
@@ -108,20 +108,21 @@ def _check_count(name: str, least: int, resolve: Callable[..., int], value: Any)
             "fraction of the labels such as 0.5."
         )
     if not check.is_integer(value):
-        resolve(value, 1, 1)  # the rules of shares and types do not depend on the shape
+        check.check_count(name, value, least, (1, 1))  # the rules of shares and types know no shape
     return value
 
 
-check_theta: Check = partial(_check_count, "theta", 0, check.check_theta)
-_check_rank: Check = partial(_check_count, "rank", 1, check.check_rank)
-_check_one_rank: Check = partial(
-    _check_count, "each of ranks", 1, partial(check.check_rank, name="each of ranks")
-)
+check_theta: Check = partial(_check_count, "theta", 0)
 
 
 def check_theta_or_auto(theta: Any) -> Any:
     """Let "auto" pass as well."""
-    return theta if isinstance(theta, str) and theta == "auto" else check_theta(theta)
+    if isinstance(theta, str) and theta != "auto":
+        raise TypeError(
+            "theta must be an int (a count), a float (a share of the labels) or 'auto', got "
+            f"{shown(theta)}. Pass 'auto' to have it chosen."
+        )
+    return theta if isinstance(theta, str) else check_theta(theta)
 
 
 def _check_n_alphas(n_alphas: Any) -> int:
@@ -183,8 +184,8 @@ CHECKS: dict[str, Check] = {
     "max_iter": _optional(check.check_max_iter),
     "n_alphas": _optional(_check_n_alphas),
     "random_state": _check_random_state,
-    "rank": _check_rank,
-    "ranks": _optional(partial(_check_several, "ranks", _check_one_rank)),
+    "rank": partial(_check_count, "rank", 1),
+    "ranks": _optional(partial(_check_several, "ranks", partial(_check_count, "each of ranks", 1))),
     "ridge": _strength("ridge", "Pass ridge=0 for none."),
     "ridges": _optional(partial(_check_several, "ridges", _check_one_ridge)),
     "solver": _check_solver,

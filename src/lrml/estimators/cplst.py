@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from lrml._arrays import descending_eigh, is_sparse
-from lrml._checks import check_rank
+from lrml._checks import check_count
 from lrml.estimators._fitting import ClosedForm, Solution, TrainingData, check_feature_count, store
 from lrml.estimators._grid import resolve_ranks, ridges_leaving
 from lrml.estimators._linear import LinearMultiLabelModel
@@ -49,7 +49,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
         check_all_known(data, type(self).__name__, "LEML or LRML")
         check_feature_count(data.X.shape[1], type(self).__name__)
-        count = check_rank(params.rank, *data.shape)
+        count = check_count("rank", params.rank, 1, data.shape)
         space = data.space(fit_intercept=True)
         problem = space.problem.with_ridge(params.ridge)
         V = self._directions(data, problem, count)

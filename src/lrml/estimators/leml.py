@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lrml._checks import check_rank
+from lrml._checks import check_count
 from lrml.estimators._fitting import (
     Solution,
     TrainingData,
@@ -157,7 +157,7 @@ class LEML(LinearMultiLabelModel):
         self._keep(locals())
 
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
-        rank = check_rank(params.rank, *data.shape)
+        rank = check_count("rank", params.rank, 1, data.shape)
         last = None
         if is_warm_start(self, params, data):
             U, s, V = (factor.astype(np.float64) for factor in self.factors_)

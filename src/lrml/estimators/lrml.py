@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml._checks import check_theta
+from lrml._checks import check_count
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import LOSS_SCALES, Grid, GridPoint, chains_of, resolve_thetas, ridges_leaving
 from lrml.estimators._parameters import CHECKS, Parameters, check_theta_or_auto
@@ -186,7 +186,7 @@ class LRML(SpectralModel):
             problem = data.space(fit_intercept=params.fit_intercept).problem.with_ridge(params.ridge)
             scaled = problem.cross / np.sqrt(problem.curvature)[:, None]
             theta = elbow(np.linalg.svd(scaled, compute_uv=False) ** 2)
-        return TailSum(check_theta(theta, *data.shape), params.alpha)
+        return TailSum(check_count("theta", theta, 0, data.shape), params.alpha)
 
     def _extras(
         self, penalty: TailSum, problem: SpectralProblem | RowProblem | None, result: SolverResult | None

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
 from lrml._arrays import thin_svd
-from lrml._checks import check_theta
+from lrml._checks import check_count
 from lrml.estimators._fitting import Space, TrainingData, check_feature_count, prepare
 from lrml.estimators._grid import Grid, GridPoint, chains_of, resolve_thetas
 from lrml.estimators._linear import LinearMultiLabelModel
@@ -293,7 +293,7 @@ def alpha_max(
     """
     params = _check(locals())
     data = _check_data(X, Y, sample_weight, params.targets)
-    count = check_theta(params.theta, *data.shape)
+    count = check_count("theta", params.theta, 0, data.shape)
     problem = data.space(fit_intercept=params.fit_intercept).problem
     return alpha_max_of_problem(problem.with_ridge(params.ridge), count)
 
