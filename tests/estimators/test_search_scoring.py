@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.linear_model import Ridge
-from sklearn.metrics import f1_score, get_scorer, label_ranking_loss, make_scorer, r2_score
+from sklearn.metrics import f1_score, get_scorer, label_ranking_loss, make_scorer, r2_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -242,3 +242,11 @@ def test_unknown_real_targets_are_refused_by_searches(real):
 )
 def test_regressors_pass_every_check(model):
     assert {result["status"] for result in check_estimator(model, on_skip=None)} <= {"passed", "skipped"}
+
+
+def test_a_scorer_that_asks_for_probabilities_of_least_squares_is_told_what_to_do(data):
+    by_probability = make_scorer(roc_auc_score, response_method="predict_proba")
+    with pytest.raises(
+        ValueError, match=r"models with loss='squared' have.*loss='logistic' for predict_proba"
+    ):
+        MLFroCV(scoring=by_probability, cv=FOLDS).fit(*data)

@@ -154,7 +154,13 @@ class _Candidate(LinearMultiLabelModel):
 
 def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: Any, X: Any) -> float:
     dense = Y.toarray() if is_sparse(Y) else Y  # not all of scikit-learn's metrics take sparse labels
-    return float(scorer(_Candidate(S, cut, loss.name, targets), X, dense))
+    try:
+        return float(scorer(_Candidate(S, cut, loss.name, targets), X, dense))
+    except AttributeError as error:  # predict_proba, mostly
+        raise ValueError(
+            f"scoring must ask only for what models with loss={loss.name!r} have, got a scorer that says: "
+            f"{str(error).rstrip('.')}. Pass loss='logistic' for predict_proba, or another scorer."
+        ) from error
 
 
 def _try_out(criterion: Criterion, targets: str) -> None:
