@@ -21,7 +21,7 @@ def training_set(name: str, *, l2: bool) -> tuple[sp.csr_array, sp.csr_array]:
 
 
 def machine() -> dict[str, str | int]:
-    """Return what a reader must know to judge the numbers."""
+    """Return the facts about the machine that a reader needs to judge the numbers."""
     packages = ("lrml", "numpy", "scipy", "scikit-learn")
     return {
         "python": platform.python_version(),

@@ -2,11 +2,12 @@
 
     LRML_DATA_HOME=... python benchmarks/ablation.py [--paths] [--out results]
 
-Without ``--paths``: how far the objective is above the best found after so many decompositions, for single
-problems. With it: mean decompositions a model for whole paths over alpha. Counts, not seconds: whatever the
-method, each step costs such a decomposition and a few products. Every one is counted, also those of refused
-trials and of the default's reduced-rank candidates. A step of `Alternating` that turns the column space takes
-a second, smaller one, of size rank², which is counted by itself. Writes a record and a picture.
+Without ``--paths``: how far the objective is above the best found after a given number of decompositions, for
+single problems. With it: mean decompositions per model for whole paths over alpha. Counts, not seconds: for
+every method a step costs such a decomposition and a few products. All are counted, including those of
+rejected trials and of the default's reduced-rank candidates. A step of `Alternating` that changes the basis
+of the column space takes a second, smaller one, of size rank², which is counted separately. Writes a record
+and a picture.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ PROBLEMS = (
 BUDGETS = (3, 5, 10, 20, 60)
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.4)
 N_ALPHAS, RANGE, TOL, MOST = 20, 1e3, 1e-3, 300
-# Okabe and Ito's colours, which stay apart for colour-blind readers; dashes and markers do so without colour.
+# Okabe and Ito's colours, which colour-blind readers can tell apart; dashes and markers work without colour.
 BLUE, RED, GREEN, PINK, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
 console = Console(width=120)
 
@@ -83,7 +84,7 @@ def load(name: str, tuned: bool) -> SpectralProblem:
 
 
 class Counter:
-    """Counts decompositions while it is entered: of min(d, L)² Gram matrices, and of turned column spaces."""
+    """Counts decompositions while active: of min(d, L)² Gram matrices, and of smaller ones in left solves."""
 
     def __enter__(self) -> Counter:
         modules = ("penalties", "solvers.alternating")
@@ -101,8 +102,8 @@ def run_counted(
 ) -> tuple[np.ndarray, int, Any]:
     """Solve; return decompositions and objective by iteration, small decompositions, and the result.
 
-    What is spent before the first step, and on the factors of the result, is not counted: it is the same for
-    all methods. Nor is the check of the final residual.
+    Work before the first step, and on the factors of the result, is not counted: it is the same for all
+    methods. Nor is the check of the final residual.
     """
     rows: list[tuple[int, float]] = []
 
@@ -161,7 +162,7 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def draw_ablation(records: list[dict[str, Any]], path: Path) -> None:
-    """Objective above the best found against decompositions, one panel a problem, the legend in the last."""
+    """Draw objective above the best found against decompositions, one panel per problem."""
     figure, panels = plt.subplots(2, 3, figsize=(11.5, 6.6), sharex=True, sharey=True, layout="constrained")
     for axes, record in zip(panels.flat, records, strict=False):
         for label, (_, style) in METHODS.items():
@@ -214,7 +215,7 @@ def walk_all() -> Iterator[dict[str, Any]]:
 
 
 def means(record: dict[str, Any]) -> dict[str, tuple[float, float, int]]:
-    """Mean decompositions a model, mean objective above the least in %, number of models at the limit."""
+    """Mean decompositions per model, mean objective above the least in %, number of models at the limit."""
     counts, objectives = np.moveaxis(np.array(list(record["methods"].values())), 2, 0)
     excess = 100 * (objectives / objectives.min(axis=0) - 1)
     columns = counts.mean(axis=1), excess.mean(axis=1), (counts >= MOST).sum(axis=1)
@@ -231,7 +232,7 @@ def tabulate_paths(records: list[dict[str, Any]]) -> Table:
 
 
 def draw_paths(records: list[dict[str, Any]], path: Path) -> None:
-    """Mean decompositions a model, one row a path, one kind of dot a method."""
+    """Mean decompositions per model, one row per path, one kind of dot per method."""
     figure, axes = plt.subplots(figsize=(7.6, 5.6), layout="constrained")
     places, place = [], 0.0
     for previous, record in pairwise([None, *records]):

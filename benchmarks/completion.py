@@ -3,10 +3,10 @@
 python benchmarks/completion.py recovery [--seeds 20] [--out DIR] [--images DIR]
 python benchmarks/completion.py scale [--rows 10000] [--columns 5000] [--observed 1000000] [--out DIR]
 
-``recovery`` completes 60 × 50 matrices of rank 3 plus noise, a share of them observed, under the tail sum
-(theta = 3) and the trace norm; alpha is chosen for each on the same held-out tenth of the observed entries.
-``scale`` completes one large matrix by factors and measures time and memory beside two peers in the same
-process: the plain soft-impute iteration for the same objective, and alternating least squares of fixed rank.
+``recovery`` completes 60 × 50 matrices of rank 3 plus noise, partly observed, under the tail sum (theta = 3)
+and the trace norm; alpha is chosen for each on the same held-out tenth of the observed entries. ``scale``
+completes one large matrix by factors and compares time and memory with two peers in the same process: the
+plain soft-impute iteration for the same objective, and alternating least squares of fixed rank.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOST_TRIPLETS = 40
 
 
 def planted(share: float, noise: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a matrix of low rank, and what is seen of it: noisy, with NaN elsewhere."""
+    """Return a matrix of low rank, and its observed entries: noisy, with NaN elsewhere."""
     generator = np.random.default_rng(seed)
     truth = generator.standard_normal((SHAPE[0], RANK)) @ generator.standard_normal((RANK, SHAPE[1]))
     seen = truth + noise * generator.standard_normal(SHAPE)
@@ -88,7 +88,7 @@ def draw(records: list[dict[str, Any]], noises: tuple[float, ...], path: Path) -
             label = f"{name}, theta = {RANK}" if name == "tail sum" else name
             panel.plot(SHARES, np.median(errors, axis=1), color=colour, marker=marker, ms=4, label=label)
         panel.set(yscale="log", xlabel="observed share", title=f"noise {noise:g}")
-        # Failures reach far beyond; on their scale nothing else could be told apart.
+        # Failures are far larger; on their scale nothing else could be distinguished.
         panel.set_ylim(top=min(panel.get_ylim()[1], HIGHEST_ERROR))
         panel.grid(alpha=0.25, which="both")
     panels[0].set_ylabel("‖Z − truth‖ / ‖truth‖")

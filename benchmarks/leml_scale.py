@@ -2,8 +2,8 @@
 
     python benchmarks/leml_scale.py [--rows 200000] [--features 50000] [--labels 2000] [--rank 50]
 
-The data is synthetic: documents of about 50 words with Zipf's frequencies, and labels of which each looks at
-a few words. The fit runs in a process of its own, so that its peak memory is its own.
+The data is synthetic: documents of about 50 words with Zipf's frequencies, and labels that depend on a few
+words each. The fit runs in its own process, so that its peak memory can be measured.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def documents(rows: int, features: int, labels: int, seed: int = 0) -> tuple[sp.
     numbers = np.repeat(np.arange(rows), 52)
     X = sp.csr_array((np.ones(len(columns)), (numbers, columns)), shape=(rows, features))
     Y = sp.csr_array((np.ones(3 * rows), (np.repeat(np.arange(rows), 3), of_row.ravel())), (rows, labels))
-    Y.data[:] = 1.0  # a label that was drawn twice applies once
+    Y.data[:] = 1.0  # a label drawn twice applies once
     return normalize(X), Y
 
 
@@ -63,7 +63,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     model = LEML(options.rank, options.alpha, loss=options.loss, max_iter=options.sweeps, random_state=0)
     clock = perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a few sweeps are what is asked for
+        warnings.simplefilter("ignore", ConvergenceWarning)  # only a few sweeps are wanted
         model.fit(X, Y, observed=observed)
     seconds = perf_counter() - clock
     return {

@@ -1,8 +1,8 @@
-"""Half of bibtex's training labels hidden at random: what a mask is worth.
+"""Half of bibtex's training labels hidden at random: the gain from a mask.
 
 Run with LRML_DATA_HOME set: ``python benchmarks/missing_labels.py [--out DIR]``. Three fits per method: to
 all labels; to the visible half, the rest marked as unknown; to the visible half, the rest taken for 0. The
-strength is chosen for each on a fifth of the training rows, by the average precision of what is visible.
+strength is chosen for each on a fifth of the training rows, by average precision on the visible labels.
 """
 
 from __future__ import annotations

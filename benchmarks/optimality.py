@@ -1,15 +1,15 @@
-"""How far default fits end above the optimum: every member and loss, real data, features of all scales.
+"""How far default fits end above the optimum: every member and loss, real data, features of many scales.
 
 ::
 
     python benchmarks/optimality.py [--datasets yeast emotions …] [--quick] [--out results/optimality.csv]
 
-Every data set at hand (those of Mulan that ``LRML_DATA_HOME`` or the cache holds, and three tables of
-scikit-learn, whose features are of mixed scales) is taken raw, with rows of unit length, standardised, and
-with one column times 1e4. Strengths are made from the data, so that weak and strong penalties are met on
-each. The objective of a fit is computed here, from its coefficients and the rows. It is compared with the
-least one that is known: that of a fit with a small ``tol``, of one that goes on from the default fit, and,
-for ``MLFro`` with the squared loss, of scikit-learn's ``Ridge``. Fits that warn are counted apart.
+Every available data set (those of Mulan in ``LRML_DATA_HOME`` or the cache, and three tables of scikit-learn,
+whose features have mixed scales) is taken raw, with rows of unit length, standardised, and with one column
+times 1e4. Strengths are derived from the data, so that each gets weak and strong penalties. The objective of
+a fit is computed here, from its coefficients and the rows. It is compared with the least known one: of a fit
+with a small ``tol``, of one that continues from the default fit, and, for ``MLFro`` with the squared loss, of
+scikit-learn's ``Ridge``. Fits that warn are counted separately.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def read(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scaled(X: np.ndarray, scaling: str) -> np.ndarray:
-    """Return X as one of `SCALINGS` wants it."""
+    """Return X in one of the `SCALINGS`."""
     if scaling == "unit rows":
         norms = np.linalg.norm(X, axis=1, keepdims=True)
         return X / np.where(norms > 0, norms, 1.0)

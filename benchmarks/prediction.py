@@ -2,7 +2,7 @@
 
     LRML_DATA_HOME=... python benchmarks/prediction.py [--data bibtex delicious] [--repeats 5]
 
-Each figure is the shortest of several runs, divided by that of the peer in the same row: below 1 is faster.
+Each number is the shortest of several runs, divided by that of the peer in the same row: below 1 is faster.
 ``coef`` is X coef_ᵀ + intercept_ in one product, ``sort`` a stable sort of all scores made that way. Ridge
 predicts from the same dense rows.
 """

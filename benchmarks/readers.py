@@ -1,9 +1,9 @@
-"""Seconds and memory of the readers, beside the libraries that read the same files.
+"""Seconds and memory of the readers, compared with libraries that read the same files.
 
-Run with LRML_DATA_HOME set: ``python benchmarks/readers.py [--out DIR]``. liac-arff is compared with where it
-is installed (``pip install liac-arff``). Times are medians of alternating runs; memory is the peak of what
-Python and NumPy allocate while reading, over the size of the file (pyarrow's own memory is not in it).
-CSV tables of about 100 MB must be read in at most 1.5 times pyarrow's time; ``--megabytes`` makes others.
+Run with LRML_DATA_HOME set: ``python benchmarks/readers.py [--out DIR]``. liac-arff is included if installed
+(``pip install liac-arff``). Times are medians of alternating runs; memory is the peak that Python and NumPy
+allocate while reading, over the size of the file (without pyarrow's own memory). CSV tables of about 100 MB
+must be read in at most 1.5 times pyarrow's time; ``--megabytes`` sets another size.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Two solvers that `ablation.py` compares the default with; pass them as ``solve(..., solver=ADMM())``."""
+"""Two solvers that `ablation.py` compares with the default; pass them as ``solve(..., solver=ADMM())``."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class ADMM:
 
     - An accelerated y is taken only if the objective at its Z does not rise and the fixed-point residual
       stays within ``trust`` times the least so far; otherwise the plain step is.
-    - Near a saddle point Anderson's method, which only sees residuals, keeps pulling back to it. After a
-      refusal the plain step is therefore stretched, twice as far each time, for as long as that goes
-      downhill; then Anderson's method has its turn again.
+    - Near a saddle point Anderson's method, which only sees residuals, keeps returning to it. After a
+    rejection the plain step is therefore lengthened, twice as far each time, while the objective falls; then
+    Anderson's method is used again.
     - If nothing has improved for ``patience`` steps, or the residual has grown ``divergence``-fold, ρ is
       doubled and the iteration restarts from the best Z. Beyond the Lipschitz constant of ∇f the plain
       iteration converges whatever the penalty (Themelis and Patrinos, SIAM J. Optim. 2020); if nothing
@@ -86,7 +86,7 @@ class ADMM:
             self._restart(2.0 * self.rho)
         half = self._half_steps()
         if self.y is not self.plain and not self._acceptable(half):
-            # Take turns: what one kind of extrapolation cannot do, the other may.
+            # Alternate: where one kind of extrapolation fails, the other may succeed.
             self.stretch = 0.0 if self.stretch else 1.0
             self.accelerator = Anderson(self.memory)
             self.y = self.plain
@@ -108,12 +108,12 @@ class ADMM:
         return _HalfSteps(Z, sigma, gap, frobenius(gap), objective)
 
     def _acceptable(self, half: _HalfSteps) -> bool:
-        """Whether an accelerated point goes downhill, and does not lead away from a fixed point."""
+        """Whether an accelerated point lowers the objective and does not lead away from a fixed point."""
         limit = self.divergence if self.stretch else self.trust
         return half.objective <= self.objective and half.gap_norm <= limit * self.least_gap
 
     def _watch(self, half: _HalfSteps) -> None:
-        """Keep the best Z, and count the steps that bring nothing."""
+        """Keep the best Z, and count the steps without progress."""
         ahead = half.objective <= self.best_objective * (1 + self.worse)
         improved = half.objective < self.best_objective or half.gap_norm < self.least_gap
         self.stalled = 0 if ahead and improved else self.stalled + 1
@@ -143,10 +143,9 @@ class Reweighted:
         (W⁺ V)_ij = (B V)_ij / (λ_i + ½ c_j / σ_j).
 
     Each step costs about as much as a proximal step, never increases the objective, has no step size, and
-    treats well and badly conditioned directions alike: a handful of steps does what thousands of gradient
-    steps do. But it only ever shrinks small values geometrically, and a value that is zero stays zero; so
-    this phase gets close quickly and hands over as soon as a step gains less than ``min_gain`` of the
-    objective.
+    treats well and badly conditioned directions alike: a few steps replace thousands of gradient steps. But
+    it shrinks small values only geometrically, and zero values stay zero; so this phase gets close quickly
+    and hands over as soon as a step gains less than ``min_gain`` of the objective.
     """
 
     name = "reweighted"

@@ -73,7 +73,7 @@ def run(name: str, wanted: str) -> list[dict[str, Any]]:
     chosen = {key: value for key, value in methods(Y.shape[1]).items() if key == PEER or wanted in key}
     seconds: dict[str, list[float]] = {key: [] for key in chosen}
     models: dict[str, Any] = {}
-    for turn in range(5):  # taking turns, so that a busy moment of the machine hits everybody
+    for turn in range(5):  # in turn, so that a busy moment of the machine affects all
         for key, (make, wants_dense, times) in chosen.items():
             if turn < times:
                 model = make()

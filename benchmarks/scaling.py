@@ -2,10 +2,11 @@
 
     python benchmarks/scaling.py [--out results] [--quick]
 
-Synthetic data, dense and sparse, one factor varied at a time. Every point runs in a process of its own, which
-makes the data, fits once for the peak memory, and then takes turns: the three parts of a fit one by one, a
-whole fit, and scikit-learn's Ridge on the same data as dense arrays. Seconds are medians. Exponents p of
-c · x^p are least squares in logarithms over the upper half of the points: overhead dominates the lower half.
+Synthetic data, dense and sparse, one factor varied at a time. Every point runs in its own process, which
+makes the data, fits once for the peak memory, and then alternates between the three parts of a fit one by
+one, a whole fit, and scikit-learn's Ridge on the same data as dense arrays. Seconds are medians. Exponents p
+of c · x^p are least squares in logarithms over the upper half of the points: overhead dominates the lower
+half.
 
 Writes ``scaling.json``, ``scaling.md`` and ``scaling.png``. Needs Linux with glibc, for the peak memory.
 """
@@ -116,10 +117,10 @@ def peak_megabytes() -> float:
 def fit_memory(model: LRML, X: Any, Y: Any) -> float:
     """Megabytes by which the first fit raises the peak of this process.
 
-    Three things would falsify it. Modules and buffers that load at first use: a small fit comes first. Memory
-    that making the data has freed, but the allocator keeps, so that the fit seems to need none: it is given
-    back. The peak of making the data, which may be the higher one: it is forgotten. Besides, Linux hands the
-    peak of a parent on to its children, so the parent must hold no data.
+    Three things would falsify it. Modules and buffers load at first use, so a small fit comes first. The
+    allocator keeps memory freed after making the data, so that the fit would seem to need none; it is
+    returned to the system. The peak of making the data may be higher, so it is reset. Besides, Linux passes
+    the peak of a parent on to its children, so the parent must hold no data.
     """
     small, _ = make_low_rank_multilabel(50, 8, 4, rank=2, random_state=0)
     LRML(1, 1.0).fit(small.X, small.Y)
@@ -153,7 +154,7 @@ def measure(case: Case, repeats: int) -> dict[str, Any]:
     if peer:
         dense = X if case.kind == "dense" else X.toarray(), Y.toarray().astype(float)
     runs: dict[str, list[float]] = {}
-    for _ in range(repeats):  # taking turns, so that a busy moment of the machine hits everybody
+    for _ in range(repeats):  # in turn, so that a busy moment of the machine affects all
         seconds, result = parts_of_a_fit(case, X, Y)
         seconds["fit"] = timed(lambda: model.fit(X, Y))[0]
         if peer:

@@ -1,4 +1,4 @@
-"""Stratified folds: seconds beside the published pseudo-code, and how even the folds are.
+"""Stratified folds: seconds compared with the published pseudo-code, and how even the folds are.
 
     LRML_DATA_HOME=... python benchmarks/splits.py [--out results] [--rows 100000] [--labels 500]
 
@@ -47,7 +47,7 @@ def random_labels(rows: int, labels: int, cardinality: float) -> sp.csr_array:
 
 
 def row_by_row(Y: sp.csr_array, k: int, seed: int = 0) -> np.ndarray:
-    """Return the fold of each row by the pseudo-code of the paper, written down as it stands."""
+    """Return the fold of each row by a literal transcription of the paper's pseudo-code."""
     rng = np.random.default_rng(seed)
     n = Y.shape[0]
     rows_of_label = Y.tocsc()

@@ -42,13 +42,13 @@ def fitted_slope(x: Any, y: Any) -> float:
 
 
 def printed_class_complexity(X: Any, n_labels: int, r: float) -> float:
-    """Return the complexity of {W : ‖W‖ ≤ 1, ‖WWᵀ‖ ≤ r} in operator norms, of which Theorem 3 speaks."""
+    """Return the complexity of {W : ‖W‖ ≤ 1, ‖WWᵀ‖ ≤ r} in operator norms, the class of Theorem 3."""
     radius = min(1.0, r) ** 0.5
     return global_complexity(X, n_labels, ball="operator", radius=radius, n_draws=20, random_state=0).mean
 
 
 def scale_data(X: Any, n_labels: int, factors: Any) -> list[tuple[float, float, float]]:
-    """Multiply X by c, with r = 1: the complexity grows with c, the printed bound does not see it."""
+    """Multiply X by c, with r = 1: the complexity grows with c, the printed bound does not change."""
     bound = printed_local_bound([], X.shape[0], 1.0, min(X.shape[1], n_labels)).value
     return [(c, printed_class_complexity(c * X, n_labels, 1.0), bound) for c in factors]
 

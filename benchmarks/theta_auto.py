@@ -1,8 +1,8 @@
 """Which rule finds a good theta? The paper's bound, parallel analysis and elbows, beside validation.
 
 Rows L2-normalised, intercept. The ridge is the best one of ML-Fro on a fifth of the training rows. Every rule
-sees the ridge solution's spectrum only; then alpha is chosen on the same validation rows for the theta that
-the rule gives, and the model is fitted on all training rows. `validation` may choose theta as well.
+sees only the spectrum of the ridge solution; then alpha is chosen on the same validation rows for the theta
+of the rule, and the model is fitted on all training rows. `validation` may choose theta as well.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The array namespace behind the numeric core: NumPy, torch, CuPy, JAX or any other Array API library.
 
 This is the only module that imports ``array_api_compat``. The numeric core asks once for the namespace of
-its arrays and then speaks the Array API standard, so the same solver runs wherever the arrays live.
+its arrays and then speaks the Array API standard, so the same solver runs on any of these libraries.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def thin_svd(matrix: Array) -> tuple[Array, Array, Array]:
     """Thin singular value decomposition U, s, Vᵀ, s descending.
 
     LAPACK's divide and conquer, which is what NumPy calls, gives up on a few harmless matrices; then the
-    slower QR iteration is asked.
+    slower QR iteration is used.
     """
     xp = namespace(matrix)
     try:

@@ -28,11 +28,10 @@ def check_count(
     shape: tuple[int, int],
     sides: tuple[str, str] = ("features", "labels"),
 ) -> int:
-    """Resolve theta or a rank to a count: an int as it is, a float in [0, 1] as a share (Table 2).
+    """Resolve theta or a rank to a count: an int is the count, a float in [0, 1] a share (Table 2).
 
-    A share is one of ``shape[1]``, the labels, rounded and at least ``least``. It may exceed the number of
-    features; the count then stops at the smaller side, the most singular values that there are. ``sides``
-    names the two numbers in messages.
+    A share refers to ``shape[1]``, the labels; it is rounded and at least ``least``. The count is limited to
+    the smaller side, the number of singular values. ``sides`` names the two numbers in messages.
     """
     most = min(shape)
     if is_integer(value):

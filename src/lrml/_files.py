@@ -35,25 +35,25 @@ def writable_folder(path: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def staged_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file such that it is there as a whole or not at all; errors of the system come as they are.
+    """Open a file that appears whole or not at all; system errors are passed on.
 
     The bytes go to a temporary name in the same folder, which is then renamed over ``path``. If anything
     fails on the way, an older file of that name stays as it was and the temporary one is removed. The
-    temporary name cannot be guessed and must be new: nothing that others put there is written through, and
-    any number of threads and processes may write the same file, of which the last one stays.
+    temporary name is unguessable and new, so no file or link placed there by others is written through. Any
+    number of threads and processes may write the same file; the last one stays.
 
-    A file that replaces another has its permissions, as if it had been opened for writing; else the umask
-    decides, as for any new file. If ``path`` is a symbolic link, the link is replaced, not what it points to.
+    A file that replaces another keeps its permissions, as if it had been opened for writing; a new file
+    follows the umask. If ``path`` is a symbolic link, the link is replaced, not what it points to.
     """
     target = Path(path)
-    # The beginning of a long name is enough for people, and leaves room for the rest.
+    # The beginning of a long name is enough for readers, and leaves room for the rest.
     temporary = target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}.part")
     try:
         with _create(temporary, _permissions(target)) as stream:
             yield stream
         os.replace(temporary, target)
     finally:
-        with suppress(OSError):  # mostly: it has been moved, or could not even be made
+        with suppress(OSError):  # usually: it has been moved, or could not be created
             temporary.unlink()
 
 
@@ -77,7 +77,7 @@ def _permissions(path: Path) -> int | None:
 
 
 def remove_remains(folder: Path) -> None:
-    """Remove temporary files of a process that was killed; the caller knows that no other is writing."""
+    """Remove temporary files of a killed process; the caller knows that no other is writing."""
     for remains in folder.glob(".*.part"):
         remains.unlink()
 

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used (PEP 562), so that starting costs little."""
+"""Names of a package that are imported on first use (PEP 562), so that start-up is quick."""
 
 from __future__ import annotations
 

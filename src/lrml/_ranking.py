@@ -21,8 +21,8 @@ Vector: TypeAlias = npt.NDArray[np.float64]
 _Bools: TypeAlias = npt.NDArray[np.bool_]
 _Counts: TypeAlias = npt.NDArray[np.intp]
 
-# Rows of one block hold about this many scores: few enough to stay near the cache through the sort and the
-# passes after it, enough for the cost of a block to be that of its cells.
+# Scores in one block of rows: few enough to stay near the cache through the sort and later passes, enough for
+# the overhead of a block not to matter.
 _BLOCK_ENTRIES = 1 << 18
 
 
@@ -112,7 +112,7 @@ def measure(data: LabelledScores, *measures: Measure) -> list[Vector]:
 
 
 class LabelCounts(NamedTuple):
-    """Cells of each label: what the F1 measures and the Hamming loss need to know of a prediction."""
+    """Counts per label: what the F1 measures and the Hamming loss need from a prediction."""
 
     hits: _Counts  # true positives
     predicted: _Counts  # true and false positives
@@ -130,7 +130,7 @@ class LabelCounts(NamedTuple):
 
     @property
     def micro_f1(self) -> float:
-        # Hits are 0 where the denominator is, so that 1 in its place makes the quotient 0.
+        # If the denominator is 0, so are the hits: 1 in its place makes the quotient 0.
         return float(2 * self.hits.sum() / max(int(self.predicted.sum() + self.positives.sum()), 1))
 
     @property

@@ -17,12 +17,12 @@ def shown(value: object) -> str:
 
 
 def shortened(text: str, limit: int = 80) -> str:
-    """Return a text, cut near its end where it would flood the screen."""
+    """Return a text, shortened near its end if it would flood the screen."""
     return text if len(text) <= limit else f"{text[: limit - 13]}...{text[-10:]}"
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return a question with the names that are spelt much like a wrong one; empty if there are none."""
+    """Return a question that suggests names similar to a wrong one; empty if there are none."""
     by_lower = {other.lower(): other for other in known}
     close = difflib.get_close_matches(str(name).lower(), by_lower)
     return f"Did you mean {' or '.join(by_lower[other] for other in close)}? " if close else ""

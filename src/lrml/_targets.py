@@ -1,4 +1,4 @@
-"""Checks of label matrices, of what is known of them, of weights and thresholds."""
+"""Checks of label matrices, masks of known labels, weights and thresholds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REAL_REMEDY = ", or pass targets='real' to fit real values"
 
 
 class Targets(NamedTuple):
-    """Validated label matrix: CSR or dense, the column names if it came as a frame, what is known of it."""
+    """Validated label matrix: CSR or dense, the column names if it was a frame, the mask of known labels."""
 
     values: Any
     names: npt.NDArray[Any] | None
@@ -180,14 +180,14 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float
 
 
 def split_unknown(Y: Any, observed: Any) -> tuple[Any, Mask | None]:
-    """Separate a label matrix into labels, 0 where unknown, and the mask of what is known.
+    """Separate a label matrix into labels, 0 where unknown, and the mask of known labels.
 
     Parameters
     ----------
     Y : array or CSR array of shape (n, L)
         NaN, which a sparse Y may store, marks an unknown label.
     observed : array, sparse matrix or frame of bool of shape (n, L), or None
-        True where a label was observed; in a sparse matrix what is not stored was not.
+        True where a label was observed; in a sparse matrix, entries not stored were not.
 
     Returns
     -------
@@ -208,7 +208,7 @@ def split_unknown(Y: Any, observed: Any) -> tuple[Any, Mask | None]:
     if n_known == known.shape[0] * known.shape[1]:
         return Y, None
     _check_some_known(int(n_known))
-    # What lies under an unobserved entry must not count, whatever it is.
+    # The value of an unobserved entry must not count, whatever it is.
     Y = _only_known(Y, known) if is_sparse(Y) else np.where(_dense(known), Y, 0).astype(Y.dtype)
     return Y, Mask(known)
 
@@ -226,7 +226,7 @@ def _check_some_known(n_known: int) -> None:
 
 
 def _take_out_nan(Y: Any) -> tuple[Any, Any]:
-    """Replace NaN by 0; return where it was, in the form of Y, or None if it was nowhere."""
+    """Replace NaN by 0; return where it was, in the form of Y, or None if there was none."""
     stored = Y.data if is_sparse(Y) else Y
     if stored.dtype.kind != "f":
         return Y, None

@@ -20,8 +20,8 @@ def map_in_threads(
 
     NumPy's elementwise functions use one core; blocks side by side use all of them, and BLAS then needs no
     threads of its own. Results come in the order of the items, so sums over them do not depend on the number
-    of threads. A result is kept until its turn comes; at most ``ahead`` items more than there are threads are
-    begun or done before their turn, so that large results do not pile up.
+    of threads. A result is kept until its turn comes; at most ``ahead`` items beyond the number of threads
+    are started early, so that large results do not pile up.
     """
     if len(items) < 2:  # small data: nothing to share, and asking for the threads takes longer than the work
         yield from map(function, items)

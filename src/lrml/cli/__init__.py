@@ -1,6 +1,6 @@
-"""The ``lrml`` program: which command runs, and what stops it as one line and an exit code.
+"""The ``lrml`` program: runs a command, and reports an error as one line and an exit code.
 
-A command is a module of this package: it declares its options with typer, imports what is slow inside its
+A command is a module of this package: it declares its options with typer, imports slow modules inside its
 function, calls the library and prints. A new one is registered in `_app` below.
 """
 

@@ -12,8 +12,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-# Wide enough for every table that the program prints. A file or a pipe has no width, and a narrow terminal
-# breaks the lines of a table, which is better than digits cut off or folded.
+# Wide enough for every table that the program prints. A file or a pipe has no width; a narrow terminal breaks
+# the lines of a table, which is better than cutting off or folding digits.
 _WIDTH = 200
 
 
@@ -29,7 +29,7 @@ def result_console(*, quiet: bool = False) -> Console:
 
 
 def say(console: Console, text: str) -> None:
-    """Print text as it is, broken between words to fit a terminal, and not at all elsewhere."""
+    """Print text, wrapped between words on a terminal and unwrapped elsewhere."""
     if console.is_terminal:
         text = textwrap.fill(text, shutil.get_terminal_size().columns)
     console.print(text, markup=False, soft_wrap=True)
@@ -49,7 +49,7 @@ def print_json(document: Any) -> None:
 def report_table(table: dict[str, Any]) -> Table:
     """Show a table of a report."""
     columns = table["columns"]
-    # Words below each other: in a wide table high headings are better.
+    # One word per line: a wide table needs narrow headings.
     headings = {column["key"]: column["title"].replace(" ", "\n") for column in columns}
     text = [headings[column["key"]] for column in columns if column["kind"] == "text"]
     shown = plain_table(table["title"], list(headings.values()), text=text)

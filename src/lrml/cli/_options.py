@@ -1,4 +1,4 @@
-"""What commands share before they run: errors, and the options that say which data are meant."""
+"""What commands share: error handling, and the options that select the data."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class CommandError(Exception):
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Turn what goes wrong with files, networks and values into one message; also a decorator."""
+    """Turn errors of files, networks and values into one message; also a decorator."""
     try:
         yield
     except BrokenPipeError:
-        raise  # whoever reads the output has seen enough
+        raise  # the reader of the output has closed it
     except (OSError, ValueError, TypeError, ImportError) as error:
         raise CommandError(str(error)) from error
 
@@ -74,7 +74,7 @@ def _zero_based(text: str) -> str | bool:
     return {"true": True, "false": False}.get(text, one_of(("auto", "true", "false"))(text))
 
 
-# The options of the readers: what stands for the value, how it is parsed, and the help.
+# The options of the readers: placeholder, parser and help.
 _READING: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "format": ("|".join(READ_FORMATS), one_of(READ_FORMATS), "Files: format, if the suffix does not say it."),
     "name": ("TEXT", str, "Files: name of the dataset (default: from the file)."),
@@ -107,7 +107,7 @@ def _name(key: str) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """The dataset that a command is asked for: a known name, or a file with the options of its reader."""
+    """The dataset for a command: a known name, or a file with the options of its reader."""
 
     name: str
     data_home: str | None

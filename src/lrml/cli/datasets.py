@@ -165,7 +165,7 @@ def fetch(
 
 
 def _fetch_one(name: str, data_home: str | None) -> dict[str, Any]:
-    """Fetch a dataset; one that fails does not keep the others from being fetched."""
+    """Fetch a dataset; a failure does not stop the others."""
     try:
         lrml.datasets.fetch_mulan(name, data_home=data_home)
     except (OSError, ValueError) as error:
@@ -204,7 +204,7 @@ def convert(
 
 
 def _check_target(files: tuple[Path, ...], force: bool) -> None:
-    """Make sure, before anything is read, that the files can be new ones."""
+    """Make sure, before anything is read, that no file would be replaced."""
     folder = files[0].parent
     if not folder.is_dir():
         raise ValueError(

@@ -40,7 +40,7 @@ class ListOptions(TyperCommand):
     """A command whose repeatable options take words up to the next option: ``--datasets yeast bibtex``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Repeat such an option before each of its words, as typer wants it."""
+        """Repeat such an option before each of its words, as typer expects."""
         lists = {name for option in self.params if getattr(option, "multiple", False) for name in option.opts}
         spread: list[str] = []
         current = None
@@ -120,7 +120,7 @@ def reproduce(
                 f"{len(store.records())} cells are finished and kept; the same command goes on from there."
             )
             raise
-    with store.writer():  # nobody else writes the report, or takes our temporary files for remains
+    with store.writer():  # no other run writes the report, or removes our temporary files
         written = _write(folder, summary, with_figures=not no_plots)
     if not quiet:  # the files are safe before anything is printed
         _print(summary, _PRINTED + (_PAPER_LAYOUT if target == "table2" else ()), folder, written)
@@ -134,7 +134,7 @@ def reproduce(
 
 
 def _check_choice(plan: Plan, target: str, option: str, given: list[str] | None, attribute: str) -> None:
-    """Refuse datasets, or protocols, of which the target has none."""
+    """Refuse datasets or protocols that the target does not have."""
     names = [name for experiment in plan.experiments.values() for name in getattr(experiment, attribute)]
     if names and given and not set(names) & set(given):
         raise CommandError(
@@ -150,9 +150,9 @@ def _cores() -> int:
 
 @contextmanager
 def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
-    """Yield a function that is told of every finished cell.
+    """Yield a function to call after every finished cell.
 
-    It draws a bar on standard error; where that is no terminal, it writes a line every half minute.
+    It draws a bar on standard error, or, if that is no terminal, writes a line every half minute.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
@@ -184,7 +184,7 @@ def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[Progress], None]
 
 
 def _words(record: dict[str, Any], best: dict[str, tuple[float, str]]) -> str:
-    """Say in a few words what a record was and what average precision is best on its dataset so far."""
+    """Describe a record in a few words, with the best average precision on its dataset so far."""
     payload = record["payload"]
     dataset: str = payload["dataset"]
     if record["status"] != "ok":
@@ -201,7 +201,7 @@ def _words(record: dict[str, Any], best: dict[str, tuple[float, str]]) -> str:
 
 def _time_left(event: Progress) -> str:
     if event.seconds_left is None or event.seconds < _SECONDS_TO_JUDGE:
-        return ""  # the first cells carry the start of the workers
+        return ""  # the time of the first cells includes the start of the workers
     return f"about {timedelta(seconds=round(event.seconds_left))} left"
 
 

@@ -70,7 +70,7 @@ def theory(
 
 
 def _fitted(X: Any, Y: Any, theta: Any, alpha: float | None, ridge: float) -> LRML:
-    """Fit LRML without an intercept, which the theory does not know."""
+    """Fit LRML without an intercept, which the theory does not cover."""
     from lrml import LRML, LRMLCV
 
     if alpha is not None:

@@ -1,4 +1,4 @@
-"""Matrix completion as a function, its result, and what it refuses."""
+"""Matrix completion as a function, with its result and its checks."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Completion:
         ½‖P_Ω(Z − M)‖² + Ω(σ(Z)); the penalty Ω(σ(Z)) alone if the completion is exact.
     residual : float
         Stationarity residual at Z over ‖P_Ω(M)‖_F. Noisy: ‖Z − prox(P_Ω(M) + P_Ω⊥(Z))‖_F, the proximal map
-        followed by a cut to ``max_rank`` where that was set. Exact: what is left of the two optimality
+        followed by a cut to ``max_rank`` where that was set. Exact: the violation of the two optimality
         conditions, P_Ω(Z) = P_Ω(M) and a subgradient that vanishes outside Ω.
     n_iter : int
-        Proximal steps, those of the warm-up with larger alphas included.
+        Proximal steps, including those of the warm-up with larger alphas.
     converged : bool
     status : str
         How it ended, in a sentence.
@@ -64,7 +64,7 @@ class Completion:
 
     @property
     def rank(self) -> int:
-        """Number of singular values that are not zero."""
+        """Number of nonzero singular values."""
         return len(self.factors.s)
 
     def values(self, rows: Any, cols: Any) -> Floats:
@@ -110,19 +110,19 @@ def complete(
     Parameters
     ----------
     M : array, frame or sparse matrix of shape (m, n)
-        Dense: NaN is missing. Sparse: entries that are stored are observed, stored zeros too.
+        Dense: NaN is missing. Sparse: stored entries are observed, including stored zeros.
     penalty : TailSum or TraceNorm
         With its strength alpha. In exact mode alpha only multiplies the objective.
     exact : bool, default=False
-        Whether observed entries are kept as they are. By full decompositions only.
+        Whether observed entries are kept exactly. Needs full decompositions.
     method : {"auto", "dense", "factored"}
         "dense" decomposes the m × n matrix; "factored" needs memory for the observed entries and a few times
-        (m + n) · rank numbers, and makes that matrix only where a step asks for all of its singular values
-        (alpha is small, or theta large). "auto" is dense where the shorter side is at most 500.
+        (m + n) · rank numbers, and makes that matrix only if a step needs all of its singular values (alpha
+        is small, or theta large). "auto" is dense if the shorter side is at most 500.
     max_rank : int, optional
         Most singular values that are kept, theta of them free; no bound by default. A bound is a constraint:
-        ``residual`` and ``converged`` then speak of the best matrix of at most this rank, which even under
-        the trace norm is no convex problem.
+        ``residual`` and ``converged`` then refer to the problem with this constraint, which is not convex
+        even under the trace norm.
     start : Completion, optional
         A warm start, such as the result for a neighbouring alpha. Noisy mode only. By default the solution is
         followed down from strong penalties.
@@ -148,7 +148,7 @@ def complete(
     exact = check_flag("exact", exact)
     tol = check_nonnegative("tol", tol, "Leave it out for the default.")
     max_iter = check_max_iter(max_iter)
-    if not isinstance(penalty, TailSum) or penalty.rule != "exact":  # only that is a proximal map
+    if not isinstance(penalty, TailSum) or penalty.rule != "exact":  # only this rule is a proximal map
         raise TypeError(
             f"penalty must be a TailSum or TraceNorm with rule='exact', got {penalty!r}. "
             "Pass TailSum(theta, alpha) or TraceNorm(alpha)."

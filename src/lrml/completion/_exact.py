@@ -12,7 +12,7 @@ from lrml.solvers import Anderson, Recorder
 # The threshold of a step as a share of the largest singular value of the zero-filled matrix.
 _STEP = 0.2
 _MEMORY = 8
-# A new linear part is made when the problem with the old one is solved to this share of its first residual.
+# The linear part is renewed when the problem with the old one is solved to this share of its first residual.
 _INNER = 0.1
 
 
@@ -21,9 +21,9 @@ def complete_exactly(
 ) -> float:
     """Minimise Ω(σ(Z)) subject to P_Ω(Z) = P_Ω(M); ``run.best`` is Z. Return its stationarity residual.
 
-    The tail sum is a difference of convex functions, ‖Z‖_* − (σ₁ + … + σ_theta). The second is at least
-    ⟨G, Z⟩ with G = U_theta V_thetaᵀ of the present point, so minimising ‖Z‖_* − ⟨G, Z⟩ cannot raise the tail
-    sum. Each of these convex problems is solved by Douglas–Rachford splitting, sped up by Anderson's method:
+    The tail sum is a difference of convex functions, ‖Z‖_* − (σ₁ + … + σ_theta). The second is at least ⟨G,
+    Z⟩ with G = U_theta V_thetaᵀ of the current point, so minimising ‖Z‖_* − ⟨G, Z⟩ cannot raise the tail sum.
+    Each of these convex problems is solved by Douglas–Rachford splitting, sped up by Anderson's method:
 
     ::
 
@@ -56,7 +56,7 @@ def complete_exactly(
         with run.clock():
             point, head = outside * Z + filled, U[:, : penalty.theta] @ Vt[: penalty.theta]
             value = penalty.value(np.linalg.svd(point, compute_uv=False))
-        # The point is stationary for its own G only as far as G has settled.
+        # The point is stationary for its own G only as far as G has converged.
         unsettled = gamma * float(np.linalg.norm(head - linear)) / observed.norm
         stationarity = float(np.hypot(residual, unsettled))
         if value <= run.least or stationarity <= tol:

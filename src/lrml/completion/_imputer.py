@@ -1,4 +1,4 @@
-"""A transformer that fills in missing values, and the strength of the penalty chosen on held-out entries."""
+"""A transformer that fills in missing values, and the choice of alpha on held-out entries."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from lrml.completion._observed import Decomposition, Floats, fit_rows, read_obse
 from lrml.penalties import TailSum
 from lrml.solvers import Factors
 
-# Strengths reach from the largest that matters down to this share of it.
+# The least alpha, as a share of the largest that matters.
 _LEAST_SHARE = 1e-3
-# The imputer chooses from this many.
+# Number of alphas that the imputer tries.
 _N_ALPHAS = 10
 
 
@@ -32,29 +32,32 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
 
         minimise ½‖P_Ω(Z − (X − 1 meanᵀ))‖²_F + alpha · Σ_{j > theta} σ_j(Z)
 
-    and keeps the right factors V, the singular values and the column means. ``transform`` finds, for every
-    row x, its coefficients in V by ridge regression on what is known of it ::
+    and keeps the right factors V, the singular values and the column means. ``transform`` finds the
+    coefficients of each row x in V by ridge regression on its known values ::
 
         r = argmin Σ_{j known} (x_j − mean_j − r·v_j)² + Σ_k w_k r_k²
 
     with w_k = 0 for k ≤ theta and alpha/σ_k beyond, and replaces NaN by mean + V r. These are the weights of
-    the quadratic that majorises the penalty at the solution, so for the rows of ``fit`` this gives back the
-    completed table. Known values are never changed. A row with fewer known values than free directions gets
-    the smallest coefficients that fit; one with none gets the means.
+    the quadratic that majorises the penalty at the solution, so the rows of ``fit`` get the values of the
+    completed table. Known values never change. A row with fewer known values than free directions gets the
+    smallest coefficients that fit; one with none gets the means.
+
+    Cost for an n × d table of rank k: O(nd min(n, d)) for the SVD of a step, O(k²) per known value and
+    O((n + d) k³) for its regressions; choosing alpha takes ten further fits.
 
     Parameters
     ----------
     theta : int or float, default=0.1
         Free singular values: a count, or a share of the columns. 0 is the trace norm.
     alpha : float, optional
-        Strength. By default it is chosen on a tenth of the known values, held out at random.
+        Strength; by default chosen on a tenth of the known values, held out at random.
     center : bool, default=True
-        Whether column means of the known values are taken off first. A column without any gets mean 0.
+        Whether to subtract the column means of the known values first. A column without any gets mean 0.
     tol : float, default=1e-5
         Stationarity residual to reach.
     max_iter : int, default=500
     random_state : int, Generator or None, default=None
-        Seed of the held-out values; without effect where alpha is given.
+        Seed of the held-out values; without effect if alpha is given.
 
     Attributes
     ----------
@@ -120,7 +123,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         alpha = self.alpha
         if alpha is not None:
             alpha = check_nonnegative("alpha", alpha, "Leave it out to have it chosen.")
-        # A stand-in takes what validation writes to an estimator: self changes only when all has gone well.
+        # Validation writes to a stand-in: self changes only after success.
         stand_in = copy(self)
         X = validate_data(stand_in, X, dtype=np.float64, ensure_all_finite="allow-nan")
         theta = check_count("theta", self.theta, 0, X.shape, ("rows", "columns"))
@@ -141,7 +144,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         return self
 
     def transform(self, X: Any) -> Any:
-        """Replace NaN; known values stay as they are.
+        """Replace NaN; known values stay unchanged.
 
         Parameters
         ----------
@@ -175,7 +178,7 @@ class AlphaSelection:
     Attributes
     ----------
     alpha : float
-        The strength with the least error; the stronger one of equals.
+        The strength with the least error; among ties the strongest.
     alphas : array
         Descending.
     errors : array
@@ -237,13 +240,13 @@ def select_alpha(
     if theta < min(observed.shape):
         zero = Factors.zero(observed.shape)
         found = Decomposition(observed, dense=dense).leading(zero, observed.values, np.inf, theta + 1, None)
-        largest = float(found.s[theta])  # beyond it a first step keeps nothing but the free values
+        largest = float(found.s[theta])  # above it, a first step keeps only the free values
     order = generator.permutation(len(observed))
     hidden = np.zeros(len(observed), dtype=bool)
     hidden[order[: max(1, round(share * len(observed)))]] = True
     kept, held = observed.part(~hidden), observed.part(hidden)
     if largest == 0.0 or len(kept) == 0 or kept.norm == 0.0:
-        # Nothing is penalised, or nothing is left to learn from: all strengths are alike.
+        # Nothing is penalised, or there is nothing to learn from: all strengths are equivalent.
         return AlphaSelection(largest, np.array([largest]), np.array([np.nan]))
     alphas = largest * np.geomspace(1.0, _LEAST_SHARE, n_alphas)
     errors: list[float] = []

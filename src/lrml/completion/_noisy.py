@@ -19,10 +19,10 @@ _WARM_UP_ACCURACY = 0.03
 class NoisyCompletion:
     """Minimise F(Z) = ½‖P_Ω(Z − M)‖² + Ω(σ(Z)) over matrices given by factors.
 
-    A step from Y takes P = prox(P_Ω(M) + P_Ω⊥(Y)), then fits all rows anew in the row space of P and all
-    columns anew in the column space of what comes out. With slopes c_j of the penalty,
-    Σ c_j σ_j(Z) ≤ ½ Σ c_j (‖Z v_j‖²/σ_j + σ_j), so both fits are ridge regressions that cannot raise F. The
-    next Y goes on beyond the new point; if F rose, that is forgotten and a plain step follows, which cannot.
+    A step from Y takes P = prox(P_Ω(M) + P_Ω⊥(Y)), then refits all rows in the row space of P and all columns
+    in the column space of the result. With slopes c_j of the penalty, Σ c_j σ_j(Z) ≤ ½ Σ c_j (‖Z v_j‖²/σ_j +
+    σ_j), so both fits are ridge regressions that cannot raise F. The next Y extrapolates beyond the new
+    point; if F rose, the step is dropped and a plain one follows, which cannot raise F.
 
     ``run.best`` is the point reached; at most ``max_rank`` singular values are kept.
     """
@@ -35,7 +35,7 @@ class NoisyCompletion:
     def solve(self, penalty: TailSum, start: Factors | None, tol: float, max_iter: int) -> float:
         """Take steps until the residual is at most ``tol``, or ``max_iter`` of them; return the residual."""
         point = self._warm_up(penalty, max_iter // 2) if start is None else start
-        # The zero matrix is the start of those who bring none: nothing may be worse.
+        # Without a given start, the zero matrix counts as the start: nothing may be worse.
         zero = Factors.zero(self.observed.shape)
         if start is None and self._objective(point, penalty) > self._objective(zero, penalty):
             point = zero
@@ -50,18 +50,18 @@ class NoisyCompletion:
         misfit = self.observed.values - self.observed.at(point)
         found = self.decomposition.leading(point, misfit, penalty.alpha, penalty.theta, self.max_rank)
         shrunk = penalty.prox(found.s, 1.0)[: self.max_rank]
-        # Free values that are zero but for rounding would divide the slopes by nothing.
+        # Slopes are divided by the values: free ones that are zero up to rounding are dropped.
         count = int(np.count_nonzero(shrunk > np.finfo(np.float64).eps * found.s[0]))
         nearest = Factors(found.U[:, :count], shrunk[:count], found.V[:, :count])
         return nearest, distance(nearest, point) / self.observed.norm
 
     def _warm_up(self, penalty: TailSum, limit: int) -> Factors:
-        """Follow the solution of the trace norm down from strong penalties, loosely.
+        """Follow the trace-norm solution down from strong penalties, to a loose tolerance.
 
-        With theta = 0 down to ``alpha``: early points have few singular values, so early steps are cheap.
-        Else down to a small share of σ₁, with a bounded rank. The tail sum has many poor stationary points
-        where little is observed, free directions that explain a few entries by huge values, and a start near
-        the solution of the convex problem keeps clear of most of them.
+        With theta = 0 it goes down to ``alpha``: early points have few singular values, so early steps are
+        cheap. Otherwise it goes down to a small share of σ₁, with a bounded rank. If little is observed, the
+        tail sum has many poor stationary points, whose free directions explain a few entries by huge values;
+        a start near the solution of the convex problem avoids most of them.
         """
         point = Factors.zero(self.observed.shape)
         alpha = float(self.decomposition.leading(point, self.observed.values, np.inf, 1, None).s[0])
@@ -69,7 +69,7 @@ class NoisyCompletion:
         bound, history = self.max_rank, self.run.history
         if penalty.theta:
             self.max_rank = min(bound or min(self.observed.shape), penalty.theta + 5)
-            # Its triplets reach into the bulk of the noise, where they take long to tell apart.
+            # Its triplets reach into the bulk of the noise, where they are slow to separate.
             self.decomposition.accuracy = _WARM_UP_ACCURACY
         alpha *= _SHRINK
         while alpha > lowest and len(history) + _WARM_UP_STEPS < limit:

@@ -16,7 +16,7 @@ from lrml.solvers import Factors
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
-# Numbers gathered at a time where a factor is read at many entries: 8 MiB of float64.
+# Numbers gathered at a time when a factor is read at many entries: 8 MiB of float64.
 _GATHER = 1 << 20
 # Squares of entries beyond these sizes overflow, or vanish.
 _SMALLEST, _LARGEST = 1e-140, 1e140
@@ -118,7 +118,7 @@ def _real(values: Any) -> Floats:
 
 
 def _refuse_duplicates(shape: tuple[int, int], rows: Indices, cols: Indices) -> None:
-    """Refuse entries that a COO matrix stores twice: SciPy adds them, raters may mean something else."""
+    """Refuse entries that a COO matrix stores twice: SciPy would add them, which may not be meant."""
     flat = np.sort(rows * shape[1] + cols)
     same = np.flatnonzero(flat[1:] == flat[:-1])
     if len(same):
@@ -133,12 +133,12 @@ class Decomposition:
     """Leading singular triplets of U diag(s) Vᵀ + S, the matrix that every proximal step decomposes.
 
     ``dense`` takes the SVD of the full matrix. Otherwise Lanczos's method finds as many triplets as are
-    needed. How many singular values exceed the threshold is not known before. The count of the last call, and
-    a few more, is tried; while all that were found exceed the threshold, half as many again are asked for.
-    Where that comes to all of them, the m × n matrix is made and decomposed: it is smaller than its singular
-    vectors, and Lanczos's method cannot find the last triplet.
+    needed. The number of singular values above the threshold is not known in advance. The count of the last
+    call, plus a few, is tried first; while all values found exceed the threshold, it grows by half. If it
+    reaches all of them, the m × n matrix is made and decomposed: it is smaller than its singular vectors, and
+    Lanczos's method cannot find the last triplet.
 
-    ``accuracy`` is the relative one of the triplets; 0 stands for that of the machine.
+    ``accuracy`` is the relative accuracy of the triplets; 0 stands for machine precision.
     """
 
     def __init__(self, observed: Observed, *, dense: bool) -> None:
@@ -170,7 +170,7 @@ class Decomposition:
                 break
             count = min(most, count + max(4, count // 2))
         self.rank = max(n_free, int(np.count_nonzero(found.s > threshold)))
-        # The leading directions of the last call lead Lanczos to those of this one.
+        # Lanczos's method starts from the leading directions of the last call.
         side = found.U if shape[0] <= shape[1] else found.V
         self.start = side[:, : self.rank + 1].sum(axis=1)
         return found
@@ -210,8 +210,8 @@ def fit_rows(
 
         Σ_{j ∈ Ω_i} (m_ij − r·v_j)² + Σ_k w_k r_k² + ε ‖r − r_old‖²
 
-    ε is tiny. It makes the system regular where fewer entries than free directions are observed, and leaves
-    the undetermined part of ``old`` as it is. Rows with equally many entries are solved together.
+    ε is tiny. It makes the system regular if fewer entries than free directions are observed, and leaves the
+    undetermined part of ``old`` unchanged. Rows with equally many entries are solved together.
     """
     counts = np.diff(starts)
     rank = V.shape[1]
@@ -231,7 +231,7 @@ def fit_rows(
 
 
 def turn(observed: Observed, factors: Factors, penalty: TailSum) -> Factors:
-    """Fit all rows anew in the row space V with the weights c_j/σ_j, then all columns likewise."""
+    """Refit all rows in the row space V with the weights c_j/σ_j, then all columns likewise."""
     for entries in (observed, observed.transposed):
         U, s, V = factors
         weights = penalty.slopes(s) / s

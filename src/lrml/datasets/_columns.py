@@ -26,8 +26,8 @@ Tag: TypeAlias = str | int  # a label in a list of labels
 _Refuse: TypeAlias = Callable[[str, object, str], DatasetFormatError]  # rule, got, remedy
 
 _SEARCHED_NAMES = 10_000  # comparing names is slow; a table with more columns gets hints from the first ones
-_WEIGHT_OF_LABEL = 16  # what a label in a list takes in memory, compared with a number
-_WEIGHT_OF_STORED = 3  # the same for an entry of a sparse matrix, which is copied once
+_WEIGHT_OF_LABEL = 16  # memory of a label in a list, relative to a number
+_WEIGHT_OF_STORED = 3  # the same for an entry of a sparse matrix, including one copy
 
 
 @dataclass(frozen=True)
@@ -208,8 +208,8 @@ def _check_known(index: dict[str, int], key: str, group: Sequence[str], refuse: 
 class _DenseBlocks:
     """An array that grows by blocks of rows.
 
-    One buffer is enlarged by a quarter when it is full: the system moves large ones without copying, so that
-    memory is not doubled, as it would be by joining blocks at the end.
+    When its buffer is full, it grows by a quarter. The system moves large buffers without copying, so memory
+    is not doubled, as it would be by joining blocks at the end.
     """
 
     def __init__(self, dtype: type[np.float64] | type[np.uint8], columns: int) -> None:
@@ -227,7 +227,7 @@ class _DenseBlocks:
         return self._buffer
 
     def _resize(self, rows: int) -> None:
-        # Nobody else has seen the buffer yet, whatever the number of references may be in a debugger.
+        # No other code has seen the buffer yet, even if a debugger holds references.
         self._buffer.resize((rows, self._buffer.shape[1]), refcheck=False)
 
 
@@ -270,7 +270,7 @@ class _TagRows:
         names = sorted(self._codes)  # a file has either text or integers
         rank = np.empty(len(names), np.int32)
         rank[[self._codes[name] for name in names]] = np.arange(len(names))
-        # Labels were numbered as they came, so that the columns of a row are in order only now.
+        # Labels were numbered as they came, so the columns of a row are in order only now.
         raw = self._csr.matrix(len(names))
         Y = sparse.csr_array((raw.data, rank[raw.indices], raw.indptr), raw.shape)
         Y.sort_indices()
@@ -403,7 +403,7 @@ def _add_tags(table: Table, array: Any, builder: TableBuilder) -> None:
     listed, counts = listed[real], np.bincount(owners[real], minlength=len(lengths))
     total = int((counts if lists else counts[rows]).sum())
     builder.listed += total
-    table.check_size(builder.listed, _WEIGHT_OF_LABEL)  # before long texts that are often repeated unfold
+    table.check_size(builder.listed, _WEIGHT_OF_LABEL)  # before long, often repeated texts are expanded
     if not lists:
         starts, counts = (np.cumsum(counts) - counts)[rows], counts[rows]
         listed = listed[np.repeat(starts - (np.cumsum(counts) - counts), counts) + np.arange(total)]

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from lrml.datasets._record import MultiLabelDataset, check_dataset
 
-# Statistic → what it is called, and its format. What is last is shown only if there is something to show.
+# Statistic → its title and format. The last ones are shown only if there is something to show.
 STATISTICS = {
     "instances": ("instances", ",d"),
     "attributes": ("attributes", ",d"),
@@ -57,7 +57,7 @@ class Description:
     missing_values : int
         Number of entries of X that are missing.
     unknown_labels : int
-        Number of entries of Y of which it is not known whether the label applies.
+        Number of unknown entries of Y.
     """
 
     name: str

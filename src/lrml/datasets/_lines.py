@@ -22,11 +22,11 @@ from lrml.datasets._errors import DatasetFormatError, Words
 
 Row: TypeAlias = tuple[int, bytes]  # line number, text without surrounding white space
 
-# A line is the unit that a reader holds in memory; without a limit a small compressed file could fill it.
+# A reader holds one line in memory; without a limit a small compressed file could fill it.
 LONGEST_LINE = 1 << 26
 # Nor may a small file keep a reader busy for long. Text of real datasets shrinks to a tenth at best; the most
-# wasteful way to write them, zeros and ones of Corel5k as CSV, to 1/92 (gzip 88, bzip2 92, xz 69). What gzip
-# makes of a repeated line is about 1/1000, the others far less. Small files may shrink as much as they like.
+# wasteful form, zeros and ones of Corel5k as CSV, to 1/92 (gzip 88, bzip2 92, xz 69). gzip shrinks a repeated
+# line to about 1/1000, the others to far less. Small files have no limit.
 MOST_GROWTH = 200
 ALWAYS_ALLOWED = 1 << 24  # bytes
 _CHUNK_BYTES = 1 << 20  # enough rows to make bulk conversion pay, few enough to keep memory flat
@@ -46,7 +46,7 @@ _DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 
 
 class _Decompressed(io.RawIOBase):
-    """The bytes in a compressed file, as long as they are not far more than the file makes credible."""
+    """The bytes in a compressed file, unless they are far more than its size makes credible."""
 
     def __init__(self, file: IO[bytes], opener: Any) -> None:
         self._file, self._stream, self._total = file, opener(file), 0
@@ -79,8 +79,8 @@ def open_source(path: str | os.PathLike[str]) -> IO[bytes]:
     opener, file = _OPENERS.get(Path(path).suffix.lower()), open(path, "rb")  # noqa: SIM115
     if opener is None:
         return file
-    # The buffer, of which only what is filled takes memory, is where a file that grows too much is found out:
-    # before the first of its lines costs a parser's time.
+    # A file that grows too much is detected while this buffer is filled, before a parser spends time on its
+    # first line. Only the filled part takes memory.
     return io.BufferedReader(_Decompressed(file, opener), 2 * ALWAYS_ALLOWED)
 
 
@@ -162,8 +162,8 @@ def to_numbers(text: bytes) -> NDArray[np.float64]:
     """Convert numbers that are separated by blanks, colons and commas, correctly rounded.
 
     All digits of a number are read as one integer, which is divided by a power of ten. If both are exact in
-    float64, the quotient is rounded once. This takes a fifth of the time of a conversion one by one, which
-    is left for numbers with many digits or an exponent, and for nan.
+    float64, the quotient is rounded once. This takes a fifth of the time of converting one by one, which
+    remains for numbers with many digits or an exponent, and for nan.
     """
     text = text.translate(_TO_SPACES).strip()
     if not text:
@@ -222,7 +222,7 @@ class GrowingCSR:
     def matrix(self, columns: int) -> sparse.csr_array:
         """Return the matrix of all rows so far."""
         indptr = np.concatenate([[0], np.cumsum(np.concatenate(self._counts))])
-        # 32-bit indices wherever they suffice: half the memory, and scikit-learn's solvers want them.
+        # 32-bit indices if they suffice: half the memory, and scikit-learn's solvers need them.
         index_dtype = np.int32 if indptr[-1] <= np.iinfo(np.int32).max else np.int64
         indices = np.concatenate(self._indices).astype(index_dtype, copy=False)
         shape = (len(indptr) - 1, columns)

@@ -42,7 +42,7 @@ from lrml.datasets.arff import read_arff
 OnBytes: TypeAlias = Callable[[int], object]  # called with the number of bytes received so far
 
 TIMEOUT = 15.0  # seconds of silence, for the connection and for each read
-# A server that sends a byte now and then is never silent: so many bytes must come in so many seconds.
+# A server that sends single bytes is never silent, so this many bytes must arrive in this many seconds.
 SLOWEST = (300_000, 30.0)
 PAUSES = (0.5, 2.0)  # seconds before the second and the third attempt
 _TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
@@ -70,8 +70,8 @@ def fetch_mulan(
     3. Mulan's repository on GitHub, from which it is downloaded into the cache.
 
     Each must have the sha256 that the registry of this package names; it is checked before the file is
-    parsed. A file of the cache that is not the right one is downloaded again; one in the data home, which
-    is yours, is an error.
+    parsed. A wrong file in the cache is downloaded again; a wrong file in the data home, which is yours, is
+    an error.
 
     Parameters
     ----------
@@ -173,9 +173,9 @@ def _offline_advice(
 
 
 class _FailedAttempt(Exception):  # noqa: N818 - never leaves this module
-    """One attempt failed: what is wrong, what to do, and whether the next attempt may fare better.
+    """One attempt failed: what is wrong, what to do, and whether another attempt may help.
 
-    It is no OSError, so that failures of the network pass through the handler for those of the disk.
+    It is no OSError, so that network failures pass through the handler for disk failures.
     """
 
     def __init__(self, wrong: str, remedy: str, *, transient: bool = False) -> None:
@@ -239,7 +239,7 @@ def _attempt(file: RegisteredFile, folder: Path, on_bytes: OnBytes) -> None:
                 _receive(receiver)
                 receiver.check()
         except PermissionError:
-            # Windows replaces no file that somebody has open. Then another process was first: same bytes.
+            # Windows replaces no open file. Then another process was first, with the same bytes.
             if not target.is_file() or sha256_of(target) != file.sha256:
                 raise
     except OSError as error:
@@ -284,7 +284,7 @@ class _Receiver:
 
     def check(self) -> None:
         """Make sure that all bytes are there, and are the right ones."""
-        if self.received < self.file.size:  # a server that announces another length is found out before
+        if self.received < self.file.size:  # a wrong length announced by the server is detected before
             raise _ended(f"all {self.file.size} bytes are there", f"{self.received}")
         if self._digest.hexdigest() != self.file.sha256:
             wrong = f"the file must have sha256 {self.file.sha256}, got {self._digest.hexdigest()}"
@@ -300,7 +300,7 @@ def _ended(goal: str, after: str) -> _FailedAttempt:
 
 
 def _receive(receiver: _Receiver) -> None:
-    """Let pooch download, in a thread that is left to itself if too little arrives: it cannot be stopped."""
+    """Let pooch download in a thread; if too little arrives, abandon the thread, which cannot be stopped."""
     pooch, requests = import_module("pooch"), import_module("requests")
     outcome: Future[None] = Future()
     responses: list[Any] = []  # pooch does not close them

@@ -414,7 +414,7 @@ def _widths(
         found = f"{rows.n_rows} rows and at least {d} features and {labels} labels"
         sidecar.check("shape", sidecar.fields["shape"], found, agrees)
         return stored_d, stored_labels
-    if d > (n_features or MOST_COLUMNS):  # could not be seen before the base was known
+    if d > (n_features or MOST_COLUMNS):  # could not be checked before the base was known
         rule = f"an index must lie in [0, {(n_features or MOST_COLUMNS) - 1}], as features are counted from 0"
         remedy = "Give a larger n_features, or say by zero_based that there should be no index 0."
         highest = re.compile(rb"(?:^|[ \t])0*+%d:" % rows.highest)
@@ -463,7 +463,7 @@ def _data_lines(path: str | os.PathLike[str], lines: Iterator[Row], n: int) -> I
 def _find_names(
     field: str, source: str | os.PathLike[str] | Sequence[str] | None, count: int
 ) -> Names | None:
-    """Return the names that the user has asked for, one per column; None if there was no such wish."""
+    """Return the names that the user gave, one per column; None if there are none."""
     if source is None:
         return None
     if isinstance(source, str | os.PathLike):

@@ -88,7 +88,7 @@ class MultiLabelDataset:
     name : str
         Short name of the dataset.
     X : ndarray or csr_array of shape (n, d), float64
-        Features, one row per example. NaN is a missing value; in a sparse matrix what is not stored is 0.
+        Features, one row per example. NaN is a missing value; in a sparse matrix, entries not stored are 0.
     Y : ndarray or csr_array of shape (n, L), int8 or uint8
         Labels, 1 where a label applies and 0 elsewhere.
     feature_names : sequence of str, length d
@@ -101,7 +101,7 @@ class MultiLabelDataset:
     provenance : str, default=""
         Where the numbers come from, for people to read.
     unknown : csr_array of shape (n, L), bool, or None, default=None
-        True where it is not known whether a label applies; `Y` is 0 there. None means that all is known.
+        True where a label is unknown; `Y` is 0 there. None means that all labels are known.
 
     Attributes
     ----------
@@ -116,8 +116,8 @@ class MultiLabelDataset:
 
     Notes
     -----
-    Two records compare equal only if they are the same object: comparing arrays element by element
-    behind ``==`` would be slow and, for floats, rarely what is meant.
+    Two records compare equal only if they are the same object: comparing arrays element by element would be
+    slow and, for floats, rarely what is meant.
 
     Examples
     --------
@@ -229,8 +229,8 @@ class MultiLabelDataset:
         Parameters
         ----------
         train, test : MultiLabelDataset
-            Two datasets with the same features and labels, in the same order and storage. A split that
-            they may carry themselves is forgotten.
+            Two datasets with the same features and labels, in the same order and storage. Their own splits,
+            if any, are dropped.
         name : str, default=None
             Name of the result; None takes the name of `train`.
 
@@ -302,7 +302,7 @@ def _check_matrix(key: str, matrix: object, dtypes: tuple[type, ...]) -> None:
             f"{key} must have at least one row and one column, got shape {matrix.shape}. "
             "Check that the source of the data is complete."
         )
-    # Duplicates would make nnz, and the 0/1 check of Y, lie about the matrix.
+    # Duplicates would falsify nnz and the 0/1 check of Y.
     if sparse.issparse(matrix) and not matrix.has_canonical_format:
         raise ValueError(
             f"a sparse {key} must have sorted column indices without duplicates, got a matrix in another "

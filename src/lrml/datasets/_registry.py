@@ -100,7 +100,7 @@ def parse_registry(text: str) -> dict[str, MulanEntry]:
 
 
 def find_entry(name: str) -> MulanEntry:
-    """Return what the registry knows about a dataset; an unknown name never gets near a path."""
+    """Return the registry entry of a dataset; an unknown name never becomes part of a path."""
     entries = mulan_entries()
     if not isinstance(name, str) or name not in entries:
         raise ValueError(
@@ -143,7 +143,7 @@ class FileStatus:
 
     @property
     def to_download(self) -> bool:
-        """True if a download would get it; what the user put into the data home is never replaced."""
+        """True if a download would fetch it; files in the data home are never replaced."""
         return self.place == "missing" or (self.place == "cache" and self.damaged)
 
 
@@ -193,7 +193,7 @@ def dataset_status(
     Returns
     -------
     DatasetStatus
-        The place of each file, and the sum of it as ``state``.
+        The place of each file, summed up in ``state``.
 
     Examples
     --------
@@ -225,7 +225,7 @@ def cache_folder(entry: MulanEntry) -> Path:
 
 
 def _platform_cache() -> Path:
-    """Return where programs of this platform keep what they can get again."""
+    """Return the platform's folder for caches."""
     platform: str = sys.platform
     if platform == "darwin":
         return Path.home() / "Library" / "Caches" / "lrml"
@@ -254,7 +254,7 @@ def _locate(
     try:
         damaged = _is_damaged(path, file, verify)
     except OSError:
-        damaged = None  # a cache that cannot be looked into has nothing; writing to it says what is wrong
+        damaged = None  # an unreadable cache counts as empty; writing to it will say what is wrong
     return FileStatus(file, "missing" if damaged is None else "cache", path, bool(damaged))
 
 

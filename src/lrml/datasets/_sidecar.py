@@ -2,8 +2,8 @@
 
 It is a JSON object, in UTF-8; docs/data.md lists its keys.
 
-A sidecar must not make a small file fill the memory. So X, or Y, is only made dense if the array takes at
-most 128 MiB, or at most 256 bytes for each of its non-zero values; the writers refuse other arrays.
+A sidecar must not let a small file exhaust memory. So X, or Y, is made dense only if the array takes at most
+128 MiB, or at most 256 bytes for each of its non-zero values; the writers refuse other arrays.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _REMEDY = "Delete or rename this file if the data file is as you want it, else w
 
 @dataclass(frozen=True, eq=False)
 class Sidecar:
-    """A sidecar whose fields obey the rules of their own; docs/data.md says what they mean."""
+    """A sidecar whose fields are valid by themselves; docs/data.md says what they mean."""
 
     path: Path
     fields: dict[str, Any]
@@ -199,7 +199,7 @@ def _to_array(key: str, matrix: sparse.csr_array, place: Path) -> Any:
         got = Words(f"{_entries(matrix)} values in shape {matrix.shape}")
         raise DatasetFormatError.at(place, None, rule, got, _REMEDY)
     array = np.zeros(matrix.shape, matrix.dtype)
-    # Not toarray(), which adds to zeros and so forgets the sign of -0.0.
+    # Not toarray(), which adds to zeros and so loses the sign of -0.0.
     array[np.repeat(np.arange(len(array)), np.diff(matrix.indptr)), matrix.indices] = matrix.data
     return array
 

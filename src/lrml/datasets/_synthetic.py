@@ -104,8 +104,8 @@ def make_low_rank_multilabel(
         The frequency of the labels falls as ``(1 + l) ** −imbalance``, but does not exceed 0.9: label 0 is
         the most frequent. 0 makes all equal, 10 is the most.
     noise : float, default=0.0
-        Standard deviation of the noise in units of the standard deviation of the scores: with 1.0 half of
-        what decides on a label is chance. The thresholds move along, so that the cardinality stays.
+        Standard deviation of the noise in units of the standard deviation of the scores: with 1.0, chance
+        makes up half of the variance. The thresholds move along, so the cardinality stays the same.
     missing : float, default=0.0
         Share in [0, 1) of the n · L labels that are hidden, chosen at random: 0 in ``Y`` and True in
         ``unknown`` of the dataset.
@@ -129,8 +129,8 @@ def make_low_rank_multilabel(
     Nothing of size n × L is ever dense: rows are made in blocks, and the data do not depend on the size of a
     block. The thresholds come from the scores of all rows if n is at most 5,000 or n · L at most 2e7, and
     then without noise the number of labels is exactly ``cardinality · n``, rounded; otherwise from those of a
-    sample, and the number is a few percent off. With noise the thresholds move as they should for normal
-    scores, which those of a sparse X only resemble.
+    sample, and the number is a few percent off. With noise the thresholds move as for normal scores, which
+    the scores of a sparse X only resemble.
 
     Examples
     --------
@@ -226,11 +226,11 @@ def _thresholds(Z: Floats, V: Floats, shares: Floats, *, exact: bool) -> Floats:
     for labels in _blocks(shares.size, m):
         scores = np.sort(V[labels] @ Z.T, axis=1)[:, ::-1]
         deviation = scores.std(axis=1)
-        deviation[deviation == 0] = 1.0  # all alike: any threshold above will do
+        deviation[deviation == 0] = 1.0  # all equal: any threshold above will do
         scores = np.column_stack([scores, scores[:, -1] - 1.0])  # a threshold below all of them
         above = np.maximum(place[labels].astype(np.int64), 1) - 1
         higher, lower = (np.take_along_axis(scores, (above + i)[:, None], axis=1)[:, 0] for i in (0, 1))
-        # Not at a score itself, where rounding would decide on its label.
+        # Not at a score itself, where rounding would decide its label.
         within = higher + np.clip(place[labels] % 1.0, 0.05, 0.95) * (lower - higher)
         # Rarer than once in m rows: as far beyond the largest score as it would be for normal scores.
         further = ndtri(1 / (m + 1)) - ndtri(np.minimum(place[labels], 1) / (m + 1))

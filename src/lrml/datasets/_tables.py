@@ -27,8 +27,8 @@ from lrml.datasets._record import MultiLabelDataset
 # CSV: bytes that are parsed at a time, in parts by as many threads as there are.
 _BLOCK_BYTES = 1 << 23
 _PART_BYTES = 1 << 20
-# A row may span lines, inside quotes; without a limit one stray quote could take all memory. Where rows are
-# looked at one by one cells are limited as well, by csv.field_size_limit().
+# A quoted row may span lines; without a limit one stray quote could take all memory. If rows are parsed one
+# by one, cells are limited as well, by csv.field_size_limit().
 _LONGEST_ROW = 1 << 24
 _WORDS = {"": nan, "na": nan, "null": nan, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 _MISSING = [form for word in ("", "na", "null") for form in {word, word.title(), word.upper()}]
@@ -41,12 +41,12 @@ _NUMBER = re.compile(
 _BATCH_CELLS = 1 << 22  # numbers in memory at a time, 32 MiB
 _BATCH_ROWS = 1 << 16
 _BATCH_ROWS_WITH_LISTS = 1 << 13  # they may be long
-# A few bytes can repeat a value billions of times, or claim to. Tables with some content stay below this many
-# values per byte of the file; below the second number (256 MiB) a file may be as empty as it likes.
+# A few bytes can repeat a value billions of times, or claim to. Real tables stay below this many values per
+# byte of the file; up to the second number of values (256 MiB) there is no limit.
 _VALUES_PER_BYTE = 1 << 6
 _VALUES_ALWAYS = 1 << 25
 _MOST_IN_A_LIST = 1_000_000  # of the footer, as pyarrow has it
-_WEIGHT_OF_BYTE = 1 / 8  # what a byte of a page takes in memory, compared with a number
+_WEIGHT_OF_BYTE = 1 / 8  # memory of a byte of a page, relative to a number
 
 
 def read_csv(
@@ -175,10 +175,10 @@ def read_parquet(
 
     Notes
     -----
-    What pandas wrote as the index of a frame is no column of the table. A file may not have more than 64
-    values per byte, or 2**25 if that is more, as damaged and malicious files do, nor declare pages of more
-    bytes than so many numbers have. Memory is bounded by what is read and by one row group as it is in the
-    file, except that the list of labels of one row is read as a whole.
+    The index of a pandas frame is not a column of the table. To guard against damaged and malicious files, a
+    file may have at most 64 values per byte (or 2**25 values, if that is more), and may not declare pages of
+    more bytes than so many numbers have. Memory is bounded by what is read and by one row group as it is in
+    the file, except that the list of labels of one row is read as a whole.
 
     Examples
     --------
@@ -249,8 +249,8 @@ class _CsvTable:
     """A CSV file, parsed by pyarrow block by block.
 
     A block that pyarrow refuses, or might read otherwise than a strict parser, is parsed by the standard
-    library instead. That is slow; it accepts what pyarrow does not (blanks for a missing number, lines of
-    blanks), and it names the line of what nobody accepts.
+    library instead. That is slow, but accepts more than pyarrow (blanks for a missing number, lines of
+    blanks) and names the line of an error.
     """
 
     def __init__(self, path: str | os.PathLike[str], request: Request, delimiter: str) -> None:
@@ -268,7 +268,7 @@ class _CsvTable:
         self._strict_rows = re.compile(rb'(?:(?:[^"\n]++|%s|(?!%s)")*+\n)*+' % (quoted, start))
 
     def check_size(self, count: int, weight: float) -> None:
-        """Text is as long as what it becomes: there is nothing to check."""
+        """Check nothing: text is about as long as the numbers it becomes."""
 
     def batches(self) -> Iterator[Any]:
         """Yield the rows after the header."""
@@ -484,8 +484,8 @@ class _ParquetTable:
             "pre_buffer": False,
             "page_checksum_verification": True,
             "arrow_extensions_enabled": False,
-            # Room is made for all elements of a list before the first is read, as many as it claims to have,
-            # up to 700 bytes each. Each takes a byte of the footer or more; how long that is the file says.
+            # pyarrow allocates a list for as many elements as it claims to have, up to 700 bytes each, before
+            # it reads the first. Each takes at least a byte of the footer, whose length the file states.
             "thrift_container_size_limit": min(max(_footer_bytes(source), 1), _MOST_IN_A_LIST),
         }
         file = arrow.parquet.ParquetFile(source, **options)
@@ -495,9 +495,9 @@ class _ParquetTable:
         self._names = [self.columns.names[column] for column in self.columns.wanted]
         _check_types(self.columns, schema, arrow.types)
         self.check_size(metadata.num_rows * len(self.columns.numeric))
-        # What footers say about single columns would tell more, but if that is damaged pyarrow ends the
-        # process. So two lies are found out late: a page may be decompressed to 2 GiB, whatever the footer
-        # says of its row group, and each column may claim, and read, the whole file.
+        # The footer's data on single columns would tell more, but if damaged, pyarrow aborts the process. So
+        # two lies are detected late: a page may be decompressed to 2 GiB, whatever the footer says of its row
+        # group, and each column may claim, and read, the whole file.
         unpacked = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
         self.check_size(unpacked, _WEIGHT_OF_BYTE, "bytes in its pages")
         # Text comes as codes and their meaning, so that a long text that is often repeated is held once.
@@ -546,7 +546,7 @@ class _ParquetTable:
 
 @contextmanager
 def _damage_reported(path: str | os.PathLike[str], arrow: Any) -> Iterator[None]:
-    """Turn whatever pyarrow raises about the content of a file into one kind of error."""
+    """Turn all errors of pyarrow about the content of a file into one kind of error."""
     try:
         yield
     except DatasetFormatError:

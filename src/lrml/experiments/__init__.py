@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from lrml.experiments._work import is_whole, work
 
-# Worker processes and the command line's help need little of it.
+# Worker processes and the command line's help need only a part.
 _HOMES = {
     "lrml.experiments._plan": ("Plan", "is_at_hand", "make_plan", "theta_of"),
     "lrml.experiments._published": ("published_table1", "published_table2"),
@@ -55,7 +55,7 @@ __all__ = [
     "work",
 ]
 
-if not TYPE_CHECKING:  # a type checker that saw this would believe in every name
+if not TYPE_CHECKING:  # with this, a type checker would accept any name
     __getattr__, __dir__ = lazy_names(
         __name__, {name: home for home, names in _HOMES.items() for name in names}, ("runner", "summary")
     )

@@ -1,4 +1,4 @@
-"""What a run will compute: its cells, each once, the data at hand, and what has to be left out.
+"""What a run will compute: its cells, each once, the available data, and what is left out.
 
 A cell is one job of the runner: one method at one theta with one seed, the statistics of a dataset, a
 comparison of solvers, or the completion of Figure 1.
@@ -26,7 +26,7 @@ from lrml.experiments._specs import (
 )
 from lrml.experiments.runner import Job
 
-# Rough seconds of a cell of a method relative to the others, for the estimate of the time left.
+# Rough relative times of the methods' cells, for the estimate of the time left.
 _COSTS = {"LRML": 8.0, "LEML": 5.0, "CPLST": 3.0, "MLTrace": 6.0, "MLFro": 2.0}
 
 
@@ -39,7 +39,7 @@ class Plan:
     experiments, protocols : dict by name
     datasets : list of str
     left_out : list of str
-        One sentence for everything that was not asked for and is not at hand.
+        One sentence for each thing that was not requested and is not available.
     jobs : list of Job
         One for every cell.
     """
@@ -57,7 +57,7 @@ def make_plan(
     protocols: Sequence[str] | None = None,
     n_seeds: int | None = None,
 ) -> Plan:
-    """Find out what there is to do.
+    """Plan a run.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def make_plan(
     protocols : sequence of str, optional
         By default all.
     n_seeds : int, optional
-        How many choices of the validation rows, if not as many as the experiments say.
+        Number of choices of the validation rows; by default that of the experiments.
     """
     _check_known("target", [target], tuple(TARGETS))
     _check_known("datasets", datasets or (), DATASETS)
@@ -110,7 +110,7 @@ def _left_out(names: Sequence[str]) -> str:
 
 
 def theta_of(dataset: str, percent: int, protocol: Protocol | None = None) -> int:
-    """Return the number of singular values that a share of the labels is, rounded and at most min(d, L).
+    """Return a share of the labels as a number of singular values, rounded and at most min(d, L).
 
     Examples
     --------
@@ -136,7 +136,7 @@ def jobs_of(
         for name in (name for name in experiment.datasets if name in wanted):
             for job in _jobs(experiment, protocols, name):
                 found.setdefault(job.key, job)
-    # Cells that share features side by side, so that a worker has them at hand.
+    # Cells that share features are neighbours, so that a worker can reuse them.
     return sorted(found.values(), key=lambda job: _order(job, wanted, list(protocols)))
 
 

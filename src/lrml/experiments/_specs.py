@@ -25,13 +25,13 @@ TARGETS = {
     "fig2": ("fig2",),
     "fig3": ("fig3",),
 }
-"""What can be asked for, and the experiments that it takes."""
+"""The targets, and the experiments that each needs."""
 
 METHODS = ("LRML", "LEML", "CPLST", "MLTrace", "MLFro")
 WITH_THETA = ("LRML", "LEML", "CPLST")
 """Methods that have a theta, or a rank; the others are the same for all."""
 
-# What an experiment of each kind has in its file besides the keys of `Experiment`.
+# Further keys in the file of an experiment of each kind, besides those of `Experiment`.
 _OPTIONS = {
     "statistics": frozenset[str](),
     "models": frozenset[str](),
@@ -46,8 +46,8 @@ _Record = TypeVar("_Record")
 class Kernel:
     """Nystroem features of a Gaussian kernel exp(−gamma ‖x − x'‖²).
 
-    The training rows that they are based on are drawn with the seed of the validation rows. ``fewer`` has
-    numbers of features for small datasets; there are never more than training rows.
+    They are based on training rows drawn with the seed of the validation rows. ``fewer`` has numbers of
+    features for small datasets; there are never more than training rows.
     """
 
     gamma: float
@@ -74,8 +74,8 @@ class Protocol:
         Where scores are cut for Hamming loss; "auto" chooses it on the validation rows.
     kernel : Kernel or None
     searches : dict of str to list of dict
-        For every method, parameters of its ``…CV`` estimator. Of several entries the best one on the
-        validation rows is taken; an entry may be for some ``datasets`` only.
+        For every method, parameters of its ``…CV`` estimator. The entry that is best on the validation rows
+        wins; an entry may be for some ``datasets`` only.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Experiment:
     seeds : tuple of int
         One choice of validation rows each.
     held_out : float
-        The share of the training rows that they are.
+        The share of the training rows that is held out for validation.
     criteria : dict of str to str
         For every metric, the one by which the model is chosen on the validation rows.
     options : dict

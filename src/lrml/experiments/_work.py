@@ -1,4 +1,4 @@
-"""What a worker process computes for one cell, and whether a stored record has all of it."""
+"""What a worker process computes for one cell, and whether a stored record is complete."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _Array: TypeAlias = npt.NDArray[np.float64]
 
 _SEARCHES = {"LRML": LRMLCV, "LEML": LEMLCV, "CPLST": CPLSTCV, "MLTrace": MLTraceCV, "MLFro": MLFroCV}
 _RANK_PARAMETER = {"LRML": "thetas", "LEML": "ranks", "CPLST": "ranks"}
-# Largest step by which alpha grows until a model fits into a rank; small, so that it is not cut too short.
+# Largest factor by which alpha grows until the rank is low enough; small, so that it is not overshot.
 _ALPHA_STEP, _MOST_STEPS = 1.25, 40
 _OBJECTIVE_DIGITS = 10  # beyond them machines differ in the order of their sums
 _COMPLETION_TOL = 1e-10
-# A smooth minimum is known to the square root of the machine's precision only; more digits would be noise.
+# A smooth minimum is known only to the square root of machine precision; more digits would be noise.
 _MINIMISER_DECIMALS = 6
 
 
@@ -82,7 +82,7 @@ class TrainTest(NamedTuple):
 
 @lru_cache(maxsize=1)
 def load_dataset(name: str) -> MultiLabelDataset:
-    """Return a dataset; yeast is at hand everywhere."""
+    """Return a dataset; yeast is always available."""
     if name == EMBEDDED:
         return load_yeast()
     return fetch_mulan(name, download=False)
@@ -164,7 +164,7 @@ def _search(
 
 
 def _hamming_at_best_cut(Y: Any, scores: Any) -> float:
-    """Minus the least Hamming loss that a single cut of the scores can have."""
+    """Minus the least Hamming loss of a single cut of the scores."""
     return -best_threshold(Y, scores, "hamming_loss").value
 
 
@@ -320,7 +320,7 @@ def _singular_values(matrix: _Array, first: npt.ArrayLike, second: npt.ArrayLike
     return values
 
 
-# What the summary reads of a record, by type; what is not finite is null in JSON
+# What the summary reads from a record, by type; non-finite numbers are null in JSON
 
 _NUMBER, _MAYBE = int | float, int | float | None
 _STATISTICS = ("instances", "attributes", "labels", "cardinality", "density", "distinct_label_sets")
@@ -335,10 +335,10 @@ _MINIMUM = {
 
 
 def is_whole(record: Mapping[str, Any]) -> bool:
-    """Tell whether a record has all that `work` gives for its payload.
+    """Tell whether a record has all that `work` returns for its payload.
 
-    A file can be damaged, or changed by hand, such that its lines still are records. A cell without a whole
-    record is computed again.
+    A file may be damaged or edited and still have lines that are records. A cell without a complete record is
+    computed again.
     """
     kind, result = record["payload"]["kind"], record["result"]
     if kind == "statistics":

@@ -39,10 +39,10 @@ _STYLE: dict[Any, Any] = {
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
     "legend.fontsize": 8.5,
-    "text.parse_math": False,  # a dollar is a dollar
+    "text.parse_math": False,  # a dollar sign is literal
     "svg.fonttype": "none",  # text that can be searched and edited
     "svg.hashsalt": "lrml",  # ids that do not change from run to run
-    "pdf.fonttype": 42,  # TrueType, which publishers ask for
+    "pdf.fonttype": 42,  # TrueType, which publishers require
 }
 _METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
@@ -161,14 +161,14 @@ def _draw_lines(axes: Axes, panel: Mapping[str, Any], number: int, looks: Mappin
         style = _style(series, looks)
         if series["low"] and series["high"]:
             _draw_spread(axes, series, x, style["color"])
-        (line,) = axes.plot(x, y, clip_on=False, **style)  # no data lies outside, but half of a marker may
+        (line,) = axes.plot(x, y, clip_on=False, **style)  # no data lies outside, but parts of markers may
         line.set_gid(f"series-{number}-{position}")
     axes.grid()
     axes.set_axisbelow(True)
 
 
 def _space_markers(axes: Axes) -> None:
-    """Leave a curve that has too many markers some of them; the axis must have its scale and limits."""
+    """Thin the markers of a crowded curve; the axis must have its scale and limits."""
     curves = [line for line in axes.lines if str(line.get_gid()).startswith("series-")]
     for position, line in enumerate(curves):
         points = np.column_stack([line.get_xdata(), line.get_ydata()]).astype(float)
@@ -289,7 +289,7 @@ def _alike(data: Sequence[NDArray[np.float64]], scale: str) -> bool:
 def _is_above_hole(number: int, n_columns: int, n_panels: int) -> bool:
     """Tell whether a panel has none below it although it is not in the last row.
 
-    It has its label and numbers there, written after the layout: they would part its row from the next one.
+    Its label and numbers are written there after the layout, which they would otherwise push apart.
     """
     return number + n_columns >= n_panels and number // n_columns < (n_panels - 1) // n_columns
 

@@ -46,7 +46,7 @@ def draw_contour(axes: Axes, panel: Mapping[str, Any]) -> None:
 def draw_surface(axes: Any, panel: Mapping[str, Any]) -> None:
     """Draw a surface with its marks in front of it."""
     x, y, z = _grid(panel)
-    axes.computed_zorder = False  # a mark lies on the surface, and half of its sign would sink into it
+    axes.computed_zorder = False  # a mark lies on the surface, which would hide half of it
     mesh_x, mesh_y = np.meshgrid(x, y)
     axes.plot_surface(
         mesh_x, mesh_y, z, cmap=_light_map(), rcount=36, ccount=36, edgecolor="0.35", linewidth=0.12, zorder=1
@@ -79,7 +79,7 @@ def draw_surface(axes: Any, panel: Mapping[str, Any]) -> None:
 def mark_lines(panel: Mapping[str, Any]) -> list[str]:
     """Return a line of text per mark, with its sign, name and value.
 
-    They stand under the panel's title: inside the frame they would hide what they speak of.
+    They are placed under the panel's title: inside the frame they would hide the surface.
     """
     return [
         f"{_MARKERS[order % len(_MARKERS)][2]} {mark['name']}: {mark['z']:.5g}"
@@ -126,5 +126,5 @@ def _grid(panel: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.flo
 
 
 def _light_map() -> Colormap:
-    """Return viridis without its dark end, on which lines and numbers could not be read."""
+    """Return viridis without its dark end, on which lines and numbers would be illegible."""
     return ListedColormap(matplotlib.colormaps["viridis"](np.linspace(0.38, 1.0, 256)))

@@ -294,7 +294,7 @@ def _plot(panel: Plain, items: Mapping[str, LegendItem]) -> dict[str, Any]:
         "margin": {"l": 60, "r": 12, "t": 28, "b": 48},
         "showlegend": False,
         "hovermode": "closest",
-        "uirevision": "keep",  # a change of theme leaves the zoom alone
+        "uirevision": "keep",  # a change of theme keeps the zoom
     }
     return {"data": traces, "layout": layout}
 
@@ -331,7 +331,7 @@ def _line(panel: Plain, series: Plain, item: LegendItem) -> dict[str, Any]:
 
 
 def _space_markers(panel: Plain, traces: Sequence[dict[str, Any]]) -> None:
-    """Leave a curve of many points some markers; its other points have the size 0, and answer the pointer."""
+    """Thin the markers of a long curve; other points get size 0 and still react to the pointer."""
     along = [_in_scale(series["x"], panel["x"]) for series in panel["series"]]
     for places, series in zip(along, panel["series"], strict=True):
         places[np.isnan(_in_scale(series["y"], panel["y"]))] = np.nan

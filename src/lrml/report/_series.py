@@ -1,4 +1,4 @@
-"""What static figures and the page decide alike: which series look alike, which points have markers."""
+"""Rules shared by static figures and the page: which series look alike, which points have markers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#3
 
 # Up to so many points, each has its marker and its error bar; beyond, a curve has some markers and a band.
 FEW = 12
-_CROWDED = 0.03  # of an axis: of neighbours that are closer, not both have a marker
+_CROWDED = 0.03  # of an axis: closer neighbours do not both have a marker
 _PUBLISHED = ", paper"
 
 

@@ -93,7 +93,7 @@ def solve_chains(
     def work(pair: tuple[SpectralProblem, Chain]) -> list[_Result]:
         return [visit(key, point) for key, point in solve_chain(*pair, tol=tol, max_iter=max_iter)]
 
-    # Chains differ much in length, so no chain waits for another.
+    # Chains differ much in length: all may start at once, so that none waits for another.
     return map_in_threads(work, list(zip(problems, chains, strict=True)), ahead=len(chains))
 
 

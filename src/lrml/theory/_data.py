@@ -52,7 +52,7 @@ def check_rows(X: Any) -> Any:
 
 
 def check_class(ball: Any, signs: Any) -> None:
-    """Refuse a norm, or a reading of the signs, that there is not."""
+    """Refuse an unknown norm or reading of the signs."""
     check_choice("ball", ball, get_args(Ball))
     check_choice("signs", signs, get_args(Signs))
 
@@ -116,7 +116,7 @@ class Bound:
     terms : mapping of str to float
         What each part contributes; the bound is their sum.
     head_size : int or None
-        Where data were split along their principal axes: how many axes the head has.
+        Number of axes in the head, if the data were split along their principal axes.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class LocalComplexity:
     Parameters
     ----------
     lower, upper : MonteCarlo
-        Values at members of the class that were found, and of a dual problem, which no member exceeds.
+        Values at members of the class that were found, and of a dual problem that bounds all members.
     """
 
     lower: MonteCarlo

@@ -54,9 +54,9 @@ def global_complexity(
     radius : float, default=1.0
         λ.
     signs : {"entry", "example"}, default="entry"
-        One sign per example and label, which the contraction inequality for vector-valued functions leads to
-        (Maurer 2016), or one per example as in the paper: then XᵀΣ = (Xᵀσ)1ᵀ has rank one and the three balls
-        have the same complexity.
+        One sign per example and label, as in the contraction inequality for vector-valued functions (Maurer
+        2016), or one per example as in the paper: then XᵀΣ = (Xᵀσ)1ᵀ has rank one and the three balls have
+        the same complexity.
     n_draws : int, default=100
         At least 2.
     random_state : int, Generator or None, default=None
@@ -130,7 +130,7 @@ def global_bound(
     Returns
     -------
     Bound
-        Its terms tell what the sum of all s_j and what the largest contributes, where both do.
+        Its terms are the contributions of the sum of all s_j and of the largest one, if there are both.
 
     Notes
     -----

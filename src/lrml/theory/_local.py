@@ -41,10 +41,10 @@ from lrml.theory._global import global_bound
 _BISECTIONS = 50
 _RANK_BISECTIONS = 30  # each takes an eigendecomposition; t is known to 1e-9 then
 _ROUNDS = 12
-_NEGLIGIBLE = 1e-9  # of the largest trace norm: a tail that is not worth the search, nor its roundings
+_NEGLIGIBLE = 1e-9  # of the largest trace norm: a smaller tail is not worth the search
 _CUTS = np.array([1.0, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6])
 _WEIGHT_STEPS = 40
-_FLOOR = 1e-3  # a direction that W does not use yet must not be priced out for ever
+_FLOOR = 1e-3  # a direction that W does not use yet must stay available
 _CHEVET = math.sqrt(math.pi / 2)
 
 
@@ -133,7 +133,7 @@ def local_complexity(
     Parameters
     ----------
     X : array or sparse matrix of shape (n, d), or Spectrum
-        A `Spectrum` saves the decomposition where several classes are asked for.
+        A `Spectrum` saves the decomposition if several classes are computed.
     n_labels : int
         L.
     r : float
@@ -152,7 +152,7 @@ def local_complexity(
     Returns
     -------
     LocalComplexity
-        ``lower`` and ``upper``. Without the tail they are the same number, to rounding.
+        ``lower`` and ``upper``. Without the tail they agree up to rounding.
 
     Notes
     -----
@@ -163,8 +163,8 @@ def local_complexity(
         sup ≤ min{ sup without tail,  sup over rank ≤ theta + min_A (sup ⟨A, W⟩ without tail + τ‖M − A‖) },
 
     M = XᵀΣ/n. The lower value is the best of the members that were found: one of rank theta, and others by
-    alternating maximisation. For τ = 0 the two sides meet, ties apart. docs/theory.md says how far apart they
-    are otherwise.
+    alternating maximisation. For τ = 0 both values agree unless singular values tie. docs/theory.md says how
+    far apart they are otherwise.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def bracket(M: Matrix, ball: LocalBall, theta: int, tail: float) -> tuple[float,
         members.append(member)
         if theta:
             members.append(ascend(M, low_rank, ball, theta, tail)[0])
-            # What is left of W after its top theta directions has trace norm at most τ.
+            # Without its top theta directions, W has trace norm at most τ.
             bound = ascend(M, with_tail(best, 0, tail), ball, 0, tail)[1]
         rest = min(rest, bound)
     return max(_value(M, W) for W in members), min(everything, ranked + rest)
@@ -271,7 +271,7 @@ def with_tail(W: Matrix, theta: int, tail: float) -> Matrix:
     rest = s[theta:]
     if rest.sum() <= tail:
         return W
-    # Values leave from below: the largest sum of k values with the cut that brings it to ``tail``.
+    # Small values vanish first: find k such that cutting the k largest values brings their sum to ``tail``.
     cuts = (np.cumsum(rest) - tail) / np.arange(1, rest.size + 1)
     shrunk = np.concatenate([s[:theta], np.clip(rest - cuts.max(), 0.0, None)])
     return np.asarray((U * shrunk) @ Vt)

@@ -15,9 +15,9 @@ from lrml.theory._data import Bound, Matrix, Spectrum, Vector, check_count, chec
 def printed_trace_bound(n_examples: int, radius: float = 1.0) -> Bound:
     """Bound λ/√n on the complexity of the trace-norm ball, as the paper prints it.
 
-    It has neither X nor L in it. It holds for ‖x_i‖ ≤ 1/√L: then √(L tr S / n) ≤ 1/√n. With ‖x_i‖ ≤ 1 alone
-    it is wrong for L > 1: one example of norm 1 has the complexity λ√L in both readings of the signs. Up to
-    a constant it holds, with one sign per example and label, where L s₁ ≤ 1; see `global_bound`.
+    It depends on neither X nor L. It holds for ‖x_i‖ ≤ 1/√L: then √(L tr S / n) ≤ 1/√n. With ‖x_i‖ ≤ 1 alone
+    it is wrong for L > 1: one example of norm 1 has the complexity λ√L in both readings of the signs. Up to a
+    constant it holds, with one sign per example and label, where L s₁ ≤ 1; see `global_bound`.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def printed_local_bound(
 
 @dataclass(frozen=True)
 class PrintedAssumption:
-    """Whether data and predictor satisfy L · u_jᵀSu_j ≤ σ_j², which the printed proof takes for granted.
+    """Whether data and predictor satisfy L · u_jᵀSu_j ≤ σ_j², which the printed proof assumes.
 
     Parameters
     ----------

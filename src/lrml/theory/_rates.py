@@ -34,12 +34,12 @@ def fixed_point(psi: Callable[[float], float], start: float = 1.0) -> float:
     Returns
     -------
     float
-        r* with |ψ(r*) − r*| ≤ 1e-10 · r*, in fact to rounding.
+        r* with |ψ(r*) − r*| ≤ 1e-10 · r*, in practice to rounding.
 
     Raises
     ------
     ValueError
-        Where ψ is seen not to be sub-root: between two points of the iteration it falls, or ψ(r)/√r rises.
+        If ψ is found not to be sub-root: between two points of the iteration it falls, or ψ(r)/√r rises.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def theorem1(complexity: float, n_examples: int, delta: float = 0.05) -> Bound:
         E[ĝ] − inf E[g] ≤ 4 R_n(G) + √(2 log(2/δ) / n)      with probability at least 1 − δ
 
     Assumptions: independent examples of one distribution, losses in [0, 1], ĝ the empirical risk minimiser of
-    G (which the paper does not say), and R_n(G) the complexity of the *loss* class, in mean over samples.
+    G (which the paper does not say), and R_n(G) the complexity of the *loss* class, averaged over samples.
 
     Parameters
     ----------

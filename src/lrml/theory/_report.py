@@ -44,9 +44,9 @@ class BoundReport:
         n_examples, n_labels, theta, rank, the norms of W, its tail sum, the second moment r and tr S.
     rows : list of dict
         One per bound: ``bound`` (its name), ``value``, ``terms`` (what adds up to it), ``lower`` and
-        ``upper`` (Monte-Carlo estimates between which lies what it bounds, or None), ``standard_error``,
-        ``holds_for`` (its assumption) and ``holds_here`` (whether that assumption was found to hold; None
-        where it was not looked at: a loss in [0, 1], for which a bound of 1 or more says nothing).
+        ``upper`` (Monte-Carlo estimates that bracket the bounded quantity, or None), ``standard_error``,
+        ``holds_for`` (its assumption) and ``holds_here`` (whether that assumption was found to hold; None if
+        not checked: a loss in [0, 1], for which a bound of 1 or more says nothing).
     """
 
     facts: dict[str, float]
@@ -90,11 +90,11 @@ def bound_report(
     n_local_draws: int = 4,
     random_state: Any = None,
 ) -> BoundReport:
-    """Return every bound for the smallest classes that hold a fitted model, with Monte-Carlo values beside.
+    """Return every bound for the smallest classes that contain a fitted model, beside Monte-Carlo values.
 
     The classes have the model's own size: its norm is their λ, its second moment ‖XW‖²_F/n their r, its tail
-    sum their τ. A bound that is promised *before* seeing data needs sizes fixed before. Intercepts are left
-    out; pass X − mean for models that were fitted with one.
+    sum their τ. A guarantee made *before* seeing the data needs sizes fixed beforehand. Intercepts are left
+    out; pass X − mean for models fitted with one.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def _printed_rows(
 ) -> list[Row]:
     """Return Theorem 3 for W scaled to Frobenius norm 1 and back.
 
-    Beside it stands what the members of rank one alone reach: √‖WWᵀ‖_F (or the tail sum, if theta is 0 and
+    Beside it is the value that members of rank one alone reach: √‖WWᵀ‖_F (or the tail sum, if theta is 0 and
     that is less) times E‖XᵀΣ/n‖.
     """
     size, theta = facts["frobenius_norm"], int(facts["theta"])

@@ -85,7 +85,7 @@ def dense_words(text: bytes) -> list[Word] | None:
     if b"'" not in text and b'"' not in text:
         return [None if word == b"?" else word for word in map(bytes.strip, text.split(b","))]
     found = _DENSE_WORD.findall(text + b",")
-    if sum(len(piece) for piece, _ in found) != len(text) + 1:  # something was passed over
+    if sum(len(piece) for piece, _ in found) != len(text) + 1:  # something was skipped
         return None
     return [to_word(word) for _, word in found]
 

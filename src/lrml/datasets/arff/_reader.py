@@ -174,7 +174,7 @@ def _reordered(matrix: Any, order: NDArray[np.int64]) -> Any:
 def _check_label_arguments(
     xml: str | os.PathLike[str] | None, labels: Iterable[str] | int | None, label_order: str
 ) -> list[str] | int | None:
-    """Refuse arguments that are wrong whatever the files hold; return `labels`."""
+    """Refuse arguments that are wrong for any files; return `labels`."""
     if xml is not None and labels is not None:
         raise ValueError(
             f"the labels must be given in one way, got both xml={os.fspath(xml)!r} and "

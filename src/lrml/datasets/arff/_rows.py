@@ -109,7 +109,7 @@ class Layout:
             if not self.is_nominal[index]:
                 names.append(attribute.name)
                 continue
-            # A long name times many values could fill the memory.
+            # A long name times many values could exhaust memory.
             size += int(self.span[index]) * len(attribute.name)
             if size > LONGEST_LINE:
                 rule = f"the names of nominal columns must not take more than {LONGEST_LINE} bytes"
@@ -169,7 +169,7 @@ class Layout:
         try:
             if table is not None:
                 return [table[word] for word in words]
-            # Of these characters float makes a number exactly if it is one by the rules of ARFF.
+            # With these characters only, float accepts exactly the numbers of ARFF.
             joined = b"".join([word for word in words if word is not None])
             if joined.translate(None, b"0123456789+-.eE"):
                 return None

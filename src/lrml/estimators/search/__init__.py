@@ -1,7 +1,7 @@
-"""Choosing parameters on held-out rows: what the ``…CV`` estimators are made of.
+"""Choosing parameters on held-out rows: the parts of the ``…CV`` estimators.
 
-A `SearchModel` is an estimator; a `Family` lists candidates whose fits follow from second moments. The
-estimators themselves stand beside those whose parameters they choose: `LRMLCV` beside `LRML`.
+A `SearchModel` is an estimator; a `Family` lists candidates whose fits follow from second moments. Each
+search is defined beside the estimator whose parameters it chooses: `LRMLCV` beside `LRML`.
 """
 
 from lrml.estimators.search._base import SearchModel

@@ -48,14 +48,14 @@ def _check_threshold(threshold: Any) -> Any:
 
 
 class SearchModel(LinearMultiLabelModel):
-    """An estimator that chooses its parameters on held-out rows, and then is fitted on all.
+    """An estimator that chooses its parameters on held-out rows and is then fitted on all.
 
-    Subclasses say in ``_member`` what is fitted, in ``_family`` which candidates there are where second
-    moments suffice, and in ``_candidates`` which ones where the rows have to be read.
+    Subclasses define in ``_member`` what is fitted, in ``_family`` the candidates if second moments suffice,
+    and in ``_candidates`` those if the rows have to be read.
     """
 
     _member: ClassVar[Callable[..., Any]]
-    _makes_moments = True  # False if second moments, d × d numbers, are never to be made
+    _makes_moments = True  # False if the search must not make second moments, d × d numbers
     _checks = CHECKS | {
         "abandon": partial(check.check_flag, "abandon"),
         "cv": check_cv,
@@ -72,7 +72,7 @@ class SearchModel(LinearMultiLabelModel):
         raise NotImplementedError
 
     def _candidates(self, data: TrainingData, params: Parameters) -> tuple[list[dict[str, Any]], list[Any]]:
-        """Return candidates that are fitted one by one, and groups within which warm starts make sense."""
+        """Return candidates that are fitted one by one, and groups within which warm starts help."""
         raise NotImplementedError
 
     def _check_params(self) -> Parameters:
@@ -120,7 +120,7 @@ class SearchModel(LinearMultiLabelModel):
         if not (self._makes_moments and data.needs_moments_only):
             return RefitSearch(comparison, *self._candidates(data, params), self._estimator(params))
         total, parts = split_statistics(data, comparison.splits)
-        data = replace(data, summed_up=total)  # the final fit needs no other pass
+        data = replace(data, summed_up=total)  # the final fit needs no further pass
         family = self._family(data, params)
         comparison = comparison._replace(data=data)
         return MomentSearch(comparison, family, parts, fit_intercept=params.fit_intercept)
@@ -133,7 +133,7 @@ class SearchModel(LinearMultiLabelModel):
         return estimator.set_params(**{name: passed_on[name] for name in names})
 
     def _choose(self, search: Search, table: ScoreTable, params: Parameters) -> int:
-        """Return the index of the candidate that the rule takes."""
+        """Return the index of the candidate that the rule chooses."""
         if not table.complete.any():
             raise ValueError(
                 f"scoring={shown(params.scoring)} must have a value on every split, got none. "
@@ -153,7 +153,7 @@ class SearchModel(LinearMultiLabelModel):
         return int(index)
 
     def _final_fit(self, search: Search, index: int, params: Parameters) -> tuple[Any, float]:
-        """Fit a candidate on all rows; return it and the seconds that it took."""
+        """Fit a candidate on all rows; return it and the seconds taken."""
         cut = params.threshold
         if isinstance(cut, str):
             cut = _best_cut(search, index, params)
@@ -173,7 +173,7 @@ class SearchModel(LinearMultiLabelModel):
     def _store(
         self, search: Search, chosen: list[int], fitted: dict[int, tuple[Any, float]], *, several: bool
     ) -> None:
-        """Set every fitted attribute at once, those of the final fit included."""
+        """Set every fitted attribute at once, including those of the final fit."""
         index = chosen[0]
         best, seconds = fitted[index]
         own = {name: value for name, value in vars(best).items() if name.endswith("_") and name[0] != "_"}

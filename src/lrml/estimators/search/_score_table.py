@@ -12,12 +12,12 @@ from scipy.stats import rankdata
 _Float64 = npt.NDArray[np.float64]
 
 # A candidate is abandoned when the leader beats it by this many standard errors of the paired difference.
-# Fewer rows than these tell too little.
+# With fewer rows than this, no candidate is abandoned.
 _HOPELESS, _LEAST_ROWS = 3.0, 30
 
 
 class ScoreTable:
-    """What one criterion says about every candidate on every split of so many rows."""
+    """The values of one criterion for every candidate on every split."""
 
     def __init__(self, n_candidates: int, sizes: list[int], weights: list[Any]) -> None:
         self.scores = np.full((n_candidates, len(sizes)), np.nan)
@@ -26,7 +26,7 @@ class ScoreTable:
         self.sizes, self.weights = sizes, weights
 
     def record(self, candidate: int, split: int, values: Any, rank: int) -> None:
-        """Take in what a criterion gave: one value per row, or a single number."""
+        """Add the values of a criterion: one per row, or a single number."""
         self.ranks[candidate, split] = rank
         if np.ndim(values) == 0:
             self.scores[candidate, split] = float(values)
@@ -37,7 +37,7 @@ class ScoreTable:
         rows[candidate] = values
 
     def open_split(self, split: int, *, by_row: bool) -> None:
-        """Make room for the values of a split."""
+        """Allocate the values of a split."""
         if by_row:
             self.values[split] = np.full((len(self.scores), self.sizes[split]), np.nan, dtype=np.float32)
 
@@ -50,7 +50,7 @@ class ScoreTable:
     def hopeful(self, split: int, *, with_margin: bool) -> list[int]:
         """Candidates that may still win after a split; all, if there are too few rows to tell.
 
-        With a margin, those stay that may still be within a standard error of the winner.
+        With a margin, candidates that may still be within a standard error of the winner stay too.
         """
         everyone = list(range(len(self.scores)))
         values = self.values[split]
@@ -73,7 +73,7 @@ class ScoreTable:
         """Best mean; or the simplest candidate that is within one standard error of it.
 
         The simplest has the least rank, and among those of equal rank the strongest penalties, compared in
-        the order of the columns of ``strengths``. It also decides between equals.
+        the order of the columns of ``strengths``. The same order breaks ties.
         """
         means = np.where(
             self.complete, np.where(self.complete[:, None], self.scores, 0.0).mean(axis=1), -np.inf
@@ -88,7 +88,7 @@ class ScoreTable:
         return int(eligible[np.lexsort([*keys, mean_rank])[0]])
 
     def _standard_error(self, candidate: int) -> float:
-        """Of the mean score: from the rows if there are values, else from the splits."""
+        """Return that of the mean score: from the rows if they have values, else from the splits."""
         rows = [values[candidate] for values in self.values if values is not None]
         if not rows:
             scores = self.scores[candidate]
@@ -117,7 +117,7 @@ def mean_and_error(values: npt.NDArray[Any], weights: _Float64 | None) -> tuple[
     w = np.ones(values.shape[1]) if weights is None else weights
     shares = w / w.sum()
     means = values @ shares
-    freedom = 1.0 - float(shares @ shares)  # 0 if a single row has all the weight: then nothing is known
+    freedom = 1.0 - float(shares @ shares)  # 0 if a single row has all the weight: then there is no estimate
     return means, np.sqrt((values - means[:, None]) ** 2 @ shares**2 / (freedom if freedom > 0 else np.inf))
 
 
@@ -126,8 +126,8 @@ def cv_results(candidates: list[dict[str, Any]], tables: Mapping[str, ScoreTable
 
     One metric is called "score"; several have their own names: mean_test_average_auc, …
 
-    A candidate that was abandoned has NaN on the splits that it did not see, its mean is over those that it
-    saw, and it ranks behind all that saw every split.
+    An abandoned candidate has NaN on the splits that it did not see; its mean is over those that it saw, and
+    it ranks behind all candidates that saw every split.
     """
     results: dict[str, Any] = {"params": candidates}
     for name in candidates[0]:
@@ -152,7 +152,7 @@ def _scores(name: str, table: ScoreTable) -> dict[str, Any]:
     results[f"mean_test_{name}"] = np.where(count > 0, means, np.nan)
     spread = np.where(seen, (table.scores - means[:, None]) ** 2, 0.0).sum(axis=1) / np.maximum(count, 1)
     results[f"std_test_{name}"] = np.sqrt(spread)
-    # Who saw more splits ranks first; equals share the better place.
+    # Candidates that saw more splits rank first; ties share the better place.
     _, order = np.unique(np.stack([-count, -means], axis=1), axis=0, return_inverse=True)
     places = rankdata(order, method="min").astype(np.int32)
     results[f"rank_test_{name}"] = places

@@ -1,4 +1,4 @@
-"""What a search maximises, and what it says about scores of held-out rows; more is better."""
+"""The criteria that a search maximises, and their values on held-out rows."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _BLOCK_SCORES, _KEPT_NUMBERS = 1 << 23, 1 << 27
 class Criterion:
     """A signed metric of held-out labels and scores.
 
-    ``measure(Y, S, cut, X)`` returns one value per row, NaN where a row has none, or a single number. X are
-    all held-out features. Only values per row can be compared pair by pair, and made block by block.
+    ``measure(Y, S, cut, X)`` returns one value per row, NaN where a row has none, or a single number. X holds
+    all held-out features. Only values per row can be compared in pairs and computed block by block.
     """
 
     name: str
@@ -118,7 +118,7 @@ def _own_metric(name: str) -> Criterion | None:
 
 
 def _is_scorer(scoring: Callable[..., Any]) -> bool:
-    """Whether a callable wants (model, X, Y): three positional arguments without a default, not two."""
+    """Whether a callable takes (model, X, Y): three positional arguments without a default, not two."""
     try:
         parameters = inspect.signature(scoring).parameters.values()
     except (TypeError, ValueError):  # some functions of compiled modules
@@ -128,7 +128,7 @@ def _is_scorer(scoring: Callable[..., Any]) -> bool:
 
 
 class _Candidate(LinearMultiLabelModel):
-    """What a scorer sees of a candidate: predictions for the held-out rows, made of their scores."""
+    """A stand-in that a scorer gets for a candidate: predictions for the held-out rows, from their scores."""
 
     def __init__(self, scores: Scores, threshold: Any, loss: str, targets: str) -> None:
         self.scores = scores
@@ -164,7 +164,7 @@ def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: A
 
 
 def _try_out(criterion: Criterion, targets: str) -> None:
-    """Refuse a scorer of scikit-learn that cannot judge such models, on a toy, before the data is summed."""
+    """Try a scikit-learn scorer on a toy, before the data is summed; refuse one that fails."""
     Y = np.array([[0, 1, 0], [1, 0, 1], [0, 0, 1], [1, 1, 0]])
     if targets == "real":
         Y = Y + 0.25 * np.arange(12).reshape(4, 3)
@@ -204,7 +204,7 @@ class HeldOut:
         return [values[0] if np.ndim(values[0]) == 0 else np.concatenate(values) for values in parts]
 
     def _hide_unknown(self, scores: Scores, rows: slice, cut: Any) -> Scores:
-        """Put labels that are not known below all others, and the cut: they neither count nor disturb."""
+        """Put unknown labels below all others and the cut, so that they have no effect."""
         if self.known is None:
             return scores
         return np.where(self.known[rows], scores, min(scores.min(), np.min(cut)) - 1.0)
@@ -215,7 +215,7 @@ class SpectralScores:
 
     The rows are rotated once for all candidates (unless that takes too much memory): with X̃ = (X − 1x̄ᵀ) Q
     the scores are 1ȳᵀ + X̃ left rightᵀ. Single precision is enough to rank labels, but not for real targets,
-    which may be far from zero beside their spread, or fitted nearly without an error.
+    which may be far from zero relative to their spread, or fitted almost without error.
     """
 
     def __init__(self, space: Space, X: Any, targets: str) -> None:
@@ -228,7 +228,7 @@ class SpectralScores:
         if X.shape[0] * problem.shape[0] <= _KEPT_NUMBERS:
             projected = np.asarray(X @ problem.features)
             projected -= space.x_mean @ problem.features
-            # Single precision has no room for the squares of very large or small features.
+            # Single precision cannot hold the squares of very large or small features.
             self.unit = float(np.abs(projected).max(initial=0.0)) or 1.0
             self.rows = (projected / self.unit).astype(self.dtype)
 

@@ -25,9 +25,9 @@ from lrml.estimators.search._splits import Split
 from lrml.problem import SpectralProblem
 from lrml.statistics import Statistics
 
-# Numbers that the decompositions of several splits, worked on at the same time, may take.
+# Most numbers that the decompositions of splits processed at the same time may take.
 _MOST_NUMBERS = 1 << 27
-# Tolerance up to which a warm start is of use.
+# Tolerance up to which a warm start helps.
 _LOOSE = 1e-3
 
 Visit: TypeAlias = Callable[[int, Any, Any], None]
@@ -36,17 +36,17 @@ Advance: TypeAlias = Callable[[int], None]
 
 
 class Comparison(NamedTuple):
-    """What candidates are compared on, and how."""
+    """The data on which candidates are compared, and how."""
 
     data: TrainingData
     splits: list[Split]
     criteria: Sequence[Criterion]
     cut: Any  # threshold for criteria that need decisions
-    abandon: bool  # whether what is hopeless after the first split is left out of the others
-    with_margin: bool  # whether those within a standard error of the best are of interest too
+    abandon: bool  # whether hopeless candidates are dropped after the first split
+    with_margin: bool  # whether candidates within a standard error of the best matter too
 
     def held_out(self, split: int) -> HeldOut:
-        """Rows that candidates are compared on."""
+        """Rows on which candidates are compared."""
         rows = self.splits[split].test
         known = None
         if self.data.mask is not None:
@@ -74,9 +74,9 @@ class Family(NamedTuple):
 
 
 class Search:
-    """Candidates on splits; subclasses say how some are fitted on one or more splits.
+    """Candidates on splits; subclasses define how they are fitted.
 
-    The first split is for everybody. What is hopeless there, by every criterion, is left out of the others.
+    All candidates see the first split. Those that are hopeless there by every criterion skip the others.
     """
 
     def __init__(self, comparison: Comparison, candidates: list[dict[str, Any]]) -> None:
@@ -85,7 +85,7 @@ class Search:
         self.tables = comparison.tables(len(candidates))
 
     def run(self, verbose: int) -> list[ScoreTable]:
-        """Fit and judge; return what is known then by each criterion."""
+        """Fit and judge all candidates; return one table per criterion."""
         n_splits, everyone = len(self.comparison.splits), list(range(len(self.candidates)))
         with _progress(verbose, len(everyone) * n_splits) as advance:
             for criterion, table in zip(self.comparison.criteria, self.tables, strict=True):
@@ -105,7 +105,7 @@ class Search:
     def _judge(
         self, held_out: HeldOut, scores: Callable[[slice], Scores], place: tuple[int, int], rank: int
     ) -> None:
-        """Write on every table what its criterion says; ``place`` is a candidate and a split."""
+        """Enter the value of each criterion into its table; ``place`` is a candidate and a split."""
         found = held_out.judge(self.comparison.criteria, self.comparison.cut, scores)
         for table, values in zip(self.tables, found, strict=True):
             table.record(*place, values, rank)
@@ -138,7 +138,7 @@ class MomentSearch(Search):
         self._only_space: Space | None = None
 
     def _space(self, split: int) -> Space:
-        """Decompose a split's moments; those of a single split are wanted again for thresholds, and kept."""
+        """Decompose a split's moments; a single split's are kept, because thresholds need them again."""
         if self._only_space is not None:
             return self._only_space
         targets = self.comparison.data.targets
@@ -192,9 +192,9 @@ class _Fitted(NamedTuple):
 
 
 class RefitSearch(Search):
-    """Candidates that are fitted one by one on the rows, each from the last one of its group.
+    """Candidates that are fitted one by one on the rows, each starting from the last one of its group.
 
-    They come in an order in which one is a good start for the next; ``groups`` has a key for each.
+    They are ordered so that each is a good start for the next; ``groups`` has a key for each.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class RefitSearch(Search):
     ) -> None:
         super().__init__(comparison, candidates)
         self.estimator, self.groups = estimator, groups
-        self._leaders: dict[int, Any] = {}  # of a single split: what is best by some criterion so far
+        self._leaders: dict[int, Any] = {}  # of a single split: the best so far by each criterion
 
     def _fit(self, splits: list[int], kept: list[int], advance: Advance) -> None:
         for split in splits:
@@ -218,7 +218,7 @@ class RefitSearch(Search):
                 advance(1)
 
     def _remember(self, index: int, model: Any) -> None:
-        """Keep the leaders of a single split: their scores choose thresholds, the final fit starts there."""
+        """Keep the leaders of a single split: thresholds use their scores, and the final fit starts there."""
         if len(self.comparison.splits) > 1:
             return
         scores = [table.scores[:, 0] for table in self.tables]
@@ -229,7 +229,7 @@ class RefitSearch(Search):
 
     @property
     def _tells_neighbours_apart(self) -> bool:
-        """Whether a fit that starts at its neighbour's solution will leave it; a loose one may stay there."""
+        """Whether a fit that starts at its neighbour's solution leaves it; with a loose tol it may not."""
         tol = self.estimator.tol
         return tol is None or tol <= _LOOSE
 
@@ -238,7 +238,7 @@ class RefitSearch(Search):
         model = last.model if warm and last is not None else clone(self.estimator).set_params(warm_start=True)
         model.set_params(**self.candidates[index])
         with warnings.catch_warnings():
-            # A candidate that is not quite there yet can be judged; the final fit warns.
+            # A candidate that has not quite converged can be judged; the final fit warns.
             warnings.simplefilter("ignore", ConvergenceWarning)
             model._fit_data(data, model._check_params())
         return model
@@ -254,19 +254,19 @@ class RefitSearch(Search):
             yield held_out, _scores(model, held_out.X, slice(None))
 
     def starting_point(self, candidate: int) -> Any:
-        """Return the candidate as it was fitted to most of the rows."""
+        """Return the candidate as fitted to most of the rows."""
         return copy(self._leaders[candidate]) if candidate in self._leaders else None
 
 
 def _scores(model: Any, X: Any, rows: slice) -> Scores:
-    """Scores of a fitted model, which a model of real targets calls predictions."""
+    """Scores of a fitted model (predictions, if the targets are real)."""
     scores: Scores = model._scores(X[rows])
     return scores
 
 
 @contextmanager
 def _progress(verbose: int, total: int) -> Iterator[Advance]:
-    """Yield a function that moves a bar on standard error on, or does nothing."""
+    """Yield a function that advances a bar on standard error, or does nothing."""
     if not verbose:
         yield lambda count: None
         return

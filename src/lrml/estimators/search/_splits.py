@@ -1,4 +1,4 @@
-"""Which rows a search fits on, and which it compares candidates on."""
+"""The rows on which a search fits candidates, and those on which it compares them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test
 from lrml.statistics import Statistics
 
 _Rows = npt.NDArray[np.int64]
-# By how much a training part may be smaller than all rows before a subtraction costs too many digits.
+# If all rows exceed a training part by more than this factor, a subtraction would lose too many digits.
 _MOST_CANCELLED = 1e4
 
 
@@ -29,7 +29,7 @@ class Split(NamedTuple):
 
 
 def check_cv(cv: Any) -> Any:
-    """Refuse what gives no splits whatever the data."""
+    """Refuse a ``cv`` that gives no splits for any data."""
     if check.is_integer(cv):
         if cv < 2:
             raise ValueError(
@@ -50,7 +50,7 @@ def check_cv(cv: Any) -> Any:
 
 
 def _is_iterable(cv: Any) -> bool:
-    """Whether a value can be iterated over; an array without a dimension says so, and cannot."""
+    """Whether a value can be iterated over; an array without dimensions claims so, but cannot."""
     return isinstance(cv, Iterable) and not (isinstance(cv, np.ndarray) and cv.ndim == 0)
 
 
@@ -115,7 +115,7 @@ def _check_split(pair: Any, number: int, n_rows: int) -> Split:
 
 
 def split_statistics(data: TrainingData, splits: list[Split]) -> tuple[Statistics, list[Statistics]]:
-    """Statistics of all rows, and of every training part, reading each row once where that is possible.
+    """Statistics of all rows, and of every training part, reading each row once if possible.
 
     If the held-out parts do not overlap and each training part is the rest, as in cross-validation, the
     statistics of the held-out parts add up to the total, and are subtracted from it.
@@ -146,17 +146,17 @@ def split_statistics(data: TrainingData, splits: list[Split]) -> tuple[Statistic
 
 
 def _difference(total: Statistics, part: Statistics, seen: npt.NDArray[np.bool_]) -> Statistics | None:
-    """Return the statistics of what is left, or None where next to the part it is lost in rounding."""
+    """Subtract a part; return None if the rest would be lost in rounding."""
     if total.weight > _MOST_CANCELLED * (total.weight - part.weight):
         return None
     rest = total - part
     if np.trace(total.xx) > _MOST_CANCELLED * np.trace(rest.xx):
         return None
-    # What a subtraction leaves of a label without positive examples is rounding; it must look unseen.
+    # For a label without positive examples a subtraction leaves rounding noise; it must count as unseen.
     return replace(rest, y_mean=np.where(seen, rest.y_mean, 0.0), xy=np.where(seen, rest.xy, 0.0))
 
 
 def _is_complement(split: Split, n_rows: int) -> bool:
-    """Whether the training part is all that is not held out, each row once."""
+    """Whether the training part has every row that is not held out, exactly once."""
     counts = np.bincount(split.train, minlength=n_rows) + np.bincount(split.test, minlength=n_rows)
     return bool((counts == 1).all())

@@ -1,4 +1,4 @@
-"""A runner that survives: jobs in processes of their own, one line on disk for each that is finished."""
+"""A runner that survives being killed: jobs in separate processes, one line on disk per finished job."""
 
 from lrml.experiments.runner._pool import Job, Outcome, WorkerError
 from lrml.experiments.runner._run import Progress, machine, run_jobs, versions

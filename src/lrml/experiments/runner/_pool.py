@@ -1,7 +1,7 @@
 """Processes that work on jobs, one job each at a time.
 
-Each worker has its own pipe. A worker that is killed, even in the middle of an answer, closes its pipe and
-nothing else: the parent sees which job is lost, and nobody waits for a lock or for the rest of a message.
+Each worker has its own pipe. A worker that is killed, even while answering, closes only its own pipe: the
+parent sees which job is lost, and nothing waits for a lock or for the rest of a message.
 (`concurrent.futures.ProcessPoolExecutor` has one pipe for the results of all its workers, and holds both ends
 of it open: a worker that dies while it sends a large result leaves the reader waiting forever.)
 """
@@ -33,7 +33,7 @@ from lrml._shown import shown
 from lrml.experiments.runner._store import packed_arrays, plain_json
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+,-]{0,199}")
-# Of every library that NumPy and SciPy may be built with; each is read once, when the library is loaded.
+# For every library that NumPy and SciPy may be built with; each is read once, when the library is loaded.
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -42,7 +42,7 @@ _THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
 )
 _MAX_FAILED_STARTS = 3
-# Where these come up depends on what a worker has imported or thrown away before, not on the job.
+# When these occur depends on what a worker has imported or discarded before, not on the job.
 _NOT_OF_THE_JOB = DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning
 
 
@@ -116,7 +116,7 @@ class WorkerError(RuntimeError):
 class Pool:
     """Up to ``n_workers`` processes, started when needed.
 
-    Leaving the context kills them at once: a worker owns nothing that would have to be put in order.
+    Leaving the context kills them at once: a worker owns nothing that needs cleaning up.
     """
 
     def __init__(self, work: Work, n_workers: int) -> None:
@@ -143,8 +143,8 @@ class Pool:
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Reply]]:
         """Begin the jobs in order and yield each with its reply when it is finished.
 
-        A job whose worker dies is tried once more when all others are finished, with nothing beside it: if it
-        was short of memory, it has more then.
+        A job whose worker dies is tried once more, alone, after all others: if it lacked memory, it has more
+        then.
         """
         lost: list[tuple[Job, Reply]] = []
         yield from self._share(deque(jobs), self._n_workers, lost)
@@ -160,7 +160,7 @@ class Pool:
         finished: list[tuple[Job, Reply]] = []
         while True:
             self._hand_out(waiting, n_at_once)
-            yield from finished  # after the workers have got new jobs: they work while results are written
+            yield from finished  # after the workers got new jobs, so that they work while results are written
             if not waiting and not any(worker.job for worker in self._workers):
                 return
             finished = list(self._collect(lost))
@@ -177,7 +177,7 @@ class Pool:
             self._workers.append(_Worker(self._pickled_work))
 
     def _collect(self, lost: list[tuple[Job, Reply]]) -> Iterator[tuple[Job, Reply]]:
-        """Wait until at least one worker has something to say, or is dead."""
+        """Wait until at least one worker has a message, or is dead."""
         spoken = wait([worker.connection for worker in self._workers])
         for worker in [worker for worker in self._workers if worker.connection in spoken]:
             job, message = worker.job, worker.receive()
@@ -251,7 +251,7 @@ class _Worker:
         """Wait for the end of the process, which has lost its pipe or is being killed; tell how it ended."""
         self.connection.close()
         self.process.join(timeout=5)
-        self.process.kill()  # one that stays although nobody listens to it any more
+        self.process.kill()  # one that still runs although its pipe is closed
         self.process.join()
         code = self.process.exitcode or 0
         return f"signal {-code}, {signal.strsignal(-code)}" if code < 0 else f"exit code {code}"
@@ -259,7 +259,7 @@ class _Worker:
 
 @contextmanager
 def _one_thread_per_library() -> Iterator[None]:
-    """Let processes that are started inside use one thread: their number is what uses the cores."""
+    """Limit processes started inside to one thread each: parallelism comes from their number."""
     before = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, "1"))
     try:
@@ -276,14 +276,15 @@ def _one_thread_per_library() -> Iterator[None]:
 
 
 def _serve(connection: Connection, pickled_work: bytes) -> None:
-    """Say "" if all is well, or what is not; then answer each payload with a reply, until there are no more.
+    """Send "" if all is well, or what is wrong; then answer each payload with a reply, until there are no
+    more.
 
-    The work function comes pickled, for loading it imports its module, which may take long; Ctrl-C and the
-    death of the parent have to be dealt with before.
+    The work function comes pickled, because loading it imports its module, which may take long; Ctrl-C and
+    the death of the parent must be handled before.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
     Thread(target=_die_with_parent, daemon=True).start()
-    with suppress(EOFError, OSError):  # of the pipe: the parent has gone, which is no news for the terminal
+    with suppress(EOFError, OSError):  # of the pipe: the parent is gone, which the user need not be told
         _answer(connection, pickled_work)
 
 
@@ -302,7 +303,7 @@ def _die_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])
-        os._exit(1)  # nothing is left to tell, and no one to tell it to
+        os._exit(1)  # there is nothing left to report, and no parent
 
 
 def _attempt(work: Work, payload: dict[str, Any]) -> Reply:
@@ -327,13 +328,13 @@ def _attempt(work: Work, payload: dict[str, Any]) -> Reply:
 
 @contextmanager
 def _warnings_to(texts: set[str]) -> Iterator[None]:
-    """Collect each text once; a list of all warnings could outgrow the memory."""
+    """Collect each text once; a list of all warnings could exhaust memory."""
 
     def collect(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         texts.add(f"{category.__name__}: {message}")
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always")  # whatever an earlier job of this worker has met before
+        warnings.simplefilter("always")  # even if an earlier job of this worker had the same warning
         for category in _NOT_OF_THE_JOB:
             warnings.simplefilter("ignore", category)
         warnings.showwarning = collect
@@ -341,7 +342,7 @@ def _warnings_to(texts: set[str]) -> Iterator[None]:
 
 
 def _described(error: BaseException) -> str:
-    """Return type, message and place; of the path only the file name, as folders can tell who ran it."""
+    """Return type, message and place; only the file name, because folders can reveal the user."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno}, in {place.name})"

@@ -1,4 +1,4 @@
-"""Run jobs, keep each result as soon as it is there, and go on where an earlier run ended."""
+"""Run jobs, store each result at once, and continue where an earlier run ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PACKAGES = "lrml", "numpy", "scipy", "scikit-learn"
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is, after each finished job.
+    """The progress of a run, after each finished job.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def _check_keys(jobs: Sequence[Job]) -> None:
 
 
 def _is_finished(job: Job, record: Record | None, store: Store) -> bool:
-    """Tell whether a record is the result of this very job: not of another one that had the key before."""
+    """Tell whether a record is the result of this job, not of an earlier one with the same key."""
     if record is None or record["payload"] | {"cost": None} != {**job.payload, "cost": None}:
         return False
     return store.is_intact(record)

@@ -1,4 +1,4 @@
-"""Finished jobs on disk: a file that only grows, and a side file for the arrays of each job."""
+"""Finished jobs on disk: an append-only file, and a side file for the arrays of each job."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Store:
 
     ``results.jsonl`` has one JSON line per finished job; a later line replaces an earlier one of the same
     key. ``examples/{key}.npz`` has the arrays of a job, if it gave any. It is in place before the line is
-    written, so a line never speaks of a file that was not there.
+    written, so a line never refers to a missing file.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Store:
         """Open the folder for writing; there is one writer at a time, among all processes."""
         writable_folder(self.folder / "examples")
         with _locked(self.folder):
-            remove_remains(self.folder / "examples")  # we have the lock, so nobody is writing there
+            remove_remains(self.folder / "examples")  # we have the lock, so no other process is writing
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
             descriptor = os.open(self.path, flags, 0o666)
             try:
@@ -183,7 +183,7 @@ class Writer:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder; the system takes it back when the process ends, however it ends."""
+    """Hold the lock of a folder; the system releases it when the process ends, however it ends."""
     with (folder / ".lock").open("ab") as stream:  # to append: what a planted link points to is not emptied
         if sys.platform != "win32":  # there are no such locks on Windows: nothing stops a second run there
             try:
@@ -224,7 +224,7 @@ def packed_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
         for name in sorted(arrays):
             entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
             entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.create_system = 3  # otherwise the bytes would tell Windows from the rest
+            entry.create_system = 3  # otherwise the bytes would differ on Windows
             with archive.open(entry, "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asanyarray(arrays[name]), allow_pickle=False)
     return stream.getvalue()

@@ -1,4 +1,4 @@
-"""Records of finished cells, found again by what they are about; means and spreads over the seeds."""
+"""Records of finished cells, looked up by their subject; means and spreads over the seeds."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ mark. It works for metrics that are means over examples, as all of Table 2 are. 
 such as top-1 accuracy, the t distribution is an approximation, which is good for the hundreds of rows that a
 test set has.
 
-A table makes many comparisons, and of those without any true difference 5 % are marked. So two marks are
-given: a plain one, as in the paper, and one after Holm's correction over all comparisons of one protocol in
-the table, which keeps the chance of even one false mark below 5 %.
+A table makes many comparisons, and 5 % of those without a true difference get a mark. So two marks are given:
+a plain one, as in the paper, and one after Holm's correction over all comparisons of one protocol in the
+table, which keeps the chance of even one false mark below 5 %.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class Value:
 
     @property
     def comparison(self) -> tuple[str, int, str, str]:
-        """What tells comparisons of one protocol apart: two percents with one theta are one comparison."""
+        """The key of a comparison within a protocol: two percents with one theta are one comparison."""
         return self.dataset, self.theta, self.metric, self.method
 
 
@@ -220,7 +220,7 @@ def _values_at(
     }
     own = methods["LRML"]
     if own is None and kinds:
-        return  # at equal rank there is nothing to see without LRML
+        return  # at equal rank there is nothing to compare without LRML
     for metric in (name for name in METRICS if name in experiment.criteria):
         for method, found in methods.items():
             if found is None:

@@ -69,7 +69,7 @@ def _table(
     filters: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> list[Table]:
-    """Make a table, in a list; without rows there is none. Of a row it takes what there are columns for."""
+    """Return a list with one table, or none without rows; keys without a column are ignored."""
     if not rows:
         return []
     keys = [column["key"] for column in columns]
@@ -442,7 +442,7 @@ class _Place(NamedTuple):
 
 
 def _places(records: Records, every_percent: bool) -> Iterator[_Place]:
-    """Yield what models there may be, by all experiments together.
+    """Yield the models of all experiments.
 
     Experiments differ in their percents. With ``every_percent`` all are given, otherwise those of the first
     experiment that has the method, so that methods have the same ones.
@@ -463,7 +463,7 @@ def _places(records: Records, every_percent: bool) -> Iterator[_Place]:
 
 
 def _ranks(records: Records) -> list[Table]:
-    """For every model what was asked for, the rank it has, and the parameters that were chosen."""
+    """For every model the request, its rank, and the chosen parameters."""
     rows = []
     for place in _places(records, every_percent=True):
         for percent in place.percents:

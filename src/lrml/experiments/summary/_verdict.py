@@ -1,4 +1,4 @@
-"""What a run says about the paper, in about ten sentences: what reproduced, what did not, what is better."""
+"""The findings of a run in about ten sentences: what reproduced, what did not, what is better."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lrml.experiments.summary._significance import (
 from lrml.experiments.summary._text import METHODS, METRICS, listed
 
 _RIVALS = ("LEML", "CPLST")
-_MOST_PLACES = 6  # where LRML misses published values, as many as a sentence can name
+_MOST_PLACES = 6  # at most so many missed values are named in a sentence
 
 
 def verdict(

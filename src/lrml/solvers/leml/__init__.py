@@ -11,7 +11,7 @@ the matrices of rank k.
 
 Squared loss with all labels known: `solve_moments` works on the second moments, in closed form. Everything
 else: `solve_rows` takes Newton steps by conjugate gradients, with the data behind one of three data terms.
-Neither d × L nor n × L numbers ever exist at once.
+It never holds d × L or n × L numbers at once.
 
 For the library's own use; users fit `lrml.LEML`.
 """

@@ -21,7 +21,7 @@ _EIGEN, _SLOWDOWN = 10, 10
 # A preconditioner may cost this many products with a Hessian, and 200 MB.
 _PRODUCTS_FOR_A_BASIS, _MOST_FEATURES = 20, 5000
 _POWER_ITERATIONS = 3
-# More directions than asked for, which make the last ones of those better.
+# Extra directions, which make the last of the wanted ones more accurate.
 _OVERSAMPLING = 8
 # Magnitudes of X whose products stay within single precision.
 _SINGLE_RANGE = (1e-10, 1e10)
@@ -45,7 +45,7 @@ class Design:
             if self._sparse:
                 squares = np.asarray(X.multiply(X).T @ w) - w.sum() * self.mean**2
             else:
-                # A copy, but one that keeps the digits which x·z − x̄·z would lose.
+                # A copy, which keeps digits that x·z − x̄·z would lose.
                 self._X = X - self.mean if center else X
                 squares = np.einsum("ij,ij,i->j", self._X, self._X, w)
         if not np.all(np.isfinite(squares)):
@@ -91,7 +91,7 @@ class Design:
 
     @cached_property
     def _single(self) -> Any:
-        """X in single precision; None where its numbers are too large or small, or far from zero."""
+        """X in single precision; None if its numbers are too large or small, or far from zero."""
         stored = self._X.nnz if self._sparse else self._X.size
         largest = float(abs(self._X).max()) if stored else 0.0
         if not _SINGLE_RANGE[0] < largest < _SINGLE_RANGE[1]:
@@ -144,7 +144,7 @@ def gram_cost(X: Any) -> float:
 
 
 def precondition(design: Design, X: Any, n_labels: int, rank: int) -> None:
-    """Decompose the scatter matrix of X where that is cheap in comparison with the fit."""
+    """Decompose the scatter matrix of X if that is cheap compared with the fit."""
     product = features_cost(X, rank) + 4.0 * X.shape[0] * rank * n_labels
     if X.shape[1] <= _MOST_FEATURES and gram_cost(X) <= _PRODUCTS_FOR_A_BASIS * product:
         design.diagonalise()
@@ -155,8 +155,8 @@ def spectral_start(
 ) -> tuple[Float64, float]:
     """Leading left singular vectors of ∇f(0) = XᵀG by subspace iteration from random labels, and ‖∇f(0)‖₂.
 
-    The slopes G are taken at the scores ``constants`` of the model without features. Each vector is as long
-    as a Newton step along it asks for. The norm, from which alpha on the solution is zero, is found from
+    The slopes G are taken at the scores ``constants`` of the model without features. Each vector has the
+    length of a Newton step along it. The norm, the least alpha whose solution is zero, is approached from
     below, to about a percent.
     """
     n, d = design.shape

@@ -18,8 +18,8 @@ _GAIN = 0.1
 class Balanced(NamedTuple):
     """Factors Z = U√s and H = V√s of a matrix with the thin singular value decomposition U diag(s) Vᵀ.
 
-    ``sigma`` is s, descending; what is rounding noise is 0, with zero columns in Z and H. ``left`` and
-    ``right`` (k × k) make the new factors of the old ones: Z = Z_old @ left, H = H_old @ right.
+    ``sigma`` is s, descending; rounding noise is set to 0, with zero columns in Z and H. ``left`` and
+    ``right`` (k × k) turn the old factors into the new ones: Z = Z_old @ left, H = H_old @ right.
     """
 
     Z: Float64
@@ -48,8 +48,8 @@ def balance(Z: Float64, H: Float64) -> Balanced:
 def resize(Z: Float64, H: Float64, rank: int, random: np.random.RandomState) -> tuple[Float64, Float64]:
     """Truncate balanced factors to their first columns, or pad them for a larger rank.
 
-    New columns are random in Z, as long as the shortest one there, and zero in H: the product stays as it is,
-    and the next improvement of H finds out what they are good for.
+    New columns are random in Z, as long as the shortest one there, and zero in H: the product does not
+    change, and the next improvement of H puts them to use.
     """
     kept = min(rank, Z.shape[1])
     Z, H = Z[:, :kept], H[:, :kept]
@@ -106,8 +106,8 @@ def relative_gradient(
     """‖(∇_Z F, ∇_H F)‖_F / (unit · ‖(Z, H)‖_F) for balanced factors; 0 if they vanish.
 
     ``unit`` is ‖∇f(0)‖₂, the largest singular value of the gradient of the loss with respect to the
-    coefficients where these are zero: the least alpha that makes them vanish. The quotient is free of the
-    units of X, Y and weights, and about |1 − alpha/unit| for factors that are tiny and point the right way.
+    coefficients where these are zero: the least alpha that makes them vanish. The quotient does not depend on
+    the units of X, Y and weights, and is about |1 − alpha/unit| for tiny factors of the right direction.
     """
     size = np.sqrt(sum(float(np.vdot(factor, factor)) for factor in factors))
     steep = np.sqrt(sum(float(np.vdot(gradient, gradient)) for gradient in gradients))
@@ -117,7 +117,7 @@ def relative_gradient(
 def alternate(alternation: Alternation, limits: Limits) -> LemlResult:
     """Sweep until the residual is at most ``tol``, and a sweep gains no more than that of the objective.
 
-    The residual alone is blind to features that are small beside others. Entry 0 of the history is the
+    The residual alone ignores features that are small compared with others. Entry 0 of the history is the
     starting point.
     """
     run: Recorder[None] = Recorder(limits.callback)

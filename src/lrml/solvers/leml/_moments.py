@@ -32,7 +32,7 @@ from lrml.solvers.leml._factors import (
 )
 from lrml.solvers.reduced_rank import strongest_slope
 
-# Up to here a d × d Gram matrix and its decomposition take no time worth asking; up to there it takes 200 MB.
+# Numbers of features: below the first a Gram matrix and its decomposition are cheap; the second takes 200 MB.
 _FEW_FEATURES, _MOST_FEATURES = 500, 5000
 # A fit by rows takes about this many products with a Hessian.
 _PRODUCTS = 100
@@ -57,7 +57,7 @@ def solve_moments(
     rank = min(rank, *problem.shape)
     constants = np.zeros(problem.shape[1])
     slope = strongest_slope(problem, np.zeros_like(problem.cross))
-    if alpha >= slope:  # nothing is worth its price
+    if alpha >= slope:  # the penalty exceeds any gain
         return closed_form(Factors.zero(problem.shape), constants, problem.target, limits)
     if alpha == 0:
         left, V, gains = problem.reduced_rank_factors(rank)
@@ -102,7 +102,7 @@ class _MomentAlternation:
 
 
 def _reduced_rank_start(problem: SpectralProblem, alpha: float, rank: int) -> Float64:
-    """Left factor of the reduced-rank ridge regression that resembles the problem most; deterministic.
+    """Left factor of the reduced-rank ridge regression that is closest to the problem; deterministic.
 
     ‖W‖_* ≤ Σ (σ²/τ + τ)/2 is tight where the singular values σ are τ: the trace norm is then a ridge of
     alpha/(2τ). τ is the mean size of the singular values of C/λ₁.

@@ -1,4 +1,4 @@
-"""Any loss and any labels known: one Newton step for Z, one for H and the intercepts, by turns."""
+"""Any loss, with or without unknown labels: Newton steps for Z and for H and the intercepts, in turn."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from lrml.solvers.leml._factors import (
 )
 from lrml.solvers.leml._terms import DataTerm, Evaluation
 
-# The first extrapolation goes on by half of the last sweep; then by a little more after each success, by half
-# after a failure, and no more where that has become futile.
+# The first extrapolation is half of the last sweep; it grows a little after each success, halves after a
+# failure, and stops when it has become futile.
 _FIRST_STRIDE, _GROWTH, _LEAST_STRIDE = 0.5, 1.1, 0.05
 # Mean curvatures of labels below this share of the largest one count as that in the preconditioners.
 _LEAST_CURVATURE = 1e-3
 LinearMap: TypeAlias = Callable[[Float64], Float64]
-# Conjugate gradients end where the preconditioned residual has shrunk to this share, or after so many
-# products: more accurate steps cost more than the sweeps that they save.
+# Conjugate gradients end when the preconditioned residual has shrunk to this share, or after so many
+# products: more accurate steps cost more than they save in sweeps.
 ACCURACY = 0.1
 _LEAST_BEND = 1e-6  # of the curvature that the preconditioner expects
 MAX_PRODUCTS = 10
@@ -58,7 +58,7 @@ def solve_rows(
     n, d = design.shape
     rank = min(rank, d, len(constants))
     Z, slope = spectral_start(design, term, constants, rank, random)
-    if alpha >= slope:  # nothing is worth its price
+    if alpha >= slope:  # the penalty exceeds any gain
         nothing = term.evaluate(np.zeros((n, 1)), np.zeros((len(constants), 1)), constants)
         zero = Factors.zero((d, len(constants)))
         return closed_form(zero, constants, float(nothing.values.sum()), limits)
@@ -72,18 +72,17 @@ def solve_rows(
 class _RowAlternation:
     """Alternating Newton steps by conjugate gradients.
 
-    A = (X − 1x̄ᵀ)Z holds what the labels see of the examples, and c the scores at the mean. Newton's
-    equation for Z has the Hessian D ↦ Xᵀ(C ∘ XDHᵀ)H + alpha D; its preconditioner replaces the second
-    derivatives C by their means by label and XᵀX by its diagonal, or by all of it where d is small. Given A,
-    the objective is a sum over labels: each has its own Newton step for (h_l, c_l), with conjugate gradients
-    and a line search of its own, preconditioned by AᵀA. That preconditioner is exact for the squared loss
-    with all labels known.
+    A = (X − 1x̄ᵀ)Z holds the codes of the examples, and c the scores at the mean. Newton's equation for Z has
+    the Hessian D ↦ Xᵀ(C ∘ XDHᵀ)H + alpha D; its preconditioner replaces the second derivatives C by their
+    means by label and XᵀX by its diagonal, or keeps all of XᵀX if d is small. Given A, the objective is a sum
+    over labels: each has its own Newton step for (h_l, c_l), with conjugate gradients and a line search of
+    its own, preconditioned by AᵀA. That preconditioner is exact for the squared loss with all labels known.
 
-    Alternating steps tend to go on in the same direction for long. A sweep therefore begins with a stride
-    along the last one, if that lowers the objective, which halves the number of sweeps where it works.
+    Alternating steps tend to keep their direction. A sweep therefore begins with a step along the last one,
+    if that lowers the objective; where this works it halves the number of sweeps.
 
     ``start`` is Z, H and c; a column of H may be zero, for H is improved first. ``unit`` is ‖∇f(0)‖₂, the
-    unit of the residual. Without ``fit_intercept`` c stays as it is.
+    unit of the residual. Without ``fit_intercept`` c does not change.
     """
 
     def __init__(
@@ -126,7 +125,7 @@ class _RowAlternation:
         )
 
     def _extrapolate(self, move: tuple[Float64, Float64, Float64]) -> None:
-        """Go on along the last move, if that lowers the objective."""
+        """Extrapolate the last move, if that lowers the objective."""
         Z, H, c = (x + self._stride * dx for x, dx in zip((self.Z, self.H, self.c), move, strict=True))
         A = self.design.times(Z)
         there = self.term.evaluate(A, H, c)
@@ -192,7 +191,7 @@ class _RowAlternation:
             return np.column_stack([of_H + self.alpha * D[:, :-1], free * of_c])
 
         def precondition(R: Float64) -> Float64:
-            # A is centred, so that the intercepts stand apart.
+            # A is centred, so the intercepts decouple.
             of_c = free * R[:, -1:] / (means * self.design.total_weight)
             return np.hstack([((R[:, :-1] @ P) / model) @ P.T, of_c])
 
@@ -248,7 +247,7 @@ def newton_direction(
         image = product(direction)
         bend = _inner(direction, image, by_row=by_row)
         active &= bend > 0
-        # Where the loss is all but flat a step would leave the range of numbers.
+        # If the loss is almost flat, a step would overflow.
         bend = np.maximum(bend, _LEAST_BEND * height)
         step = np.divide(height, bend, out=np.zeros_like(height), where=active)
         D += step * direction
@@ -261,7 +260,7 @@ def newton_direction(
 
 
 def backtrack(trial: Callable[[Float64], Float64], before: Float64, slopes: Float64) -> None:
-    """Halve steps until each objective has fallen enough; they end as 0 where none was short enough.
+    """Halve steps until each objective has fallen enough; a step becomes 0 if none was short enough.
 
     ``trial`` moves by the steps and returns the objectives, which depend on one step each; ``before`` and
     ``slopes`` are objectives and derivatives (not positive) at step 0.

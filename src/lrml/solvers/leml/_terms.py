@@ -1,7 +1,7 @@
-"""What the sweeps need of the data: losses and derivatives, with X already behind the n × k matrix A.
+"""What the sweeps need from the data: losses and derivatives, given the n × k matrix A instead of X.
 
-Three data terms: `Squares` for the squared loss with all labels known, `Pairs` where few labels are known,
-`Blocks` elsewhere.
+Three data terms: `Squares` for the squared loss with all labels known, `Pairs` if few labels are known,
+`Blocks` otherwise.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SPARSE_BELOW = 0.1
 _KEEP_BELOW = 1 << 24
 # Rows of A and H are gathered for this many numbers at a time: 16 MiB.
 _CHUNK = 1 << 21
-# Scores at single pairs cost more than a block of them: from this share of known labels on blocks are faster.
+# Scores at single pairs cost more than in blocks: from this share of known labels on, blocks are faster.
 _PAIRS_BELOW = 0.1
 
 
@@ -142,7 +142,7 @@ class Squares:
 class Blocks:
     """Σ w_i ℓ(y_il, s_il) over the known labels, block by block; an evaluation costs O(nLk).
 
-    X is not looked at. Values and gradients are in double precision, products with the Hessian in single: the
+    X is not used. Values and gradients are in double precision, products with the Hessian in single: the
     conjugate gradients that use them are inexact anyway, and twice as fast.
     """
 
@@ -208,7 +208,7 @@ class Blocks:
 class Pairs:
     """Σ w_i ℓ(y_il, s_il) over the pairs that the CSR array ``known`` stores; an evaluation costs O(k) each.
 
-    X is not looked at, nor are the values that ``known`` stores.
+    Neither X nor the values stored in ``known`` are used.
     """
 
     def __init__(self, rows: Rows, loss: Loss, known: sp.csr_array) -> None:
