@@ -204,7 +204,7 @@ def convert(
 
 
 def _check_target(files: tuple[Path, ...], force: bool) -> None:
-    """Make sure, before anything is read, that no file would be replaced."""
+    """Make sure, before anything is read, that the files may be written."""
     folder = files[0].parent
     if not folder.is_dir():
         raise ValueError(

@@ -289,7 +289,7 @@ def _alike(data: Sequence[NDArray[np.float64]], scale: str) -> bool:
 def _is_above_hole(number: int, n_columns: int, n_panels: int) -> bool:
     """Tell whether a panel has none below it although it is not in the last row.
 
-    Its label and numbers are written there after the layout, which they would otherwise push apart.
+    Its label and numbers are written there after the layout: before, they would move the rows apart.
     """
     return number + n_columns >= n_panels and number // n_columns < (n_panels - 1) // n_columns
 

@@ -276,8 +276,7 @@ def _one_thread_per_library() -> Iterator[None]:
 
 
 def _serve(connection: Connection, pickled_work: bytes) -> None:
-    """Send "" if all is well, or what is wrong; then answer each payload with a reply, until there are no
-    more.
+    """Send "" if all is well, or what is wrong; then answer each payload until there are no more.
 
     The work function comes pickled, because loading it imports its module, which may take long; Ctrl-C and
     the death of the parent must be handled before.
