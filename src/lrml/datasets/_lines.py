@@ -203,7 +203,7 @@ def entry_order(
 
 
 class GrowingCSR:
-    """A CSR matrix that grows by chunks of rows; nothing is copied until the matrix is asked for."""
+    """A CSR matrix that grows by chunks of rows; nothing is copied until the matrix is built."""
 
     def __init__(self, dtype: type[np.float64] | type[np.uint8] | type[np.bool_]) -> None:
         self._dtype = dtype

@@ -116,8 +116,8 @@ class MultiLabelDataset:
 
     Notes
     -----
-    Two records compare equal only if they are the same object: comparing arrays element by element would be
-    slow and, for floats, rarely what is meant.
+    Two records compare equal only if they are the same object: an ``==`` of arrays element by element would
+    be slow and, for floats, rarely what is meant.
 
     Examples
     --------

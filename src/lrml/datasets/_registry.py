@@ -133,7 +133,7 @@ def _check(key: str, value: object) -> None:
 class FileStatus:
     """Where one file of a dataset is, or, if it is missing, where a download puts it.
 
-    `damaged` means that what is there has the wrong size or, if that was asked for, the wrong hash.
+    `damaged` means that the file has the wrong size or, if that was checked, the wrong hash.
     """
 
     file: RegisteredFile

@@ -279,7 +279,7 @@ def warn_of_scales(X: Any, names: npt.NDArray[Any] | None = None) -> None:
 
 
 def _level_of_user() -> int:
-    """Return the ``stacklevel`` of the line outside this package that asked for the fit."""
+    """Return the ``stacklevel`` of the line outside this package that called the fit."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("lrml."):
         level, frame = level + 1, frame.f_back

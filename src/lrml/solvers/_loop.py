@@ -194,7 +194,7 @@ class Recorder(Generic[_Kept]):
 
     Fits, paths, LEML's sweeps and matrix completion all record their steps here. ``seconds`` counts time
     inside `clock`; ``best`` is the point to return and ``least`` its objective (infinite before the first);
-    ``status`` is None while the run goes on, and set by whoever steps, or by a callback that stops.
+    ``status`` is None while the run goes on, and is set by the stepping code, or by a callback that stops.
     """
 
     def __init__(self, callback: Callback | None = None) -> None:
