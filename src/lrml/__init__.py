@@ -41,7 +41,7 @@ __all__ = [
     "ml_fro_path",
 ]
 
-# scikit-learn takes a second to import; who asks for the version or reads a file need not wait for it.
+# scikit-learn takes a second to import; reading a file or the version should not wait for it.
 _HOMES = dict.fromkeys(__all__, "lrml.estimators") | {"__version__": "lrml._version"}
 _SUBMODULES = (
     "completion",
@@ -57,5 +57,5 @@ _SUBMODULES = (
     "thresholds",
 )
 
-if not TYPE_CHECKING:  # a type checker that saw this would believe in every name
+if not TYPE_CHECKING:  # with this, a type checker would accept any name
     __getattr__, __dir__ = lazy_names(__name__, _HOMES, _SUBMODULES)

@@ -33,11 +33,11 @@ class Terms(NamedTuple):
 
 
 class Loss(Protocol):
-    """What a fit by rows needs of a loss."""
+    """What a fit by rows needs from a loss."""
 
     name: str
     threshold: float
-    """Scores from here on mean that a label applies."""
+    """A score at or above this means that the label applies."""
     largest_curvature: float
     """Upper limit of the second derivative."""
     unseen_score: float
@@ -88,7 +88,7 @@ class LogisticLoss:
         signs = 2.0 * Y - 1.0
         margins = signs * S
         decay = np.exp(-np.abs(S))
-        # Nothing cancels where a label is fitted well, as it would in max(s, 0) − sy and p − y.
+        # Unlike max(s, 0) − sy and p − y, this does not cancel when a label is fitted well.
         values = np.log1p(decay)
         values += np.maximum(-margins, 0.0)
         inverse = 1.0 / (1.0 + decay)
@@ -101,8 +101,8 @@ class LogisticLoss:
     def constant(self, share: Floats) -> Floats:
         """Return the log odds of the share, 100 at most.
 
-        There is no best constant where all examples are of one kind: the loss falls for ever. At 100 it is
-        below 1e-43, which is as good as its limit.
+        If all examples are of one kind, there is no best constant: the loss keeps falling. At 100 it is below
+        1e-43, which is as good as its limit.
         """
         odds: Floats = logit(np.clip(share, 0.0, 1.0))
         return np.clip(odds, self.unseen_score, -self.unseen_score)
@@ -147,13 +147,13 @@ LOSSES: dict[str, Loss] = {loss.name: loss for loss in (SquaredLoss(), LogisticL
 
 
 def best_constants(loss: Loss, known: Floats, positive: Floats) -> npt.NDArray[np.float64]:
-    """Scores near the best ones of a model without features, where the loss is curved.
+    """Return starting scores near the best ones of a model without features, where the loss is curved.
 
-    Made from the weights of the known and of the positive examples, to start from. Where all examples are of
-    one kind the best scores themselves (`Loss.constant`) are no start for Newton's method.
+    They follow from the weights of the known and of the positive examples. If all examples are of one kind,
+    the best scores themselves (`Loss.constant`) are no good start for Newton's method.
     """
     share = positive / known
     if loss.name != "squared":
-        # Half an example of either kind is added where all are of one kind.
+        # If all examples are of one kind, half an example of each kind is added.
         share = np.clip(share, 0.5 / (known + 1), 1 - 0.5 / (known + 1))
     return np.asarray(loss.constant(share), dtype=np.float64)

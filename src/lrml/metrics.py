@@ -12,10 +12,11 @@ metric                 rows left out                           ties between scor
 ``hamming_loss``       none                                    do not matter
 =====================  ======================================  ========================================
 
-`micro_f1` and `macro_f1` count over all cells and over each label. They have no value per example, and
-`evaluate` leaves them out.
+`micro_f1` counts over all cells, `macro_f1` over each label. They have no value per example, so `evaluate`
+leaves them out.
 
-Rows are handled in blocks, so a sparse Y is never dense as a whole; in a block, one sort serves all metrics.
+Rows are processed in blocks, so a sparse Y is never dense as a whole; in a block, one sort serves all
+metrics.
 
 References
 ----------
@@ -73,7 +74,7 @@ def precision_at_k(Y: Matrix, S: Matrix, k: int, *, per_example: bool = False) -
         p_k(y, s) = (1/k) |{j : y_j = 1, s_j is among the k largest scores}|
 
     This is the "Top-K accuracy" of Xu et al. and the P@k of extreme classification. It is not
-    `sklearn.metrics.top_k_accuracy_score`, which knows a single true class per row.
+    `sklearn.metrics.top_k_accuracy_score`, which assumes a single true class per row.
 
     Parameters
     ----------
@@ -111,7 +112,7 @@ def average_precision(Y: Matrix, S: Matrix, *, per_example: Literal[False] = Fal
 @overload
 def average_precision(Y: Matrix, S: Matrix, *, per_example: Literal[True]) -> Vector: ...
 def average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | Vector:
-    """Label ranking average precision: the share of relevant labels down to each relevant label.
+    """Label ranking average precision: the mean precision of the ranking at each relevant label.
 
     ::
 
@@ -130,8 +131,8 @@ def average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> flo
     Notes
     -----
     Equal scores share the worst of their ranks, as in
-    `sklearn.metrics.label_ranking_average_precision_score`. Where scikit-learn scores a row without relevant
-    labels 1, it is left out here: no ranking of it is better than another. A row with every label relevant
+    `sklearn.metrics.label_ranking_average_precision_score`. A row without relevant labels is left out,
+    because no ranking of it is better than another (scikit-learn gives it 1). A row with every label relevant
     scores 1 and stays.
 
     Examples
@@ -327,7 +328,7 @@ class Evaluation(Mapping[str, float]):
 def evaluate(
     Y: Matrix, S: Matrix, *, ks: Iterable[int] | None = None, threshold: npt.ArrayLike = 0.5
 ) -> Evaluation:
-    """Compute every metric per example of this module with one sort of the scores.
+    """Compute every per-example metric of this module with one sort of the scores.
 
     Parameters
     ----------
@@ -335,7 +336,7 @@ def evaluate(
         As in `precision_at_k`.
     ks : iterable of int, optional
         The k of each `precision_at_k`; by default those of 1, 3 and 5 that do not exceed the number of
-        labels. One that is asked for and exceeds it is an error, never skipped.
+        labels. A given k that exceeds it is an error.
     threshold : float or array of shape (L,), default=0.5
         As in `hamming_loss`.
 
@@ -378,7 +379,7 @@ def _ranking_precision(block: Block) -> Vector:
 def _auc(block: Block) -> Vector:
     row, _, best, worst = block.ranks
     n_relevant = block.n_relevant
-    # The sum of the mid-ranks of the relevant labels, less the least it can be, counts the misplaced pairs.
+    # The sum of the mid-ranks of the relevant labels, minus its least possible value, counts misplaced pairs.
     rank_sum = np.bincount(row, weights=(best + worst) / 2, minlength=len(n_relevant))
     misplaced = rank_sum - n_relevant * (n_relevant + 1) / 2
     pairs = n_relevant * (block.relevant.shape[1] - n_relevant)

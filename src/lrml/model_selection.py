@@ -1,10 +1,10 @@
 """Splits of multi-label data that keep the proportion of every label.
 
 The algorithm is iterative stratification (Sechidis, Tsoumakas and Vlahavas 2011): take the label with the
-fewest rows left, give each of these rows to the subset that wants the label most, and repeat. Which subset a
-row goes to depends on how many rows of the label went where, but not on the row. So the rows of one label are
-dealt out together: first how many each subset gets, then which, then all that this changes for the other
-labels. In total that is O(nnz) work, plus a few array operations for each label.
+fewest rows left, give each of these rows to the subset that wants the label most, and repeat. The subset
+depends on how many rows of the label each subset has, not on the row. So the rows of one label are assigned
+together: first how many each subset gets, then which ones, then the counts of the other labels are updated.
+In total this is O(nnz) work, plus a few array operations per label.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _Counts = NDArray[np.int64]
 class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # scikit-learn has no type stubs
     """Cross-validation folds that keep the proportion of every label.
 
-    Iterative stratification [1]_: the label with the fewest rows left is served first, because a rare label
-    has the least room, and each of its rows goes to the fold that lacks most of this label. Use it as `cv`
-    of ``cross_validate`` or ``GridSearchCV``; of the two only ``GridSearchCV`` takes a sparse y.
+    Iterative stratification [1]_: the label with the fewest rows left comes first, because a rare label
+    leaves the least choice, and each of its rows goes to the fold that lacks most of this label. Use it as
+    `cv` of ``cross_validate`` or ``GridSearchCV``; only the latter takes a sparse y.
 
     Parameters
     ----------
     n_splits : int, default=5
         Number of folds, at least 2 and at most the number of rows.
     shuffle : bool, default=True
-        Whether chance decides all that the algorithm leaves open: which of the rows that have a label go
-        where, and ties between labels and between folds. False takes rows, labels and folds in their order.
+        Whether choices that the algorithm leaves open are random: which rows of a label go where, and ties
+        between labels and between folds. False takes rows, labels and folds in order.
     random_state : int, RandomState instance or None, default=None
         Seed of these choices. Pass an int for the same folds at every call of ``split``; None is the only
         value allowed without `shuffle`.
@@ -54,11 +54,11 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
 
     Notes
     -----
-    What is guaranteed: the test sets are not empty and each row is in just one of them. If no row has more
-    than one label, the counts of each label and the sizes of the folds differ by at most one, as in
+    Guaranteed: no test set is empty, and each row is in exactly one of them. If no row has more than one
+    label, the counts of each label and the sizes of the folds differ by at most one, as in
     ``StratifiedKFold``. If rows have several labels, the rarest label differs by at most one. Other labels
-    and the sizes come close, but no bound holds: labels go before sizes. Rows without a label are dealt out
-    last, to even out the sizes.
+    and the sizes come close, but without a bound: labels take precedence over sizes. Rows without a label
+    come last and even out the sizes.
 
     ``split`` takes time proportional to the number of ones in Y, and a sparse Y stays sparse.
 
@@ -148,10 +148,10 @@ def iterative_train_test_split(
     Y : array, sparse matrix or frame of shape (n, L)
         0/1 labels. NaN, an unknown label, counts as 0 for the split.
     *arrays : arrays, sparse matrices, frames or lists with n rows
-        Whatever else goes with the rows, such as weights.
+        Further arrays to split, such as weights.
     test_size : float or int, default=0.25
         A float in (0, 1) is the share of the test set, rounded up to whole rows; an int is the number of
-        its rows. The size comes close to this; labels go before sizes.
+        its rows. The size comes close to this; labels take precedence.
     random_state : int, RandomState instance or None, default=None
         Pass an int for the same split at every call.
 
@@ -159,8 +159,8 @@ def iterative_train_test_split(
     -------
     list
         ``X_train, X_test, Y_train, Y_test, ...``: the order of scikit-learn's ``train_test_split``.
-        scikit-multilearn's function of this name returns ``X_train, Y_train, X_test, Y_test``. Each part is
-        of the type that came in (sparse matrices as CSR), with the rows in their order.
+        scikit-multilearn's function of this name returns ``X_train, Y_train, X_test, Y_test``. Each part has
+        the type of its input (sparse matrices as CSR), with the rows in order.
 
     See Also
     --------
@@ -169,10 +169,10 @@ def iterative_train_test_split(
     Notes
     -----
     Iterative stratification [1]_ with one addition. If a fourth of the rows are for testing, a label with one
-    row is wanted 0.75 times for training and 0.25 times for testing, so all such labels end up in the
-    training set; if every row has a rare label, nothing is left for the test set. Here, where both parts want
-    a label equally often once that is rounded up, a part that is full yields to one that is not. With parts
-    of equal size this changes nothing. Neither part is ever empty.
+    row is wanted 0.75 times for training and 0.25 times for testing, so all such labels go to the training
+    set; if every row has a rare label, nothing is left for the test set. Here, if both parts want a label
+    equally often after rounding up, a full part yields to one that is not. With parts of equal size this
+    changes nothing. Neither part is ever empty.
 
     References
     ----------
@@ -210,7 +210,7 @@ def _take_rows(array: Any, rows: NDArray[np.int64]) -> Any:
 
 
 def _label_matrix(Y: Any) -> sparse.csr_array:
-    """Return 0/1 labels as a CSR matrix that stores the ones only; unknown ones are not among them."""
+    """Return 0/1 labels as a CSR matrix that stores only the ones; unknown labels count as 0."""
     if Y is None:
         raise ValueError("y must be a label matrix, it decides on the split, got None. Pass the labels.")
     values = check_targets(Y, "real", allow_unknown=True).values
@@ -263,8 +263,8 @@ def _count_test_rows(test_size: Any, n: int) -> int:
 def _assign_subsets(Y: sparse.csr_array, shares: _Counts, random: np.random.RandomState | None) -> _Counts:
     """Return the number of the subset that each row goes to; every stored entry of Y counts as 1.
 
-    ``shares`` are the sizes of the subsets relative to each other. ``random`` decides all that is left open;
-    None takes rows, labels and subsets in their order.
+    ``shares`` are the sizes of the subsets relative to each other. ``random`` makes the open choices; None
+    takes rows, labels and subsets in order.
     """
     n, n_labels = Y.shape
     rows, labels = np.arange(n), np.arange(n_labels)
@@ -283,8 +283,8 @@ def _assign_subsets(Y: sparse.csr_array, shares: _Counts, random: np.random.Rand
 class _LabelQueue:
     """The labels that have rows left, fewest first, then by number.
 
-    A heap of ``count · L + label``. A label whose count falls is pushed once more. Its older entries come to
-    the top after the new one, when its rows are all gone, and are passed over.
+    A heap of ``count · L + label``. A label whose count falls is pushed once more. Its older entries reach
+    the top only after its rows are gone, and are skipped.
     """
 
     def __init__(self, left: _Counts) -> None:
@@ -312,7 +312,7 @@ class _LabelQueue:
 
 
 class _Deal:
-    """State of the algorithm: who has what, and which subset wants how many more of each label."""
+    """State of the algorithm: what each subset has, and how many more of each label it wants."""
 
     def __init__(
         self,
@@ -335,7 +335,7 @@ class _Deal:
         self.subsets = np.full(n, -1, dtype=np.int64)
 
     def labelled_rows(self) -> None:
-        """Deal out all rows that have a label."""
+        """Assign all rows that have a label."""
         while (label := self._queue.pop()) is not None:
             rows = self._rows[self._first_row[label] : self._first_row[label + 1]]
             rows = rows[self.subsets[rows] < 0]
@@ -344,7 +344,7 @@ class _Deal:
             self._account_for(rows, subset_of_row)
 
     def other_rows(self) -> None:
-        """Deal out the rows without a label, so that the sizes come out right."""
+        """Assign the rows without a label, so that the sizes are right."""
         self._give(np.flatnonzero(self.subsets < 0), self._room, np.zeros_like(self._room))
 
     def _give(self, rows: _Counts | NDArray[np.int32], wanted: _Counts, surplus: _Counts) -> _Counts:
@@ -362,7 +362,7 @@ class _Deal:
         places = np.repeat(first - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
         labels = self._labels[places]
         cells = labels * k + np.repeat(subset_of_row, lengths)
-        if cells.size > n_labels:  # counting all cells once makes for a short list of labels to queue
+        if cells.size > n_labels:  # counting all cells once keeps the list of labels to queue short
             given = np.bincount(cells, minlength=n_labels * k).reshape(n_labels, k)
             self._wanted -= given
             by = given.sum(axis=1)

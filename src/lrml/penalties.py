@@ -27,7 +27,7 @@ from lrml._shown import shown
 
 
 class Penalty(Protocol):
-    """What a solver needs of a penalty; see the module's docstring for the contract."""
+    """What a solver needs from a penalty; see the module's docstring for the contract."""
 
     @property
     def n_free(self) -> int:
@@ -57,7 +57,7 @@ class TailSum:
     Parameters
     ----------
     theta : int
-        Number of leading singular values that are left free.
+        Number of leading singular values that stay free.
     alpha : float
         Strength (the paper's C).
     rule : {"exact", "paper"}
@@ -127,7 +127,7 @@ class TraceNorm(TailSum):
     """Trace norm alpha · Σ_j σ_j: the tail sum that leaves no value free (ML-trace)."""
 
     def __init__(self, alpha: float, theta: int = 0, rule: Literal["exact", "paper"] = "exact") -> None:
-        # theta and rule are there for dataclasses.replace, which passes every field.
+        # theta and rule exist for dataclasses.replace, which passes every field.
         if theta != 0:
             raise ValueError(
                 f"theta must be 0 for the trace norm, got {theta}. Use TailSum(theta={theta}, alpha={alpha})."
@@ -147,9 +147,9 @@ def spectral_prox(Q: Array, penalty: Penalty, step: float) -> SpectralProx:
 
     With Q = U diag(σ) Vᵀ and p = prox(σ) the result is Q V diag(p/σ) Vᵀ, so only the right singular vectors
     are needed and U never appears. They come from the eigendecomposition of the smaller Gram matrix, several
-    times cheaper than an SVD. That squares the condition number: where a value that is to survive comes out
-    below ``sqrt(n · eps) · σ₁``, it is noise, and then the answer comes from a QR factorisation and the SVD
-    of its small triangle instead.
+    times cheaper than an SVD. That squares the condition number: values below ``sqrt(n · eps) · σ₁`` are
+    noise. If one of those survives the prox, a QR factorisation and the SVD of its small triangle are used
+    instead.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def spectral_prox(Q: Array, penalty: Penalty, step: float) -> SpectralProx:
 def right_singular(Q: Array) -> tuple[Array, Array]:
     """Descending singular values and right singular vectors of a tall Q through the eigh of QᵀQ.
 
-    Values below `gram_noise` carry no digits. Where QᵀQ would overflow or underflow the SVD is used.
+    Values below `gram_noise` have no correct digits. If QᵀQ would overflow or underflow, the SVD is used.
     """
     xp = namespace(Q)
     largest = max(float(xp.max(Q)), -float(xp.min(Q)))
@@ -216,6 +216,6 @@ def gram_noise(sigma: Array) -> float:
 
 
 def _survivors(penalty: Penalty, shrunk: Array) -> int:
-    """Count the leading values that the prox spares; a free one counts even if it came out as zero."""
+    """Count the leading values that survive the prox; a free one counts even if it is zero."""
     xp = namespace(shrunk)
     return max(int(xp.count_nonzero(shrunk > 0)), min(penalty.n_free, int(shrunk.shape[0])))

@@ -8,8 +8,8 @@ With XᵀX = Q Λ Qᵀ and B = XᵀY, the change of variables W = Q W̃ leaves e
          = ‖Y‖² − 2⟨W̃, QᵀB⟩ + Σ_i (λ_i + ridge) ‖W̃_i‖²
 
 into a sum over rows: a gradient costs O(dL) instead of O(d²L). Directions in which X does not vary (λ_i = 0)
-carry no gradient and are left out. When L exceeds the number of rows left, every iterate of interest lives in
-the row space of QᵀB, and the labels are rotated into it as well.
+carry no gradient and are left out. If L exceeds the number of rows left, every relevant iterate lies in the
+row space of QᵀB, and the labels are rotated into it as well.
 
 One decomposition serves any number of penalties.
 """
@@ -24,8 +24,8 @@ from lrml._arrays import Array, descending_eigh, frobenius, inner, namespace, th
 from lrml.penalties import Penalty, SpectralProx, right_singular, spectral_prox
 from lrml.statistics import Moments
 
-# Where the lengths of the columns of X differ by more than this, the eigenvectors of XᵀX would lose digits of
-# the short ones: their eigenvalues are known to eps · λ₁ only.
+# If the column lengths of X differ by more than this, an eigendecomposition of XᵀX would lose digits of the
+# short ones, because eigenvalues have an error of eps · λ₁.
 _WIDE = 1e3
 
 
@@ -38,16 +38,16 @@ class Coordinates(NamedTuple):
 
 
 def spectral_coordinates(moments: Moments) -> Coordinates:
-    """Decompose XᵀX such that every feature counts, whatever its scale; at least one direction.
+    """Decompose XᵀX so that every feature counts, whatever its scale; return at least one direction.
 
-    Directions whose eigenvalues are rounding noise are left out, so that the unpenalised limit is the
-    least-squares solution of smallest norm. An X that does not vary at all keeps one direction, with the
-    eigenvalue 1 and nothing to learn.
+    Directions whose eigenvalues are rounding noise are left out, so the unpenalised limit is the
+    least-squares solution of smallest norm. A constant X keeps one direction, with the eigenvalue 1 and
+    nothing to learn.
 
-    Where features are of very different scales, XᵀX = D C D with a diagonal D and the eigenvalues Γ and
-    eigenvectors P of C, which is as well known as the data permit. Then A = Γ^(1/2) Pᵀ D is a root of XᵀX,
-    and its singular value decomposition has the accuracy that the eigendecomposition of AᵀA lacks: with
-    A = U S Qᵀ, Λ = S² and QᵀXᵀY = S Uᵀ A^(-T) XᵀY = S Uᵀ Γ^(-1/2) Pᵀ D⁻¹ XᵀY.
+    If features have very different scales, write XᵀX = D C D with a diagonal D, and take the eigenvalues Γ
+    and eigenvectors P of C, which are as accurate as the data permit. Then A = Γ^(1/2) Pᵀ D is a root of XᵀX,
+    and its singular value decomposition is more accurate than the eigendecomposition of AᵀA: with A = U S Qᵀ,
+    Λ = S² and QᵀXᵀY = S Uᵀ A^(-T) XᵀY = S Uᵀ Γ^(-1/2) Pᵀ D⁻¹ XᵀY.
     """
     if _is_wide(moments):
         return _from_root(moments)
@@ -92,7 +92,7 @@ def _from_root(moments: Moments) -> Coordinates:
 
 
 def _positive_part(eigenvalues: Array, vectors: Array) -> tuple[Array, Array]:
-    """Leave out eigenvalues below d · eps · λ₁, which are rounding noise."""
+    """Drop eigenvalues below d · eps · λ₁, which are rounding noise."""
     xp = namespace(eigenvalues)
     floor = vectors.shape[0] * xp.finfo(eigenvalues.dtype).eps * float(eigenvalues[0])
     rank = int(xp.count_nonzero(eigenvalues > max(floor, 0.0)))
@@ -108,7 +108,7 @@ class ReducedRankFactors(NamedTuple):
     right : array of shape (m, k)
         Orthonormal columns.
     gains : array of shape (k,)
-        By how much each direction lowers f, descending: f(W_k) = ‖Y‖² − Σ_{j ≤ k} gains_j.
+        The amount by which each direction lowers f, descending: f(W_k) = ‖Y‖² − Σ_{j ≤ k} gains_j.
     """
 
     left: Array
@@ -190,7 +190,7 @@ class SpectralProblem:
 
     @property
     def least(self) -> float:
-        """Objectives below this one are zero but for rounding."""
+        """Objectives below this are zero up to rounding."""
         return self.rounding * self.target or 1.0
 
     def decrement(self, slope: Array, W: Array | None = None) -> float:
@@ -218,9 +218,9 @@ class SpectralProblem:
     def ridge_leaving(self, share: float) -> float:
         """Return the further ridge ρ that leaves a share in (0, 1) of the *effective directions*.
 
-        These are (1/r) Σ λ_i / (λ_i + ρ), with the ridge that is there among the λ_i. A share of 0.9 is a
-        weak ridge and one of 0.1 a strong one, whatever the scales of the features; a multiple of the mean is
-        neither. Found by bisection of log ρ, down to a thousandth.
+        The share is (1/r) Σ λ_i / (λ_i + ρ), where the λ_i include the present ridge. A share of 0.9 is a
+        weak ridge and one of 0.1 a strong one, whatever the scales of the features; a multiple of the mean
+        has no such meaning. Found by bisection of log ρ, to a thousandth.
         """
         xp = namespace(self.curvature)
         low, high = math.log(float(self.curvature[-1])) - 20.0, math.log(float(self.curvature[0])) + 20.0
@@ -260,7 +260,7 @@ class SpectralProblem:
         R_ij = (B V)_ij / (λ_i + ridge + w_j).
         """
         projected = self.cross @ V
-        # In place: what a chain of large temporary arrays costs is mostly the memory that they are made of.
+        # In place: the cost of large temporary arrays is mostly their allocation.
         R = self.curvature[:, None] + weights
         R **= -1.0
         R *= projected
@@ -274,7 +274,7 @@ class SpectralProblem:
         return xp.linalg.solve(curvature + diagonal, U.T @ self.cross)
 
     def penalised(self, W: Array) -> Array:
-        """Return the part of the variable that the penalty sees: all of it."""
+        """Return the penalised part of the variable: all of it."""
         return W
 
     def prox(self, W: Array, penalty: Penalty, step: float) -> SpectralProx:

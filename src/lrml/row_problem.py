@@ -27,8 +27,7 @@ from lrml.rows import Block, Rows
 from lrml.statistics import Statistics
 
 _Float64 = npt.NDArray[np.float64]
-# Share of a label's curvature at the origin below which it is not believed: one that is fitted perfectly has
-# none.
+# Least curvature of a label, as a share of that at the origin: a perfectly fitted label has none.
 _LEAST_CURVATURE = 0.1
 
 
@@ -51,16 +50,16 @@ class RowProblem:
     loss : Loss
     ridge : float
     fit_intercept : bool
-        Without it the first row of V stays zero, and X is not centred.
+        If False, the first row of V stays zero, and X is not centred.
     """
 
     def __init__(self, rows: Rows, loss: Loss, ridge: float = 0.0, *, fit_intercept: bool = True) -> None:
         self.rows, self.loss, self.ridge, self.fit_intercept = rows, loss, ridge, fit_intercept
-        # Only the moments of X are wanted: no label at all is one column of zeros.
+        # Only the moments of X are needed: one column of zeros stands for no labels.
         moments = Statistics.from_arrays(rows.X, np.zeros((rows.shape[0], 1)), rows.weights)
         eigenvalues, self.features, _ = spectral_coordinates(moments.moments(fit_intercept=fit_intercept))
         if not (np.any(moments.xx) or (np.any(moments.x_mean) and not fit_intercept)):
-            self.features = np.zeros_like(self.features)  # X does not vary: only rounding would be learnt
+            self.features = np.zeros_like(self.features)  # X is constant: only rounding would be learnt
         self.center = moments.x_mean @ self.features if fit_intercept else np.zeros(len(eigenvalues))
         self.weight = moments.weight
         self.unit = float(np.sqrt(eigenvalues[0] / moments.weight))
@@ -154,7 +153,7 @@ class RowProblem:
         return model
 
     def penalised(self, V: _Float64) -> _Float64:
-        """Return the part of V that the penalty sees: all but the intercepts."""
+        """Return the penalised part of V: all but the intercepts."""
         return V[1:]
 
     def prox(self, V: _Float64, penalty: Penalty, step: float) -> SpectralProx:
@@ -180,15 +179,15 @@ class RowProblem:
 
 @dataclass(frozen=True, eq=False)
 class QuadraticModel:
-    """A quadratic with the Hessian 2(a_i b_j + ridge), what remains of f near a point.
+    """A quadratic with the Hessian 2(a_i b_j + ridge), the model of f near a point.
 
     ::
 
         q(W) = target + Σ_ij (a_i b_j + ridge) W_ij² − 2⟨W, cross⟩
 
-    With the eigenvalues of XᵀX and the curvatures of the labels for a and b (or b and a, if the labels are
-    more) it is as curved as f on the average. Least squares on either side of W has a closed form, as
-    (x VᵀAV + D)⁻¹ is E diag(1/(x + ψ)) Eᵀ for all x at once.
+    With the eigenvalues of XᵀX as a and the curvatures of the labels as b (or the reverse, if there are more
+    labels) it is as curved as f on average. Least squares on either side of W has a closed form, as (x VᵀAV +
+    D)⁻¹ is E diag(1/(x + ψ)) Eᵀ for all x at once.
 
     Attributes
     ----------
@@ -205,7 +204,7 @@ class QuadraticModel:
     ridge: float
 
     rounding = 16.0 * float(np.finfo(np.float64).eps)
-    least, scale = 1.0, 1.0  # units for what is compared with nothing else
+    least, scale = 1.0, 1.0  # units that nothing else is compared with
 
     @property
     def curvature(self) -> _Float64:
@@ -252,11 +251,11 @@ class QuadraticModel:
         return spectral_prox(W, penalty, step)
 
     def penalised(self, W: _Float64) -> _Float64:
-        """Return the part of the variable that the penalty sees: all of it."""
+        """Return the penalised part of the variable: all of it."""
         return W
 
     def restore(self, U: _Float64, V: _Float64) -> tuple[_Float64, _Float64]:
-        """Return singular vectors as they are."""
+        """Return singular vectors unchanged."""
         return U, V
 
 

@@ -1,8 +1,8 @@
-"""Losses summed over rows, in blocks: for other losses than the squared one, and for unknown labels.
+"""Losses summed over rows, in blocks: for losses other than the squared one, and for unknown labels.
 
-A fit with squared loss and full labels needs second moments only (`lrml.statistics`). Everything else has to
-look at the scores of the examples. They are made, used and forgotten block by block, so that n × L numbers
-never exist at once, whether X and Y are dense or sparse.
+A fit with squared loss and full labels needs second moments only (`lrml.statistics`). Everything else needs
+the scores of the examples. They are computed, used and discarded block by block, so the n × L scores never
+exist at once, whether X and Y are dense or sparse.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ _Result = TypeVar("_Result")
 Matrix: TypeAlias = Any
 """A dense NumPy array or a SciPy CSR array."""
 
-# Scores of one block: 2 MiB in single precision, so that a block and its derivatives stay close to the cache.
+# Scores of one block: 2 MiB in single precision, so that a block and its derivatives stay near the cache.
 _BLOCK_SCORES = 1 << 19
-_LEAST_ROWS = 32  # so that products with a block are worth calling BLAS
-# A product with a sparse block takes its nonzeros one by one: from this density on BLAS, on a dense copy of
-# the block, is faster.
+_LEAST_ROWS = 32  # enough for products with a block to be worth a BLAS call
+# From this density on, BLAS on a dense copy of a block is faster than a sparse product.
 _DENSE_FROM = 0.02
 _DENSE_BYTES = 1 << 28
 _ROUNDING = 1e-13
@@ -46,7 +45,7 @@ class Mask:
     ----------
     pattern : bool array or CSR array of shape (n, L)
     marks_known : bool, default=True
-        Whether the pattern marks the known entries or the unknown ones. Either may be the few.
+        Whether the pattern marks the known entries or the unknown ones; use the rarer kind.
     """
 
     pattern: Matrix
@@ -68,7 +67,7 @@ class Mask:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Consecutive rows: features as they are, labels dense, and what their losses are multiplied by.
+    """Consecutive rows: features as given, dense labels, and the factors of their losses.
 
     Attributes
     ----------
@@ -128,14 +127,14 @@ class Rows:
 
     @property
     def suits_blas(self) -> bool:
-        """Whether X is sparse, but so little that products with dense copies of its blocks are faster."""
+        """Whether X is sparse, but dense enough for products with dense copies of its blocks to be faster."""
         return is_sparse(self.X) and self.X.nnz > _DENSE_FROM * self.X.shape[0] * self.X.shape[1]
 
     def with_precision(self, dtype: type[np.floating[Any]]) -> Rows:
         """Return the same rows for many passes, with features and scores in the given precision.
 
-        Features that suit BLAS are made dense here, once for all passes, if they then take no more than
-        256 MiB, and block by block otherwise.
+        Features that suit BLAS are made dense here, once for all passes, if that takes at most 256 MiB, and
+        block by block otherwise.
         """
         X = self.X.astype(dtype, copy=False)
         if self.suits_blas and X.shape[0] * X.shape[1] * X.dtype.itemsize <= _DENSE_BYTES:
@@ -152,7 +151,7 @@ class Rows:
         return map(self._block, self._slices())
 
     def map(self, function: Callable[[Block], _Result]) -> Iterator[_Result]:
-        """Yield what a function makes of each block, in order; several threads work at it."""
+        """Apply a function to each block, in several threads; yield the results in order."""
         return map_in_threads(lambda rows: function(self._block(rows)), self._slices())
 
     def _slices(self) -> list[slice]:
@@ -180,7 +179,7 @@ class Rows:
         if self.mask is not None:
             marked = np.asarray(self.mask.pattern.T @ w, dtype=np.float64)
             known = marked if self.mask.marks_known else known - marked
-            known[known < _ROUNDING * total] = 0.0  # what a subtraction may leave of nothing
+            known[known < _ROUNDING * total] = 0.0  # instead of 0, a subtraction may leave rounding noise
         return known, positive
 
     def losses(self, loss: Loss, scores: Callable[[Block], Floats]) -> Iterator[tuple[Block, Terms]]:

@@ -1,4 +1,4 @@
-"""Additive sufficient statistics: all that a squared-loss fit needs to know about the data.
+"""Additive sufficient statistics: all that a squared-loss fit needs from the data.
 
 For examples x_i with label vectors y_i and weights w_i, `Statistics` holds
 
@@ -7,10 +7,10 @@ For examples x_i with label vectors y_i and weights w_i, `Statistics` holds
     weight = Σ w_i                     x_mean, y_mean
     xx = Σ w_i (x_i − x̄)(x_i − x̄)ᵀ     xy = Σ w_i (x_i − x̄)(y_i − ȳ)ᵀ     yy = Σ w_i ‖y_i − ȳ‖²
 
-that is, the *centred* scatter. Storing it instead of the raw sums costs nothing and keeps the digits that a
-subtraction of large raw moments would lose; two blocks add up by the parallel-variance formula of Chan, Golub
-and LeVeque (1983). The size is d² + dL whatever the number of rows, so data on disk, in a stream or on a
-cluster is summed block by block.
+that is, the *centred* scatter. Storing it instead of raw sums costs nothing and keeps the digits that
+subtracting large raw moments would lose; two blocks add up by the parallel-variance formula of Chan, Golub
+and LeVeque (1983). The size is d² + dL for any number of rows, so data on disk, in a stream or on a cluster
+is summed block by block.
 """
 
 from __future__ import annotations
@@ -33,12 +33,11 @@ Matrix: TypeAlias = Any
 
 _Float64: TypeAlias = npt.NDArray[np.float64]
 
-# Rows of one block hold about this many numbers: 32 MiB of float64 is small beside any d × d matrix that is
-# worth blocking for, and large enough for the matrix product to run at full speed.
+# Numbers in one block of rows: 32 MiB of float64 is small compared with any d × d matrix that needs blocking,
+# and large enough for the matrix product to run at full speed.
 _BLOCK_ENTRIES = 1 << 22
 
-# Share of its sum of squares that the spread of a column of a sparse matrix must have: three digits are lost
-# then.
+# Least share of the spread of a sparse column in its sum of squares: three digits are lost then.
 _FAR = 1e-3
 
 
@@ -48,10 +47,10 @@ class Moments(NamedTuple):
     Attributes
     ----------
     gram, cross, target
-        Those of all examples but the one in ``further``.
+        Moments of all examples except the one in ``further``.
     further : pair of arrays of shape (d,) and (L,), or None
-        One more example (x, y). Raw moments are the centred ones and that of the means, which may be so large
-        that the rest would drown in the sum: hence it is kept apart.
+        One more example (x, y). Raw moments are the centred ones plus that of the means, which may be so
+        large that the others would be lost in the sum; so it is kept apart.
     """
 
     gram: _Float64
@@ -105,7 +104,7 @@ class Statistics:
         Notes
         -----
         Sums are taken in float64 for every input type: the spectrum of XᵀX spans the square of the range of
-        that of X, which float32 cannot hold. Sparse input is never densified and never centred materially.
+        that of X, which float32 cannot hold. Sparse input is centred algebraically and never densified.
         """
         X, Y = as_matrix(X), as_matrix(Y)
         if X.shape[0] != Y.shape[0]:
@@ -115,7 +114,7 @@ class Statistics:
             )
         w = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if w is not None and np.any(w == 0) and np.any(w > 0):
-            X, Y, w = _rows(X, w > 0), _rows(Y, w > 0), w[w > 0]  # rows without weight are not there at all
+            X, Y, w = _rows(X, w > 0), _rows(Y, w > 0), w[w > 0]  # rows without weight are dropped
         return reduce(
             add,
             (
@@ -151,7 +150,7 @@ class Statistics:
                 # Scatter about the mean by Σ w x xᵀ − (Σ w) x̄ x̄ᵀ: X itself stays as it is.
                 xx = _gram(X, weights) - total * np.outer(x_rest, x_rest)
                 xy = _dense(X.T @ Y) - total * np.outer(x_rest, offset)
-                # What the subtraction leaves of a constant column is rounding, not variance.
+                # In a constant column, what the subtraction leaves is rounding, not variance.
                 xx[~x_varies, :] = xx[:, ~x_varies] = xy[~x_varies, :] = 0.0
             else:
                 X = X - x_rest
@@ -262,10 +261,10 @@ def _mean_and_variation(M: Matrix, w: _Float64) -> tuple[_Float64, npt.NDArray[n
 
 
 def _without_far_means(M: Matrix, w: _Float64, mean: _Float64) -> tuple[Matrix, _Float64]:
-    """Take the means off those columns of a sparse M that are far from zero beside their spread.
+    """Subtract the means of those columns of a sparse M that are far from zero relative to their spread.
 
-    Σ w m² − (Σ w) m̄² would keep few digits of their spread. Hardly an entry of such a column is zero, so that
-    the result needs no more room than M. Returned with the means that are left.
+    Σ w m² − (Σ w) m̄² would keep few digits of their spread. Such a column has hardly any zeros, so the
+    result takes no more memory than M. Also returns the remaining means.
     """
     if not is_sparse(M):
         return M, mean
@@ -284,7 +283,7 @@ def _without_far_means(M: Matrix, w: _Float64, mean: _Float64) -> tuple[Matrix, 
 def _centred_targets(
     Y: Matrix, w: _Float64, total: float, y_mean: _Float64
 ) -> tuple[Matrix, _Float64, float]:
-    """Y minus its mean (a sparse Y stays as it is), the mean still to be taken off, and Σ w ‖y − ȳ‖²."""
+    """Y minus its mean (a sparse Y stays unchanged), the mean still to be subtracted, and Σ w ‖y − ȳ‖²."""
     if is_sparse(Y):
         raw = float(w @ _flat(Y.multiply(Y).sum(axis=1)))
         return Y, y_mean, max(raw - total * float(y_mean @ y_mean), 0.0)

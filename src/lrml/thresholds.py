@@ -1,9 +1,9 @@
 """Decision thresholds that are best on given labels and scores.
 
-A model gives scores S ∈ ℝⁿˣᴸ, and a label is predicted where its score is at or above a cut. Which cut is
-best depends on the measure, and on how the model spreads its scores. `best_threshold` finds it by a sweep
-over the sorted scores. Choose it on rows that the model was not fitted on: the scores of the others fit their
-labels too well.
+A model gives scores S ∈ ℝⁿˣᴸ, and a label is predicted where its score is at or above a cut. The best cut
+depends on the metric and on the distribution of the scores. `best_threshold` finds it by a sweep over the
+sorted scores. Choose it on rows that the model was not fitted on: scores of training rows fit their labels
+too well.
 
 References
 ----------
@@ -53,7 +53,7 @@ def best_threshold(
 
         cut = argmax_c  F1(Y, [S ≥ c]),    or    argmin_c  hamming_loss(Y, [S ≥ c])
 
-    over all real c, or all c ∈ ℝᴸ if ``per_label``. The optimum is global, not that of a grid.
+    over all real c, or all c ∈ ℝᴸ if ``per_label``. The optimum is exact, not restricted to a grid.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def best_threshold(
     per_label : bool, default=False
         Choose one threshold for each label. Labels with few positive examples then easily overfit.
     natural : float, default=0.5
-        The threshold used when the data does not say otherwise: of equally good thresholds the nearest to it
-        is taken, and the higher of two at the same distance.
+        The preferred threshold: among equally good ones the nearest to it wins, and the higher of two at the
+        same distance.
     known : array of bool of shape (n, L), optional
         The cells that count; the others are ignored, but must hold valid labels and scores, such as 0. All
         count by default.
@@ -80,15 +80,15 @@ def best_threshold(
 
     Notes
     -----
-    A cut lies half way between the two different scores that it separates, so that a small change of the
-    scores does not matter; equal scores are never separated. A cut at the least score predicts everything,
-    and one just above the largest score predicts nothing.
+    A cut lies halfway between the two different scores that it separates, so small changes of the scores do
+    not matter; equal scores are never separated. A cut at the least score predicts everything, and one just
+    above the largest score predicts nothing.
 
-    Nothing is predicted for a label without a positive example, if ``per_label``, nor for any label if there
-    is no positive example at all: the F1 of such labels is 0 at every cut. A label of which nothing is known
-    gets the natural threshold, and counts as 0 in macro-F1.
+    With ``per_label``, nothing is predicted for a label without a positive example; otherwise, nothing at all
+    if there is no positive example: F1 is then 0 at every cut. A label without known cells gets the natural
+    threshold, and counts as 0 in macro-F1.
 
-    Values of F1 count as equal if they differ by no more than the rounding of float64. Errors are counted.
+    Values of F1 count as equal if they differ only by float64 rounding. Hamming losses are compared exactly.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def best_threshold(
 
 
 class _Cells(NamedTuple):
-    """Scores and relevance of the cells, of which only the known ones count and are relevant."""
+    """Scores and relevance of the cells; only known ones count."""
 
     scores: _Scores
     relevant: _Bools
@@ -152,7 +152,7 @@ class _Cells(NamedTuple):
 
 
 class _Sweep(NamedTuple):
-    """The cuts of some cells that can be best, ascending, and what they predict."""
+    """The candidate cuts of some cells, ascending, and what they predict."""
 
     cuts: _Scores
     hits: npt.NDArray[np.intp]
@@ -169,7 +169,7 @@ def _sweep(scores: _Scores, relevant: _Bools, anchor: _Scores) -> _Sweep:
     positive = np.sort(scores[relevant])
     least, first_positive = np.unique(positive, return_index=True)
     first = np.searchsorted(ascending, least)
-    lower = ascending[np.maximum(first - 1, 0)]  # the least score itself, where there is no lower one
+    lower = ascending[np.maximum(first - 1, 0)]  # the least score itself, if there is no lower one
     above = np.nextafter(ascending[-1:], np.inf, dtype=scores.dtype) if scores.size else anchor.reshape(1)
     return _Sweep(
         np.append(_between(lower, least), above),
@@ -179,7 +179,7 @@ def _sweep(scores: _Scores, relevant: _Bools, anchor: _Scores) -> _Sweep:
 
 
 def _between(lower: _Scores, higher: _Scores) -> _Scores:
-    """Half way between scores, but above the lower one, which rounding may make impossible half way."""
+    """Return the midpoint of scores, or the higher one if rounding puts the midpoint at the lower one."""
     middle = lower / 2 + higher / 2  # the sum of both could overflow
     return np.where((lower < middle) & (middle <= higher), middle, higher)
 
@@ -196,7 +196,7 @@ def _own_cuts(sweeps: list[_Sweep], metric: MetricName, natural: float) -> list[
     goodness: npt.NDArray[Any]
     for cuts, hits, predicted in sweeps:
         if metric == "hamming_loss":
-            goodness = 2 * hits - predicted  # the number of positives less that of errors
+            goodness = 2 * hits - predicted  # the number of positives minus that of errors
         else:
             # Cuts from the lowest up: the first hits all positives. Without any, 1 stands for 0/0.
             goodness = hits / (predicted + max(int(hits[0]), 1))
@@ -209,12 +209,12 @@ def _micro_cuts(sweeps: list[_Sweep], natural: float) -> list[Any]:
 
     If q is the maximum, then Σ [2 hits − q (predicted + positives)] has the maximum 0, attained at the same
     cuts, and it separates over the labels. From a q below, the ratio at the maximiser is a better q, or q is
-    the maximum. With q a fraction all is integer: the end is reached exactly, and ties are real ties.
+    the maximum. With q a fraction everything is an integer, so the maximum and its ties are exact.
     """
     positives = sum(int(sweep.hits[0]) for sweep in sweeps)
     top, bottom = 0, 1
     while True:
-        # The positives are the same at all cuts of a label and do not matter to the best of them.
+        # The number of positives is the same at all cuts of a label, so it does not affect the best one.
         gains = [2 * bottom * hits - top * predicted for _, hits, predicted in sweeps]
         chosen = [int(np.argmax(gain)) for gain in gains]
         hits = sum(int(sweep.hits[i]) for sweep, i in zip(sweeps, chosen, strict=True))
@@ -227,7 +227,7 @@ def _micro_cuts(sweeps: list[_Sweep], natural: float) -> list[Any]:
 
 
 def _common_macro_cut(cells: _Cells, natural: float) -> Any:
-    """Sweep one cut down all scores, while the F1 of the label of each cell that it passes takes a step.
+    """Sweep one cut down all scores; each cell that it passes changes the F1 of its label.
 
     The F1 are integer multiples of a unit, so that the sum of any number of steps has no rounding error.
     """
@@ -248,7 +248,7 @@ def _common_macro_cut(cells: _Cells, natural: float) -> Any:
     order = np.argsort(pooled)
     pooled = pooled[order]
     total = np.cumsum(steps[order[::-1]])[::-1]
-    # Within equal scores the sum means nothing; it is right where they begin.
+    # The sum is valid only where a run of equal scores begins.
     first = np.flatnonzero(np.append(True, pooled[1:] != pooled[:-1]))
     # Each F1 is off by less than one unit. To predict nothing is never best, as there is a positive example.
     good = first[total[first] >= total[first].max() - 2 * n_labels]
@@ -259,7 +259,7 @@ def _check_cells(Y: Matrix, S: Matrix, known: npt.ArrayLike | None) -> _Cells:
     data = check_labelled_scores(Y, S)
     relevant = np.concatenate([block.relevant for block in data.blocks()])
     scores = data.scores
-    if scores.dtype.itemsize > 8:  # a cut is a float, and would fall to the wrong side of a finer score
+    if scores.dtype.itemsize > 8:  # a cut is a float and could fall on the wrong side of a more precise score
         scores = scores.astype(np.float64)
     largest = np.finfo(scores.dtype).max
     if scores.max() == largest:

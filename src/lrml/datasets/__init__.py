@@ -62,7 +62,7 @@ __all__ = [
     "written_files",
 ]
 
-# Each reader imports what it needs, so that a list of datasets needs neither NumPy nor scikit-learn.
+# Each reader imports what it needs, so listing datasets needs neither NumPy nor scikit-learn.
 _HOMES = {
     "ChecksumError": "_errors",
     "DATA_HOME_VARIABLE": "_registry",
@@ -96,5 +96,5 @@ _HOMES = {
     "written_files": "_formats",
 }
 
-if not TYPE_CHECKING:  # a type checker that saw this would believe in every name
+if not TYPE_CHECKING:  # with this, a type checker would accept any name
     __getattr__, __dir__ = lazy_names(__name__, {name: f"{__name__}.{home}" for name, home in _HOMES.items()})

@@ -1,4 +1,4 @@
-"""What every ``fit`` begins and ends with: checked data, and a solution that is stored all at once."""
+"""The common start and end of every ``fit``: checked data, and a solution that is stored all at once."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from lrml.statistics import Statistics
 _Float64 = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
 
-# Ratio of the ranges of features up to which all of them keep enough digits.
+# Up to this ratio between the ranges of features, all of them keep enough digits.
 _WIDEST = 1e8
-# What sums of weights may leave of a label that all examples have.
+# Rounding error in the sums of weights of a label that all examples have.
 _ROUNDING = 1e-12
 
 
@@ -67,9 +67,9 @@ class Space:
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Validated input of ``fit``, with what several fits need: moments and decompositions, made once."""
+    """Validated input of ``fit``, with moments and decompositions that several fits share, made once."""
 
-    stand_in: Any  # a copy of the estimator that carries what validation has found out about the columns
+    stand_in: Any  # a copy of the estimator, with what validation found out about the columns
     X: Any  # array or CSR array, Y too
     Y: Any  # 0 where a label is unknown
     mask: Mask | None  # which labels are known; None means all
@@ -77,7 +77,7 @@ class TrainingData:
     label_names: npt.NDArray[Any] | None
     loss: Loss
     targets: str
-    summed_up: Statistics | None = None  # moments, where they are known already
+    summed_up: Statistics | None = None  # moments, if already known
     _spaces: dict[bool, Space] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -87,13 +87,13 @@ class TrainingData:
 
     @cached_property
     def statistics(self) -> Statistics:
-        """Moments of X and Y, made now unless they are there already."""
+        """Moments of X and Y, computed on first use."""
         if self.summed_up is not None:
             return self.summed_up
         return Statistics.from_arrays(self.X, self.Y, self.weights)
 
     def space(self, *, fit_intercept: bool) -> Space:
-        """Return the least-squares problem in spectral coordinates, with what belongs to it."""
+        """Return the least-squares problem in spectral coordinates, with its means and unseen labels."""
         if fit_intercept not in self._spaces:
             self._spaces[fit_intercept] = Space.from_statistics(
                 self.statistics, fit_intercept=fit_intercept, targets=self.targets
@@ -130,7 +130,7 @@ def prepare(
     estimator: Any, params: Parameters, X: Any, y: Any, sample_weight: Any, observed: Any
 ) -> TrainingData:
     """Check all input of ``fit``, and the threshold against it, without touching the estimator."""
-    # scikit-learn's validation writes to the estimator it is given: a stand-in takes that for now.
+    # scikit-learn's validation writes to the estimator it is given, so it gets a stand-in.
     stand_in = copy(estimator)
     check.check_unique_columns(X, "X")
     X = validate_data(stand_in, X, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32])
@@ -148,7 +148,7 @@ def prepare(
 
 
 def is_warm_start(estimator: Any, params: Parameters, data: TrainingData) -> bool:
-    """Whether to start from the last fit, which must then have had the same features and labels."""
+    """Whether to start from the last fit; refuse if that had other features or labels."""
     if not (params.warm_start and hasattr(estimator, "factors_")):
         return False
     U, _, V = estimator.factors_
@@ -166,7 +166,7 @@ def check_feature_count(n_features: int, name: str) -> None:
     needed = 3 * 8 * n_features**2  # XᵀX, its eigenvectors, and room for the decomposition
     try:
         present = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every platform tells
+    except (AttributeError, ValueError, OSError):  # not every platform says
         return
     if needed > present:
         raise ValueError(
@@ -187,7 +187,7 @@ class ClosedForm:
 
     @property
     def history(self) -> History:
-        """A single line."""
+        """A single entry."""
         return History([IterationInfo(0, "closed form", self.objective, 0.0, self.rank, 0.0, 0.0)])
 
 
@@ -201,15 +201,15 @@ class Solution(NamedTuple):
 
 
 class SortedLabels(NamedTuple):
-    """Which labels are there to be learnt from rows."""
+    """Which labels can be learnt from rows."""
 
     unseen: _Bools  # without a positive example, among those known
-    used: _Bools  # those that some examples have and others do not: the others need no coefficients
+    used: _Bools  # those that only some examples have: the others need no coefficients
     constants: _Float64  # best scores of a model without features; zeros without intercept
 
 
 def sort_labels(data: TrainingData, rows: Rows, *, fit_intercept: bool) -> SortedLabels:
-    """Set apart labels that no example has, or, where an intercept fits them without a loss, all have."""
+    """Set apart labels that no example has, or that all have if an intercept fits them without loss."""
     known, positive = rows.label_totals()
     share = np.divide(positive, known, out=np.zeros_like(positive), where=known > 0)
     if data.targets == "real":
@@ -224,14 +224,14 @@ def sort_labels(data: TrainingData, rows: Rows, *, fit_intercept: bool) -> Sorte
 
 
 def nothing_to_learn(data: TrainingData, unseen: _Bools, constants: _Float64) -> Solution:
-    """Return the outcome where no label needs coefficients."""
+    """Return the outcome if no label needs coefficients."""
     n_features, n_labels = data.X.shape[1], len(unseen)
     factors = Factors(np.zeros((n_features, 0)), np.zeros(0), np.zeros((n_labels, 0)))
     return Solution(factors, with_unseen(constants, unseen, data.loss), unseen, ClosedForm(0.0, 0))
 
 
 def store(estimator: Any, data: TrainingData, solution: Solution, **extra: Any) -> None:
-    """Set every fitted attribute, in the type of X; nothing here can fail half-way."""
+    """Set every fitted attribute, in the type of X; this cannot fail halfway."""
     dtype = data.X.dtype
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(data.stand_in, name):
@@ -259,7 +259,7 @@ def store(estimator: Any, data: TrainingData, solution: Solution, **extra: Any) 
 
 
 def warn_of_scales(X: Any, names: npt.NDArray[Any] | None = None) -> None:
-    """Warn if features vary by so little, beside the others, that rounding may decide about them."""
+    """Warn if some features vary so little, compared with others, that rounding may swamp them."""
     low, high = (_flat(extreme) for extreme in (X.min(axis=0), X.max(axis=0)))
     ranges = 0.5 * high - 0.5 * low  # so that nothing overflows
     largest = int(np.argmax(ranges))

@@ -1,9 +1,9 @@
 """Grids of theta, alpha and ridge: what the user gave, or defaults from the data.
 
-Defaults must not depend on the scales of the features. What a ridge ρ leaves of r directions with the
-eigenvalues λ_i of XᵀX is its share of *effective directions*, (1/r) Σ λ_i / (λ_i + ρ): a share of 0.9 is a
-weak ridge and one of 0.1 a strong one, whatever the λ_i are. And as alpha · σ_j weighs the direction j like
-the ridge alpha / 2σ_j, alpha = 2ρσ does to the largest singular value σ of the tail what ρ does.
+Defaults must not depend on the scales of the features. With the r eigenvalues λ_i of XᵀX, a ridge ρ leaves
+the share (1/r) Σ λ_i / (λ_i + ρ) of *effective directions*: a share of 0.9 is a weak ridge and one of 0.1 a
+strong one, whatever the λ_i are. The penalty alpha · σ_j acts on direction j like a ridge of alpha / 2σ_j, so
+alpha = 2ρσ acts on the largest singular value σ of the tail like ρ.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEFAULT_THETAS = (0.0, 0.05, 0.1, 0.2, 0.4)
 
 
 LOSS_SCALES = {"squared": 1.0, "logistic": 0.1, "squared_hinge": 1.0}
-"""How strong a penalty is that does to a loss what a penalty of strength 1 does to the squared error."""
+"""Strength of a penalty that acts on a loss as strength 1 acts on the squared error."""
 
 
 class GridPoint(NamedTuple):
@@ -36,7 +36,7 @@ class GridPoint(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """What the points of a grid are made of, checked."""
+    """The checked ingredients of a grid."""
 
     thetas: Sequence[int]
     alphas: Sequence[float] | None  # None: n_alphas values from alpha_max down to alpha_ratio times that
@@ -63,9 +63,9 @@ class Grid(NamedTuple):
     def _alphas(self, problem: SpectralProblem, theta: int, strengths: list[Any]) -> list[float]:
         if self.alphas is not None:
             return sorted(self.alphas, reverse=True)
-        # Rounding must not decide whether the first model has a tail.
+        # Whether the first model has a tail must not depend on rounding.
         largest = alpha_max(problem, theta) * (1 + 1e-9)
-        if largest <= problem.rounding * problem.scale:  # nothing is left for a penalty to act on
+        if largest <= problem.rounding * problem.scale:  # there is nothing to penalise
             return [0.0]
         if self.alpha_ratio is not None:
             smallest = largest * self.alpha_ratio

@@ -31,9 +31,9 @@ from lrml.estimators._scores import Scores, best_labels, choose_scorer
 from lrml.losses import LOSSES, LogisticLoss, Loss
 
 _Result = TypeVar("_Result")
-# Scores of one block of rows: 2 MiB of float64, so that they and what is made of them stay near the cache.
+# Scores of one block of rows: 2 MiB of float64, so that they and their results stay near the cache.
 _BLOCK_SCORES = 1 << 18
-# Fewer blocks than this are left to the threads of BLAS, of which there may be more than blocks.
+# With fewer blocks than this, BLAS uses its own threads, which may outnumber the blocks.
 _LEAST_BLOCKS = 8
 
 
@@ -57,12 +57,12 @@ def _has_probabilities(model: Any) -> bool:
 class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     """A multi-label model with scores X coef_ᵀ + intercept_.
 
-    Subclasses fit checked data with checked parameters in ``_fit_data``, and set ``factors_``,
+    Subclasses implement ``_fit_data``, which gets checked data and parameters, and set ``factors_``,
     ``intercept_``, ``classes_``, ``loss_``, ``unseen_labels_`` and ``sparse_output_``.
     """
 
     _checks: ClassVar[Mapping[str, Check]] = CHECKS
-    # Values of parameters that a member of the family does not have.
+    # Values of parameters that a subclass does not have.
     _assumed: ClassVar[Mapping[str, Any]] = {"loss": "squared", "fit_intercept": True, "targets": "binary"}
 
     def __sklearn_tags__(self) -> Any:
@@ -78,11 +78,11 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         return tags
 
     def _keep(self, given: dict[str, Any]) -> None:
-        """Store the arguments of a constructor under their names, as scikit-learn wants them."""
+        """Store the arguments of a constructor under their names, as scikit-learn expects."""
         self.__dict__.update({name: value for name, value in given.items() if name != "self"})
 
     def _check_params(self) -> Parameters:
-        """Return all parameters, checked as far as that is possible without the data."""
+        """Return all parameters, checked as far as possible without the data."""
         params = check_parameters({**self._assumed, **self.get_params(deep=False)}, self._checks)
         if params.targets == "real" and params.loss.name != "squared":
             raise ValueError(
@@ -99,15 +99,15 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         X : array, sparse matrix or frame of shape (n, d)
             Never densified as a whole if sparse.
         y : array, sparse matrix or frame of shape (n, L)
-            0/1 labels, or any finite numbers if ``targets="real"``; NaN where it is not known whether a label
-            applies (not for `CPLST`, `PLST` and `CPLSTCV`, nor for real targets in a search). Column names of
-            a frame become ``classes_``.
+            0/1 labels, or any finite numbers if ``targets="real"``; NaN marks an unknown label (not for
+            `CPLST`, `PLST` and `CPLSTCV`, nor for real targets in a search). Column names of a frame become
+            ``classes_``.
         sample_weight : array of shape (n,), optional
-            Multiplies the loss of each row; in a search also its part in the mean of held-out scores (but not
-            in F1, in a scorer or function, nor in the choice of a threshold).
+            Multiplies the loss of each row; in a search also its weight in the mean of held-out scores (but
+            not in F1, a scorer, a function, or the choice of a threshold).
         observed : array, sparse matrix or frame of bool of shape (n, L), optional
-            True where a label is known, as an alternative to NaN. In a sparse matrix what is not stored is
-            unknown: this is the form for few known labels.
+            True where a label is known, as an alternative to NaN. In a sparse matrix, entries that are not
+            stored are unknown; use this form if few labels are known.
 
         Returns
         -------
@@ -139,13 +139,13 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         )
 
     def _map_scores(self, function: Callable[[slice, Scores], _Result], X: Any) -> Iterator[_Result]:
-        """Yield what a function makes of blocks of rows and their scores, in order.
+        """Apply a function to blocks of rows and their scores; yield the results in order.
 
-        n × L numbers never exist at once. The blocks, and so the last digits of the scores, do not depend on
-        who asks for them, nor on the number of threads.
+        The n × L scores never exist at once. The blocks, and so the last digits of the scores, depend neither
+        on the caller nor on the number of threads.
         """
         X = X.tocsr() if is_sparse(X) else X
-        # LEML keeps no coefficients and would have to make them.
+        # LEML stores no coefficients; they would have to be built.
         scorer = choose_scorer(X, self.factors_, vars(self).get("coef_"), self.intercept_)
         step = max(1, _BLOCK_SCORES // len(self.intercept_))
         blocks = [slice(start, start + step) for start in range(0, X.shape[0], step)]
@@ -156,7 +156,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         return map(work, blocks) if len(blocks) < _LEAST_BLOCKS else map_in_threads(work, blocks)
 
     def _filled(self, function: Callable[[Scores], npt.NDArray[Any]], X: Any, dtype: npt.DTypeLike) -> Any:
-        """Return the n × L array of what a function makes of scores, entry by entry."""
+        """Apply a function to the scores, entry by entry; return an n × L array."""
         filled = np.empty((X.shape[0], len(self.intercept_)), dtype=dtype)
 
         def fill(rows: slice, scores: Scores) -> None:
@@ -223,8 +223,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     def predict_top_k(self, X: Any, k: int | None = None) -> TopK:
         """Return the k labels with the largest scores for every row, best first.
 
-        Ties go to the label that comes first. Labels that no training example had come last, whatever their
-        score: nothing is known about them.
+        Ties go to the label that comes first. Labels without a positive training example come last, whatever
+        their score, because nothing is known about them.
 
         Parameters
         ----------
@@ -257,8 +257,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
         Subset accuracy, scikit-learn's choice for multi-label classifiers, is near zero for more than a few
         labels and says little. Rows without a label are left out, as in `lrml.metrics.average_precision`.
-        Labels that are not known (NaN in y, or not ``observed``) are left out of the ranking, and R² of a
-        target is over the rows where it is known.
+        Unknown labels (NaN in y, or not ``observed``) are left out of the ranking, and R² of a target is
+        taken over the rows where it is known.
         """
         binary = _has_labels(self)
         Y, names, mask = check_targets(
@@ -273,7 +273,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         if not binary:
             return _r_squared(Y.toarray() if is_sparse(Y) else Y, scores, weights, known)
         if known is not None:
-            # Below all others they neither count nor push another label down.
+            # Ranked below all others, they neither count nor push another label down.
             scores = np.where(known, scores, scores.min() - 1.0)
         if weights is None:
             return metrics.average_precision(Y, scores)

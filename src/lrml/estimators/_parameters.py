@@ -1,4 +1,4 @@
-"""Checks at the door: every parameter of every estimator and path, before any data is looked at.
+"""Checks at the door: every parameter of every estimator and path, before any data is read.
 
 `CHECKS` has one entry per parameter. What depends on the shape of the data (theta and ranks against
 min(d, L), a threshold per label) is checked as soon as the shape is known, before anything is summed.
@@ -28,7 +28,7 @@ class Parameters(SimpleNamespace):
 
 
 def check_parameters(values: Mapping[str, Any], checks: Mapping[str, Check]) -> Parameters:
-    """Check all values; one without an entry, of a user's own subclass, is taken as it is."""
+    """Check all values; parameters without an entry (of a user's own subclass) pass unchecked."""
     return Parameters(
         **{name: checks[name](value) if name in checks else value for name, value in values.items()}
     )
@@ -43,7 +43,7 @@ def _check_loss(loss: Any) -> Loss:
 
 
 def _check_solver(solver: Any) -> str | Phase:
-    """Return the name of a solver, or a copy of a solver object, which keeps its state to itself."""
+    """Return the name of a solver, or a copy of a solver object, so that fits leave the original alone."""
     if isinstance(solver, str):
         return check.check_choice("solver", solver, SOLVERS)
     members = ("name", "seeks_tolerance", "settles", "start", "step")
@@ -85,7 +85,7 @@ def _check_random_state(random_state: Any) -> Any:
 
 
 def check_cut(threshold: Any) -> Any:
-    """Refuse a threshold that suits no number of labels."""
+    """Refuse a threshold that is wrong for any number of labels."""
     if threshold is None:
         return None
     try:
@@ -101,14 +101,14 @@ def check_cut(threshold: Any) -> Any:
 
 
 def _check_count(name: str, least: int, value: Any) -> Any:
-    """Refuse a count of singular values, or a share of the labels, that is wrong for every shape."""
+    """Refuse a count of singular values, or a share of the labels, that is wrong for any shape."""
     if check.is_integer(value) and value < least:
         raise ValueError(
             f"{name} must be at least {least}, got {value}. Choose a count of singular values, or pass a "
             "fraction of the labels such as 0.5."
         )
     if not check.is_integer(value):
-        check.check_count(name, value, least, (1, 1))  # the rules of shares and types know no shape
+        check.check_count(name, value, least, (1, 1))  # rules for shares and types need no shape
     return value
 
 
@@ -143,14 +143,14 @@ def _check_ratio(ratio: Any) -> float:
 
 
 def _listed(values: Any) -> list[Any]:
-    """Return a single value or several as a list."""
+    """Return one or several values as a list."""
     if isinstance(values, np.ndarray):
         values = np.atleast_1d(values)  # an array without a dimension is one number
     return list(values) if isinstance(values, Iterable) and not isinstance(values, str | bytes) else [values]
 
 
 def _check_several(name: str, check_one: Check, values: Any) -> list[Any]:
-    """Return a single value or several, each checked, as a list without repetitions that is not empty."""
+    """Return one or several values, each checked, as a non-empty list without repetitions."""
     checked = [check_one(value) for value in _listed(values)]
     if not checked:
         raise ValueError(

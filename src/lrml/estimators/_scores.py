@@ -13,15 +13,15 @@ from lrml.solvers import Factors
 
 Scores = npt.NDArray[np.floating[Any]]
 
-# SciPy's sparse product took 6 to 12 times as long per multiplication as BLAS on one core, mostly 6 to 9, for
-# 500 to 20,000 features, 50 to 1000 columns, 0.5 to 20 % nonzeros, in either precision; 3 to 5 for 20.
+# Per multiplication, SciPy's sparse product took 6 to 12 (mostly 6 to 9) times as long as BLAS on one core,
+# for 500 to 20,000 features, 50 to 1000 columns, 0.5 to 20 % nonzeros, in either precision; 3 to 5 for 20.
 _SPARSE_COST = 6
-# Partition and stable sort break even where k is a third to a half of the labels.
+# Partition and stable sort take the same time if k is a third to a half of the labels.
 _SORT_FROM = 1 / 3
 
 
 def sparse_is_cheaper(X: Any) -> bool:
-    """Whether a product with X should take its nonzeros one by one, rather than X as a dense array."""
+    """Whether a sparse product with X is cheaper than one with X as a dense array."""
     return is_sparse(X) and _sparse_cost(X) < X.shape[0] * X.shape[1]
 
 
@@ -33,8 +33,8 @@ def _sparse_cost(X: Any) -> int:
 def factors_are_cheaper(X: Any, rank: int, n_labels: int) -> bool:
     """Whether scores of all rows of X cost less through the factors than through the coefficients.
 
-    With c the cost of X times one column, which is nd for BLAS and 6 (nnz + d) for a sparse product, the
-    smaller of the two if X is sparse, this is
+    Let c be the cost of X times one column: nd for BLAS and 6 (nnz + d) for a sparse product, whichever is
+    smaller if X is sparse. The condition is
 
     ::
 
@@ -52,14 +52,14 @@ class Scorer:
     first: Scores  # A, d × L or d × k
     second: Scores | None  # B, k × L
     intercept: Scores
-    sparse: bool  # whether sparse blocks are multiplied as they are, and not as dense arrays
+    sparse: bool  # whether sparse blocks are multiplied as such, not as dense arrays
 
     def __call__(self, block: Any) -> Scores:
         """Return the scores of a block of rows, an array or CSR array of shape (b, d)."""
         if is_sparse(block) and not self.sparse:
             block = block.toarray()
-        # X and the coefficients are finite, but single-precision products of some BLAS raise the flag for
-        # invalid numbers all the same, from lanes that hold none. A real overflow is still told.
+        # X and the coefficients are finite, but single-precision products of some BLAS still raise the flag
+        # for invalid numbers, from unused lanes. A real overflow is still reported.
         with np.errstate(invalid="ignore"):
             scores = np.asarray(block @ self.first)
             if self.second is not None:
@@ -69,7 +69,7 @@ class Scorer:
 
 
 def choose_scorer(X: Any, factors: Factors, coef: Scores | None, intercept: Scores) -> Scorer:
-    """Return what makes scores of the rows of X at the least cost, which shapes and nonzeros decide.
+    """Return the cheapest way to score the rows of X, judged by shapes and nonzeros.
 
     ``coef`` is Wᵀ (L × d), or None for a model that keeps only the factors U diag(s) Vᵀ of W.
     """
@@ -80,7 +80,7 @@ def choose_scorer(X: Any, factors: Factors, coef: Scores | None, intercept: Scor
     else:
         first = coef.T
     sparse = sparse_is_cheaper(X)
-    # SciPy copies what is not in C order at every product: once for all blocks is enough.
+    # SciPy copies an array that is not in C order at every product: copy it once for all blocks.
     return Scorer(np.ascontiguousarray(first) if sparse else first, second, intercept, sparse)
 
 
@@ -95,8 +95,8 @@ def best_labels(scores: Scores, unseen: npt.NDArray[np.bool_], k: int) -> npt.ND
     if k > _SORT_FROM * n_labels:
         return _sorted_columns(costs, k)
     reached = np.partition(costs, k - 1, axis=1)[:, k - 1, None]
-    near = ~(costs > reached)  # NaN, which an overflow may leave, is near, makes too many, and is sorted last
-    # The k-th place may be shared: which of the equal ones a partition puts first is chance.
+    near = ~(costs > reached)  # NaN from an overflow counts as near, makes too many, and is sorted last
+    # Several labels may share the k-th place; a partition would choose among them by chance.
     shared = np.count_nonzero(near, axis=1) > k
     near[shared] = False
     columns = (np.flatnonzero(near) % n_labels).reshape(-1, k)

@@ -1,4 +1,4 @@
-"""Fit of a loss plus a penalty of the singular values: what LRML, ML-trace and ML-Fro share."""
+"""Fit of a loss plus a penalty on the singular values: shared by LRML, ML-trace and ML-Fro."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from lrml.row_problem import RowProblem
 from lrml.solvers import ROW_SOLVERS, Certificate, Factors, SolverResult, solve, solve_rows
 
 _Float64 = npt.NDArray[np.float64]
-# Where every iteration reads the rows there is time for fewer of them.
+# If every iteration reads the rows, there is time for fewer iterations.
 _MAX_ITER_MOMENTS, _MAX_ITER_ROWS = 5000, 1000
-# Scores in single precision give the objective to 2e-7, and so gaps down to here.
+# Single-precision scores give the objective to 2e-7, which suffices for gaps down to this.
 _SINGLE_PRECISION_FROM = 1e-5
 
 
 class SpectralModel(LinearMultiLabelModel):
     """Base of the estimators whose penalty is a function of the singular values.
 
-    Subclasses say what they penalise by ``_penalty`` and ``_ridge``.
+    Subclasses define their penalty by ``_penalty`` and ``_ridge``.
     """
 
     _assumed: ClassVar[dict[str, Any]] = {**LinearMultiLabelModel._assumed, "solver": "auto"}
@@ -53,13 +53,13 @@ class SpectralModel(LinearMultiLabelModel):
         return float(params.ridge)
 
     def _certificate(self, penalty: TailSum) -> Certificate | None:
-        """Return what ``tol`` limits where the moments suffice; None for the estimate of the solver."""
+        """Return the certificate to use if the moments suffice; None for the solver's estimate."""
         return None
 
     def _extras(
         self, penalty: TailSum, problem: SpectralProblem | RowProblem | None, result: SolverResult | None
     ) -> dict[str, Any]:
-        """Return further fitted attributes; problem and result are None where there was nothing to learn."""
+        """Return further fitted attributes; problem and result are None if there was nothing to learn."""
         return {}
 
     def _check_params(self) -> Parameters:
@@ -109,7 +109,7 @@ class SpectralModel(LinearMultiLabelModel):
     def _fit_rows(
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[_Float64, _Float64] | None
     ) -> tuple[Solution, dict[str, Any]]:
-        """Any loss, any labels known: the rows are read in every iteration."""
+        """Any loss, with or without unknown labels: every iteration reads the rows."""
         rows = data.rows
         if not rows.label_totals()[0].any():
             raise ValueError(
@@ -154,10 +154,10 @@ def _check_row_solver(params: Parameters) -> None:
 
 
 def _suits_single_precision(X: Any) -> bool:
-    """Whether no feature is far from zero beside its spread, nor of a size that float32 cannot square.
+    """Whether no feature is far from zero relative to its spread, or too large or small for float32 squares.
 
-    Scores of features that are not centred are differences of large numbers. And of features that differ much
-    in scale the smaller ones would be learnt from rounding.
+    Scores of features that are not centred are differences of large numbers. If features differ much in
+    scale, rounding errors would swamp the smaller ones.
     """
     edges = (X.min(axis=0), X.max(axis=0))
     low, high = (edge.toarray().ravel() if is_sparse(edge) else edge for edge in edges)

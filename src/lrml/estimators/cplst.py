@@ -21,7 +21,7 @@ from lrml.problem import SpectralProblem
 from lrml.solvers import Factors
 
 _Float64 = npt.NDArray[np.float64]
-# Default grid of the search: shares of the labels, and of the effective directions that ridges leave.
+# Default grid of the search: shares of the labels, and shares of effective directions left by the ridges.
 _RANK_SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 _RIDGE_SHARES = (1.0, 0.9, 0.6, 0.3)
 
@@ -84,17 +84,16 @@ class CPLST(LabelSpaceModel):
 
     With Z = Y − 1ȳᵀ the labels without their means, X centred likewise and H = X (XᵀX + ridge·I)⁻¹ Xᵀ the
     (ridge) hat matrix, the encoder V (L × k) holds the top eigenvectors of ZᵀHZ: the directions of label
-    space that can be predicted best, weighted by how much there is to predict. The codes ZV are regressed on
-    X, and decoding is linear:
+    space whose predictable variation is largest. The codes ZV are regressed on X, and decoding is linear:
 
     ::
 
         W = (XᵀX + ridge·I)⁻¹ XᵀZ V Vᵀ,    scores = ȳ + (x − x̄)ᵀ W,
 
-    rounded by ``threshold`` in ``predict``. This is the minimiser of ‖Z − XW‖²_F + ridge · ‖W‖²_F over the
-    matrices of rank k, that is, reduced-rank regression, and the limit of `LRML` for theta = k, alpha → ∞.
-    Exact and without iteration, by the eigendecompositions of XᵀX (d × d) and of ZᵀHZ (L × L, or as small as
-    the rank of X).
+    cut at ``threshold`` in ``predict``. W is the minimiser of ‖Z − XW‖²_F + ridge · ‖W‖²_F over the matrices
+    of rank k, that is, reduced-rank regression, and the limit of `LRML` for theta = k, alpha → ∞. The
+    solution is exact and needs no iteration, only the eigendecompositions of XᵀX (d × d) and of ZᵀHZ (L × L,
+    or smaller if the rank of X is).
 
     Cost: time O(n d² + d³ + d L min(d, L)), memory 3 d² + 2 d L numbers beside the data.
 
@@ -146,7 +145,7 @@ class PLST(LabelSpaceModel):
     """Principal label space transformation.
 
     As `CPLST`, but the encoder V holds the top eigenvectors of ZᵀZ, the principal directions of the labels
-    themselves, whatever can be predicted of them:
+    alone, whether or not X predicts them:
 
     ::
 
@@ -208,7 +207,7 @@ class CPLSTCV(SearchModel):
     ranks : sequence of int or float, optional
         By default 5, 10, 20, 40, 60, 80 and 100 % of the labels.
     ridges : float or sequence of float, optional
-        By default 0, and those that leave 90, 60 and 30 % of the effective directions, see `MLFroCV`.
+        By default 0 and the ridges that leave 90, 60 and 30 % of the effective directions, see `MLFroCV`.
     targets, cv, scoring, rule, abandon, threshold, threshold_scoring, threshold_per_label, random_state
         As in `LRMLCV`.
     verbose

@@ -29,11 +29,11 @@ from lrml.solvers import Callback, Factors
 from lrml.solvers import leml as core
 
 _Float64 = npt.NDArray[np.float64]
-# Sweeps over the moments are cheap. Where every sweep reads the rows, the default ended some 0.1 % above the
-# best objective found for the squared loss on bibtex, and some 1 % above it for the other losses.
+# Sweeps over the moments are cheap. If every sweep reads the rows, the default ended on bibtex about 0.1 %
+# above the best objective found for the squared loss, and about 1 % above it for the other losses.
 _TOL_MOMENTS, _TOL_ROWS = 1e-4, 1e-3
 _MAX_SWEEPS = 500
-# Default grid of the search: shares of the labels, and of the alpha at which the trace norm leaves nothing.
+# Default grid of the search: shares of the labels, and of the alpha from which the trace norm gives W = 0.
 _RANK_SHARES = (0.05, 0.2, 0.4)
 _ALPHA_SHARES = (0.003, 0.01, 0.03, 0.1)
 
@@ -41,7 +41,7 @@ _ALPHA_SHARES = (0.003, 0.01, 0.03, 0.1)
 class LEML(LinearMultiLabelModel):
     """Low-rank empirical risk minimisation for multi-label learning.
 
-    Looks for factors Z (d × k) and H (L × k) and intercepts b that minimise
+    Finds factors Z (d × k) and H (L × k) and intercepts b that minimise
 
     ::
 
@@ -49,29 +49,30 @@ class LEML(LinearMultiLabelModel):
 
     where ℓ is (y − s)² or another loss. Scores are X W + 1bᵀ with W = ZHᵀ. Because ½(‖Z‖² + ‖H‖²) is at least
     the trace norm of ZHᵀ, and equal to it for the best factors of a matrix, this is `MLTrace` with a limit on
-    the rank: the two agree once k is at least the rank of ML-trace's solution. Unlike there, nothing of the
-    size d × L is ever made or stored, so that LEML suits problems with many features and labels.
+    the rank: the two agree once k is at least the rank of ML-trace's solution. Unlike `MLTrace`, LEML need
+    not build anything of size d × L, so it suits problems with many features and labels.
 
-    Cost: memory O((n + d + L) k) numbers beside the data; time per sweep as in the notes.
+    Cost: time per sweep as in the notes; memory O((n + d + L) k) numbers beside the data, and O(d² + d L)
+    more in the first case there.
 
     Notes
     -----
-    The objective is convex in Z and in (H, b), though not in both. Sweeps improve one after the other, and
-    then balance the factors by the singular value decomposition of their product; the objective never rises.
+    The objective is convex in Z and in (H, b), but not jointly. A sweep improves one and then the other, and
+    balances the factors by the singular value decomposition of their product; the objective never rises.
 
     - *Squared loss, all labels known, and d moderate*: on the second moments, in coordinates in which XᵀX is
-      diagonal. Both half-steps have closed forms, Z's is an elementwise quotient. Once O(n d² + d³ + d² L),
-      then O(dLk) per sweep. The start, a reduced-rank ridge regression, is deterministic.
+      diagonal. Both half-steps have closed forms; that of Z is an elementwise quotient. Costs O(n d² + d³ +
+      d² L) once, then O(dLk) per sweep. The start, a reduced-rank ridge regression, is deterministic.
     - *Otherwise*: a Newton step for Z by preconditioned conjugate gradients with the fast product of Yu et
-      al., and one for every label's (h_l, b_l) with a line search of its own, after a stride along the last
-      sweep if that lowers the objective. A product with the Hessian costs O(nnz(X) k) and, for the labels,
-      O(nk²) for the squared loss with all labels known, O(k) for each known label where fewer than a tenth
-      are known, and O(nLk) else, block by block. A sparse X is centred without being densified. The start are
-      the leading singular vectors of the gradient at W = 0, by subspace iteration from random directions
-      (``random_state``).
+      al., and one for every label's (h_l, b_l) with its own line search. Before that, a step along the last
+      sweep is taken if it lowers the objective. A product with the Hessian costs O(nnz(X) k) and, for the
+      labels, O(nk²) for the squared loss with all labels known, O(k) for each known label where fewer than a
+      tenth are known, and O(nLk) else, block by block. A sparse X is centred without being densified. The
+      start consists of the leading singular vectors of the gradient at W = 0, by subspace iteration from
+      random directions (``random_state``).
 
-    An ``alpha`` of at least ‖∇f(0)‖₂, the largest singular value of the gradient of the loss at W = 0, makes
-    W vanish; ``alpha=0`` with the first way is reduced-rank regression, in closed form.
+    An ``alpha`` of at least ‖∇f(0)‖₂, the largest singular value of the gradient of the loss at W = 0, gives
+    W = 0; ``alpha=0`` in the first case is reduced-rank regression, in closed form.
 
     Departures from the paper: an intercept, which is not penalised; preconditioners; a line search for every
     label; balanced factors; closed forms on the moments.
@@ -87,35 +88,33 @@ class LEML(LinearMultiLabelModel):
     max_iter : int, optional
         Most sweeps, 500 by default.
     tol : float, optional
-        Upper limit of ``residual_``, and, divided by ten, of what a sweep still gains, over the objective;
-        1e-4 by default where the moments suffice, 1e-3 where the rows are read.
-        The latter ends about 0.1 % above the best objective for the squared loss, and 1 % for the others;
-        pass 1e-4 for more.
+        Upper limit of ``residual_`` and, divided by ten, of a sweep's gain relative to the objective; 1e-4 by
+        default if the moments suffice, 1e-3 if the rows are read. The latter ends about 0.1 % above the best
+        objective for the squared loss, and 1 % for the others; pass 1e-4 for more accuracy.
     warm_start : bool, default=False
         Start from the factors of the last ``fit``. A smaller rank keeps the first of them, a larger one adds
         random directions to Z.
     random_state : int, RandomState instance or None, default=None
-        Of the start where the rows are read, and of directions that a warm start adds. Fits with different
-        seeds differ by no more than ``tol`` accounts for, unless the rank is so small that there are several
-        local optima.
+        Seed of the start if the rows are read, and of directions that a warm start adds. Fits with different
+        seeds agree within ``tol``, unless the rank is so small that there are several local optima.
 
     Attributes
     ----------
     factors_ : Factors
         Thin singular value decomposition W = U diag(s) Vᵀ, from the factors; Z = U√s and H = V√s.
     coef_ : array of shape (L, d)
-        Wᵀ, in scikit-learn's orientation. Made from ``factors_`` whenever it is asked for: it may be large.
+        Wᵀ, in scikit-learn's orientation. Computed from ``factors_`` at each access, because it may be large.
     intercept_ : array of shape (L,)
         b. A label without a positive example has zero coefficients and the intercept −1 (−100 for margins).
-        One without a negative example has zero coefficients too, and the intercept 1. The logistic loss has
-        no best intercept for it, as it falls for ever: there it is 100, where the loss is below 1e-43.
+        One without a negative example also has zero coefficients, and the intercept 1. With the logistic
+        loss, which has no best intercept then, it is 100, where the loss is below 1e-43.
     singular_values_ : array of shape (rank_,)
     rank_ : int
-        Number of positive singular values, at most k. Small ones may still be on their way to zero.
+        Number of positive singular values, at most k. Small ones may not have reached zero yet.
     n_iter_ : int
         Number of sweeps.
     objective_ : float
-        Of the returned factors and intercepts (those of labels of one kind not counted, which add nothing).
+        At the returned factors and intercepts (labels with only one value add nothing).
     residual_ : float
         ‖(∇_Z F, ∇_H F)‖_F / (‖∇f(0)‖₂ ‖(Z, H)‖_F) at the balanced factors (and, where the rows are read,
         ‖∇_b F‖ / ‖∇f(0)‖₂ with b counted from the mean of X, as the other leg of a right-angled triangle).
@@ -199,12 +198,12 @@ def _fit_moments(data: TrainingData, params: Parameters, start: _Start, limits: 
     result = core.solve_moments(problem, params.alpha, start.rank, limits, first)
     U, V = problem.restore(result.factors.U, result.factors.V)
     intercept = space.intercept(U * result.factors.s, V)
-    V[space.unseen] = 0.0  # up to rounding they are
+    V[space.unseen] = 0.0  # they are, up to rounding
     return Solution(Factors(U, result.factors.s, V), intercept, space.unseen, result)
 
 
 def _fit_rows(data: TrainingData, params: Parameters, start: _Start, limits: core.Limits) -> Solution:
-    """Any loss, any labels known, any number of features: every sweep reads the rows."""
+    """Any loss, known or unknown labels, any number of features: every sweep reads the rows."""
     rows = data.rows
     unseen, used, constants = sort_labels(data, rows, fit_intercept=params.fit_intercept)
     if not used.any():
@@ -216,7 +215,7 @@ def _fit_rows(data: TrainingData, params: Parameters, start: _Start, limits: cor
     if start.last is not None:
         Z, H, intercept = start.last
         at_mean = intercept + H @ (design.mean @ Z) if params.fit_intercept else np.zeros(len(H))
-        # A label without coefficients had a constant score, -100 perhaps. No other is better than the best.
+        # A label without coefficients had a constant score, perhaps -100: start from the best one instead.
         at_mean = np.where(H.any(axis=1), at_mean, constants)
         first = Z, H[used], at_mean[used]
     result = core.solve_rows(
@@ -241,14 +240,14 @@ def _fit_rows(data: TrainingData, params: Parameters, start: _Start, limits: cor
 class LEMLCV(SearchModel):
     """`LEML` with rank and alpha chosen on held-out rows; every candidate is a warm-started fit.
 
-    Cost: one fit of `LEML` per candidate and fold. Nothing of the size d × d or d × L is made.
+    Cost: one fit of `LEML` per candidate and fold.
 
     Parameters
     ----------
     ranks : sequence of int or float, optional
         As in `LEML`. By default 5, 20 and 40 % of the labels.
     alphas : sequence of float, optional
-        By default 0.003, 0.01, 0.03 and 0.1 times the alpha at which the trace norm leaves nothing.
+        By default 0.003, 0.01, 0.03 and 0.1 times the alpha from which the trace norm gives W = 0.
     loss, fit_intercept, targets, cv, scoring, rule, abandon, threshold, threshold_scoring
         As in `LRMLCV`.
     threshold_per_label
@@ -304,7 +303,7 @@ class LEMLCV(SearchModel):
     def _candidates(self, data: TrainingData, params: Parameters) -> tuple[list[dict[str, Any]], list[Any]]:
         alphas = params.alphas
         if alphas is None:
-            # Balanced factors pay what the trace norm does.
+            # The penalty of balanced factors is the trace norm.
             scale = _cross_norm(data)
             alphas = [share * scale for share in _ALPHA_SHARES]
         strengths = sorted(alphas, reverse=True)
@@ -333,12 +332,12 @@ def _cross_norm(data: TrainingData) -> float:
     shape = (data.X.shape[1], data.Y.shape[1])
     v = np.ones(shape[1]) / np.sqrt(shape[1])
     there = back = 0.0
-    for _ in range(30):  # power iteration: a scale is wanted, not digits
+    for _ in range(30):  # power iteration: only the scale matters
         u = forward(v)
         there = float(np.linalg.norm(u))
         if there == 0.0:
             return 1.0
-        v = backward(u / there)  # the square of the norm may be beyond all floats
+        v = backward(u / there)  # the square of the norm may overflow
         back = float(np.linalg.norm(v))
         if back == 0.0:
             return 1.0

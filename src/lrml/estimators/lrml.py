@@ -20,14 +20,15 @@ from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
 from lrml.solvers import Callback, Chain, Phase, SolverResult, solve_chain
 
-# Default grids. Where the moments suffice a candidate costs a fraction of a fit, elsewhere a fit.
+# Default grids. If the moments suffice, a candidate costs a fraction of a fit, otherwise a whole fit.
 _RIDGE_SHARES, _ROW_RIDGE_SHARES = (1.0, 0.9, 0.6, 0.4, 0.2), (0.98, 0.8)
-# Without the penalty a candidate costs next to nothing, and the search ends no lower than ridge regression.
+# Candidates without the penalty cost almost nothing, and with them the search is never below ridge
+# regression.
 _BARE_RIDGE_SHARES = (0.995, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
 _ROW_THETAS = (0.02, 0.1)
 _N_ALPHAS, _N_ROW_ALPHAS = 10, 4
 _MAX_ITER, _TOL = 500, 1e-4
-# Gradients of the other losses beside that of the squared loss, at constant scores.
+# Gradients of the other losses relative to that of the squared loss, at constant scores.
 _ALPHA_SCALES = {"squared": 1.0, "logistic": 0.5, "squared_hinge": 2.0}
 
 
@@ -44,45 +45,44 @@ class LRML(SpectralModel):
     known labels of all examples, not a mean. theta = 0 is the trace norm;
     alpha = 0 is (ridge) least squares; alpha → ∞ is least squares of rank at most theta. In between the
     problem is not convex: a fit ends near the objective of a stationary point, which need not be the best.
-    Features may be of any scale; where they differ by more than 1e8 a warning names them.
+    Features may have any scale; a warning names those that differ by more than 1e8.
 
     Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, then O(dL min(d, L)) per
-    iteration, whatever n; memory 3 d² + O(dL) numbers beside the data. Otherwise an iteration also takes some
-    passes over the rows, O(ndL) each, in blocks.
+    iteration, independent of n; memory 3 d² + O(dL) numbers beside the data. Otherwise an iteration also
+    takes a few passes over the rows, in blocks, O(ndL) each.
 
     Parameters
     ----------
     theta : int, float or "auto", default=0.2
         How many leading singular values stay free. An int counts them; a float in [0, 1] is a share of the
-        number of labels (rounded, at most min(d, L)). Mind the type: 1 is one value, 1.0 is all of them.
+        number of labels (rounded, at most min(d, L)). Mind the type: 1 means one value, 1.0 all of them.
         "auto" takes the elbow of the energy of the least-squares predictions, see Notes.
     alpha : float, default=1.0
         Strength of the penalty, the paper's C. (scikit-learn reads ``C`` as an inverse strength, hence the
         name.)
     ridge : float, default=0.0
-        Strength of an additional squared Frobenius norm, which also tames the free singular values. Not in
-        the paper. With the other losses it should be positive: labels that can be separated have no optimum
-        without it.
+        Strength of an additional squared Frobenius norm, which also shrinks the free singular values. Not in
+        the paper. With other losses it should be positive: separable labels have no optimum without it.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
         What is summed over labels and examples, see `lrml.losses`. "squared" with all labels known needs one
         pass over the data; otherwise every iteration takes one, in blocks of rows.
     fit_intercept : bool, default=True
         Fit b. The paper has none.
     solver : {"auto", "apg", "pg", "paper"} or solver object, default="auto"
-        "auto": least squares on both sides of W in turn around a proximal step, see
+        "auto": a proximal step and least squares on either side of W, in turn, see
         `lrml.solvers.Alternating`. "apg": monotone accelerated proximal gradient. "pg": proximal gradient
         with backtracking. "paper": Algorithm 1 to the letter; see `lrml.solvers.Algorithm1`, an instance of
         which may be passed to set t₀, γ and the rule. For other losses, and if labels are unknown, "auto" is
-        proximal Newton, and only "apg" is offered beside it.
+        proximal Newton, and "apg" is the only alternative.
     max_iter : int, optional
         Most iterations (for "paper": the number of iterations). By default 5000, or 1000 where every
         iteration reads the rows.
     tol : float, optional
-        Upper limit of the estimated gap (F − F*) / F of the objective F to the one that the iteration leads
-        to, see `lrml.solvers.Point`; 1e-4 by default. Where the moments suffice, ten steps that together gain
-        less than 1 % of it end a fit as well. Where every iteration reads the rows, scores are in single
-        precision, unless ``tol`` is below 1e-5, or features differ by more than 1e3 in scale or are far from
-        zero beside their spread. For predictions on large data 0.01 is often enough.
+        Upper limit of the estimated gap (F − F*) / F, with F* the objective to which the iteration converges,
+        see `lrml.solvers.Point`; 1e-4 by default. If the moments suffice, a fit also ends when ten steps
+        together gain less than 1 % of it. If every iteration reads the rows, scores are in single precision,
+        unless ``tol`` is below 1e-5, or features differ by more than 1e3 in scale or are far from zero
+        relative to their spread. For predictions on large data 0.01 is often enough.
     targets : {"binary", "real"}, default="binary"
         "binary" insists on 0/1 labels; "real" accepts any finite numbers, and ``predict`` returns scores.
     threshold : float or array of shape (L,), optional
@@ -102,35 +102,35 @@ class LRML(SpectralModel):
         Wᵀ, in scikit-learn's orientation.
     intercept_ : array of shape (L,)
         b. A label without a positive example has zero coefficients and the intercept −1 (−100 for margins),
-        so that it does not rank above real candidates. With another loss, or unknown labels, one that all
+        so that it does not rank above real candidates. With another loss, or unknown labels, a label that all
         examples have gets zero coefficients and the best intercept, 1 (100 for the logistic loss).
     factors_ : Factors
         Thin SVD W = U diag(s) Vᵀ.
     singular_values_ : array of shape (rank_,)
     rank_ : int
-        Number of positive singular values. Small ones may still be on their way to zero: a smaller ``tol``
-        can lower the rank a little.
+        Number of positive singular values. Small ones may not have reached zero yet: a smaller ``tol`` can
+        lower the rank a little.
     theta_ : int
         The number of free singular values that ``theta`` stands for.
     n_iter_ : int
     objective_ : float
-        Of the returned W and its best intercept (that of an unseen label, which is 0, not −1).
+        At the returned W and its best intercept (which for an unseen label is 0, not −1).
     residual_ : float
         L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F, L the Lipschitz constant of ∇f: how nearly W is
-        stationary, as seen by the directions in which X varies most.
+        stationary, mainly in the directions in which X varies most.
     converged_ : bool
         Whether ``tol`` was reached (or the solution is exact).
     status_ : str
-        How the solver ended, with the remedy where one is needed.
+        How the solver ended, with a remedy if one is needed.
     history_ : dict of arrays
-        iteration, phase, objective, gap (what ``tol`` limits; infinite where the phase has none), residual
-        (of an element of the subdifferential), rank, seconds.
+        iteration, phase, objective, gap (which ``tol`` limits; infinite if the phase has none), residual (of
+        an element of the subdifferential), rank, seconds.
     classes_ : array of shape (L,)
         Label names if Y was a frame, else 0, …, L − 1.
     loss_ : str
         The loss of the fit.
     sparse_output_ : bool
-        Whether Y was sparse, and ``predict`` is.
+        Whether Y was sparse; then ``predict`` returns a sparse matrix.
     unseen_labels_ : bool array of shape (L,)
         Labels without a positive training example.
     n_features_in_, feature_names_in_
@@ -139,10 +139,10 @@ class LRML(SpectralModel):
     Notes
     -----
     ``theta="auto"`` is a heuristic. With A = (Λ + ridge)^(−1/2) QᵀXᵀY in the eigenvectors of XᵀX = QΛQᵀ,
-    least squares of rank theta leaves T(theta) = Σ_{j>theta} σ_j(A)² of the energy of its predictions; the
+    least squares of rank theta loses T(theta) = Σ_{j>theta} σ_j(A)² of the energy of its predictions; the
     elbow is the theta at which T(theta)/T(0) is farthest below the line 1 − theta/m, m the number of values.
-    Unknown labels count as absent, and another loss than the squared one is not considered. The theta that
-    minimises the paper's bound is of no use here: on all data we tried it is near min(d, L).
+    Unknown labels count as absent, and the squared loss is used whatever ``loss`` is. The theta that
+    minimises the paper's bound is useless here: on all data we tried it is near min(d, L).
 
     References
     ----------
@@ -198,7 +198,7 @@ def elbow(energies: npt.NDArray[np.float64]) -> int:
     """Return the theta that is farthest below the line, (1 − theta / m) − T(theta) / T(0); 0 if T(0) is 0.
 
     T(theta) = Σ_{j > theta} energies_j for m descending energies. It falls steeply over the directions that
-    labels share, and slowly over the rest. Of equals the smallest theta is taken.
+    labels share, and slowly over the rest. Among ties the smallest theta wins.
 
     Examples
     --------
@@ -212,7 +212,7 @@ def elbow(energies: npt.NDArray[np.float64]) -> int:
 
 
 class TailSearch(SearchModel):
-    """What searches over alpha and ridge, and perhaps theta, share."""
+    """Base of the searches over alpha and ridge, and perhaps theta."""
 
     _names: tuple[str, ...] = ("theta", "alpha", "ridge")
 
@@ -258,7 +258,7 @@ class TailSearch(SearchModel):
     def _candidates(self, data: TrainingData, params: Parameters) -> tuple[list[dict[str, Any]], list[Any]]:
         points = self._points(data, params)
         if params.alphas is None:
-            # What the moments say about alpha holds for the squared loss; the strongest is of no use here.
+            # The moments give alphas for the squared loss; the strongest is useless here.
             scale = _ALPHA_SCALES[params.loss.name] * 0.3
             points = [point._replace(alpha=scale * point.alpha) for point in points]
         return self._as_params(points), [(point.theta, point.ridge) for point in points]
@@ -267,9 +267,9 @@ class TailSearch(SearchModel):
 class LRMLCV(TailSearch):
     """`LRML` with theta, alpha and ridge chosen on held-out rows.
 
-    With the squared loss and all labels known, all candidates of a fold share one decomposition and start
-    from each other, and the folds share one pass over the data: the statistics of a fold are subtracted from
-    those of all rows. Otherwise every candidate is a fit of its own, warm-started, on a smaller default grid.
+    With the squared loss and all labels known, all candidates of a fold share one decomposition and warm
+    starts, and the folds share one pass over the data: the statistics of a fold are subtracted from those of
+    all rows. Otherwise every candidate is a fit of its own, warm-started, on a smaller default grid.
 
     Cost: with the squared loss and all labels known one pass, O(n d² + n d L), then per fold O(d³ + d² L) and
     O(n L k + d L min(d, L)) for each candidate of rank k; memory 3 d² numbers per fold at work. Otherwise one
@@ -278,24 +278,24 @@ class LRMLCV(TailSearch):
     Parameters
     ----------
     thetas : sequence of int or float, optional
-        As in `LRML`. By default 0 (the trace norm), 5, 10, 20 and 40 % of the labels; 2 and 10 % where every
+        As in `LRML`. By default 0 (the trace norm), 5, 10, 20 and 40 % of the labels; 2 and 10 % if every
         candidate is a fit of its own.
     alphas : sequence of float, optional
-        By default ``n_alphas`` log-spaced values that weigh the largest singular value of the tail like
-        ridges that leave 5 to 98 % of the effective directions (scaled by the loss), and 0.
+        By default 0 and ``n_alphas`` log-spaced values. These act on the largest singular value of the tail
+        like ridges that leave 5 to 98 % of the effective directions (scaled by the loss).
     ridges : float or sequence of float, optional
-        By default 0 and those that leave 90, 60, 40 and 20 % of the effective directions
-        Σ λ_i / (λ_i + ridge), λ_i the eigenvalues of XᵀX, whatever the scale of the features; without a
-        penalty 13 of them. 98 and 80 % where every candidate is a fit of its own.
+        By default 0 and the ridges that leave 90, 60, 40 and 20 % of the effective directions Σ λ_i / (λ_i +
+        ridge), λ_i the eigenvalues of XᵀX, so they do not depend on the scale of the features; with alpha =
+        0, 13 ridges. If every candidate is a fit of its own, 98 and 80 %.
     n_alphas : int, optional
-        10 by default, or 4 where every candidate is a fit of its own.
+        10 by default, or 4 if every candidate is a fit of its own.
     alpha_ratio : float, optional
-        For alphas from `lrml.estimators.alpha_max` of the theta and ridge at hand down to ``alpha_ratio``
-        times that instead.
+        If given, alphas go instead from `lrml.estimators.alpha_max` of the theta and ridge at hand down to
+        ``alpha_ratio`` times that.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
     fit_intercept : bool, default=True
     targets : {"binary", "real"}, default="binary"
-        As in `LRML`. Folds of real targets are plain random ones.
+        As in `LRML`. Folds of real targets are random.
     cv : int, float, splitter or iterable, default=5
         A number of folds (`lrml.model_selection.MultilabelStratifiedKFold`), a held-out share in (0, 1), a
         splitter of scikit-learn, or (train, test) row numbers.
@@ -303,22 +303,21 @@ class LRMLCV(TailSearch):
         A metric of `lrml.metrics`: "precision_at_1" (any number), "average_precision", "average_auc",
         "hamming_loss", "micro_f1", "macro_f1"; any scorer of scikit-learn, by name ("f1_micro", "roc_auc", …)
         or as an object; or a function of (Y, scores), larger for better scores. None is "average_precision",
-        and "r2" if the targets are real. A name that both know, "average_precision", is ours, the mean over
-        the examples. A callable with three positional arguments without a default is taken for a scorer: it
-        gets (model, X, Y) of the held-out rows, where the model predicts for exactly these rows, and Y is
-        dense. A function gets a sparse Y if y is sparse. Several threads may call either at a time. Labels
-        that are not known are 0 in Y and have scores below all others.
-        With a list, one search judges by each of its metrics, the model is chosen by the first, and
-        ``best_estimators_`` has one for each.
+        and "r2" if the targets are real. "average_precision", a name in both, means ours, the mean over the
+        examples. A callable with three positional arguments without a default is a scorer: it gets (model, X,
+        Y) of the held-out rows, where the model predicts for exactly these rows, and Y is dense. A function
+        gets a sparse Y if y is sparse. Several threads may call either at a time. Unknown labels are 0 in Y
+        and have scores below all others. With a list, one search judges by each metric, the first chooses the
+        model, and ``best_estimators_`` has one for each.
     rule : {"best", "one_standard_error"} or callable, default="best"
-        "one_standard_error" takes the candidate of least rank, and among those the one with the strongest
-        penalty, whose mean is within one standard error of the best one's. A function gets ``cv_results_``
-        (with one metric, called "score") and returns the index of a candidate.
+        "one_standard_error" takes, among the candidates whose mean is within one standard error of the best,
+        the one of least rank, and among those the one with the strongest penalty. A function gets
+        ``cv_results_`` (with one metric, called "score") and returns the index of a candidate.
     abandon : bool, default=True
-        Leave out of the later folds what is hopeless after the first: candidates that the leader beats by
-        more than three standard errors of the paired difference over the held-out rows, by each metric.
+        Drop hopeless candidates after the first fold: those that the leader beats, by each metric, by more
+        than three standard errors of the paired difference over the held-out rows.
     threshold : float, array of shape (L,), "auto" or None, default=None
-        As in `LRML`; "auto" takes what is best for the held-out scores of the chosen candidate.
+        As in `LRML`; "auto" takes the best cut for the held-out scores of the chosen candidate.
     threshold_scoring : {"micro_f1", "macro_f1", "hamming_loss"}, default="micro_f1"
         What "auto" optimises, see `lrml.thresholds.best_threshold`.
     threshold_per_label : bool, default=False
@@ -326,7 +325,7 @@ class LRMLCV(TailSearch):
     max_iter, tol
         As in `LRML`.
     random_state : int, RandomState instance or None, default=None
-        Of the folds. Pass an int for results that can be repeated.
+        Seed of the folds. Pass an int for repeatable results.
     verbose : int, default=0
         1 shows a progress bar on standard error.
 
@@ -342,13 +341,13 @@ class LRMLCV(TailSearch):
         If ``scoring`` is a list: the same by the name of each metric.
     cv_results_ : dict of arrays
         As in scikit-learn's searches: params, param_theta, param_alpha, param_ridge, split0_test_score, …,
-        mean_test_score, std_test_score, rank_test_score; also n_splits_seen and mean_model_rank. What was
-        abandoned has NaN on the splits that it did not see, and ranks behind all others.
+        mean_test_score, std_test_score, rank_test_score; also n_splits_seen and mean_model_rank. Abandoned
+        candidates have NaN on the splits they did not see, and rank behind all others.
     n_splits_ : int
     refit_time_ : float
-        Seconds of the final fit. What the search has summed up is not summed up again.
+        Seconds of the final fit, which reuses the sums of the search.
     threshold_ : float, array or None
-        Where ``predict`` cuts; what ``threshold`` is set to after ``fit`` does not matter.
+        Where ``predict`` cuts; setting ``threshold`` after ``fit`` has no effect.
     coef_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_, converged_, status_
         Of ``best_estimator_``.
     theta_, history_, classes_, loss_, unseen_labels_, n_features_in_, feature_names_in_

@@ -42,14 +42,14 @@ class PathModel:
         Descending.
     objective : float
     gap : float
-        Estimate of how far the objective is above the least one, over the objective; what ``tol`` limits.
+        Estimated distance of the objective from its minimum, over the objective; ``tol`` limits it.
     residual : float
-        Stationarity residual, as in `LRML`. Costs one proximal step, when it is first asked for.
+        Stationarity residual, as in `LRML`. Costs one proximal step, on first access.
     status : Status
         How the solver ended, by the same tests as in `LRML`.
     converged : bool
     n_iter : int
-        Spectral decompositions that it took from the last model.
+        Spectral decompositions, starting from the last model.
     """
 
     theta: int
@@ -76,15 +76,15 @@ class PathModel:
 
     @cached_property
     def residual(self) -> float:
-        """L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F, made on demand."""
+        """L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F, computed on demand."""
         problem = self.space.problem.with_ridge(self.ridge)
         return stationarity_residual(problem, TailSum(self.theta, self.alpha), self.left @ self.right.T)
 
     @cached_property
     def factors(self) -> Factors:
         """Thin singular value decomposition of the d × L coefficients: U, s, V."""
-        # A Gram matrix gave the left side: next to a large singular value, the columns of small ones are not
-        # orthogonal to its column to many digits.
+        # The left side comes from a Gram matrix: columns of small singular values are orthogonal to that of a
+        # large one to few digits only.
         left, right = self._sides
         Q, triangle = np.linalg.qr(left)
         U, s, Vt = thin_svd(triangle)
@@ -98,7 +98,7 @@ class PathModel:
 
     @property
     def coef(self) -> _Float64:
-        """Coefficients, L × d, made on demand."""
+        """Coefficients, L × d, computed on demand."""
         left, right = self._sides
         return right @ left.T
 
@@ -122,8 +122,8 @@ class PathModel:
 class LRMLPath(Sequence[PathModel]):
     """The models of a path, by ridge, by theta and by descending alpha.
 
-    Every model holds the factors of its coefficients, in coordinates that all share: r × k and m × k numbers,
-    with r the rank of X, m = min(r, L) and k the rank of the model.
+    Every model holds the factors of its coefficients in shared coordinates: r × k and m × k numbers, with r
+    the rank of X, m = min(r, L) and k the rank of the model.
     """
 
     def __init__(self, models: Sequence[PathModel]) -> None:
@@ -165,10 +165,10 @@ def lrml_path(
 ) -> LRMLPath:
     """Fit `LRML` with the squared loss for every theta, alpha and ridge of a grid.
 
-    Cost: one pass over the data and one decomposition, O(n d² + d³ + d² L), serve all models; each then takes
-    4 to 5 eigendecompositions of a min(d, L)² matrix on average. For every theta and ridge, one chain of
-    warm starts comes down from the largest alpha, where the model is the least-squares solution of rank
-    theta, and one comes up from the smallest, next to plain least squares; they meet in the middle.
+    Cost: one pass over the data and one decomposition, O(n d² + d³ + d² L), serve all models; each model then
+    takes 4 to 5 eigendecompositions of a min(d, L)² matrix on average. For every theta and ridge, one chain
+    of warm starts goes down from the largest alpha, where the model is the least-squares solution of rank
+    theta, and one goes up from the smallest, near plain least squares; they meet in the middle.
 
     Parameters
     ----------
@@ -199,10 +199,10 @@ def lrml_path(
 
     Notes
     -----
-    A model of the path ends by the same tests as a fit (``status``) and reports the same ``residual``. For
-    theta = 0 the problem is convex, and its objective is that of the fit to within ``tol``. For
-    0 < theta < min(d, L) it is not: a warm start from the neighbouring alpha and the start of a fit may lead
-    to different stationary points, and then either objective may be the lower one.
+    A model of the path stops by the same tests as a fit (``status``) and reports the same ``residual``. For
+    theta = 0 the problem is convex, and its objective is that of the fit to within ``tol``. For 0 < theta <
+    min(d, L) it is not: a warm start from the neighbouring alpha and the start of a fit may lead to different
+    stationary points, and then either objective may be the lower one.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def lrml_path_from_statistics(
     max_iter: int = _MAX_ITER,
     tol: float = _TOL,
 ) -> LRMLPath:
-    """`lrml_path` for data that is known through its `Statistics` only: a stream, a cluster, a fold.
+    """`lrml_path` for data known only through its `Statistics`: a stream, a cluster, a fold.
 
     Parameters
     ----------
@@ -264,10 +264,10 @@ def alpha_max(
     targets: str = "binary",
     sample_weight: Any = None,
 ) -> float:
-    """Least alpha from which on the tail of `LRML` is zero: alpha_max(theta) = ‖∇f(W_theta)‖₂.
+    """Least alpha from which the tail of `LRML` is zero: alpha_max(theta) = ‖∇f(W_theta)‖₂.
 
-    W_theta is the least-squares solution of rank theta; from there on it is stationary. For theta = 0 this is
-    2‖XᵀY‖₂, of the centred data if there is an intercept.
+    W_theta is the least-squares solution of rank theta, which is stationary from this alpha on. For theta = 0
+    this is 2‖XᵀY‖₂, of the centred data if there is an intercept.
 
     Parameters
     ----------
@@ -336,7 +336,7 @@ def ml_fro_path(
     strengths = check_alphas_in_order(alphas)
     space = _check_data(X, Y, sample_weight, "real").space(fit_intercept=params.fit_intercept)
     problem = space.problem
-    # Columns of cross are rotated labels where there are more labels than features: rotate back.
+    # With more labels than features, the columns of cross are rotated labels: rotate back.
     cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T
     shape = (len(strengths), len(space.y_mean))
     coefs, intercepts = np.empty((*shape, len(space.x_mean))), np.empty(shape)

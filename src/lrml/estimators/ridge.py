@@ -18,7 +18,7 @@ from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.solvers import Callback
 
-# Effective directions that the default alphas of the search leave, see `lrml.estimators._grid`.
+# Shares of effective directions left by the default alphas of the search, see `lrml.estimators._grid`.
 _SHARES = (0.995, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
 _ROW_SHARES = (0.98, 0.8, 0.4)
 
@@ -48,10 +48,10 @@ class MLFro(SpectralModel):
     loss, fit_intercept, targets, threshold, warm_start, callback, verbose
         As in `LRML`.
     max_iter : int, optional
-        Most iterations, where there are any; 1000 by default.
+        Most iterations, if there are any; 1000 by default.
     tol : float, optional
-        As in `LRML`, where there are iterations; 1e-5 by default. Where alpha is small, probabilities may
-        still be off by some percent; 1e-12 agrees with scikit-learn.
+        As in `LRML`, if there are iterations; 1e-5 by default. With a small alpha, probabilities may then be
+        off by a few percent; 1e-12 agrees with scikit-learn.
 
     Attributes
     ----------
@@ -109,9 +109,9 @@ class MLFroCV(SearchModel):
     Parameters
     ----------
     alphas : sequence of float, optional
-        By default 13 values that leave from 99.5 to 5 % of the effective directions Σ λ_i / (λ_i + alpha),
-        λ_i the eigenvalues of XᵀX, whatever the scale of the features; 3 where every candidate is a fit of
-        its own.
+        By default 13 values that leave 99.5 to 5 % of the effective directions Σ λ_i / (λ_i + alpha), λ_i the
+        eigenvalues of XᵀX, so they do not depend on the scale of the features; 3 if every candidate is a fit
+        of its own.
     loss, fit_intercept, targets, cv, scoring, rule, abandon, threshold, threshold_scoring
         As in `LRMLCV`.
     threshold_per_label

@@ -37,10 +37,10 @@ class MLTrace(SpectralModel):
 
     with a free intercept b, or with another loss. It is `LRML` with theta = 0. Because the problem is convex,
     a duality gap proves how close a fit is to the optimum, and ``gap_`` reports it. With squared loss and all
-    labels known the solver stops on it, or on another bound that holds (`SpectralProblem.decrement`);
-    otherwise, where a duality gap costs two passes over the rows, on the estimate of `LRML`.
+    labels known the solver stops on it, or on another proven bound (`SpectralProblem.decrement`). Otherwise a
+    duality gap costs two passes over the rows, so the solver stops on the estimate of `LRML`.
 
-    Cost: as `LRML`, whose algorithm it is; the duality gap of another loss, or with unknown labels, takes two
+    Cost: as `LRML`, by the same algorithm; with another loss, or unknown labels, the duality gap takes two
     more passes over the rows at the end.
 
     Parameters
@@ -52,14 +52,14 @@ class MLTrace(SpectralModel):
     loss, fit_intercept, solver, targets, threshold, warm_start, callback, verbose
         As in `LRML`.
     max_iter : int, optional
-        Most iterations, 5000 by default, or 1000 where every iteration reads the rows.
+        Most iterations, 5000 by default, or 1000 if every iteration reads the rows.
     tol : float, optional
-        Upper limit of ``gap_``, 1e-4 by default; where every iteration reads the rows, of its estimate.
+        Upper limit of ``gap_``, 1e-4 by default; of its estimate if every iteration reads the rows.
 
     Attributes
     ----------
     gap_ : float
-        (primal − dual) / primal: the objective is at most this share of itself above the least one.
+        (primal − dual) / primal: an upper bound of the relative distance of the objective from its minimum.
     coef_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_, converged_, status_
         As in `LRML`.
     history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
@@ -114,7 +114,7 @@ class MLTrace(SpectralModel):
         if result.status is Status.EXACT:
             return {"gap_": 0.0}
         point = Point(result.solution, result.factors.s, result.objective)
-        # Two bounds that hold: which one is smaller depends on the scale of the features.
+        # Both bounds are valid; which one is smaller depends on the scale of the features.
         return {"gap_": min(result.gap, DualityGap(penalty.alpha).measure(problem, penalty, point))}
 
 

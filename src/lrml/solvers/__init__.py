@@ -2,9 +2,8 @@
 
 `solve` and `solve_rows` choose a method and a starting point; a method of your own is a `Phase`.
 
-``__all__`` is what users pass and read. The names imported with ``as`` beside it (chains of warm starts,
-duality gaps, the recorder, Anderson's method) and `lrml.solvers.leml` serve the rest of the library and may
-change.
+``__all__`` lists what is for users. The other names imported with ``as`` (chains of warm starts, duality
+gaps, the recorder, Anderson's method) and `lrml.solvers.leml` serve the rest of the library and may change.
 """
 
 from lrml.solvers._chain import Chain as Chain

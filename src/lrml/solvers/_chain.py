@@ -41,7 +41,7 @@ class ChainPoint:
 
     @cached_property
     def residual(self) -> float:
-        """Stationarity residual, as in `SolverResult`. Costs one proximal step, when it is asked for."""
+        """Stationarity residual, as in `SolverResult`. Costs one proximal step, on access."""
         return stationarity_residual(self.problem, self.penalty, self.left @ self.right.T)
 
 
@@ -60,9 +60,9 @@ class Chain:
 
 
 def chains_for(theta: int, alphas: Sequence[float], keys: Sequence[Any]) -> list[Chain]:
-    """Two chains that meet in the middle of the descending alphas: each begins at the limit that is nearer.
+    """Return two chains that meet in the middle of the descending alphas; each begins at the nearer limit.
 
-    They do not depend on each other, so that more threads have work; nor on how many threads there are.
+    They are independent, so more threads have work, and do not depend on the number of threads.
     """
     half = (len(alphas) + 1) // 2
     down = Chain(theta, tuple(alphas[:half]), tuple(keys[:half]), "reduced rank")
@@ -72,7 +72,7 @@ def chains_for(theta: int, alphas: Sequence[float], keys: Sequence[Any]) -> list
 
 def alpha_max(problem: SpectralProblem, theta: int) -> float:
     """Least alpha at which the rank-theta least-squares solution W_theta is stationary: ‖∇f(W_theta)‖₂."""
-    if theta >= problem.shape[1]:  # nothing is penalised; the slope would be rounding
+    if theta >= problem.shape[1]:  # nothing is penalised; the slope would be noise
         return 0.0
     return strongest_slope(problem, problem.reduced_rank_solution(theta)[0])
 
@@ -85,7 +85,7 @@ def solve_chains(
     tol: float,
     max_iter: int,
 ) -> Iterator[list[_Result]]:
-    """Solve chains, each on its own problem, and yield what ``visit(key, point)`` makes of their points.
+    """Solve chains, each on its own problem; yield the results of ``visit(key, point)`` for their points.
 
     Chains run in parallel, each on one thread of BLAS; the lists come in the order of the chains.
     """
@@ -93,7 +93,7 @@ def solve_chains(
     def work(pair: tuple[SpectralProblem, Chain]) -> list[_Result]:
         return [visit(key, point) for key, point in solve_chain(*pair, tol=tol, max_iter=max_iter)]
 
-    # Chains differ much in length: nobody waits for another's turn.
+    # Chains differ much in length, so no chain waits for another.
     return map_in_threads(work, list(zip(problems, chains, strict=True)), ahead=len(chains))
 
 
@@ -103,7 +103,7 @@ def solve_chain(
     """Solve the penalties of a chain in turn, each to ``tol`` or with ``max_iter`` decompositions."""
     phase = Alternating()
     begun = False
-    # On the way up from least squares the limit alpha → ∞ may be passed, which costs no penalty at all.
+    # On the way up from least squares, the limit alpha → ∞, which pays no penalty, may become better.
     limit = problem.reduced_rank_solution(chain.theta) if chain.begin == "least squares" else None
     for alpha, key in zip(chain.alphas, chain.keys, strict=True):
         penalty = TailSum(chain.theta, alpha)
@@ -128,7 +128,7 @@ def _beginning(problem: SpectralProblem, chain: Chain, penalty: TailSum) -> Poin
     if chain.begin == "reduced rank":
         W = problem.reduced_rank_solution(chain.theta)[0]
         return point_at(problem, penalty, W, spectrum(W, rank=chain.theta))
-    # A little more ridge: what the data does not determine at all should not lead.
+    # A little more ridge, so that directions undetermined by the data do not dominate.
     W = problem.ridge_solution(extra=min(penalty.alpha, problem.ridge_leaving(START_SHARE)))
     return point_at(problem, penalty, W, spectrum(W))
 
@@ -136,7 +136,7 @@ def _beginning(problem: SpectralProblem, chain: Chain, penalty: TailSum) -> Poin
 def _settle(
     phase: Alternating, problem: SpectralProblem, penalty: TailSum, tol: float, max_iter: int
 ) -> ChainPoint:
-    """Step until the point is good to within ``tol``, as a fit would."""
+    """Step until the point is within ``tol``, as in a fit."""
     before = phase.n_decompositions
     run = Run(problem, penalty, tol)
     run.take_steps(phase, lambda: phase.n_decompositions - before < max_iter)
@@ -159,7 +159,7 @@ def _settle(
 
 
 def _unpenalised(problem: SpectralProblem, penalty: TailSum) -> ChainPoint:
-    """Return the (ridge) least-squares solution, where nothing is penalised."""
+    """Return the (ridge) least-squares solution, for the case that nothing is penalised."""
     W = problem.ridge_solution()
     U, sigma, V = Factors.of(W)
     rank = int(namespace(W).count_nonzero(spectrum(W) > 0))

@@ -1,4 +1,4 @@
-"""Duality gaps of trace-norm problems: proofs of how far a point can be from the optimum."""
+"""Duality gaps of trace-norm problems: proven bounds on the distance from the optimum."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Float64 = npt.NDArray[np.float64]
 class DualityGap:
     """Relative duality gap of f(W) + alpha · ‖W‖_*, f the squared loss with or without a ridge.
 
-    A ridge is √ridge · I among the rows of X with zeros among those of Y, so let f be ‖Y − XW‖². The dual is
+    A ridge is equivalent to rows √ridge · I of X with zero rows of Y, so let f be ‖Y − XW‖². The dual is
 
     ::
 
@@ -41,7 +41,7 @@ class DualityGap:
         self.alpha = alpha
 
     def measure(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> float:
-        """Return (primal − dual) / primal; all that is needed is in the moments."""
+        """Return (primal − dual) / primal, from the moments alone."""
         W = point.W
         projected = inner(W, problem.cross)
         error_on_target = problem.target - projected
@@ -68,8 +68,8 @@ def row_duality_gap(problem: RowProblem, alpha: float, V: _Float64) -> float:
 
     S_alpha soft-thresholding singular values; without a ridge XᵀA must not exceed alpha in spectral norm, and
     the last term vanishes. u is minus the slope of the loss, made feasible: for the squared loss its mean is
-    taken off; for the others, where u has the sign of the label, the heavier of the two signs is scaled down.
-    Without a ridge all of it is scaled down to alpha.
+    subtracted; for the others, where u has the sign of the label, the heavier of the two signs is scaled
+    down. Without a ridge all of u is scaled down until XᵀA is within alpha.
     """
     feasible = _feasible(problem, V)
 
@@ -99,7 +99,7 @@ def _dual_sum(problem: RowProblem, block: Block, U: Floats) -> float:
 
 
 def _feasible(problem: RowProblem, V: _Float64) -> Callable[[Block], Floats]:
-    """Return a function that gives a block of minus the slopes, such that weighted columns add up to 0."""
+    """Return a function that gives minus the slopes of a block, so that weighted columns add up to 0."""
     scores = problem.scorer(V)
 
     def raw(block: Block) -> Floats:

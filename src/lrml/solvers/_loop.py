@@ -13,12 +13,12 @@ from lrml._arrays import Array, frobenius, namespace
 from lrml.penalties import Penalty, SpectralProx, gram_noise, right_singular, right_singular_by_svd
 from lrml.solvers._result import Callback, Factors, History, IterationInfo, SolverResult, Status
 
-# Effective directions that the ridge of a starting point leaves. All features must be in it, whatever their
-# scale: what is missing has to be found by small steps.
+# Share of effective directions left by the ridge of a starting point. All features must be present, whatever
+# their scale: missing ones would have to be found by small steps.
 START_SHARE = 0.8
-# How much worse than the best point so far, relatively, a point may be to end at.
+# A run may end at a point that is worse than the best one by this share.
 _WORSE = 1e-6
-# Where a proof is wanted, a standstill ends a run without it only if gains are below this share of tol.
+# If a certificate is required, a stalled run ends without it only if gains are below this share of tol.
 _STANDSTILL = 1e-2
 
 _Kept = TypeVar("_Kept")
@@ -29,9 +29,9 @@ class Point:
     """A candidate: coefficients, their descending singular values, and how good they are.
 
     ``residual`` and ``gap`` come from an element g of the subdifferential of the objective F at W: ‖g‖_F over
-    the problem's scale, and ½⟨g, H⁻¹g⟩ over F, with H the Hessian of f, or a model of it. Where F is convex
-    and f quadratic, the latter is an upper bound of (F − F*) / F, whatever the scale of the features;
-    elsewhere it is an estimate. Both are infinite where a method knows no such g.
+    the problem's scale, and ½⟨g, H⁻¹g⟩ over F, with H the Hessian of f, or a model of it. If F is convex and
+    f quadratic, the latter is an upper bound of (F − F*) / F, whatever the scale of the features; otherwise
+    it is an estimate. Both are infinite if a method knows no such g.
     """
 
     W: Array
@@ -48,7 +48,7 @@ class Point:
 
 
 class Problem(Protocol):
-    """What the loop needs of a problem; a phase may need more."""
+    """What the loop needs from a problem; a phase may need more."""
 
     @property
     def lipschitz(self) -> float:
@@ -64,7 +64,7 @@ class Problem(Protocol):
 
     @property
     def least(self) -> float:
-        """Objectives below this one are zero but for rounding."""
+        """Objectives below this are zero up to rounding."""
 
     def decrement(self, slope: Array, W: Array) -> float:
         """½⟨g, H⁻¹g⟩ for a slope g at W and the Hessian H of f, or a model of it."""
@@ -91,7 +91,7 @@ class Phase(Protocol):
     name: str
     seeks_tolerance: bool
     settles: bool
-    """Whether several steps that gain next to nothing mean that there is nothing left to gain."""
+    """Whether several steps with almost no gain mean that the method has converged."""
 
     def start(self, problem: Any, penalty: Penalty, point: Point) -> None:
         """Prepare to iterate from ``point``."""
@@ -101,7 +101,7 @@ class Phase(Protocol):
 
 
 class Certificate(Protocol):
-    """A proof of how far the objective is from the least one."""
+    """A proven bound on the distance of the objective from its minimum."""
 
     status: Status
     failure: Status
@@ -135,13 +135,13 @@ def point_at(problem: Problem, penalty: Penalty, W: Array, sigma: Array, slope: 
 
 
 class Gains:
-    """What the last steps have gained, for methods that do not stand still before they are done.
+    """The gains of the last steps, for methods that do not stall before they have converged.
 
-    The estimated gap is of no use where features differ so much in scale that it is rounding, or where a
-    direction in which X hardly varies counts for little. There it is enough that ``steps`` steps together
-    lower the objective by less than ``share`` of what ``tol`` permits, the later half of them by less than
-    the earlier one: on the way past a saddle point gains grow. ``rounding`` is the relative accuracy of the
-    objective; less than that cannot be asked for.
+    The estimated gap is useless if features differ so much in scale that it is rounding noise, or if it is
+    dominated by a direction in which X hardly varies. Then it suffices that ``steps`` steps together lower
+    the objective by less than ``share`` of what ``tol`` permits, and the later half of them by less than the
+    earlier half: near a saddle point gains grow again. ``rounding`` is the relative accuracy of the
+    objective, below which gains mean nothing.
     """
 
     steps, share = 10, 0.01
@@ -152,7 +152,7 @@ class Gains:
         self.least: list[float] = []
 
     def add(self, objective: float) -> None:
-        """Take in the objective after a step."""
+        """Add the objective after a step."""
         self.least.append(min([objective, *self.least[-1:]]))
 
     def below(self, tol: float) -> bool:
@@ -165,20 +165,20 @@ class Gains:
         return falls and first - last <= self.share * tol * abs(last)
 
     def of_last_half(self) -> float:
-        """Return what the later half of all steps has gained, over the objective; infinite for few steps.
+        """Return the gain of the later half of all steps, over the objective; infinite for few steps.
 
-        Where gains fall like 1/k² this is about what is still to come, and more where they fall faster.
+        If gains fall like 1/k², this is about the remaining gain; if they fall faster, it is more.
         """
         if len(self.least) <= 2 * self.steps:
             return math.inf
         return (self.least[len(self.least) // 2] - self.least[-1]) / max(abs(self.least[-1]), math.ulp(0.0))
 
     def to_come(self) -> float:
-        """Return what is still to be gained, over the objective, if gains go on falling as they do (Aitken).
+        """Extrapolate the remaining gain, over the objective, from the gains so far (Aitken).
 
-        With gains g₀ and then g₁ of two spans of steps, g₁ q/(1 − q) for q = g₁/g₀; 0 after a single step. A
-        span is a quarter of all steps, so that the last ones do not mislead where convergence is slow, but
-        at least five, if there are as many.
+        With gains g₀ and then g₁ of two spans of steps, this is g₁ q/(1 − q), q = g₁/g₀; 0 after a single
+        step. A span is a quarter of all steps, so that slow convergence does not mislead, but at least five
+        steps if there are as many.
         """
         steps = len(self.least) - 1
         span = min(steps // 2, max(5, steps // 4))
@@ -190,7 +190,7 @@ class Gains:
 
 
 class Recorder(Generic[_Kept]):
-    """What every run keeps, whatever the method: history, clock, callback, best point, status.
+    """The record of a run, for every method: history, clock, callback, best point, status.
 
     Fits, paths, LEML's sweeps and matrix completion all record their steps here. ``seconds`` counts time
     inside `clock`; ``best`` is the point to return and ``least`` its objective (infinite before the first);
@@ -206,7 +206,7 @@ class Recorder(Generic[_Kept]):
 
     @contextmanager
     def clock(self) -> Iterator[None]:
-        """Count the time that is spent inside."""
+        """Count the time spent inside."""
         started = perf_counter()
         yield
         self.seconds += perf_counter() - started
@@ -217,7 +217,7 @@ class Recorder(Generic[_Kept]):
         self.least = objective
 
     def record(self, phase: str, objective: float, residual: float, rank: int, gap: float = math.inf) -> None:
-        """Add a line to the history and show it to the callback, which may end the run."""
+        """Add an entry to the history and pass it to the callback, which may end the run."""
         number = len(self.history)
         info = IterationInfo(number, phase, objective, residual, rank, self.seconds, gap)
         self.history.entries.append(info)
@@ -230,7 +230,7 @@ class Run(Recorder[Point]):
     """Steps of phases on one problem, until a point is good to within ``tol``.
 
     That is: its gap is at most ``tol``, or the certificate proves as much, or the last steps of a phase that
-    settles have gained next to nothing.
+    settles have gained almost nothing.
     """
 
     def __init__(
@@ -253,8 +253,8 @@ class Run(Recorder[Point]):
     def take_steps(self, phase: Phase, more: Callable[[], bool], *, final: bool = True) -> None:
         """Step until the run ends, the phase hands over or there may be no ``more`` steps.
 
-        Not convex: a stationary point that is worse than one already met is not what we are looking for. But
-        if the ``final`` phase ends at one, the best point is at least as good.
+        The problem is not convex: a stationary point that is worse than an earlier point does not end the
+        run. But if the ``final`` phase ends at one, the best point is at least as good.
         """
         gains = Gains(self.problem.rounding)
         while self.status is None and more():
@@ -271,11 +271,11 @@ class Run(Recorder[Point]):
             self._record(phase.name, point)
 
     def _verdict(self, phase: Phase, point: Point, gains: Gains) -> Status | None:
-        """Return in which way a point is good enough, if it is."""
+        """Return why a point is good enough, or None."""
         tol, certificate = self.tol, self.certificate
         if phase.seeks_tolerance and point.gap <= tol:
             return Status.CONVERGED
-        # A proof costs a step, so it is asked for whenever the estimate has halved.
+        # A certificate costs a step, so it is computed only when the estimate has halved.
         if phase.seeks_tolerance and certificate is not None and point.gap <= self._ask_below:
             self._ask_below = 0.5 * point.gap
             if certificate.measure(self.problem, self.penalty, point) <= tol:
@@ -290,7 +290,7 @@ class Run(Recorder[Point]):
     def result(self, otherwise: Status) -> SolverResult:
         """Factorise the best point, and evaluate its objective and its residual exactly."""
         point = self.best
-        # A full SVD, once: the factors of a wide spectrum would not be orthonormal by the Gram matrix.
+        # One full SVD: with a wide spectrum, factors from the Gram matrix would not be orthonormal.
         U, s, V = Factors.of(self.problem.penalised(point.W))
         U, V = self.problem.restore(U[:, : point.rank], V[:, : point.rank])
         factors = Factors(U, s[: point.rank], V)
@@ -321,10 +321,10 @@ def iterate(phases: Sequence[Phase], run: Run, start: Point, *, max_iter: int) -
 
 
 def spectrum(W: Array, rank: int | None = None) -> Array:
-    """Descending singular values of W, every one good to eps · σ₁.
+    """Descending singular values of W, each accurate to eps · σ₁.
 
-    The Gram matrix serves while all values are above its noise, the SVD otherwise. Values that are rounding
-    noise, and all beyond ``rank``, are set to zero: a strong penalty would multiply them.
+    Uses the Gram matrix if all values are above its noise, the SVD otherwise. Values that are rounding noise,
+    and all beyond ``rank``, are set to zero: a strong penalty would amplify them.
     """
     xp = namespace(W)
     W = W if W.shape[0] >= W.shape[1] else W.T

@@ -15,7 +15,7 @@ from lrml._arrays import Array, thin_svd
 
 
 class Status(Enum):
-    """How a solver ended: a sentence for the user, with the remedy where one is needed."""
+    """How a solver ended: a sentence for the user, with a remedy if one is needed."""
 
     CONVERGED = "Converged: the estimated gap of the objective is at most tol times the objective."
     SETTLED = "Converged: the last 10 steps lowered the objective by less than 1 % of tol times itself."
@@ -80,10 +80,10 @@ Callback: TypeAlias = Callable[[IterationInfo], bool | None]
 class History:
     """Per-iteration record; entry 0 is the starting point.
 
-    ``gap`` and ``residual`` are the solver's own by-products, see `Point`: an estimate of how far the
-    objective is above the least one, as a share of itself, which ``tol`` limits, and the norm of an element
-    of the subdifferential over the scale of the problem; infinity where a method has none. ``seconds`` counts
-    solver work only: the clock is stopped while this record is made.
+    ``gap`` and ``residual`` are by-products of the solver, see `Point`: the estimated relative distance of
+    the objective from its minimum, which ``tol`` limits, and the norm of an element of the subdifferential
+    over the scale of the problem; infinite if a method has none. ``seconds`` counts solver work only: the
+    clock is stopped while this record is made.
     """
 
     entries: list[IterationInfo] = field(default_factory=list)
@@ -112,7 +112,7 @@ class SolverResult:
     objective : float
         f(W) + Ω(σ(W)) at the returned point.
     gap : float
-        Estimate of how far the objective is above the least one, over the objective.
+        Estimated distance of the objective from its minimum, over the objective.
     residual : float
         Stationarity residual L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F at the returned point.
     history : History

@@ -43,10 +43,9 @@ def solve(
     penalty : Penalty
         Ω.
     solver : {"auto", "apg", "pg", "paper"} or Phase
-        "auto" takes the reduced-rank solution where that is stationary. Elsewhere it begins at a ridge
-        solution with a few alternating steps, compares with the reduced-rank solution, and goes on from the
-        better one; should that come to rest, accelerated proximal gradient takes over. A `Phase` object is
-        run as it is.
+        "auto" takes the reduced-rank solution if that is stationary. Otherwise it takes a few alternating
+        steps from a ridge solution, compares with the reduced-rank solution, and goes on from the better one;
+        if that stalls, accelerated proximal gradient takes over. A `Phase` object is run alone.
     start : array of shape ``problem.shape``, optional
         Starting point in spectral coordinates.
     max_iter : int
@@ -79,7 +78,7 @@ def _phases(solver: str | Phase, *, warm: bool) -> Sequence[Phase]:
     if not isinstance(solver, str):
         return [solver]
     if solver == "auto":
-        if warm:  # close already
+        if warm:  # already close
             return [Alternating(), AcceleratedProximalGradient()]
         limit = ReducedRank()
         return [limit, Alternating(rival=limit), AcceleratedProximalGradient()]
@@ -121,7 +120,7 @@ def solve_rows(
     problem : RowProblem
     penalty : Penalty
     solver : {"auto", "apg"}
-        "auto" is proximal Newton, with accelerated proximal gradient should that come to rest.
+        "auto" is proximal Newton, then accelerated proximal gradient if that stalls.
     start : array of shape ``problem.shape``, optional
         The constant scores ``problem.origin`` if not given.
     max_iter, tol, callback

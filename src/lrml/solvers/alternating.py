@@ -1,4 +1,4 @@
-"""Least squares on both sides of the matrix around a proximal step: the engine of fits and of paths."""
+"""Proximal steps with least squares on both sides of the matrix: the engine of fits and of paths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lrml.solvers.reduced_rank import ReducedRank
 
 
 class _Step(NamedTuple):
-    """A gradient step Y = W − ∇f(W)/ρ with its decomposition, and the proximal point that it leads to."""
+    """A gradient step Y = W − ∇f(W)/ρ with its decomposition, and the proximal point from it."""
 
     Y: Array
     spectrum: Array
@@ -40,13 +40,13 @@ class Quadratic(Problem, Protocol):
 class Alternating:
     """Proximal steps, each followed by an exact least-squares solve on either side of the matrix.
 
-    At a W, a proximal step of curvature ρ shows which singular values live:
+    At W, a proximal step of curvature ρ shows which singular values are positive:
 
     ::
 
         Z = prox_{Ω/ρ}(W − ∇f(W)/ρ) = U diag(σ) Vᵀ,     (2(Λ + ridge) − ρ)(Z − W) ∈ ∇f(Z) + ∂Ω(Z),
 
-    and the norm of that element says, at no further cost, how far Z is from stationary. From Z two
+    and that element g gives, at no further cost, the residual and the gap of Z (see `Point`). From Z two
     majorisers of Ω, with its slopes c_j, are minimised in closed form: one keeps the column space, one the
     row space.
 
@@ -55,17 +55,17 @@ class Alternating:
         K = (Uᵀ(Λ + ridge)U + diag(c/2σ))⁻¹ UᵀB,      U K = U E diag(σ') V'ᵀ
         R_ij = (B V')_ij / (λ_i + ridge + c_j/2σ'_j),  W⁺ = R V'ᵀ
 
-    Reweighted least squares on one side only is slow to turn the space that it keeps; on both sides it
-    converges fast, and the proximal step gives what neither has: exact zeros and new directions. Where nearly
-    all values live there is little to turn, and the first of the two is left out.
+    Reweighted least squares on one side only is slow to change the space that it keeps; on both sides it
+    converges fast, and the proximal step adds exact zeros and new directions. If nearly all values are
+    positive there is little to gain, and early steps skip the first of the two.
 
     With ρ at the Lipschitz constant L of ∇f no step can raise the objective. ρ starts at ``share`` · L, and
-    doubles, up to L, whenever a proximal step rises above the majoriser's value at W. The
-    map W ↦ W⁺ is accelerated by Anderson's method (type II) with the given ``memory``; an accelerated point
-    that is no better is dropped for the plain one.
+    doubles, up to L, whenever a proximal step exceeds the majoriser's value at W or several steps gain
+    nothing. The map W ↦ W⁺ is accelerated by Anderson's method (type II) with the given ``memory``; an
+    accelerated point that is no better is replaced by the plain one.
 
     A ``rival`` is a `ReducedRank` phase that has run before; after ``approach`` steps, or once the gap is
-    within ``close``, its solution replaces the point that was reached, if it is better.
+    within ``close``, its solution replaces the current point if it is better.
     """
 
     name = "alternating"
@@ -99,7 +99,7 @@ class Alternating:
         self.retarget(penalty)
 
     def retarget(self, penalty: Penalty, problem: Quadratic | None = None) -> None:
-        """Go on from here with another penalty or problem; the last decomposition serves its first solves."""
+        """Continue with another penalty or problem; its first solves reuse the last decomposition."""
         self.penalty = penalty
         if problem is not None:
             self.problem = problem
@@ -109,7 +109,7 @@ class Alternating:
         self.stalled = self.steps = 0
         if self.last is not None:
             sigma = penalty.prox(self.last.spectrum, 1.0 / self.rho)
-            # What the objective was under another penalty says nothing.
+            # The objective under another penalty is meaningless here.
             self.last = self.last._replace(point=Point(self.last.point.W, sigma, math.inf))
 
     def step(self) -> Point | None:
@@ -138,11 +138,11 @@ class Alternating:
             found = self._proximal(self.W)
         self._watch(found)
         self.last = found
-        # What the rival may still surpass is not the end.
+        # No end before the comparison with the rival.
         return replace(found.point, gap=math.inf) if not self.compared else found.point
 
     def _compare(self) -> None:
-        """Begin again at the reduced-rank solution if that is better than what the first steps have found."""
+        """Restart from the reduced-rank solution if that is better than the point of the first steps."""
         assert self.rival is not None
         W, unpenalised = self.rival.solution
         self.compared = True
@@ -152,7 +152,7 @@ class Alternating:
             self.accelerator.forget()
 
     def _watch(self, found: _Step) -> None:
-        """Count the steps that bring nothing; on the way past a saddle point only the objective falls."""
+        """Count the steps without progress; near a saddle point only the objective falls."""
         gain = self.least_objective - found.point.objective
         improved = found.point.residual < self.least_residual
         improved = improved or gain > self.problem.rounding * abs(found.point.objective)
@@ -176,7 +176,7 @@ class Alternating:
         free = min(self.penalty.n_free, int(spectrum.shape[0]))
         kept = max(int(xp.count_nonzero(shrunk > 0)), free)
         if kept and float(spectrum[kept - 1]) <= gram_noise(spectrum):
-            # Features of large scale have small coefficients: a small singular value may be all they have.
+            # Features of large scale have small coefficients, which may show only in a small singular value.
             left, spectrum, right = thin_svd(Y)
             shrunk, basis = self.penalty.prox(spectrum, 1.0 / self.rho), right.T
         kept = int(xp.count_nonzero(shrunk > 0))
@@ -189,16 +189,16 @@ class Alternating:
         return _Step(Y, spectrum, basis, U, point, rest)
 
     def _solve_both_sides(self, last: _Step) -> None:
-        """W⁺ from a proximal point, and the value of the majoriser there, which bounds the objective."""
+        """Compute W⁺ from a proximal point, and the majoriser's value there, which bounds the objective."""
         xp = namespace(last.Y)
         problem, kept = self.problem, last.point.rank
         sigma, V = last.point.sigma[:kept], last.basis[:, :kept]
         slopes = self.penalty.slopes(last.point.sigma)
-        # A few steps later it is worth its price in any case.
+        # After a few steps the left solve always pays.
         turning = 1.0 if self.steps > self.patient_steps else self.turning
         if 0 < kept <= turning * int(last.spectrum.shape[0]):
             U = last.U[:, :kept]
-            if kept > last.U.shape[1]:  # another penalty lets more values live
+            if kept > last.U.shape[1]:  # another penalty keeps more values
                 U = (last.Y @ V) / last.spectrum[:kept]
             sigma, V = self._turn(U, 0.5 * slopes[:kept] / sigma)
         slopes = slopes[: sigma.shape[0]]
@@ -208,7 +208,7 @@ class Alternating:
         self.W = self.accelerator.extrapolate(self.plain, self.plain - previous)
 
     def _turn(self, U: Array, weights: Array) -> tuple[Array, Array]:
-        """Singular values and right singular vectors of the best U K, without those that are noise."""
+        """Singular values and right singular vectors of the best U K, without noise."""
         xp = namespace(U)
         K = self.problem.solve_right(U, weights)
         squares, E = descending_eigh(K @ K.T)

@@ -24,7 +24,7 @@ class Anderson:
 
     Images and residuals are rows of two matrices, in which the newest overwrites the oldest. The inner
     products of a residual with all others, and the combination of the images, are then one product each, and
-    an image is copied once and never read again until it is used.
+    an image is copied only once.
     """
 
     def __init__(self, memory: int) -> None:
@@ -35,11 +35,11 @@ class Anderson:
         self.count = 0
 
     def forget(self) -> None:
-        """Begin again; the room stays."""
+        """Start over; the memory stays allocated."""
         self.count = 0
 
     def extrapolate(self, image: Array, residual: Array) -> Array:
-        """Take in one pair and return the accelerated point (the image while there is little past)."""
+        """Add one pair and return the accelerated point (the image itself while there are few pairs)."""
         if self.memory == 0:
             return image
         self._remember(image, residual)
@@ -76,7 +76,7 @@ class Anderson:
         order = (
             [(newest + 1 + step) % known for step in range(known)] if known > self.memory else range(known)
         )
-        steps = np.diff(np.eye(known)[list(order)], axis=0)  # rows take one residual from the next
+        steps = np.diff(np.eye(known)[list(order)], axis=0)  # each row subtracts one residual from the next
         gram = steps @ self.gram[:known, :known] @ steps.T
         trace = np.trace(gram)
         if not trace > 0:

@@ -25,8 +25,8 @@ class ProximalGradient:
         W_{k+1} = prox_{Ω/t}(W_k − ∇f(W_k)/t)
 
     with t multiplied by ``growth`` until f(W_{k+1}) ≤ f(W_k) + ⟨∇f(W_k), D⟩ + t/2 ‖D‖², D = W_{k+1} − W_k.
-    This is what Algorithm 1 of the paper becomes when t grows only where it has to. It is monotone, and
-    slow wherever X is badly conditioned.
+    This is what Algorithm 1 of the paper becomes if t grows only when it has to. It is monotone, and slow if
+    X is badly conditioned.
     """
 
     name = "pg"
@@ -59,9 +59,9 @@ class ProximalGradient:
 class AcceleratedProximalGradient:
     """Monotone accelerated proximal gradient (FISTA) with function-value restart.
 
-    An extrapolated step that would raise the objective is thrown away; momentum is then reset and a plain
-    step of size 1/L, which cannot raise it, is taken instead (Beck and Teboulle 2009; O'Donoghue and Candès
-    2015; Li and Lin 2015 for the non-convex case).
+    An extrapolated step that would raise the objective is discarded; then momentum is reset and a plain step
+    of size 1/L, which cannot raise it, is taken instead (Beck and Teboulle 2009; O'Donoghue and Candès 2015;
+    Li and Lin 2015 for the non-convex case).
     """
 
     name = "apg"
@@ -76,7 +76,7 @@ class AcceleratedProximalGradient:
         self.momentum = 1.0
 
     def step(self) -> Point:
-        """One extrapolated proximal step, or a plain one where that would go uphill."""
+        """One extrapolated proximal step, or a plain one if that would raise the objective."""
         following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self.momentum**2))
         inertia = (self.momentum - 1.0) / following
         base = self.W + inertia * (self.W - self.previous)
@@ -103,7 +103,7 @@ class Algorithm1:
     no stopping test.
 
     Because t_k grows at *every* step, the steps shrink geometrically and the total movement is bounded: the
-    iteration can come to rest short of a stationary point. gamma = 1 gives the constant-step variant.
+    iteration can stop short of a stationary point. gamma = 1 gives the constant-step variant.
 
     Parameters
     ----------

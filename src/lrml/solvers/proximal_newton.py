@@ -18,7 +18,7 @@ _START_RIDGE = 0.1
 
 
 class ProximalNewton:
-    """Minimise a quadratic model of the loss plus the penalty, again and again.
+    """Repeatedly minimise a quadratic model of the loss plus the penalty.
 
     At a point V₀ with gradient G the model of f is
 
@@ -26,12 +26,12 @@ class ProximalNewton:
 
         f(V₀) + ⟨G, D⟩ + ½ Σ_il h_il D_il²,    h_il = κ_l c_l λ_i + 2 ridge,    D = V − V₀,
 
-    diagonal in spectral coordinates: c_l is the mean curvature of label l at V₀, and κ_l corrects it by what
-    the last steps have shown (the curvature along D, ⟨∇f(V) − G, D⟩_l, over that of the model). Labels differ
-    a lot in this, and f is a sum over labels, so each has a κ_l of its own. The model plus the penalty is
-    minimised by a few steps of `Alternating`, which need no rows and do not mind features of different
-    scales. A step that does not lower the objective is tried again with the corrected model; with κ_l c_l at
-    the loss's largest curvature the model lies above f.
+    diagonal in spectral coordinates: c_l is the mean curvature of label l at V₀, and κ_l corrects it by the
+    ratio seen in the last steps (the curvature along D, ⟨∇f(V) − G, D⟩_l, over that of the model). Labels
+    differ a lot in this, and f is a sum over labels, so each has its own κ_l. The model plus the penalty is
+    minimised by a few steps of `Alternating`, which need no rows and cope with features of different scales.
+    A step that does not lower the objective is tried again with the corrected model; with κ_l c_l at the
+    loss's largest curvature the model lies above f.
 
     ``inner`` steps of `Alternating` per model, each with one spectral decomposition, are usual; κ_l is the
     measured ratio times ``caution``.
@@ -42,14 +42,14 @@ class ProximalNewton:
     _slowest, _fastest = 0.8, 4.0  # limits to the change of κ in one step
     _trials = 12
     _most_blind_steps = 5
-    _forcing = 0.05  # the model is minimised to this share of the gap that is left
+    _forcing = 0.05  # the model is minimised to this share of the remaining gap
 
     def __init__(self, inner: int = 3, caution: float = 2.0) -> None:
         self.inner = inner
         self.caution = caution
 
     def start(self, problem: RowProblem, penalty: Penalty, point: Point) -> None:
-        """Begin with the mean curvature as it is."""
+        """Begin with the uncorrected mean curvature."""
         self.problem, self.penalty = problem, penalty
         self.last = point
         self.gains = Gains(problem.rounding)
@@ -74,16 +74,16 @@ class ProximalNewton:
                 slope[1:] += subgradient
                 point = point_at(self.problem, self.penalty, found, sigma, slope)
                 self.gains.add(point.objective)
-                # Along directions that the model takes to be more curved than they are the gap is larger.
-                # And where scores are in single precision it is never seen to vanish.
+                # Along directions whose curvature the model overestimates, the gap is larger. And with
+                # single-precision scores it never vanishes.
                 gap = min(max(point.gap, self.gains.to_come()), self.gains.of_last_half())
                 self.last = replace(point, gap=gap)
                 return self.last
-            self.phase = None  # what it found there is of no use here
+            self.phase = None  # its state from there is useless here
         return None
 
     def _is_lost_in_rounding(self, objective: float, model: _Float64, D: _Float64) -> bool:
-        """Whether a step gains too little to be seen; a few such are taken, as where a ridge rules all."""
+        """Whether a step gains less than rounding; a few of these are taken, as when the ridge dominates."""
         noise = self.problem.rounding * abs(self.last.objective)
         hidden = abs(objective - self.last.objective) <= noise and float(np.sum(model * D * D)) <= noise
         self.blind_steps += hidden
@@ -105,8 +105,8 @@ class ProximalNewton:
             self.phase = Alternating()
             W = V[1:]
             if self.last.rank == 0:
-                # At the origin nothing lives, and directions would have to be found by small steps: begin at
-                # the minimiser of the model with a little more ridge, and without the penalty.
+                # At the origin there are no directions, and small steps would have to find them: begin at the
+                # minimiser of the model with a little more ridge, and without the penalty.
                 W = newton[1:] * model[1:] / (model[1:] + _START_RIDGE * model[1:].mean(axis=0))
             W = W.T if wide else W
             self.phase.start(problem, self.penalty, point_at(problem, self.penalty, W, spectrum(W)))

@@ -9,23 +9,23 @@ from lrml.solvers._loop import Point, objective_of, spectrum
 
 
 class ReducedRank:
-    """Offer the least-squares solution of rank ``penalty.n_free`` where the penalty makes it stationary.
+    """Offer the least-squares solution of rank ``penalty.n_free`` if the penalty makes it stationary.
 
-    It pays no penalty, and for a strong one it is stationary: methods that see the problem locally would
-    settle for another subspace, or creep towards it. For a weaker one it may still be a better beginning than
-    what `Alternating` has found by itself, which therefore asks for ``solution`` as well.
+    It pays no penalty, and is stationary for a strong one, where local methods would settle for another
+    subspace or approach it slowly. For a weaker penalty it may still be a better start than the first steps
+    of `Alternating`, which therefore also uses ``solution``.
     """
 
     name = "reduced rank"
     seeks_tolerance, settles = True, False
 
     def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
-        """Solve, and look whether to offer the solution."""
+        """Solve, and check whether to offer the solution."""
         self.candidate: Point | None = None
         self.solution = problem.reduced_rank_solution(penalty.n_free)
         W = self.solution[0]
         slope = float(penalty.slopes(point.sigma)[-1])
-        # The norm of a column is a lower bound that costs nothing, and mostly says no.
+        # The norm of a column is a cheap lower bound, which mostly decides.
         if _longest_column(problem.gradient(W)) <= slope and strongest_slope(problem, W) <= slope:
             sigma = spectrum(W, rank=penalty.n_free)
             # f has no slope within the row and column space of W, and elsewhere none above the penalty's.
@@ -38,7 +38,7 @@ class ReducedRank:
 
 
 def strongest_slope(problem: SpectralProblem, W: Array) -> float:
-    """‖∇f(W)‖₂: at a reduced-rank solution, the strength from which on a penalty of the tail keeps it."""
+    """‖∇f(W)‖₂: at a reduced-rank solution, the least penalty of the tail that keeps it stationary."""
     return float(right_singular(problem.gradient(W))[0][0])
 
 
