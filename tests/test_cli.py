@@ -266,6 +266,25 @@ def test_a_reader_that_has_seen_enough(tmp_path):
     assert len(os.listdir(tmp_path / "tables")) == 3  # files come before output
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes break in another way there")
+@pytest.mark.parametrize("arguments", [["--help"], ["theory", "--help"], ["--version"]])
+def test_nobody_reads_the_help(arguments):
+    ours, theirs = os.pipe()
+    os.close(ours)
+    command = [sys.executable, "-m", "lrml", *arguments]
+    found = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(theirs)
+    assert (found.returncode, found.stderr) == (141, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sh is not there")
+@pytest.mark.parametrize("arguments", ["datasets", "datasets --json", "--help"])
+def test_standard_output_may_be_closed(arguments):
+    command = ["sh", "-c", f'"$0" -m lrml {arguments} >&-', sys.executable]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is another thing there")
 def test_ctrl_c_ends_with_130_and_keeps_what_is_finished(tmp_path):
     start = "import signal, sys\nfrom lrml.cli import main\nif __name__ == '__main__':\n"

@@ -143,6 +143,7 @@ def test_tables_say_where_the_labels_are(tmp_path, call):
         (("convert", "yeast", "out.svm", "--sparse"), "--sparse is for data files"),
         (("describe", "toy.svm", "--test", "no.svm"), "must be a file, got 'no.svm', which does not exist"),
         (("describe", "toy.arff", "--xml", "no.xml"), "XML file .* got 'no.xml', which does not exist"),
+        (("describe", "toy.csv", "--labels", "+-1"), r"separated by ','.*Give the delimiter"),  # a name
         (("describe", "toy.csv", "--labels", "b"), r"separated by ','.*Give the delimiter"),
     ],
 )

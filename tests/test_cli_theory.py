@@ -65,3 +65,11 @@ def test_wrong_usage_is_named(arguments, message):
     assert run.returncode == 2
     assert message in run.stderr
     assert "Traceback" not in run.stderr
+
+
+def test_missing_features_are_counted(tmp_path):
+    path = tmp_path / "holes.csv"
+    path.write_text("a,b,red\n1,2,0\n,3,1\n4,,1\n5,1,0\n", encoding="utf-8")
+    run = lrml(path, "--labels", "red")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert "got 2 missing values" in run.stderr

@@ -78,7 +78,7 @@ def check_targets(
     columns = getattr(Y, "columns", None)
     names = None if columns is None else np.asarray(columns, dtype=object)
     remedy = f"{_BINARY_REMEDY}{_REAL_REMEDY if offers_real else ''}."
-    values = _numeric_matrix(Y, remedy)
+    values = _numeric_matrix(Y)
     if values.shape[1] == 0:
         raise ValueError("Y must have at least one label (column), got 0. Pass one column per label.")
     mask = None
@@ -131,7 +131,7 @@ def check_label_names(names: npt.NDArray[Any] | None, fitted: npt.NDArray[Any]) 
     )
 
 
-def _numeric_matrix(Y: Any, remedy: str) -> Any:
+def _numeric_matrix(Y: Any) -> Any:
     """Return Y as CSR or as a dense 2-D array of numbers, without changing its values."""
     try:
         values = as_matrix(Y)
@@ -155,7 +155,7 @@ def _numeric_matrix(Y: Any, remedy: str) -> Any:
     numbers_only = _as_floats(values)
     if numbers_only is None:
         raise ValueError(
-            f"Unknown label type: Y must hold numbers, got {shown(str(values.flat[0]))}. {remedy}"
+            f"Unknown label type: Y must hold numbers, got {shown(str(values.flat[0]))}. {_BINARY_REMEDY}."
         )
     return numbers_only
 

@@ -246,7 +246,5 @@ def test_regressors_pass_every_check(model):
 
 def test_a_scorer_that_asks_for_probabilities_of_least_squares_is_told_what_to_do(data):
     by_probability = make_scorer(roc_auc_score, response_method="predict_proba")
-    with pytest.raises(
-        ValueError, match=r"models with loss='squared' have.*loss='logistic' for predict_proba"
-    ):
+    with pytest.raises(ValueError, match=r"models with loss='squared' have.*need a logistic loss"):
         MLFroCV(scoring=by_probability, cv=FOLDS).fit(*data)

@@ -28,21 +28,32 @@ _BROKEN_PIPE = 141  # 128 + SIGPIPE
 class _Program(TyperGroup):
     """All commands; their errors become one line and an exit code."""
 
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().make_context(*args, **options)  # prints the help of the program
+        except BrokenPipeError:
+            raise typer.Exit(_broken_pipe()) from None
+
     def invoke(self, ctx: Any) -> Any:
         try:
             code = super().invoke(ctx)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # as it is where the caller has closed it
+                sys.stdout.flush()
         except (OutputError, CommandError) as error:
             print(f"lrml {ctx.invoked_subcommand}: error: {_printable(str(error))}", file=sys.stderr)
             return _USAGE_ERROR
         except BrokenPipeError:
-            # Python would complain once more when it flushes standard output at the end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return _BROKEN_PIPE
+            return _broken_pipe()
         except KeyboardInterrupt:
             print(f"lrml {ctx.invoked_subcommand}: interrupted; no file is half-written.", file=sys.stderr)
             return _INTERRUPTED
         return code
+
+
+def _broken_pipe() -> int:
+    """Return the exit code; Python would complain once more when it flushes standard output at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return _BROKEN_PIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ def _names(text: str) -> list[str]:
 
 
 def _labels(text: str) -> int | list[str]:
-    return int(text) if text.lstrip("+-").isdecimal() else _names(text)
+    return int(text) if re.fullmatch(r"[+-]?\d+", text) else _names(text)
 
 
 def _zero_based(text: str) -> str | bool:

@@ -49,6 +49,8 @@ def theory(
     what it bounds. The theory knows no intercept, so the model has none. Without --alpha, alpha and ridge are
     chosen on held-out rows.
     """
+    import numpy as np
+    from scipy.sparse import issparse
     from sklearn.preprocessing import normalize
 
     from lrml._files import writable_folder, write_atomically
@@ -58,6 +60,11 @@ def theory(
     data.check()
     dataset = data.load()
     X, Y = dataset.train if dataset.n_train else (dataset.X, dataset.Y)
+    if missing := int(np.isnan(X.data if issparse(X) else X).sum()):
+        raise ValueError(
+            f"the theory needs all features of all rows, got {missing} missing values. Fill them in, for "
+            "example with lrml.completion.LowRankImputer, or leave out their columns with --ignore."
+        )
     X = X if raw else normalize(X)
     model = _fitted(X, Y, theta, alpha, ridge)
     report = bound_report(model, X, n_draws=draws, random_state=seed)

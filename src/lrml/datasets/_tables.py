@@ -36,6 +36,7 @@ _MISSING = [form for word in ("", "na", "null") for form in {word, word.title(),
 _NUMBER = re.compile(
     r"[-+]?+(?:(?:\d++(?:\.\d*+)?+|\.\d++)(?:e[-+]?+\d++)?+|nan|inf(?:inity)?+)", re.ASCII | re.IGNORECASE
 )
+_NAN_WITH_WORDS = re.compile(rb"nan\(", re.IGNORECASE)
 
 # Parquet.
 _BATCH_CELLS = 1 << 22  # numbers in memory at a time, 32 MiB
@@ -293,7 +294,9 @@ class _CsvTable:
                 line, rest, piece = self._header_line + 1, b"", b"-"
                 while piece:
                     piece = stream.read(_BLOCK_BYTES)
-                    rest += piece or (b"\n" if rest else b"")
+                    if rest and not piece and not rest.endswith(b"\n"):
+                        rest += b"\n"
+                    rest += piece
                     block = self._whole_rows(rest, line)
                     rest = rest[len(block.text) :]
                     if block.text:
@@ -311,8 +314,10 @@ class _CsvTable:
         """Cut off what follows the last whole row; say whether the rest is strictly CSV, in UTF-8."""
         end, spans = self._end_of_quoted_rows(text) if b'"' in text else (text.rfind(b"\n") + 1, False)
         text = text[:end]
-        # pyarrow would take a single \r for a line end.
+        # pyarrow would take a single \r for a line end, and nan(1), which C knows, for a missing number.
         strict = b"\r" not in text or text.count(b"\r") == text.count(b"\r\n")
+        if b"(" in text and _NAN_WITH_WORDS.search(text) is not None:
+            strict = False
         if not text.isascii():
             try:
                 text.decode()

@@ -117,12 +117,14 @@ check_theta: Check = partial(_check_count, "theta", 0)
 
 def check_theta_or_auto(theta: Any) -> Any:
     """Let "auto" pass as well."""
-    if isinstance(theta, str) and theta != "auto":
+    if isinstance(theta, str) and theta == "auto":
+        return theta
+    if not check.is_real(theta):
         raise TypeError(
             "theta must be an int (a count), a float (a share of the labels) or 'auto', got "
             f"{shown(theta)}. Pass 'auto' to have it chosen."
         )
-    return theta if isinstance(theta, str) else check_theta(theta)
+    return check_theta(theta)
 
 
 def _check_n_alphas(n_alphas: Any) -> int:

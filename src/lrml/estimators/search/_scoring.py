@@ -158,8 +158,9 @@ def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: A
         return float(scorer(_Candidate(S, cut, loss.name, targets), X, dense))
     except AttributeError as error:  # predict_proba, mostly
         raise ValueError(
-            f"scoring must ask only for what models with loss={loss.name!r} have, got a scorer that says: "
-            f"{str(error).rstrip('.')}. Pass loss='logistic' for predict_proba, or another scorer."
+            f"a scorer must ask only for what models with loss={loss.name!r} have, got one that says: "
+            f"{str(error).rstrip('.').replace(_Candidate.__name__, 'model')}. Use a scorer of predictions or "
+            "of decision_function; probabilities need a logistic loss."
         ) from error
 
 
@@ -173,9 +174,12 @@ def _try_out(criterion: Criterion, targets: str) -> None:
             warnings.simplefilter("ignore")
             criterion.measure(Y, Y.astype(np.float32), 0.5, np.zeros((4, 1)))
     except Exception as error:
+        # Ours, of `_ask_scorer`, is told by its cause.
+        says = str(error.__cause__ or error).rstrip(".").replace(_Candidate.__name__, "model")
+        averaged = ", or an averaged one such as 'f1_micro'" if targets == "binary" else ""
         raise ValueError(
             f"scoring must suit targets={targets!r} and this loss, got {criterion.name!r}, which says: "
-            f"{str(error).rstrip('.')}. Use {_DEFAULTS[targets]!r}."
+            f"{says}. Use {_DEFAULTS[targets]!r}{averaged}."
         ) from error
 
 
