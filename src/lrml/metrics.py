@@ -15,8 +15,7 @@ metric                 rows left out                           ties between scor
 `micro_f1` counts over all cells, `macro_f1` over each label. They have no value per example, so `evaluate`
 leaves them out.
 
-Rows are processed in blocks, so a sparse Y is never dense as a whole; in a block, one sort serves all
-metrics.
+Rows come in blocks, so a sparse Y is never dense as a whole; in a block, one sort serves all metrics.
 
 References
 ----------

@@ -42,8 +42,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     completed table. Known values never change. A row with fewer known values than free directions gets the
     smallest coefficients that fit; one with none gets the means.
 
-    Cost for an n × d table of rank k: O(nd min(n, d)) for the SVD of a step, O(k²) per known value and
-    O((n + d) k³) for its regressions; choosing alpha takes ten further fits.
+    Cost: per step O(nd min(n, d)) for an SVD of the n × d table, and O(k²) per known value and O((n + d) k³)
+    for regressions of rank k; choosing alpha takes ten further fits.
 
     Parameters
     ----------
