@@ -62,6 +62,6 @@ def _about(records: Records) -> list[list[str]]:
         with_seeds = f"chosen from the training set with the seeds {listed(map(str, sorted(seeds)))}"
         rows.append(["Validation rows", with_seeds])
     known = ((key, value) for key, value in machine().items() if value is not None)
-    rows.append(["Machine", ", ".join(f"{key} {value}" for key, value in known)])
+    rows.append(["Machine", ", ".join(f"{key.replace('_gib', ' in GiB')} {value}" for key, value in known)])
     rows.append(["Versions", ", ".join(f"{name} {version}" for name, version in versions().items())])
     return rows
