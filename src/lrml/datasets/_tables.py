@@ -294,6 +294,8 @@ class _CsvTable:
                 line, rest, piece = self._header_line + 1, b"", b"-"
                 while piece:
                     piece = stream.read(_BLOCK_BYTES)
+                    if not piece.endswith(b"\n"):  # whole lines are seldom cut again, which would copy them
+                        piece += stream.readline(_LONGEST_ROW)
                     if rest and not piece and not rest.endswith(b"\n"):
                         rest += b"\n"
                     rest += piece
