@@ -19,11 +19,11 @@ from lrml.estimators._fitting import (
     sort_labels,
     store,
     warn_unless_converged,
-    with_unseen,
 )
 from lrml.estimators._grid import resolve_ranks
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
+from lrml.estimators._space import with_unseen
 from lrml.estimators.search import SearchModel
 from lrml.solvers import Callback, Factors
 from lrml.solvers import leml as core
