@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,9 +68,11 @@ class TrainingData:
     def space(self, *, fit_intercept: bool) -> Space:
         """Return the least-squares problem in spectral coordinates, with its means and unseen labels."""
         if fit_intercept not in self._spaces:
-            self._spaces[fit_intercept] = Space.from_statistics(
-                self.statistics, fit_intercept=fit_intercept, targets=self.targets
-            )
+            if self.is_dual:
+                make = partial(Space.from_rows, self.X, self.Y, self.weights)
+            else:
+                make = partial(Space.from_statistics, self.statistics)
+            self._spaces[fit_intercept] = make(fit_intercept=fit_intercept, targets=self.targets)
         return self._spaces[fit_intercept]
 
     def part(self, rows: npt.NDArray[np.int64]) -> TrainingData:
@@ -81,6 +83,12 @@ class TrainingData:
         weights = None if self.weights is None else self.weights[rows]
         mask = None if self.mask is None else self.mask.select_rows(rows)
         return replace(self, stand_in=stand_in, X=X, Y=Y, weights=weights, mask=mask, summed_up=None)
+
+    @property
+    def is_dual(self) -> bool:
+        """Whether there are more features than rows, so that XXᵀ is decomposed instead of XᵀX."""
+        n, d = self.X.shape
+        return bool(d > n)
 
     @property
     def needs_moments_only(self) -> bool:
@@ -134,18 +142,21 @@ def is_warm_start(estimator: Any, params: Parameters, data: TrainingData) -> boo
     return True
 
 
-def check_feature_count(n_features: int, name: str) -> None:
-    """Refuse more features than XᵀX has room for, before the machine runs out of memory."""
-    needed = 3 * 8 * n_features**2  # XᵀX, its eigenvectors, and room for the decomposition
+def check_size(data: TrainingData, name: str) -> None:
+    """Refuse more features and rows than the decomposition has room for, before memory runs out."""
+    n, d = data.X.shape
+    dual = data.is_dual and data.needs_moments_only
+    needed = 3 * 8 * (n if dual else d) ** 2  # the matrix, its eigenvectors, and room for the decomposition
     try:
         present = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not every platform says
         return
     if needed > present:
+        matrix, side = ("XXᵀ", "n") if dual else ("XᵀX", "d")
         raise ValueError(
-            f"{name} decomposes XᵀX, so 24 d² bytes must fit into memory ({present / 1e9:.0f} GB here), got "
-            f"d = {n_features}, which takes {needed / 1e9:.0f} GB. Reduce X, for example with TruncatedSVD, "
-            "or use LEML, which does without."
+            f"{name} decomposes {matrix}, so 24 {side}² bytes must fit into memory "
+            f"({present / 1e9:.0f} GB here), got n = {n} rows and d = {d} features, which take "
+            f"{needed / 1e9:.0f} GB. Reduce X, for example with TruncatedSVD, or use LEML, which does not."
         )
 
 

@@ -8,12 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lrml._arrays import is_sparse, to_numpy
+from lrml.dual import dual_coordinates, row_coordinates, row_kernel
 from lrml.losses import Loss, SquaredLoss
-from lrml.problem import SpectralProblem
-from lrml.statistics import Statistics
+from lrml.problem import SpectralProblem, differ_widely
+from lrml.solvers import Factors
+from lrml.statistics import CentredRows, Statistics, dense_product, without_weightless
 
 _Float64 = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
+
+# Sparse features of very different scales go through XᵀX, which keeps more digits, up to this number.
+_MOST_WIDE_FEATURES = 5000
 
 
 def with_unseen(intercept: _Float64, unseen: _Bools, loss: Loss) -> _Float64:
@@ -42,6 +48,27 @@ class Space:
         used = float(fit_intercept)
         return cls(problem, used * statistics.y_mean, unseen, used * statistics.x_mean)
 
+    @classmethod
+    def from_rows(
+        cls, X: Any, Y: Any, weights: _Float64 | None, *, fit_intercept: bool, targets: str
+    ) -> Space:
+        """Decompose XXᵀ (n × n) instead of XᵀX, or X itself if features differ much in scale."""
+        X, Y, weights = without_weightless(X, Y, weights)
+        rows = CentredRows.of(X, Y, weights)
+        used = float(fit_intercept)
+        scatter = rows.scatter
+        wide = differ_widely(scatter, scatter + (1.0 - used) * rows.weight * rows.x_mean**2)
+        if wide and is_sparse(X) and X.shape[1] <= _MOST_WIDE_FEATURES:
+            statistics = Statistics.from_arrays(X, Y, weights)
+            return cls.from_statistics(statistics, fit_intercept=fit_intercept, targets=targets)
+        means = (used * rows.y_mean, (rows.y_mean == 0) & (targets == "binary"), used * rows.x_mean)
+        if not fit_intercept:
+            rows = rows.uncentred(X, Y)
+        if wide and not is_sparse(X):
+            return cls(SpectralProblem.from_coordinates(row_coordinates(rows), rows.yy), *means)
+        found = dual_coordinates(row_kernel(rows), rows, max(X.shape))
+        return LinearDual(SpectralProblem.from_coordinates(found, rows.yy), *means, rows)
+
     def coordinates(self, X: Any) -> _Float64:
         """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) Q."""
         rotated = np.asarray(X @ self.problem.features)
@@ -52,6 +79,21 @@ class Space:
         """Left side of a solution in the space of the model, given that in the problem's features (d × k)."""
         return left
 
+    def compress(self, W: _Float64) -> _Float64:
+        """Coefficients (d × L) in spectral coordinates, W̃ = QᵀWR."""
+        labels = self.problem.labels
+        return self.inside(W) if labels is None else self.inside(W) @ labels
+
+    def factors(self, found: Factors) -> Factors:
+        """Factors of a solution in the space of the model, given those in the problem's features."""
+        U, s, V = (to_numpy(factor) for factor in found)
+        return Factors(self.model_side(U), s, V)
+
+    def inside(self, left: _Float64) -> _Float64:
+        """Left side of a model (d × k) in spectral coordinates, Qᵀ left."""
+        found: _Float64 = self.problem.features.T @ left
+        return found
+
     def sides(self, left: _Float64, right: _Float64) -> tuple[_Float64, _Float64]:
         """Return A (d × k) and B (L × k), with coefficients A Bᵀ, for a solution left rightᵀ."""
         A, B = self.problem.restore(left, right)
@@ -60,3 +102,31 @@ class Space:
     def intercept(self, left: _Float64, right: _Float64) -> _Float64:
         """Return the intercepts that go with the coefficients left rightᵀ, left d × k and right L × k."""
         return with_unseen(self.y_mean - right @ (self.x_mean @ left), self.unseen, SquaredLoss())
+
+
+@dataclass(frozen=True, eq=False)
+class LinearDual(Space):
+    """The same for more features than rows: Q = X_cᵀA, of which only the dual vectors A (n × r) are kept."""
+
+    rows: CentredRows  # X_c
+
+    def coordinates(self, X: Any) -> _Float64:
+        """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) X_cᵀ A."""
+        M, offset = self.rows.X, self.rows.x_offset
+        products = dense_product(X, M.T) - np.asarray(X @ offset)[:, None]
+        products -= np.asarray(M @ self.x_mean) - offset @ self.x_mean
+        rotated: _Float64 = products @ self.problem.features
+        return rotated
+
+    def model_side(self, left: _Float64) -> _Float64:
+        """Return X_cᵀ left, d × k, for dual coefficients (n × k)."""
+        return np.asarray(self.rows.X.T @ left) - np.outer(self.rows.x_offset, left.sum(axis=0))
+
+    def factors(self, found: Factors) -> Factors:
+        """Decompose anew: of small eigenvalues, the columns of X_cᵀA are orthogonal to few digits only."""
+        U, s, V = super().factors(found)
+        return Factors.of_sides(U * s, V)
+
+    def inside(self, left: _Float64) -> _Float64:
+        """Left side of a model (d × k) in spectral coordinates, Aᵀ X_c left."""
+        return super().inside(np.asarray(self.rows.X @ left) - self.rows.x_offset @ left)

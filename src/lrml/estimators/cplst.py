@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from lrml._arrays import descending_eigh, is_sparse
 from lrml._checks import check_count
-from lrml.estimators._fitting import ClosedForm, Solution, TrainingData, check_feature_count, store
+from lrml.estimators._fitting import ClosedForm, Solution, TrainingData, check_size, store
 from lrml.estimators._grid import resolve_ranks, ridges_leaving
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
@@ -48,7 +48,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
 
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
         check_all_known(data, type(self).__name__, "LEML or LRML")
-        check_feature_count(data.X.shape[1], type(self).__name__)
+        check_size(data, type(self).__name__)
         count = check_count("rank", params.rank, 1, data.shape)
         space = data.space(fit_intercept=True)
         problem = space.problem.with_ridge(params.ridge)
@@ -189,8 +189,9 @@ class PLST(LabelSpaceModel):
             weighted = sp.diags_array(data.weights) @ Y if is_sparse(Y) else Y * data.weights[:, None]
         gram = Y.T @ weighted
         gram = gram.toarray() if is_sparse(gram) else gram
-        mean = data.statistics.y_mean
-        _, V = descending_eigh(gram - data.statistics.weight * np.outer(mean, mean))
+        mean = data.space(fit_intercept=True).y_mean
+        total = data.X.shape[0] if data.weights is None else float(data.weights.sum())
+        _, V = descending_eigh(gram - total * np.outer(mean, mean))
         top: _Float64 = V[:, :count]
         return top
 
