@@ -21,10 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import descending_eigh, is_sparse, thin_svd
-from lrml.problem import Coordinates, positive_part
+from lrml.problem import Coordinates
 from lrml.statistics import CentredRows, dense_product
 
 _Float64 = npt.NDArray[np.float64]
+
+# Negative eigenvalues up to this, relative to the largest, are rounding in a kernel of single precision.
+_INDEFINITE = 1e-6
 
 
 def centred_kernel(kernel: _Float64, weights: _Float64) -> tuple[_Float64, _Float64]:
@@ -43,15 +46,26 @@ def row_kernel(rows: CentredRows) -> _Float64:
     return kernel
 
 
-def dual_coordinates(kernel: _Float64, rows: CentredRows, size: int) -> Coordinates:
+def dual_coordinates(kernel: _Float64, rows: CentredRows, size: int, largest: float = 0.0) -> Coordinates:
     """Decompose a kernel matrix: eigenvalues, dual vectors A (n × r) and Λ AᵀY; at least one direction.
 
-    Eigenvalues below size · eps · λ₁ are rounding noise. A constant kernel keeps one direction, with the
-    eigenvalue 1 and nothing to learn.
+    Eigenvalues up to size · eps · max(λ₁, largest) are rounding noise, where ``largest`` is the largest
+    kernel value before centring, and so are those up to the size of a negative one. A constant kernel keeps
+    one direction, with the eigenvalue 1 and nothing to learn.
     """
     roots = np.sqrt(rows.weights)
     scaled = kernel * roots[:, None] * roots
-    eigenvalues, P = positive_part(*descending_eigh(scaled), size)
+    eigenvalues, P = descending_eigh(scaled)
+    noise = size * np.finfo(np.float64).eps * max(float(eigenvalues[0]), largest * rows.weights.max())
+    lowest = -float(eigenvalues[-1])
+    if lowest > max(_INDEFINITE * abs(float(eigenvalues[0])), noise):
+        raise ValueError(
+            "a kernel matrix must be positive semi-definite, got one with an eigenvalue of "
+            f"{-lowest:.2g} (the largest is {eigenvalues[0]:.2g}). Use another kernel, such as 'rbf', or set "
+            "the negative eigenvalues to zero."
+        )
+    kept = int(np.count_nonzero(eigenvalues > max(noise, lowest)))
+    eigenvalues, P = eigenvalues[:kept], P[:, :kept]
     if len(eigenvalues) == 0:
         n, n_labels = rows.Y.shape
         return Coordinates(np.ones(1), np.zeros((n, 1)), np.zeros((1, n_labels)))

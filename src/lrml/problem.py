@@ -53,7 +53,7 @@ def spectral_coordinates(moments: Moments) -> Coordinates:
         return _from_root(moments)
     gram, cross, _, _ = moments.summed()
     xp = namespace(gram, cross)
-    eigenvalues, Q = positive_part(*descending_eigh(gram))
+    eigenvalues, Q = _positive_part(*descending_eigh(gram))
     if eigenvalues.shape[0] == 0:
         vectors = xp.eye(gram.shape[0], 1, dtype=gram.dtype, device=gram.device)
         return Coordinates(
@@ -84,7 +84,7 @@ def _from_root(moments: Moments) -> Coordinates:
     xp = namespace(gram, cross)
     squares = xp.linalg.diagonal(gram)
     scale = xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
-    shares, P = positive_part(*descending_eigh(gram / scale[:, None] / scale))
+    shares, P = _positive_part(*descending_eigh(gram / scale[:, None] / scale))
     roots = xp.sqrt(shares)[:, None]
     A = roots * P.T * scale
     codes = (P.T @ (cross / scale[:, None])) / roots
@@ -97,10 +97,10 @@ def _from_root(moments: Moments) -> Coordinates:
     return Coordinates(s**2, Qt[:kept, :].T, s[:, None] * (U[:, :kept].T @ codes))
 
 
-def positive_part(eigenvalues: Array, vectors: Array, size: int | None = None) -> tuple[Array, Array]:
-    """Drop eigenvalues below size · eps · λ₁, which are rounding noise; the size is that of the matrix."""
+def _positive_part(eigenvalues: Array, vectors: Array) -> tuple[Array, Array]:
+    """Drop eigenvalues below d · eps · λ₁, which are rounding noise."""
     xp = namespace(eigenvalues)
-    floor = (size or vectors.shape[0]) * xp.finfo(eigenvalues.dtype).eps * float(eigenvalues[0])
+    floor = vectors.shape[0] * xp.finfo(eigenvalues.dtype).eps * float(eigenvalues[0])
     rank = int(xp.count_nonzero(eigenvalues > max(floor, 0.0)))
     return eigenvalues[:rank], vectors[:, :rank]
 

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import is_sparse, to_numpy
-from lrml.dual import dual_coordinates, row_coordinates, row_kernel
+from lrml.dual import centred_kernel, dual_coordinates, row_coordinates, row_kernel
+from lrml.estimators._kernels import Kernel, kernel_block
 from lrml.losses import Loss, SquaredLoss
 from lrml.problem import SpectralProblem, differ_widely
 from lrml.solvers import Factors
@@ -69,9 +70,13 @@ class Space:
         found = dual_coordinates(row_kernel(rows), rows, max(X.shape))
         return LinearDual(SpectralProblem.from_coordinates(found, rows.yy), *means, rows)
 
+    def model_rows(self, X: Any) -> Any:
+        """Rows as the coefficients of a model meet them."""
+        return X
+
     def coordinates(self, X: Any) -> _Float64:
         """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) Q."""
-        rotated = np.asarray(X @ self.problem.features)
+        rotated = np.asarray(self.model_rows(X) @ self.problem.features)
         rotated -= self.x_mean @ self.problem.features
         return rotated
 
@@ -102,6 +107,48 @@ class Space:
     def intercept(self, left: _Float64, right: _Float64) -> _Float64:
         """Return the intercepts that go with the coefficients left rightᵀ, left d × k and right L × k."""
         return with_unseen(self.y_mean - right @ (self.x_mean @ left), self.unseen, SquaredLoss())
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSpace(Space):
+    """The same for a kernel: a model has dual coefficients a (n × L), and x the scores Σ_i k(x, x_i) a_i + b.
+
+    Rows of kernel values with the training rows take the place of features, and ``x_mean`` is that of the
+    training rows: the coordinates of x are (k(x, ·) − x̄)ᵀ A.
+    """
+
+    kernel: Kernel
+    X: Any
+
+    @classmethod
+    def of(
+        cls, kernel: Kernel, X: Any, Y: Any, weights: _Float64 | None, *, fit_intercept: bool, targets: str
+    ) -> KernelSpace:
+        """Decompose the kernel matrix of all rows; those without weight get dual coefficients of zero."""
+        K = kernel.matrix(X)
+        largest = float(np.abs(K).max())
+        no_features = np.empty((len(K), 0))
+        rows = CentredRows.of(no_features, Y, weights)
+        unseen = (rows.y_mean == 0) & (targets == "binary")
+        y_mean, means = np.zeros_like(rows.y_mean), np.zeros(len(K))
+        if fit_intercept:
+            y_mean = rows.y_mean
+            K, means = centred_kernel(K, rows.weights)
+        else:
+            rows = rows.uncentred(no_features, Y)
+        found = dual_coordinates(K, rows, len(K), largest)
+        problem = SpectralProblem.from_coordinates(found, rows.yy)
+        return cls(problem, y_mean, unseen, means, kernel, X)
+
+    def model_rows(self, X: Any) -> _Float64:
+        """Values k(x, x_i) for all training rows x_i."""
+        return self.kernel(X, self.X)
+
+    def coordinates(self, X: Any) -> _Float64:
+        """Rows of X in spectral coordinates, in blocks: X̃ = (k(X, ·) − 1x̄ᵀ) A."""
+        n_rows, step = X.shape[0], kernel_block(len(self.x_mean))
+        blocks = [slice(start, start + step) for start in range(0, n_rows, step)]
+        return np.vstack([super(KernelSpace, self).coordinates(X[rows]) for rows in blocks])
 
 
 @dataclass(frozen=True, eq=False)

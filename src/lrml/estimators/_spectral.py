@@ -74,15 +74,19 @@ class SpectralModel(LinearMultiLabelModel):
             _check_row_solver(params)
         last = None
         if is_warm_start(self, params, data):
-            last = self.coef_.T.astype(np.float64), self.intercept_.astype(np.float64)
+            last = self._start_of(data), self.intercept_.astype(np.float64)
         penalty = self._penalty(data, params)
         fit = self._fit_moments if data.needs_moments_only else self._fit_rows
         solution, extras = fit(data, params, penalty, last)
-        U, s, V = solution.factors
-        coef = np.ascontiguousarray((V * s) @ U.T, dtype=data.X.dtype)
-        store(self, data, solution, coef_=coef, **extras)
+        store(self, data, solution, **extras)
         warn_unless_converged(solution.outcome)
         return self
+
+    def _start_of(self, data: TrainingData) -> _Float64:
+        """Coefficients of the last fit (d × L); for a kernel, its scores without the intercept (n × L)."""
+        if data.kernel is not None:
+            return np.asarray(self._scores(data.X) - self.intercept_, dtype=np.float64)
+        return np.asarray(self.coef_.T, dtype=np.float64)
 
     def _fit_moments(
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[_Float64, _Float64] | None

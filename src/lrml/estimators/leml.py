@@ -168,7 +168,7 @@ class LEML(LinearMultiLabelModel):
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as report:
             limits = core.Limits(max_iter, tol, report)
             solution = (_fit_moments if moments else _fit_rows)(data, params, start, limits)
-        store(self, data, solution)
+        store(self, data, solution, with_coef=False)
         warn_unless_converged(solution.outcome)
         return self
 

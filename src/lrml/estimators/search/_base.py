@@ -27,7 +27,10 @@ from lrml.thresholds import MetricName, best_threshold
 
 _RULES = ("best", "one_standard_error")
 # Parameters of a search that its candidates share.
-_PASSED_ON = ("loss", "fit_intercept", "max_iter", "tol", "targets", "random_state")
+_PASSED_ON = (
+    *("loss", "fit_intercept", "max_iter", "tol", "targets", "random_state"),
+    *("kernel", "gamma", "degree", "coef0"),
+)
 
 
 def _check_rule(rule: Any) -> Any:

@@ -51,7 +51,7 @@ class Comparison(NamedTuple):
         known = None
         if self.data.mask is not None:
             known = self.data.mask.block(slice(None), np.bool_)[rows].astype(np.bool_)
-        return HeldOut(take(self.data.X, rows), take(self.data.Y, rows), known)
+        return HeldOut(self.data.features(rows, self.splits[split].train), take(self.data.Y, rows), known)
 
     def tables(self, n_candidates: int) -> list[ScoreTable]:
         """Return an empty table for every criterion."""
