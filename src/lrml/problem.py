@@ -63,13 +63,19 @@ def spectral_coordinates(moments: Moments) -> Coordinates:
 
 
 def _is_wide(moments: Moments) -> bool:
-    """Whether the longest column of X is beyond comparison with the shortest one that varies."""
-    xp = namespace(moments.gram)
-    squares = xp.linalg.diagonal(moments.gram)
+    squares = namespace(moments.gram).linalg.diagonal(moments.gram)
+    return differ_widely(squares, squares if moments.further is None else squares + moments.further[0] ** 2)
+
+
+def differ_widely(squares: Array, lengths: Array) -> bool:
+    """Whether the longest column of X is beyond comparison with the shortest one that varies.
+
+    ``squares`` are those of the centred columns, ``lengths`` those of the columns as the model sees them.
+    """
+    xp = namespace(squares)
     varying = squares[squares > 0]
     if varying.shape[0] == 0:
         return False
-    lengths = squares if moments.further is None else squares + moments.further[0] ** 2
     return float(xp.max(lengths)) > _WIDE**2 * float(xp.min(varying))
 
 
@@ -146,16 +152,20 @@ class SpectralProblem:
     @classmethod
     def from_moments(cls, moments: Moments, ridge: float = 0.0) -> SpectralProblem:
         """Decompose the moments, once for all penalties and ridges."""
-        eigenvalues, features, cross = spectral_coordinates(moments)
-        xp = namespace(cross)
         target = moments.target
         if moments.further is not None:
             target = target + float(moments.further[1] @ moments.further[1])
+        return cls.from_coordinates(spectral_coordinates(moments), target).with_ridge(ridge)
+
+    @classmethod
+    def from_coordinates(cls, coordinates: Coordinates, target: float) -> SpectralProblem:
+        """Rotate the labels if there are more of them than directions; ``target`` is ‖Y‖²."""
+        eigenvalues, features, cross = coordinates
         labels = None
         if cross.shape[1] > cross.shape[0]:
-            labels, triangle = xp.linalg.qr(cross.T, mode="reduced")
+            labels, triangle = namespace(cross).linalg.qr(cross.T, mode="reduced")
             cross = triangle.T
-        return cls(eigenvalues, cross, float(target), features, labels).with_ridge(ridge)
+        return cls(eigenvalues, cross, float(target), features, labels)
 
     def with_ridge(self, ridge: float) -> SpectralProblem:
         """Return the same problem with another ridge, at no cost."""

@@ -168,7 +168,7 @@ class LEML(LinearMultiLabelModel):
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as report:
             limits = core.Limits(max_iter, tol, report)
             solution = (_fit_moments if moments else _fit_rows)(data, params, start, limits)
-        store(self, data, solution)
+        store(self, data, solution, with_coef=False)
         warn_unless_converged(solution.outcome)
         return self
 
@@ -194,12 +194,13 @@ def _fit_moments(data: TrainingData, params: Parameters, start: _Start, limits: 
     problem, first = space.problem, None
     if start.last is not None:
         rank = min(start.rank, *problem.shape)
-        first = problem.features.T @ core.resize(start.last[0], start.last[1], rank, start.random)[0]
+        first = space.inside(core.resize(start.last[0], start.last[1], rank, start.random)[0])
     result = core.solve_moments(problem, params.alpha, start.rank, limits, first)
     U, V = problem.restore(result.factors.U, result.factors.V)
-    intercept = space.intercept(U * result.factors.s, V)
-    V[space.unseen] = 0.0  # they are, up to rounding
-    return Solution(Factors(U, result.factors.s, V), intercept, space.unseen, result)
+    factors = space.factors(Factors(U, result.factors.s, V))
+    intercept = space.intercept(factors.U * factors.s, factors.V)
+    factors.V[space.unseen] = 0.0  # they are, up to rounding
+    return Solution(factors, intercept, space.unseen, result)
 
 
 def _fit_rows(data: TrainingData, params: Parameters, start: _Start, limits: core.Limits) -> Solution:

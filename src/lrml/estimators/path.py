@@ -13,9 +13,8 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from lrml._arrays import thin_svd
 from lrml._checks import check_count
-from lrml.estimators._fitting import TrainingData, check_feature_count, prepare
+from lrml.estimators._fitting import TrainingData, check_size, prepare
 from lrml.estimators._grid import Grid, GridPoint, chains_of, resolve_thetas
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, check_alphas_in_order, check_parameters
@@ -86,10 +85,7 @@ class PathModel:
         """Thin singular value decomposition of the d × L coefficients: U, s, V."""
         # The left side comes from a Gram matrix: columns of small singular values are orthogonal to that of a
         # large one to few digits only.
-        left, right = self._sides
-        Q, triangle = np.linalg.qr(left)
-        U, s, Vt = thin_svd(triangle)
-        return Factors(Q @ U, s, right @ Vt.T)
+        return Factors.of_sides(*self._sides)
 
     @cached_property
     def _sides(self) -> tuple[_Float64, _Float64]:
@@ -358,14 +354,14 @@ def _check(arguments: dict[str, Any]) -> Parameters:
 
 def _check_data(X: Any, Y: Any, sample_weight: Any, targets: str) -> TrainingData:
     """Check data as an estimator does; all labels must be known."""
-    params = Parameters(targets=targets, loss=SquaredLoss(), threshold=None)
+    params = Parameters(targets=targets, loss=SquaredLoss(), threshold=None, kernel="linear")
     data = prepare(LinearMultiLabelModel(), params, X, Y, sample_weight, None)
     if data.mask is not None:
         raise ValueError(
             "a path needs to know all labels, got a Y that contains NaN. "
             "Use LRML or LRMLCV, which leave unknown labels out, or impute or drop those rows."
         )
-    check_feature_count(data.X.shape[1], "lrml_path")
+    check_size(data, "lrml_path")
     return data
 
 
