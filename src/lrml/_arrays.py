@@ -63,6 +63,12 @@ def descending_eigh(gram: Array) -> tuple[Array, Array]:
     return xp.flip(values, axis=0), xp.flip(vectors, axis=1)
 
 
+def descending_eigvalsh(gram: Array) -> Array:
+    """Eigenvalues of a symmetric matrix in descending order."""
+    xp = namespace(gram)
+    return xp.flip(xp.linalg.eigvalsh(gram), axis=0)
+
+
 def thin_svd(matrix: Array) -> tuple[Array, Array, Array]:
     """Thin singular value decomposition U, s, Vᵀ, s descending.
 
