@@ -64,7 +64,7 @@ class Block:
         row = np.repeat(np.arange(len(self.n_relevant)), self.n_relevant)
         in_earlier_rows = np.cumsum(self.n_relevant) - self.n_relevant
         if self.scores.dtype == np.float32:
-            # A sort of numbers takes a fraction of a sort of places; with the row in front, one search is enough.
+            # Sorting numbers takes a fraction of sorting places; with rows in front, one search is enough.
             negated = -self.scores
             relevant = np.sort(_row_and_order(negated[self.relevant], row))
             negated.sort(axis=1)

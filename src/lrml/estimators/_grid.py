@@ -9,7 +9,7 @@ alpha = 2ρσ acts on the largest singular value σ of the tail like ρ.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,7 +100,9 @@ def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[fl
     return [0.0 if share == 1.0 else problem.ridge_leaving(share) for share in shares]
 
 
-def chains_of(points: Sequence[GridPoint], kept: Iterable[int]) -> list[tuple[float, Chain]]:
+def chains_of(
+    points: Sequence[GridPoint] | Mapping[int, GridPoint], kept: Iterable[int]
+) -> list[tuple[float, Chain]]:
     """Chains through the kept points, each with its ridge; the long ones, down from alpha_max, first."""
     groups: dict[tuple[float, int], list[int]] = {}
     for index in kept:
@@ -111,3 +113,18 @@ def chains_of(points: Sequence[GridPoint], kept: Iterable[int]) -> list[tuple[fl
         for chain in chains_for(theta, [points[index].alpha for index in members], members)
     ]
     return sorted(chains, key=lambda pair: pair[1].begin != "reduced rank")
+
+
+def chains_from(
+    points: Mapping[int, GridPoint], known: Mapping[GridPoint, tuple[Any, Any]]
+) -> list[tuple[float, Chain]]:
+    """One chain for each point, with its ridge, from the nearest solution that is known."""
+
+    def distance(one: GridPoint, other: GridPoint) -> tuple[bool, float]:
+        return one.theta != other.theta, abs(math.log(one.alpha / other.alpha))
+
+    chains = []
+    for index, point in points.items():
+        start = min(known, key=lambda other: (*distance(point, other), abs(point.ridge - other.ridge)))
+        chains.append((point.ridge, Chain(point.theta, (point.alpha,), (index,), known[start])))
+    return chains

@@ -80,6 +80,10 @@ class Space:
         rotated -= self.x_mean @ self.problem.features
         return rotated
 
+    def own_coordinates(self, X: Any, rows: npt.NDArray[np.int64], weights: _Float64 | None) -> _Float64:
+        """Return some rows of the training data X, with their weights, in spectral coordinates."""
+        return self.coordinates(X.tocsr()[rows] if is_sparse(X) else X[rows])
+
     def model_side(self, left: _Float64) -> _Float64:
         """Left side of a solution in the space of the model, given that in the problem's features (d × k)."""
         return left
@@ -109,8 +113,19 @@ class Space:
         return with_unseen(self.y_mean - right @ (self.x_mean @ left), self.unseen, SquaredLoss())
 
 
+class _DualSpace(Space):
+    """A space whose problem has the dual vectors A = D^(1/2) P Λ^(−1/2) (n × r) as its features."""
+
+    def own_coordinates(self, X: Any, rows: npt.NDArray[np.int64], weights: _Float64 | None) -> _Float64:
+        """Return some rows of the training data, X̃ = P Λ^(1/2) = A Λ if all weights are 1."""
+        if weights is not None:
+            return super().own_coordinates(X, rows, weights)
+        found: _Float64 = self.problem.features[rows] * self.problem.curvature
+        return found
+
+
 @dataclass(frozen=True, eq=False)
-class KernelSpace(Space):
+class KernelSpace(_DualSpace):
     """The same for a kernel: a model has dual coefficients a (n × L), and x the scores Σ_i k(x, x_i) a_i + b.
 
     Rows of kernel values with the training rows take the place of features, and ``x_mean`` is that of the
@@ -152,7 +167,7 @@ class KernelSpace(Space):
 
 
 @dataclass(frozen=True, eq=False)
-class LinearDual(Space):
+class LinearDual(_DualSpace):
     """The same for more features than rows: Q = X_cᵀA, of which only the dual vectors A (n × r) are kept."""
 
     rows: CentredRows  # X_c

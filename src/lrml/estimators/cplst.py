@@ -17,7 +17,8 @@ from lrml.estimators._grid import resolve_ranks, ridges_leaving
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
-from lrml.estimators.search import Family, Piece, SearchModel, Visit
+from lrml.estimators._plans import once
+from lrml.estimators.search import Family, Params, Piece, SearchModel, Visit
 from lrml.problem import SpectralProblem
 from lrml.solvers import Factors
 
@@ -247,7 +248,7 @@ class CPLSTCV(SearchModel):
         degree: float = 3,
         coef0: float = 1,
         targets: str = "binary",
-        cv: Any = 5,
+        cv: Any = None,
         scoring: Any = None,
         rule: Any = "best",
         abandon: bool = True,
@@ -270,14 +271,18 @@ class CPLSTCV(SearchModel):
             ridges = ridges_leaving(data.space(fit_intercept=True).problem, _RIDGE_SHARES)
         candidates = [{"rank": rank, "ridge": ridge} for ridge in ridges for rank in params.ranks]
 
-        def run(problem: SpectralProblem, group: list[int], visit: Visit) -> None:
+        def run(problem: SpectralProblem, group: list[tuple[int, int]], visit: Visit) -> None:
             left, V, _ = problem.reduced_rank_factors()
-            for index in group:
-                rank = candidates[index]["rank"]
-                visit(index, left[:, :rank], V[:, :rank])
+            for place, rank in group:
+                used = left[:, :rank]
+                visit(place, used, V[:, :rank], np.full(used.shape[1], problem.ridge))
 
-        def pieces(problem: SpectralProblem, kept: Sequence[int], visit: Visit) -> list[Piece]:
-            groups = [(ridge, [i for i in kept if candidates[i]["ridge"] == ridge]) for ridge in ridges]
-            return [partial(run, problem.with_ridge(ridge), group, visit) for ridge, group in groups if group]
+        def pieces(
+            problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit
+        ) -> list[Piece]:
+            groups: dict[float, list[tuple[int, int]]] = {}
+            for place, one in chosen:
+                groups.setdefault(one["ridge"], []).append((place, one["rank"]))
+            return [partial(run, problem.with_ridge(ridge), group, visit) for ridge, group in groups.items()]
 
-        return Family(candidates, pieces)
+        return Family(once(candidates), pieces)

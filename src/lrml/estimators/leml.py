@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -23,8 +24,9 @@ from lrml.estimators._fitting import (
 from lrml.estimators._grid import resolve_ranks
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
+from lrml.estimators._plans import extending
 from lrml.estimators._space import with_unseen
-from lrml.estimators.search import SearchModel
+from lrml.estimators.search import Params, Plan, SearchModel
 from lrml.solvers import Callback, Factors
 from lrml.solvers import leml as core
 
@@ -283,7 +285,7 @@ class LEMLCV(SearchModel):
         loss: str = "squared",
         fit_intercept: bool = True,
         targets: str = "binary",
-        cv: Any = 5,
+        cv: Any = None,
         scoring: Any = None,
         rule: Any = "best",
         abandon: bool = True,
@@ -301,7 +303,7 @@ class LEMLCV(SearchModel):
         super()._check_shapes(data, params)
         params.ranks = resolve_ranks(params.ranks, _RANK_SHARES, data.shape)
 
-    def _candidates(self, data: TrainingData, params: Parameters) -> tuple[list[dict[str, Any]], list[Any]]:
+    def _refits(self, data: TrainingData, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
         alphas = params.alphas
         if alphas is None:
             # The penalty of balanced factors is the trace norm.
@@ -309,7 +311,7 @@ class LEMLCV(SearchModel):
             alphas = [share * scale for share in _ALPHA_SHARES]
         strengths = sorted(alphas, reverse=True)
         candidates = [{"rank": rank, "alpha": alpha} for rank in params.ranks for alpha in strengths]
-        return candidates, [candidate["rank"] for candidate in candidates]
+        return extending(candidates, () if params.alphas else ("alpha",)), lambda one: one["rank"]
 
     @property
     def coef_(self) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,11 +11,20 @@ import numpy.typing as npt
 
 from lrml._checks import check_count
 from lrml.estimators._fitting import TrainingData
-from lrml.estimators._grid import LOSS_SCALES, Grid, GridPoint, chains_of, resolve_thetas, ridges_leaving
+from lrml.estimators._grid import (
+    LOSS_SCALES,
+    Grid,
+    GridPoint,
+    chains_from,
+    chains_of,
+    resolve_thetas,
+    ridges_leaving,
+)
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._parameters import CHECKS, Parameters, check_theta_or_auto
+from lrml.estimators._plans import extending, once, tail_plan
 from lrml.estimators._spectral import SpectralModel
-from lrml.estimators.search import Family, Piece, SearchModel, Visit
+from lrml.estimators.search import Family, Params, Piece, Plan, SearchModel, Visit
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
@@ -28,7 +37,8 @@ _RIDGE_SHARES, _ROW_RIDGE_SHARES = (1.0, 0.9, 0.6, 0.4, 0.2), (0.98, 0.8)
 _BARE_RIDGE_SHARES = (0.995, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
 _ROW_THETAS = (0.02, 0.1)
 _N_ALPHAS, _N_ROW_ALPHAS = 10, 4
-_MAX_ITER, _TOL = 500, 1e-4
+# Candidates need not be solved as well as the chosen one.
+_MAX_ITER, _TOL = 500, 1e-3
 # Gradients of the other losses relative to that of the squared loss, at constant scores.
 _ALPHA_SCALES = {"squared": 1.0, "logistic": 0.5, "squared_hinge": 2.0}
 
@@ -249,6 +259,7 @@ class TailSearch(SearchModel):
         params.thetas = self._grid_thetas(data, params)
 
     def _points(self, data: TrainingData, params: Parameters) -> list[GridPoint]:
+        """Return the whole grid."""
         problem = data.space(fit_intercept=params.fit_intercept).problem
         by_rows = not data.needs_moments_only
         count = params.n_alphas or (_N_ROW_ALPHAS if by_rows else _N_ALPHAS)
@@ -264,28 +275,60 @@ class TailSearch(SearchModel):
     def _family(self, data: TrainingData, params: Parameters) -> Family:
         max_iter = _MAX_ITER if params.max_iter is None else params.max_iter
         tol = _TOL if params.tol is None else params.tol
-        points = self._points(data, params)
+        home = data.space(fit_intercept=params.fit_intercept).problem
+        given = (params.alphas, params.ridges, params.n_alphas, params.alpha_ratio)
+        if all(value is None for value in given):
+            plan = tail_plan(home, params.thetas, self._as_params)
+        else:
+            plan = once(map(self._as_params, self._points(data, params)))
+
+        # Solutions for all rows, from which those of later rounds start.
+        known: dict[GridPoint, tuple[Any, Any]] = {}
 
         def run(problem: SpectralProblem, chain: Chain, visit: Visit) -> None:
             for index, point in solve_chain(problem, chain, tol=tol, max_iter=max_iter):
-                visit(index, point.left, point.right)
+                slopes = point.penalty.slopes(point.sigma)
+                if problem.features is home.features:
+                    known[GridPoint(chain.theta, point.penalty.alpha, problem.ridge)] = (
+                        point.left,
+                        point.right,
+                    )
+                visit(index, point.left, point.right, problem.ridge + 0.5 * slopes / point.sigma)
 
-        def pieces(problem: SpectralProblem, kept: Sequence[int], visit: Visit) -> list[Piece]:
-            chains = chains_of(points, kept)
-            return [partial(run, problem.with_ridge(ridge), chain, visit) for ridge, chain in chains]
+        def bare(problem: SpectralProblem, index: int, visit: Visit) -> None:
+            visit(index, problem.ridge_solution(), None, np.full(problem.shape[1], problem.ridge))
 
-        return Family(self._as_params(points), pieces)
+        def pieces(
+            problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit
+        ) -> list[Piece]:
+            points = {place: GridPoint(**{"theta": 0} | params) for place, params in chosen}
+            work: list[Piece] = []
+            for i in [
+                i for i, point in points.items() if point.alpha == 0 or point.theta >= problem.shape[1]
+            ]:
+                work.append(partial(bare, problem.with_ridge(points.pop(i).ridge), i, visit))
+            near = known if problem.features is home.features else {}
+            with_ridge = {
+                ridge: problem.with_ridge(ridge) for ridge in {point.ridge for point in points.values()}
+            }
+            for ridge, chain in chains_from(points, near) if near else chains_of(points, points):
+                work.append(partial(run, with_ridge[ridge], chain, visit))
+            return work
 
-    def _as_params(self, points: list[GridPoint]) -> list[dict[str, Any]]:
-        return [{name: getattr(point, name) for name in self._names} for point in points]
+        return Family(plan, pieces)
 
-    def _candidates(self, data: TrainingData, params: Parameters) -> tuple[list[dict[str, Any]], list[Any]]:
+    def _as_params(self, point: GridPoint) -> Params:
+        return {name: getattr(point, name) for name in self._names}
+
+    def _refits(self, data: TrainingData, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
         points = self._points(data, params)
         if params.alphas is None:
             # The moments give alphas for the squared loss; the strongest is useless here.
             scale = _ALPHA_SCALES[params.loss.name] * 0.3
             points = [point._replace(alpha=scale * point.alpha) for point in points]
-        return self._as_params(points), [(point.theta, point.ridge) for point in points]
+        names = [name for name in ("ridge", "alpha") if getattr(params, f"{name}s") is None]
+        plan = extending(list(map(self._as_params, points)), names)
+        return plan, lambda candidate: (candidate.get("theta"), candidate["ridge"])
 
 
 class LRMLCV(TailSearch):
@@ -406,7 +449,7 @@ class LRMLCV(TailSearch):
         degree: float = 3,
         coef0: float = 1,
         targets: str = "binary",
-        cv: Any = 5,
+        cv: Any = None,
         scoring: Any = None,
         rule: Any = "best",
         abandon: bool = True,

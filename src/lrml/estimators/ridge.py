@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,14 +13,14 @@ from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import LOSS_SCALES, ridges_leaving
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._parameters import Parameters
+from lrml.estimators._plans import extending, once, ridge_plan
 from lrml.estimators._spectral import SpectralModel
-from lrml.estimators.search import Family, Piece, SearchModel, Visit
+from lrml.estimators.search import Family, Params, Piece, Plan, SearchModel, Visit
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.solvers import Callback
 
-# Shares of effective directions left by the default alphas of the search, see `lrml.estimators._grid`.
-_SHARES = (0.995, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
+# Shares of effective directions left by the default alphas if every candidate is a fit of its own.
 _ROW_SHARES = (0.98, 0.8, 0.4)
 
 
@@ -156,7 +156,7 @@ class MLFroCV(SearchModel):
         degree: float = 3,
         coef0: float = 1,
         targets: str = "binary",
-        cv: Any = 5,
+        cv: Any = None,
         scoring: Any = None,
         rule: Any = "best",
         abandon: bool = True,
@@ -170,25 +170,27 @@ class MLFroCV(SearchModel):
     ) -> None:
         self._keep(locals())
 
-    def _alphas(self, data: TrainingData, params: Parameters, shares: tuple[float, ...]) -> list[float]:
-        if params.alphas is not None:
-            return list(params.alphas)
-        problem = data.space(fit_intercept=params.fit_intercept).problem
-        return [LOSS_SCALES[params.loss.name] * ridge for ridge in ridges_leaving(problem, shares)]
-
     def _family(self, data: TrainingData, params: Parameters) -> Family:
-        alphas = self._alphas(data, params, _SHARES)
+        if params.alphas is None:
+            problem = data.space(fit_intercept=params.fit_intercept).problem
+            plan: Plan = ridge_plan(problem, lambda alpha: {"alpha": alpha})
+        else:
+            plan = once({"alpha": alpha} for alpha in params.alphas)
 
-        def pieces(problem: SpectralProblem, kept: Sequence[int], visit: Visit) -> list[Piece]:
-            identity = np.eye(problem.shape[1])
+        def run(problem: SpectralProblem, place: int, visit: Visit) -> None:
+            visit(place, problem.ridge_solution(), None, np.full(problem.shape[1], problem.ridge))
 
-            def run(index: int) -> None:
-                visit(index, problem.with_ridge(alphas[index]).ridge_solution(), identity)
+        def pieces(
+            problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit
+        ) -> list[Piece]:
+            return [partial(run, problem.with_ridge(one["alpha"]), place, visit) for place, one in chosen]
 
-            return [partial(run, index) for index in kept]
+        return Family(plan, pieces)
 
-        return Family([{"alpha": alpha} for alpha in alphas], pieces)
-
-    def _candidates(self, data: TrainingData, params: Parameters) -> tuple[list[dict[str, Any]], list[Any]]:
-        alphas = sorted(self._alphas(data, params, _ROW_SHARES), reverse=True)
-        return [{"alpha": alpha} for alpha in alphas], [0] * len(alphas)
+    def _refits(self, data: TrainingData, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
+        alphas = params.alphas
+        if alphas is None:
+            problem = data.space(fit_intercept=params.fit_intercept).problem
+            alphas = [LOSS_SCALES[params.loss.name] * ridge for ridge in ridges_leaving(problem, _ROW_SHARES)]
+        candidates = [{"alpha": alpha} for alpha in sorted(alphas, reverse=True)]
+        return extending(candidates, () if params.alphas else ("alpha",)), lambda candidate: 0

@@ -175,7 +175,7 @@ class MLTraceCV(TailSearch):
         degree: float = 3,
         coef0: float = 1,
         targets: str = "binary",
-        cv: Any = 5,
+        cv: Any = None,
         scoring: Any = None,
         rule: Any = "best",
         abandon: bool = True,

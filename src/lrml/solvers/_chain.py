@@ -49,13 +49,14 @@ class Chain:
     """Penalties TailSum(theta, alpha) to be solved one after the other, each from the last one's solution.
 
     Alphas descend if the chain begins at the reduced-rank solution, the limit alpha → ∞, and ascend if it
-    begins at the least-squares solution, the limit alpha → 0. ``keys`` name the solutions.
+    begins at the least-squares solution, the limit alpha → 0. It may also begin at a given solution left
+    rightᵀ, left with orthogonal columns, right with orthonormal ones. ``keys`` name the solutions.
     """
 
     theta: int
     alphas: tuple[float, ...]
     keys: tuple[Any, ...]
-    begin: Literal["reduced rank", "least squares"]
+    begin: Literal["reduced rank", "least squares"] | tuple[Array, Array]
 
 
 def chains_for(theta: int, alphas: Sequence[float], keys: Sequence[Any]) -> list[Chain]:
@@ -122,6 +123,14 @@ def solve_chain(
 
 
 def _beginning(problem: SpectralProblem, chain: Chain, penalty: TailSum) -> Point:
+    xp = namespace(problem.cross)
+    if not isinstance(chain.begin, str):
+        left, right = chain.begin
+        rest = xp.zeros(problem.shape[1] - left.shape[1], dtype=left.dtype, device=left.device)
+        sigma = xp.concat([xp.linalg.vector_norm(left, axis=0), rest])
+        return point_at(problem, penalty, left @ right.T, sigma)
+    if chain.begin == "reduced rank" and chain.theta == 0:
+        return point_at(problem, penalty, xp.zeros_like(problem.cross), xp.zeros_like(problem.cross[0, :]))
     if chain.begin == "reduced rank":
         W = problem.reduced_rank_solution(chain.theta)[0]
         return point_at(problem, penalty, W, spectrum(W, rank=chain.theta))

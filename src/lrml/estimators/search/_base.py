@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any, ClassVar, Self, cast, get_args
@@ -18,13 +17,23 @@ from lrml._targets import check_threshold
 from lrml.estimators._fitting import TrainingData, check_size
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, check_cut
-from lrml.estimators._space import Space
 from lrml.estimators.search._score_table import ScoreTable, cv_results
 from lrml.estimators.search._scoring import check_enough_labels, check_scorings
-from lrml.estimators.search._search import Comparison, Family, MomentSearch, RefitSearch, Search
-from lrml.estimators.search._splits import check_cv, make_splits, split_statistics
+from lrml.estimators.search._search import (
+    Comparison,
+    Family,
+    LeaveOneOutSearch,
+    MomentSearch,
+    Params,
+    Plan,
+    RefitSearch,
+    Search,
+)
+from lrml.estimators.search._splits import check_cv, make_splits
 from lrml.thresholds import MetricName, best_threshold
 
+# Folds unless leave-one-out scores are in closed form.
+_N_FOLDS = 5
 _RULES = ("best", "one_standard_error")
 # Parameters of a search that its candidates share.
 _PASSED_ON = (
@@ -75,8 +84,8 @@ class SearchModel(LinearMultiLabelModel):
         """Return the candidates for second moments."""
         raise NotImplementedError
 
-    def _candidates(self, data: TrainingData, params: Parameters) -> tuple[list[dict[str, Any]], list[Any]]:
-        """Return candidates that are fitted one by one, and groups within which warm starts help."""
+    def _refits(self, data: TrainingData, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
+        """Return a plan of candidates that are fitted one by one, and their groups for warm starts."""
         raise NotImplementedError
 
     def _check_params(self) -> Parameters:
@@ -102,6 +111,15 @@ class SearchModel(LinearMultiLabelModel):
 
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
         self._check_shapes(data, params)
+        closed_form = self._makes_moments and data.needs_moments_only
+        if params.cv == "loo" and not closed_form:
+            raise ValueError(
+                "cv='loo' needs fits in closed form, that is, loss='squared' with all labels known, got "
+                f"{type(self).__name__} with loss={params.loss.name!r}"
+                f"{'' if data.mask is None else ' and unknown labels'}. Pass cv=5."
+            )
+        if params.cv is None:
+            params.cv = "loo" if closed_form else _N_FOLDS
         given = None if isinstance(params.threshold, str) else params.threshold
         comparison = Comparison(
             data,
@@ -115,6 +133,8 @@ class SearchModel(LinearMultiLabelModel):
         search = self._search(comparison, params)
         tables = search.run(params.verbose)
         chosen = [self._choose(search, table, params) for table in tables]
+        if isinstance(search, LeaveOneOutSearch) and not callable(params.rule):
+            chosen = search.confirm(chosen, params.random_state)
         fitted = {index: self._final_fit(search, index, params) for index in dict.fromkeys(chosen)}
         self._store(search, chosen, fitted, several=isinstance(params.scoring, list | tuple))
         return self
@@ -122,19 +142,10 @@ class SearchModel(LinearMultiLabelModel):
     def _search(self, comparison: Comparison, params: Parameters) -> Search:
         data = comparison.data
         if not (self._makes_moments and data.needs_moments_only):
-            return RefitSearch(comparison, *self._candidates(data, params), self._estimator(params))
-        if not data.is_dual:
-            total, parts = split_statistics(data, comparison.splits)
-            data = replace(data, summed_up=total)  # the final fit needs no further pass
-            comparison = comparison._replace(data=data)
-
-        def space_of(split: int) -> Space:
-            wanted = {"fit_intercept": params.fit_intercept}
-            if data.is_dual:
-                return data.part(comparison.splits[split].train).space(**wanted)
-            return Space.from_statistics(parts[split], **wanted, targets=data.targets)
-
-        return MomentSearch(comparison, self._family(data, params), space_of)
+            plan, group = self._refits(data, params)
+            return RefitSearch(comparison, plan, group, self._estimator(params))
+        kind = LeaveOneOutSearch if params.cv == "loo" else MomentSearch
+        return kind(comparison, self._family(data, params), fit_intercept=params.fit_intercept)
 
     def _estimator(self, params: Parameters) -> Any:
         """Return an unfitted estimator with all parameters that are not searched."""
@@ -191,11 +202,17 @@ class SearchModel(LinearMultiLabelModel):
         names = [criterion.name for criterion in search.comparison.criteria]
         titles = names if several else ["score"]
         results = cv_results(search.candidates, dict(zip(titles, search.tables, strict=True)))
+        confirmed = getattr(search, "confirmed", {})
+        if confirmed:
+            for title, name in zip(titles, names, strict=True):
+                results[f"confirmed_test_{title}"] = np.array(
+                    [confirmed.get((place, name), np.nan) for place in range(len(search.candidates))]
+                )
         found = {
             "best_estimator_": best,
             "best_index_": index,
             "best_params_": search.candidates[index],
-            "best_score_": float(results[f"mean_test_{titles[0]}"][index]),
+            "best_score_": confirmed.get((index, names[0]), float(results[f"mean_test_{titles[0]}"][index])),
             "cv_results_": results,
             "n_splits_": len(search.comparison.splits),
             "refit_time_": seconds,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,29 +17,46 @@ _HOPELESS, _LEAST_ROWS = 3.0, 30
 
 
 class ScoreTable:
-    """The values of one criterion for every candidate on every split."""
+    """The values of one criterion for every candidate on every split; candidates may be added."""
 
-    def __init__(self, n_candidates: int, sizes: list[int], weights: list[Any]) -> None:
-        self.scores = np.full((n_candidates, len(sizes)), np.nan)
-        self.ranks = np.full((n_candidates, len(sizes)), np.nan)
-        self.values: list[npt.NDArray[np.float32] | None] = [None] * len(sizes)
-        self.sizes, self.weights = sizes, weights
+    def __init__(self, sizes: list[int], weights: list[Any], *, by_row: bool) -> None:
+        self.sizes, self.weights, self.by_row = sizes, weights, by_row
+        self.scores = np.empty((0, len(sizes)))
+        self.ranks = np.empty((0, len(sizes)))
+        # One value per row, for criteria that have them.
+        self.values = [np.empty((0, size), dtype=np.float32) for size in sizes] if by_row else []
+
+    def add(self, count: int) -> None:
+        """Make room for more candidates."""
+        self.scores, self.ranks = _longer(self.scores, count), _longer(self.ranks, count)
+        self.values = [_longer(values, count) for values in self.values]
 
     def record(self, candidate: int, split: int, values: Any, rank: int) -> None:
-        """Add the values of a criterion: one per row, or a single number."""
+        """Enter the values of a criterion: one per row, or a single number."""
         self.ranks[candidate, split] = rank
-        if np.ndim(values) == 0:
-            self.scores[candidate, split] = float(values)
-            return
-        self.scores[candidate, split] = weighted_mean(values, self.weights[split])
-        rows = self.values[split]
-        assert rows is not None  # open_split came first
-        rows[candidate] = values
+        if self.by_row:
+            self.values[split][candidate] = values
+            values = weighted_mean(values, self.weights[split])
+        self.scores[candidate, split] = float(values)
 
-    def open_split(self, split: int, *, by_row: bool) -> None:
-        """Allocate the values of a split."""
-        if by_row:
-            self.values[split] = np.full((len(self.scores), self.sizes[split]), np.nan, dtype=np.float32)
+    def lead(self, one: int, other: int, splits: Sequence[int] = (0,)) -> tuple[float, float]:
+        """By how much a candidate is better than another on some splits, and the standard error of that.
+
+        Without values for the rows, a single split does not tell the error; 1 % of the score stands for it.
+        """
+        chosen = list(splits)
+        gains = self.scores[one, chosen] - self.scores[other, chosen]
+        gain = float(gains.mean())
+        if not self.by_row:
+            spread = float(gains.std(ddof=1)) if len(chosen) > 1 else 0.01 * abs(float(self.scores[one, 0]))
+            return gain, spread / float(np.sqrt(len(chosen)))
+        values = np.concatenate([self.values[i][one].astype(float) - self.values[i][other] for i in chosen])
+        weights = None if self.weights[0] is None else np.concatenate([self.weights[i] for i in chosen])
+        counted = np.isfinite(values) & (True if weights is None else weights > 0)
+        if np.count_nonzero(counted) < 2:
+            return gain, 0.0
+        weights = None if weights is None else weights[counted]
+        return gain, float(mean_and_error(values[None, counted], weights)[1][0])
 
     @property
     def complete(self) -> npt.NDArray[np.bool_]:
@@ -53,9 +70,9 @@ class ScoreTable:
         With a margin, candidates that may still be within a standard error of the winner stay too.
         """
         everyone = list(range(len(self.scores)))
-        values = self.values[split]
-        if values is None or not np.isfinite(self.scores[:, split]).any():
+        if not self.by_row or not np.isfinite(self.scores[:, split]).any():
             return everyone
+        values = self.values[split]
         leader = int(np.nanargmax(self.scores[:, split]))
         counted = np.isfinite(values[leader])
         weights = self.weights[split]
@@ -89,15 +106,18 @@ class ScoreTable:
 
     def _standard_error(self, candidate: int) -> float:
         """Return that of the mean score: from the rows if they have values, else from the splits."""
-        rows = [values[candidate] for values in self.values if values is not None]
-        if not rows:
+        if not self.by_row:
             scores = self.scores[candidate]
             return float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
-        values = np.concatenate(rows)
+        values = np.concatenate([known[candidate] for known in self.values])
         weights = None if self.weights[0] is None else np.concatenate(self.weights)
         counted = np.isfinite(values)
         weights = None if weights is None else weights[counted]
         return float(mean_and_error(values[None, counted], weights)[1][0])
+
+
+def _longer(known: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+    return np.concatenate([known, np.full((count, known.shape[1]), np.nan, dtype=known.dtype)])
 
 
 def weighted_mean(values: _Float64, weights: _Float64 | None) -> float:

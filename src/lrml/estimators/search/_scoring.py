@@ -235,9 +235,11 @@ class SpectralScores:
             self.unit = float(np.abs(projected).max(initial=0.0)) or 1.0
             self.rows = (projected / self.unit).astype(self.dtype)
 
-    def of(self, left: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> Callable[[slice], Scores]:
-        """Return the function that scores some of the rows with W = left rightᵀ."""
-        V = right.astype(self.dtype)
+    def of(
+        self, left: npt.NDArray[np.float64], right: npt.NDArray[np.float64] | None
+    ) -> Callable[[slice], Scores]:
+        """Return the function that scores some of the rows with W = left rightᵀ; W = left without right."""
+        V = (np.eye(left.shape[1]) if right is None else right).astype(self.dtype)
         V = V if self.labels is None else self.labels @ V
         V[self.space.unseen] = 0.0
         rows: Any = self.rows

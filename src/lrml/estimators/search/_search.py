@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
@@ -15,24 +15,40 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold
 
 from lrml._threads import map_in_threads
 from lrml.estimators._fitting import TrainingData, take
+from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._scores import Scores
 from lrml.estimators._space import Space
 from lrml.estimators.search._score_table import ScoreTable
 from lrml.estimators.search._scoring import Criterion, HeldOut, SpectralScores
-from lrml.estimators.search._splits import Split
+from lrml.estimators.search._splits import Split, training_part
 from lrml.problem import SpectralProblem
 
 # Most numbers that the decompositions of splits processed at the same time may take.
 _MOST_NUMBERS = 1 << 27
 # Tolerance up to which a warm start helps.
 _LOOSE = 1e-3
+# Folds that confirm a choice, and by how many standard errors a difference must exceed zero to be clear.
+_N_FOLDS, _CLEAR = 5, 2.0
 
-Visit: TypeAlias = Callable[[int, Any, Any], None]
+Params: TypeAlias = dict[str, Any]
+Visit: TypeAlias = Callable[[int, Any, Any, Any], None]
 Piece: TypeAlias = Callable[[], None]
 Advance: TypeAlias = Callable[[int], None]
+
+
+class Judged(NamedTuple):
+    """What a plan learns about the candidates that it has just proposed."""
+
+    table: ScoreTable  # of the first criterion, for all candidates so far
+    new: range  # the places of the new ones
+
+
+Plan: TypeAlias = Generator[list[Params], Judged, Any]
+"""Yields candidates, is sent how they did on the first split, and goes on until it has seen enough."""
 
 
 class Comparison(NamedTuple):
@@ -53,53 +69,60 @@ class Comparison(NamedTuple):
             known = self.data.mask.block(slice(None), np.bool_)[rows].astype(np.bool_)
         return HeldOut(self.data.features(rows, self.splits[split].train), take(self.data.Y, rows), known)
 
-    def tables(self, n_candidates: int) -> list[ScoreTable]:
+    def tables(self) -> list[ScoreTable]:
         """Return an empty table for every criterion."""
         tests = [split.test for split in self.splits]
         weights = self.data.weights
         chosen = [None if weights is None else weights[rows] for rows in tests]
-        return [ScoreTable(n_candidates, [len(rows) for rows in tests], chosen) for _ in self.criteria]
+        sizes = [len(rows) for rows in tests]
+        return [ScoreTable(sizes, chosen, by_row=criterion.by_row) for criterion in self.criteria]
 
 
 class Family(NamedTuple):
     """Candidates whose fits follow from second moments.
 
-    ``pieces(problem, kept, visit)`` returns pieces of work, independent of each other, that fit the kept
-    candidates. They call ``visit(candidate, left, right)`` for each solution left rightᵀ in spectral
-    coordinates.
+    ``pieces(problem, candidates, visit)`` returns pieces of work, independent of each other, that fit the
+    candidates (pairs of place and parameters). They call ``visit(place, left, right, shrinkage)`` for each
+    solution left rightᵀ in spectral coordinates; column j of left is that of a ridge regression with the
+    strength shrinkage_j.
     """
 
-    candidates: list[dict[str, Any]]
-    pieces: Callable[[SpectralProblem, Sequence[int], Visit], list[Piece]]
+    plan: Plan
+    pieces: Callable[[SpectralProblem, Sequence[tuple[int, Params]], Visit], list[Piece]]
 
 
 class Search:
     """Candidates on splits; subclasses define how they are fitted.
 
-    All candidates see the first split. Those that are hopeless there by every criterion skip the others.
+    The plan proposes candidates, one round after the other, by what the first split says about those before.
+    All see the first split. Those that are hopeless there by every criterion skip the others.
     """
 
-    def __init__(self, comparison: Comparison, candidates: list[dict[str, Any]]) -> None:
-        self.comparison = comparison
-        self.candidates = candidates
-        self.tables = comparison.tables(len(candidates))
+    def __init__(self, comparison: Comparison, plan: Plan) -> None:
+        self.comparison, self.plan = comparison, plan
+        self.candidates: list[Params] = []
+        self.tables = comparison.tables()
 
     def run(self, verbose: int) -> list[ScoreTable]:
         """Fit and judge all candidates; return one table per criterion."""
-        n_splits, everyone = len(self.comparison.splits), list(range(len(self.candidates)))
-        with _progress(verbose, len(everyone) * n_splits) as advance:
-            for criterion, table in zip(self.comparison.criteria, self.tables, strict=True):
-                for split in range(n_splits):
-                    table.open_split(split, by_row=criterion.by_row)
-            self._fit([0], everyone, advance)
-            kept = everyone
-            if self.comparison.abandon:
-                hopeful = {
-                    i for b in self.tables for i in b.hopeful(0, with_margin=self.comparison.with_margin)
-                }
-                kept = sorted(hopeful)
-                advance((len(everyone) - len(kept)) * (n_splits - 1))
-            self._fit(list(range(1, n_splits)), kept, advance)
+        others = list(range(1, len(self.comparison.splits)))
+        with _progress(verbose) as (expect, advance):
+            proposed = next(self.plan, None)
+            while proposed is not None:
+                new = self.add(proposed)
+                expect(len(proposed) * (1 + len(others)))
+                self.fit([0], list(new), advance)
+                try:
+                    proposed = self.plan.send(Judged(self.tables[0], new))
+                except StopIteration:
+                    proposed = None
+            kept = list(range(len(self.candidates)))
+            if self.comparison.abandon and others:
+                margin = self.comparison.with_margin
+                kept = sorted({i for table in self.tables for i in table.hopeful(0, with_margin=margin)})
+                advance((len(self.candidates) - len(kept)) * len(others))
+            if others:
+                self.fit(others, kept, advance)
         return self.tables
 
     def _judge(
@@ -110,7 +133,16 @@ class Search:
         for table, values in zip(self.tables, found, strict=True):
             table.record(*place, values, rank)
 
-    def _fit(self, splits: list[int], kept: list[int], advance: Advance) -> None:
+    def add(self, proposed: list[Params]) -> range:
+        """Make room for more candidates; return their places."""
+        new = range(len(self.candidates), len(self.candidates) + len(proposed))
+        self.candidates += proposed
+        for table in self.tables:
+            table.add(len(proposed))
+        return new
+
+    def fit(self, splits: list[int], kept: list[int], advance: Advance = lambda count: None) -> None:
+        """Fit some candidates on some splits, and judge them."""
         raise NotImplementedError
 
     def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, Scores]]:
@@ -126,25 +158,29 @@ class Search:
         """Return an estimator from whose solution the final fit may start, or None."""
         return None
 
+    def _chosen(self, kept: Sequence[int]) -> list[tuple[int, Params]]:
+        return [(place, self.candidates[place]) for place in kept]
+
 
 class MomentSearch(Search):
-    """Candidates that need second moments only."""
+    """Candidates that need second moments only, fitted on parts of the rows."""
 
-    def __init__(self, comparison: Comparison, family: Family, space_of: Callable[[int], Space]) -> None:
-        super().__init__(comparison, family.candidates)
-        self.family, self.space_of = family, space_of
-        self._only_space: Space | None = None
+    def __init__(self, comparison: Comparison, family: Family, *, fit_intercept: bool) -> None:
+        super().__init__(comparison, family.plan)
+        self.family, self.fit_intercept = family, fit_intercept
+        self._first_space: Space | None = None
 
     def _space(self, split: int) -> Space:
-        """Decompose a split's training part; that of a single split is kept: thresholds need it again."""
-        if self._only_space is not None:
-            return self._only_space
-        space = self.space_of(split)
-        if len(self.comparison.splits) == 1:
-            self._only_space = space
+        """Decompose a split's training part; that of the first is kept for further rounds and thresholds."""
+        if split == 0 and self._first_space is not None:
+            return self._first_space
+        part = training_part(self.comparison.data, self.comparison.splits[split])
+        space = part.space(fit_intercept=self.fit_intercept)
+        if split == 0:
+            self._first_space = space
         return space
 
-    def _fit(self, splits: list[int], kept: list[int], advance: Advance) -> None:
+    def fit(self, splits: list[int], kept: list[int], advance: Advance = lambda count: None) -> None:
         at_once = max(1, _MOST_NUMBERS // max(min(self.comparison.data.X.shape) ** 2, 1))
         for start in range(0, len(splits), at_once):
             pieces = [
@@ -159,11 +195,11 @@ class MomentSearch(Search):
         space, held_out = self._space(split), self.comparison.held_out(split)
         scores = SpectralScores(space, held_out.X, self.comparison.data.targets)
 
-        def visit(index: int, left: Any, right: Any) -> None:
-            self._judge(held_out, scores.of(left, right), (index, split), min(left.shape))
+        def visit(index: int, left: Any, right: Any, shrinkage: Any) -> None:
+            self._judge(held_out, scores.of(left, right), (index, split), left.shape[1])
             advance(1)
 
-        return self.family.pieces(space.problem, kept, visit)
+        return self.family.pieces(space.problem, self._chosen(kept), visit)
 
     def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, Scores]]:
         """Held-out rows and one candidate's scores of them, split by split."""
@@ -173,12 +209,93 @@ class MomentSearch(Search):
         space, held_out = self._space(split), self.comparison.held_out(split)
         scores, found = SpectralScores(space, held_out.X, self.comparison.data.targets), []
 
-        def visit(_: int, left: Any, right: Any) -> None:
+        def visit(_: int, left: Any, right: Any, shrinkage: Any) -> None:
             found.append(scores.of(left, right)(slice(None)))
 
-        for piece in self.family.pieces(space.problem, [candidate], visit):
+        for piece in self.family.pieces(space.problem, self._chosen([candidate]), visit):
             piece()
         return held_out, found[0]
+
+
+class LeaveOneOutSearch(Search):
+    """Candidates fitted once, on all rows, and judged by what they would give each row without it."""
+
+    def __init__(self, comparison: Comparison, family: Family, *, fit_intercept: bool) -> None:
+        super().__init__(comparison, family.plan)
+        self.family, self.fit_intercept = family, fit_intercept
+        self.space = comparison.data.space(fit_intercept=fit_intercept)
+        self.held_out = comparison.held_out(0)
+        self.scores = self._leave_one_out(comparison.splits[0].test)
+        self.exact: set[int] = set()  # candidates whose leave-one-out scores are not estimates
+        self.confirmed: dict[tuple[int, str], float] = {}  # mean scores on folds, by candidate and criterion
+
+    def _leave_one_out(self, rows: npt.NDArray[np.int64]) -> LeaveOneOut:
+        return LeaveOneOut(self.space, self.comparison.data, rows, fit_intercept=self.fit_intercept)
+
+    def fit(self, splits: list[int], kept: list[int], advance: Advance = lambda count: None) -> None:
+        def visit(index: int, left: Any, right: Any, shrinkage: Any) -> None:
+            self._judge(self.held_out, self.scores.of(left, right, shrinkage), (index, 0), left.shape[1])
+            if self.scores.is_exact(right, shrinkage):
+                self.exact.add(index)
+            advance(1)
+
+        pieces = self.family.pieces(self.space.problem, self._chosen(kept), visit)
+        for _ in map_in_threads(lambda piece: piece(), pieces, ahead=len(pieces)):
+            pass
+
+    def confirm(self, chosen: list[int], random_state: Any) -> list[int]:
+        """Return choices, one per criterion, that hold up against the best one with an exact score.
+
+        Estimates are a little too good. So a choice with an estimated score must lead by more than one
+        standard error, and must then lead on folds as well, one after the other until the lead is clear.
+        """
+        if not self.exact:
+            return chosen
+        rivals = [max(self.exact, key=table.scores[:, 0].__getitem__) for table in self.tables]
+        if not self.comparison.with_margin:
+            leads = [t.lead(i, j) for t, i, j in zip(self.tables, chosen, rivals, strict=True)]
+            chosen = [
+                own if gain > error else rival
+                for own, rival, (gain, error) in zip(chosen, rivals, leads, strict=True)
+            ]
+        if set(chosen) <= self.exact or self.comparison.data.X.shape[0] < _N_FOLDS:
+            return chosen
+        return self._compare_on_folds(chosen, rivals, random_state)
+
+    def _compare_on_folds(self, chosen: list[int], rivals: list[int], random_state: Any) -> list[int]:
+        n_rows, places = self.comparison.data.X.shape[0], list(dict.fromkeys([*chosen, *rivals]))
+        folds = KFold(_N_FOLDS, shuffle=True, random_state=random_state).split(np.empty(n_rows))
+        comparison = self.comparison._replace(splits=[Split(*fold) for fold in folds])
+        search = MomentSearch(comparison, self.family, fit_intercept=self.fit_intercept)
+        search.add([self.candidates[place] for place in places])
+        winners: list[int] = []
+        for fold in range(_N_FOLDS):
+            search.fit([fold], list(range(len(places))))
+            clear, winners = True, []
+            for table, own, rival in zip(search.tables, chosen, rivals, strict=True):
+                gain, error = table.lead(places.index(own), places.index(rival), range(fold + 1))
+                margin = error if self.comparison.with_margin else 0.0
+                winners.append(own if gain >= -margin else rival)
+                clear = clear and (own == rival or abs(gain) > _CLEAR * error)
+            if clear:
+                break
+        for table, criterion in zip(search.tables, self.comparison.criteria, strict=True):
+            means = table.scores[:, : fold + 1].mean(axis=1)
+            self.confirmed.update({(i, criterion.name): float(m) for i, m in zip(places, means, strict=True)})
+        return winners
+
+    def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, Scores]]:
+        """All rows, and the leave-one-out scores of one candidate."""
+        data, found = self.comparison.data, []
+        rows = np.arange(data.X.shape[0])
+        scores = self._leave_one_out(rows)
+
+        def visit(_: int, left: Any, right: Any, shrinkage: Any) -> None:
+            found.append(scores.of(left, right, shrinkage)(slice(None)))
+
+        for piece in self.family.pieces(self.space.problem, self._chosen([candidate]), visit):
+            piece()
+        yield HeldOut(data.X, data.Y, None), found[0]
 
 
 class _Fitted(NamedTuple):
@@ -191,23 +308,23 @@ class _Fitted(NamedTuple):
 class RefitSearch(Search):
     """Candidates that are fitted one by one on the rows, each starting from the last one of its group.
 
-    They are ordered so that each is a good start for the next; ``groups`` has a key for each.
+    They are ordered so that each is a good start for the next; ``group`` returns a key for each.
     """
 
     def __init__(
-        self, comparison: Comparison, candidates: list[dict[str, Any]], groups: list[Any], estimator: Any
+        self, comparison: Comparison, plan: Plan, group: Callable[[Params], Any], estimator: Any
     ) -> None:
-        super().__init__(comparison, candidates)
-        self.estimator, self.groups = estimator, groups
+        super().__init__(comparison, plan)
+        self.estimator, self.group = estimator, group
         self._leaders: dict[int, Any] = {}  # of a single split: the best so far by each criterion
 
-    def _fit(self, splits: list[int], kept: list[int], advance: Advance) -> None:
+    def fit(self, splits: list[int], kept: list[int], advance: Advance = lambda count: None) -> None:
         for split in splits:
             held_out = self.comparison.held_out(split)
             data = self.comparison.data.part(self.comparison.splits[split].train)
             last: _Fitted | None = None
             for index in kept:
-                last = _Fitted(self._model(data, index, last), self.groups[index])
+                last = _Fitted(self._model(data, index, last), self.group(self.candidates[index]))
                 self._judge(
                     held_out, partial(_scores, last.model, held_out.X), (index, split), last.model.rank_
                 )
@@ -231,7 +348,8 @@ class RefitSearch(Search):
         return tol is None or tol <= _LOOSE
 
     def _model(self, data: TrainingData, index: int, last: _Fitted | None) -> Any:
-        warm = last is not None and last.group == self.groups[index] and self._tells_neighbours_apart
+        group = self.group(self.candidates[index])
+        warm = last is not None and last.group == group and self._tells_neighbours_apart
         model = last.model if warm and last is not None else clone(self.estimator).set_params(warm_start=True)
         model.set_params(**self.candidates[index])
         with warnings.catch_warnings():
@@ -262,12 +380,16 @@ def _scores(model: Any, X: Any, rows: slice) -> Scores:
 
 
 @contextmanager
-def _progress(verbose: int, total: int) -> Iterator[Advance]:
-    """Yield a function that advances a bar on standard error, or does nothing."""
+def _progress(verbose: int) -> Iterator[tuple[Advance, Advance]]:
+    """Yield a function that expects more work and one that advances a bar; without a bar they do nothing."""
     if not verbose:
-        yield lambda count: None
+        yield (lambda count: None), (lambda count: None)
         return
     columns = (TextColumn("models on splits"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        bar = progress.add_task("search", total=total)
-        yield lambda count: progress.advance(bar, count)
+        bar = progress.add_task("search", total=0)
+
+        def expect(count: int) -> None:
+            progress.update(bar, total=(progress.tasks[0].total or 0) + count)
+
+        yield expect, lambda count: progress.advance(bar, count)

@@ -9,16 +9,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.utils import check_random_state
 
 from lrml import _checks as check
 from lrml._shown import shown
-from lrml.estimators._fitting import TrainingData, take
+from lrml.estimators._fitting import TrainingData
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 from lrml.statistics import Statistics
 
 _Rows = npt.NDArray[np.int64]
 # If all rows exceed a training part by more than this factor, a subtraction would lose too many digits.
 _MOST_CANCELLED = 1e4
+
+# Leave-one-out scores are compared on so many rows and scores at most: more would hardly change the choice.
+_LEAST_JUDGED, _MOST_SCORES = 2000, 1 << 20
 
 
 class Split(NamedTuple):
@@ -30,6 +34,8 @@ class Split(NamedTuple):
 
 def check_cv(cv: Any) -> Any:
     """Refuse a ``cv`` that gives no splits for any data."""
+    if cv is None or (isinstance(cv, str) and cv == "loo"):
+        return cv
     if check.is_integer(cv):
         if cv < 2:
             raise ValueError(
@@ -43,7 +49,7 @@ def check_cv(cv: Any) -> Any:
             )
     elif isinstance(cv, str | bytes) or not (hasattr(cv, "split") or _is_iterable(cv)):
         raise TypeError(
-            "cv must be a number of folds, a held-out share in (0, 1), a splitter or an iterable of "
+            "cv must be 'loo', a number of folds, a held-out share in (0, 1), a splitter or an iterable of "
             f"(train, test) row numbers, got {shown(cv)}. Pass cv=5."
         )
     return cv
@@ -59,6 +65,8 @@ def make_splits(cv: Any, data: TrainingData, random_state: Any) -> list[Split]:
     n_rows = data.X.shape[0]
     if n_rows < 2:
         raise ValueError(f"a search must have rows to hold out, got n_samples = {n_rows}. Pass more rows.")
+    if isinstance(cv, str):
+        return [Split(np.arange(n_rows), _judged_rows(data, random_state))]
     if check.is_integer(cv):
         if cv > n_rows:
             raise ValueError(
@@ -90,6 +98,14 @@ def make_splits(cv: Any, data: TrainingData, random_state: Any) -> list[Split]:
     return splits
 
 
+def _judged_rows(data: TrainingData, random_state: Any) -> _Rows:
+    """Return the rows on which leave-one-out scores are compared: all, or as many as take little time."""
+    n_rows, most = data.X.shape[0], max(_LEAST_JUDGED, _MOST_SCORES // data.Y.shape[1])
+    if n_rows <= most:
+        return np.arange(n_rows)
+    return np.sort(check_random_state(random_state).permutation(n_rows)[:most])
+
+
 def _check_split(pair: Any, number: int, n_rows: int) -> Split:
     """Return a pair of row numbers that can be fitted on and held out."""
     try:
@@ -114,35 +130,15 @@ def _check_split(pair: Any, number: int, n_rows: int) -> Split:
     return Split(train.astype(np.int64), test.astype(np.int64))
 
 
-def split_statistics(data: TrainingData, splits: list[Split]) -> tuple[Statistics, list[Statistics]]:
-    """Statistics of all rows, and of every training part, reading each row once if possible.
-
-    If the held-out parts do not overlap and each training part is the rest, as in cross-validation, the
-    statistics of the held-out parts add up to the total, and are subtracted from it.
-    """
-    X, Y, weights = data.X, data.Y, data.weights
-
-    def summarise(rows: _Rows) -> Statistics:
-        chosen = None if weights is None else weights[rows]
-        return Statistics.from_arrays(take(X, rows), take(Y, rows), chosen)
-
-    n_rows = X.shape[0]
-    held_out = np.concatenate([split.test for split in splits])
-    if len(np.unique(held_out)) < len(held_out) or not all(_is_complement(split, n_rows) for split in splits):
-        return Statistics.from_arrays(X, Y, weights), [summarise(split.train) for split in splits]
-    parts = [summarise(split.test) for split in splits]
-    others = np.setdiff1d(np.arange(n_rows), held_out)
-    total = sum(parts[1:], parts[0])
-    if len(others):
-        total = total + summarise(others)
-    training = []
-    for split, part in zip(splits, parts, strict=True):
-        counted = np.zeros(n_rows)
-        counted[split.train] = 1.0 if weights is None else weights[split.train] > 0
-        seen = (np.asarray(Y.T @ counted) > 0) | (data.targets == "real")
-        rest = _difference(total, part, seen)
-        training.append(summarise(split.train) if rest is None else rest)
-    return total, training
+def training_part(data: TrainingData, split: Split) -> TrainingData:
+    """Return the rows to fit on, their moments by subtracting those of the held-out rows, if possible."""
+    part = data.part(split.train)
+    if part.is_dual or not _is_complement(split, data.X.shape[0]):
+        return part
+    held_out = data.part(split.test).statistics
+    counted = np.ones(part.X.shape[0]) if part.weights is None else (part.weights > 0).astype(np.float64)
+    seen = (np.asarray(part.Y.T @ counted) > 0) | (data.targets == "real")
+    return replace(part, summed_up=_difference(data.statistics, held_out, seen))
 
 
 def _difference(total: Statistics, part: Statistics, seen: npt.NDArray[np.bool_]) -> Statistics | None:

@@ -1,0 +1,147 @@
+"""Plans: which candidates a search tries, and what it tries next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from lrml.estimators._grid import Grid, GridPoint, ridges_leaving
+from lrml.estimators.search import Judged, Params, Plan, ScoreTable
+from lrml.problem import SpectralProblem
+
+# Ridges with which a search begins, by the shares of effective directions that they leave.
+_FIRST_SHARES = (0.98, 0.9, 0.75, 0.5, 0.25, 0.1)
+# Neighbouring ridges that differ by less than this factor are not told apart.
+_FINE = 1.5
+# A best value on the edge of what was tried is followed beyond it by this factor, at most so many times.
+_BEYOND, _MOST_ROUNDS = 4.0, 6
+_N_ALPHAS = 4
+
+_Rounds: TypeAlias = Generator[list[Params], Judged, Any]
+
+
+def once(candidates: Iterable[Params]) -> Plan:
+    """Try these candidates."""
+    yield list(candidates)
+
+
+def _follow(
+    values: Iterable[float], candidate: Callable[[float], Params], *, refine: bool, lowest: float = 0.0
+) -> Generator[list[Params], Judged, tuple[int, float, ScoreTable]]:
+    """Try values of one parameter; go on beyond the edge if the best is there, and refine around it.
+
+    Ends when a round gains less than one standard error. Returns the best candidate's place and value.
+    """
+    tried: dict[float, int] = {}
+
+    def judge(fresh: list[float]) -> Generator[list[Params], Judged, ScoreTable]:
+        judged = yield [candidate(value) for value in fresh]
+        tried.update(zip(fresh, judged.new, strict=True))
+        return judged.table
+
+    table = yield from judge(list(dict.fromkeys(values)))
+    best = _best(tried, table)
+    for _ in range(_MOST_ROUNDS):
+        order = sorted(tried)
+        at = order.index(best)
+        fresh = []
+        edge = at in (0, len(order) - 1)
+        if at == len(order) - 1:
+            fresh.append(best * _BEYOND)
+        if at == 0 and best > lowest:
+            fresh.append(best / _BEYOND if best / _BEYOND > lowest else lowest)
+        if refine:
+            near = [order[place] for place in (at - 1, at + 1) if 0 <= place < len(order)]
+            fresh += [math.sqrt(best * value) for value in near if value > 0 and _apart(best, value)]
+        fresh = [value for value in fresh if value not in tried and math.isfinite(value)]
+        if not fresh:
+            break
+        table = yield from judge(fresh)
+        last, best = best, _best(tried, table)
+        gain, error = table.lead(tried[best], tried[last])
+        if gain <= error and not (edge and gain > 0):
+            break
+    return tried[best], best, table
+
+
+def _apart(one: float, other: float) -> bool:
+    return one > 0 and max(one / other, other / one) > _FINE**2
+
+
+def _best(tried: dict[float, int], table: ScoreTable) -> float:
+    """Return the value with the best score; among equals, the largest."""
+    return max(sorted(tried, reverse=True), key=lambda value: table.scores[tried[value], 0])
+
+
+def ridge_plan(
+    problem: SpectralProblem, candidate: Callable[[float], Params]
+) -> Generator[list[Params], Judged, tuple[int, float, ScoreTable]]:
+    """Search for the best ridge, without any other penalty: every fit is in closed form."""
+    return _follow(ridges_leaving(problem, _FIRST_SHARES), candidate, refine=True)
+
+
+def tail_plan(
+    problem: SpectralProblem, thetas: Sequence[int], candidate: Callable[[GridPoint], Params]
+) -> Plan:
+    """Search for the best ridge, then alpha, then theta, each as long as it may still matter.
+
+    The penalty shrinks what the ridge shrinks too, so with it a smaller ridge may be better: half of the
+    best one is tried first, then none, and the whole. Other thetas follow if the penalty has gained
+    anything.
+    """
+    bare, ridge, table = yield from ridge_plan(
+        problem, lambda value: candidate(GridPoint(thetas[0], 0.0, value))
+    )
+    half = GridPoint(thetas[0], 0.0, 0.5 * ridge)
+    grid = Grid([half.theta], None, [half.ridge], _N_ALPHAS, None).points(problem)
+    alphas = [point.alpha for point in grid if point.alpha > 0]
+    if not alphas:
+        return
+    best, alpha, table = yield from _follow(
+        alphas, lambda value: candidate(half._replace(alpha=value)), refine=True
+    )
+    gain, error = table.lead(best, bare)
+    if gain < -error:
+        return
+    others = [half._replace(ridge=0.0, alpha=1.5 * alpha), half._replace(ridge=ridge, alpha=0.5 * alpha)]
+    best, leader, table = yield from _better(others, candidate, (best, half._replace(alpha=alpha)))
+    gain, error = table.lead(best, bare)
+    if gain <= error or len(thetas) == 1:
+        return
+    others = [leader._replace(theta=theta) for theta in thetas[1:]]
+    best, found, table = yield from _better(others, candidate, (best, leader))
+    if found.theta != leader.theta:
+        others = [found._replace(alpha=factor * found.alpha) for factor in (0.5, 2.0)]
+        yield from _better(others, candidate, (best, found))
+
+
+def _better(
+    points: list[GridPoint], candidate: Callable[[GridPoint], Params], leader: tuple[int, GridPoint]
+) -> Generator[list[Params], Judged, tuple[int, GridPoint, ScoreTable]]:
+    """Try further points; return the best of them and the leader."""
+    judged = yield [candidate(point) for point in points]
+    places = dict([leader, *zip(judged.new, points, strict=True)])
+    best = max(places, key=lambda place: judged.table.scores[place, 0])
+    return best, places[best], judged.table
+
+
+def extending(candidates: list[Params], names: Iterable[str]) -> Plan:
+    """Try a grid; if the best value of a parameter is on its edge, go on beyond it while that is better."""
+    judged = yield candidates
+    tried = list(candidates)
+    for name in names:
+        for _ in range(_MOST_ROUNDS):
+            scores = judged.table.scores[: len(tried), 0]
+            best = tried[int(np.nanargmax(scores))] if np.isfinite(scores).any() else tried[0]
+            values = sorted({one[name] for one in tried if one[name] > 0})
+            if best[name] not in (values[0], values[-1]) or len(values) < 2:
+                break
+            factor = _BEYOND if best[name] == values[-1] else 1.0 / _BEYOND
+            tried.append(best | {name: factor * best[name]})
+            before = float(np.nanmax(scores, initial=-np.inf))
+            judged = yield tried[-1:]
+            if not judged.table.scores[len(tried) - 1, 0] > before:
+                break
