@@ -39,7 +39,7 @@ _Bools = npt.NDArray[np.bool_]
 _WIDEST = 1e8
 # Rounding error in the sums of weights of a label that all examples have.
 _ROUNDING = 1e-12
-# Multiplications in the sums below which a second BLAS thread makes no fit faster by a tenth.
+# Up to so many multiplications in the sums, a second BLAS thread saves an estimated tenth of a fit at most.
 _SMALL_PRODUCT = 30_000_000
 
 

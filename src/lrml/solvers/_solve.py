@@ -21,7 +21,7 @@ from lrml.solvers.reduced_rank import ReducedRank
 
 _FIRST_ORDER = {"apg": AcceleratedProximalGradient, "pg": ProximalGradient, "paper": Algorithm1}
 SOLVERS = ("auto", *_FIRST_ORDER)
-# Multiplications in a product of a step below which a second BLAS thread makes no fit faster by a tenth.
+# Up to so many multiplications in a product, a second BLAS thread saves an estimated tenth of a fit at most.
 _SMALL_PRODUCT = 4_000_000
 ROW_SOLVERS = ("auto", "apg")
 
