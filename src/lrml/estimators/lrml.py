@@ -130,8 +130,10 @@ class LRML(SpectralModel):
     rank_ : int
         Number of positive singular values. Small ones may not have reached zero yet: a smaller ``tol`` can
         lower the rank a little.
+    kernel_ : Kernel
+        For other kernels: the kernel with its parameters at the time of the fit, which predictions use.
     kernel_gap_ : float
-        For kernels other than the linear one: how much the directions of the kernel matrix that were left
+        For other kernels: how much the directions of the kernel matrix that were left
         out raise the objective at most, over the objective; 0 if none were, else up to 1e-4, see
         `lrml.dual.LeftOut`. Only fits with a ridge of 2,000 rows or more leave out any.
     theta_ : int
