@@ -6,10 +6,12 @@
 
 Every available data set (those of Mulan in ``LRML_DATA_HOME`` or the cache, and three tables of scikit-learn,
 whose features have mixed scales) is taken raw, with rows of unit length, standardised, and with one column
-times 1e4. Strengths are derived from the data, so that each gets weak and strong penalties. The objective of
-a fit is computed here, from its coefficients and the rows. It is compared with the least known one: of a fit
-with a small ``tol``, of one that continues from the default fit, and, for ``MLFro`` with the squared loss, of
-scikit-learn's ``Ridge``. Fits that warn are counted separately.
+times 1e4; if it has 50 features or more, also standardised with half as many rows as features. Strengths are
+derived from the data, so that each gets weak and strong penalties. The objective of a fit is computed here,
+from its coefficients and the rows, or from its dual coefficients and the kernel matrix. It is compared with
+the least known one: of a fit with a small ``tol``, of one that continues from the default fit, and, for
+``MLFro`` with the squared loss, of scikit-learn's ``Ridge`` or ``KernelRidge``. Fits that warn are counted
+separately.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ from _data import machine
 from sklearn import datasets as tables
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import KernelCenterer
 
 from lrml import CPLST, LEML, LRML, MLFro, MLTrace, lrml_path
 from lrml.datasets import fetch_mulan
@@ -38,9 +43,11 @@ from lrml.losses import LOSSES
 
 MULAN = ("yeast", "emotions", "enron", "corel5k", "bibtex", "delicious")
 TABLES = ("wine", "breast_cancer", "diabetes")
-SCALINGS = ("raw", "unit rows", "standardised", "one column × 1e4")
+FEW_ROWS = "half as many rows as features"
+SCALINGS = ("raw", "unit rows", "standardised", "one column × 1e4", FEW_ROWS)
 # Numbers in X times labels up to which all members are run, and the losses that read the rows.
 SMALL, MEDIUM = 3_000_000, 100_000_000
+MOST_KERNEL_ROWS = 3000
 LIMITS = {"squared": (0.01, 0.0005), "other": (0.02, 0.005)}
 
 
@@ -82,7 +89,7 @@ def scaled(X: np.ndarray, scaling: str) -> np.ndarray:
         norms = np.linalg.norm(X, axis=1, keepdims=True)
         return X / np.where(norms > 0, norms, 1.0)
     spread = X.std(axis=0)
-    if scaling == "standardised":
+    if scaling in ("standardised", FEW_ROWS):
         return (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     if scaling == "one column × 1e4":
         X = X.copy()
@@ -92,12 +99,17 @@ def scaled(X: np.ndarray, scaling: str) -> np.ndarray:
 
 def objective(model: Any, X: np.ndarray, Y: np.ndarray) -> float:
     """F of a fitted model, from its coefficients and all rows."""
-    W, name = model.coef_, type(model).__name__
+    name = type(model).__name__
     loss = LOSSES[getattr(model, "loss", "squared")]
     intercept = np.where(model.unseen_labels_, 0.0, model.intercept_)
-    seen = ~model.unseen_labels_ if loss.name != "squared" else np.ones(len(W), dtype=bool)
-    total = float(loss.terms(Y, X @ W.T + intercept).values[:, seen].sum())
-    sigma = np.linalg.svd(W, compute_uv=False)
+    seen = ~model.unseen_labels_ if loss.name != "squared" else np.ones(len(intercept), dtype=bool)
+    if getattr(model, "kernel", "linear") == "linear":
+        scores, sigma = X @ model.coef_.T, np.linalg.svd(model.coef_, compute_uv=False)
+    else:
+        scores = rbf_kernel(X, gamma=model.gamma) @ model.dual_coef_
+        squares = np.linalg.eigvalsh(model.dual_coef_.T @ scores)  # of aᵀKa, so those of WᵀW
+        sigma = np.sqrt(np.maximum(squares[::-1], 0.0))
+    total = float(loss.terms(Y, scores + intercept).values[:, seen].sum())
     if name == "LRML":
         return total + model.alpha * sigma[model.theta_ :].sum() + model.ridge * (sigma**2).sum()
     if name == "MLTrace":
@@ -118,6 +130,18 @@ def ridge_leaving(X: np.ndarray, share: float) -> float:
     return float(grid[np.argmin(np.abs(left - share))])
 
 
+def kernel_members(X: np.ndarray) -> Iterator[tuple[str, Any]]:
+    """Yield estimators with a kernel that suits the scale of the features."""
+    if len(X) > MOST_KERNEL_ROWS:
+        return
+    gamma = 1.0 / max(float(X.var(axis=0).sum()), 1e-300)
+    for strength in (0.1, 3.0):
+        for alpha in (0.3, 3.0):
+            yield "LRML rbf", LRML(0.2, alpha, ridge=strength, kernel="rbf", gamma=gamma)
+        yield "MLTrace rbf", MLTrace(1.0, ridge=strength, kernel="rbf", gamma=gamma)
+        yield "MLFro rbf", MLFro(strength, kernel="rbf", gamma=gamma)
+
+
 def members(X: np.ndarray, Y: np.ndarray, quick: bool) -> Iterator[tuple[str, Any]]:
     """Yield names and estimators with their default tolerances."""
     size = X.size * Y.shape[1]
@@ -133,6 +157,7 @@ def members(X: np.ndarray, Y: np.ndarray, quick: bool) -> Iterator[tuple[str, An
     for strength in (1e-3 * ridge, ridge):
         yield "MLFro", MLFro(strength)
     yield "CPLST", CPLST(0.4, ridge=ridge)
+    yield from kernel_members(X)
     if size > MEDIUM or (quick and size > SMALL):
         return
     yield "LEML", LEML(0.4, 0.01 * strongest, random_state=0)
@@ -159,7 +184,13 @@ def fit(model: Any, X: np.ndarray, Y: np.ndarray) -> tuple[Any, bool, float]:
 def best_known(model: Any, X: np.ndarray, Y: np.ndarray) -> float:
     """Return the least objective of long runs of the same model, and of scikit-learn where it has one."""
     known = []
-    if type(model) is MLFro and model.loss == "squared":
+    if type(model) is MLFro and model.kernel == "rbf":
+        centred = KernelCenterer().fit_transform(rbf_kernel(X, gamma=model.gamma))
+        target = Y - Y.mean(axis=0)
+        dual = KernelRidge(alpha=model.alpha, kernel="precomputed").fit(centred, target).dual_coef_
+        fitted = centred @ dual
+        known.append(float(((target - fitted) ** 2).sum() + model.alpha * (dual * fitted).sum()))
+    elif type(model) is MLFro and model.loss == "squared":
         peer = Ridge(alpha=model.alpha, solver="svd").fit(X, Y)
         known.append(float(((Y - peer.predict(X)) ** 2).sum() + model.alpha * (peer.coef_**2).sum()))
     if "tol" in model.get_params():
@@ -264,12 +295,14 @@ def main() -> int:
     records: list[Record] = []
     for name in options.datasets or at_hand():
         X, Y = read(name)
-        for scaling in SCALINGS:
+        for scaling in SCALINGS[: None if X.shape[1] >= 50 else -1]:
             start, before = perf_counter(), len(records)
-            A = scaled(X, scaling)
-            records += fits(name, scaling, A, Y, options.quick)
-            if A.size * Y.shape[1] <= MEDIUM:
-                records += path(name, scaling, A, Y)
+            A, B = scaled(X, scaling), Y
+            if scaling == FEW_ROWS:
+                A, B = A[: A.shape[1] // 2], B[: A.shape[1] // 2]
+            records += fits(name, scaling, A, B, options.quick)
+            if A.size * B.shape[1] <= MEDIUM:
+                records += path(name, scaling, A, B)
             worst = max((record.gap for record in records[before:] if not record.warned), default=np.nan)
             print(
                 f"{name}, {scaling}: {len(records) - before} fits, worst {worst:.1e}, "

@@ -257,6 +257,69 @@ def test_rounding_of_a_kernel_is_not_learnt():
     assert model.rank_ == 0
 
 
+# A part of the directions
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """240 rows count as many, so that the leading directions are tried."""
+    monkeypatch.setattr("lrml.dual._MANY_ROWS", 240)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((240, 3))
+    return X, (np.tanh(X @ rng.standard_normal((3, 5))) + 0.3 * rng.standard_normal((240, 5)) > 0.3).astype(
+        int
+    )
+
+
+@pytest.mark.parametrize("gamma", [0.001, 0.01])
+@pytest.mark.parametrize("ridge", [0.1, 1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "model", [LRML(2, 0.3, tol=1e-10), MLTrace(0.3, tol=1e-10), MLFro(), CPLST(3)], ids=str
+)
+def test_the_bound_of_what_is_left_out_holds(monkeypatch, many, model, ridge, gamma, weighted):
+    X, Y = many
+    weights = np.arange(240.0) % 5 if weighted else None
+    name = "alpha" if isinstance(model, MLFro) else "ridge"
+    model = clone(model).set_params(kernel="rbf", gamma=gamma, **{name: ridge})
+    part = clone(model).fit(X, sp.csr_array(Y), weights)
+    monkeypatch.setattr("lrml.dual._MANY_ROWS", 10**9)
+    whole = clone(model).fit(X, Y, weights)
+    assert whole.kernel_gap_ == 0
+    assert 0 < part.kernel_gap_ <= 1e-4
+    rise = part.objective_ / whole.objective_ - 1
+    assert -1e-8 <= rise <= part.kernel_gap_ * (1 + 1e-6) + 1e-8
+    # f is quadratic in the scores, so a small rise means a small difference.
+    apart = (part.decision_function(X) - whole.decision_function(X)) ** 2
+    assert (
+        np.sum((1 if weights is None else weights[:, None]) * apart) <= 4 * part.kernel_gap_ * part.objective_
+    )
+    # With an intercept the errors add up to 0.
+    np.testing.assert_allclose(
+        np.average(part.decision_function(X), weights=weights, axis=0), np.average(Y, weights=weights, axis=0)
+    )
+    U = part.factors_.U
+    K = rbf_kernel(X, gamma=gamma)
+    np.testing.assert_allclose(U.sum(axis=0) / np.abs(U).sum(axis=0), 0.0, atol=1e-14)
+    np.testing.assert_allclose(U.T @ K @ U, np.eye(part.rank_), atol=1e-5)
+
+
+def test_directions_that_matter_are_kept(monkeypatch, many):
+    """Without a ridge, or with a kernel whose eigenvalues decay slowly, nothing may be left out."""
+    X, Y = many
+    for options in (
+        {"alpha": 0.0, "gamma": 0.01},
+        {"alpha": 0.1, "gamma": 30.0},
+        {"alpha": 1e-3, "gamma": 0.3},
+    ):
+        model = MLFro(kernel="rbf", **options).fit(X, Y)
+        assert model.kernel_gap_ == 0
+    noise = np.random.default_rng(0).standard_normal((240, 240))
+    K = rbf_kernel(X, gamma=0.01) - 0.02 * noise @ noise.T
+    with pytest.raises(ValueError, match="positive semi-definite"):
+        MLFro(1000.0, kernel="precomputed").fit(K, Y)
+
+
 # Searches
 
 
@@ -327,7 +390,7 @@ def test_bad_kernel_matrices(data, make):
     refuses("NaN", model, np.where(K == 1, np.nan, K), Y)
     refuses("[Ss]parse", model, sp.csr_array(K), Y)
     fitted = model.fit(K, Y)
-    with pytest.raises(ValueError, match=r"k\(x, x_i\) for all 40 training rows x_i, got 39 columns"):
+    with pytest.raises(ValueError, match=r"X has 39 features, .*k\(x, x_i\) for all 40 training rows"):
         fitted.predict(K[:, :39])
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from lrml import _targets as check
 from lrml._arrays import is_sparse
 from lrml._shown import shown
 from lrml._threads import one_blas_thread_if
+from lrml.dual import LeftOut
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._space import KernelSpace, Space, with_unseen
@@ -56,7 +57,7 @@ class TrainingData:
     targets: str
     kernel: Kernel | None = None  # None: inner products of the rows themselves
     summed_up: Statistics | None = None  # moments, if already known
-    _spaces: dict[bool, Space] = field(default_factory=dict, init=False, repr=False)
+    _spaces: dict[bool, tuple[float, Space]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -71,18 +72,24 @@ class TrainingData:
         with one_blas_thread_if(self.X.size * sum(self.shape) <= _SMALL_PRODUCT):
             return Statistics.from_arrays(self.X, self.Y, self.weights)
 
-    def space(self, *, fit_intercept: bool) -> Space:
-        """Return the least-squares problem in spectral coordinates, with its means and unseen labels."""
-        if fit_intercept not in self._spaces:
-            make: Callable[..., Space]
-            if self.kernel is not None:
-                make = partial(KernelSpace.of, self.kernel, self.X, self.Y, self.weights)
-            elif self.is_dual:
-                make = partial(Space.from_rows, self.X, self.Y, self.weights)
-            else:
-                make = partial(Space.from_statistics, self.statistics)
-            self._spaces[fit_intercept] = make(fit_intercept=fit_intercept, targets=self.targets)
-        return self._spaces[fit_intercept]
+    def space(self, *, fit_intercept: bool, ridge: float = 0.0) -> Space:
+        """Return the least-squares problem in spectral coordinates, with its means and unseen labels.
+
+        It suffices for ridges from the given one on.
+        """
+        made_for, space = self._spaces.get(fit_intercept, (np.inf, None))
+        if space is not None and made_for <= ridge:
+            return space
+        wanted: dict[str, Any] = {"fit_intercept": fit_intercept, "targets": self.targets}
+        if self.kernel is not None:
+            space = KernelSpace.of(self.kernel, self.X, self.Y, self.weights, **wanted, ridge=ridge)
+            made_for = 0.0 if space.left_out == LeftOut() else ridge
+        elif self.is_dual:
+            made_for, space = 0.0, Space.from_rows(self.X, self.Y, self.weights, **wanted)
+        else:
+            made_for, space = 0.0, Space.from_statistics(self.statistics, **wanted)
+        self._spaces[fit_intercept] = made_for, space
+        return space
 
     def part(self, rows: npt.NDArray[np.int64]) -> TrainingData:
         """Return some of the rows, for fits that see plain arrays only."""
@@ -280,7 +287,7 @@ def store(
         "unseen_labels_": solution.unseen,
         "sparse_output_": is_sparse(data.Y),
     }
-    for name in ("coef_", "kernel_", "X_fit_"):
+    for name in ("coef_", "kernel_", "X_fit_", "kernel_gap_"):
         vars(estimator).pop(name, None)
     vars(estimator).update(fitted | extra)
 

@@ -164,15 +164,17 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         check_unique_columns(X, "X")
         kernel: Kernel | None = vars(self).get("kernel_")
-        accepted: Any = ["csr", "csc"]
-        if kernel is not None and kernel.is_precomputed:
-            accepted, width = False, np.shape(X)[1] if np.ndim(X) == 2 else self.n_features_in_
-            if width != self.n_features_in_:
-                raise ValueError(
-                    f"kernel='precomputed' needs k(x, x_i) for all {self.n_features_in_} training rows x_i, "
-                    f"got {width} columns. Pass the values of every row with the training rows, in order."
-                )
-        return validate_data(self, X, reset=False, accept_sparse=accepted, dtype=[np.float64, np.float32])
+        precomputed = kernel is not None and kernel.is_precomputed
+        accepted = False if precomputed else ["csr", "csc"]
+        try:
+            return validate_data(self, X, reset=False, accept_sparse=accepted, dtype=[np.float64, np.float32])
+        except ValueError as error:
+            if not precomputed or "is expecting" not in str(error):
+                raise
+            raise ValueError(
+                f"{str(error).rstrip('.')}: kernel='precomputed' needs k(x, x_i) for all "
+                f"{self.n_features_in_} training rows x_i. Pass these values, in the same order."
+            ) from None
 
     def _map_scores(self, function: Callable[[slice, Scores], _Result], X: Any) -> Iterator[_Result]:
         """Apply a function to blocks of rows and their scores; yield the results in order.

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import is_sparse, to_numpy
-from lrml.dual import centred_kernel, dual_coordinates, row_coordinates, row_kernel
+from lrml.dual import LeftOut, centred_kernel, dual_coordinates, row_coordinates, row_kernel
 from lrml.estimators._kernels import Kernel, kernel_block
 from lrml.losses import Loss, SquaredLoss
 from lrml.problem import SpectralProblem, differ_widely
@@ -67,7 +67,7 @@ class Space:
             rows = rows.uncentred(X, Y)
         if wide and not is_sparse(X):
             return cls(SpectralProblem.from_coordinates(row_coordinates(rows), rows.yy), *means)
-        found = dual_coordinates(row_kernel(rows), rows, max(X.shape))
+        found, _ = dual_coordinates(row_kernel(rows), rows, max(X.shape))
         return LinearDual(SpectralProblem.from_coordinates(found, rows.yy), *means, rows)
 
     def model_rows(self, X: Any) -> Any:
@@ -103,6 +103,10 @@ class Space:
         found: _Float64 = self.problem.features.T @ left
         return found
 
+    def kernel_gap(self, ridge: float, objective: float) -> dict[str, float]:
+        """Return the fitted attribute that tells what directions left out cost; only kernels have it."""
+        return {}
+
     def sides(self, left: _Float64, right: _Float64) -> tuple[_Float64, _Float64]:
         """Return A (d × k) and B (L × k), with coefficients A Bᵀ, for a solution left rightᵀ."""
         A, B = self.problem.restore(left, right)
@@ -134,12 +138,24 @@ class KernelSpace(_DualSpace):
 
     kernel: Kernel
     X: Any
+    left_out: LeftOut
 
     @classmethod
     def of(
-        cls, kernel: Kernel, X: Any, Y: Any, weights: _Float64 | None, *, fit_intercept: bool, targets: str
+        cls,
+        kernel: Kernel,
+        X: Any,
+        Y: Any,
+        weights: _Float64 | None,
+        *,
+        fit_intercept: bool,
+        targets: str,
+        ridge: float = 0.0,
     ) -> KernelSpace:
-        """Decompose the kernel matrix of all rows; those without weight get dual coefficients of zero."""
+        """Decompose the kernel matrix of all rows, at least as far as this ridge, or a larger one, needs it.
+
+        Rows without weight get dual coefficients of zero.
+        """
         K = kernel.matrix(X)
         largest = float(np.abs(K).max())
         no_features = np.empty((len(K), 0))
@@ -151,9 +167,17 @@ class KernelSpace(_DualSpace):
             K, means = centred_kernel(K, rows.weights)
         else:
             rows = rows.uncentred(no_features, Y)
-        found = dual_coordinates(K, rows, len(K), largest)
+        found, left_out = dual_coordinates(K, rows, len(K), largest, ridge)
+        if fit_intercept:
+            # Dual vectors add up to 0 but for rounding, which the constant part of a kernel would magnify.
+            share = rows.weights / rows.weight
+            found = found._replace(features=found.features - np.outer(share, found.features.sum(axis=0)))
         problem = SpectralProblem.from_coordinates(found, rows.yy)
-        return cls(problem, y_mean, unseen, means, kernel, X)
+        return cls(problem, y_mean, unseen, means, kernel, X, left_out)
+
+    def kernel_gap(self, ridge: float, objective: float) -> dict[str, float]:
+        """Bound of the rise of the objective, over the objective."""
+        return {"kernel_gap_": self.left_out.rise(ridge, objective) / objective if objective > 0 else 0.0}
 
     def model_rows(self, X: Any) -> _Float64:
         """Values k(x, x_i) for all training rows x_i."""

@@ -92,8 +92,9 @@ class SpectralModel(LinearMultiLabelModel):
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[_Float64, _Float64] | None
     ) -> tuple[Solution, dict[str, Any]]:
         """Least squares with all labels known: everything follows from the second moments."""
-        space = data.space(fit_intercept=params.fit_intercept)
-        problem = space.problem.with_ridge(self._ridge(params))
+        ridge = self._ridge(params)
+        space = data.space(fit_intercept=params.fit_intercept, ridge=ridge)
+        problem = space.problem.with_ridge(ridge)
         max_iter = _MAX_ITER_MOMENTS if params.max_iter is None else params.max_iter
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as callback:
             result = solve(
@@ -108,7 +109,8 @@ class SpectralModel(LinearMultiLabelModel):
             )
         factors = space.factors(result.factors)
         solution = Solution(factors, space.intercept(factors.U * factors.s, factors.V), space.unseen, result)
-        return solution, self._extras(penalty, problem, result)
+        extras = self._extras(penalty, problem, result)
+        return solution, extras | space.kernel_gap(ridge, result.objective)
 
     def _fit_rows(
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[_Float64, _Float64] | None

@@ -56,7 +56,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
         check_all_known(data, type(self).__name__, "LEML or LRML")
         check_size(data, type(self).__name__)
         count = check_count("rank", params.rank, 1, data.shape)
-        space = data.space(fit_intercept=True)
+        space = data.space(fit_intercept=True, ridge=params.ridge)
         problem = space.problem.with_ridge(params.ridge)
         V = self._directions(data, problem, count)
         # Regression on the codes Z V, decoded by Vᵀ: W = (XᵀX + ridge)⁻¹ XᵀZ V Vᵀ.
@@ -69,7 +69,8 @@ class LabelSpaceModel(LinearMultiLabelModel):
         factors = space.factors(found)
         intercept = space.intercept(factors.U * factors.s, factors.V)
         solution = Solution(factors, intercept, space.unseen, ClosedForm(objective, rank))
-        store(self, data, solution, n_components_=V.shape[1], components_=V.T.astype(data.X.dtype))
+        extras: dict[str, Any] = {"n_components_": V.shape[1], "components_": V.T.astype(data.X.dtype)}
+        store(self, data, solution, **extras | space.kernel_gap(params.ridge, objective))
         return self
 
 
@@ -195,7 +196,7 @@ class PLST(LabelSpaceModel):
             weighted = sp.diags_array(data.weights) @ Y if is_sparse(Y) else Y * data.weights[:, None]
         gram = Y.T @ weighted
         gram = gram.toarray() if is_sparse(gram) else gram
-        mean = data.space(fit_intercept=True).y_mean
+        mean = data.space(fit_intercept=True, ridge=problem.ridge).y_mean
         total = data.X.shape[0] if data.weights is None else float(data.weights.sum())
         _, V = descending_eigh(gram - total * np.outer(mean, mean))
         top: _Float64 = V[:, :count]

@@ -140,6 +140,12 @@ class LRML(SpectralModel):
     rank_ : int
         Number of positive singular values. Small ones may not have reached zero yet: a smaller ``tol`` can
         lower the rank a little.
+    kernel_ : Kernel
+        For other kernels: the kernel with its parameters at the time of the fit, which predictions use.
+    kernel_gap_ : float
+        For other kernels: how much the directions of the kernel matrix that were left
+        out raise the objective at most, over the objective; 0 if none were, else up to 1e-4, see
+        `lrml.dual.LeftOut`. Only fits with a ridge of 2,000 rows or more leave out any.
     theta_ : int
         The number of free singular values that ``theta`` stands for.
     n_iter_ : int
@@ -217,7 +223,8 @@ class LRML(SpectralModel):
     def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
         theta = params.theta
         if theta == "auto":
-            problem = data.space(fit_intercept=params.fit_intercept).problem.with_ridge(params.ridge)
+            space = data.space(fit_intercept=params.fit_intercept, ridge=params.ridge)
+            problem = space.problem.with_ridge(params.ridge)
             scaled = problem.cross / np.sqrt(problem.curvature)[:, None]
             theta = elbow(np.linalg.svd(scaled, compute_uv=False) ** 2)
         return TailSum(check_count("theta", theta, 0, data.shape), params.alpha)
