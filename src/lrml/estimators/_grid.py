@@ -83,7 +83,7 @@ def resolve_thetas(thetas: Iterable[Any] | None, shape: tuple[int, int]) -> list
 
 
 def resolve_ranks(
-    ranks: Iterable[Any] | None, defaults: tuple[float, ...], shape: tuple[int, int]
+    ranks: Iterable[Any] | None, defaults: Iterable[float], shape: tuple[int, int]
 ) -> list[int]:
     """Return ranks, without repetitions; ``shape`` is that of the coefficients."""
     values = defaults if ranks is None else ranks
