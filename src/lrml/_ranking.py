@@ -59,17 +59,35 @@ class Block:
     @cached_property
     def ranks(self) -> Ranks:
         """Ranks of the relevant labels."""
-        hits, begins = self.by_score
-        n_labels = hits.shape[1]
         # Cells are counted through the whole block. A new score begins with every row, so no tie spans two.
-        cells = np.flatnonzero(hits)
-        bounds = np.append(np.flatnonzero(begins), hits.size)
-        tie = np.searchsorted(bounds, cells, side="right")
-        first, stop = bounds[tie - 1], bounds[tie]
-        row = cells // n_labels
+        n_labels = self.scores.shape[1]
+        row = np.repeat(np.arange(len(self.n_relevant)), self.n_relevant)
         in_earlier_rows = np.cumsum(self.n_relevant) - self.n_relevant
-        found = np.searchsorted(cells, stop) - in_earlier_rows[row]
-        return Ranks(row, found, first - row * n_labels + 1, stop - row * n_labels)
+        if self.scores.dtype == np.float32:
+            # A sort of numbers takes a fraction of a sort of places; with the row in front, one search is enough.
+            negated = -self.scores
+            relevant = np.sort(_row_and_order(negated[self.relevant], row))
+            negated.sort(axis=1)
+            keys = _row_and_order(negated, np.arange(len(negated))[:, None]).ravel()
+            first, stop = (np.searchsorted(keys, relevant, side=side) for side in ("left", "right"))
+            found = np.searchsorted(relevant, relevant, side="right")
+        else:
+            hits, begins = self.by_score
+            cells = np.flatnonzero(hits)
+            bounds = np.append(np.flatnonzero(begins), hits.size)
+            tie = np.searchsorted(bounds, cells, side="right")
+            first, stop = bounds[tie - 1], bounds[tie]
+            found = np.searchsorted(cells, stop)
+        before = row * n_labels
+        return Ranks(row, found - in_earlier_rows[row], first - before + 1, stop - before)
+
+
+def _row_and_order(scores: npt.NDArray[np.float32], row: _Counts) -> npt.NDArray[np.int64]:
+    """Return integers in the order of the rows and, within each, in the order of the scores."""
+    bits = (scores + np.float32(0.0)).view(np.int32).astype(np.int64)  # the sum makes one zero of both
+    order = np.where(bits < 0, np.int64(np.iinfo(np.int32).min) - bits, bits)
+    order += row << 33
+    return order
 
 
 def ratio(numerator: npt.NDArray[Any], denominator: _Counts | int) -> Vector:

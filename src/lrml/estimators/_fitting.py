@@ -23,8 +23,8 @@ from lrml import _targets as check
 from lrml._arrays import is_sparse
 from lrml._shown import shown
 from lrml.estimators._parameters import Parameters
-from lrml.losses import Loss, SquaredLoss
-from lrml.problem import SpectralProblem
+from lrml.estimators._space import Space, with_unseen
+from lrml.losses import Loss
 from lrml.rows import Mask, Rows
 from lrml.solvers import SUCCESSES, Callback, Factors, History, IterationInfo, Status
 from lrml.statistics import Statistics
@@ -36,33 +36,6 @@ _Bools = npt.NDArray[np.bool_]
 _WIDEST = 1e8
 # Rounding error in the sums of weights of a label that all examples have.
 _ROUNDING = 1e-12
-
-
-def with_unseen(intercept: _Float64, unseen: _Bools, loss: Loss) -> _Float64:
-    """Give labels without a positive example a score below those of real candidates."""
-    return np.where(unseen, loss.unseen_score, intercept)
-
-
-@dataclass(frozen=True, eq=False)
-class Space:
-    """Least squares with all labels known: what turns solutions in spectral coordinates into models."""
-
-    problem: SpectralProblem  # without a ridge
-    x_mean: _Float64  # zeros without an intercept, y_mean too
-    y_mean: _Float64
-    unseen: _Bools  # labels without a positive example; none if the targets are real
-
-    @classmethod
-    def from_statistics(cls, statistics: Statistics, *, fit_intercept: bool, targets: str) -> Space:
-        """Decompose the moments once."""
-        problem = SpectralProblem.from_moments(statistics.moments(fit_intercept=fit_intercept))
-        unseen = (statistics.y_mean == 0) & (targets == "binary")
-        used = float(fit_intercept)
-        return cls(problem, used * statistics.x_mean, used * statistics.y_mean, unseen)
-
-    def intercept(self, left: _Float64, right: _Float64) -> _Float64:
-        """Return the intercepts that go with the coefficients left rightᵀ, left d × k and right L × k."""
-        return with_unseen(self.y_mean - right @ (self.x_mean @ left), self.unseen, SquaredLoss())
 
 
 @dataclass(frozen=True, eq=False)

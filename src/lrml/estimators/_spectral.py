@@ -18,10 +18,10 @@ from lrml.estimators._fitting import (
     sort_labels,
     store,
     warn_unless_converged,
-    with_unseen,
 )
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
+from lrml.estimators._space import with_unseen
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
@@ -103,6 +103,7 @@ class SpectralModel(LinearMultiLabelModel):
                 certificate=self._certificate(penalty),
             )
         U, s, V = (to_numpy(factor) for factor in result.factors)
+        U = space.model_side(U)
         solution = Solution(Factors(U, s, V), space.intercept(U * s, V), space.unseen, result)
         return solution, self._extras(penalty, problem, result)
 

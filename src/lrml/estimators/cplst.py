@@ -55,7 +55,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
         V = self._directions(data, problem, count)
         # Regression on the codes Z V, decoded by Vᵀ: W = (XᵀX + ridge)⁻¹ XᵀZ V Vᵀ.
         cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T
-        encoder = problem.features @ ((cross @ V) / problem.curvature[:, None])
+        encoder = space.model_side(problem.features @ ((cross @ V) / problem.curvature[:, None]))
         objective = problem.target - float(np.sum((cross @ V) ** 2 / problem.curvature[:, None]))
         U, s, mix = np.linalg.svd(encoder, full_matrices=False)
         rank = int(np.count_nonzero(s > max(encoder.shape) * np.finfo(s.dtype).eps * s[0]))

@@ -20,11 +20,11 @@ from lrml.estimators._fitting import (
     sort_labels,
     store,
     warn_unless_converged,
-    with_unseen,
 )
-from lrml.estimators._grid import resolve_ranks
+from lrml.estimators._grid import NOISE_SHARE, noise_along, resolve_ranks
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, optional
+from lrml.estimators._space import with_unseen
 from lrml.estimators.search import SearchModel
 from lrml.solvers import Callback, Factors
 from lrml.solvers import leml as core
@@ -37,10 +37,8 @@ _MAX_SWEEPS = 500
 # Defaults are shares of the labels, or of this many if there are fewer: with few labels a rank below theirs
 # saves little time and costs much quality.
 _RANK_SHARE, _RANK_SHARES, _FEW_LABELS = 0.2, (0.05, 0.2, 0.4), 320
-# The default alpha is the noise along a direction of X that is halved by a ridge leaving this share of them.
-# On five real sets and a text, in three scalings, with few and many rows, the best alpha was mostly 0.2 to
-# 3 times that. Only with far more words than texts was much less as good.
-_NOISE_SHARE = 0.2
+# On five real sets and a text, in three scalings, with few and many rows, the best alpha was mostly 0.2 to 3
+# times the default; only with far more words than texts was much less as good.
 _ALPHA_MULTIPLES = (3.0, 1.0, 0.3, 0.1)
 
 
@@ -149,7 +147,7 @@ class LEML(LinearMultiLabelModel):
     >>> yeast = load_yeast()
     >>> model = LEML(rank=5).fit(*yeast.train)
     >>> model.rank_, round(model.score(*yeast.test), 3)
-    (5, 0.756)
+    (5, 0.757)
     """
 
     _checks = CHECKS | {name: optional(CHECKS[name]) for name in ("rank", "alpha")}
@@ -212,7 +210,9 @@ def _fit_moments(
     """Least squares with all labels known: everything follows from the second moments."""
     space = data.space(fit_intercept=params.fit_intercept)
     problem, first = space.problem, None
-    alpha = _alpha_by_moments(data, params) if params.alpha is None else params.alpha
+    alpha = params.alpha
+    if alpha is None:
+        alpha = noise_along(data, problem.ridge_leaving(NOISE_SHARE), fit_intercept=params.fit_intercept)
     if start.last is not None:
         rank = min(start.rank, *problem.shape)
         first = problem.features.T @ core.resize(start.last[0], start.last[1], rank, start.random)[0]
@@ -234,7 +234,9 @@ def _fit_rows(
     chosen = rows if used.all() else rows.select_labels(used)
     design = core.Design(rows.X, rows.weights, center=params.fit_intercept)
     core.precondition(design, rows.X, int(used.sum()), start.rank)
-    alpha = _alpha_by_rows(data, design, constants) if params.alpha is None else params.alpha
+    alpha = params.alpha
+    if alpha is None:
+        alpha = noise_along(data, design.ridge_leaving(NOISE_SHARE), fit_intercept=params.fit_intercept)
     first = None
     if start.last is not None:
         Z, H, intercept = start.last
@@ -268,32 +270,13 @@ def _usual_ranks(shares: Sequence[float], shape: tuple[int, int]) -> list[int]:
 
 
 def _usual_alpha(data: TrainingData, params: Parameters, rank: int) -> float:
-    """Return the default strength, ‖G‖_F √(ρ / n)."""
+    """Return the default strength for the search."""
     if data.needs_moments_only and core.prefers_moments(data.X, data.Y.shape[1], rank):
-        return _alpha_by_moments(data, params)
-    rows = data.rows
-    constants = sort_labels(data, rows, fit_intercept=params.fit_intercept).constants
-    return _alpha_by_rows(data, core.Design(rows.X, rows.weights, center=params.fit_intercept), constants)
-
-
-def _alpha_by_moments(data: TrainingData, params: Parameters) -> float:
-    problem = data.space(fit_intercept=params.fit_intercept).problem
-    if not len(problem.curvature):
-        return 0.0
-    return 2.0 * float(np.sqrt(problem.target * problem.ridge_leaving(_NOISE_SHARE) / data.statistics.weight))
-
-
-def _alpha_by_rows(data: TrainingData, design: core.Design, constants: _Float64) -> float:
-    known, sums = data.rows.label_totals()
-    if data.targets == "real":
-        w = np.ones(data.Y.shape[0]) if data.weights is None else data.weights
-        squares = (data.Y * data.Y).T @ w
-        norm = 4.0 * float(np.sum(squares - constants * (2.0 * sums - known * constants)))
+        ridge = data.space(fit_intercept=params.fit_intercept).problem.ridge_leaving(NOISE_SHARE)
     else:
-        slopes = (data.loss.terms(np.full_like(constants, y), constants).slopes for y in (0.0, 1.0))
-        norm = float(sum(count @ slope**2 for count, slope in zip((known - sums, sums), slopes, strict=True)))
-    ridge = design.ridge_leaving(_NOISE_SHARE)
-    return float(np.sqrt(max(norm, 0.0) * ridge / design.total_weight))
+        rows = data.rows
+        ridge = core.Design(rows.X, rows.weights, center=params.fit_intercept).ridge_leaving(NOISE_SHARE)
+    return noise_along(data, ridge, fit_intercept=params.fit_intercept)
 
 
 class LEMLCV(SearchModel):
@@ -327,7 +310,7 @@ class LEMLCV(SearchModel):
     >>> from lrml.datasets import load_yeast
     >>> yeast = load_yeast()
     >>> round(LEMLCV(ranks=[4, 8], cv=3, random_state=0).fit(*yeast.train).score(*yeast.test), 2)
-    0.75
+    0.76
     """
 
     _member = LEML

@@ -15,11 +15,12 @@ from sklearn.utils import check_array
 
 from lrml._arrays import thin_svd
 from lrml._checks import check_count
-from lrml.estimators._fitting import Space, TrainingData, check_feature_count, prepare
+from lrml.estimators._fitting import TrainingData, check_feature_count, prepare
 from lrml.estimators._grid import Grid, GridPoint, chains_of, resolve_thetas
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, check_alphas_in_order, check_parameters
 from lrml.estimators._scores import Scorer, sparse_is_cheaper
+from lrml.estimators._space import Space
 from lrml.losses import SquaredLoss
 from lrml.penalties import TailSum
 from lrml.solvers import SUCCESSES, ChainPoint, Factors, Status, solve_chains, stationarity_residual
@@ -93,8 +94,7 @@ class PathModel:
     @cached_property
     def _sides(self) -> tuple[_Float64, _Float64]:
         """Return A (d × k) and B (L × k) with coefficients B Aᵀ."""
-        left, right = self.space.problem.restore(self.left, self.right)
-        return left, right
+        return self.space.sides(self.left, self.right)
 
     @property
     def coef(self) -> _Float64:
@@ -334,15 +334,17 @@ def ml_fro_path(
     """
     params = _check({"fit_intercept": fit_intercept})
     strengths = check_alphas_in_order(alphas)
-    space = _check_data(X, Y, sample_weight, "real").space(fit_intercept=params.fit_intercept)
+    data = _check_data(X, Y, sample_weight, "real")
+    space = data.space(fit_intercept=params.fit_intercept)
     problem = space.problem
     # With more labels than features, the columns of cross are rotated labels: rotate back.
     cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T
     shape = (len(strengths), len(space.y_mean))
-    coefs, intercepts = np.empty((*shape, len(space.x_mean))), np.empty(shape)
+    coefs, intercepts = np.empty((*shape, data.X.shape[1])), np.empty(shape)
     for place, alpha in enumerate(strengths):
-        coefs[place] = (problem.features @ (cross / (problem.curvature[:, None] + alpha))).T
-        intercepts[place] = space.y_mean - coefs[place] @ space.x_mean
+        left = space.model_side(problem.features @ (cross / (problem.curvature[:, None] + alpha)))
+        coefs[place] = left.T
+        intercepts[place] = space.intercept(left, np.eye(shape[1]))
     return RidgePath(coefs, intercepts)
 
 

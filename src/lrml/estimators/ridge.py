@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml.estimators._fitting import TrainingData
-from lrml.estimators._grid import LOSS_SCALES, ridges_leaving
+from lrml.estimators._grid import loss_scale, ridges_leaving
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.search import Family, Piece, SearchModel, Visit
@@ -20,7 +20,7 @@ from lrml.solvers import Callback
 
 # Shares of effective directions left by the default alphas of the search, see `lrml.estimators._grid`.
 _SHARES = (0.995, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
-_ROW_SHARES = (0.98, 0.8, 0.4)
+_ROW_SHARES = (0.6, 0.4, 0.2)
 
 
 class MLFro(SpectralModel):
@@ -110,8 +110,9 @@ class MLFroCV(SearchModel):
     ----------
     alphas : sequence of float, optional
         By default 13 values that leave 99.5 to 5 % of the effective directions Σ λ_i / (λ_i + alpha), λ_i the
-        eigenvalues of XᵀX, so they do not depend on the scale of the features; 3 if every candidate is a fit
-        of its own.
+        eigenvalues of XᵀX, so they do not depend on the scale of the features. If every candidate is a fit of
+        its own, 3 that leave 60, 40 and 20 %, times the curvature of the loss relative to that of the squared
+        loss.
     loss, fit_intercept, targets, cv, scoring, rule, abandon, threshold, threshold_scoring
         As in `LRMLCV`.
     threshold_per_label
@@ -162,7 +163,8 @@ class MLFroCV(SearchModel):
         if params.alphas is not None:
             return list(params.alphas)
         problem = data.space(fit_intercept=params.fit_intercept).problem
-        return [LOSS_SCALES[params.loss.name] * ridge for ridge in ridges_leaving(problem, shares)]
+        scale = loss_scale(data, fit_intercept=params.fit_intercept)
+        return [scale * ridge for ridge in ridges_leaving(problem, shares)]
 
     def _family(self, data: TrainingData, params: Parameters) -> Family:
         alphas = self._alphas(data, params, _SHARES)

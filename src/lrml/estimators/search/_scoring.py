@@ -18,9 +18,9 @@ from lrml import metrics
 from lrml._arrays import is_sparse
 from lrml._ranking import check_k
 from lrml._shown import shown
-from lrml.estimators._fitting import Space, with_unseen
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._scores import Scorer, Scores
+from lrml.estimators._space import Space, with_unseen
 from lrml.losses import Loss, SquaredLoss
 
 _NAMES = "precision_at_1, precision_at_3, …, average_precision, average_auc, hamming_loss, micro_f1, macro_f1"
@@ -230,8 +230,7 @@ class SpectralScores:
         self.at_mean: Scores = with_unseen(space.y_mean, space.unseen, SquaredLoss()).astype(self.dtype)
         self.rows, self.unit = None, 1.0
         if X.shape[0] * problem.shape[0] <= _KEPT_NUMBERS:
-            projected = np.asarray(X @ problem.features)
-            projected -= space.x_mean @ problem.features
+            projected = space.coordinates(X)
             # Single precision cannot hold the squares of very large or small features.
             self.unit = float(np.abs(projected).max(initial=0.0)) or 1.0
             self.rows = (projected / self.unit).astype(self.dtype)
@@ -245,7 +244,7 @@ class SpectralScores:
         if rows is not None:
             scorer = Scorer((self.unit * left).astype(self.dtype), V.T, self.at_mean, sparse=False)
         else:
-            first = self.space.problem.features @ left
+            first = self.space.model_side(self.space.problem.features @ left)
             scorer = Scorer(first, V.T, self.space.intercept(first, V.astype(np.float64)), sparse=True)
             rows = self.X.tocsr() if is_sparse(self.X) else self.X
         return lambda block: scorer(rows[block])

@@ -17,8 +17,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from lrml._threads import map_in_threads
-from lrml.estimators._fitting import Space, TrainingData, take
+from lrml.estimators._fitting import TrainingData, take
 from lrml.estimators._scores import Scores
+from lrml.estimators._space import Space
 from lrml.estimators.search._score_table import ScoreTable
 from lrml.estimators.search._scoring import Criterion, HeldOut, SpectralScores
 from lrml.estimators.search._splits import Split

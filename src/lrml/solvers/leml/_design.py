@@ -133,19 +133,21 @@ class Design:
         values, counts = self._spectrum()
         if not len(values):
             return 0.0
+        directions = min(float(counts.sum()), float(np.count_nonzero(self._variances)))
         low, high = np.log(values.min()) - 20.0, np.log(values.max()) + 20.0
         while high - low > 1e-3:
             middle = 0.5 * (low + high)
-            left = float(counts @ (values / (values + np.exp(middle)))) / float(counts.sum())
+            left = float(counts @ (values / (values + np.exp(middle)))) / directions
             low, high = (middle, high) if left > share else (low, middle)
         return float(np.exp(0.5 * (low + high)))
 
     def _spectrum(self) -> tuple[Float64, Float64]:
         """Positive eigenvalues of the scatter matrix, and how many directions each stands for."""
-        size, values = min(self.shape), self.spread
-        if self._basis is None and size <= _PROBES * _PRODUCTS_PER_PROBE:
-            values = np.linalg.eigvalsh(self._scatter(np.eye(size)))
-        if self._basis is not None or size <= _PROBES * _PRODUCTS_PER_PROBE:
+        size = min(self.shape)
+        values: Float64 | None = None if self._basis is None else self.spread
+        if values is None and size <= _PROBES * _PRODUCTS_PER_PROBE:
+            values = descending_eigh(self._scatter(np.eye(size)))[0]
+        if values is not None:
             values = values[values > size * np.finfo(np.float64).eps * values.max()]
             return values, np.ones(len(values))
         # Fixed probes: a default must not depend on chance.
