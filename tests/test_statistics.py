@@ -25,16 +25,17 @@ def assert_same(a, b, rtol=1e-10):
         )
 
 
-def data(seed=0, n=60, d=7, n_labels=4, density=0.3):
+def data(seed=0, n=60, d=7, n_labels=4, density=0.3, positives=0.3):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < density)
-    Y = (rng.random((n, n_labels)) < 0.3).astype(float)
+    Y = (rng.random((n, n_labels)) < positives).astype(float)
     return X, Y, rng.uniform(0, 2, size=n)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_equals_the_definition(weighted):
-    X, Y, w = data()
+@pytest.mark.parametrize("form", [{}, {"d": 300, "n_labels": 20, "positives": 0.03}], ids=["small", "wide"])
+def test_equals_the_definition(weighted, form):
+    X, Y, w = data(**form)
     w = w if weighted else np.ones(len(X))
     got = Statistics.from_arrays(X, Y, w if weighted else None)
     xm, ym = np.average(X, axis=0, weights=w), np.average(Y, axis=0, weights=w)

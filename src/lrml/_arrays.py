@@ -6,6 +6,7 @@ its arrays and then speaks the Array API standard, so the same solver runs on an
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 import array_api_compat
@@ -14,8 +15,13 @@ import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse as sp
 
+from lrml._threads import one_blas_thread_if
+
 Array: TypeAlias = Any
 """An array of any Array API library; the standard has no static type yet."""
+
+# Sizes of matrices that two BLAS threads decompose no faster than one; OpenBLAS uses one for those below.
+_ONE_THREAD = range(40, 257)
 
 
 def is_sparse(matrix: Any) -> bool:
@@ -59,8 +65,17 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
 def descending_eigh(gram: Array) -> tuple[Array, Array]:
     """Eigenvalues of a symmetric matrix in descending order, and the eigenvectors as columns."""
     xp = namespace(gram)
-    values, vectors = xp.linalg.eigh(gram)
+    with _few_threads(gram):
+        values, vectors = xp.linalg.eigh(gram)
     return xp.flip(values, axis=0), xp.flip(vectors, axis=1)
+
+
+def descending_eigvalsh(gram: Array) -> Array:
+    """Eigenvalues of a symmetric matrix in descending order."""
+    xp = namespace(gram)
+    with _few_threads(gram):
+        values = xp.linalg.eigvalsh(gram)
+    return xp.flip(values, axis=0)
 
 
 def thin_svd(matrix: Array) -> tuple[Array, Array, Array]:
@@ -70,11 +85,17 @@ def thin_svd(matrix: Array) -> tuple[Array, Array, Array]:
     slower QR iteration is used.
     """
     xp = namespace(matrix)
-    try:
-        U, s, Vt = xp.linalg.svd(matrix, full_matrices=False)
-    except np.linalg.LinAlgError:
-        U, s, Vt = scipy.linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd")
+    with _few_threads(matrix):
+        try:
+            U, s, Vt = xp.linalg.svd(matrix, full_matrices=False)
+        except np.linalg.LinAlgError:
+            U, s, Vt = scipy.linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd")
     return U, s, Vt
+
+
+def _few_threads(matrix: Array) -> AbstractContextManager[None]:
+    """Limit BLAS to one thread while a small NumPy matrix is decomposed."""
+    return one_blas_thread_if(max(matrix.shape) in _ONE_THREAD and array_api_compat.is_numpy_array(matrix))
 
 
 def frobenius(array: Array) -> float:

@@ -21,7 +21,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
-from lrml._arrays import Array, descending_eigh, namespace, thin_svd
+from lrml._arrays import Array, descending_eigh, descending_eigvalsh, namespace, thin_svd
 from lrml._checks import is_integer, is_real
 from lrml._shown import shown
 
@@ -187,18 +187,28 @@ def right_singular(Q: Array) -> tuple[Array, Array]:
 
     Values below `gram_noise` have no correct digits. If QᵀQ would overflow or underflow, the SVD is used.
     """
+    if not _has_gram(Q):
+        return right_singular_by_svd(Q)
+    xp = namespace(Q)
+    squares, V = descending_eigh(Q.T @ Q)
+    return xp.sqrt(xp.clip(squares, min=0.0)), V
+
+
+def singular_values(Q: Array) -> Array:
+    """Descending singular values of a tall Q as from `right_singular`, at less than half its cost."""
+    if not _has_gram(Q):
+        return right_singular_by_svd(Q)[0]
+    xp = namespace(Q)
+    return xp.sqrt(xp.clip(descending_eigvalsh(Q.T @ Q), min=0.0))
+
+
+def _has_gram(Q: Array) -> bool:
+    """Whether QᵀQ neither overflows nor underflows."""
     xp = namespace(Q)
     largest = max(float(xp.max(Q)), -float(xp.min(Q)))
     limits = xp.finfo(Q.dtype)
-    safe = (
-        math.sqrt(limits.smallest_normal) / limits.eps
-        <= largest
-        <= math.sqrt(limits.max / math.prod(Q.shape))
-    )
-    if largest > 0 and not safe:
-        return right_singular_by_svd(Q)
-    squares, V = descending_eigh(Q.T @ Q)
-    return xp.sqrt(xp.clip(squares, min=0.0)), V
+    least, most = math.sqrt(limits.smallest_normal) / limits.eps, math.sqrt(limits.max / math.prod(Q.shape))
+    return largest == 0 or bool(least <= largest <= most)
 
 
 def right_singular_by_svd(Q: Array) -> tuple[Array, Array]:

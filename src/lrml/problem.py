@@ -17,11 +17,12 @@ One decomposition serves any number of penalties.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from lrml._arrays import Array, descending_eigh, frobenius, inner, namespace, thin_svd
-from lrml.penalties import Penalty, SpectralProx, right_singular, spectral_prox
+from lrml.penalties import Penalty, SpectralProx, right_singular, singular_values, spectral_prox
 from lrml.statistics import Moments
 
 # If the column lengths of X differ by more than this, an eigendecomposition of XᵀX would lose digits of the
@@ -63,13 +64,19 @@ def spectral_coordinates(moments: Moments) -> Coordinates:
 
 
 def _is_wide(moments: Moments) -> bool:
-    """Whether the longest column of X is beyond comparison with the shortest one that varies."""
-    xp = namespace(moments.gram)
-    squares = xp.linalg.diagonal(moments.gram)
+    squares = namespace(moments.gram).linalg.diagonal(moments.gram)
+    return differ_widely(squares, squares if moments.further is None else squares + moments.further[0] ** 2)
+
+
+def differ_widely(squares: Array, lengths: Array) -> bool:
+    """Whether the longest column of X is beyond comparison with the shortest one that varies.
+
+    ``squares`` are those of the centred columns, ``lengths`` those of the columns as the model sees them.
+    """
+    xp = namespace(squares)
     varying = squares[squares > 0]
     if varying.shape[0] == 0:
         return False
-    lengths = squares if moments.further is None else squares + moments.further[0] ** 2
     return float(xp.max(lengths)) > _WIDE**2 * float(xp.min(varying))
 
 
@@ -146,19 +153,25 @@ class SpectralProblem:
     @classmethod
     def from_moments(cls, moments: Moments, ridge: float = 0.0) -> SpectralProblem:
         """Decompose the moments, once for all penalties and ridges."""
-        eigenvalues, features, cross = spectral_coordinates(moments)
-        xp = namespace(cross)
         target = moments.target
         if moments.further is not None:
             target = target + float(moments.further[1] @ moments.further[1])
+        return cls.from_coordinates(spectral_coordinates(moments), target).with_ridge(ridge)
+
+    @classmethod
+    def from_coordinates(cls, coordinates: Coordinates, target: float) -> SpectralProblem:
+        """Rotate the labels if there are more of them than directions; ``target`` is ‖Y‖²."""
+        eigenvalues, features, cross = coordinates
         labels = None
         if cross.shape[1] > cross.shape[0]:
-            labels, triangle = xp.linalg.qr(cross.T, mode="reduced")
+            labels, triangle = namespace(cross).linalg.qr(cross.T, mode="reduced")
             cross = triangle.T
-        return cls(eigenvalues, cross, float(target), features, labels).with_ridge(ridge)
+        return cls(eigenvalues, cross, float(target), features, labels)
 
     def with_ridge(self, ridge: float) -> SpectralProblem:
         """Return the same problem with another ridge, at no cost."""
+        if ridge == self.ridge:
+            return self
         return replace(self, curvature=self.curvature + (ridge - self.ridge), ridge=ridge)
 
     @property
@@ -230,6 +243,25 @@ class SpectralProblem:
             low, high = (middle, high) if left > share else (low, middle)
         return math.exp(0.5 * (low + high))
 
+    @property
+    def _explained(self) -> tuple[Array, Array]:
+        """Singular values and right singular vectors of Λ^{-1/2} B; kept, since chains share them."""
+        if "_kept" not in vars(self):  # not a cached_property: Python 3.11 would let one thread in at a time
+            scaled = self.cross / namespace(self.cross).sqrt(self.curvature)[:, None]
+            vars(self)["_kept"] = right_singular(scaled)
+        kept: tuple[Array, Array] = vars(self)["_kept"]
+        return kept
+
+    def strongest_slopes(self, ranks: Sequence[int]) -> list[float]:
+        """‖∇f(W)‖₂ at the best matrix W of each rank; 0 if that is the best of all.
+
+        ∇f(W) = −2 B V₂ V₂ᵀ, V₂ the right singular vectors of Λ^{-1/2} B beyond the rank.
+        """
+        below = [rank for rank in ranks if rank < self.shape[1]]
+        rotated = self.cross @ self._explained[1] if any(below) else self.cross
+        slopes = {rank: 2.0 * float(singular_values(rotated[:, rank:])[0]) for rank in set(below)}
+        return [slopes.get(rank, 0.0) for rank in ranks]
+
     def reduced_rank_factors(self, rank: int | None = None) -> ReducedRankFactors:
         """Reduced-rank regression: the minimisers of f over the matrices of each rank up to the given one.
 
@@ -237,8 +269,7 @@ class SpectralProblem:
         W = Λ^{-1/2} M V Vᵀ = Λ^{-1} B V Vᵀ, V the top right singular vectors of M, and f(W) = ‖Y‖² minus the
         sum of their squared singular values. One decomposition serves all ranks.
         """
-        xp = namespace(self.cross)
-        sigma, V = right_singular(self.cross / xp.sqrt(self.curvature)[:, None])
+        sigma, V = self._explained
         V = V[:, : V.shape[1] if rank is None else rank]
         return ReducedRankFactors(self.ridge_solution() @ V, V, sigma[: V.shape[1]] ** 2)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any, NamedTuple, TypeAlias
@@ -36,6 +36,9 @@ _Float64: TypeAlias = npt.NDArray[np.float64]
 # Numbers in one block of rows: 32 MiB of float64 is small compared with any d × d matrix that needs blocking,
 # and large enough for the matrix product to run at full speed.
 _BLOCK_ENTRIES = 1 << 22
+
+# With at least so many features and at most this share of nonzeros, a sparse Y is faster than a dense one.
+_MANY_FEATURES, _FEW_NONZEROS = 256, 0.05
 
 # Least share of the spread of a sparse column in its sum of squares: three digits are lost then.
 _FAR = 1e-3
@@ -64,6 +67,65 @@ class Moments(NamedTuple):
             return self
         x, y = self.further
         return Moments(self.gram + x[:, None] * x, self.cross + x[:, None] * y, self.target + float(y @ y))
+
+
+@dataclass(frozen=True, eq=False)
+class CentredRows:
+    """Rows about their means, in float64; sparse ones stay sparse, with a mean still to be subtracted.
+
+    ``X − 1 x_offsetᵀ`` and ``Y − 1 y_offsetᵀ`` are the centred rows. Offsets of dense arrays are zero.
+    """
+
+    X: Matrix
+    Y: Matrix
+    weights: _Float64
+    x_mean: _Float64
+    y_mean: _Float64
+    x_offset: _Float64
+    y_offset: _Float64
+    x_varies: npt.NDArray[np.bool_]
+    yy: float
+
+    @classmethod
+    def of(cls, X: Matrix, Y: Matrix, weights: _Float64 | None) -> CentredRows:
+        """Subtract the means of dense columns, and of sparse ones that are far from zero."""
+        w = np.ones(X.shape[0]) if weights is None else weights
+        total = float(w.sum())
+        X, Y = _as_float64(X), _as_float64(Y)
+        x_mean, x_varies = _mean_and_variation(X, w)
+        y_mean = _flat(Y.T @ w) / (total or 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):  # checked by `check_range`
+            X, x_offset = _without_far_means(X, w, x_mean)
+            Y, y_offset = _without_far_means(Y, w, y_mean)
+            Y, y_offset, yy = _centred_targets(Y, w, total, y_offset)
+            if not is_sparse(X):
+                X, x_offset = X - x_offset, np.zeros_like(x_offset)
+        return cls(X, Y, w, x_mean, y_mean, x_offset, y_offset, x_varies, yy)
+
+    def uncentred(self, X: Matrix, Y: Matrix) -> CentredRows:
+        """Return the same rows, X and Y, as they are: for a model without intercept."""
+        return replace(
+            self,
+            X=_as_float64(X),
+            Y=_as_float64(Y),
+            x_offset=np.zeros_like(self.x_mean),
+            y_offset=np.zeros_like(self.y_mean),
+            yy=self.yy + self.weight * float(self.y_mean @ self.y_mean),
+        )
+
+    @property
+    def weight(self) -> float:
+        """Sum of the weights."""
+        return float(self.weights.sum())
+
+    @property
+    def scatter(self) -> _Float64:
+        """Σ w (x − x̄)² of every column, checked for overflow."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = _flat(_squared(self.X).T @ self.weights) - self.weight * self.x_offset**2
+        found = np.where(self.x_varies, squares, 0.0)
+        check_range(found, self.x_varies, self.weight)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +174,9 @@ class Statistics:
                 f"X and Y must have the same number of rows, got {X.shape[0]} and {Y.shape[0]}. "
                 "Pass one row of Y for every row of X."
             )
+        Y = _sparse_if_cheaper(Y, X.shape[1])
         w = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        if w is not None and np.any(w == 0) and np.any(w > 0):
-            X, Y, w = _rows(X, w > 0), _rows(Y, w > 0), w[w > 0]  # rows without weight are dropped
+        X, Y, w = without_weightless(X, Y, w)
         return reduce(
             add,
             (
@@ -134,31 +196,24 @@ class Statistics:
 
     @classmethod
     def _from_block(cls, X: Matrix, Y: Matrix, weights: _Float64 | None) -> Statistics:
-        n_rows = X.shape[0]
-        w = np.ones(n_rows) if weights is None else weights
-        total = float(w.sum())
-        X, Y = _as_float64(X), _as_float64(Y)
-        x_mean, x_varies = _mean_and_variation(X, w)
-        y_mean = _flat(Y.T @ w) / (total or 1.0)
+        rows = CentredRows.of(X, Y, weights)
+        total, X, Y = rows.weight, rows.X, rows.Y
         with np.errstate(over="ignore", invalid="ignore"):  # checked below, with a remedy
-            X, x_rest = _without_far_means(X, w, x_mean)
-            Y, y_rest = _without_far_means(Y, w, y_mean)
-            Y, offset, yy = _centred_targets(Y, w, total, y_rest)
             if weights is not None:
-                Y = _scaled_rows(Y, w)
+                Y = scaled_rows(Y, weights)
+            xx = _gram(X, weights)
             if is_sparse(X):
                 # Scatter about the mean by Σ w x xᵀ − (Σ w) x̄ x̄ᵀ: X itself stays as it is.
-                xx = _gram(X, weights) - total * np.outer(x_rest, x_rest)
-                xy = _dense(X.T @ Y) - total * np.outer(x_rest, offset)
+                xx -= total * np.outer(rows.x_offset, rows.x_offset)
+                xy = dense_product(X.T, Y) - total * np.outer(rows.x_offset, rows.y_offset)
                 # In a constant column, what the subtraction leaves is rounding, not variance.
-                xx[~x_varies, :] = xx[:, ~x_varies] = xy[~x_varies, :] = 0.0
+                constant = ~rows.x_varies
+                xx[constant, :] = xx[:, constant] = xy[constant, :] = 0.0
             else:
-                X = X - x_rest
-                xx = _gram(X, weights)
                 # Σ w (x − x̄) offsetᵀ = 0: the offset of a sparse Y, which must be the left factor, cancels.
                 xy = np.ascontiguousarray((Y.T @ X).T)
-        _check_range(np.diagonal(xx), x_varies, total)
-        return cls(n_rows, total, x_mean, y_mean, xx, xy, yy)
+        check_range(np.diagonal(xx), rows.x_varies, total)
+        return cls(X.shape[0], total, rows.x_mean, rows.y_mean, xx, xy, rows.yy)
 
     @property
     def n_features(self) -> int:
@@ -226,6 +281,13 @@ class Statistics:
         return self.centered() if fit_intercept else self.uncentered()
 
 
+def without_weightless(X: Matrix, Y: Matrix, w: _Float64 | None) -> tuple[Matrix, Matrix, _Float64 | None]:
+    """Drop the rows without weight, unless there are no others."""
+    if w is None or np.all(w > 0) or not np.any(w > 0):
+        return X, Y, w
+    return _rows(X, w > 0), _rows(Y, w > 0), w[w > 0]
+
+
 def _row_slices(X: Matrix, Y: Matrix) -> Iterator[slice]:
     """Slices of rows with about `_BLOCK_ENTRIES` stored numbers each; at least 3d rows, so blocks pay off."""
     n_rows, n_features = X.shape
@@ -236,12 +298,26 @@ def _row_slices(X: Matrix, Y: Matrix) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
+def _sparse_if_cheaper(Y: Matrix, n_features: int) -> Matrix:
+    """Return Y as a sparse array if it has so few nonzeros that this and XᵀY take less time than a dense XᵀY.
+
+    Most label matrices are like that: with 500 features and 2 % of the labels it takes half the time.
+    """
+    if is_sparse(Y) or n_features < _MANY_FEATURES or np.count_nonzero(Y) > _FEW_NONZEROS * Y.size:
+        return Y
+    return sp.csr_array(Y)
+
+
 def _rows(M: Matrix, rows: slice | npt.NDArray[np.bool_]) -> Matrix:
     if isinstance(rows, slice) and rows.start == 0 and rows.stop >= M.shape[0]:
         return M
     if is_sparse(M) and M.format not in ("csr", "csc"):
         M = M.tocsr()
     return M[rows]
+
+
+def _squared(M: Matrix) -> Matrix:
+    return M.multiply(M) if is_sparse(M) else M * M
 
 
 def _as_float64(M: Matrix) -> Matrix:
@@ -269,7 +345,7 @@ def _without_far_means(M: Matrix, w: _Float64, mean: _Float64) -> tuple[Matrix, 
     if not is_sparse(M):
         return M, mean
     total = float(w.sum())
-    squares = _flat(M.multiply(M).T @ w)
+    squares = _flat(_squared(M).T @ w)
     far = squares - total * mean**2 < _FAR * squares
     if not far.any():
         return M, mean
@@ -285,18 +361,18 @@ def _centred_targets(
 ) -> tuple[Matrix, _Float64, float]:
     """Y minus its mean (a sparse Y stays unchanged), the mean still to be subtracted, and Σ w ‖y − ȳ‖²."""
     if is_sparse(Y):
-        raw = float(w @ _flat(Y.multiply(Y).sum(axis=1)))
+        raw = float(w @ _flat(_squared(Y).sum(axis=1)))
         return Y, y_mean, max(raw - total * float(y_mean @ y_mean), 0.0)
     Y = Y - y_mean
     return Y, np.zeros_like(y_mean), float(w @ np.einsum("ij,ij->i", Y, Y))
 
 
 def _gram(X: Matrix, weights: _Float64 | None) -> _Float64:
-    root = X if weights is None else _scaled_rows(X, np.sqrt(weights))
-    return _dense(root.T @ root)
+    root = X if weights is None else scaled_rows(X, np.sqrt(weights))
+    return dense_product(root.T, root)
 
 
-def _check_range(scatter: _Float64, varies: npt.NDArray[np.bool_], total: float) -> None:
+def check_range(scatter: _Float64, varies: npt.NDArray[np.bool_], total: float) -> None:
     """Reject features whose squares are beyond float64: they would give NaN, or vanish silently."""
     if not np.all(np.isfinite(scatter)):
         raise ValueError(
@@ -310,8 +386,14 @@ def _check_range(scatter: _Float64, varies: npt.NDArray[np.bool_], total: float)
         )
 
 
-def _scaled_rows(M: Matrix, w: _Float64) -> Matrix:
+def scaled_rows(M: Matrix, w: _Float64) -> Matrix:
+    """Multiply each row of a matrix by its own number."""
     return sp.diags_array(w) @ M if is_sparse(M) else M * w[:, None]
+
+
+def dense_product(A: Matrix, B: Matrix) -> _Float64:
+    """Return A B as a dense array; either may be sparse."""
+    return _dense(A @ B)
 
 
 def _dense(product: Matrix) -> _Float64:

@@ -22,8 +22,12 @@ BAD = {
     "alpha_ratio": [0.0, 1.0, "a", -1],
     "alphas": [[], [1.0, -1.0], "strong", [np.nan]],
     "callback": [3, "print"],
+    "coef0": ["a", None, np.nan, np.inf, True],
     "cv": [1, 0, 1.0, -0.5, "five", True, None, np.nan, np.array(3)],
+    "degree": [-1, "a", None, np.nan, True],
     "fit_intercept": ["no", None, 1],
+    "gamma": [0, 0.0, -1.0, "scale", np.nan, np.inf, True],
+    "kernel": ["gauss", None, 3, ["rbf"]],
     "loss": ["hinge", None, 3],
     "max_iter": [0, -1, 2.5, "many", True],
     "n_alphas": [0, 2.5, "a", True],
@@ -66,9 +70,12 @@ BAD_FOR_THE_SHAPE = {
     "threshold": [[0.5, 0.5], [0.5] * 5],
 }
 WITH_LOSS = ["LRML", "MLTrace", "MLFro", "LEML", "LRMLCV", "MLTraceCV", "MLFroCV", "LEMLCV"]
+WITH_KERNEL = ["LRML", "MLTrace", "MLFro", "CPLST", "PLST", "LRMLCV", "MLTraceCV", "MLFroCV", "CPLSTCV"]
 SEARCHES = ["LRMLCV", "MLTraceCV", "MLFroCV", "CPLSTCV", "LEMLCV"]
 # Choices that do not go together.
 BAD_PAIRS = [
+    *((name, {"kernel": "rbf", "loss": "logistic"}, "kernel='rbf' needs loss='squared', got loss='logistic'")
+      for name in WITH_KERNEL if name in WITH_LOSS),
     ("LRML", {"loss": "logistic", "solver": "pg"}, "solver must be one of 'auto', 'apg'"),
     ("MLTrace", {"loss": "squared_hinge", "solver": Alternating()}, "solver must be one of 'auto', 'apg'"),
     *((name, {"loss": "logistic", "targets": "real"}, "needs loss='squared'") for name in WITH_LOSS),

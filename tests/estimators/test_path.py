@@ -152,6 +152,21 @@ def test_alpha_max_is_where_the_tail_begins(data, oracle, theta):
     assert LRML(theta, 0.9 * largest).fit(*data).rank_ > theta
 
 
+@pytest.mark.parametrize("form", [list, tuple, np.array])
+def test_alpha_max_of_several_thetas_is_that_of_each_in_their_order(data, form):
+    thetas = form([3, 0, 1, 3])
+    found = alpha_max(*data, thetas, ridge=0.3)
+    expected = [alpha_max(*data, theta, ridge=0.3) for theta in (3, 0, 1, 3)]
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    np.testing.assert_array_equal(alpha_max(*data, [0.0, 1.0]), [alpha_max(*data, 0), 0.0])
+    assert alpha_max(*data, []).shape == (0,)
+    with pytest.raises(ValueError, match=r"theta must be in \[0, \d+\].* got 99"):
+        alpha_max(*data, [0, 99])
+    with pytest.raises(TypeError, match=r"theta must be an int .* got 'many'"):
+        alpha_max(*data, ["many"])
+
+
 @pytest.mark.parametrize(("n", "d", "n_labels"), [(60, 7, 5), (30, 3, 6), (5, 8, 7)])
 def test_alpha_max_is_zero_where_nothing_is_penalised(make_problem, n, d, n_labels):
     assert alpha_max(*make_problem(n, d, n_labels), min(d, n_labels)) == 0.0

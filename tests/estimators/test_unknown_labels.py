@@ -178,6 +178,6 @@ def test_a_grid_search_with_unknown_labels(make_problem):
 
 @pytest.mark.parametrize("make", [LRML, MLTrace, MLFro, CPLST])
 def test_too_many_features_are_refused_before_memory_is_taken(make):
-    X = sp.csr_array((np.ones(3), ([0, 1, 2], [0, 1, 2])), shape=(3, 10_000_000))
-    with pytest.raises(ValueError, match=r"must fit into memory .* got d = 10000000.*use LEML"):
-        make().fit(X, np.eye(3, 2, dtype=int))
+    X = sp.csr_array((np.ones(3), ([0, 1, 2], [0, 1, 2])), shape=(1_000_000, 10_000_000))
+    with pytest.raises(ValueError, match=r"decomposes XXᵀ.*fit into memory .* got n = 1000000 .*use LEML"):
+        make().fit(X, np.eye(1_000_000, 2, dtype=int))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +22,10 @@ from sklearn.utils.validation import validate_data
 from lrml import _targets as check
 from lrml._arrays import is_sparse
 from lrml._shown import shown
+from lrml._threads import one_blas_thread_if
+from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._parameters import Parameters
-from lrml.estimators._space import Space, with_unseen
+from lrml.estimators._space import KernelSpace, Space, with_unseen
 from lrml.losses import Loss
 from lrml.rows import Mask, Rows
 from lrml.solvers import SUCCESSES, Callback, Factors, History, IterationInfo, Status
@@ -36,6 +38,8 @@ _Bools = npt.NDArray[np.bool_]
 _WIDEST = 1e8
 # Rounding error in the sums of weights of a label that all examples have.
 _ROUNDING = 1e-12
+# Up to so many multiplications in the sums, a second BLAS thread saves an estimated tenth of a fit at most.
+_SMALL_PRODUCT = 30_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,37 +54,55 @@ class TrainingData:
     label_names: npt.NDArray[Any] | None
     loss: Loss
     targets: str
+    kernel: Kernel | None = None  # None: inner products of the rows themselves
     summed_up: Statistics | None = None  # moments, if already known
     _spaces: dict[bool, Space] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of features and labels: the shape of the coefficients."""
-        return self.X.shape[1], self.Y.shape[1]
+        """Numbers of features (of rows for a kernel) and labels: the shape of the coefficients."""
+        return self.X.shape[1 if self.kernel is None else 0], self.Y.shape[1]
 
     @cached_property
     def statistics(self) -> Statistics:
         """Moments of X and Y, computed on first use."""
         if self.summed_up is not None:
             return self.summed_up
-        return Statistics.from_arrays(self.X, self.Y, self.weights)
+        with one_blas_thread_if(self.X.size * sum(self.shape) <= _SMALL_PRODUCT):
+            return Statistics.from_arrays(self.X, self.Y, self.weights)
 
     def space(self, *, fit_intercept: bool) -> Space:
         """Return the least-squares problem in spectral coordinates, with its means and unseen labels."""
         if fit_intercept not in self._spaces:
-            self._spaces[fit_intercept] = Space.from_statistics(
-                self.statistics, fit_intercept=fit_intercept, targets=self.targets
-            )
+            make: Callable[..., Space]
+            if self.kernel is not None:
+                make = partial(KernelSpace.of, self.kernel, self.X, self.Y, self.weights)
+            elif self.is_dual:
+                make = partial(Space.from_rows, self.X, self.Y, self.weights)
+            else:
+                make = partial(Space.from_statistics, self.statistics)
+            self._spaces[fit_intercept] = make(fit_intercept=fit_intercept, targets=self.targets)
         return self._spaces[fit_intercept]
 
     def part(self, rows: npt.NDArray[np.int64]) -> TrainingData:
         """Return some of the rows, for fits that see plain arrays only."""
         stand_in = copy(self.stand_in)
         vars(stand_in).pop("feature_names_in_", None)
-        X, Y = take(self.X, rows), take(self.Y, rows)
+        X, Y = self.features(rows, rows), take(self.Y, rows)
         weights = None if self.weights is None else self.weights[rows]
         mask = None if self.mask is None else self.mask.select_rows(rows)
         return replace(self, stand_in=stand_in, X=X, Y=Y, weights=weights, mask=mask, summed_up=None)
+
+    def features(self, rows: npt.NDArray[np.int64], fitted: npt.NDArray[np.int64]) -> Any:
+        """Rows of X, as a model fitted on others needs them: of precomputed values, those with the others."""
+        X = take(self.X, rows)
+        return X[:, fitted] if self.kernel is not None and self.kernel.is_precomputed else X
+
+    @property
+    def is_dual(self) -> bool:
+        """Whether an n × n matrix is decomposed: a kernel's, or XXᵀ if there are more features than rows."""
+        n, d = self.X.shape
+        return bool(d > n) or self.kernel is not None
 
     @property
     def needs_moments_only(self) -> bool:
@@ -105,8 +127,15 @@ def prepare(
     """Check all input of ``fit``, and the threshold against it, without touching the estimator."""
     # scikit-learn's validation writes to the estimator it is given, so it gets a stand-in.
     stand_in = copy(estimator)
+    kernel = None
+    if params.kernel != "linear":
+        kernel = Kernel(params.kernel, params.gamma, params.degree, params.coef0)
+    precomputed = kernel is not None and kernel.is_precomputed
     check.check_unique_columns(X, "X")
-    X = validate_data(stand_in, X, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32])
+    accepted = False if precomputed else ["csr", "csc"]
+    X = validate_data(stand_in, X, accept_sparse=accepted, dtype=[np.float64, np.float32])
+    if precomputed:
+        check_kernel_matrix(X)
     Y, names, mask = check.check_targets(y, params.targets, allow_unknown=True, observed=observed)
     if Y.shape[0] != X.shape[0]:
         raise ValueError(
@@ -116,16 +145,24 @@ def prepare(
     weights = check.check_sample_weight(sample_weight, X.shape[0])
     if not isinstance(params.threshold, str):
         check.check_threshold(params.threshold, Y.shape[1], params.loss.threshold)
-    warn_of_scales(X, getattr(stand_in, "feature_names_in_", None))
-    return TrainingData(stand_in, X, Y, mask, weights, names, params.loss, params.targets)
+    if kernel is not None and mask is not None:
+        raise ValueError(
+            f"kernel={shown(params.kernel)} needs to know all labels, got a Y with NaN or unobserved labels. "
+            "Pass kernel='linear', for example on features made by sklearn.kernel_approximation.Nystroem."
+        )
+    if not precomputed:
+        warn_of_scales(X, getattr(stand_in, "feature_names_in_", None))
+    return TrainingData(stand_in, X, Y, mask, weights, names, params.loss, params.targets, kernel)
 
 
 def is_warm_start(estimator: Any, params: Parameters, data: TrainingData) -> bool:
     """Whether to start from the last fit; refuse if that had other features or labels."""
     if not (params.warm_start and hasattr(estimator, "factors_")):
         return False
-    U, _, V = estimator.factors_
-    expected, got = (len(V), len(U)), data.shape[::-1]
+    if vars(estimator).get("kernel_") != data.kernel:
+        return False
+    expected = (len(estimator.intercept_), estimator.n_features_in_)
+    got = (data.Y.shape[1], data.X.shape[1])
     if expected != got:
         raise ValueError(
             "warm_start needs the shape (labels, features) of the last fit, "
@@ -134,19 +171,26 @@ def is_warm_start(estimator: Any, params: Parameters, data: TrainingData) -> boo
     return True
 
 
-def check_feature_count(n_features: int, name: str) -> None:
-    """Refuse more features than XᵀX has room for, before the machine runs out of memory."""
-    needed = 3 * 8 * n_features**2  # XᵀX, its eigenvectors, and room for the decomposition
+def check_size(data: TrainingData, name: str) -> None:
+    """Refuse more features and rows than the decomposition has room for, before memory runs out."""
+    n, d = data.X.shape
+    dual = data.is_dual and data.needs_moments_only
+    needed = 3 * 8 * (n if dual else d) ** 2  # the matrix, its eigenvectors, and room for the decomposition
     try:
         present = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not every platform says
         return
-    if needed > present:
-        raise ValueError(
-            f"{name} decomposes XᵀX, so 24 d² bytes must fit into memory ({present / 1e9:.0f} GB here), got "
-            f"d = {n_features}, which takes {needed / 1e9:.0f} GB. Reduce X, for example with TruncatedSVD, "
-            "or use LEML, which does without."
-        )
+    if needed <= present:
+        return
+    matrix, side = ("XXᵀ", "n") if dual else ("XᵀX", "d")
+    remedy = "Reduce X, for example with TruncatedSVD, or use LEML, which does not."
+    if data.kernel is not None:
+        matrix = "the kernel matrix"
+        remedy = "Pass fewer rows, or kernel='linear' on features of sklearn.kernel_approximation.Nystroem."
+    raise ValueError(
+        f"{name} decomposes {matrix}, so 24 {side}² bytes must fit into memory ({present / 1e9:.0f} GB), "
+        f"got n = {n} rows and d = {d} features, which take {needed / 1e9:.0f} GB. {remedy}"
+    )
 
 
 @dataclass(frozen=True)
@@ -203,9 +247,17 @@ def nothing_to_learn(data: TrainingData, unseen: _Bools, constants: _Float64) ->
     return Solution(factors, with_unseen(constants, unseen, data.loss), unseen, ClosedForm(0.0, 0))
 
 
-def store(estimator: Any, data: TrainingData, solution: Solution, **extra: Any) -> None:
+def store(
+    estimator: Any, data: TrainingData, solution: Solution, *, with_coef: bool = True, **extra: Any
+) -> None:
     """Set every fitted attribute, in the type of X; this cannot fail halfway."""
     dtype = data.X.dtype
+    if data.kernel is not None:
+        dtype = np.float64  # dual coefficients may be large and cancel each other
+        extra |= {"kernel_": data.kernel} | ({} if data.kernel.is_precomputed else {"X_fit_": data.X})
+    elif with_coef:
+        U, s, V = solution.factors
+        extra["coef_"] = np.ascontiguousarray((V * s) @ U.T, dtype=dtype)
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(data.stand_in, name):
             setattr(estimator, name, getattr(data.stand_in, name))
@@ -228,6 +280,8 @@ def store(estimator: Any, data: TrainingData, solution: Solution, **extra: Any) 
         "unseen_labels_": solution.unseen,
         "sparse_output_": is_sparse(data.Y),
     }
+    for name in ("coef_", "kernel_", "X_fit_"):
+        vars(estimator).pop(name, None)
     vars(estimator).update(fitted | extra)
 
 

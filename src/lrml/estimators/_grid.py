@@ -8,6 +8,7 @@ alpha = 2ρσ acts on the largest singular value σ of the tail like ρ.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,9 +16,9 @@ import numpy as np
 
 from lrml import _checks as check
 from lrml.estimators._fitting import TrainingData, sort_labels
-from lrml.penalties import right_singular
+from lrml.penalties import singular_values
 from lrml.problem import SpectralProblem
-from lrml.solvers import Chain, alpha_max, chains_for
+from lrml.solvers import Chain, chains_for
 
 _ALPHA_SHARES = (0.05, 0.98)
 DEFAULT_THETAS = (0.0, 0.05, 0.1, 0.2, 0.4)
@@ -51,19 +52,23 @@ class Grid(NamedTuple):
         points = []
         for ridge in self.ridges:
             part = problem.with_ridge(ridge)
-            strengths = [2.0 * end * right_singular(part.ridge_solution(extra=end))[0] for end in ends]
+            strengths = [2.0 * end * singular_values(part.ridge_solution(extra=end)) for end in ends]
+            limits = [math.inf] * len(self.thetas)
+            if self.alphas is None:
+                limits = part.strongest_slopes(self.thetas)
             points += [
                 GridPoint(theta, alpha, ridge)
-                for theta in self.thetas
-                for alpha in self._alphas(part, theta, [strength[theta:] for strength in strengths])
+                for theta, limit in zip(self.thetas, limits, strict=True)
+                for alpha in self._alphas(part, limit, [strength[theta:] for strength in strengths])
             ]
         return points
 
-    def _alphas(self, problem: SpectralProblem, theta: int, strengths: list[Any]) -> list[float]:
+    def _alphas(self, problem: SpectralProblem, limit: float, strengths: list[Any]) -> list[float]:
+        """Return descending alphas; from ``limit`` on, no model has a tail."""
         if self.alphas is not None:
             return sorted(self.alphas, reverse=True)
         # Whether the first model has a tail must not depend on rounding.
-        largest = alpha_max(problem, theta) * (1 + 1e-9)
+        largest = limit * (1 + 1e-9)
         if largest <= problem.rounding * problem.scale:  # there is nothing to penalise
             return [0.0]
         if self.alpha_ratio is not None:
@@ -119,6 +124,8 @@ def loss_scale(data: TrainingData, *, fit_intercept: bool) -> float:
     scores, times the share of labels known, as a mean over all positive labels: rare labels bend the logistic
     loss less than frequent ones.
     """
+    if data.needs_moments_only:
+        return 1.0
     rows = data.rows
     known, positive = rows.label_totals()
     constants = sort_labels(data, rows, fit_intercept=fit_intercept).constants

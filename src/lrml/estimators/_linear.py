@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lrml import metrics
 from lrml._arrays import is_sparse
 from lrml._ranking import check_k
+from lrml._shown import shown
 from lrml._targets import (
     check_label_names,
     check_sample_weight,
@@ -26,8 +27,9 @@ from lrml._targets import (
 )
 from lrml._threads import map_in_threads
 from lrml.estimators._fitting import TrainingData, prepare
+from lrml.estimators._kernels import Kernel, kernel_block
 from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters
-from lrml.estimators._scores import Scores, best_labels, choose_scorer
+from lrml.estimators._scores import Scores, best_labels, choose_kernel_scorer, choose_scorer
 from lrml.losses import LOSSES, LogisticLoss, Loss
 
 _Result = TypeVar("_Result")
@@ -63,11 +65,17 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
     _checks: ClassVar[Mapping[str, Check]] = CHECKS
     # Values of parameters that a subclass does not have.
-    _assumed: ClassVar[Mapping[str, Any]] = {"loss": "squared", "fit_intercept": True, "targets": "binary"}
+    _assumed: ClassVar[Mapping[str, Any]] = {
+        "loss": "squared",
+        "fit_intercept": True,
+        "targets": "binary",
+        "kernel": "linear",
+    }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = getattr(self, "kernel", "linear") == "precomputed"
+        tags.input_tags.sparse = not tags.input_tags.pairwise
         tags.target_tags.single_output = False
         if not _has_labels(self):
             tags.estimator_type, tags.classifier_tags = "regressor", None
@@ -88,6 +96,11 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"targets='real' needs loss='squared', got loss={params.loss.name!r}, which is made for 0/1 "
                 "labels. Pass loss='squared'."
+            )
+        if params.kernel != "linear" and params.loss.name != "squared":
+            raise ValueError(
+                f"kernel={shown(params.kernel)} needs loss='squared', got loss={params.loss.name!r}. Pass "
+                "loss='squared', or kernel='linear' on features of sklearn.kernel_approximation.Nystroem."
             )
         return params
 
@@ -122,6 +135,22 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
     @property
+    def dual_coef_(self) -> npt.NDArray[np.float64]:
+        """Coefficients of the kernel values (n × L), made from ``factors_`` on demand; for kernels only."""
+        if vars(self).get("kernel_") is None:
+            raise AttributeError(f"{type(self).__name__} has dual_coef_ only if fitted with a kernel.")
+        U, s, V = self.factors_
+        return np.ascontiguousarray((U * s) @ V.T)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "coef_" and vars(self).get("kernel_") is not None:
+            raise AttributeError("coef_ exists for kernel='linear' only; kernels have dual_coef_ instead.")
+        own = getattr(type(self), name, None)
+        if isinstance(own, property) and own.fget is not None:
+            return own.fget(self)  # once more, because its own error explains more than the one below
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
     def _loss(self) -> Loss:
         return LOSSES[self.loss_]
 
@@ -134,9 +163,16 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         """X for prediction: same columns in the same order as in ``fit``."""
         check_is_fitted(self)
         check_unique_columns(X, "X")
-        return validate_data(
-            self, X, reset=False, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32]
-        )
+        kernel: Kernel | None = vars(self).get("kernel_")
+        accepted: Any = ["csr", "csc"]
+        if kernel is not None and kernel.is_precomputed:
+            accepted, width = False, np.shape(X)[1] if np.ndim(X) == 2 else self.n_features_in_
+            if width != self.n_features_in_:
+                raise ValueError(
+                    f"kernel='precomputed' needs k(x, x_i) for all {self.n_features_in_} training rows x_i, "
+                    f"got {width} columns. Pass the values of every row with the training rows, in order."
+                )
+        return validate_data(self, X, reset=False, accept_sparse=accepted, dtype=[np.float64, np.float32])
 
     def _map_scores(self, function: Callable[[slice, Scores], _Result], X: Any) -> Iterator[_Result]:
         """Apply a function to blocks of rows and their scores; yield the results in order.
@@ -145,15 +181,22 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         on the caller nor on the number of threads.
         """
         X = X.tocsr() if is_sparse(X) else X
-        # LEML stores no coefficients; they would have to be built.
-        scorer = choose_scorer(X, self.factors_, vars(self).get("coef_"), self.intercept_)
         step = max(1, _BLOCK_SCORES // len(self.intercept_))
+        kernel: Kernel | None = vars(self).get("kernel_")
+        if kernel is None:
+            # LEML stores no coefficients; they would have to be built.
+            scorer = choose_scorer(X, self.factors_, vars(self).get("coef_"), self.intercept_)
+        else:
+            scorer = choose_kernel_scorer(self.factors_, self.intercept_)
+            step = min(step, kernel_block(len(self.factors_.U)))
         blocks = [slice(start, start + step) for start in range(0, X.shape[0], step)]
 
         def work(rows: slice) -> _Result:
-            return function(rows, scorer(X[rows]))
+            block = X[rows] if kernel is None else kernel(X[rows], vars(self).get("X_fit_"))
+            return function(rows, scorer(block))
 
-        return map(work, blocks) if len(blocks) < _LEAST_BLOCKS else map_in_threads(work, blocks)
+        one_by_one = len(blocks) < _LEAST_BLOCKS or not (kernel is None or kernel.is_thread_safe)
+        return map(work, blocks) if one_by_one else map_in_threads(work, blocks)
 
     def _filled(self, function: Callable[[Scores], npt.NDArray[Any]], X: Any, dtype: npt.DTypeLike) -> Any:
         """Apply a function to the scores, entry by entry; return an n × L array."""

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 
 from lrml import _checks as check
 from lrml._shown import shown
+from lrml.estimators._kernels import KERNELS
 from lrml.losses import LOSSES, Loss
 from lrml.solvers import SOLVERS, Callback, Phase
 
@@ -177,12 +178,40 @@ def check_alphas_in_order(alphas: Any) -> list[float]:
     return [_check_one_alpha(alpha) for alpha in _listed(alphas)]
 
 
+def _check_kernel(kernel: Any) -> Any:
+    if callable(kernel) or (isinstance(kernel, str) and kernel in KERNELS):
+        return kernel
+    raise ValueError(
+        f"kernel must be one of {', '.join(map(repr, KERNELS))} or a function of two rows, got "
+        f"{shown(kernel)}. Use 'linear' for a linear model, or 'rbf'."
+    )
+
+
+def _check_gamma(gamma: Any) -> float:
+    if not check.is_real(gamma) or not 0 < gamma < np.inf:
+        raise ValueError(
+            f"gamma must be a finite number above 0 or None, got {shown(gamma)}. "
+            "Pass None for 1 / (number of features)."
+        )
+    return float(gamma)
+
+
+def _check_coef0(coef0: Any) -> float:
+    if not check.is_real(coef0) or not np.isfinite(coef0):
+        raise ValueError(f"coef0 must be a finite number, got {shown(coef0)}. Pass coef0=1.")
+    return float(coef0)
+
+
 CHECKS: dict[str, Check] = {
     "alpha": _strength("alpha", "Pass alpha=0 for no penalty."),
     "alpha_ratio": optional(_check_ratio),
     "alphas": optional(partial(_check_several, "alphas", _check_one_alpha)),
     "callback": _check_callback,
+    "coef0": _check_coef0,
+    "degree": _strength("degree", "Pass degree=2 for products of two features."),
     "fit_intercept": partial(check.check_flag, "fit_intercept"),
+    "gamma": optional(_check_gamma),
+    "kernel": _check_kernel,
     "loss": _check_loss,
     "max_iter": optional(check.check_max_iter),
     "n_alphas": optional(_check_n_alphas),

@@ -84,6 +84,14 @@ def choose_scorer(X: Any, factors: Factors, coef: Scores | None, intercept: Scor
     return Scorer(np.ascontiguousarray(first) if sparse else first, second, intercept, sparse)
 
 
+def choose_kernel_scorer(factors: Factors, intercept: Scores) -> Scorer:
+    """Return the cheaper way to score dense rows of kernel values, by the factors or their product."""
+    U, s, V = factors
+    if len(s) * (len(U) + len(V)) < len(U) * len(V):
+        return Scorer(U, (V * s).T, intercept, sparse=False)
+    return Scorer((U * s) @ V.T, None, intercept, sparse=False)
+
+
 def best_labels(scores: Scores, unseen: npt.NDArray[np.bool_], k: int) -> npt.NDArray[np.intp]:
     """Columns of the k largest scores of every row, best first.
 

@@ -8,12 +8,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lrml._arrays import is_sparse, to_numpy
+from lrml.dual import centred_kernel, dual_coordinates, row_coordinates, row_kernel
+from lrml.estimators._kernels import Kernel, kernel_block
 from lrml.losses import Loss, SquaredLoss
-from lrml.problem import SpectralProblem
-from lrml.statistics import Statistics
+from lrml.problem import SpectralProblem, differ_widely
+from lrml.solvers import Factors
+from lrml.statistics import CentredRows, Statistics, dense_product, without_weightless
 
 _Float64 = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
+
+# Sparse features of very different scales go through XᵀX, which keeps more digits, up to this number.
+_MOST_WIDE_FEATURES = 5000
 
 
 def with_unseen(intercept: _Float64, unseen: _Bools, loss: Loss) -> _Float64:
@@ -42,15 +49,55 @@ class Space:
         used = float(fit_intercept)
         return cls(problem, used * statistics.y_mean, unseen, used * statistics.x_mean)
 
+    @classmethod
+    def from_rows(
+        cls, X: Any, Y: Any, weights: _Float64 | None, *, fit_intercept: bool, targets: str
+    ) -> Space:
+        """Decompose XXᵀ (n × n) instead of XᵀX, or X itself if features differ much in scale."""
+        X, Y, weights = without_weightless(X, Y, weights)
+        rows = CentredRows.of(X, Y, weights)
+        used = float(fit_intercept)
+        scatter = rows.scatter
+        wide = differ_widely(scatter, scatter + (1.0 - used) * rows.weight * rows.x_mean**2)
+        if wide and is_sparse(X) and X.shape[1] <= _MOST_WIDE_FEATURES:
+            statistics = Statistics.from_arrays(X, Y, weights)
+            return cls.from_statistics(statistics, fit_intercept=fit_intercept, targets=targets)
+        means = (used * rows.y_mean, (rows.y_mean == 0) & (targets == "binary"), used * rows.x_mean)
+        if not fit_intercept:
+            rows = rows.uncentred(X, Y)
+        if wide and not is_sparse(X):
+            return cls(SpectralProblem.from_coordinates(row_coordinates(rows), rows.yy), *means)
+        found = dual_coordinates(row_kernel(rows), rows, max(X.shape))
+        return LinearDual(SpectralProblem.from_coordinates(found, rows.yy), *means, rows)
+
+    def model_rows(self, X: Any) -> Any:
+        """Rows as the coefficients of a model meet them."""
+        return X
+
     def coordinates(self, X: Any) -> _Float64:
         """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) Q."""
-        rotated = np.asarray(X @ self.problem.features)
+        rotated = np.asarray(self.model_rows(X) @ self.problem.features)
         rotated -= self.x_mean @ self.problem.features
         return rotated
 
     def model_side(self, left: _Float64) -> _Float64:
         """Left side of a solution in the space of the model, given that in the problem's features (d × k)."""
         return left
+
+    def compress(self, W: _Float64) -> _Float64:
+        """Coefficients (d × L) in spectral coordinates, W̃ = QᵀWR."""
+        labels = self.problem.labels
+        return self.inside(W) if labels is None else self.inside(W) @ labels
+
+    def factors(self, found: Factors) -> Factors:
+        """Factors of a solution in the space of the model, given those in the problem's features."""
+        U, s, V = (to_numpy(factor) for factor in found)
+        return Factors(self.model_side(U), s, V)
+
+    def inside(self, left: _Float64) -> _Float64:
+        """Left side of a model (d × k) in spectral coordinates, Qᵀ left."""
+        found: _Float64 = self.problem.features.T @ left
+        return found
 
     def sides(self, left: _Float64, right: _Float64) -> tuple[_Float64, _Float64]:
         """Return A (d × k) and B (L × k), with coefficients A Bᵀ, for a solution left rightᵀ."""
@@ -60,3 +107,73 @@ class Space:
     def intercept(self, left: _Float64, right: _Float64) -> _Float64:
         """Return the intercepts that go with the coefficients left rightᵀ, left d × k and right L × k."""
         return with_unseen(self.y_mean - right @ (self.x_mean @ left), self.unseen, SquaredLoss())
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSpace(Space):
+    """The same for a kernel: a model has dual coefficients a (n × L), and x the scores Σ_i k(x, x_i) a_i + b.
+
+    Rows of kernel values with the training rows take the place of features, and ``x_mean`` is that of the
+    training rows: the coordinates of x are (k(x, ·) − x̄)ᵀ A.
+    """
+
+    kernel: Kernel
+    X: Any
+
+    @classmethod
+    def of(
+        cls, kernel: Kernel, X: Any, Y: Any, weights: _Float64 | None, *, fit_intercept: bool, targets: str
+    ) -> KernelSpace:
+        """Decompose the kernel matrix of all rows; those without weight get dual coefficients of zero."""
+        K = kernel.matrix(X)
+        largest = float(np.abs(K).max())
+        no_features = np.empty((len(K), 0))
+        rows = CentredRows.of(no_features, Y, weights)
+        unseen = (rows.y_mean == 0) & (targets == "binary")
+        y_mean, means = np.zeros_like(rows.y_mean), np.zeros(len(K))
+        if fit_intercept:
+            y_mean = rows.y_mean
+            K, means = centred_kernel(K, rows.weights)
+        else:
+            rows = rows.uncentred(no_features, Y)
+        found = dual_coordinates(K, rows, len(K), largest)
+        problem = SpectralProblem.from_coordinates(found, rows.yy)
+        return cls(problem, y_mean, unseen, means, kernel, X)
+
+    def model_rows(self, X: Any) -> _Float64:
+        """Values k(x, x_i) for all training rows x_i."""
+        return self.kernel(X, self.X)
+
+    def coordinates(self, X: Any) -> _Float64:
+        """Rows of X in spectral coordinates, in blocks: X̃ = (k(X, ·) − 1x̄ᵀ) A."""
+        n_rows, step = X.shape[0], kernel_block(len(self.x_mean))
+        blocks = [slice(start, start + step) for start in range(0, n_rows, step)]
+        return np.vstack([super(KernelSpace, self).coordinates(X[rows]) for rows in blocks])
+
+
+@dataclass(frozen=True, eq=False)
+class LinearDual(Space):
+    """The same for more features than rows: Q = X_cᵀA, of which only the dual vectors A (n × r) are kept."""
+
+    rows: CentredRows  # X_c
+
+    def coordinates(self, X: Any) -> _Float64:
+        """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) X_cᵀ A."""
+        M, offset = self.rows.X, self.rows.x_offset
+        products = dense_product(X, M.T) - np.asarray(X @ offset)[:, None]
+        products -= np.asarray(M @ self.x_mean) - offset @ self.x_mean
+        rotated: _Float64 = products @ self.problem.features
+        return rotated
+
+    def model_side(self, left: _Float64) -> _Float64:
+        """Return X_cᵀ left, d × k, for dual coefficients (n × k)."""
+        return np.asarray(self.rows.X.T @ left) - np.outer(self.rows.x_offset, left.sum(axis=0))
+
+    def factors(self, found: Factors) -> Factors:
+        """Decompose anew: of small eigenvalues, the columns of X_cᵀA are orthogonal to few digits only."""
+        U, s, V = super().factors(found)
+        return Factors.of_sides(U * s, V)
+
+    def inside(self, left: _Float64) -> _Float64:
+        """Left side of a model (d × k) in spectral coordinates, Aᵀ X_c left."""
+        return super().inside(np.asarray(self.rows.X @ left) - self.rows.x_offset @ left)

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import is_sparse, to_numpy
+from lrml._arrays import is_sparse
 from lrml.estimators._fitting import (
     Solution,
     TrainingData,
-    check_feature_count,
+    check_size,
     is_warm_start,
     nothing_to_learn,
     solver_progress,
@@ -69,20 +69,24 @@ class SpectralModel(LinearMultiLabelModel):
         return params
 
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
-        check_feature_count(data.X.shape[1], type(self).__name__)
+        check_size(data, type(self).__name__)
         if not data.needs_moments_only:
             _check_row_solver(params)
         last = None
         if is_warm_start(self, params, data):
-            last = self.coef_.T.astype(np.float64), self.intercept_.astype(np.float64)
+            last = self._start_of(data), self.intercept_.astype(np.float64)
         penalty = self._penalty(data, params)
         fit = self._fit_moments if data.needs_moments_only else self._fit_rows
         solution, extras = fit(data, params, penalty, last)
-        U, s, V = solution.factors
-        coef = np.ascontiguousarray((V * s) @ U.T, dtype=data.X.dtype)
-        store(self, data, solution, coef_=coef, **extras)
+        store(self, data, solution, **extras)
         warn_unless_converged(solution.outcome)
         return self
+
+    def _start_of(self, data: TrainingData) -> _Float64:
+        """Coefficients of the last fit (d × L); for a kernel, its scores without the intercept (n × L)."""
+        if data.kernel is not None:
+            return np.asarray(self._scores(data.X) - self.intercept_, dtype=np.float64)
+        return np.asarray(self.coef_.T, dtype=np.float64)
 
     def _fit_moments(
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[_Float64, _Float64] | None
@@ -96,15 +100,14 @@ class SpectralModel(LinearMultiLabelModel):
                 problem,
                 penalty,
                 solver=params.solver,
-                start=None if last is None else problem.compress(last[0]),
+                start=None if last is None else space.compress(last[0]),
                 max_iter=max_iter,
                 tol=self._default_tol if params.tol is None else params.tol,
                 callback=callback,
                 certificate=self._certificate(penalty),
             )
-        U, s, V = (to_numpy(factor) for factor in result.factors)
-        U = space.model_side(U)
-        solution = Solution(Factors(U, s, V), space.intercept(U * s, V), space.unseen, result)
+        factors = space.factors(result.factors)
+        solution = Solution(factors, space.intercept(factors.U * factors.s, factors.V), space.unseen, result)
         return solution, self._extras(penalty, problem, result)
 
     def _fit_rows(

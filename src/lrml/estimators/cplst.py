@@ -12,8 +12,9 @@ import scipy.sparse as sp
 
 from lrml._arrays import descending_eigh, is_sparse
 from lrml._checks import check_count
-from lrml.estimators._fitting import ClosedForm, Solution, TrainingData, check_feature_count, store
+from lrml.estimators._fitting import ClosedForm, Solution, TrainingData, check_size, store
 from lrml.estimators._grid import resolve_ranks, ridges_leaving
+from lrml.estimators._kernels import KernelLike
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
 from lrml.estimators.search import Family, Piece, SearchModel, Visit
@@ -37,6 +38,10 @@ class LabelSpaceModel(LinearMultiLabelModel):
         rank: int | float = 0.2,
         *,
         ridge: float = 0.0,
+        kernel: KernelLike = "linear",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
         targets: str = "binary",
         threshold: float | npt.NDArray[np.floating[Any]] | None = None,
     ) -> None:
@@ -48,25 +53,22 @@ class LabelSpaceModel(LinearMultiLabelModel):
 
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
         check_all_known(data, type(self).__name__, "LEML or LRML")
-        check_feature_count(data.X.shape[1], type(self).__name__)
+        check_size(data, type(self).__name__)
         count = check_count("rank", params.rank, 1, data.shape)
         space = data.space(fit_intercept=True)
         problem = space.problem.with_ridge(params.ridge)
         V = self._directions(data, problem, count)
         # Regression on the codes Z V, decoded by Vᵀ: W = (XᵀX + ridge)⁻¹ XᵀZ V Vᵀ.
         cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T
-        encoder = space.model_side(problem.features @ ((cross @ V) / problem.curvature[:, None]))
+        encoder = (cross @ V) / problem.curvature[:, None]
         objective = problem.target - float(np.sum((cross @ V) ** 2 / problem.curvature[:, None]))
         U, s, mix = np.linalg.svd(encoder, full_matrices=False)
-        rank = int(np.count_nonzero(s > max(encoder.shape) * np.finfo(s.dtype).eps * s[0]))
-        factors = Factors(U[:, :rank], s[:rank], V @ mix[:rank].T)
-        left = factors.U * factors.s
-        intercept = space.intercept(left, factors.V)
+        rank = int(np.count_nonzero(s > max(data.shape) * np.finfo(s.dtype).eps * s[0]))
+        found = Factors(problem.features @ U[:, :rank], s[:rank], V @ mix[:rank].T)
+        factors = space.factors(found)
+        intercept = space.intercept(factors.U * factors.s, factors.V)
         solution = Solution(factors, intercept, space.unseen, ClosedForm(objective, rank))
-        coef = np.ascontiguousarray(factors.V @ left.T, dtype=data.X.dtype)
-        store(
-            self, data, solution, coef_=coef, n_components_=V.shape[1], components_=V.T.astype(data.X.dtype)
-        )
+        store(self, data, solution, n_components_=V.shape[1], components_=V.T.astype(data.X.dtype))
         return self
 
 
@@ -95,7 +97,8 @@ class CPLST(LabelSpaceModel):
     solution is exact and needs no iteration, only the eigendecompositions of XᵀX (d × d) and of ZᵀHZ (L × L,
     or smaller if the rank of X is).
 
-    Cost: time O(n d² + d³ + d L min(d, L)), memory 3 d² + 2 d L numbers beside the data.
+    Cost: time O(n d² + d³ + d L min(d, L)), memory 3 d² + 2 d L numbers beside the data; with more features
+    than rows, and for kernels, as in `LRML`.
 
     Parameters
     ----------
@@ -104,6 +107,8 @@ class CPLST(LabelSpaceModel):
         at least 1 and at most min(d, L)).
     ridge : float, default=0.0
         Strength of a squared Frobenius norm; 0 is the method as published.
+    kernel, gamma, degree, coef0
+        As in `LRML`; X is then replaced by the features behind the kernel.
     targets : {"binary", "real"}, default="binary"
         As in `LRML`.
     threshold : float or array of shape (L,), optional
@@ -115,9 +120,9 @@ class CPLST(LabelSpaceModel):
         Vᵀ, orthonormal rows.
     n_components_ : int
         k.
-    coef_, intercept_, factors_, singular_values_, rank_, objective_, classes_, unseen_labels_
+    coef_, dual_coef_, X_fit_, intercept_, factors_, singular_values_, rank_, objective_, classes_
         As in `LRML`; the objective is that of reduced-rank regression.
-    n_iter_, residual_, converged_, status_, history_, n_features_in_, feature_names_in_
+    unseen_labels_, n_iter_, residual_, converged_, status_, history_, n_features_in_, feature_names_in_
         As in `LRML`; there are no iterations.
 
     References
@@ -156,16 +161,16 @@ class PLST(LabelSpaceModel):
 
     Parameters
     ----------
-    rank, ridge, targets, threshold
+    rank, ridge, kernel, gamma, degree, coef0, targets, threshold
         As in `CPLST`.
 
     Attributes
     ----------
     components_, n_components_
         As in `CPLST`; the rank of the model may be smaller than the number of components.
-    coef_, intercept_, factors_, singular_values_, rank_, objective_, classes_, unseen_labels_
+    coef_, dual_coef_, X_fit_, intercept_, factors_, singular_values_, rank_, objective_, classes_
         As in `LRML`.
-    n_iter_, residual_, converged_, status_, history_, n_features_in_, feature_names_in_
+    unseen_labels_, n_iter_, residual_, converged_, status_, history_, n_features_in_, feature_names_in_
         As in `LRML`; there are no iterations.
 
     References
@@ -189,8 +194,9 @@ class PLST(LabelSpaceModel):
             weighted = sp.diags_array(data.weights) @ Y if is_sparse(Y) else Y * data.weights[:, None]
         gram = Y.T @ weighted
         gram = gram.toarray() if is_sparse(gram) else gram
-        mean = data.statistics.y_mean
-        _, V = descending_eigh(gram - data.statistics.weight * np.outer(mean, mean))
+        mean = data.space(fit_intercept=True).y_mean
+        total = data.X.shape[0] if data.weights is None else float(data.weights.sum())
+        _, V = descending_eigh(gram - total * np.outer(mean, mean))
         top: _Float64 = V[:, :count]
         return top
 
@@ -208,7 +214,9 @@ class CPLSTCV(SearchModel):
         By default 5, 10, 20, 40, 60, 80 and 100 % of the labels.
     ridges : float or sequence of float, optional
         By default 0 and the ridges that leave 90, 60 and 30 % of the effective directions, see `MLFroCV`.
-    targets, cv, scoring, rule, abandon, threshold, threshold_scoring, threshold_per_label, random_state
+    kernel, gamma, degree, coef0, targets, cv, scoring, rule, abandon, threshold, threshold_scoring
+        As in `LRMLCV`.
+    threshold_per_label, random_state
         As in `LRMLCV`.
     verbose
         As in `LRMLCV`.
@@ -234,6 +242,10 @@ class CPLSTCV(SearchModel):
         ranks: Any = None,
         ridges: Any = None,
         *,
+        kernel: KernelLike = "linear",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
         targets: str = "binary",
         cv: Any = 5,
         scoring: Any = None,

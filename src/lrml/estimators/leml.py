@@ -184,7 +184,7 @@ class LEML(LinearMultiLabelModel):
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as report:
             limits = core.Limits(max_iter, tol, report)
             solution, alpha = (_fit_moments if moments else _fit_rows)(data, params, start, limits)
-        store(self, data, solution, alpha_=alpha)
+        store(self, data, solution, with_coef=False, alpha_=alpha)
         warn_unless_converged(solution.outcome)
         return self
 
@@ -215,12 +215,13 @@ def _fit_moments(
         alpha = noise_along(data, problem.ridge_leaving(NOISE_SHARE), fit_intercept=params.fit_intercept)
     if start.last is not None:
         rank = min(start.rank, *problem.shape)
-        first = problem.features.T @ core.resize(start.last[0], start.last[1], rank, start.random)[0]
+        first = space.inside(core.resize(start.last[0], start.last[1], rank, start.random)[0])
     result = core.solve_moments(problem, alpha, start.rank, limits, first)
     U, V = problem.restore(result.factors.U, result.factors.V)
-    intercept = space.intercept(U * result.factors.s, V)
-    V[space.unseen] = 0.0  # they are, up to rounding
-    return Solution(Factors(U, result.factors.s, V), intercept, space.unseen, result), alpha
+    factors = space.factors(Factors(U, result.factors.s, V))
+    intercept = space.intercept(factors.U * factors.s, factors.V)
+    factors.V[space.unseen] = 0.0  # they are, up to rounding
+    return Solution(factors, intercept, space.unseen, result), alpha
 
 
 def _fit_rows(

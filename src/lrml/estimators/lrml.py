@@ -21,6 +21,7 @@ from lrml.estimators._grid import (
     resolve_thetas,
     ridges_leaving,
 )
+from lrml.estimators._kernels import KernelLike
 from lrml.estimators._parameters import CHECKS, Parameters, check_theta_or_auto
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.search import Family, Piece, SearchModel, Visit
@@ -61,7 +62,8 @@ class LRML(SpectralModel):
 
     Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, then O(dL min(d, L)) per
     iteration, independent of n; memory 3 d² + O(dL) numbers beside the data. Otherwise an iteration also
-    takes a few passes over the rows, in blocks, O(ndL) each.
+    takes a few passes over the rows, in blocks, O(ndL) each. With more features than rows, and for kernels,
+    an n × n matrix takes the place of the d × d one: O(n² d + n³ + n² L), memory 3 n² + O(nL).
 
     Parameters
     ----------
@@ -80,6 +82,18 @@ class LRML(SpectralModel):
         pass over the data; otherwise every iteration takes one, in blocks of rows.
     fit_intercept : bool, default=True
         Fit b. The paper has none.
+    kernel : str or callable, default="linear"
+        A kernel k(x, z) in place of the inner product of two rows, as in scikit-learn's `KernelRidge`:
+        "rbf", "poly", "laplacian", "cosine", …; a function of two rows; or "precomputed": X holds
+        k(x_i, x_j) for all pairs of training rows in ``fit`` (n × n), and k(x, x_i) with the training rows
+        later. It must be positive semi-definite, and needs the squared loss with all labels known. The rows
+        are centred in the space behind the kernel if there is an intercept.
+    gamma : float, optional
+        Of "rbf", "laplacian", "poly" and "sigmoid", 1/d by default, and of "chi2", 1 by default.
+    degree : float, default=3
+        Of "poly".
+    coef0 : float, default=1
+        Of "poly" and "sigmoid".
     solver : {"auto", "apg", "pg", "paper"} or solver object, default="auto"
         "auto": a proximal step and least squares on either side of W, in turn, see
         `lrml.solvers.Alternating`. "apg": monotone accelerated proximal gradient. "pg": proximal gradient
@@ -111,13 +125,19 @@ class LRML(SpectralModel):
     Attributes
     ----------
     coef_ : array of shape (L, d)
-        Wᵀ, in scikit-learn's orientation.
+        Wᵀ, in scikit-learn's orientation; for the linear kernel only.
+    dual_coef_ : array of shape (n, L)
+        For other kernels: scores are Σ_i k(x, x_i) dual_coef_i + intercept_. Made from ``factors_`` at each
+        access.
+    X_fit_ : array or sparse matrix of shape (n, d)
+        For other kernels: the training rows x_i (unless precomputed).
     intercept_ : array of shape (L,)
         b. A label without a positive example has zero coefficients and the intercept −1 (−100 for margins),
         so that it does not rank above real candidates. With another loss, or unknown labels, a label that all
         examples have gets zero coefficients and the best intercept, 1 (100 for the logistic loss).
     factors_ : Factors
-        Thin SVD W = U diag(s) Vᵀ.
+        Thin SVD W = U diag(s) Vᵀ. For a kernel U diag(s) Vᵀ is ``dual_coef_``, and UᵀKU = I with the
+        (centred) kernel matrix K of the training rows: s are singular values in the space behind the kernel.
     singular_values_ : array of shape (rank_,)
     rank_ : int
         Number of positive singular values. Small ones may not have reached zero yet: a smaller ``tol`` can
@@ -181,6 +201,10 @@ class LRML(SpectralModel):
         ridge: float = 0.0,
         loss: str = "squared",
         fit_intercept: bool = True,
+        kernel: KernelLike = "linear",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
         solver: str | Phase = "auto",
         max_iter: int | None = None,
         tol: float | None = None,
@@ -312,6 +336,8 @@ class LRMLCV(TailSearch):
         ``alpha_ratio`` times that.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
     fit_intercept : bool, default=True
+    kernel, gamma, degree, coef0
+        As in `LRML`. If "precomputed", splits take rows and columns.
     targets : {"binary", "real"}, default="binary"
         As in `LRML`. Folds of real targets are random.
     cv : int, float, splitter or iterable, default=5
@@ -393,6 +419,10 @@ class LRMLCV(TailSearch):
         alpha_ratio: float | None = None,
         loss: str = "squared",
         fit_intercept: bool = True,
+        kernel: KernelLike = "linear",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
         targets: str = "binary",
         cv: Any = 5,
         scoring: Any = None,

@@ -13,9 +13,8 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from lrml._arrays import thin_svd
 from lrml._checks import check_count
-from lrml.estimators._fitting import TrainingData, check_feature_count, prepare
+from lrml.estimators._fitting import TrainingData, check_size, prepare
 from lrml.estimators._grid import Grid, GridPoint, chains_of, resolve_thetas
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, check_alphas_in_order, check_parameters
@@ -24,7 +23,6 @@ from lrml.estimators._space import Space
 from lrml.losses import SquaredLoss
 from lrml.penalties import TailSum
 from lrml.solvers import SUCCESSES, ChainPoint, Factors, Status, solve_chains, stationarity_residual
-from lrml.solvers import alpha_max as alpha_max_of_problem
 from lrml.statistics import Statistics
 
 _Float64 = npt.NDArray[np.float64]
@@ -86,10 +84,7 @@ class PathModel:
         """Thin singular value decomposition of the d × L coefficients: U, s, V."""
         # The left side comes from a Gram matrix: columns of small singular values are orthogonal to that of a
         # large one to few digits only.
-        left, right = self._sides
-        Q, triangle = np.linalg.qr(left)
-        U, s, Vt = thin_svd(triangle)
-        return Factors(Q @ U, s, right @ Vt.T)
+        return Factors.of_sides(*self._sides)
 
     @cached_property
     def _sides(self) -> tuple[_Float64, _Float64]:
@@ -257,13 +252,13 @@ def lrml_path_from_statistics(
 def alpha_max(
     X: Any,
     Y: Any,
-    theta: int | float = 0,
+    theta: Any = 0,
     *,
     ridge: float = 0.0,
     fit_intercept: bool = True,
     targets: str = "binary",
     sample_weight: Any = None,
-) -> float:
+) -> Any:
     """Least alpha from which the tail of `LRML` is zero: alpha_max(theta) = ‖∇f(W_theta)‖₂.
 
     W_theta is the least-squares solution of rank theta, which is stationary from this alpha on. For theta = 0
@@ -273,8 +268,8 @@ def alpha_max(
     ----------
     X, Y, sample_weight
         As in `lrml_path`.
-    theta : int or float, default=0
-        As in `LRML`, except for "auto".
+    theta : int, float or sequence of these, default=0
+        As in `LRML`, except for "auto". Several take little longer than one.
     ridge : float, default=0.0
     fit_intercept : bool, default=True
     targets : {"binary", "real"}, default="binary"
@@ -282,7 +277,7 @@ def alpha_max(
 
     Returns
     -------
-    float
+    float, or array with one number for each theta
 
     Examples
     --------
@@ -290,12 +285,17 @@ def alpha_max(
     >>> from lrml.estimators import alpha_max
     >>> round(alpha_max(*load_yeast().train, theta=3), 1)
     75.4
+    >>> alpha_max(*load_yeast().train, theta=[0, 3, 14]).round(1).tolist()
+    [284.4, 75.4, 0.0]
     """
-    params = _check(locals())
+    several = isinstance(theta, Iterable) and not isinstance(theta, str)
+    thetas = [CHECKS["theta"](one) for one in (theta if several else [theta])]
+    params = _check({"ridge": ridge, "fit_intercept": fit_intercept, "targets": targets})
     data = _check_data(X, Y, sample_weight, params.targets)
-    count = check_count("theta", params.theta, 0, data.shape)
-    problem = data.space(fit_intercept=params.fit_intercept).problem
-    return alpha_max_of_problem(problem.with_ridge(params.ridge), count)
+    counts = [check_count("theta", one, 0, data.shape) for one in thetas]
+    problem = data.space(fit_intercept=params.fit_intercept).problem.with_ridge(params.ridge)
+    found = problem.strongest_slopes(counts)
+    return np.array(found) if several else found[0]
 
 
 class RidgePath(NamedTuple):
@@ -358,14 +358,14 @@ def _check(arguments: dict[str, Any]) -> Parameters:
 
 def _check_data(X: Any, Y: Any, sample_weight: Any, targets: str) -> TrainingData:
     """Check data as an estimator does; all labels must be known."""
-    params = Parameters(targets=targets, loss=SquaredLoss(), threshold=None)
+    params = Parameters(targets=targets, loss=SquaredLoss(), threshold=None, kernel="linear")
     data = prepare(LinearMultiLabelModel(), params, X, Y, sample_weight, None)
     if data.mask is not None:
         raise ValueError(
             "a path needs to know all labels, got a Y that contains NaN. "
             "Use LRML or LRMLCV, which leave unknown labels out, or impute or drop those rows."
         )
-    check_feature_count(data.X.shape[1], "lrml_path")
+    check_size(data, "lrml_path")
     return data
 
 
@@ -373,7 +373,8 @@ def _path(space: Space, params: Parameters) -> LRMLPath:
     grid = Grid(params.thetas, params.alphas, params.ridges, params.n_alphas, params.alpha_ratio)
     points = grid.points(space.problem)
     chains = chains_of(points, range(len(points)))
-    problems = [space.problem.with_ridge(ridge) for ridge, _ in chains]
+    parts = {ridge: space.problem.with_ridge(ridge) for ridge in params.ridges}
+    problems = [parts[ridge] for ridge, _ in chains]
 
     def keep(index: int, found: ChainPoint) -> tuple[int, PathModel]:
         return index, _model(points[index], found, space)

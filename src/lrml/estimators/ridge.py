@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import loss_scale, ridges_leaving
+from lrml.estimators._kernels import KernelLike
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.search import Family, Piece, SearchModel, Visit
@@ -32,20 +33,21 @@ class MLFro(SpectralModel):
 
         ‖Y − 1bᵀ − XW‖²_F + alpha · ‖W‖²_F
 
-    with a free intercept b, or with another loss. For the squared loss this is ridge regression, and the
-    solution is exact: with the eigenvalues λ_i and eigenvectors q_i of the centred XᵀX it is
-    Σ_i q_i q_iᵀ XᵀY / (λ_i + alpha), so one decomposition serves any number of alphas: see `ml_fro_path`.
-    With the logistic loss it is one-vs-rest logistic regression with C = 1 / (2 alpha).
+    with a free intercept b, or with another loss. For the squared loss this is ridge regression (kernel ridge
+    regression with an intercept, given a kernel), and the solution is exact: with the eigenvalues λ_i and
+    eigenvectors q_i of the centred XᵀX it is Σ_i q_i q_iᵀ XᵀY / (λ_i + alpha), so one decomposition serves
+    any number of alphas: see `ml_fro_path`. With the logistic loss it is one-vs-rest logistic regression with
+    C = 1 / (2 alpha).
 
-    Cost: time O(n d² + d³ + d² L) for the squared loss, memory 3 d² + O(dL) numbers beside the data. For
-    other losses, and with unknown labels, every iteration of a Newton-like method takes a pass over the rows,
-    O(ndL).
+    Cost: time O(n d² + d³ + d² L) for the squared loss, memory 3 d² + O(dL) numbers beside the data; with
+    more features than rows, and for kernels, as in `LRML`. For other losses, and with unknown labels, every
+    iteration of a Newton-like method takes a pass over the rows, O(ndL).
 
     Parameters
     ----------
     alpha : float, default=1.0
         Strength of the penalty; 0 is the least-squares solution of smallest norm.
-    loss, fit_intercept, targets, threshold, warm_start, callback, verbose
+    loss, fit_intercept, kernel, gamma, degree, coef0, targets, threshold, warm_start, callback, verbose
         As in `LRML`.
     max_iter : int, optional
         Most iterations, if there are any; 1000 by default.
@@ -55,9 +57,9 @@ class MLFro(SpectralModel):
 
     Attributes
     ----------
-    coef_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_, converged_, status_
+    coef_, dual_coef_, X_fit_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_
         As in `LRML`.
-    history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
+    converged_, status_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
         As in `LRML`.
 
     References
@@ -80,6 +82,10 @@ class MLFro(SpectralModel):
         *,
         loss: str = "squared",
         fit_intercept: bool = True,
+        kernel: KernelLike = "linear",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
         max_iter: int | None = None,
         tol: float | None = None,
         targets: str = "binary",
@@ -113,7 +119,9 @@ class MLFroCV(SearchModel):
         eigenvalues of XᵀX, so they do not depend on the scale of the features. If every candidate is a fit of
         its own, 3 that leave 60, 40 and 20 %, times the curvature of the loss relative to that of the squared
         loss.
-    loss, fit_intercept, targets, cv, scoring, rule, abandon, threshold, threshold_scoring
+    loss, fit_intercept, kernel, gamma, degree, coef0, targets, cv, scoring, rule, abandon, threshold
+        As in `LRMLCV`.
+    threshold_scoring
         As in `LRMLCV`.
     threshold_per_label
         As in `LRMLCV`.
@@ -144,6 +152,10 @@ class MLFroCV(SearchModel):
         *,
         loss: str = "squared",
         fit_intercept: bool = True,
+        kernel: KernelLike = "linear",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
         targets: str = "binary",
         cv: Any = 5,
         scoring: Any = None,

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml.estimators._fitting import TrainingData
+from lrml.estimators._kernels import KernelLike
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.lrml import TailSearch
@@ -49,7 +50,9 @@ class MLTrace(SpectralModel):
         Strength of the trace norm.
     ridge : float, default=0.0
         Strength of an additional squared Frobenius norm.
-    loss, fit_intercept, solver, targets, threshold, warm_start, callback, verbose
+    loss, fit_intercept, kernel, gamma, degree, coef0, solver, targets, threshold, warm_start, callback
+        As in `LRML`.
+    verbose
         As in `LRML`.
     max_iter : int, optional
         Most iterations, 5000 by default, or 1000 if every iteration reads the rows.
@@ -60,9 +63,9 @@ class MLTrace(SpectralModel):
     ----------
     gap_ : float
         (primal − dual) / primal: an upper bound of the relative distance of the objective from its minimum.
-    coef_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_, converged_, status_
+    coef_, dual_coef_, X_fit_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_
         As in `LRML`.
-    history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
+    converged_, status_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
         As in `LRML`.
 
     References
@@ -87,6 +90,10 @@ class MLTrace(SpectralModel):
         ridge: float = 0.0,
         loss: str = "squared",
         fit_intercept: bool = True,
+        kernel: KernelLike = "linear",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
         solver: str | Phase = "auto",
         max_iter: int | None = None,
         tol: float | None = None,
@@ -128,7 +135,9 @@ class MLTraceCV(TailSearch):
     alphas : sequence of float, optional
         By default ``n_alphas`` log-spaced values as in `LRMLCV`.
     ridges : float or sequence of float, default=0.0
-    n_alphas, alpha_ratio, loss, fit_intercept, targets, cv, scoring, rule, abandon, threshold
+    n_alphas, alpha_ratio, loss, fit_intercept, kernel, gamma, degree, coef0, targets, cv, scoring, rule
+        As in `LRMLCV`.
+    abandon, threshold
         As in `LRMLCV`.
     threshold_scoring, threshold_per_label, max_iter, tol, random_state, verbose
         As in `LRMLCV`.
@@ -161,6 +170,10 @@ class MLTraceCV(TailSearch):
         alpha_ratio: float | None = None,
         loss: str = "squared",
         fit_intercept: bool = True,
+        kernel: KernelLike = "linear",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
         targets: str = "binary",
         cv: Any = 5,
         scoring: Any = None,

@@ -14,7 +14,6 @@ from lrml.problem import SpectralProblem
 from lrml.solvers._loop import START_SHARE, Point, Run, point_at, spectrum, stationarity_residual
 from lrml.solvers._result import Factors, History, Status
 from lrml.solvers.alternating import Alternating
-from lrml.solvers.reduced_rank import strongest_slope
 
 _Result = TypeVar("_Result")
 
@@ -72,9 +71,7 @@ def chains_for(theta: int, alphas: Sequence[float], keys: Sequence[Any]) -> list
 
 def alpha_max(problem: SpectralProblem, theta: int) -> float:
     """Least alpha at which the rank-theta least-squares solution W_theta is stationary: ‖∇f(W_theta)‖₂."""
-    if theta >= problem.shape[1]:  # nothing is penalised; the slope would be noise
-        return 0.0
-    return strongest_slope(problem, problem.reduced_rank_solution(theta)[0])
+    return problem.strongest_slopes([theta])[0]
 
 
 def solve_chains(

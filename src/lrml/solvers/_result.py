@@ -54,6 +54,13 @@ class Factors(NamedTuple):
         return cls(U, s, Vt.T)
 
     @classmethod
+    def of_sides(cls, left: npt.NDArray[Any], right: npt.NDArray[Any]) -> Factors:
+        """Decompose left rightᵀ, right with orthonormal columns."""
+        Q, triangle = np.linalg.qr(left)
+        U, s, Vt = thin_svd(triangle)
+        return cls(Q @ U, s, right @ Vt.T)
+
+    @classmethod
     def zero(cls, shape: tuple[int, int]) -> Factors:
         """Return the factors of a zero matrix, in NumPy arrays."""
         return cls(np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lrml._arrays import Array, namespace
-from lrml.penalties import Penalty, right_singular
+from lrml.penalties import Penalty, singular_values
 from lrml.problem import SpectralProblem
 from lrml.solvers._loop import Point, objective_of, spectrum
 
@@ -39,7 +39,7 @@ class ReducedRank:
 
 def strongest_slope(problem: SpectralProblem, W: Array) -> float:
     """‖∇f(W)‖₂: at a reduced-rank solution, the least penalty of the tail that keeps it stationary."""
-    return float(right_singular(problem.gradient(W))[0][0])
+    return float(singular_values(problem.gradient(W))[0])
 
 
 def _longest_column(matrix: Array) -> float:

@@ -162,6 +162,10 @@ def bound_report(
 
 def _factors(estimator: Any) -> tuple[Matrix, Vector, int]:
     """Return the left singular vectors, the positive singular values and the number of labels of a model."""
+    if getattr(estimator, "kernel_", None) is not None:
+        raise ValueError(
+            f"estimator must be linear in the features, got {estimator!r}. Fit it with kernel='linear'."
+        )
     if hasattr(estimator, "factors_"):
         left, sigma, right = estimator.factors_
     elif hasattr(estimator, "coef_"):

@@ -15,9 +15,10 @@ from lrml import _checks as check
 from lrml._arrays import is_sparse
 from lrml._shown import shown
 from lrml._targets import check_threshold
-from lrml.estimators._fitting import TrainingData, check_feature_count
+from lrml.estimators._fitting import TrainingData, check_size
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, check_cut
+from lrml.estimators._space import Space
 from lrml.estimators.search._score_table import ScoreTable, cv_results
 from lrml.estimators.search._scoring import check_enough_labels, check_scorings
 from lrml.estimators.search._search import Comparison, Family, MomentSearch, RefitSearch, Search
@@ -26,7 +27,10 @@ from lrml.thresholds import MetricName, best_threshold
 
 _RULES = ("best", "one_standard_error")
 # Parameters of a search that its candidates share.
-_PASSED_ON = ("loss", "fit_intercept", "max_iter", "tol", "targets", "random_state")
+_PASSED_ON = (
+    *("loss", "fit_intercept", "max_iter", "tol", "targets", "random_state"),
+    *("kernel", "gamma", "degree", "coef0"),
+)
 
 
 def _check_rule(rule: Any) -> Any:
@@ -89,7 +93,7 @@ class SearchModel(LinearMultiLabelModel):
         """Check parameters against the shape of the data, and resolve shares of labels."""
         check_enough_labels(params.criteria, data.Y.shape[1])
         if self._makes_moments:
-            check_feature_count(data.X.shape[1], type(self).__name__)
+            check_size(data, type(self).__name__)
         if data.mask is not None and params.targets == "real":
             raise ValueError(
                 "a search with targets='real' needs to know all targets, got a Y with NaN or unobserved "
@@ -119,11 +123,18 @@ class SearchModel(LinearMultiLabelModel):
         data = comparison.data
         if not (self._makes_moments and data.needs_moments_only):
             return RefitSearch(comparison, *self._candidates(data, params), self._estimator(params))
-        total, parts = split_statistics(data, comparison.splits)
-        data = replace(data, summed_up=total)  # the final fit needs no further pass
-        family = self._family(data, params)
-        comparison = comparison._replace(data=data)
-        return MomentSearch(comparison, family, parts, fit_intercept=params.fit_intercept)
+        if not data.is_dual:
+            total, parts = split_statistics(data, comparison.splits)
+            data = replace(data, summed_up=total)  # the final fit needs no further pass
+            comparison = comparison._replace(data=data)
+
+        def space_of(split: int) -> Space:
+            wanted = {"fit_intercept": params.fit_intercept}
+            if data.is_dual:
+                return data.part(comparison.splits[split].train).space(**wanted)
+            return Space.from_statistics(parts[split], **wanted, targets=data.targets)
+
+        return MomentSearch(comparison, self._family(data, params), space_of)
 
     def _estimator(self, params: Parameters) -> Any:
         """Return an unfitted estimator with all parameters that are not searched."""

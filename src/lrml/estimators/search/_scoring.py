@@ -247,4 +247,5 @@ class SpectralScores:
             first = self.space.model_side(self.space.problem.features @ left)
             scorer = Scorer(first, V.T, self.space.intercept(first, V.astype(np.float64)), sparse=True)
             rows = self.X.tocsr() if is_sparse(self.X) else self.X
+            return lambda block: scorer(self.space.model_rows(rows[block]))
         return lambda block: scorer(rows[block])

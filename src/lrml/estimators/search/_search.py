@@ -24,7 +24,6 @@ from lrml.estimators.search._score_table import ScoreTable
 from lrml.estimators.search._scoring import Criterion, HeldOut, SpectralScores
 from lrml.estimators.search._splits import Split
 from lrml.problem import SpectralProblem
-from lrml.statistics import Statistics
 
 # Most numbers that the decompositions of splits processed at the same time may take.
 _MOST_NUMBERS = 1 << 27
@@ -52,7 +51,7 @@ class Comparison(NamedTuple):
         known = None
         if self.data.mask is not None:
             known = self.data.mask.block(slice(None), np.bool_)[rows].astype(np.bool_)
-        return HeldOut(take(self.data.X, rows), take(self.data.Y, rows), known)
+        return HeldOut(self.data.features(rows, self.splits[split].train), take(self.data.Y, rows), known)
 
     def tables(self, n_candidates: int) -> list[ScoreTable]:
         """Return an empty table for every criterion."""
@@ -131,25 +130,22 @@ class Search:
 class MomentSearch(Search):
     """Candidates that need second moments only."""
 
-    def __init__(
-        self, comparison: Comparison, family: Family, parts: list[Statistics], *, fit_intercept: bool
-    ) -> None:
+    def __init__(self, comparison: Comparison, family: Family, space_of: Callable[[int], Space]) -> None:
         super().__init__(comparison, family.candidates)
-        self.family, self.parts, self.fit_intercept = family, parts, fit_intercept
+        self.family, self.space_of = family, space_of
         self._only_space: Space | None = None
 
     def _space(self, split: int) -> Space:
-        """Decompose a split's moments; a single split's are kept, because thresholds need them again."""
+        """Decompose a split's training part; that of a single split is kept: thresholds need it again."""
         if self._only_space is not None:
             return self._only_space
-        targets = self.comparison.data.targets
-        space = Space.from_statistics(self.parts[split], fit_intercept=self.fit_intercept, targets=targets)
-        if len(self.parts) == 1:
+        space = self.space_of(split)
+        if len(self.comparison.splits) == 1:
             self._only_space = space
         return space
 
     def _fit(self, splits: list[int], kept: list[int], advance: Advance) -> None:
-        at_once = max(1, _MOST_NUMBERS // max(self.comparison.data.X.shape[1] ** 2, 1))
+        at_once = max(1, _MOST_NUMBERS // max(min(self.comparison.data.X.shape) ** 2, 1))
         for start in range(0, len(splits), at_once):
             pieces = [
                 piece

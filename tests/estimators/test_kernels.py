@@ -1,0 +1,376 @@
+"""Kernels in place of inner products of features."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.preprocessing import KernelCenterer
+
+from lrml import CPLST, CPLSTCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, MLTraceCV
+from lrml.theory import bound_report
+
+MODELS = {
+    "LRML": LRML(2, 0.5, ridge=0.1, tol=1e-12),
+    "LRML, no intercept": LRML(2, 0.5, ridge=0.1, fit_intercept=False, tol=1e-12),
+    "LRML, auto": LRML("auto", 0.5, ridge=0.1, tol=1e-12),
+    "MLTrace": MLTrace(0.5, ridge=0.1, tol=1e-12),
+    "MLFro": MLFro(0.3),
+    "CPLST": CPLST(2, ridge=0.1),
+    "PLST": PLST(2, ridge=0.1),
+}
+every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+KERNELS = {
+    "linear": {"kernel": "linear"},
+    "rbf": {"kernel": "rbf", "gamma": 0.3},
+    "rbf, default gamma": {"kernel": "rbf"},
+    "poly": {"kernel": "poly", "degree": 2, "gamma": 0.5, "coef0": 0.7},
+    "laplacian": {"kernel": "laplacian"},
+    "cosine": {"kernel": "cosine"},
+}
+every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+every_weight = pytest.mark.parametrize("weights", [None, np.arange(40.0) % 5], ids=["unweighted", "weighted"])
+
+
+@pytest.fixture
+def data(make_problem):
+    X, Y = make_problem(40, 6, 4)
+    return X, Y
+
+
+@pytest.fixture
+def others(make_problem):
+    """Rows to predict for."""
+    return make_problem(15, 6, 4, seed=5)[0]
+
+
+def squared_features(X):
+    """Map rows to features with the inner products (½ xᵀz + 0.7)², the kernel "poly" above."""
+    pairs = 0.5 * X[:, :, None] * X[:, None, :]
+    return np.hstack([pairs.reshape(len(X), -1), np.sqrt(0.7) * X, np.full((len(X), 1), 0.7)])
+
+
+# Oracles
+
+
+@every_kernel
+@every_weight
+def test_kernel_ridge_regression_without_intercept(data, others, kernel, weights):
+    X, Y = data
+    peer = KernelRidge(alpha=0.3, **kernel).fit(X, Y, weights)
+    model = MLFro(0.3, fit_intercept=False, **kernel).fit(X, Y, weights)
+    np.testing.assert_allclose(model.decision_function(others), peer.predict(others), atol=1e-8)
+    if kernel["kernel"] in ("rbf", "laplacian"):  # the others are not of full rank
+        np.testing.assert_allclose(model.dual_coef_, peer.dual_coef_, atol=1e-8)
+
+
+@every_kernel
+def test_kernel_ridge_regression_with_intercept(data, others, kernel):
+    X, Y = data
+    options = {name: value for name, value in kernel.items() if name != "kernel"}
+    K, new = (
+        pairwise_kernels(rows, X, metric=kernel["kernel"], filter_params=True, **options)
+        for rows in (X, others)
+    )
+    centerer = KernelCenterer().fit(K)
+    peer = KernelRidge(alpha=0.3, kernel="precomputed").fit(centerer.transform(K), Y - Y.mean(axis=0))
+    expected = peer.predict(centerer.transform(new)) + Y.mean(axis=0)
+    found = MLFro(0.3, **kernel).fit(X, Y).decision_function(others)
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+    given = MLFro(0.3, kernel="precomputed").fit(K, Y)
+    np.testing.assert_allclose(given.decision_function(new), expected, atol=1e-8)
+
+
+@every_model
+@every_weight
+def test_a_polynomial_kernel_is_its_explicit_features(data, others, model, weights):
+    X, Y = data
+    kernel = clone(model).set_params(**KERNELS["poly"]).fit(X, Y, weights)
+    explicit = clone(model).fit(squared_features(X), Y, weights)
+    assert kernel.objective_ == pytest.approx(explicit.objective_, rel=1e-9)
+    np.testing.assert_allclose(kernel.singular_values_, explicit.singular_values_, atol=1e-6)
+    expected = explicit.decision_function(squared_features(others))
+    np.testing.assert_allclose(kernel.decision_function(others), expected, atol=1e-6)
+    assert getattr(kernel, "theta_", None) == getattr(explicit, "theta_", None)
+
+
+@every_model
+@pytest.mark.parametrize("n_features", [6, 50])
+def test_precomputed_products_are_the_linear_model(make_problem, model, n_features):
+    X, Y = make_problem(40, n_features, 4)
+    given = clone(model).set_params(kernel="precomputed").fit(X @ X.T, Y)
+    linear = clone(model).fit(X, Y)
+    assert given.objective_ == pytest.approx(linear.objective_, rel=1e-9)
+    np.testing.assert_allclose(
+        given.decision_function(X[:9] @ X.T), linear.decision_function(X[:9]), atol=1e-6
+    )
+    np.testing.assert_allclose(X.T @ given.dual_coef_, linear.coef_.T, atol=1e-6)
+
+
+@given(
+    n=st.integers(2, 25),
+    n_labels=st.integers(1, 30),
+    theta=st.integers(0, 2),
+    alpha=st.floats(1e-3, 3.0),
+    ridge=st.floats(1e-3, 1.0),
+    intercept=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_the_objective_is_that_of_the_definition(n, n_labels, theta, alpha, ridge, intercept, seed):
+    """With K = RRᵀ the model is a linear one on the rows of R, whose W is Rᵀa."""
+    rng = np.random.default_rng(seed)
+    X, Y = rng.standard_normal((n, 3)), (rng.random((n, n_labels)) < 0.4).astype(int)
+    theta = min(theta, n, n_labels)
+    model = LRML(theta, alpha, ridge=ridge, kernel="rbf", fit_intercept=intercept).fit(X, Y)
+    b = np.where(model.unseen_labels_, 0.0, model.intercept_)
+    eigenvalues, vectors = np.linalg.eigh(rbf_kernel(X))
+    R = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+    W = R.T @ model.dual_coef_
+    sigma = np.linalg.svd(W, compute_uv=False)
+    F = np.sum((Y - b - R @ W) ** 2) + alpha * sigma[theta:].sum() + ridge * np.sum(W**2)
+    assert model.objective_ == pytest.approx(F, rel=1e-8, abs=1e-8)
+    np.testing.assert_allclose(sigma[: model.rank_], model.singular_values_, atol=1e-7)
+
+
+@every_model
+def test_factors(data, model):
+    X, Y = data
+    weights = np.arange(40.0) % 5
+    fitted = clone(model).set_params(kernel="rbf").fit(X, Y, weights)
+    U, s, V = fitted.factors_
+    K = rbf_kernel(X)
+    if getattr(model, "fit_intercept", True):
+        share = weights / weights.sum()
+        C = np.eye(40) - share
+        K = C @ K @ C.T
+        np.testing.assert_allclose(U.sum(axis=0), 0.0, atol=1e-8)
+    np.testing.assert_allclose(U.T @ K @ U, np.eye(fitted.rank_), atol=1e-7)
+    np.testing.assert_allclose(V.T @ V, np.eye(fitted.rank_), atol=1e-10)
+    np.testing.assert_allclose((U * s) @ V.T, fitted.dual_coef_)
+    assert (fitted.dual_coef_[weights == 0] == 0).all()
+    assert np.array_equal(fitted.X_fit_, X)
+
+
+# The life of a model
+
+
+@every_model
+def test_pickle_clone_and_attributes(data, others, model):
+    X, Y = data
+    fitted = clone(model).set_params(kernel="rbf", gamma=0.4).fit(X, Y)
+    assert not hasattr(fitted, "coef_")
+    with pytest.raises(AttributeError, match="coef_ exists for kernel='linear' only"):
+        _ = fitted.coef_
+    scores = fitted.decision_function(others)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.decision_function(others), scores)
+    assert clone(fitted).get_params() == fitted.get_params()
+    assert np.array_equal(fitted.predict(others), scores >= 0.5)
+    top = fitted.predict_top_k(others, 2)
+    np.testing.assert_allclose(top.scores, -np.sort(-scores, axis=1)[:, :2])
+    assert 0 < fitted.score(X, Y) <= 1
+    # The parameters of the fit count, whatever they are now.
+    assert np.array_equal(fitted.set_params(gamma=9.0).decision_function(others), scores)
+    linear = fitted.set_params(kernel="linear").fit(X, Y)
+    assert not hasattr(linear, "X_fit_")
+    with pytest.raises(AttributeError, match="dual_coef_ only if fitted with a kernel"):
+        _ = linear.dual_coef_
+    np.testing.assert_allclose(linear.decision_function(others), others @ linear.coef_.T + linear.intercept_)
+
+
+def test_predictions_come_in_blocks(data, monkeypatch):
+    """Kernel values with the training rows never exist for many rows at once, and blocks change nothing."""
+    X, Y = data
+    many = np.tile(X, (20, 1))
+    model = LRML(2, 0.5, kernel="rbf").fit(X, Y)
+    whole, cuts = model.decision_function(many), []
+    asked = pairwise_kernels
+    monkeypatch.setattr("lrml.estimators._kernels._BLOCK_VALUES", 400)
+    monkeypatch.setattr(
+        "lrml.estimators._kernels.pairwise_kernels",
+        lambda A, B, **options: cuts.append(len(A)) or asked(A, B, **options),
+    )
+    np.testing.assert_allclose(model.decision_function(many), whole, atol=1e-12)
+    assert max(cuts) == 10
+    assert sum(cuts) == len(many)
+
+
+@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_array, np.float32])
+def test_other_forms_of_features(data, others, form):
+    X, Y = data
+    model, expected = (LRML(2, 0.5, ridge=0.1, kernel="rbf").fit(M, Y) for M in (form(X), X))
+    np.testing.assert_allclose(
+        model.decision_function(form(others)), expected.decision_function(others), atol=1e-4
+    )
+    np.testing.assert_allclose(model.decision_function(others), expected.decision_function(others), atol=1e-4)
+
+
+def test_a_function_of_two_rows(data, others):
+    X, Y = data
+    model = MLFro(0.3, kernel=lambda x, z: float(np.exp(-0.3 * np.sum((x - z) ** 2)))).fit(X, Y)
+    expected = MLFro(0.3, kernel="rbf", gamma=0.3).fit(X, Y)
+    np.testing.assert_allclose(model.decision_function(others), expected.decision_function(others), atol=1e-9)
+
+
+def test_a_kernel_that_is_positive_only_when_centred(data):
+    """additive_chi2 is conditionally positive definite: with an intercept that suffices."""
+    X, Y = np.abs(data[0]), data[1]
+    assert MLFro(0.3, kernel="additive_chi2").fit(X, Y).score(X, Y) > 0.5
+    with pytest.raises(ValueError, match="positive semi-definite"):
+        MLFro(0.3, kernel="additive_chi2", fit_intercept=False).fit(X, Y)
+
+
+def test_warm_start(data):
+    X, Y = data
+    model = LRML(2, 0.5, ridge=0.1, kernel="rbf", tol=1e-10, warm_start=True).fit(X, Y)
+    first, steps = model.objective_, model.n_iter_
+    model.fit(X, Y)
+    assert model.history_["objective"][0] == pytest.approx(first, rel=1e-7)
+    assert model.n_iter_ < steps
+    cold = LRML(2, 0.5, ridge=0.1, kernel="rbf", gamma=2.0, tol=1e-10).fit(X, Y)
+    assert model.set_params(gamma=2.0).fit(X, Y).objective_ == pytest.approx(cold.objective_, rel=1e-6)
+    assert model.set_params(kernel="linear").fit(X[:, :3], Y).coef_.shape == (4, 3)
+
+
+def test_constant_rows_teach_nothing():
+    X, Y = np.ones((5, 3)), np.eye(5, 2, dtype=int)
+    for rows, labels in ((X, Y), (X[:1], Y[:1])):
+        model = LRML(1, 0.1, kernel="rbf").fit(rows, labels)
+        assert model.rank_ == 0
+        seen = ~model.unseen_labels_
+        np.testing.assert_allclose(model.decision_function(rows)[0, seen], labels.mean(axis=0)[seen])
+
+
+def test_rounding_of_a_kernel_is_not_learnt():
+    """With a tiny gamma all kernel values are 1 up to rounding."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((30, 3)), (rng.random((30, 2)) < 0.5).astype(int)
+    model = MLFro(0.0, kernel="rbf", gamma=1e-18).fit(X, Y)
+    assert model.rank_ == 0
+
+
+# Searches
+
+
+SEARCHES = {
+    "LRMLCV": LRMLCV([0, 2], [0.5, 1.0], [0.1, 0.3], cv=KFold(3), abandon=False, tol=1e-8),
+    "one split": LRMLCV([0, 2], [0.5, 1.0], [0.1], cv=0.3, random_state=0, tol=1e-8, threshold="auto"),
+    "MLTraceCV": MLTraceCV([0.5, 1.0], 0.1, cv=KFold(3), abandon=False, tol=1e-8),
+    "MLFroCV": MLFroCV(cv=KFold(3), abandon=False),
+    "CPLSTCV": CPLSTCV(cv=KFold(3), abandon=False),
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+def test_searches(data, others, search):
+    X, Y = data
+    by_name = clone(search).set_params(kernel="rbf", gamma=0.3).fit(X, Y)
+    given = clone(search).set_params(kernel="precomputed").fit(rbf_kernel(X, gamma=0.3), Y)
+    table = by_name.cv_results_["mean_test_score"]
+    np.testing.assert_allclose(given.cv_results_["mean_test_score"], table, atol=1e-6)
+    assert given.best_params_ == pytest.approx(by_name.best_params_)
+    assert by_name.best_estimator_.kernel == "rbf"
+    np.testing.assert_allclose(
+        by_name.decision_function(others),
+        given.decision_function(rbf_kernel(others, X, gamma=0.3)),
+        atol=1e-6,
+    )
+    assert by_name.dual_coef_.shape == (40, 4)
+    assert not hasattr(by_name, "coef_")
+    again = pickle.loads(pickle.dumps(by_name))
+    assert np.array_equal(again.predict(others), by_name.predict(others))
+
+
+def test_a_search_judges_as_refitting_does(data):
+    X, Y = data
+    search = LRMLCV(2, 0.5, 0.1, cv=KFold(4), kernel="rbf", tol=1e-9).fit(X, Y)
+    model = LRML(2, 0.5, ridge=0.1, kernel="rbf", tol=1e-9)
+    assert search.best_score_ == pytest.approx(cross_val_score(model, X, Y, cv=KFold(4)).mean(), abs=1e-9)
+    precomputed = clone(model).set_params(kernel="precomputed")
+    scores = cross_val_score(precomputed, rbf_kernel(X), Y, cv=KFold(4))  # takes rows and columns
+    assert search.best_score_ == pytest.approx(scores.mean(), abs=1e-9)
+
+
+# Bad input
+
+
+def refuses(message, model, X, Y):
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.fit(X, Y)
+    assert not hasattr(model, "factors_")
+
+
+@pytest.mark.parametrize("make", [LRML, MLFro, CPLST, MLFroCV])
+def test_bad_kernel_matrices(data, make):
+    X, Y = data
+    K = rbf_kernel(X)
+    model = make(kernel="precomputed")
+    refuses(r"needs a square X.*got 40 × 6\. Pass that matrix", model, X, Y)
+    crooked = K.copy()
+    crooked[3, 7] += 0.25
+    refuses(
+        r"needs a symmetric X, got entries .* by up to 0\.25 \(the largest entry is 1\)", model, crooked, Y
+    )
+    U, s, _ = np.linalg.svd(K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean())
+    s[1] = -2.0 * s[0]
+    refuses(
+        r"positive semi-definite, got one with an eigenvalue of -\S+ \(the largest", model, (U * s) @ U.T, Y
+    )
+    refuses("NaN", model, np.where(K == 1, np.nan, K), Y)
+    refuses("[Ss]parse", model, sp.csr_array(K), Y)
+    fitted = model.fit(K, Y)
+    with pytest.raises(ValueError, match=r"k\(x, x_i\) for all 40 training rows x_i, got 39 columns"):
+        fitted.predict(K[:, :39])
+
+
+def test_single_precision_kernel_matrices_pass(data):
+    X, Y = data
+    K = rbf_kernel(X).astype(np.float32)
+    K[np.triu_indices(40, 1)] *= 1 + 1e-7
+    found, expected = (LRML(2, 0.5, kernel="precomputed").fit(M, Y) for M in (K, rbf_kernel(X)))
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-4)
+
+
+def test_kernels_that_are_not_positive(data):
+    X, Y = data
+    refuses("positive semi-definite", LRML(kernel="sigmoid", gamma=3.0, coef0=-2), X, Y)
+
+
+def test_functions_that_are_no_kernels(data):
+    X, Y = data
+    refuses(r"one number for two rows, got .* of shape \(6,\)", LRML(kernel=lambda x, z: x * z), X, Y)
+    refuses(r"must be finite, got nan for the rows 0 and", LRML(kernel=lambda x, z: np.nan), X, Y)
+
+
+def test_unknown_labels_and_other_losses_are_refused(data):
+    X, Y = data
+    Y = Y.astype(float)
+    Y[0, 0] = np.nan
+    refuses("kernel='rbf' needs to know all labels", LRML(kernel="rbf"), X, Y)
+    refuses(
+        "kernel='rbf' needs loss='squared', got loss='logistic'", LRML(kernel="rbf", loss="logistic"), X, Y
+    )
+
+
+def test_more_rows_than_memory_holds_are_refused(data, monkeypatch):
+    X, Y = data
+    monkeypatch.setattr("os.sysconf", lambda name: 10)  # 100 bytes in all
+    monkeypatch.setattr("lrml.estimators._kernels.pairwise_kernels", None)  # nothing may be computed
+    for make in (LRML, MLFro, CPLST, LRMLCV):
+        refuses(
+            r"decomposes the kernel matrix, so 24 n² bytes .* got n = 40 .*Nystroem", make(kernel="rbf"), X, Y
+        )
+
+
+def test_theory_wants_a_linear_model(data):
+    X, Y = data
+    with pytest.raises(ValueError, match="must be linear in the features"):
+        bound_report(MLFro(kernel="rbf").fit(X, Y), X)
