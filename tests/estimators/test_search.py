@@ -290,7 +290,7 @@ def test_automatic_threshold_improves_f1_on_yeast():
         ({"abandon": "no"}, "abandon must be True or False"),
         ({"scoring": "exactness"}, "scoring must be one of"),
         ({"scoring": "precision_at_7"}, r"must be in \[1, 4\].*got 7"),
-        ({"cv": "five"}, "cv must be a number of folds"),
+        ({"cv": "five"}, "cv must be 'loo', a number of folds"),
         ({"fit_intercept": None}, "fit_intercept must be True or False"),
     ],
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -14,6 +12,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from threadpoolctl import threadpool_limits
 
 from lrml import LRMLCV, MLFro, MLFroCV, metrics
+from lrml.estimators._fitting import prepare
 from lrml.estimators.search import _score_table, _splits
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 from lrml.statistics import Statistics
@@ -85,9 +84,8 @@ def test_splitters_and_pairs_are_taken_as_they_are(splitter):
         (0.0, r"held-out share in \(0, 1\), got 0"),
         (1.0, r"held-out share in \(0, 1\), got 1"),
         (float("nan"), r"held-out share in \(0, 1\), got nan"),
-        ("five", "cv must be a number of folds, .* got 'five'"),
-        (True, "cv must be a number of folds, .* got True"),
-        (None, "cv must be a number of folds, .* got None"),
+        ("five", "cv must be 'loo', a number of folds, .* got 'five'"),
+        (True, "cv must be 'loo', a number of folds, .* got True"),
         ([], "at least one split, got none"),
         ([1, 2], "must be a pair .* got 1 as split 0"),
         ([([0, 1], [2]), ([0], [1], [2])], "must be a pair .* as split 1"),
@@ -137,10 +135,10 @@ def test_training_statistics_are_those_of_the_training_rows(
     weights = rng.integers(0, 3, n) + 0.1 * rng.random(n) if weighted else None
     splits = [_splits.Split(np.asarray(a), np.asarray(b)) for a, b in SPLITTERS[kind](n, seed)]
     form = sp.csr_array if sparse else np.asarray
-    data = SimpleNamespace(X=form(X), Y=form(Y), weights=weights, targets="binary")
-    total, parts = _splits.split_statistics(data, splits)
-    rows = [np.arange(n), *(split.train for split in splits)]
-    for found, chosen in zip([total, *parts], rows, strict=True):
+    model = MLFroCV()
+    data = prepare(model, model._check_params(), form(X), form(Y), weights, None)
+    for split in splits:
+        found, chosen = _splits.training_part(data, split).statistics, split.train
         w = np.ones(len(chosen)) if weights is None else weights[chosen]
         A, B = X[chosen], Y[chosen]
         a, b = np.average(A, axis=0, weights=w), np.average(B, axis=0, weights=w)
@@ -154,7 +152,8 @@ def test_training_statistics_are_those_of_the_training_rows(
         np.testing.assert_array_equal(found.y_mean == 0, B[w > 0].sum(axis=0) == 0)
 
 
-def test_each_row_is_read_once(monkeypatch):
+def test_each_row_is_read_twice_whatever_the_number_of_folds(monkeypatch):
+    """Once in all, and once more with its fold, whose moments are subtracted."""
     read = []
     original = Statistics.from_arrays.__func__
 
@@ -164,15 +163,15 @@ def test_each_row_is_read_once(monkeypatch):
 
     monkeypatch.setattr(Statistics, "from_arrays", classmethod(count))
     held_out_scores(5, random_labels(20))
-    assert sum(read) == 20
+    assert sum(read) == 40
 
 
 # The comparison of candidates
 
 
 def filled_table(values, weights=None):
-    table = _score_table.ScoreTable(len(values), [values.shape[1]], [weights])
-    table.open_split(0, by_row=True)
+    table = _score_table.ScoreTable([values.shape[1]], [weights], by_row=True)
+    table.add(len(values))
     for candidate, row in enumerate(values):
         table.record(candidate, 0, row, candidate)
     return table
@@ -231,7 +230,8 @@ def test_rows_without_weight_condemn_nobody():
 
 
 def test_best_breaks_ties_by_rank_and_then_by_strength():
-    table = _score_table.ScoreTable(5, [1, 1], [None, None])
+    table = _score_table.ScoreTable([1, 1], [None, None], by_row=False)
+    table.add(5)
     for candidate, (score, rank) in enumerate([(0.7, 3), (0.7, 2), (0.7, 2), (0.6, 1), (0.7, 2)]):
         for split in range(2):
             table.record(candidate, split, score, rank)
@@ -279,7 +279,7 @@ def test_weighted_mean_leaves_out_rows_without_value_or_weight():
 
 
 def test_table_of_results_ranks_equals_alike_and_the_abandoned_last():
-    table = _score_table.ScoreTable(5, [1, 1, 1], [None] * 3)
+    table = _score_table.ScoreTable([1, 1, 1], [None] * 3, by_row=False)
     table.scores = np.array(
         [[0.5, 0.5, 0.5], [0.9, 0.1, 0.5], [0.2, 0.2, 0.2], [0.1, np.nan, np.nan], [0.3, np.nan, np.nan]]
     )

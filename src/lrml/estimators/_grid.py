@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrml import _checks as check
+from lrml.estimators._fitting import TrainingData, sort_labels
 from lrml.penalties import singular_values
 from lrml.problem import SpectralProblem
 from lrml.solvers import Chain, chains_for
@@ -22,10 +23,8 @@ from lrml.solvers import Chain, chains_for
 _ALPHA_SHARES = (0.05, 0.98)
 DEFAULT_THETAS = (0.0, 0.05, 0.1, 0.2, 0.4)
 """Shares of the labels that paths and searches try unless told otherwise; 0 is the trace norm."""
-
-
-LOSS_SCALES = {"squared": 1.0, "logistic": 0.1, "squared_hinge": 1.0}
-"""Strength of a penalty that acts on a loss as strength 1 acts on the squared error."""
+NOISE_SHARE = 0.2
+"""The ridge that leaves this share marks the direction of X along which noise is measured."""
 
 
 class GridPoint(NamedTuple):
@@ -88,7 +87,7 @@ def resolve_thetas(thetas: Iterable[Any] | None, shape: tuple[int, int]) -> list
 
 
 def resolve_ranks(
-    ranks: Iterable[Any] | None, defaults: tuple[float, ...], shape: tuple[int, int]
+    ranks: Iterable[Any] | None, defaults: Iterable[float], shape: tuple[int, int]
 ) -> list[int]:
     """Return ranks, without repetitions; ``shape`` is that of the coefficients."""
     values = defaults if ranks is None else ranks
@@ -98,6 +97,41 @@ def resolve_ranks(
 def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[float]:
     """Return the ridges that leave these shares of the effective directions; 1 stands for no ridge."""
     return [0.0 if share == 1.0 else problem.ridge_leaving(share) for share in shares]
+
+
+def noise_along(data: TrainingData, ridge: float, *, fit_intercept: bool) -> float:
+    """Return ‖G‖_F √(ridge / n), G (n × L) the slopes of the loss at the best constant scores.
+
+    If labels were independent of X, the gradient of the loss along a direction of X with this eigenvalue of
+    XᵀX would have about this length: the usual strength of a penalty on singular values.
+    """
+    rows = data.rows
+    known, sums = rows.label_totals()
+    constants = sort_labels(data, rows, fit_intercept=fit_intercept).constants
+    if data.targets == "real":
+        w = np.ones(data.Y.shape[0]) if data.weights is None else data.weights
+        squares = np.sum((data.Y * data.Y).T @ w - constants * (2.0 * sums - known * constants))
+        return 2.0 * float(np.sqrt(max(squares, 0.0) * ridge / rows.total_weight))
+    without, having = (data.loss.terms(np.full_like(constants, y), constants).slopes for y in (0.0, 1.0))
+    squares = (known - sums) @ without**2 + sums @ having**2
+    return float(np.sqrt(squares * ridge / rows.total_weight))
+
+
+def loss_scale(data: TrainingData, *, fit_intercept: bool) -> float:
+    """Return the ridge that acts on the loss as a ridge of 1 acts on squares of which all are known.
+
+    A ridge acts relative to the curvature of the loss, 2 for squares. It is taken at the best constant
+    scores, times the share of labels known, as a mean over all positive labels: rare labels bend the logistic
+    loss less than frequent ones.
+    """
+    if data.needs_moments_only:
+        return 1.0
+    rows = data.rows
+    known, positive = rows.label_totals()
+    constants = sort_labels(data, rows, fit_intercept=fit_intercept).constants
+    bends = data.loss.terms(np.ones_like(constants), constants).curvatures * known / rows.total_weight
+    weights = known if data.targets == "real" else positive
+    return 0.5 * float(weights @ bends) / float(weights.sum()) if weights.any() else 1.0
 
 
 def chains_of(

@@ -35,7 +35,8 @@ def check_parameters(values: Mapping[str, Any], checks: Mapping[str, Check]) -> 
     )
 
 
-def _optional(check_one: Check) -> Check:
+def optional(check_one: Check) -> Check:
+    """Let None pass as well: a default that follows the data."""
     return lambda value: None if value is None else check_one(value)
 
 
@@ -203,28 +204,28 @@ def _check_coef0(coef0: Any) -> float:
 
 CHECKS: dict[str, Check] = {
     "alpha": _strength("alpha", "Pass alpha=0 for no penalty."),
-    "alpha_ratio": _optional(_check_ratio),
-    "alphas": _optional(partial(_check_several, "alphas", _check_one_alpha)),
+    "alpha_ratio": optional(_check_ratio),
+    "alphas": optional(partial(_check_several, "alphas", _check_one_alpha)),
     "callback": _check_callback,
     "coef0": _check_coef0,
     "degree": _strength("degree", "Pass degree=2 for products of two features."),
     "fit_intercept": partial(check.check_flag, "fit_intercept"),
-    "gamma": _optional(_check_gamma),
+    "gamma": optional(_check_gamma),
     "kernel": _check_kernel,
     "loss": _check_loss,
-    "max_iter": _optional(check.check_max_iter),
-    "n_alphas": _optional(_check_n_alphas),
+    "max_iter": optional(check.check_max_iter),
+    "n_alphas": optional(_check_n_alphas),
     "random_state": _check_random_state,
     "rank": partial(_check_count, "rank", 1),
-    "ranks": _optional(partial(_check_several, "ranks", partial(_check_count, "each of ranks", 1))),
+    "ranks": optional(partial(_check_several, "ranks", partial(_check_count, "each of ranks", 1))),
     "ridge": _strength("ridge", "Pass ridge=0 for none."),
-    "ridges": _optional(partial(_check_several, "ridges", _check_one_ridge)),
+    "ridges": optional(partial(_check_several, "ridges", _check_one_ridge)),
     "solver": _check_solver,
     "targets": lambda value: check.check_choice("targets", value, ("binary", "real")),
     "theta": check_theta,
-    "thetas": _optional(partial(_check_several, "thetas", check_theta)),
+    "thetas": optional(partial(_check_several, "thetas", check_theta)),
     "threshold": check_cut,
-    "tol": _optional(_strength("tol", "Pass a small number such as tol=1e-3.")),
+    "tol": optional(_strength("tol", "Pass a small number such as tol=1e-3.")),
     "verbose": _check_verbose,
     "warm_start": partial(check.check_flag, "warm_start"),
 }

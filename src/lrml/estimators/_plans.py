@@ -137,7 +137,7 @@ def extending(candidates: list[Params], names: Iterable[str]) -> Plan:
             scores = judged.table.scores[: len(tried), 0]
             best = tried[int(np.nanargmax(scores))] if np.isfinite(scores).any() else tried[0]
             values = sorted({one[name] for one in tried if one[name] > 0})
-            if best[name] not in (values[0], values[-1]) or len(values) < 2:
+            if len(values) < 2 or best[name] not in (values[0], values[-1]):
                 break
             factor = _BEYOND if best[name] == values[-1] else 1.0 / _BEYOND
             tried.append(best | {name: factor * best[name]})

@@ -12,11 +12,13 @@ import numpy.typing as npt
 from lrml._checks import check_count
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import (
-    LOSS_SCALES,
+    NOISE_SHARE,
     Grid,
     GridPoint,
     chains_from,
     chains_of,
+    loss_scale,
+    noise_along,
     resolve_thetas,
     ridges_leaving,
 )
@@ -31,16 +33,19 @@ from lrml.row_problem import RowProblem
 from lrml.solvers import Callback, Chain, Phase, SolverResult, solve_chain
 
 # Default grids. If the moments suffice, a candidate costs a fraction of a fit, otherwise a whole fit.
-_RIDGE_SHARES, _ROW_RIDGE_SHARES = (1.0, 0.9, 0.6, 0.4, 0.2), (0.98, 0.8)
+_RIDGE_SHARES, _ROW_RIDGE_SHARES = (1.0, 0.9, 0.6, 0.4, 0.2), (0.6, 0.4, 0.2)
 # Candidates without the penalty cost almost nothing, and with them the search is never below ridge
 # regression.
 _BARE_RIDGE_SHARES = (0.995, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
-_ROW_THETAS = (0.02, 0.1)
-_N_ALPHAS, _N_ROW_ALPHAS = 10, 4
+_ROW_THETAS = (0.0, 0.05)
+_N_ALPHAS = 10
 # Candidates need not be solved as well as the chosen one.
 _MAX_ITER, _TOL = 500, 1e-3
+# Alphas of fits of their own: how many, the strongest as a multiple of the noise, the ratio of neighbours.
+# Beside a ridge the best alpha is smaller, and matters less.
+_BESIDE_RIDGE, _ALONE = (3, 1.0, 3.0), (4, 3.0, 2.0)
 # Gradients of the other losses relative to that of the squared loss, at constant scores.
-_ALPHA_SCALES = {"squared": 1.0, "logistic": 0.5, "squared_hinge": 2.0}
+_SLOPES = {"squared": 1.0, "logistic": 0.5, "squared_hinge": 2.0}
 
 
 class LRML(SpectralModel):
@@ -268,14 +273,10 @@ class TailSearch(SearchModel):
     def _points(self, data: TrainingData, params: Parameters) -> list[GridPoint]:
         """Return the whole grid."""
         problem = data.space(fit_intercept=params.fit_intercept).problem
-        by_rows = not data.needs_moments_only
-        count = params.n_alphas or (_N_ROW_ALPHAS if by_rows else _N_ALPHAS)
-        ridges = params.ridges
-        if ridges is None:
-            shares = _ROW_RIDGE_SHARES if by_rows else _RIDGE_SHARES
-            ridges = [LOSS_SCALES[params.loss.name] * ridge for ridge in ridges_leaving(problem, shares)]
+        ridges = ridges_leaving(problem, _RIDGE_SHARES) if params.ridges is None else params.ridges
+        count = params.n_alphas or _N_ALPHAS
         points = Grid(params.thetas, params.alphas, ridges, count, params.alpha_ratio).points(problem)
-        if params.alphas is None and params.ridges is None and not by_rows:
+        if params.alphas is None and params.ridges is None:
             points += [GridPoint(0, 0.0, ridge) for ridge in ridges_leaving(problem, _BARE_RIDGE_SHARES)]
         return points
 
@@ -328,11 +329,19 @@ class TailSearch(SearchModel):
         return {name: getattr(point, name) for name in self._names}
 
     def _refits(self, data: TrainingData, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
-        points = self._points(data, params)
-        if params.alphas is None:
-            # The moments give alphas for the squared loss; the strongest is useless here.
-            scale = _ALPHA_SCALES[params.loss.name] * 0.3
-            points = [point._replace(alpha=scale * point.alpha) for point in points]
+        centred = {"fit_intercept": params.fit_intercept}
+        problem, ridges, alphas = data.space(**centred).problem, params.ridges, params.alphas
+        if ridges is None:
+            scale = loss_scale(data, **centred)
+            ridges = [scale * ridge for ridge in ridges_leaving(problem, _ROW_RIDGE_SHARES)]
+        count, multiple, ratio = _BESIDE_RIDGE if any(ridges) else _ALONE
+        count = params.n_alphas or count
+        if alphas is None and params.alpha_ratio is None:
+            noise = noise_along(data, problem.ridge_leaving(NOISE_SHARE), **centred)
+            alphas = [multiple * noise / ratio**step for step in range(count)]
+        points = Grid(params.thetas, alphas, ridges, count, params.alpha_ratio).points(problem)
+        if alphas is None:  # alpha_max was that of the squared loss
+            points = [p._replace(alpha=_SLOPES[params.loss.name] * p.alpha) for p in points]
         names = [name for name in ("ridge", "alpha") if getattr(params, f"{name}s") is None]
         plan = extending(list(map(self._as_params, points)), names)
         return plan, lambda candidate: (candidate.get("theta"), candidate["ridge"])
@@ -352,17 +361,19 @@ class LRMLCV(TailSearch):
     Parameters
     ----------
     thetas : sequence of int or float, optional
-        As in `LRML`. By default 0 (the trace norm), 5, 10, 20 and 40 % of the labels; 2 and 10 % if every
+        As in `LRML`. By default 0 (the trace norm), 5, 10, 20 and 40 % of the labels; 0 and 5 % if every
         candidate is a fit of its own.
     alphas : sequence of float, optional
         By default 0 and ``n_alphas`` log-spaced values. These act on the largest singular value of the tail
-        like ridges that leave 5 to 98 % of the effective directions (scaled by the loss).
+        like ridges that leave 5 to 98 % of the effective directions. If every candidate is a fit of its own,
+        1, 1/3 and 1/9 times the default alpha of `LEML`; without a ridge 3, 1.5, 0.75 and 0.375 times.
     ridges : float or sequence of float, optional
         By default 0 and the ridges that leave 90, 60, 40 and 20 % of the effective directions Σ λ_i / (λ_i +
         ridge), λ_i the eigenvalues of XᵀX, so they do not depend on the scale of the features; with alpha =
-        0, 13 ridges. If every candidate is a fit of its own, 98 and 80 %.
+        0, 13 ridges. If every candidate is a fit of its own, 60, 40 and 20 %, times the curvature of the loss
+        relative to that of the squared loss.
     n_alphas : int, optional
-        10 by default, or 4 if every candidate is a fit of its own.
+        10 by default; 3 if every candidate is a fit of its own, or 4 without a ridge.
     alpha_ratio : float, optional
         If given, alphas go instead from `lrml.estimators.alpha_max` of the theta and ridge at hand down to
         ``alpha_ratio`` times that.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml.estimators._fitting import TrainingData
-from lrml.estimators._grid import LOSS_SCALES, ridges_leaving
+from lrml.estimators._grid import loss_scale, ridges_leaving
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._plans import extending, once, ridge_plan
@@ -21,7 +21,7 @@ from lrml.problem import SpectralProblem
 from lrml.solvers import Callback
 
 # Shares of effective directions left by the default alphas if every candidate is a fit of its own.
-_ROW_SHARES = (0.98, 0.8, 0.4)
+_ROW_SHARES = (0.6, 0.4, 0.2)
 
 
 class MLFro(SpectralModel):
@@ -116,8 +116,9 @@ class MLFroCV(SearchModel):
     ----------
     alphas : sequence of float, optional
         By default 13 values that leave 99.5 to 5 % of the effective directions Σ λ_i / (λ_i + alpha), λ_i the
-        eigenvalues of XᵀX, so they do not depend on the scale of the features; 3 if every candidate is a fit
-        of its own.
+        eigenvalues of XᵀX, so they do not depend on the scale of the features. If every candidate is a fit of
+        its own, 3 that leave 60, 40 and 20 %, times the curvature of the loss relative to that of the squared
+        loss.
     loss, fit_intercept, kernel, gamma, degree, coef0, targets, cv, scoring, rule, abandon, threshold
         As in `LRMLCV`.
     threshold_scoring
@@ -191,6 +192,7 @@ class MLFroCV(SearchModel):
         alphas = params.alphas
         if alphas is None:
             problem = data.space(fit_intercept=params.fit_intercept).problem
-            alphas = [LOSS_SCALES[params.loss.name] * ridge for ridge in ridges_leaving(problem, _ROW_SHARES)]
+            scale = loss_scale(data, fit_intercept=params.fit_intercept)
+            alphas = [scale * ridge for ridge in ridges_leaving(problem, _ROW_SHARES)]
         candidates = [{"alpha": alpha} for alpha in sorted(alphas, reverse=True)]
         return extending(candidates, () if params.alphas else ("alpha",)), lambda candidate: 0

@@ -52,7 +52,7 @@ class ScoreTable:
             return gain, spread / float(np.sqrt(len(chosen)))
         values = np.concatenate([self.values[i][one].astype(float) - self.values[i][other] for i in chosen])
         weights = None if self.weights[0] is None else np.concatenate([self.weights[i] for i in chosen])
-        counted = np.isfinite(values) & (True if weights is None else weights > 0)
+        counted: Any = np.isfinite(values) & (True if weights is None else weights > 0)
         if np.count_nonzero(counted) < 2:
             return gain, 0.0
         weights = None if weights is None else weights[counted]
@@ -61,8 +61,8 @@ class ScoreTable:
     @property
     def complete(self) -> npt.NDArray[np.bool_]:
         """Candidates with a score on every split."""
-        found: npt.NDArray[np.bool_] = np.isfinite(self.scores).all(axis=1)
-        return found
+        found: Any = np.isfinite(self.scores).all(axis=1)
+        return found  # type: ignore[no-any-return]
 
     def hopeful(self, split: int, *, with_margin: bool) -> list[int]:
         """Candidates that may still win after a split; all, if there are too few rows to tell.

@@ -142,8 +142,8 @@ def training_part(data: TrainingData, split: Split) -> TrainingData:
 
 
 def _difference(total: Statistics, part: Statistics, seen: npt.NDArray[np.bool_]) -> Statistics | None:
-    """Subtract a part; return None if the rest would be lost in rounding."""
-    if total.weight > _MOST_CANCELLED * (total.weight - part.weight):
+    """Subtract a part; return None if it weighs nothing, or if the rest would be lost in rounding."""
+    if part.weight == 0 or total.weight > _MOST_CANCELLED * (total.weight - part.weight):
         return None
     rest = total - part
     if np.trace(total.xx) > _MOST_CANCELLED * np.trace(rest.xx):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.linalg import eigh_tridiagonal
 
 from lrml._arrays import descending_eigh, is_sparse
 from lrml.losses import Floats
@@ -27,6 +28,9 @@ _OVERSAMPLING = 8
 _SINGLE_RANGE = (1e-10, 1e10)
 # Squared means, in units of the variance, that leave five digits of a difference; and what is a constant.
 _FAR, _CONSTANT = 1e4, 1e-14
+# The spectrum of X is estimated from random vectors and so many products with each. Then eigenvalues below
+# this share of the largest one do not count as directions.
+_PROBES, _PRODUCTS_PER_PROBE, _NO_DIRECTION = 8, 20, 1e-12
 
 
 class Design:
@@ -120,6 +124,46 @@ class Design:
         eigenvalues, self._basis = descending_eigh(gram)
         self.spread = np.maximum(eigenvalues, 0.0)
 
+    def ridge_leaving(self, share: float) -> float:
+        """Return the ridge that leaves a share of the effective directions, 0 if there are none.
+
+        As `SpectralProblem.ridge_leaving`, but from about 160 products with XᵀX, or XXᵀ if that is smaller:
+        exact for up to as many directions, and otherwise an estimate that does not depend on chance.
+        """
+        values, counts = self._spectrum()
+        if not len(values):
+            return 0.0
+        directions = min(float(counts.sum()), float(np.count_nonzero(self._variances)))
+        low, high = np.log(values.min()) - 20.0, np.log(values.max()) + 20.0
+        while high - low > 1e-3:
+            middle = 0.5 * (low + high)
+            left = float(counts @ (values / (values + np.exp(middle)))) / directions
+            low, high = (middle, high) if left > share else (low, middle)
+        return float(np.exp(0.5 * (low + high)))
+
+    def _spectrum(self) -> tuple[Float64, Float64]:
+        """Positive eigenvalues of the scatter matrix, and how many directions each stands for."""
+        size = min(self.shape)
+        values: Float64 | None = None if self._basis is None else self.spread
+        if values is None and size <= _PROBES * _PRODUCTS_PER_PROBE:
+            values = descending_eigh(self._scatter(np.eye(size)))[0]
+        if values is not None:
+            values = values[values > size * np.finfo(np.float64).eps * values.max()]
+            return values, np.ones(len(values))
+        # Fixed probes: a default must not depend on chance.
+        probes = np.random.default_rng(0).standard_normal((size, _PROBES))
+        values, counts = _quadrature(self._scatter, probes, _PRODUCTS_PER_PROBE)
+        positive = values > _NO_DIRECTION * values.max()
+        return values[positive], counts[positive]
+
+    def _scatter(self, V: Float64) -> Float64:
+        """XᵀWXV with X centred, or √W XXᵀ √W V with the same eigenvalues if X has fewer rows than columns."""
+        n, d = self.shape
+        if d <= n:
+            return self.transposed(self._weights[:, None] * self.times(V))
+        root = np.sqrt(self._weights)[:, None]
+        return root * self.times(self.transposed(root * V))
+
     def divide(self, D: Float64, scale: Float64, shift: float) -> Float64:
         """Solve spread_i · scale_j · E_ij + shift · E_ij = D_ij, in the basis of the spread."""
         model = np.outer(self.spread, scale)
@@ -129,6 +173,28 @@ class Design:
             return D / model
         solution: Float64 = self._basis @ ((self._basis.T @ D) / model)
         return solution
+
+
+def _quadrature(
+    product: Callable[[Float64], Float64], probes: Float64, steps: int
+) -> tuple[Float64, Float64]:
+    """Return nodes and weights such that Σ weight · f(node) is about the trace of f(A), for a symmetric A.
+
+    Stochastic Lanczos quadrature (Ubaru, Chen, Saad 2017), all probes at once. Directions are not made
+    orthogonal again: that repeats nodes, but does not spoil the sum.
+    """
+    size, n_probes = probes.shape
+    last, here = np.zeros_like(probes), probes / np.linalg.norm(probes, axis=0)
+    diagonals, offsets = np.zeros((steps, n_probes)), np.zeros((steps, n_probes))
+    for step in range(steps):
+        there = product(here) - (offsets[step - 1] if step else 0.0) * last
+        diagonals[step] = np.einsum("ij,ij->j", here, there)
+        there -= diagonals[step] * here
+        offsets[step] = np.linalg.norm(there, axis=0)
+        last, here = here, there / np.where(offsets[step] > 0, offsets[step], 1.0)
+    rules = [eigh_tridiagonal(diagonals[:, j], offsets[:-1, j]) for j in range(n_probes)]
+    nodes = np.concatenate([values for values, _ in rules])
+    return nodes, np.concatenate([vectors[0] ** 2 for _, vectors in rules]) * size / n_probes
 
 
 def features_cost(X: Any, rank: int) -> float:

@@ -1,0 +1,240 @@
+"""Defaults that follow the data: alpha and rank of LEML, and the grids of searches that fit one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from sklearn.preprocessing import normalize
+
+from lrml import LEML, LEMLCV, LRMLCV, MLFro, MLFroCV, MLTraceCV
+from lrml.datasets import load_yeast
+from lrml.solvers import leml as core
+
+LOSS_NAMES = ["squared", "logistic", "squared_hinge"]
+
+
+@pytest.fixture(params=[True, False], ids=["moments", "rows"])
+def either_path(request, monkeypatch):
+    monkeypatch.setattr(core, "prefers_moments", lambda *sizes: request.param)
+
+
+@pytest.fixture(scope="module")
+def data(make_problem):
+    return make_problem(90, 12, 6, seed=5, density=0.3)
+
+
+@pytest.fixture(scope="module")
+def yeast():
+    return load_yeast()
+
+
+def ridge_by_definition(X, share, weights=1.0):
+    """The root of (1/r) Σ λ_i / (λ_i + ρ) = share over the eigenvalues of the centred XᵀX."""
+    w = np.broadcast_to(weights, len(X))
+    centred = np.sqrt(w)[:, None] * (X - np.average(X, axis=0, weights=w))
+    values = np.linalg.svd(centred, compute_uv=False) ** 2
+    values = values[values > 1e-10 * values[0]]
+
+    def excess(log_ridge):
+        return np.mean(values / (values + np.exp(log_ridge))) - share
+
+    return np.exp(brentq(excess, np.log(values[-1]) - 20, np.log(values[0]) + 20))
+
+
+def slopes_by_definition(Y, loss, known, weights):
+    """Derivatives at the best constants: p itself, the log odds of p, and 2p − 1."""
+    w = weights[:, None] * known
+    p = (w * Y).sum(axis=0) / w.sum(axis=0)
+    signs = 2 * Y - 1
+    return (
+        known
+        * {
+            "squared": 2 * (p - Y),
+            "logistic": p - Y,
+            "squared_hinge": -2 * signs * np.maximum(0, 1 - signs * (2 * p - 1)),
+        }[loss]
+    )
+
+
+# LEML
+
+
+@pytest.mark.parametrize("form", ["plain", "weighted", "masked"])
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_alpha_is_the_noise_along_a_direction(data, either_path, loss, form):
+    X, Y = data
+    rng = np.random.default_rng(0)
+    weights = rng.uniform(0.5, 2.0, len(X)) if form == "weighted" else np.ones(len(X))
+    known = rng.random(Y.shape) < 0.6 if form == "masked" else np.ones(Y.shape, dtype=bool)
+    model = LEML(3, loss=loss, random_state=0).fit(X, Y, sample_weight=weights, observed=known)
+    slopes = slopes_by_definition(Y, loss, known, weights)
+    noise = np.sqrt(np.sum(weights[:, None] * slopes**2) / weights.sum())
+    expected = noise * np.sqrt(ridge_by_definition(X, 0.2, weights))
+    assert model.alpha_ == pytest.approx(expected, rel=1e-3)
+
+
+def test_alpha_of_real_targets(make_problem, either_path):
+    X, _ = make_problem(90, 12, 6, seed=5)
+    Y = X[:, :4] + 10 * np.random.default_rng(0).standard_normal((90, 4)) + 3.0
+    model = LEML(2, targets="real", random_state=0).fit(X, Y)
+    noise = 2 * np.linalg.norm(Y - Y.mean(axis=0)) / np.sqrt(90)
+    assert model.alpha_ == pytest.approx(noise * np.sqrt(ridge_by_definition(X, 0.2)), rel=1e-3)
+    sparse = LEML(2, targets="real", random_state=0).fit(X, sp.csr_array(Y))
+    assert sparse.alpha_ == pytest.approx(model.alpha_, rel=1e-9)
+
+
+SHAPES = {
+    "wide": lambda rng: rng.random((400, 900)) * (rng.random((400, 900)) < 0.02),
+    "tall": lambda rng: rng.random((900, 400)) * (rng.random((900, 400)) < 0.02),
+    "one large column": lambda rng: rng.standard_normal((700, 300)) * np.r_[1e4, np.ones(299)],
+    "decaying": lambda rng: rng.standard_normal((700, 300)) * np.logspace(0, -3, 300),
+    "empty columns": lambda rng: np.hstack([rng.standard_normal((700, 200)), np.zeros((700, 200))]),
+    "repeated rows": lambda rng: np.tile(rng.standard_normal((60, 400)), (5, 1)),
+}
+
+
+@pytest.mark.parametrize("make", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_ridge_is_estimated_without_a_decomposition(make, form):
+    """More directions than products: within a tenth of the root, and so is alpha within a twentieth."""
+    X = make(np.random.default_rng(0))
+    design = core.Design(form(X), None, center=True)
+    assert design.ridge_leaving(0.2) == pytest.approx(ridge_by_definition(X, 0.2), rel=0.1)
+
+
+def test_alpha_does_not_depend_on_chance():
+    rng = np.random.default_rng(0)
+    X, Y = sp.random_array((300, 5200), density=0.01, rng=rng), rng.random((300, 8)) < 0.3
+    first, second = (LEML(2, loss="logistic", random_state=seed).fit(X, Y) for seed in (0, 1))
+    assert first.alpha_ == second.alpha_
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+@settings(max_examples=8)
+@given(exponent=st.floats(-4, 4))
+def test_predictions_do_not_depend_on_the_unit_of_the_features(data, loss, exponent):
+    X, Y = data
+    scale = 10.0**exponent
+    options = {"loss": loss, "tol": 1e-5, "max_iter": 2000, "random_state": 0}
+    one, other = (LEML(4, **options).fit(factor * X, Y) for factor in (1.0, scale))
+    assert other.alpha_ == pytest.approx(scale * one.alpha_, rel=1e-3)
+    np.testing.assert_allclose(other.decision_function(scale * X), one.decision_function(X), atol=0.01)
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_a_weight_of_three_is_three_rows(data, either_path, loss):
+    X, Y = data
+    weighted = LEML(3, loss=loss, random_state=0).fit(X, Y, sample_weight=np.full(len(X), 3.0))
+    repeated = LEML(3, loss=loss, random_state=0).fit(np.tile(X, (3, 1)), np.tile(Y, (3, 1)))
+    assert weighted.alpha_ == pytest.approx(repeated.alpha_, rel=1e-3)
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_constant_features_leave_nothing_to_penalise(either_path, loss):
+    Y = np.array([[0, 1], [1, 0], [1, 1], [0, 0]])
+    model = LEML(loss=loss, random_state=0).fit(np.ones((4, 3)), Y)
+    assert model.rank_ == 0
+    assert np.isfinite(model.alpha_)
+    assert LEMLCV(loss=loss, cv=2, random_state=0).fit(np.ones((4, 3)), Y).rank_ == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"), [((80, 6), 6), ((20, 70), 20), ((80, 70), 64), ((90, 350), 70)], ids=str
+)
+def test_rank_is_a_fifth_of_the_labels_and_not_too_small(shape, expected):
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((200, shape[0])), rng.random((200, shape[1])) < 0.5
+    assert LEML(alpha=1e-3, max_iter=5, tol=1.0).fit(X, Y).rank_ == expected
+
+
+@pytest.mark.parametrize(("n_rows", "margin"), [(150, 0.02), (1500, 0.0)])
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_default_leml_is_as_good_as_tuned_ridge_regression(yeast, loss, n_rows, margin):
+    """Rank 3 with alpha = 1 was 0.06 to 0.12 below it with 150 rows, and 0.002 to 0.005 with all."""
+    (X, Y), (X_test, Y_test) = yeast.train, yeast.test
+    X, Y = X[:n_rows], Y[:n_rows]
+    for scale in (1.0, 300.0):
+        tuned = MLFroCV(random_state=0).fit(scale * X, Y).score(scale * X_test, Y_test)
+        found = LEML(loss=loss, random_state=0).fit(scale * X, Y).score(scale * X_test, Y_test)
+        assert found > tuned - margin
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("unit_rows", [False, True])
+def test_default_leml_on_few_texts(mulan, unit_rows):
+    """Alpha = 1 gave 0.529 and 0.584 there, a tuned ridge regression 0.703 and 0.713."""
+    enron = mulan("enron")
+    (X, Y), (X_test, Y_test) = enron.train, enron.test
+    if unit_rows:
+        X, X_test = normalize(X), normalize(X_test)
+    assert LEML(random_state=0).fit(X, Y).score(X_test, Y_test) > 0.66
+    assert LEMLCV(cv=3, random_state=0).fit(X, Y).score(X_test, Y_test) > 0.69
+
+
+def test_the_search_tries_multiples_of_the_default(data, either_path):
+    X, Y = data
+    usual = LEML(random_state=0).fit(X, Y).alpha_
+    search = LEMLCV(cv=2, random_state=0).fit(X, Y)
+    np.testing.assert_allclose(
+        search.cv_results_["param_alpha"], usual * np.array([3, 1, 0.3, 0.1]), rtol=1e-9
+    )
+    assert set(search.cv_results_["param_rank"]) == {6}
+
+
+# Searches whose candidates are fits of their own
+
+
+def bend_by_definition(Y, loss, known):
+    """Half the curvature at the best constants times the share known, as a mean over the positive labels."""
+    n_known = known.sum(axis=0)
+    p = (Y * known).sum(axis=0) / n_known
+    curvatures = {"squared": 2.0, "logistic": p * (1 - p), "squared_hinge": 2.0}[loss]
+    return np.average(0.5 * curvatures * n_known / len(Y), weights=(Y * known).sum(axis=0))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_ridges_follow_the_curvature_of_the_loss(data, loss, masked):
+    X, Y = data
+    known = np.random.default_rng(0).random(Y.shape) < (0.6 if masked else 1.0)
+    search = MLFroCV(loss=loss, cv=0.3, random_state=0).fit(X, Y, observed=known)
+    shares = (0.2, 0.4, 0.6)
+    if loss == "squared" and not masked:
+        shares = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.995)
+    scale = bend_by_definition(Y, loss, known)
+    expected = [scale * ridge_by_definition(X, share) for share in shares]
+    np.testing.assert_allclose(sorted(search.cv_results_["param_alpha"], reverse=True), expected, rtol=2e-3)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_default_grids_hold_the_best_ridge(yeast, loss):
+    """With few rows the strongest default ridge of MLFroCV was a factor of four too weak, and 0.017 lost."""
+    (X, Y), (X_test, Y_test) = yeast.train, yeast.test
+    X, Y = X[:150], Y[:150]
+    best = max(
+        MLFro(alpha, loss=loss).fit(X, Y).score(X_test, Y_test) for alpha in np.geomspace(0.03, 30.0, 7)
+    )
+    options = {"loss": loss, "cv": 3, "random_state": 0}
+    assert MLFroCV(**options).fit(X, Y).score(X_test, Y_test) > best - 0.01
+    assert MLTraceCV(**options).fit(X, Y).score(X_test, Y_test) > best - 0.01
+    assert LRMLCV(**options).fit(X, Y).score(X_test, Y_test) > best - 0.01
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_alphas_of_other_losses(data, loss):
+    X, Y = data
+    usual = LEML(loss=loss, random_state=0).fit(X, Y).alpha_
+    options = {"loss": loss, "cv": 0.3, "random_state": 0}
+
+    def alphas(search):
+        return sorted({*search.fit(X, Y).cv_results_["param_alpha"]}, reverse=True)
+
+    np.testing.assert_allclose(
+        alphas(MLTraceCV(**options)), usual * np.array([3, 1.5, 0.75, 0.375]), rtol=2e-3
+    )
+    np.testing.assert_allclose(alphas(LRMLCV(**options)), usual * np.array([1, 1 / 3, 1 / 9]), rtol=2e-3)
+    np.testing.assert_allclose(alphas(LRMLCV(n_alphas=2, **options)), usual * np.array([1, 1 / 3]), rtol=2e-3)
