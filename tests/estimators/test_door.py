@@ -26,6 +26,7 @@ BAD = {
     "cv": [1, 0, 1.0, -0.5, "five", True, np.nan, np.array(3)],
     "degree": [-1, "a", None, np.nan, True],
     "fit_intercept": ["no", None, 1],
+    "gammas": [[], 0, [1.0, -1.0], ["scale"], [np.nan], np.inf, True],
     "gamma": [0, 0.0, -1.0, "scale", np.nan, np.inf, True],
     "kernel": ["gauss", None, 3, ["rbf"]],
     "loss": ["hinge", None, 3],

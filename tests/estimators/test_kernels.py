@@ -335,7 +335,7 @@ SEARCHES = {
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
 def test_searches(data, others, search):
     X, Y = data
-    by_name = clone(search).set_params(kernel="rbf", gamma=0.3).fit(X, Y)
+    by_name = clone(search).set_params(kernel="rbf", gammas=0.3).fit(X, Y)
     given = clone(search).set_params(kernel="precomputed").fit(rbf_kernel(X, gamma=0.3), Y)
     table = by_name.cv_results_["mean_test_score"]
     np.testing.assert_allclose(given.cv_results_["mean_test_score"], table, atol=1e-6)

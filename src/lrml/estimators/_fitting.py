@@ -136,7 +136,7 @@ def prepare(
     stand_in = copy(estimator)
     kernel = None
     if params.kernel != "linear":
-        kernel = Kernel(params.kernel, params.gamma, params.degree, params.coef0)
+        kernel = Kernel(params.kernel, vars(params).get("gamma"), params.degree, params.coef0)
     precomputed = kernel is not None and kernel.is_precomputed
     check.check_unique_columns(X, "X")
     accepted = False if precomputed else ["csr", "csc"]

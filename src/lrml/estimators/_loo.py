@@ -48,10 +48,19 @@ _LEAST_ROOM = 1e-14
 
 
 class LeaveOneOut:
-    """Leave-one-out scores of some rows of the training data, for solutions in the coordinates of a space."""
+    """Leave-one-out scores of some rows of the training data, for solutions in the coordinates of a space.
+
+    Scores of labels are in single precision, which is enough to rank them, unless they are to be ``precise``.
+    """
 
     def __init__(
-        self, space: Space, data: TrainingData, rows: npt.NDArray[np.int64], *, fit_intercept: bool
+        self,
+        space: Space,
+        data: TrainingData,
+        rows: npt.NDArray[np.int64],
+        *,
+        fit_intercept: bool,
+        precise: bool = False,
     ) -> None:
         self.space = space
         curvature = space.problem.curvature
@@ -64,7 +73,9 @@ class LeaveOneOut:
         self.interpolated = self.outside < _INTERPOLATED
         self.outside[self.interpolated] = 0.0
         # Single precision is not enough if residuals are all rounding.
-        single = data.targets == "binary" and self.outside.min() > _ROOMY
+        ranks_labels = data.targets == "binary" and not precise
+        self.result = np.float32 if ranks_labels else np.float64
+        single = ranks_labels and self.outside.min() > _ROOMY
         self.dtype: npt.DTypeLike = np.float32 if single else np.float64
         self.unit = unit.astype(self.dtype)
         Y = take(data.Y, rows)
@@ -122,8 +133,8 @@ class LeaveOneOut:
                 found = (found + pull * codes) @ V.T + (mean - pull * (_dense(Y) - mean))
             else:
                 found = (found if V is None else found @ V.T) + mean
+            found = found.astype(self.result, copy=False)
             if self.lone is not None:
-                found = found.astype(np.float32, copy=False)  # single precision is enough to rank labels
                 self.lone.hide(found, rows)
             return found
 

@@ -187,13 +187,13 @@ def _check_kernel(kernel: Any) -> Any:
     )
 
 
-def _check_gamma(gamma: Any) -> float:
+def _check_gamma(name: str, remedy: str, gamma: Any) -> float:
     if not check.is_real(gamma) or not 0 < gamma < np.inf:
-        raise ValueError(
-            f"gamma must be a finite number above 0 or None, got {shown(gamma)}. "
-            "Pass None for 1 / (number of features)."
-        )
+        raise ValueError(f"{name} must be a finite number above 0 or None, got {shown(gamma)}. {remedy}")
     return float(gamma)
+
+
+_check_one_gamma = partial(_check_gamma, "each of gammas", "Pass None to have them chosen.")
 
 
 def _check_coef0(coef0: Any) -> float:
@@ -210,7 +210,8 @@ CHECKS: dict[str, Check] = {
     "coef0": _check_coef0,
     "degree": _strength("degree", "Pass degree=2 for products of two features."),
     "fit_intercept": partial(check.check_flag, "fit_intercept"),
-    "gamma": optional(_check_gamma),
+    "gamma": optional(partial(_check_gamma, "gamma", "Pass None for 1 / (number of features).")),
+    "gammas": optional(partial(_check_several, "gammas", _check_one_gamma)),
     "kernel": _check_kernel,
     "loss": _check_loss,
     "max_iter": optional(check.check_max_iter),

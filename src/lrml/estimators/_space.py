@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,23 @@ _MOST_WIDE_FEATURES = 5000
 def with_unseen(intercept: _Float64, unseen: _Bools, loss: Loss) -> _Float64:
     """Give labels without a positive example a score below those of real candidates."""
     return np.where(unseen, loss.unseen_score, intercept)
+
+
+class RidgeRegressions(NamedTuple):
+    """A solution W = left rightᵀ in spectral coordinates, as ridge regressions of the columns of Y right.
+
+    Attributes
+    ----------
+    left : array of shape (r, k)
+    right : array of shape (m, k), optional
+        Orthonormal columns; None stands for the identity.
+    shrinkage : array of shape (k,)
+        left_j = (Λ + shrinkage_j)⁻¹ XᵀY right_j.
+    """
+
+    left: _Float64
+    right: _Float64 | None
+    shrinkage: _Float64
 
 
 @dataclass(frozen=True, eq=False)

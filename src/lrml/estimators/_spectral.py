@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import is_sparse
+from lrml._arrays import is_sparse, to_numpy
 from lrml.estimators._fitting import (
     Solution,
     TrainingData,
@@ -21,11 +21,11 @@ from lrml.estimators._fitting import (
 )
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
-from lrml.estimators._space import with_unseen
+from lrml.estimators._space import RidgeRegressions, Space, with_unseen
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
-from lrml.solvers import ROW_SOLVERS, Certificate, Factors, SolverResult, solve, solve_rows
+from lrml.solvers import ROW_SOLVERS, Certificate, Factors, SolverResult, Status, solve, solve_rows
 
 _Float64 = npt.NDArray[np.float64]
 # If every iteration reads the rows, there is time for fewer iterations.
@@ -92,6 +92,26 @@ class SpectralModel(LinearMultiLabelModel):
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[_Float64, _Float64] | None
     ) -> tuple[Solution, dict[str, Any]]:
         """Least squares with all labels known: everything follows from the second moments."""
+        space, problem, result = self._solve_moments(data, params, penalty, last)
+        factors = space.factors(result.factors)
+        solution = Solution(factors, space.intercept(factors.U * factors.s, factors.V), space.unseen, result)
+        extras = self._extras(penalty, problem, result)
+        return solution, extras | space.kernel_gap(problem.ridge, result.objective)
+
+    def _ridge_regressions(self, data: TrainingData, params: Parameters) -> RidgeRegressions:
+        penalty = self._penalty(data, params)
+        _, problem, result = self._solve_moments(data, params, penalty, None)
+        if result.status is Status.EXACT:
+            shrinkage = np.full(problem.shape[1], problem.ridge)
+            return RidgeRegressions(to_numpy(result.solution), None, shrinkage)
+        U, s, V = Factors.of(to_numpy(result.solution))
+        kept = s > max(problem.shape) * np.finfo(s.dtype).eps * s[0]
+        shrinkage = problem.ridge + 0.5 * penalty.slopes(s)[kept] / s[kept]
+        return RidgeRegressions(U[:, kept] * s[kept], V[:, kept], shrinkage)
+
+    def _solve_moments(
+        self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[_Float64, _Float64] | None
+    ) -> tuple[Space, SpectralProblem, SolverResult]:
         ridge = self._ridge(params)
         space = data.space(fit_intercept=params.fit_intercept, ridge=ridge)
         problem = space.problem.with_ridge(ridge)
@@ -107,10 +127,7 @@ class SpectralModel(LinearMultiLabelModel):
                 callback=callback,
                 certificate=self._certificate(penalty),
             )
-        factors = space.factors(result.factors)
-        solution = Solution(factors, space.intercept(factors.U * factors.s, factors.V), space.unseen, result)
-        extras = self._extras(penalty, problem, result)
-        return solution, extras | space.kernel_gap(ridge, result.objective)
+        return space, problem, result
 
     def _fit_rows(
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[_Float64, _Float64] | None

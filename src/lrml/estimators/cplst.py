@@ -17,8 +17,8 @@ from lrml.estimators._grid import resolve_ranks, ridges_leaving
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
-from lrml.estimators._plans import once
-from lrml.estimators.search import Family, Params, Piece, SearchModel, Visit
+from lrml.estimators._space import RidgeRegressions
+from lrml.estimators.search import Family, Params, Piece, SearchModel, Visit, once
 from lrml.problem import SpectralProblem
 from lrml.solvers import Factors
 
@@ -51,6 +51,13 @@ class LabelSpaceModel(LinearMultiLabelModel):
     def _directions(self, data: TrainingData, problem: SpectralProblem, count: int) -> _Float64:
         """Return orthonormal directions (L × count) of label space."""
         raise NotImplementedError
+
+    def _ridge_regressions(self, data: TrainingData, params: Parameters) -> RidgeRegressions:
+        problem = data.space(fit_intercept=True).problem.with_ridge(params.ridge)
+        V = self._directions(data, problem, check_count("rank", params.rank, 1, data.shape))
+        V = V if problem.labels is None else problem.labels.T @ V
+        left = (problem.cross @ V) / problem.curvature[:, None]
+        return RidgeRegressions(left, V, np.full(left.shape[1], params.ridge))
 
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
         check_all_known(data, type(self).__name__, "LEML or LRML")
@@ -216,7 +223,7 @@ class CPLSTCV(SearchModel):
         By default 5, 10, 20, 40, 60, 80 and 100 % of the labels.
     ridges : float or sequence of float, optional
         By default 0 and the ridges that leave 90, 60 and 30 % of the effective directions, see `MLFroCV`.
-    kernel, gamma, degree, coef0, targets, cv, scoring, rule, abandon, threshold, threshold_scoring
+    kernel, gammas, degree, coef0, targets, cv, scoring, rule, abandon, threshold, threshold_scoring
         As in `LRMLCV`.
     threshold_per_label, random_state
         As in `LRMLCV`.
@@ -245,7 +252,7 @@ class CPLSTCV(SearchModel):
         ridges: Any = None,
         *,
         kernel: KernelLike = "linear",
-        gamma: float | None = None,
+        gammas: Any = None,
         degree: float = 3,
         coef0: float = 1,
         targets: str = "binary",

@@ -24,9 +24,8 @@ from lrml.estimators._fitting import (
 from lrml.estimators._grid import NOISE_SHARE, noise_along, resolve_ranks
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, optional
-from lrml.estimators._plans import extending
 from lrml.estimators._space import with_unseen
-from lrml.estimators.search import Params, Plan, SearchModel
+from lrml.estimators.search import Params, Plan, SearchModel, extending
 from lrml.solvers import Callback, Factors
 from lrml.solvers import leml as core
 

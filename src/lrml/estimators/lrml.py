@@ -24,9 +24,8 @@ from lrml.estimators._grid import (
 )
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._parameters import CHECKS, Parameters, check_theta_or_auto
-from lrml.estimators._plans import extending, once, tail_plan
 from lrml.estimators._spectral import SpectralModel
-from lrml.estimators.search import Family, Params, Piece, Plan, SearchModel, Visit
+from lrml.estimators.search import Family, Params, Piece, Plan, SearchModel, Visit, extending, once, tail_plan
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
@@ -39,8 +38,8 @@ _RIDGE_SHARES, _ROW_RIDGE_SHARES = (1.0, 0.9, 0.6, 0.4, 0.2), (0.6, 0.4, 0.2)
 _BARE_RIDGE_SHARES = (0.995, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
 _ROW_THETAS = (0.0, 0.05)
 _N_ALPHAS = 10
-# Candidates need not be solved as well as the chosen one.
-_MAX_ITER, _TOL = 500, 1e-3
+# Where a search decides by itself what to try, candidates are solved only as well as it needs.
+_MAX_ITER, _TOL, _ROUGH_TOL = 500, 1e-4, 1e-3
 # Alphas of fits of their own: how many, the strongest as a multiple of the noise, the ratio of neighbours.
 # Beside a ridge the best alpha is smaller, and matters less.
 _BESIDE_RIDGE, _ALONE = (3, 1.0, 3.0), (4, 3.0, 2.0)
@@ -282,13 +281,15 @@ class TailSearch(SearchModel):
 
     def _family(self, data: TrainingData, params: Parameters) -> Family:
         max_iter = _MAX_ITER if params.max_iter is None else params.max_iter
-        tol = _TOL if params.tol is None else params.tol
+        tol = params.tol
         home = data.space(fit_intercept=params.fit_intercept).problem
         given = (params.alphas, params.ridges, params.n_alphas, params.alpha_ratio)
         if all(value is None for value in given):
             plan = tail_plan(home, params.thetas, self._as_params)
+            tol = _ROUGH_TOL if tol is None else tol
         else:
             plan = once(map(self._as_params, self._points(data, params)))
+            tol = _TOL if tol is None else tol
 
         # Solutions for all rows, from which those of later rounds start.
         known: dict[GridPoint, tuple[Any, Any]] = {}
@@ -379,7 +380,7 @@ class LRMLCV(TailSearch):
         ``alpha_ratio`` times that.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
     fit_intercept : bool, default=True
-    kernel, gamma, degree, coef0
+    kernel, gammas, degree, coef0
         As in `LRML`. If "precomputed", splits take rows and columns.
     targets : {"binary", "real"}, default="binary"
         As in `LRML`. Folds of real targets are random.
@@ -463,7 +464,7 @@ class LRMLCV(TailSearch):
         loss: str = "squared",
         fit_intercept: bool = True,
         kernel: KernelLike = "linear",
-        gamma: float | None = None,
+        gammas: Any = None,
         degree: float = 3,
         coef0: float = 1,
         targets: str = "binary",

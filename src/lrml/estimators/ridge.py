@@ -13,9 +13,18 @@ from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import loss_scale, ridges_leaving
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._parameters import Parameters
-from lrml.estimators._plans import extending, once, ridge_plan
 from lrml.estimators._spectral import SpectralModel
-from lrml.estimators.search import Family, Params, Piece, Plan, SearchModel, Visit
+from lrml.estimators.search import (
+    Family,
+    Params,
+    Piece,
+    Plan,
+    SearchModel,
+    Visit,
+    extending,
+    once,
+    ridge_plan,
+)
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.solvers import Callback
@@ -119,7 +128,7 @@ class MLFroCV(SearchModel):
         eigenvalues of XᵀX, so they do not depend on the scale of the features. If every candidate is a fit of
         its own, 3 that leave 60, 40 and 20 %, times the curvature of the loss relative to that of the squared
         loss.
-    loss, fit_intercept, kernel, gamma, degree, coef0, targets, cv, scoring, rule, abandon, threshold
+    loss, fit_intercept, kernel, gammas, degree, coef0, targets, cv, scoring, rule, abandon, threshold
         As in `LRMLCV`.
     threshold_scoring
         As in `LRMLCV`.
@@ -153,7 +162,7 @@ class MLFroCV(SearchModel):
         loss: str = "squared",
         fit_intercept: bool = True,
         kernel: KernelLike = "linear",
-        gamma: float | None = None,
+        gammas: Any = None,
         degree: float = 3,
         coef0: float = 1,
         targets: str = "binary",

@@ -135,7 +135,7 @@ class MLTraceCV(TailSearch):
     alphas : sequence of float, optional
         By default ``n_alphas`` log-spaced values as in `LRMLCV`.
     ridges : float or sequence of float, default=0.0
-    n_alphas, alpha_ratio, loss, fit_intercept, kernel, gamma, degree, coef0, targets, cv, scoring, rule
+    n_alphas, alpha_ratio, loss, fit_intercept, kernel, gammas, degree, coef0, targets, cv, scoring, rule
         As in `LRMLCV`.
     abandon, threshold
         As in `LRMLCV`.
@@ -171,7 +171,7 @@ class MLTraceCV(TailSearch):
         loss: str = "squared",
         fit_intercept: bool = True,
         kernel: KernelLike = "linear",
-        gamma: float | None = None,
+        gammas: Any = None,
         degree: float = 3,
         coef0: float = 1,
         targets: str = "binary",

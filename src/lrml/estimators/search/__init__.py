@@ -6,7 +6,18 @@ second moments. Each search is defined beside the estimator whose parameters it 
 """
 
 from lrml.estimators.search._base import SearchModel
-from lrml.estimators.search._score_table import ScoreTable
-from lrml.estimators.search._search import Family, Judged, Params, Piece, Plan, Visit
+from lrml.estimators.search._plans import extending, once, ridge_plan, tail_plan
+from lrml.estimators.search._search import Family, Params, Piece, Plan, Visit
 
-__all__ = ["Family", "Judged", "Params", "Piece", "Plan", "ScoreTable", "SearchModel", "Visit"]
+__all__ = [
+    "Family",
+    "Params",
+    "Piece",
+    "Plan",
+    "SearchModel",
+    "Visit",
+    "extending",
+    "once",
+    "ridge_plan",
+    "tail_plan",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any, ClassVar, Self, cast, get_args
@@ -17,6 +18,7 @@ from lrml._targets import check_threshold
 from lrml.estimators._fitting import TrainingData, check_size
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, check_cut
+from lrml.estimators.search._gamma import choose_gamma, has_gamma
 from lrml.estimators.search._score_table import ScoreTable, cv_results
 from lrml.estimators.search._scoring import check_enough_labels, check_scorings
 from lrml.estimators.search._search import (
@@ -130,6 +132,16 @@ class SearchModel(LinearMultiLabelModel):
             params.rule == "one_standard_error",
         )
         _check_error_can_be_told(comparison, params)
+        gamma_results = None
+        if data.kernel is not None and has_gamma(data.kernel):
+            params.gamma = params.gammas[0] if params.gammas else None
+            if params.gammas is None or len(params.gammas) > 1:
+                fit_intercept, seed = params.fit_intercept, params.random_state
+                params.gamma, gamma_results = choose_gamma(
+                    comparison, params.gammas, fit_intercept=fit_intercept, random_state=seed
+                )
+            data = replace(data, kernel=replace(data.kernel, gamma=params.gamma))
+            comparison = comparison._replace(data=data)
         search = self._search(comparison, params)
         tables = search.run(params.verbose)
         chosen = [self._choose(search, table, params) for table in tables]
@@ -137,6 +149,9 @@ class SearchModel(LinearMultiLabelModel):
             chosen = search.confirm(chosen, params.random_state)
         fitted = {index: self._final_fit(search, index, params) for index in dict.fromkeys(chosen)}
         self._store(search, chosen, fitted, several=isinstance(params.scoring, list | tuple))
+        if gamma_results is not None:
+            self.best_params_ = {"gamma": params.gamma} | vars(self)["best_params_"]
+            self.gamma_results_ = gamma_results
         return self
 
     def _search(self, comparison: Comparison, params: Parameters) -> Search:
@@ -151,7 +166,8 @@ class SearchModel(LinearMultiLabelModel):
         """Return an unfitted estimator with all parameters that are not searched."""
         estimator = type(self)._member()
         passed_on = vars(params) | {"loss": params.loss.name}
-        names = [name for name in _PASSED_ON if name in passed_on and name in estimator.get_params()]
+        known = estimator.get_params()
+        names = [name for name in _PASSED_ON if name in passed_on and name in known]
         return estimator.set_params(**{name: passed_on[name] for name in names})
 
     def _choose(self, search: Search, table: ScoreTable, params: Parameters) -> int:
@@ -218,7 +234,7 @@ class SearchModel(LinearMultiLabelModel):
             "refit_time_": seconds,
             "threshold_": best.threshold,
         }
-        for name in ("feature_names_in_", "best_estimators_", "best_indices_"):
+        for name in ("feature_names_in_", "best_estimators_", "best_indices_", "gamma_results_"):
             self.__dict__.pop(name, None)
         if several:
             found["best_indices_"] = dict(zip(names, chosen, strict=True))

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
-from lrml._threads import map_in_threads
+from lrml._threads import map_in_threads, one_blas_thread
 from lrml.estimators._fitting import TrainingData, take
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._scores import Scores
@@ -29,10 +29,12 @@ from lrml.problem import SpectralProblem
 
 # Most numbers that the decompositions of splits processed at the same time may take.
 _MOST_NUMBERS = 1 << 27
+# Up to this r · m² a step of a solver is mostly overhead of Python, which threads do not share.
+_SMALL = 4_000_000
 # Tolerance up to which a warm start helps.
 _LOOSE = 1e-3
-# Folds that confirm a choice, and by how many standard errors a difference must exceed zero to be clear.
-_N_FOLDS, _CLEAR = 5, 2.0
+# Choices are confirmed on up to three of five folds, until a difference of two standard errors is clear.
+_N_FOLDS, _MOST_FOLDS, _CLEAR = 5, 3, 2.0
 
 Params: TypeAlias = dict[str, Any]
 Visit: TypeAlias = Callable[[int, Any, Any, Any], None]
@@ -188,8 +190,7 @@ class MomentSearch(Search):
                 for split in splits[start : start + at_once]
                 for piece in self._pieces(split, kept, advance)
             ]
-            for _ in map_in_threads(lambda piece: piece(), pieces, ahead=len(pieces)):
-                pass
+            _run(pieces, self._space(0).problem)
 
     def _pieces(self, split: int, kept: Sequence[int], advance: Advance) -> list[Piece]:
         space, held_out = self._space(split), self.comparison.held_out(split)
@@ -239,9 +240,7 @@ class LeaveOneOutSearch(Search):
                 self.exact.add(index)
             advance(1)
 
-        pieces = self.family.pieces(self.space.problem, self._chosen(kept), visit)
-        for _ in map_in_threads(lambda piece: piece(), pieces, ahead=len(pieces)):
-            pass
+        _run(self.family.pieces(self.space.problem, self._chosen(kept), visit), self.space.problem)
 
     def confirm(self, chosen: list[int], random_state: Any) -> list[int]:
         """Return choices, one per criterion, that hold up against the best one with an exact score.
@@ -269,7 +268,7 @@ class LeaveOneOutSearch(Search):
         search = MomentSearch(comparison, self.family, fit_intercept=self.fit_intercept)
         search.add([self.candidates[place] for place in places])
         winners: list[int] = []
-        for fold in range(_N_FOLDS):
+        for fold in range(_MOST_FOLDS):
             search.fit([fold], list(range(len(places))))
             clear, winners = True, []
             for table, own, rival in zip(search.tables, chosen, rivals, strict=True):
@@ -296,6 +295,17 @@ class LeaveOneOutSearch(Search):
         for piece in self.family.pieces(self.space.problem, self._chosen([candidate]), visit):
             piece()
         yield HeldOut(data.X, data.Y, None), found[0]
+
+
+def _run(pieces: list[Piece], problem: SpectralProblem) -> None:
+    """Run pieces of work in threads, or one after the other if they are so small that threads cost more."""
+    if problem.shape[0] * problem.shape[1] ** 2 <= _SMALL:
+        with one_blas_thread:
+            for piece in pieces:
+                piece()
+        return
+    for _ in map_in_threads(lambda piece: piece(), pieces, ahead=len(pieces)):
+        pass
 
 
 class _Fitted(NamedTuple):

@@ -22,7 +22,7 @@ _Rows = npt.NDArray[np.int64]
 _MOST_CANCELLED = 1e4
 
 # Leave-one-out scores are compared on so many rows and scores at most: more would hardly change the choice.
-_LEAST_JUDGED, _MOST_SCORES = 2000, 1 << 20
+_LEAST_JUDGED, _MOST_SCORES = 1500, 1 << 19
 
 
 class Split(NamedTuple):

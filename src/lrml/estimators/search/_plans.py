@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from lrml.estimators._grid import Grid, GridPoint, ridges_leaving
-from lrml.estimators.search import Judged, Params, Plan, ScoreTable
+from lrml.estimators.search._score_table import ScoreTable
+from lrml.estimators.search._search import Judged, Params, Plan
 from lrml.problem import SpectralProblem
 
 # Ridges with which a search begins, by the shares of effective directions that they leave.
@@ -29,11 +30,12 @@ def once(candidates: Iterable[Params]) -> Plan:
 
 
 def _follow(
-    values: Iterable[float], candidate: Callable[[float], Params], *, refine: bool, lowest: float = 0.0
+    values: Iterable[float], candidate: Callable[[float], Params], rival: int | None = None
 ) -> Generator[list[Params], Judged, tuple[int, float, ScoreTable]]:
     """Try values of one parameter; go on beyond the edge if the best is there, and refine around it.
 
-    Ends when a round gains less than one standard error. Returns the best candidate's place and value.
+    Ends when a round gains less than one standard error, or if the first one finds nothing better than a
+    rival. Returns the best candidate's place and value.
     """
     tried: dict[float, int] = {}
 
@@ -44,18 +46,18 @@ def _follow(
 
     table = yield from judge(list(dict.fromkeys(values)))
     best = _best(tried, table)
-    for _ in range(_MOST_ROUNDS):
+    hopeful = rival is None or table.lead(tried[best], rival)[0] > 0
+    for _ in range(_MOST_ROUNDS if hopeful else 0):
         order = sorted(tried)
         at = order.index(best)
         fresh = []
         edge = at in (0, len(order) - 1)
         if at == len(order) - 1:
             fresh.append(best * _BEYOND)
-        if at == 0 and best > lowest:
-            fresh.append(best / _BEYOND if best / _BEYOND > lowest else lowest)
-        if refine:
-            near = [order[place] for place in (at - 1, at + 1) if 0 <= place < len(order)]
-            fresh += [math.sqrt(best * value) for value in near if value > 0 and _apart(best, value)]
+        if at == 0:
+            fresh.append(best / _BEYOND)
+        near = [order[place] for place in (at - 1, at + 1) if 0 <= place < len(order)]
+        fresh += [math.sqrt(best * value) for value in near if _apart(best, value)]
         fresh = [value for value in fresh if value not in tried and math.isfinite(value)]
         if not fresh:
             break
@@ -68,7 +70,7 @@ def _follow(
 
 
 def _apart(one: float, other: float) -> bool:
-    return one > 0 and max(one / other, other / one) > _FINE**2
+    return max(one / other, other / one) > _FINE**2
 
 
 def _best(tried: dict[float, int], table: ScoreTable) -> float:
@@ -80,7 +82,7 @@ def ridge_plan(
     problem: SpectralProblem, candidate: Callable[[float], Params]
 ) -> Generator[list[Params], Judged, tuple[int, float, ScoreTable]]:
     """Search for the best ridge, without any other penalty: every fit is in closed form."""
-    return _follow(ridges_leaving(problem, _FIRST_SHARES), candidate, refine=True)
+    return _follow(ridges_leaving(problem, _FIRST_SHARES), candidate)
 
 
 def tail_plan(
@@ -101,10 +103,9 @@ def tail_plan(
     if not alphas:
         return
     best, alpha, table = yield from _follow(
-        alphas, lambda value: candidate(half._replace(alpha=value)), refine=True
+        alphas, lambda value: candidate(half._replace(alpha=value)), rival=bare
     )
-    gain, error = table.lead(best, bare)
-    if gain < -error:
+    if table.lead(best, bare)[0] <= 0:
         return
     others = [half._replace(ridge=0.0, alpha=1.5 * alpha), half._replace(ridge=ridge, alpha=0.5 * alpha)]
     best, leader, table = yield from _better(others, candidate, (best, half._replace(alpha=alpha)))

@@ -1,0 +1,109 @@
+"""The width of a kernel: chosen before anything else, by ridge regression on some of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics.pairwise import chi2_kernel, euclidean_distances, manhattan_distances
+from sklearn.utils import check_random_state
+
+from lrml._arrays import is_sparse
+from lrml.estimators._fitting import TrainingData, take
+from lrml.estimators._kernels import Kernel
+from lrml.estimators.search._plans import ridge_plan
+from lrml.estimators.search._search import Comparison, Family, LeaveOneOutSearch, Params, Piece, Visit
+from lrml.estimators.search._splits import Split
+from lrml.problem import SpectralProblem
+
+_WITH_GAMMA = ("rbf", "laplacian", "chi2", "poly", "polynomial", "sigmoid")
+# Rows on which widths are compared, and rows whose distances tell the scale.
+_MOST_ROWS, _SCALE_ROWS = 2000, 300
+# Widths tried first, as multiples of one over the usual distance.
+_MULTIPLES = (0.5, 1.0, 2.0)
+# Beyond the edge of what was tried: the next multiple, at most so many times.
+_BEYOND, _MOST_ROUNDS = 2.0, 6
+
+
+def has_gamma(kernel: Kernel | None) -> bool:
+    """Whether the width of a kernel matters."""
+    return kernel is not None and kernel.metric in _WITH_GAMMA
+
+
+def choose_gamma(
+    comparison: Comparison, gammas: list[float] | None, *, fit_intercept: bool, random_state: Any
+) -> tuple[float, dict[str, npt.NDArray[Any]]]:
+    """Return the best gamma, and a table of those tried.
+
+    Each is judged by the first criterion, on leave-one-out scores of the best ridge regression on at most
+    2,000 rows. If no gammas are given, they begin around one over the median distance of two rows, and go on
+    beyond the edge of what was tried while that is better.
+    """
+    data = comparison.data
+    random = check_random_state(random_state)
+    rows = np.arange(data.X.shape[0])
+    if len(rows) > _MOST_ROWS:
+        rows = np.sort(random.permutation(len(rows))[:_MOST_ROWS])
+    part = data.part(rows)
+    tried: dict[float, float] = {}
+
+    def judge(gamma: float) -> float:
+        assert part.kernel is not None
+        wide = replace(part, kernel=replace(part.kernel, gamma=gamma))
+        judged = comparison._replace(
+            data=wide,
+            splits=[Split(np.arange(len(rows)), np.arange(len(rows)))],
+            criteria=comparison.criteria[:1],
+        )
+        problem = wide.space(fit_intercept=fit_intercept).problem
+        family = Family(ridge_plan(problem, lambda ridge: {"ridge": ridge}), _ridge_pieces)
+        (table,) = LeaveOneOutSearch(judged, family, fit_intercept=fit_intercept).run(0)
+        tried[gamma] = float(np.nanmax(table.scores, initial=-np.inf))
+        return tried[gamma]
+
+    if gammas is None:
+        usual = _usual_gamma(data, random)
+        gammas = [multiple * usual for multiple in _MULTIPLES]
+        best = max(gammas, key=judge)
+        for _ in range(_MOST_ROUNDS):
+            if best not in (min(tried), max(tried)):
+                break
+            last, best = best, best * _BEYOND if best == max(tried) else best / _BEYOND
+            if judge(best) <= tried[last]:
+                best = last
+                break
+    else:
+        best = max(gammas, key=judge)
+    return best, {"gamma": np.array(list(tried)), "mean_test_score": np.array(list(tried.values()))}
+
+
+def _ridge_pieces(
+    problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit
+) -> list[Piece]:
+    def run(place: int, ridge: float) -> None:
+        visit(place, problem.with_ridge(ridge).ridge_solution(), None, np.full(problem.shape[1], ridge))
+
+    return [partial(run, place, one["ridge"]) for place, one in chosen]
+
+
+def _usual_gamma(data: TrainingData, random: np.random.RandomState) -> float:
+    """Return one over the median of what gamma multiplies in the kernel, for pairs of different rows."""
+    assert data.kernel is not None
+    rows = random.permutation(data.X.shape[0])[:_SCALE_ROWS]
+    X = take(data.X, rows).astype(np.float64)
+    metric = data.kernel.metric
+    if metric == "rbf":
+        values = euclidean_distances(X, squared=True)
+    elif metric == "laplacian":
+        values = manhattan_distances(X)
+    elif metric == "chi2":
+        values = -np.log(np.maximum(chi2_kernel(X, gamma=1.0), np.finfo(np.float64).tiny))
+    else:
+        squares = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
+        values = np.asarray(squares, dtype=np.float64)
+    positive = np.asarray(values)[np.asarray(values) > 0]
+    return float(1.0 / np.median(positive)) if positive.size else 1.0
