@@ -6,9 +6,10 @@
 
 The first prints, for each data set (rows of unit length; "enron-200" takes 200 of its rows), the time of the
 default `LRMLCV` and `MLFroCV` as multiples of scikit-learn's `RidgeCV` with 12 alphas, on the same dense
-arrays in the same run, and the average precision of each on the test rows; with --folds also the choice of the whole
-grid by five folds. The second compares leave-one-out scores with refitting. The third tunes LRML with an rbf
-kernel on all rows: gamma, ridge, alpha, theta and one threshold per label. All print tables in Markdown.
+arrays in the same run, and the average precision of each on the test rows; with --folds also the choice of
+the whole grid by five folds. The second compares leave-one-out scores with refitting. The third tunes LRML
+with an rbf kernel on all rows: gamma, ridge, alpha, theta and one threshold per label. All print tables in
+Markdown.
 """
 
 from __future__ import annotations

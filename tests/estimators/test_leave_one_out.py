@@ -295,3 +295,12 @@ def test_the_width_of_a_kernel_is_chosen(make_problem):
     assert fixed.best_params_["gamma"] == 1.0
     assert fixed.gamma_results_["gamma"].tolist() == [300.0, 1.0]
     assert "gamma" not in MLFroCV(kernel="rbf", gammas=1.0).fit(X[train], Y[train]).best_params_
+
+
+def test_a_given_grid_that_ends_too_early_is_reported(yeast):
+    X, Y = yeast.train
+    with pytest.warns(UserWarning, match=r"got the smallest of alphas, 100, .*Pass smaller ones too"):
+        MLFroCV([100, 200, 400, 800, 1600]).fit(X, Y)
+    with pytest.warns(UserWarning, match=r"got the largest of alphas, 0\.6, .*Pass larger ones too"):
+        LRMLCV(0, [0.01, 0.03, 0.1, 0.3, 0.6], [0.0]).fit(X[:400], Y[:400])
+    MLFroCV([0.1, 1.0, 10.0, 100.0, 1000.0]).fit(X, Y)  # the best lies inside: no warning

@@ -124,10 +124,11 @@ def tail_plan(
     gain, error = table.lead(best, bare)
     if gain <= error or len(thetas) == 1:
         return
-    others = [leader._replace(theta=theta) for theta in thetas[1:]]
+    others = [leader._replace(theta=theta) for theta in thetas[1::2]]
     best, found, table = yield from _better(others, candidate, (best, leader))
     if found.theta != leader.theta:
         others = [found._replace(alpha=factor * found.alpha) for factor in (0.5, 2.0)]
+        others += [found._replace(theta=theta) for theta in thetas[2::2]]
         yield from _better(others, candidate, (best, found))
 
 
