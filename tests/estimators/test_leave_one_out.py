@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.linear_model import RidgeCV
 from sklearn.preprocessing import StandardScaler, normalize
 
-from lrml import CPLST, CPLSTCV, LEML, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, MLTraceCV, metrics
+from lrml import CPLST, CPLSTCV, LEML, LEMLCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, MLTraceCV, metrics
 from lrml.datasets import load_yeast
 from lrml.thresholds import best_threshold
 
@@ -110,6 +110,31 @@ def test_a_feature_of_one_row_only(make_problem):
         np.testing.assert_allclose(found, refitted(MLFro(alpha), X, Y, range(20)), atol=1e-6)
 
 
+@pytest.mark.parametrize("alpha", [0.0, 1e-9, 1.0, 100.0])
+@pytest.mark.parametrize("d", [1, 3, 11])
+@pytest.mark.parametrize("far", [1e3, 1e4])
+def test_a_row_far_from_all_others(far, d, alpha):
+    """It all but decides its own fitted value: 1 − h is small, and hardly anything is left of residuals."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((14, d)), rng.standard_normal((14, 2))
+    X[0] *= far
+    model = MLFro(alpha, targets="real", fit_intercept=False)
+    expected = refitted(model, X, Y, range(14))
+    found = model.leave_one_out_scores(X, Y)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_as_many_features_as_rows_and_a_strong_ridge():
+    """Without the ridge all rows would be fitted without error; eigenvalues of XᵀX are then inaccurate."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, Y = rng.standard_normal((20, 20)), 1e4 + rng.standard_normal((20, 2))
+        X[:, 0] = X[:, 1] + 1e-5 * X[:, 0]
+        model = MLFro(2000.0, targets="real", fit_intercept=False)
+        expected = refitted(model, X, Y, range(20))
+        np.testing.assert_allclose(model.leave_one_out_scores(X, Y), expected, atol=1e-8 * np.abs(Y).max())
+
+
 def test_labels_of_a_single_row_are_unseen_without_it(make_problem):
     X, Y = make_problem(20, 4, 3)
     Y[:, 1] = 0
@@ -159,6 +184,22 @@ def test_estimates_are_far_closer_to_refitting_than_training_scores(request, yea
     trained = clone(model).fit(X, Y).decision_function(X[rows])
     error, naive = (np.sqrt(np.mean((S - expected) ** 2)) for S in (estimated, trained))
     assert error < 0.2 * naive
+
+
+@pytest.mark.parametrize("name", ["yeast", "breast cancer"])
+def test_a_strong_trace_norm_of_rank_one(yeast, name):
+    """The penalty is linear in the only singular value too: along it, nothing but the loss curves."""
+    X, Y = tabular(load_breast_cancer)
+    if name == "yeast":
+        X, Y = StandardScaler().fit_transform(yeast.train[0][:500]), yeast.train[1][:500]
+    X, rows = X - X.mean(axis=0), np.arange(0, len(X), 20)
+    model = MLTrace(0.8 * 2 * np.linalg.norm(X.T @ Y, 2), tol=1e-9).fit(X, Y)
+    assert model.rank_ == 1
+    expected, trained = refitted(model, X, Y, rows), model.decision_function(X[rows])
+    error, naive = (
+        np.sqrt(np.mean((S - expected) ** 2)) for S in (model.leave_one_out_scores(X, Y)[rows], trained)
+    )
+    assert error < 0.15 * naive
 
 
 def test_the_turn_of_the_label_directions_counts(make_problem):
@@ -267,6 +308,38 @@ def test_estimates_are_confirmed_on_folds(yeast):
     assert search.best_score_ == confirmed[search.best_index_]
 
 
+def test_estimates_for_a_single_target_are_confirmed_too():
+    """One direction is all of label space, but a penalty on its singular value is not a ridge."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 10))
+    y = X[:, :1] + rng.standard_normal((60, 1))
+    search = MLTraceCV([0.0, 10.0, 30.0], targets="real", random_state=0).fit(X, y)
+    assert search.cv_results_["param_alpha"][np.isfinite(search.cv_results_["confirmed_test_score"])].any()
+
+
+@pytest.mark.parametrize("rule", ["best", "one_standard_error"])
+@pytest.mark.parametrize("case", ["rare labels", "few weights"])
+def test_folds_without_a_score_confirm_nothing(case, rule):
+    """A fold may have no labelled row, or no weight; the score of the choice is a number all the same."""
+    rng = np.random.default_rng(2)
+    X, Y = rng.standard_normal((40, 3)), np.zeros((40, 5))
+    Y[:3] = Y[30:32] = rng.random(5) < 0.5
+    Y[0, 0], weights = 1.0, None
+    if case == "few weights":
+        Y = (X @ rng.standard_normal((3, 5)) > 0).astype(float)
+        weights = np.where(np.arange(40) < 6, 1.0, 0.0)
+    for search in (LRMLCV(), CPLSTCV(), MLTraceCV([0.1, 1.0, 0.0])):
+        search.set_params(rule=rule, random_state=0).fit(X, Y, weights)
+        assert np.isfinite(search.best_score_)
+
+
+def test_a_standard_error_without_values_of_rows_takes_folds(make_problem):
+    X, Y = make_problem(40, 5, 4)
+    search = MLFroCV(scoring="micro_f1", random_state=0)
+    assert search.fit(X, Y).n_splits_ == 1
+    assert search.set_params(rule="one_standard_error").fit(X, Y).n_splits_ == 5
+
+
 def test_leave_one_out_needs_closed_forms(make_problem):
     X, Y = make_problem(30, 5, 4)
     for model in (MLFroCV(cv="loo", loss="logistic"), LRMLCV(cv="loo", loss="squared_hinge")):
@@ -276,6 +349,8 @@ def test_leave_one_out_needs_closed_forms(make_problem):
     unknown[0, 0] = np.nan
     with pytest.raises(ValueError, match="unknown labels"):
         MLFroCV(cv="loo").fit(X, unknown)
+    with pytest.raises(ValueError, match="got LEMLCV, whose fits iterate"):
+        LEMLCV(cv="loo").fit(X, Y)
     assert MLFroCV().fit(X, unknown).n_splits_ == 5
 
 

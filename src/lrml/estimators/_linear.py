@@ -349,7 +349,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         regressions = model._ridge_regressions(data, params)
         space = data.space(fit_intercept=params.fit_intercept)
         scorer = LeaveOneOut(space, data, rows, fit_intercept=params.fit_intercept, precise=True)
-        scores: Scores = scorer.of(*regressions)(slice(None)).astype(data.X.dtype, copy=False)
+        scores: Scores = scorer.of(regressions)(slice(None)).astype(data.X.dtype, copy=False)
         return scores
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> float:

@@ -34,15 +34,16 @@ import scipy.linalg
 from lrml._arrays import is_sparse
 from lrml.estimators._fitting import TrainingData, take
 from lrml.estimators._scores import Scores
-from lrml.estimators._space import Space
+from lrml.estimators._space import RidgeRegressions, Space
 from lrml.losses import SquaredLoss
 
 _Float64 = npt.NDArray[np.float64]
-# 1 − h without any shrinkage: below the first, a row is fitted without error, up to rounding; above the
-# second, single precision is enough.
-_INTERPOLATED, _ROOMY = 1e-9, 1e-4
-# A fit without any shrinkage is the limit of fits with this share of the least eigenvalue.
-_LEAST_SHRINKAGE = 1e-7
+# 1 − h without any shrinkage: below the first, or so many roundings, a row is fitted without error; above
+# the last, single precision is enough.
+_INTERPOLATED, _ROUNDINGS, _ROOMY = 1e-9, 1e3, 1e-4
+# A row that is fitted without error needs some shrinkage: no shrinkage is the limit of this share of the
+# least eigenvalue. With 1 − h above the second, it is left out like any other row.
+_LEAST_SHRINKAGE, _CLOSE = 1e-7, 1e-6
 # Least 1 − h: below, the other rows say nothing about a row, up to rounding.
 _LEAST_ROOM = 1e-14
 
@@ -70,8 +71,10 @@ class LeaveOneOut:
         # X̃Λ^(−1/2) has no scale: its rows are at most of length 1/√w.
         unit = space.own_coordinates(data.X, rows, data.weights) / np.sqrt(curvature)
         self.outside = 1.0 - self.mean_leverage - self.weights * np.einsum("ij,ij->i", unit, unit)
-        self.interpolated = self.outside < _INTERPOLATED
-        self.outside[self.interpolated] = 0.0
+        # Eigenvalues are rounded relative to the largest, and h with them.
+        rounding = 1.0 + self.weights * (unit**2 @ (curvature.max(initial=0.0) / curvature))
+        rounding *= _ROUNDINGS * np.finfo(np.float64).eps
+        self.interpolated = self.outside < np.minimum(_INTERPOLATED, rounding)
         # Single precision is not enough if residuals are all rounding.
         ranks_labels = data.targets == "binary" and not precise
         self.result = np.float32 if ranks_labels else np.float64
@@ -82,22 +85,22 @@ class LeaveOneOut:
         self.Y = (Y.tocsr() if is_sparse(Y) else Y).astype(self.dtype)
         self.lone = _LoneLabels(data, rows) if data.targets == "binary" else None
 
-    def is_exact(self, right: _Float64 | None, shrinkage: _Float64) -> bool:
+    def is_exact(self, solution: RidgeRegressions) -> bool:
         """Whether the scores are those of refitting: the penalty is a ridge, and no direction is left out."""
+        right, extra = solution.right, solution.extra
         whole = right is None or right.shape[1] == self.space.problem.shape[1]
-        return whole and bool((shrinkage == shrinkage[:1]).all())
+        return whole and (extra is None or not extra.any())
 
-    def of(self, left: _Float64, right: _Float64 | None, shrinkage: _Float64) -> Callable[[slice], Scores]:
-        """Return the function that scores some of the rows by the fits of W = left rightᵀ without them.
-
-        Without ``right``, left is W itself.
-        """
+    def of(self, solution: RidgeRegressions) -> Callable[[slice], Scores]:
+        """Return the function that scores some of the rows by the fits without them."""
+        left, right, ridge, extra = solution
+        extra = np.zeros(left.shape[1]) if extra is None else extra
+        shrinkage = ridge + extra
         problem, dtype = self.space.problem, self.dtype
         curvature = problem.curvature[:, None]
         # One column of leverages serves all directions with the same shrinkage.
         distinct, inverse = np.unique(shrinkage, return_inverse=True)
-        distinct = np.maximum(distinct, _LEAST_SHRINKAGE * curvature[-1])
-        kept_back = np.where(np.isinf(distinct), 1.0, distinct / (curvature + distinct)).astype(dtype)
+        kept_back = _kept_back(distinct, curvature).astype(dtype)
         place: Any = inverse if len(distinct) > 1 else slice(None)
         projected = problem.cross if right is None else problem.cross @ right
         V = _times(problem.labels, right)
@@ -107,12 +110,14 @@ class LeaveOneOut:
         mean_code = mean if V is None else mean @ V
         turn = _Turn(left, projected) if V is not None and V.shape[1] < V.shape[0] else None
         # Rows along M_j u_j, scaled so that their squares are what the penalty does not shrink after all.
-        extra = shrinkage - shrinkage.min(initial=np.inf)
         curved = extra > 0
         along = _radial(left[:, curved], curvature + shrinkage[curved], extra[curved]) * np.sqrt(curvature)
         along = along.astype(dtype)
         if self.interpolated.any():
-            residuals = kept_back[:, place] * (projected / np.sqrt(curvature))
+            limit = _kept_back(
+                np.maximum(distinct, _LEAST_SHRINKAGE * curvature.min(initial=np.inf)), curvature
+            )
+            residuals = limit[:, place] * (projected / np.sqrt(curvature))
 
         def scores(rows: slice) -> Any:
             unit, weights = self.unit[rows], self.weights[rows, None]
@@ -120,13 +125,16 @@ class LeaveOneOut:
             codes = np.asarray(_dense(Y) if V is None else Y @ V, dtype=dtype) - mean_code
             fitted = unit @ encoder
             errors = codes - fitted
-            if self.interpolated[rows].any():
-                errors = np.where(self.interpolated[rows, None], unit @ residuals, errors)
-            # 1 − h as a sum of positive numbers.
+            # 1 − h as a sum of positive numbers, whose roundings cancel.
             room = (self.outside[rows, None] + weights * (unit**2 @ kept_back)).astype(dtype)[:, place]
+            if self.interpolated[rows].any():
+                close = self.interpolated[rows, None] & (room < _CLOSE)
+                errors = np.where(close, unit @ residuals, errors)
+                room = np.where(close, (weights * (unit**2 @ limit))[:, place], room)
             if curved.any():
-                room[:, curved] -= weights.astype(dtype) * (unit @ along) ** 2
-            found = codes - errors / np.maximum(room, _LEAST_ROOM)
+                less = room[:, curved] - weights.astype(dtype) * (unit @ along) ** 2
+                room[:, curved] = np.maximum(less, _LEAST_ROOM * room[:, curved])
+            found = codes - errors / np.maximum(room, np.finfo(room.dtype).tiny)
             if turn is not None and V is not None:
                 leverage = self.mean_leverage[rows] + self.weights[rows] * turn.leverages(fitted)
                 pull = (leverage / np.maximum(1.0 - leverage, _LEAST_ROOM)).astype(dtype)[:, None]
@@ -139,6 +147,11 @@ class LeaveOneOut:
             return found
 
         return scores
+
+
+def _kept_back(shrinkage: _Float64, curvature: _Float64) -> _Float64:
+    """Return the shares ρ / (λ + ρ) of each direction that shrinkages leave unfitted."""
+    return np.where(np.isinf(shrinkage), 1.0, shrinkage / (curvature + shrinkage))
 
 
 def _times(A: _Float64 | None, B: _Float64 | None) -> _Float64 | None:

@@ -36,13 +36,15 @@ class RidgeRegressions(NamedTuple):
     left : array of shape (r, k)
     right : array of shape (m, k), optional
         Orthonormal columns; None stands for the identity.
-    shrinkage : array of shape (k,)
-        left_j = (Λ + shrinkage_j)⁻¹ XᵀY right_j.
+    ridge : float
+    extra : array of shape (k,), optional
+        left_j = (Λ + ridge + extra_j)⁻¹ XᵀY right_j; None stands for zeros, that is, a ridge only.
     """
 
     left: _Float64
     right: _Float64 | None
-    shrinkage: _Float64
+    ridge: float
+    extra: _Float64 | None = None
 
 
 @dataclass(frozen=True, eq=False)

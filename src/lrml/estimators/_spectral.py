@@ -102,12 +102,11 @@ class SpectralModel(LinearMultiLabelModel):
         penalty = self._penalty(data, params)
         _, problem, result = self._solve_moments(data, params, penalty, None)
         if result.status is Status.EXACT:
-            shrinkage = np.full(problem.shape[1], problem.ridge)
-            return RidgeRegressions(to_numpy(result.solution), None, shrinkage)
+            return RidgeRegressions(to_numpy(result.solution), None, problem.ridge)
         U, s, V = Factors.of(to_numpy(result.solution))
         kept = s > max(problem.shape) * np.finfo(s.dtype).eps * s[0]
-        shrinkage = problem.ridge + 0.5 * penalty.slopes(s)[kept] / s[kept]
-        return RidgeRegressions(U[:, kept] * s[kept], V[:, kept], shrinkage)
+        extra = 0.5 * penalty.slopes(s)[kept] / s[kept]
+        return RidgeRegressions(U[:, kept] * s[kept], V[:, kept], problem.ridge, extra)
 
     def _solve_moments(
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[_Float64, _Float64] | None

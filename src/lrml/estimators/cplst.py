@@ -57,7 +57,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
         V = self._directions(data, problem, check_count("rank", params.rank, 1, data.shape))
         V = V if problem.labels is None else problem.labels.T @ V
         left = (problem.cross @ V) / problem.curvature[:, None]
-        return RidgeRegressions(left, V, np.full(left.shape[1], params.ridge))
+        return RidgeRegressions(left, V, params.ridge)
 
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
         check_all_known(data, type(self).__name__, "LEML or LRML")
@@ -283,7 +283,7 @@ class CPLSTCV(SearchModel):
             left, V, _ = problem.reduced_rank_factors()
             for place, rank in group:
                 used = left[:, :rank]
-                visit(place, used, V[:, :rank], np.full(used.shape[1], problem.ridge))
+                visit(place, RidgeRegressions(used, V[:, :rank], problem.ridge))
 
         def pieces(
             problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit

@@ -24,6 +24,7 @@ from lrml.estimators._grid import (
 )
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._parameters import CHECKS, Parameters, check_theta_or_auto
+from lrml.estimators._space import RidgeRegressions
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.search import Family, Params, Piece, Plan, SearchModel, Visit, extending, once, tail_plan
 from lrml.penalties import TailSum
@@ -303,10 +304,11 @@ class TailSearch(SearchModel):
                         point.left,
                         point.right,
                     )
-                visit(index, point.left, point.right, problem.ridge + 0.5 * slopes / point.sigma)
+                extra = 0.5 * slopes / point.sigma
+                visit(index, RidgeRegressions(point.left, point.right, problem.ridge, extra))
 
         def bare(problem: SpectralProblem, index: int, visit: Visit) -> None:
-            visit(index, problem.ridge_solution(), None, np.full(problem.shape[1], problem.ridge))
+            visit(index, RidgeRegressions(problem.ridge_solution(), None, problem.ridge))
 
         def pieces(
             problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit

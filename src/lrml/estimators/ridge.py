@@ -13,6 +13,7 @@ from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import loss_scale, ridges_leaving
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._parameters import Parameters
+from lrml.estimators._space import RidgeRegressions
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.search import (
     Family,
@@ -188,7 +189,7 @@ class MLFroCV(SearchModel):
             plan = once({"alpha": alpha} for alpha in params.alphas)
 
         def run(problem: SpectralProblem, place: int, visit: Visit) -> None:
-            visit(place, problem.ridge_solution(), None, np.full(problem.shape[1], problem.ridge))
+            visit(place, RidgeRegressions(problem.ridge_solution(), None, problem.ridge))
 
         def pieces(
             problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit

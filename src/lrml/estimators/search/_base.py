@@ -119,13 +119,15 @@ class SearchModel(LinearMultiLabelModel):
         self._check_shapes(data, params)
         closed_form = self._makes_moments and data.needs_moments_only
         if params.cv == "loo" and not closed_form:
+            got = f"loss={params.loss.name!r}{'' if data.mask is None else ' and unknown labels'}"
             raise ValueError(
                 "cv='loo' needs fits in closed form, that is, loss='squared' with all labels known, got "
-                f"{type(self).__name__} with loss={params.loss.name!r}"
-                f"{'' if data.mask is None else ' and unknown labels'}. Pass cv=5."
+                f"{got if self._makes_moments else f'{type(self).__name__}, whose fits iterate'}. Pass cv=5."
             )
         if params.cv is None:
-            params.cv = "loo" if closed_form else _N_FOLDS
+            # A standard error needs values of rows, or several folds.
+            by_row = all(criterion.by_row for criterion in params.criteria)
+            params.cv = "loo" if closed_form and (by_row or params.rule != "one_standard_error") else _N_FOLDS
         given = None if isinstance(params.threshold, str) else params.threshold
         comparison = Comparison(
             data,

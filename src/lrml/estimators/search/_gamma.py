@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from lrml._arrays import is_sparse
 from lrml.estimators._fitting import TrainingData, take
 from lrml.estimators._kernels import Kernel
+from lrml.estimators._space import RidgeRegressions
 from lrml.estimators.search._plans import ridge_plan
 from lrml.estimators.search._search import Comparison, Family, LeaveOneOutSearch, Params, Piece, Visit
 from lrml.estimators.search._splits import Split
@@ -85,7 +86,7 @@ def _ridge_pieces(
     problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit
 ) -> list[Piece]:
     def run(place: int, ridge: float) -> None:
-        visit(place, problem.with_ridge(ridge).ridge_solution(), None, np.full(problem.shape[1], ridge))
+        visit(place, RidgeRegressions(problem.with_ridge(ridge).ridge_solution(), None, ridge))
 
     return [partial(run, place, one["ridge"]) for place, one in chosen]
 

@@ -43,12 +43,16 @@ class ScoreTable:
         """By how much a candidate is better than another on some splits, and the standard error of that.
 
         Without values for the rows, a single split does not tell the error; 1 % of the score stands for it.
+        Splits without a score say nothing.
         """
-        chosen = list(splits)
+        chosen = [split for split in splits if np.isfinite(self.scores[[one, other], split]).all()]
+        if not chosen:
+            return 0.0, 0.0
         gains = self.scores[one, chosen] - self.scores[other, chosen]
         gain = float(gains.mean())
         if not self.by_row:
-            spread = float(gains.std(ddof=1)) if len(chosen) > 1 else 0.01 * abs(float(self.scores[one, 0]))
+            size = abs(float(self.scores[one, chosen[0]]))
+            spread = float(gains.std(ddof=1)) if len(chosen) > 1 else 0.01 * size
             return gain, spread / float(np.sqrt(len(chosen)))
         values = np.concatenate([self.values[i][one].astype(float) - self.values[i][other] for i in chosen])
         weights = None if self.weights[0] is None else np.concatenate([self.weights[i] for i in chosen])

@@ -21,7 +21,7 @@ from lrml._threads import map_in_threads, one_blas_thread
 from lrml.estimators._fitting import TrainingData, take
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._scores import Scores
-from lrml.estimators._space import Space
+from lrml.estimators._space import RidgeRegressions, Space
 from lrml.estimators.search._score_table import ScoreTable
 from lrml.estimators.search._scoring import Criterion, HeldOut, SpectralScores
 from lrml.estimators.search._splits import Split, training_part
@@ -37,7 +37,7 @@ _LOOSE = 1e-3
 _N_FOLDS, _MOST_FOLDS, _CLEAR = 5, 3, 2.0
 
 Params: TypeAlias = dict[str, Any]
-Visit: TypeAlias = Callable[[int, Any, Any, Any], None]
+Visit: TypeAlias = Callable[[int, RidgeRegressions], None]
 Piece: TypeAlias = Callable[[], None]
 Advance: TypeAlias = Callable[[int], None]
 
@@ -84,9 +84,8 @@ class Family(NamedTuple):
     """Candidates whose fits follow from second moments.
 
     ``pieces(problem, candidates, visit)`` returns pieces of work, independent of each other, that fit the
-    candidates (pairs of place and parameters). They call ``visit(place, left, right, shrinkage)`` for each
-    solution left rightᵀ in spectral coordinates; column j of left is that of a ridge regression with the
-    strength shrinkage_j.
+    candidates (pairs of place and parameters). They call ``visit(place, solution)`` for each, with the
+    solution in spectral coordinates.
     """
 
     plan: Plan
@@ -196,7 +195,8 @@ class MomentSearch(Search):
         space, held_out = self._space(split), self.comparison.held_out(split)
         scores = SpectralScores(space, held_out.X, self.comparison.data.targets)
 
-        def visit(index: int, left: Any, right: Any, shrinkage: Any) -> None:
+        def visit(index: int, solution: RidgeRegressions) -> None:
+            left, right = solution[:2]
             self._judge(held_out, scores.of(left, right), (index, split), left.shape[1])
             advance(1)
 
@@ -210,8 +210,8 @@ class MomentSearch(Search):
         space, held_out = self._space(split), self.comparison.held_out(split)
         scores, found = SpectralScores(space, held_out.X, self.comparison.data.targets), []
 
-        def visit(_: int, left: Any, right: Any, shrinkage: Any) -> None:
-            found.append(scores.of(left, right)(slice(None)))
+        def visit(_: int, solution: RidgeRegressions) -> None:
+            found.append(scores.of(solution.left, solution.right)(slice(None)))
 
         for piece in self.family.pieces(space.problem, self._chosen([candidate]), visit):
             piece()
@@ -234,9 +234,10 @@ class LeaveOneOutSearch(Search):
         return LeaveOneOut(self.space, self.comparison.data, rows, fit_intercept=self.fit_intercept)
 
     def fit(self, splits: list[int], kept: list[int], advance: Advance = lambda count: None) -> None:
-        def visit(index: int, left: Any, right: Any, shrinkage: Any) -> None:
-            self._judge(self.held_out, self.scores.of(left, right, shrinkage), (index, 0), left.shape[1])
-            if self.scores.is_exact(right, shrinkage):
+        def visit(index: int, solution: RidgeRegressions) -> None:
+            rank = solution.left.shape[1]
+            self._judge(self.held_out, self.scores.of(solution), (index, 0), rank)
+            if self.scores.is_exact(solution):
                 self.exact.add(index)
             advance(1)
 
@@ -250,21 +251,32 @@ class LeaveOneOutSearch(Search):
         """
         if not self.exact:
             return chosen
-        rivals = [max(self.exact, key=table.scores[:, 0].__getitem__) for table in self.tables]
+        rivals = [self._rival(*pair) for pair in zip(self.tables, chosen, strict=True)]
         if not self.comparison.with_margin:
             leads = [t.lead(i, j) for t, i, j in zip(self.tables, chosen, rivals, strict=True)]
             chosen = [
                 own if gain > error else rival
                 for own, rival, (gain, error) in zip(chosen, rivals, leads, strict=True)
             ]
-        if set(chosen) <= self.exact or self.comparison.data.X.shape[0] < _N_FOLDS:
+        if set(chosen) <= self.exact:
             return chosen
         return self._compare_on_folds(chosen, rivals, random_state)
 
+    def _rival(self, table: ScoreTable, own: int) -> int:
+        """Return the best candidate with an exact score, or the choice itself if there is none."""
+        scored = [place for place in sorted(self.exact) if table.complete[place]]
+        return max(scored, key=table.scores[:, 0].__getitem__, default=own)
+
     def _compare_on_folds(self, chosen: list[int], rivals: list[int], random_state: Any) -> list[int]:
-        n_rows, places = self.comparison.data.X.shape[0], list(dict.fromkeys([*chosen, *rivals]))
-        folds = KFold(_N_FOLDS, shuffle=True, random_state=random_state).split(np.empty(n_rows))
-        comparison = self.comparison._replace(splits=[Split(*fold) for fold in folds])
+        weights, n_rows = self.comparison.data.weights, self.comparison.data.X.shape[0]
+        # Rows without weight are in every training part: every fold must have something to fit and to judge.
+        counted = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
+        if len(counted) < _N_FOLDS:
+            return chosen
+        folds = KFold(_N_FOLDS, shuffle=True, random_state=random_state).split(counted)
+        tests = [counted[test] for _, test in folds]
+        splits = [Split(np.setdiff1d(np.arange(n_rows), test), test) for test in tests]
+        comparison, places = self.comparison._replace(splits=splits), list(dict.fromkeys([*chosen, *rivals]))
         search = MomentSearch(comparison, self.family, fit_intercept=self.fit_intercept)
         search.add([self.candidates[place] for place in places])
         winners: list[int] = []
@@ -279,8 +291,10 @@ class LeaveOneOutSearch(Search):
             if clear:
                 break
         for table, criterion in zip(search.tables, self.comparison.criteria, strict=True):
-            means = table.scores[:, : fold + 1].mean(axis=1)
-            self.confirmed.update({(i, criterion.name): float(m) for i, m in zip(places, means, strict=True)})
+            scores = table.scores[:, np.isfinite(table.scores).all(axis=0)]
+            if scores.size:
+                means = dict(zip(places, scores.mean(axis=1).tolist(), strict=True))
+                self.confirmed.update({(place, criterion.name): mean for place, mean in means.items()})
         return winners
 
     def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, Scores]]:
@@ -289,8 +303,8 @@ class LeaveOneOutSearch(Search):
         rows = np.arange(data.X.shape[0])
         scores = self._leave_one_out(rows)
 
-        def visit(_: int, left: Any, right: Any, shrinkage: Any) -> None:
-            found.append(scores.of(left, right, shrinkage)(slice(None)))
+        def visit(_: int, solution: RidgeRegressions) -> None:
+            found.append(scores.of(solution)(slice(None)))
 
         for piece in self.family.pieces(self.space.problem, self._chosen([candidate]), visit):
             piece()
