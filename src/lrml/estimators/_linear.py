@@ -346,8 +346,9 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
                 "scikit-learn's cross_val_predict."
             )
         rows = np.arange(data.X.shape[0])
-        regressions = model._ridge_regressions(data, params)
+        # All directions of a kernel matrix, before the fit asks for the leading ones only.
         space = data.space(fit_intercept=params.fit_intercept)
+        regressions = model._ridge_regressions(data, params)
         scorer = LeaveOneOut(space, data, rows, fit_intercept=params.fit_intercept, precise=True)
         scores: Scores = scorer.of(*regressions)(slice(None)).astype(data.X.dtype, copy=False)
         return scores
