@@ -334,7 +334,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         >>> from lrml.metrics import average_precision
         >>> unseen = average_precision(Y, MLFro(1.0).leave_one_out_scores(X, Y))
         >>> round(seen, 2), round(unseen, 2)
-        (0.79, 0.76)
+        (0.8, 0.76)
         """
         model = vars(self).get("best_estimator_", self)
         params = model._check_params()
