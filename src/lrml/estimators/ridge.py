@@ -121,8 +121,8 @@ class MLFroCV(SearchModel):
     `LRMLCV`).
 
     Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, and O(mdL) for each candidate,
-    judged on m rows; memory 3 d² + O(m (d + L)) numbers beside the data. A number of folds
-    takes one decomposition per fold. Otherwise one warm-started fit of `MLFro` per candidate and fold.
+    judged on m rows; memory 3 d² + O(m (d + L)) numbers beside the data. A number of folds takes one
+    decomposition per fold. Otherwise one warm-started fit of `MLFro` per candidate and fold.
 
     Parameters
     ----------
@@ -130,9 +130,9 @@ class MLFroCV(SearchModel):
         By default a search that begins with 6 values, which leave 98, 90, 75, 50, 25 and 10 % of the
         effective directions Σ λ_i / (λ_i + alpha), λ_i the eigenvalues of XᵀX, so they do not depend on the
         scale of the features. It goes on between the best one and its neighbours until that gains less
-        than one standard error, and beyond an edge as long as that is better. If every candidate is a fit of its own, 3 values that leave
-        60, 40 and 20 %, times the curvature of the loss relative to that of the squared loss; a best one on
-        the edge is followed beyond it.
+        than one standard error, and beyond an edge as long as that is better. If every candidate is a fit of
+        its own, 3 values that leave 60, 40 and 20 %, times the curvature of the loss relative to that of the
+        squared loss; a best one on the edge is followed beyond it.
     loss, fit_intercept, kernel, gammas, degree, coef0, targets, cv, scoring, rule, abandon, threshold
         As in `LRMLCV`.
     threshold_scoring
