@@ -366,7 +366,7 @@ def test_searches(data, others, search):
 
 def test_a_search_judges_as_refitting_does(data):
     X, Y = data
-    search = LRMLCV(2, 0.5, 0.1, cv=KFold(4), kernel="rbf", tol=1e-9).fit(X, Y)
+    search = LRMLCV(2, 0.5, 0.1, cv=KFold(4), kernel="rbf", gammas=1 / X.shape[1], tol=1e-9).fit(X, Y)
     model = LRML(2, 0.5, ridge=0.1, kernel="rbf", tol=1e-9)
     assert search.best_score_ == pytest.approx(cross_val_score(model, X, Y, cv=KFold(4)).mean(), abs=1e-9)
     precomputed = clone(model).set_params(kernel="precomputed")

@@ -308,11 +308,11 @@ def warn_of_scales(X: Any, names: npt.NDArray[Any] | None = None) -> None:
         f"{', '.join(few)}{more}, which vary up to {ranges[largest] / ranges[lost].min():.0e} times less "
         f"than column {beside}: rounding may decide about them. Scale X, for example with StandardScaler.",
         UserWarning,
-        stacklevel=_level_of_user(),
+        stacklevel=level_of_user(),
     )
 
 
-def _level_of_user() -> int:
+def level_of_user() -> int:
     """Return the ``stacklevel`` of the line outside this package that called the fit."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("lrml."):
@@ -330,7 +330,7 @@ def warn_unless_converged(outcome: Any) -> None:
         gap = outcome.history.entries[-1].gap
         reached = f"estimated gap {gap:.1e}" if np.isfinite(gap) else f"residual {outcome.residual:.1e}"
         message = f"{outcome.status.value} ({reached} after {len(outcome.history) - 1} iterations)"
-        warnings.warn(message, ConvergenceWarning, stacklevel=_level_of_user())
+        warnings.warn(message, ConvergenceWarning, stacklevel=level_of_user())
 
 
 @contextmanager

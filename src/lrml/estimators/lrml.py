@@ -283,9 +283,10 @@ class TailSearch(SearchModel):
         max_iter = _MAX_ITER if params.max_iter is None else params.max_iter
         tol = params.tol
         home = data.space(fit_intercept=params.fit_intercept).problem
-        given = (params.alphas, params.ridges, params.n_alphas, params.alpha_ratio)
-        if all(value is None for value in given):
-            plan = tail_plan(home, params.thetas, self._as_params)
+        given = (params.alphas, params.n_alphas, params.alpha_ratio)
+        if all(value is None for value in given) and (params.ridges is None or len(params.ridges) == 1):
+            ridge = None if params.ridges is None else params.ridges[0]
+            plan = tail_plan(home, params.thetas, self._as_params, ridge)
             tol = _ROUGH_TOL if tol is None else tol
         else:
             plan = once(map(self._as_params, self._points(data, params)))

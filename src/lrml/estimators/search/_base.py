@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from lrml import _checks as check
 from lrml._arrays import is_sparse
 from lrml._shown import shown
 from lrml._targets import check_threshold
-from lrml.estimators._fitting import TrainingData, check_size
+from lrml.estimators._fitting import TrainingData, check_size, level_of_user
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, check_cut
 from lrml.estimators.search._gamma import choose_gamma, has_gamma
@@ -36,6 +37,9 @@ from lrml.thresholds import MetricName, best_threshold
 
 # Folds unless leave-one-out scores are in closed form.
 _N_FOLDS = 5
+# A best value on the edge of at least so many given ones calls for a warning if it leads by so many standard
+# errors.
+_LEAST_VALUES, _CLEAR = 5, 2.0
 _RULES = ("best", "one_standard_error")
 # Parameters of a search that its candidates share.
 _PASSED_ON = (
@@ -145,6 +149,7 @@ class SearchModel(LinearMultiLabelModel):
         search = self._search(comparison, params)
         tables = search.run(params.verbose)
         chosen = [self._choose(search, table, params) for table in tables]
+        _warn_of_edges(search, tables[0], chosen[0], params)
         if isinstance(search, LeaveOneOutSearch) and not callable(params.rule):
             chosen = search.confirm(chosen, params.random_state)
         fitted = {index: self._final_fit(search, index, params) for index in dict.fromkeys(chosen)}
@@ -260,6 +265,27 @@ def _best_cut(search: Search, index: int, params: Parameters) -> Any:
 
 def _dense(Y: Any) -> npt.NDArray[Any]:
     return Y.toarray() if is_sparse(Y) else np.asarray(Y)
+
+
+def _warn_of_edges(search: Search, table: ScoreTable, index: int, params: Parameters) -> None:
+    """Warn if the best value is the first or last of those given, and clearly better than the next one."""
+    best = search.candidates[index]
+    for name in ("alpha", "ridge"):
+        values = sorted(getattr(params, f"{name}s", None) or [])
+        if len(values) < _LEAST_VALUES or best.get(name) not in (values[0], values[-1]) or best[name] == 0.0:
+            continue
+        next_one = values[1] if best[name] == values[0] else values[-2]
+        others = [i for i, one in enumerate(search.candidates) if one[name] == next_one]
+        gain, error = table.lead(index, max(others, key=table.scores[:, 0].__getitem__))
+        if gain > _CLEAR * error:
+            side, more = ("smallest", "smaller") if best[name] == values[0] else ("largest", "larger")
+            warnings.warn(
+                f"the best {name} should lie between those given, got the {side} of {name}s, "
+                f"{best[name]:.3g}, which is better than the next one by more than {_CLEAR:g} standard "
+                f"errors. Pass {more} ones too, or None to have them chosen.",
+                UserWarning,
+                stacklevel=level_of_user(),
+            )
 
 
 def _check_error_can_be_told(comparison: Comparison, params: Parameters) -> None:

@@ -86,18 +86,25 @@ def ridge_plan(
 
 
 def tail_plan(
-    problem: SpectralProblem, thetas: Sequence[int], candidate: Callable[[GridPoint], Params]
+    problem: SpectralProblem,
+    thetas: Sequence[int],
+    candidate: Callable[[GridPoint], Params],
+    ridge: float | None = None,
 ) -> Plan:
     """Search for the best ridge, then alpha, then theta, each as long as it may still matter.
 
     The penalty shrinks what the ridge shrinks too, so with it a smaller ridge may be better: half of the
     best one is tried first, then none, and the whole. Other thetas follow if the penalty has gained
-    anything.
+    anything. With a given ridge, only alpha and theta are searched.
     """
-    bare, ridge, table = yield from ridge_plan(
-        problem, lambda value: candidate(GridPoint(thetas[0], 0.0, value))
-    )
-    half = GridPoint(thetas[0], 0.0, 0.5 * ridge)
+    if ridge is not None:
+        judged = yield [candidate(GridPoint(thetas[0], 0.0, ridge))]
+        bare, half = judged.new[0], GridPoint(thetas[0], 0.0, ridge)
+    else:
+        bare, best_ridge, _ = yield from ridge_plan(
+            problem, lambda value: candidate(GridPoint(thetas[0], 0.0, value))
+        )
+        half = GridPoint(thetas[0], 0.0, 0.5 * best_ridge)
     grid = Grid([half.theta], None, [half.ridge], _N_ALPHAS, None).points(problem)
     alphas = [point.alpha for point in grid if point.alpha > 0]
     if not alphas:
@@ -107,15 +114,21 @@ def tail_plan(
     )
     if table.lead(best, bare)[0] <= 0:
         return
-    others = [half._replace(ridge=0.0, alpha=1.5 * alpha), half._replace(ridge=ridge, alpha=0.5 * alpha)]
-    best, leader, table = yield from _better(others, candidate, (best, half._replace(alpha=alpha)))
+    leader = half._replace(alpha=alpha)
+    if half.ridge > 0 and ridge is None:
+        others = [
+            GridPoint(half.theta, 1.5 * alpha, 0.0),
+            GridPoint(half.theta, 0.5 * alpha, 2.0 * half.ridge),
+        ]
+        best, leader, table = yield from _better(others, candidate, (best, leader))
     gain, error = table.lead(best, bare)
     if gain <= error or len(thetas) == 1:
         return
-    others = [leader._replace(theta=theta) for theta in thetas[1:]]
+    others = [leader._replace(theta=theta) for theta in thetas[1::2]]
     best, found, table = yield from _better(others, candidate, (best, leader))
     if found.theta != leader.theta:
         others = [found._replace(alpha=factor * found.alpha) for factor in (0.5, 2.0)]
+        others += [found._replace(theta=theta) for theta in thetas[2::2]]
         yield from _better(others, candidate, (best, found))
 
 
