@@ -355,14 +355,16 @@ class LRMLCV(TailSearch):
     With the squared loss and all labels known, candidates are judged by leave-one-out scores, which have a
     closed form: one decomposition of all rows, and no folds. The search decides what to try. First come
     ridges alone; then alphas, beside half of the best ridge; then, if the penalty has gained anything, no
-    ridge and the whole one; and if it has gained more than one standard error, other thetas. A best ridge or
-    alpha on the edge of those tried is followed beyond it. Leave-one-out scores are exact without the
-    penalty, and a little too good with it. So a candidate with it must lead the best one without by more
-    than one standard error, and must lead on folds as well: on one to three of five, until the difference is
-    clear.
+    ridge and the whole one; and if it has gained more than one standard error, other thetas. (With one given
+    ridge, it begins with alphas.) A best ridge or alpha on the edge of those tried is followed beyond it.
+    Leave-one-out scores are exact without the penalty, and a little too good with it. So a candidate with it
+    must lead the best one without by more than one standard error, and must lead on folds as well: on one to
+    three of five, until the difference is clear.
 
-    A grid is tried as a whole. It takes any of ``alphas``, ``ridges``, ``n_alphas`` and ``alpha_ratio``; the
-    others have the defaults below. Without a candidate with an exact score nothing is confirmed on folds.
+    A grid is tried as a whole. It takes any of ``alphas``, ``n_alphas``, ``alpha_ratio`` and several
+    ``ridges``; the others have the defaults below. If the best of five or more given alphas or ridges is the
+    first or last, and clearly better than the next, a warning says so. Without a candidate with an exact
+    score nothing is confirmed on folds.
 
     For other losses, and with unknown labels, every candidate is a fit of its own, warm-started, on five
     folds. The default grid is small, and a best ridge or alpha on its edge is followed beyond it.
@@ -387,7 +389,7 @@ class LRMLCV(TailSearch):
         In a grid by default 0 and the ridges that leave 90, 60, 40 and 20 % of the effective directions
         Σ λ_i / (λ_i + ridge), λ_i the eigenvalues of XᵀX, so they do not depend on the scale of the features;
         with alpha = 0, 13 ridges. If every candidate is a fit of its own, 60, 40 and 20 %, times the
-        curvature of the loss relative to that of the squared loss.
+        curvature of the loss relative to that of the squared loss. A single one is taken as it is.
     n_alphas : int, optional
         10 by default in a grid; 3 if every candidate is a fit of its own, or 4 without a ridge.
     alpha_ratio : float, optional

@@ -128,17 +128,14 @@ class MLTrace(SpectralModel):
 class MLTraceCV(TailSearch):
     """`MLTrace` with alpha (and ridge) chosen by scores of unseen rows: `LRMLCV` with theta = 0.
 
-    Without a ridge there is no candidate with an exact leave-one-out score, and nothing is confirmed on
-    folds.
-
     Cost: as `LRMLCV`, with one theta.
 
     Parameters
     ----------
     alphas : sequence of float, optional
-        By default ``n_alphas`` log-spaced values as in a grid of `LRMLCV`.
+        As in `LRMLCV`; 0 is among those tried by default.
     ridges : float or sequence of float, default=0.0
-        None searches for ridge and alpha as `LRMLCV` does.
+        None searches for a ridge too.
     n_alphas, alpha_ratio, loss, fit_intercept, kernel, gammas, degree, coef0, targets, cv, scoring, rule
         As in `LRMLCV`.
     abandon, threshold
