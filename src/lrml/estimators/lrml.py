@@ -25,7 +25,18 @@ from lrml.estimators._grid import (
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._parameters import CHECKS, Parameters, check_theta_or_auto
 from lrml.estimators._spectral import SpectralModel
-from lrml.estimators.search import Family, Params, Piece, Plan, SearchModel, Visit, extending, once, tail_plan
+from lrml.estimators.search import (
+    Family,
+    Params,
+    Piece,
+    Plan,
+    SearchModel,
+    Visit,
+    extending,
+    fit_ridge,
+    once,
+    tail_plan,
+)
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
@@ -256,6 +267,35 @@ def elbow(energies: npt.NDArray[np.float64]) -> int:
     return int(np.argmax(1.0 - np.arange(len(left)) / len(energies) - left / left[0]))
 
 
+class _TailFits:
+    """Fits of candidates in spectral coordinates; on the home problem, later ones start from earlier ones."""
+
+    def __init__(self, tol: float, max_iter: int, home: SpectralProblem | None = None) -> None:
+        self.tol, self.max_iter = tol, max_iter
+        self.home = None if home is None else home.features
+        self.known: dict[GridPoint, tuple[Any, Any]] = {}  # solutions at home
+
+    def pieces(
+        self, problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit
+    ) -> list[Piece]:
+        """Return pieces of work as `Family` wants them."""
+        points = {place: GridPoint(**{"theta": 0} | params) for place, params in chosen}
+        problems = {ridge: problem.with_ridge(ridge) for ridge in {point.ridge for point in points.values()}}
+        bare = [i for i, point in points.items() if point.alpha == 0 or point.theta >= problem.shape[1]]
+        work: list[Piece] = [partial(fit_ridge, problems[points.pop(i).ridge], i, visit) for i in bare]
+        known = self.known if problem.features is self.home else {}
+        chains = chains_from(points, known) if known else chains_of(points, points)
+        return work + [partial(self._fit, problems[ridge], chain, visit) for ridge, chain in chains]
+
+    def _fit(self, problem: SpectralProblem, chain: Chain, visit: Visit) -> None:
+        for place, found in solve_chain(problem, chain, tol=self.tol, max_iter=self.max_iter):
+            if problem.features is self.home:
+                point = GridPoint(chain.theta, found.penalty.alpha, problem.ridge)
+                self.known[point] = found.left, found.right
+            slopes = found.penalty.slopes(found.sigma)
+            visit(place, found.left, found.right, problem.ridge + 0.5 * slopes / found.sigma)
+
+
 class TailSearch(SearchModel):
     """Base of the searches over alpha and ridge, and perhaps theta."""
 
@@ -281,51 +321,15 @@ class TailSearch(SearchModel):
 
     def _family(self, data: TrainingData, params: Parameters) -> Family:
         max_iter = _MAX_ITER if params.max_iter is None else params.max_iter
-        tol = params.tol
-        home = data.space(fit_intercept=params.fit_intercept).problem
+        problem = data.space(fit_intercept=params.fit_intercept).problem
         given = (params.alphas, params.n_alphas, params.alpha_ratio)
-        if all(value is None for value in given) and (params.ridges is None or len(params.ridges) == 1):
-            ridge = None if params.ridges is None else params.ridges[0]
-            plan = tail_plan(home, params.thetas, self._as_params, ridge)
-            tol = _ROUGH_TOL if tol is None else tol
-        else:
+        if any(value is not None for value in given) or len(params.ridges or [0.0]) > 1:
             plan = once(map(self._as_params, self._points(data, params)))
-            tol = _TOL if tol is None else tol
-
-        # Solutions for all rows, from which those of later rounds start.
-        known: dict[GridPoint, tuple[Any, Any]] = {}
-
-        def run(problem: SpectralProblem, chain: Chain, visit: Visit) -> None:
-            for index, point in solve_chain(problem, chain, tol=tol, max_iter=max_iter):
-                slopes = point.penalty.slopes(point.sigma)
-                if problem.features is home.features:
-                    known[GridPoint(chain.theta, point.penalty.alpha, problem.ridge)] = (
-                        point.left,
-                        point.right,
-                    )
-                visit(index, point.left, point.right, problem.ridge + 0.5 * slopes / point.sigma)
-
-        def bare(problem: SpectralProblem, index: int, visit: Visit) -> None:
-            visit(index, problem.ridge_solution(), None, np.full(problem.shape[1], problem.ridge))
-
-        def pieces(
-            problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit
-        ) -> list[Piece]:
-            points = {place: GridPoint(**{"theta": 0} | params) for place, params in chosen}
-            work: list[Piece] = []
-            for i in [
-                i for i, point in points.items() if point.alpha == 0 or point.theta >= problem.shape[1]
-            ]:
-                work.append(partial(bare, problem.with_ridge(points.pop(i).ridge), i, visit))
-            near = known if problem.features is home.features else {}
-            with_ridge = {
-                ridge: problem.with_ridge(ridge) for ridge in {point.ridge for point in points.values()}
-            }
-            for ridge, chain in chains_from(points, near) if near else chains_of(points, points):
-                work.append(partial(run, with_ridge[ridge], chain, visit))
-            return work
-
-        return Family(plan, pieces)
+            return Family(plan, _TailFits(_TOL if params.tol is None else params.tol, max_iter).pieces)
+        ridge = None if params.ridges is None else params.ridges[0]
+        plan = tail_plan(problem, sorted(params.thetas), self._as_params, ridge)
+        tol = _ROUGH_TOL if params.tol is None else params.tol
+        return Family(plan, _TailFits(tol, max_iter, home=problem).pieces)
 
     def _as_params(self, point: GridPoint) -> Params:
         return {name: getattr(point, name) for name in self._names}

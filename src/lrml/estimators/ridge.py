@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,16 +16,14 @@ from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.search import (
     Family,
     Params,
-    Piece,
     Plan,
     SearchModel,
-    Visit,
     extending,
     once,
+    ridge_pieces,
     ridge_plan,
 )
 from lrml.penalties import TailSum
-from lrml.problem import SpectralProblem
 from lrml.solvers import Callback
 
 # Shares of effective directions left by the default alphas if every candidate is a fit of its own.
@@ -192,15 +189,7 @@ class MLFroCV(SearchModel):
         else:
             plan = once({"alpha": alpha} for alpha in params.alphas)
 
-        def run(problem: SpectralProblem, place: int, visit: Visit) -> None:
-            visit(place, problem.ridge_solution(), None, np.full(problem.shape[1], problem.ridge))
-
-        def pieces(
-            problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit
-        ) -> list[Piece]:
-            return [partial(run, problem.with_ridge(one["alpha"]), place, visit) for place, one in chosen]
-
-        return Family(plan, pieces)
+        return Family(plan, ridge_pieces("alpha"))
 
     def _refits(self, data: TrainingData, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
         alphas = params.alphas
