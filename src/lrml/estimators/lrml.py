@@ -383,7 +383,7 @@ class LRMLCV(TailSearch):
     ----------
     thetas : sequence of int or float, optional
         As in `LRML`. By default 0 (the trace norm), 5, 10, 20 and 40 % of the labels; 0 and 5 % if every
-        candidate is a fit of its own. Without a grid, alphas are tried with the first of them.
+        candidate is a fit of its own. Without a grid, alphas are tried with the least of them.
     alphas : sequence of float, optional
         In a grid by default ``n_alphas`` log-spaced values, which act on the largest singular value of the
         tail like ridges that leave 5 to 98 % of the effective directions; and 0, if ``ridges`` is None too.
