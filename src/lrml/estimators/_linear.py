@@ -310,9 +310,10 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         """Scores that each row would get from a fit to all the other rows, without refitting.
 
         They are what thresholds, calibration and model choice need: scores of rows that the model has not
-        seen, for all rows, at little more than the cost of one fit. Exact for `MLFro`, and an estimate for
-        penalties on singular values and for limits of the rank, see ``docs/selection.md``. Needs the squared
-        loss with all labels known. The model itself does not change; a search takes its ``best_params_``.
+        seen, for all rows, at little more than the cost of one fit, with n (min(n, d) + L) numbers in memory
+        beside those of the fit. Exact for `MLFro`, and an estimate for penalties on singular values and for
+        limits of the rank, see ``docs/selection.md``. Needs the squared loss with all labels known. The model
+        itself does not change; a search must be fitted, and takes its ``best_params_``.
 
         Parameters
         ----------
