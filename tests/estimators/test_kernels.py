@@ -320,6 +320,18 @@ def test_directions_that_matter_are_kept(monkeypatch, many):
         MLFro(1000.0, kernel="precomputed").fit(K, Y)
 
 
+@pytest.mark.parametrize("model", [MLFro(1.0), LRML(5, 1.0, ridge=1.0), CPLST(1.0, ridge=1.0)], ids=str)
+def test_leave_one_out_scores_use_all_directions(many, model):
+    X, Y = many
+    model = clone(model).set_params(kernel="rbf", gamma=0.01).fit(X, Y)
+    assert model.kernel_gap_ > 0
+    found = model.leave_one_out_scores(X, Y)
+    for row in (0, 17, 239):
+        others = np.arange(240) != row
+        refitted = clone(model).fit(X[others], Y[others])
+        np.testing.assert_allclose(found[row], refitted.decision_function(X[[row]])[0], atol=1e-9)
+
+
 # Searches
 
 
