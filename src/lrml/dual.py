@@ -29,7 +29,8 @@ from lrml.statistics import CentredRows, dense_product
 
 _Float64 = npt.NDArray[np.float64]
 
-# Negative eigenvalues up to this, relative to the largest, are rounding in a kernel of single precision.
+# Negative eigenvalues up to this are rounding in a kernel of single precision: relative to the largest one, or
+# to √n times the largest kernel value, which bounds the norm of random errors in all of them.
 _INDEFINITE = 1e-6
 # From this number of rows on, the leading directions are tried first.
 _MANY_ROWS = 2000
@@ -81,7 +82,8 @@ def dual_coordinates(
     eigenvalues, P = descending_eigh(scaled)
     noise = size * np.finfo(np.float64).eps * max(float(eigenvalues[0]), largest * rows.weights.max())
     lowest = -float(eigenvalues[-1])
-    if lowest > max(_INDEFINITE * abs(float(eigenvalues[0])), noise):
+    random_errors = len(kernel) ** 0.5 * largest * float(rows.weights.max())
+    if lowest > max(_INDEFINITE * max(abs(float(eigenvalues[0])), random_errors), noise):
         raise ValueError(
             "a kernel matrix must be positive semi-definite, got one with an eigenvalue of "
             f"{-lowest:.2g} (the largest is {eigenvalues[0]:.2g}). Use another kernel, such as 'rbf', or set "

@@ -186,6 +186,18 @@ def test_pickle_clone_and_attributes(data, others, model):
     np.testing.assert_allclose(linear.decision_function(others), others @ linear.coef_.T + linear.intercept_)
 
 
+@pytest.mark.parametrize("search", [LRMLCV(random_state=0), MLFroCV(), CPLSTCV(random_state=0)], ids=str)
+def test_a_search_forgets_the_kernel_of_its_last_fit(data, others, search):
+    X, Y = data
+    fitted = clone(search).set_params(kernel="rbf").fit(X, Y).set_params(kernel="linear").fit(X, Y)
+    fresh = clone(search).fit(X, Y)
+    assert vars(fitted).keys() == vars(fresh).keys()
+    np.testing.assert_array_equal(fitted.decision_function(others), fresh.decision_function(others))
+    again = fitted.set_params(kernel="precomputed").fit(rbf_kernel(X), Y)
+    assert not hasattr(again, "coef_")
+    assert again.predict(rbf_kernel(others, X)).shape == (15, 4)
+
+
 def test_predictions_come_in_blocks(data, monkeypatch):
     """Kernel values with the training rows never exist for many rows at once, and blocks change nothing."""
     X, Y = data
@@ -304,6 +316,20 @@ def test_the_bound_of_what_is_left_out_holds(monkeypatch, many, model, ridge, ga
     np.testing.assert_allclose(U.T @ K @ U, np.eye(part.rank_), atol=1e-5)
 
 
+@pytest.mark.parametrize("model", [LRML(2, 0.3, ridge=1.0), MLFro(1.0), CPLST(3, ridge=1.0)], ids=str)
+def test_leave_one_out_takes_all_directions(monkeypatch, many, model):
+    X, Y = many
+    model = clone(model).set_params(kernel="rbf", gamma=0.01)
+    assert clone(model).fit(X, Y).kernel_gap_ > 0
+    found = model.leave_one_out_scores(X, Y)
+    monkeypatch.setattr("lrml.dual._MANY_ROWS", 10**9)
+    np.testing.assert_allclose(found, model.leave_one_out_scores(X, Y))
+    if isinstance(model, MLFro):
+        others = np.arange(240) != 7
+        refitted = clone(model).fit(X[others], Y[others]).decision_function(X[7:8])
+        np.testing.assert_allclose(found[7:8], refitted, atol=1e-9)
+
+
 def test_directions_that_matter_are_kept(monkeypatch, many):
     """Without a ridge, or with a kernel whose eigenvalues decay slowly, nothing may be left out."""
     X, Y = many
@@ -402,6 +428,16 @@ def test_single_precision_kernel_matrices_pass(data):
     assert found.objective_ == pytest.approx(expected.objective_, rel=1e-4)
 
 
+@pytest.mark.parametrize("n", [100, 400])
+def test_rounding_of_nearly_constant_single_precision_kernels_passes(n):
+    """Their errors do not shrink with the spread of the values, so they may exceed the eigenvalues' digits."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.random((n, 20)), (rng.random((n, 4)) < 0.4).astype(int)
+    K = rbf_kernel(X, gamma=1e-4)
+    found, expected = (MLFro(1e-3, kernel="precomputed").fit(M, Y) for M in (K.astype(np.float32), K))
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-2)
+
+
 def test_kernels_that_are_not_positive(data):
     X, Y = data
     refuses("positive semi-definite", LRML(kernel="sigmoid", gamma=3.0, coef0=-2), X, Y)
@@ -411,6 +447,15 @@ def test_functions_that_are_no_kernels(data):
     X, Y = data
     refuses(r"one number for two rows, got .* of shape \(6,\)", LRML(kernel=lambda x, z: x * z), X, Y)
     refuses(r"must be finite, got nan for the rows 0 and", LRML(kernel=lambda x, z: np.nan), X, Y)
+    refuses("one number for two rows, got NoneType", LRML(kernel=lambda x, z: None), X, Y)
+    refuses("one number for two rows, got complex", LRML(kernel=lambda x, z: complex(x @ z)), X, Y)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+@pytest.mark.parametrize("make", [LRML, LRMLCV])
+def test_squares_that_overflow_are_refused(data, make, kernel):
+    X, Y = data
+    refuses("kernel values must be finite.*scale X", make(kernel=kernel), 1e160 * X, Y)
 
 
 def test_unknown_labels_and_other_losses_are_refused(data):

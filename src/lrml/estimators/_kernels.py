@@ -54,9 +54,9 @@ class Kernel:
         options: dict[str, Any] = {"degree": self.degree, "coef0": self.coef0}
         if self.gamma is not None:  # otherwise every kernel has its own
             options["gamma"] = self.gamma
-        values = pairwise_kernels(
-            X, Z.astype(np.float64, copy=False), metric=self.metric, filter_params=True, **options
-        )
+        Z = Z.astype(np.float64, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below, with a remedy
+            values = pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **options)
         return _checked(values.toarray() if is_sparse(values) else values)
 
     def matrix(self, X: Any) -> _Float64:
@@ -64,7 +64,7 @@ class Kernel:
         if not isinstance(self.metric, str):
             first = X[[0]] if is_sparse(X) else X[0]
             value = self.metric(first, first)
-            if np.ndim(value) != 0 or not np.isreal(value):
+            if np.ndim(value) != 0 or np.asarray(value).dtype.kind not in "biuf":
                 raise ValueError(
                     f"kernel must return one number for two rows, got {type(value).__name__} of shape "
                     f"{np.shape(value)}. Pass a function of two vectors, "
@@ -72,7 +72,7 @@ class Kernel:
                 )
         values = self(X, X)
         # Rounding may differ on both sides of the diagonal.
-        return 0.5 * (values + values.T)
+        return 0.5 * values + 0.5 * values.T
 
 
 def _checked(values: Any) -> _Float64:

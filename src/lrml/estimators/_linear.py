@@ -346,8 +346,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
                 "scikit-learn's cross_val_predict."
             )
         rows = np.arange(data.X.shape[0])
+        space = data.space(fit_intercept=params.fit_intercept)  # the whole, which the model then shares
         regressions = model._ridge_regressions(data, params)
-        space = data.space(fit_intercept=params.fit_intercept)
         scorer = LeaveOneOut(space, data, rows, fit_intercept=params.fit_intercept, precise=True)
         scores: Scores = scorer.of(*regressions)(slice(None)).astype(data.X.dtype, copy=False)
         return scores

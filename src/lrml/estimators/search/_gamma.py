@@ -66,7 +66,8 @@ def choose_gamma(
         return tried[gamma]
 
     if gammas is None:
-        usual = _usual_gamma(data, random)
+        with np.errstate(over="ignore", invalid="ignore"):  # the kernel will be refused, with a remedy
+            usual = _usual_gamma(data, random)
         gammas = [multiple * usual for multiple in _MULTIPLES]
         best = max(gammas, key=judge)
         for _ in range(_MOST_ROUNDS):
