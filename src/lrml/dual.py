@@ -29,8 +29,8 @@ from lrml.statistics import CentredRows, dense_product
 
 _Float64 = npt.NDArray[np.float64]
 
-# Negative eigenvalues up to this are rounding in a kernel of single precision: relative to the largest one, or
-# to √n times the largest kernel value, which bounds the norm of random errors in all of them.
+# Negative eigenvalues up to this are rounding in a kernel of single precision: relative to the largest one,
+# or to √n times the largest kernel value, which bounds the norm of random errors in all of them.
 _INDEFINITE = 1e-6
 # From this number of rows on, the leading directions are tried first.
 _MANY_ROWS = 2000

@@ -225,6 +225,16 @@ def test_other_forms_of_features(data, others, form):
     np.testing.assert_allclose(model.decision_function(others), expected.decision_function(others), atol=1e-4)
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_rows_far_from_zero(data, others, kernel):
+    """Kernels of distances do not see a shift, however far."""
+    X, Y = data
+    for model in (MLFro(0.3, kernel=kernel, gamma=0.3), LRMLCV(kernel=kernel, random_state=0)):
+        near = clone(model).fit(X, Y).decision_function(others)
+        far = clone(model).fit(X + 1e7, Y).decision_function(others + 1e7)
+        np.testing.assert_allclose(far, near, atol=1e-6)
+
+
 def test_a_function_of_two_rows(data, others):
     X, Y = data
     model = MLFro(0.3, kernel=lambda x, z: float(np.exp(-0.3 * np.sum((x - z) ** 2)))).fit(X, Y)
@@ -430,7 +440,7 @@ def test_single_precision_kernel_matrices_pass(data):
 
 @pytest.mark.parametrize("n", [100, 400])
 def test_rounding_of_nearly_constant_single_precision_kernels_passes(n):
-    """Their errors do not shrink with the spread of the values, so they may exceed the eigenvalues' digits."""
+    """Their errors are those of the values, however small the eigenvalues are once they are centred."""
     rng = np.random.default_rng(0)
     X, Y = rng.random((n, 20)), (rng.random((n, 4)) < 0.4).astype(int)
     K = rbf_kernel(X, gamma=1e-4)

@@ -98,7 +98,7 @@ def _usual_gamma(data: TrainingData, random: np.random.RandomState) -> float:
     X = take(data.X, rows).astype(np.float64)
     metric = data.kernel.metric
     if metric == "rbf":
-        values = euclidean_distances(X, squared=True)
+        values = euclidean_distances(X if is_sparse(X) else X - X.mean(axis=0), squared=True)
     elif metric == "laplacian":
         values = manhattan_distances(X)
     elif metric == "chi2":
