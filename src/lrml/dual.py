@@ -65,21 +65,22 @@ def dual_coordinates(
 ) -> tuple[Coordinates, LeftOut]:
     """Decompose a kernel matrix: eigenvalues, dual vectors A (n × r) and Λ AᵀY; at least one direction.
 
-    Eigenvalues up to size · eps · max(λ₁, largest) are rounding noise, where ``largest`` is the largest
-    kernel value before centring, and so are those up to the size of a negative one. A constant kernel keeps
-    one direction, with the eigenvalue 1 and nothing to learn. If the ridge is at least the one given, many
-    rows may do with the leading directions; see `LeftOut`.
+    The matrix is overwritten. Eigenvalues up to size · eps · max(λ₁, largest) are rounding noise, where
+    ``largest`` is the largest kernel value before centring, and so are those up to the size of a negative
+    one. A constant kernel keeps one direction, with the eigenvalue 1 and nothing to learn. If the ridge is at
+    least the one given, many rows may do with the leading directions; see `LeftOut`.
     """
     roots = np.sqrt(rows.weights)
-    scaled = kernel * roots[:, None] * roots
+    kernel *= roots[:, None]  # in place: n × n numbers are many
+    kernel *= roots
     if ridge > 0 and len(kernel) >= _MANY_ROWS:
         targets = (rows.Y.toarray() if is_sparse(rows.Y) else rows.Y) - rows.y_offset
         noise = size * np.finfo(np.float64).eps * largest * rows.weights.max()
-        part = leading_coordinates(scaled, roots[:, None] * targets, ridge, noise)
+        part = leading_coordinates(kernel, roots[:, None] * targets, ridge, noise)
         if part is not None:
             coordinates, left_out = part
             return coordinates._replace(features=roots[:, None] * coordinates.features), left_out
-    eigenvalues, P = descending_eigh(scaled)
+    eigenvalues, P = descending_eigh(kernel)
     noise = size * np.finfo(np.float64).eps * max(float(eigenvalues[0]), largest * rows.weights.max())
     lowest = -float(eigenvalues[-1])
     random_errors = len(kernel) ** 0.5 * largest * float(rows.weights.max())

@@ -279,6 +279,18 @@ def test_rounding_of_a_kernel_is_not_learnt():
     assert model.rank_ == 0
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly"])
+def test_repeated_rows_are_weights(kernel):
+    """Rounding makes directions of repeated rows, which must not count."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X, Y = rng.random((20, 12)), (rng.random((20, 3)) < 0.5).astype(int)
+        times = rng.integers(0, 5, 20)
+        weighted = LRML(kernel=kernel).fit(X, Y, times)
+        repeated = LRML(kernel=kernel).fit(np.repeat(X, times, axis=0), np.repeat(Y, times, axis=0))
+        np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-6)
+
+
 # A part of the directions
 
 

@@ -78,7 +78,7 @@ class Kernel:
                 )
         values = self(X, X)
         # Rounding may differ on both sides of the diagonal.
-        return 0.5 * values + 0.5 * values.T
+        return 0.5 * (values + values.T)
 
 
 def _checked(values: Any) -> _Float64:
