@@ -400,6 +400,18 @@ def test_searches(data, others, search):
     assert np.array_equal(again.predict(others), by_name.predict(others))
 
 
+def test_rows_without_weight_do_not_count_in_the_choice_of_gamma(data):
+    X, Y = data
+    weights = np.r_[np.ones(40), np.zeros(60)]
+    far = 100.0 * np.random.default_rng(1).standard_normal((60, 6))
+    search = MLFroCV(kernel="rbf", random_state=0).fit(np.vstack([X, far]), np.resize(Y, (100, 4)), weights)
+    expected = MLFroCV(kernel="rbf", random_state=0).fit(X, Y)
+    np.testing.assert_allclose(search.gamma_results_["gamma"], expected.gamma_results_["gamma"])
+    np.testing.assert_allclose(
+        search.gamma_results_["mean_test_score"], expected.gamma_results_["mean_test_score"]
+    )
+
+
 def test_a_search_judges_as_refitting_does(data):
     X, Y = data
     search = LRMLCV(2, 0.5, 0.1, cv=KFold(4), kernel="rbf", gammas=1 / X.shape[1], tol=1e-9).fit(X, Y)

@@ -45,7 +45,7 @@ def choose_gamma(
     """
     data = comparison.data
     random = check_random_state(random_state)
-    rows = np.arange(data.X.shape[0])
+    rows = np.arange(data.X.shape[0]) if data.weights is None else np.flatnonzero(data.weights)
     if len(rows) > _MOST_ROWS:
         rows = np.sort(random.permutation(len(rows))[:_MOST_ROWS])
     part = data.part(rows)
@@ -67,7 +67,7 @@ def choose_gamma(
 
     if gammas is None:
         with np.errstate(over="ignore", invalid="ignore"):  # the kernel will be refused, with a remedy
-            usual = _usual_gamma(data, random)
+            usual = _usual_gamma(part, random)
         gammas = [multiple * usual for multiple in _MULTIPLES]
         best = max(gammas, key=judge)
         for _ in range(_MOST_ROUNDS):
