@@ -80,7 +80,7 @@ def dual_coordinates(
         if part is not None:
             coordinates, left_out = part
             return coordinates._replace(features=roots[:, None] * coordinates.features), left_out
-    eigenvalues, P = descending_eigh(kernel)
+    eigenvalues, P = descending_eigh(kernel, overwrite=True)
     noise = size * np.finfo(np.float64).eps * max(float(eigenvalues[0]), largest * rows.weights.max())
     lowest = -float(eigenvalues[-1])
     random_errors = len(kernel) ** 0.5 * largest * float(rows.weights.max())
@@ -95,7 +95,8 @@ def dual_coordinates(
     if kept == 0:
         n, n_labels = rows.Y.shape
         return Coordinates(np.ones(1), np.zeros((n, 1)), np.zeros((1, n_labels))), LeftOut()
-    dual = roots[:, None] * P / np.sqrt(eigenvalues)
+    dual = roots[:, None] * P
+    dual /= np.sqrt(eigenvalues)
     return Coordinates(eigenvalues, dual, eigenvalues[:, None] * _codes(dual, rows)), LeftOut()
 
 

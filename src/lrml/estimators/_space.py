@@ -191,7 +191,7 @@ class KernelSpace(_DualSpace):
         if fit_intercept:
             # Dual vectors add up to 0 but for rounding, which the constant part of a kernel would magnify.
             share = rows.weights / rows.weight
-            found = found._replace(features=found.features - np.outer(share, found.features.sum(axis=0)))
+            found.features[:] -= np.outer(share, found.features.sum(axis=0))
         problem = SpectralProblem.from_coordinates(found, rows.yy)
         return cls(problem, y_mean, unseen, means, kernel, X, left_out)
 
