@@ -85,7 +85,7 @@ class SameGridAsPath(CrossValidated):
     name = "LRMLCV 5×20, 5 folds"
     class_name = "LRMLCV"
     convert = staticmethod(as_dense)
-    options: ClassVar = {"ridges": 0.0, "n_alphas": 20, "alpha_ratio": 1e-3}
+    options: ClassVar = {"ridges": 0.0, "n_alphas": 20, "alpha_ratio": 1e-3, "cv": 5}
     quick_options: ClassVar = {"n_alphas": 4}
 
 

@@ -211,11 +211,14 @@ class PLST(LabelSpaceModel):
 
 
 class CPLSTCV(SearchModel):
-    """`CPLST` with rank and ridge chosen on held-out rows.
+    """`CPLST` with rank and ridge chosen by scores of unseen rows.
 
-    Cost: one pass, O(n d² + n d L), per fold O(d³ + d² L), per ridge and fold one decomposition of a
-    min(d, L)² matrix, which serves all ranks, and O(n L k) for each candidate of rank k; memory 3 d² numbers
-    per fold at work.
+    The whole grid is tried. Leave-one-out scores are exact for the full rank, and estimates for lower ones,
+    whose lead is confirmed as in `LRMLCV`.
+
+    Cost: O(n d² + d³ + d² L) once, per ridge one decomposition of a min(d, L)² matrix, which serves all
+    ranks, and O(mk (d + L)) for each candidate of rank k, judged on m rows; memory 3 d² + O(m (d + L))
+    numbers beside the data. A number of folds takes one decomposition of each kind per fold.
 
     Parameters
     ----------

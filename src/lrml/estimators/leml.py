@@ -283,6 +283,8 @@ def _usual_alpha(data: TrainingData, params: Parameters, rank: int) -> float:
 class LEMLCV(SearchModel):
     """`LEML` with rank and alpha chosen on held-out rows; every candidate is a warm-started fit.
 
+    There is no closed form of leave-one-out scores: ``cv=None`` stands for five folds.
+
     Cost: one fit of `LEML` per candidate and fold.
 
     Parameters
@@ -290,7 +292,8 @@ class LEMLCV(SearchModel):
     ranks : sequence of int or float, optional
         As in `LEML`. By default 5, 20 and 40 % of the labels, but at least 16, 64 and 128, or min(d, L).
     alphas : sequence of float, optional
-        By default 3, 1, 0.3 and 0.1 times the default of `LEML`.
+        By default 3, 1, 0.3 and 0.1 times the default of `LEML`; a best one on the edge is followed beyond
+        it.
     loss, fit_intercept, targets, cv, scoring, rule, abandon, threshold, threshold_scoring
         As in `LRMLCV`.
     threshold_per_label

@@ -25,7 +25,18 @@ from lrml.estimators._grid import (
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._parameters import CHECKS, Parameters, check_theta_or_auto
 from lrml.estimators._spectral import SpectralModel
-from lrml.estimators.search import Family, Params, Piece, Plan, SearchModel, Visit, extending, once, tail_plan
+from lrml.estimators.search import (
+    Family,
+    Params,
+    Piece,
+    Plan,
+    SearchModel,
+    Visit,
+    extending,
+    fit_ridge,
+    once,
+    tail_plan,
+)
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
@@ -65,7 +76,7 @@ class LRML(SpectralModel):
     Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, then O(dL min(d, L)) per
     iteration, independent of n; memory 3 d² + O(dL) numbers beside the data. Otherwise an iteration also
     takes a few passes over the rows, in blocks, O(ndL) each. With more features than rows, and for kernels,
-    an n × n matrix takes the place of the d × d one: O(n² d + n³ + n² L), memory 3 n² + O(nL).
+    an n × n matrix takes the place of the d × d one: O(n² d + n³ + n² L), memory 4 n² + O(nL).
 
     Parameters
     ----------
@@ -256,6 +267,35 @@ def elbow(energies: npt.NDArray[np.float64]) -> int:
     return int(np.argmax(1.0 - np.arange(len(left)) / len(energies) - left / left[0]))
 
 
+class _TailFits:
+    """Fits of candidates in spectral coordinates; on the home problem, later ones start from earlier ones."""
+
+    def __init__(self, tol: float, max_iter: int, home: SpectralProblem | None = None) -> None:
+        self.tol, self.max_iter = tol, max_iter
+        self.home = None if home is None else home.features
+        self.known: dict[GridPoint, tuple[Any, Any]] = {}  # solutions at home
+
+    def pieces(
+        self, problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit
+    ) -> list[Piece]:
+        """Return pieces of work as `Family` wants them."""
+        points = {place: GridPoint(**{"theta": 0} | params) for place, params in chosen}
+        problems = {ridge: problem.with_ridge(ridge) for ridge in {point.ridge for point in points.values()}}
+        bare = [i for i, point in points.items() if point.alpha == 0 or point.theta >= problem.shape[1]]
+        work: list[Piece] = [partial(fit_ridge, problems[points.pop(i).ridge], i, visit) for i in bare]
+        known = self.known if problem.features is self.home else {}
+        chains = chains_from(points, known) if known else chains_of(points, points)
+        return work + [partial(self._fit, problems[ridge], chain, visit) for ridge, chain in chains]
+
+    def _fit(self, problem: SpectralProblem, chain: Chain, visit: Visit) -> None:
+        for place, found in solve_chain(problem, chain, tol=self.tol, max_iter=self.max_iter):
+            if problem.features is self.home:
+                point = GridPoint(chain.theta, found.penalty.alpha, problem.ridge)
+                self.known[point] = found.left, found.right
+            slopes = found.penalty.slopes(found.sigma)
+            visit(place, found.left, found.right, problem.ridge + 0.5 * slopes / found.sigma)
+
+
 class TailSearch(SearchModel):
     """Base of the searches over alpha and ridge, and perhaps theta."""
 
@@ -281,51 +321,15 @@ class TailSearch(SearchModel):
 
     def _family(self, data: TrainingData, params: Parameters) -> Family:
         max_iter = _MAX_ITER if params.max_iter is None else params.max_iter
-        tol = params.tol
-        home = data.space(fit_intercept=params.fit_intercept).problem
+        problem = data.space(fit_intercept=params.fit_intercept).problem
         given = (params.alphas, params.n_alphas, params.alpha_ratio)
-        if all(value is None for value in given) and (params.ridges is None or len(params.ridges) == 1):
-            ridge = None if params.ridges is None else params.ridges[0]
-            plan = tail_plan(home, params.thetas, self._as_params, ridge)
-            tol = _ROUGH_TOL if tol is None else tol
-        else:
+        if any(value is not None for value in given) or len(params.ridges or [0.0]) > 1:
             plan = once(map(self._as_params, self._points(data, params)))
-            tol = _TOL if tol is None else tol
-
-        # Solutions for all rows, from which those of later rounds start.
-        known: dict[GridPoint, tuple[Any, Any]] = {}
-
-        def run(problem: SpectralProblem, chain: Chain, visit: Visit) -> None:
-            for index, point in solve_chain(problem, chain, tol=tol, max_iter=max_iter):
-                slopes = point.penalty.slopes(point.sigma)
-                if problem.features is home.features:
-                    known[GridPoint(chain.theta, point.penalty.alpha, problem.ridge)] = (
-                        point.left,
-                        point.right,
-                    )
-                visit(index, point.left, point.right, problem.ridge + 0.5 * slopes / point.sigma)
-
-        def bare(problem: SpectralProblem, index: int, visit: Visit) -> None:
-            visit(index, problem.ridge_solution(), None, np.full(problem.shape[1], problem.ridge))
-
-        def pieces(
-            problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit
-        ) -> list[Piece]:
-            points = {place: GridPoint(**{"theta": 0} | params) for place, params in chosen}
-            work: list[Piece] = []
-            for i in [
-                i for i, point in points.items() if point.alpha == 0 or point.theta >= problem.shape[1]
-            ]:
-                work.append(partial(bare, problem.with_ridge(points.pop(i).ridge), i, visit))
-            near = known if problem.features is home.features else {}
-            with_ridge = {
-                ridge: problem.with_ridge(ridge) for ridge in {point.ridge for point in points.values()}
-            }
-            for ridge, chain in chains_from(points, near) if near else chains_of(points, points):
-                work.append(partial(run, with_ridge[ridge], chain, visit))
-            return work
-
-        return Family(plan, pieces)
+            return Family(plan, _TailFits(_TOL if params.tol is None else params.tol, max_iter).pieces)
+        ridge = None if params.ridges is None else params.ridges[0]
+        plan = tail_plan(problem, sorted(params.thetas), self._as_params, ridge)
+        tol = _ROUGH_TOL if params.tol is None else params.tol
+        return Family(plan, _TailFits(tol, max_iter, home=problem).pieces)
 
     def _as_params(self, point: GridPoint) -> Params:
         return {name: getattr(point, name) for name in self._names}
@@ -350,44 +354,68 @@ class TailSearch(SearchModel):
 
 
 class LRMLCV(TailSearch):
-    """`LRML` with theta, alpha and ridge chosen on held-out rows.
+    """`LRML` with theta, alpha and ridge chosen by scores of rows that the model has not seen.
 
-    With the squared loss and all labels known, all candidates of a fold share one decomposition and warm
-    starts, and the folds share one pass over the data: the statistics of a fold are subtracted from those of
-    all rows. Otherwise every candidate is a fit of its own, warm-started, on a smaller default grid.
+    With the squared loss and all labels known, candidates are judged by leave-one-out scores, which have a
+    closed form: one decomposition of all rows, and no folds. The search decides what to try. First come
+    ridges alone; then alphas, beside half of the best ridge; then, if the penalty has gained anything, no
+    ridge and the whole one; and if it has gained more than one standard error, other thetas. (With one given
+    ridge, it begins with alphas.) A best ridge or alpha on the edge of those tried is followed beyond it.
+    Leave-one-out scores are exact without the penalty, and a little too good with it. So a candidate with it
+    must lead the best one without by more than one standard error, and must lead on folds as well: on one to
+    three of five, until the difference is clear.
 
-    Cost: with the squared loss and all labels known one pass, O(n d² + n d L), then per fold O(d³ + d² L) and
-    O(n L k + d L min(d, L)) for each candidate of rank k; memory 3 d² numbers per fold at work. Otherwise one
-    fit of `LRML` per candidate and fold.
+    A grid is tried as a whole. It takes any of ``alphas``, ``n_alphas``, ``alpha_ratio`` and several
+    ``ridges``; the others have the defaults below. If the best of five or more given alphas or ridges is the
+    first or last, and clearly better than the next, a warning says so. Without a candidate with an exact
+    score nothing is confirmed on folds.
+
+    For other losses, and with unknown labels, every candidate is a fit of its own, warm-started, on five
+    folds. The default grid is small, and a best ridge or alpha on its edge is followed beyond it.
+
+    Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, as for a fit; then O(dL min(d,
+    L)) per iteration and O(mk (d + L)) for each candidate of rank k, judged on m rows; up to three more
+    decompositions to confirm the choice. Memory 3 d² + O(m (d + L)) numbers beside the data, with n in place
+    of m if ``threshold="auto"``. A number of folds takes one decomposition per fold. Otherwise one fit of
+    `LRML` per candidate and fold.
 
     Parameters
     ----------
     thetas : sequence of int or float, optional
         As in `LRML`. By default 0 (the trace norm), 5, 10, 20 and 40 % of the labels; 0 and 5 % if every
-        candidate is a fit of its own.
+        candidate is a fit of its own. Without a grid, alphas are tried with the least of them.
     alphas : sequence of float, optional
-        By default 0 and ``n_alphas`` log-spaced values. These act on the largest singular value of the tail
-        like ridges that leave 5 to 98 % of the effective directions. If every candidate is a fit of its own,
-        1, 1/3 and 1/9 times the default alpha of `LEML`; without a ridge 3, 1.5, 0.75 and 0.375 times.
+        In a grid by default ``n_alphas`` log-spaced values, which act on the largest singular value of the
+        tail like ridges that leave 5 to 98 % of the effective directions; and 0, if ``ridges`` is None too.
+        If every candidate is a fit of its own, 1, 1/3 and 1/9 times the default alpha of `LEML`; without a
+        ridge 3, 1.5, 0.75 and 0.375 times.
     ridges : float or sequence of float, optional
-        By default 0 and the ridges that leave 90, 60, 40 and 20 % of the effective directions Σ λ_i / (λ_i +
-        ridge), λ_i the eigenvalues of XᵀX, so they do not depend on the scale of the features; with alpha =
-        0, 13 ridges. If every candidate is a fit of its own, 60, 40 and 20 %, times the curvature of the loss
-        relative to that of the squared loss.
+        In a grid by default 0 and the ridges that leave 90, 60, 40 and 20 % of the effective directions
+        Σ λ_i / (λ_i + ridge), λ_i the eigenvalues of XᵀX, so they do not depend on the scale of the features;
+        with alpha = 0, 13 ridges. If every candidate is a fit of its own, 60, 40 and 20 %, times the
+        curvature of the loss relative to that of the squared loss. A single one is taken as it is.
     n_alphas : int, optional
-        10 by default; 3 if every candidate is a fit of its own, or 4 without a ridge.
+        10 by default in a grid; 3 if every candidate is a fit of its own, or 4 without a ridge.
     alpha_ratio : float, optional
         If given, alphas go instead from `lrml.estimators.alpha_max` of the theta and ridge at hand down to
         ``alpha_ratio`` times that.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
     fit_intercept : bool, default=True
-    kernel, gammas, degree, coef0
+    kernel, degree, coef0
         As in `LRML`. If "precomputed", splits take rows and columns.
+    gammas : float or sequence of float, optional
+        Of the kernels "rbf", "laplacian", "chi2", "poly" and "sigmoid". Several are compared before anything
+        else, each by the leave-one-out scores of its best ridge regression on at most 2,000 rows, drawn at
+        random. By default a half, 1 and 2 times one over the median of what gamma multiplies (for "rbf" the
+        squared distance of two rows); a best one on the edge is followed beyond it.
     targets : {"binary", "real"}, default="binary"
         As in `LRML`. Folds of real targets are random.
-    cv : int, float, splitter or iterable, default=5
-        A number of folds (`lrml.model_selection.MultilabelStratifiedKFold`), a held-out share in (0, 1), a
-        splitter of scikit-learn, or (train, test) row numbers.
+    cv : "loo", int, float, splitter or iterable, optional
+        "loo" stands for leave-one-out scores, which need the squared loss with all labels known. They are
+        compared on at most m = max(1500, 2¹⁹ / L) rows, drawn at random. Or a number of folds
+        (`lrml.model_selection.MultilabelStratifiedKFold`), a held-out share in (0, 1), a splitter of
+        scikit-learn, or (train, test) row numbers. By default "loo" where it is possible, and 5 elsewhere.
+        Pass a splitter if rows come in groups, or repeat: leave-one-out scores would know the answer.
     scoring : str, callable, list of these or None, default=None
         A metric of `lrml.metrics`: "precision_at_1" (any number), "average_precision", "average_auc",
         "hamming_loss", "micro_f1", "macro_f1"; any scorer of scikit-learn, by name ("f1_micro", "roc_auc", …)
@@ -401,28 +429,33 @@ class LRMLCV(TailSearch):
     rule : {"best", "one_standard_error"} or callable, default="best"
         "one_standard_error" takes, among the candidates whose mean is within one standard error of the best,
         the one of least rank, and among those the one with the strongest penalty. A function gets
-        ``cv_results_`` (with one metric, called "score") and returns the index of a candidate.
+        ``cv_results_`` (with one metric, called "score") and returns the index of a candidate, which is not
+        confirmed on folds.
     abandon : bool, default=True
-        Drop hopeless candidates after the first fold: those that the leader beats, by each metric, by more
-        than three standard errors of the paired difference over the held-out rows.
+        Drop hopeless candidates after the first fold, if there are several: those that the leader beats, by
+        each metric, by more than three standard errors of the paired difference over the held-out rows.
     threshold : float, array of shape (L,), "auto" or None, default=None
-        As in `LRML`; "auto" takes the best cut for the held-out scores of the chosen candidate.
+        As in `LRML`; "auto" takes the best cut for the held-out scores of the chosen candidate: for its
+        leave-one-out scores of all rows, unless there are folds.
     threshold_scoring : {"micro_f1", "macro_f1", "hamming_loss"}, default="micro_f1"
         What "auto" optimises, see `lrml.thresholds.best_threshold`.
     threshold_per_label : bool, default=False
         Whether "auto" chooses one threshold per label.
     max_iter, tol
-        As in `LRML`.
+        As in `LRML`. If the moments suffice, candidates take 500 iterations at most by default, and a ``tol``
+        of 1e-4 in a grid and 1e-3 without one.
     random_state : int, RandomState instance or None, default=None
-        Seed of the folds. Pass an int for repeatable results.
+        Seed of the folds, and of the rows drawn where there are many. Pass an int for repeatable results.
     verbose : int, default=0
         1 shows a progress bar on standard error.
 
     Attributes
     ----------
     best_params_ : dict
+        With "gamma", if several were compared.
     best_score_ : float
-        Mean of the held-out scores; greater is better (a loss has its sign changed).
+        Mean of the held-out scores; greater is better (a loss has its sign changed). Of the folds, if the
+        choice was confirmed there, and of the leave-one-out scores otherwise.
     best_index_ : int
     best_estimator_ : LRML
         Fitted on all rows.
@@ -431,8 +464,12 @@ class LRMLCV(TailSearch):
     cv_results_ : dict of arrays
         As in scikit-learn's searches: params, param_theta, param_alpha, param_ridge, split0_test_score, …,
         mean_test_score, std_test_score, rank_test_score; also n_splits_seen and mean_model_rank. Abandoned
-        candidates have NaN on the splits they did not see, and rank behind all others.
+        candidates have NaN on the splits they did not see, and rank behind all others. If the choice was
+        confirmed on folds, confirmed_test_score has the means of those compared there, and NaN elsewhere.
+    gamma_results_ : dict of arrays
+        If several gammas were compared: gamma and mean_test_score.
     n_splits_ : int
+        1 for leave-one-out scores.
     refit_time_ : float
         Seconds of the final fit, which reuses the sums of the search.
     threshold_ : float, array or None
@@ -447,6 +484,12 @@ class LRMLCV(TailSearch):
     >>> from lrml import LRMLCV
     >>> from lrml.datasets import load_yeast
     >>> yeast = load_yeast()
+    >>> model = LRMLCV(random_state=0).fit(*yeast.train)
+    >>> len(model.cv_results_["params"]) < 50, round(model.score(*yeast.test), 3)
+    (True, 0.755)
+
+    A whole grid, on folds:
+
     >>> model = LRMLCV(thetas=[0, 2, 4], n_alphas=8, cv=3, random_state=0).fit(*yeast.train)
     >>> len(model.cv_results_["params"]), round(model.score(*yeast.test), 3)
     (133, 0.755)

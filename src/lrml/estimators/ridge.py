@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,16 +16,14 @@ from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.search import (
     Family,
     Params,
-    Piece,
     Plan,
     SearchModel,
-    Visit,
     extending,
     once,
+    ridge_pieces,
     ridge_plan,
 )
 from lrml.penalties import TailSum
-from lrml.problem import SpectralProblem
 from lrml.solvers import Callback
 
 # Shares of effective directions left by the default alphas if every candidate is a fit of its own.
@@ -115,19 +112,24 @@ class MLFro(SpectralModel):
 
 
 class MLFroCV(SearchModel):
-    """`MLFro` with alpha chosen on held-out rows: ridge regression for label matrices.
+    """`MLFro` with alpha chosen by scores of unseen rows: ridge regression for label matrices.
 
-    Cost: with the squared loss and all labels known one pass, O(n d² + n d L), then per fold O(d³ + d² L) and
-    O(n L min(d, L)) for each candidate; memory 3 d² numbers per fold at work. Otherwise one warm-started fit
-    of `MLFro` per candidate and fold.
+    With the squared loss and all labels known these are leave-one-out scores, which are exact here (see
+    `LRMLCV`).
+
+    Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, and O(mdL) for each candidate,
+    judged on m rows; memory 3 d² + O(m (d + L)) numbers beside the data. A number of folds takes one
+    decomposition per fold. Otherwise one warm-started fit of `MLFro` per candidate and fold.
 
     Parameters
     ----------
     alphas : sequence of float, optional
-        By default 13 values that leave 99.5 to 5 % of the effective directions Σ λ_i / (λ_i + alpha), λ_i the
-        eigenvalues of XᵀX, so they do not depend on the scale of the features. If every candidate is a fit of
-        its own, 3 that leave 60, 40 and 20 %, times the curvature of the loss relative to that of the squared
-        loss.
+        By default a search that begins with 6 values, which leave 98, 90, 75, 50, 25 and 10 % of the
+        effective directions Σ λ_i / (λ_i + alpha), λ_i the eigenvalues of XᵀX, so they do not depend on the
+        scale of the features. It goes on between the best one and its neighbours until that gains less
+        than one standard error, and beyond an edge as long as that is better. If every candidate is a fit of
+        its own, 3 values that leave 60, 40 and 20 %, times the curvature of the loss relative to that of the
+        squared loss; a best one on the edge is followed beyond it.
     loss, fit_intercept, kernel, gammas, degree, coef0, targets, cv, scoring, rule, abandon, threshold
         As in `LRMLCV`.
     threshold_scoring
@@ -187,15 +189,7 @@ class MLFroCV(SearchModel):
         else:
             plan = once({"alpha": alpha} for alpha in params.alphas)
 
-        def run(problem: SpectralProblem, place: int, visit: Visit) -> None:
-            visit(place, problem.ridge_solution(), None, np.full(problem.shape[1], problem.ridge))
-
-        def pieces(
-            problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit
-        ) -> list[Piece]:
-            return [partial(run, problem.with_ridge(one["alpha"]), place, visit) for place, one in chosen]
-
-        return Family(plan, pieces)
+        return Family(plan, ridge_pieces("alpha"))
 
     def _refits(self, data: TrainingData, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
         alphas = params.alphas

@@ -126,15 +126,16 @@ class MLTrace(SpectralModel):
 
 
 class MLTraceCV(TailSearch):
-    """`MLTrace` with alpha and ridge chosen on held-out rows: `LRMLCV` with theta = 0.
+    """`MLTrace` with alpha (and ridge) chosen by scores of unseen rows: `LRMLCV` with theta = 0.
 
     Cost: as `LRMLCV`, with one theta.
 
     Parameters
     ----------
     alphas : sequence of float, optional
-        By default ``n_alphas`` log-spaced values as in `LRMLCV`.
+        As in `LRMLCV`; 0 is among those tried by default.
     ridges : float or sequence of float, default=0.0
+        None searches for a ridge too.
     n_alphas, alpha_ratio, loss, fit_intercept, kernel, gammas, degree, coef0, targets, cv, scoring, rule
         As in `LRMLCV`.
     abandon, threshold

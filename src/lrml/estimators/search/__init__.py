@@ -7,7 +7,7 @@ second moments. Each search is defined beside the estimator whose parameters it 
 
 from lrml.estimators.search._base import SearchModel
 from lrml.estimators.search._plans import extending, once, ridge_plan, tail_plan
-from lrml.estimators.search._search import Family, Params, Piece, Plan, Visit
+from lrml.estimators.search._search import Family, Params, Piece, Plan, Visit, fit_ridge, ridge_pieces
 
 __all__ = [
     "Family",
@@ -17,7 +17,9 @@ __all__ = [
     "SearchModel",
     "Visit",
     "extending",
+    "fit_ridge",
     "once",
+    "ridge_pieces",
     "ridge_plan",
     "tail_plan",
 ]

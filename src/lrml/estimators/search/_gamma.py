@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +14,8 @@ from lrml._arrays import is_sparse
 from lrml.estimators._fitting import TrainingData, take
 from lrml.estimators._kernels import Kernel
 from lrml.estimators.search._plans import ridge_plan
-from lrml.estimators.search._search import Comparison, Family, LeaveOneOutSearch, Params, Piece, Visit
+from lrml.estimators.search._search import Comparison, Family, LeaveOneOutSearch, ridge_pieces
 from lrml.estimators.search._splits import Split
-from lrml.problem import SpectralProblem
 
 _WITH_GAMMA = ("rbf", "laplacian", "chi2", "poly", "polynomial", "sigmoid")
 # Rows on which widths are compared, and rows whose distances tell the scale.
@@ -60,7 +57,7 @@ def choose_gamma(
             criteria=comparison.criteria[:1],
         )
         problem = wide.space(fit_intercept=fit_intercept).problem
-        family = Family(ridge_plan(problem, lambda ridge: {"ridge": ridge}), _ridge_pieces)
+        family = Family(ridge_plan(problem, lambda ridge: {"ridge": ridge}), ridge_pieces("ridge"))
         (table,) = LeaveOneOutSearch(judged, family, fit_intercept=fit_intercept).run(0)
         tried[gamma] = float(np.nanmax(table.scores, initial=-np.inf))
         return tried[gamma]
@@ -80,15 +77,6 @@ def choose_gamma(
     else:
         best = max(gammas, key=judge)
     return best, {"gamma": np.array(list(tried)), "mean_test_score": np.array(list(tried.values()))}
-
-
-def _ridge_pieces(
-    problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit
-) -> list[Piece]:
-    def run(place: int, ridge: float) -> None:
-        visit(place, problem.with_ridge(ridge).ridge_solution(), None, np.full(problem.shape[1], ridge))
-
-    return [partial(run, place, one["ridge"]) for place, one in chosen]
 
 
 def _usual_gamma(data: TrainingData, random: np.random.RandomState) -> float:

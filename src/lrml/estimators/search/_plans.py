@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,9 +19,11 @@ _FIRST_SHARES = (0.98, 0.9, 0.75, 0.5, 0.25, 0.1)
 _FINE = 1.5
 # A best value on the edge of what was tried is followed beyond it by this factor, at most so many times.
 _BEYOND, _MOST_ROUNDS = 4.0, 6
+# Alphas with which a search begins.
 _N_ALPHAS = 4
 
-_Rounds: TypeAlias = Generator[list[Params], Judged, Any]
+Found: TypeAlias = Generator[list[Params], Judged, tuple[int, float, ScoreTable]]
+"""A part of a plan that ends with the place and the value of its best candidate, and the table."""
 
 
 def once(candidates: Iterable[Params]) -> Plan:
@@ -29,9 +31,7 @@ def once(candidates: Iterable[Params]) -> Plan:
     yield list(candidates)
 
 
-def _follow(
-    values: Iterable[float], candidate: Callable[[float], Params], rival: int | None = None
-) -> Generator[list[Params], Judged, tuple[int, float, ScoreTable]]:
+def _follow(values: Iterable[float], candidate: Callable[[float], Params], rival: int | None = None) -> Found:
     """Try values of one parameter; go on beyond the edge if the best is there, and refine around it.
 
     Ends when a round gains less than one standard error, or if the first one finds nothing better than a
@@ -78,9 +78,7 @@ def _best(tried: dict[float, int], table: ScoreTable) -> float:
     return max(sorted(tried, reverse=True), key=lambda value: table.scores[tried[value], 0])
 
 
-def ridge_plan(
-    problem: SpectralProblem, candidate: Callable[[float], Params]
-) -> Generator[list[Params], Judged, tuple[int, float, ScoreTable]]:
+def ridge_plan(problem: SpectralProblem, candidate: Callable[[float], Params]) -> Found:
     """Search for the best ridge, without any other penalty: every fit is in closed form."""
     return _follow(ridges_leaving(problem, _FIRST_SHARES), candidate)
 

@@ -93,6 +93,20 @@ class Family(NamedTuple):
     pieces: Callable[[SpectralProblem, Sequence[tuple[int, Params]], Visit], list[Piece]]
 
 
+def fit_ridge(problem: SpectralProblem, place: int, visit: Visit) -> None:
+    """Fit a candidate that is a ridge regression, with the ridge of the problem."""
+    visit(place, problem.ridge_solution(), None, np.full(problem.shape[1], problem.ridge))
+
+
+def ridge_pieces(
+    name: str,
+) -> Callable[[SpectralProblem, Sequence[tuple[int, Params]], Visit], list[Piece]]:
+    """Return the pieces of work of a family of ridge regressions; ``name`` is that of their strength."""
+    return lambda problem, chosen, visit: [
+        partial(fit_ridge, problem.with_ridge(one[name]), place, visit) for place, one in chosen
+    ]
+
+
 class Search:
     """Candidates on splits; subclasses define how they are fitted.
 
