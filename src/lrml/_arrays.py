@@ -65,11 +65,18 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
     return np.asarray(array)
 
 
-def descending_eigh(gram: Array) -> tuple[Array, Array]:
-    """Eigenvalues of a symmetric matrix in descending order, and the eigenvectors as columns."""
+def descending_eigh(gram: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
+    """Eigenvalues of a symmetric matrix in descending order, and the eigenvectors as columns.
+
+    A NumPy matrix that may be overwritten takes room for two further ones, instead of four.
+    """
     xp = namespace(gram)
     with _few_threads(gram):
-        values, vectors = xp.linalg.eigh(gram)
+        if overwrite:
+            # LAPACK, as in NumPy; the transpose is in its order, so that nothing is copied.
+            values, vectors = scipy.linalg.eigh(gram.T, overwrite_a=True, check_finite=False, driver="evd")
+        else:
+            values, vectors = xp.linalg.eigh(gram)
     return xp.flip(values, axis=0), xp.flip(vectors, axis=1)
 
 

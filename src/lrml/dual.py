@@ -29,7 +29,8 @@ from lrml.statistics import CentredRows, dense_product
 
 _Float64 = npt.NDArray[np.float64]
 
-# Negative eigenvalues up to this, relative to the largest, are rounding in a kernel of single precision.
+# Negative eigenvalues up to this are rounding in a kernel of single precision: relative to the largest one,
+# or to √n times the largest kernel value, which bounds the norm of random errors in all of them.
 _INDEFINITE = 1e-6
 # From this number of rows on, the leading directions are tried first.
 _MANY_ROWS = 2000
@@ -64,24 +65,26 @@ def dual_coordinates(
 ) -> tuple[Coordinates, LeftOut]:
     """Decompose a kernel matrix: eigenvalues, dual vectors A (n × r) and Λ AᵀY; at least one direction.
 
-    Eigenvalues up to size · eps · max(λ₁, largest) are rounding noise, where ``largest`` is the largest
-    kernel value before centring, and so are those up to the size of a negative one. A constant kernel keeps
-    one direction, with the eigenvalue 1 and nothing to learn. If the ridge is at least the one given, many
-    rows may do with the leading directions; see `LeftOut`.
+    The matrix is overwritten. Eigenvalues up to size · eps · max(λ₁, largest) are rounding noise, where
+    ``largest`` is the largest kernel value before centring, and so are those up to the size of a negative
+    one. A constant kernel keeps one direction, with the eigenvalue 1 and nothing to learn. If the ridge is at
+    least the one given, many rows may do with the leading directions; see `LeftOut`.
     """
     roots = np.sqrt(rows.weights)
-    scaled = kernel * roots[:, None] * roots
+    kernel *= roots[:, None]  # in place: n × n numbers are many
+    kernel *= roots
     if ridge > 0 and len(kernel) >= _MANY_ROWS:
         targets = (rows.Y.toarray() if is_sparse(rows.Y) else rows.Y) - rows.y_offset
         noise = size * np.finfo(np.float64).eps * largest * rows.weights.max()
-        part = leading_coordinates(scaled, roots[:, None] * targets, ridge, noise)
+        part = leading_coordinates(kernel, roots[:, None] * targets, ridge, noise)
         if part is not None:
             coordinates, left_out = part
             return coordinates._replace(features=roots[:, None] * coordinates.features), left_out
-    eigenvalues, P = descending_eigh(scaled)
+    eigenvalues, P = descending_eigh(kernel, overwrite=True)
     noise = size * np.finfo(np.float64).eps * max(float(eigenvalues[0]), largest * rows.weights.max())
     lowest = -float(eigenvalues[-1])
-    if lowest > max(_INDEFINITE * abs(float(eigenvalues[0])), noise):
+    random_errors = len(kernel) ** 0.5 * largest * float(rows.weights.max())
+    if lowest > max(_INDEFINITE * max(abs(float(eigenvalues[0])), random_errors), noise):
         raise ValueError(
             "a kernel matrix must be positive semi-definite, got one with an eigenvalue of "
             f"{-lowest:.2g} (the largest is {eigenvalues[0]:.2g}). Use another kernel, such as 'rbf', or set "
@@ -92,7 +95,8 @@ def dual_coordinates(
     if kept == 0:
         n, n_labels = rows.Y.shape
         return Coordinates(np.ones(1), np.zeros((n, 1)), np.zeros((1, n_labels))), LeftOut()
-    dual = roots[:, None] * P / np.sqrt(eigenvalues)
+    dual = roots[:, None] * P
+    dual /= np.sqrt(eigenvalues)
     return Coordinates(eigenvalues, dual, eigenvalues[:, None] * _codes(dual, rows)), LeftOut()
 
 

@@ -186,6 +186,18 @@ def test_pickle_clone_and_attributes(data, others, model):
     np.testing.assert_allclose(linear.decision_function(others), others @ linear.coef_.T + linear.intercept_)
 
 
+@pytest.mark.parametrize("search", [LRMLCV(random_state=0), MLFroCV(), CPLSTCV(random_state=0)], ids=str)
+def test_a_search_forgets_the_kernel_of_its_last_fit(data, others, search):
+    X, Y = data
+    fitted = clone(search).set_params(kernel="rbf").fit(X, Y).set_params(kernel="linear").fit(X, Y)
+    fresh = clone(search).fit(X, Y)
+    assert vars(fitted).keys() == vars(fresh).keys()
+    np.testing.assert_array_equal(fitted.decision_function(others), fresh.decision_function(others))
+    again = fitted.set_params(kernel="precomputed").fit(rbf_kernel(X), Y)
+    assert not hasattr(again, "coef_")
+    assert again.predict(rbf_kernel(others, X)).shape == (15, 4)
+
+
 def test_predictions_come_in_blocks(data, monkeypatch):
     """Kernel values with the training rows never exist for many rows at once, and blocks change nothing."""
     X, Y = data
@@ -211,6 +223,16 @@ def test_other_forms_of_features(data, others, form):
         model.decision_function(form(others)), expected.decision_function(others), atol=1e-4
     )
     np.testing.assert_allclose(model.decision_function(others), expected.decision_function(others), atol=1e-4)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_rows_far_from_zero(data, others, kernel):
+    """Kernels of distances do not see a shift, however far."""
+    X, Y = data
+    for model in (MLFro(0.3, kernel=kernel, gamma=0.3), LRMLCV(kernel=kernel, random_state=0)):
+        near = clone(model).fit(X, Y).decision_function(others)
+        far = clone(model).fit(X + 1e7, Y).decision_function(others + 1e7)
+        np.testing.assert_allclose(far, near, atol=1e-6)
 
 
 def test_a_function_of_two_rows(data, others):
@@ -255,6 +277,18 @@ def test_rounding_of_a_kernel_is_not_learnt():
     X, Y = rng.standard_normal((30, 3)), (rng.random((30, 2)) < 0.5).astype(int)
     model = MLFro(0.0, kernel="rbf", gamma=1e-18).fit(X, Y)
     assert model.rank_ == 0
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly"])
+def test_repeated_rows_are_weights(kernel):
+    """Rounding makes directions of repeated rows, which must not count."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X, Y = rng.random((20, 12)), (rng.random((20, 3)) < 0.5).astype(int)
+        times = rng.integers(0, 5, 20)
+        weighted = LRML(kernel=kernel).fit(X, Y, times)
+        repeated = LRML(kernel=kernel).fit(np.repeat(X, times, axis=0), np.repeat(Y, times, axis=0))
+        np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-6)
 
 
 # A part of the directions
@@ -364,6 +398,18 @@ def test_searches(data, others, search):
     assert np.array_equal(again.predict(others), by_name.predict(others))
 
 
+def test_rows_without_weight_do_not_count_in_the_choice_of_gamma(data):
+    X, Y = data
+    weights = np.r_[np.ones(40), np.zeros(60)]
+    far = 100.0 * np.random.default_rng(1).standard_normal((60, 6))
+    search = MLFroCV(kernel="rbf", random_state=0).fit(np.vstack([X, far]), np.resize(Y, (100, 4)), weights)
+    expected = MLFroCV(kernel="rbf", random_state=0).fit(X, Y)
+    np.testing.assert_allclose(search.gamma_results_["gamma"], expected.gamma_results_["gamma"])
+    np.testing.assert_allclose(
+        search.gamma_results_["mean_test_score"], expected.gamma_results_["mean_test_score"]
+    )
+
+
 def test_a_search_judges_as_refitting_does(data):
     X, Y = data
     search = LRMLCV(2, 0.5, 0.1, cv=KFold(4), kernel="rbf", gammas=1 / X.shape[1], tol=1e-9).fit(X, Y)
@@ -414,6 +460,16 @@ def test_single_precision_kernel_matrices_pass(data):
     assert found.objective_ == pytest.approx(expected.objective_, rel=1e-4)
 
 
+@pytest.mark.parametrize("n", [100, 400])
+def test_rounding_of_nearly_constant_single_precision_kernels_passes(n):
+    """Their errors are those of the values, however small the eigenvalues are once they are centred."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.random((n, 20)), (rng.random((n, 4)) < 0.4).astype(int)
+    K = rbf_kernel(X, gamma=1e-4)
+    found, expected = (MLFro(1e-3, kernel="precomputed").fit(M, Y) for M in (K.astype(np.float32), K))
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-2)
+
+
 def test_kernels_that_are_not_positive(data):
     X, Y = data
     refuses("positive semi-definite", LRML(kernel="sigmoid", gamma=3.0, coef0=-2), X, Y)
@@ -423,6 +479,15 @@ def test_functions_that_are_no_kernels(data):
     X, Y = data
     refuses(r"one number for two rows, got .* of shape \(6,\)", LRML(kernel=lambda x, z: x * z), X, Y)
     refuses(r"must be finite, got nan for the rows 0 and", LRML(kernel=lambda x, z: np.nan), X, Y)
+    refuses("one number for two rows, got NoneType", LRML(kernel=lambda x, z: None), X, Y)
+    refuses("one number for two rows, got complex", LRML(kernel=lambda x, z: complex(x @ z)), X, Y)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+@pytest.mark.parametrize("make", [LRML, LRMLCV])
+def test_squares_that_overflow_are_refused(data, make, kernel):
+    X, Y = data
+    refuses("kernel values must be finite.*scale X", make(kernel=kernel), 1e160 * X, Y)
 
 
 def test_unknown_labels_and_other_losses_are_refused(data):

@@ -46,6 +46,7 @@ class Kernel:
 
     def __call__(self, X: Any, Z: Any) -> _Float64:
         """Values k(x, z) for the rows of X (n × d) and of Z (m × d), n × m; X itself if precomputed."""
+        alone = Z is X
         X = X.astype(np.float64, copy=False)
         if self.is_precomputed:
             return np.asarray(X)
@@ -54,9 +55,14 @@ class Kernel:
         options: dict[str, Any] = {"degree": self.degree, "coef0": self.coef0}
         if self.gamma is not None:  # otherwise every kernel has its own
             options["gamma"] = self.gamma
-        values = pairwise_kernels(
-            X, Z.astype(np.float64, copy=False), metric=self.metric, filter_params=True, **options
-        )
+        Z = X if alone else Z.astype(np.float64, copy=False)
+        if self.metric == "rbf" and not is_sparse(Z) and not is_sparse(X):
+            # ‖x‖² + ‖z‖² − 2xᵀz keeps few digits of the distance of rows that are far from zero.
+            centre = Z.mean(axis=0)
+            Z = Z - centre
+            X = Z if alone else X - centre
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below, with a remedy
+            values = pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **options)
         return _checked(values.toarray() if is_sparse(values) else values)
 
     def matrix(self, X: Any) -> _Float64:
@@ -64,7 +70,7 @@ class Kernel:
         if not isinstance(self.metric, str):
             first = X[[0]] if is_sparse(X) else X[0]
             value = self.metric(first, first)
-            if np.ndim(value) != 0 or not np.isreal(value):
+            if np.ndim(value) != 0 or np.asarray(value).dtype.kind not in "biuf":
                 raise ValueError(
                     f"kernel must return one number for two rows, got {type(value).__name__} of shape "
                     f"{np.shape(value)}. Pass a function of two vectors, "

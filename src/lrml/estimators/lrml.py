@@ -77,7 +77,7 @@ class LRML(SpectralModel):
     Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, then O(dL min(d, L)) per
     iteration, independent of n; memory 3 d² + O(dL) numbers beside the data. Otherwise an iteration also
     takes a few passes over the rows, in blocks, O(ndL) each. With more features than rows, and for kernels,
-    an n × n matrix takes the place of the d × d one: O(n² d + n³ + n² L), memory 3 n² + O(nL).
+    an n × n matrix takes the place of the d × d one: O(n² d + n³ + n² L), memory 4 n² + O(nL).
 
     Parameters
     ----------

@@ -241,8 +241,9 @@ class SearchModel(LinearMultiLabelModel):
             "refit_time_": seconds,
             "threshold_": best.threshold,
         }
-        for name in ("feature_names_in_", "best_estimators_", "best_indices_", "gamma_results_"):
-            self.__dict__.pop(name, None)
+        # What is left of an earlier fit, perhaps with another kernel, goes.
+        for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
+            delattr(self, name)
         if several:
             found["best_indices_"] = dict(zip(names, chosen, strict=True))
             found["best_estimators_"] = {name: fitted[i][0] for name, i in found["best_indices_"].items()}

@@ -42,7 +42,7 @@ def choose_gamma(
     """
     data = comparison.data
     random = check_random_state(random_state)
-    rows = np.arange(data.X.shape[0])
+    rows = np.arange(data.X.shape[0]) if data.weights is None else np.flatnonzero(data.weights)
     if len(rows) > _MOST_ROWS:
         rows = np.sort(random.permutation(len(rows))[:_MOST_ROWS])
     part = data.part(rows)
@@ -63,7 +63,8 @@ def choose_gamma(
         return tried[gamma]
 
     if gammas is None:
-        usual = _usual_gamma(data, random)
+        with np.errstate(over="ignore", invalid="ignore"):  # the kernel will be refused, with a remedy
+            usual = _usual_gamma(part, random)
         gammas = [multiple * usual for multiple in _MULTIPLES]
         best = max(gammas, key=judge)
         for _ in range(_MOST_ROUNDS):
@@ -85,7 +86,7 @@ def _usual_gamma(data: TrainingData, random: np.random.RandomState) -> float:
     X = take(data.X, rows).astype(np.float64)
     metric = data.kernel.metric
     if metric == "rbf":
-        values = euclidean_distances(X, squared=True)
+        values = euclidean_distances(X if is_sparse(X) else X - X.mean(axis=0), squared=True)
     elif metric == "laplacian":
         values = manhattan_distances(X)
     elif metric == "chi2":
