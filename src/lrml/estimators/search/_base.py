@@ -180,9 +180,10 @@ class SearchModel(LinearMultiLabelModel):
     def _choose(self, search: Search, table: ScoreTable, params: Parameters) -> int:
         """Return the index of the candidate that the rule chooses."""
         if not table.complete.any():
+            fewer = ", or pass fewer folds" if len(search.comparison.splits) > 1 else ""
             raise ValueError(
                 f"scoring={shown(params.scoring)} must have a value on every split, got none. "
-                "Check that held-out rows have labels and weight, or pass fewer folds."
+                f"Check that held-out rows have labels and weight{fewer}."
             )
         if not callable(params.rule):
             return table.best(
