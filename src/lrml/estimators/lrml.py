@@ -456,8 +456,8 @@ class LRMLCV(TailSearch):
     best_params_ : dict
         With "gamma", if several were compared.
     best_score_ : float
-        Mean of the held-out scores; greater is better (a loss has its sign changed). Of the folds, if the
-        choice was confirmed there, and of the leave-one-out scores otherwise.
+        Mean of the held-out scores; greater is better (a loss has its sign changed). If the choice was
+        confirmed on folds, the exact leave-one-out score of its rival plus its lead there.
     best_index_ : int
     best_estimator_ : LRML
         Fitted on all rows.
@@ -467,7 +467,8 @@ class LRMLCV(TailSearch):
         As in scikit-learn's searches: params, param_theta, param_alpha, param_ridge, split0_test_score, …,
         mean_test_score, std_test_score, rank_test_score; also n_splits_seen and mean_model_rank. Abandoned
         candidates have NaN on the splits they did not see, and rank behind all others. If the choice was
-        confirmed on folds, confirmed_test_score has the means of those compared there, and NaN elsewhere.
+        confirmed on folds, confirmed_test_score has the exact leave-one-out score of its rival and, for the
+        choice, that score plus its lead on the folds; NaN elsewhere.
     gamma_results_ : dict of arrays
         If several gammas were compared: gamma and mean_test_score.
     n_splits_ : int

@@ -22,8 +22,8 @@ _WITH_GAMMA = ("rbf", "laplacian", "chi2", "poly", "polynomial", "sigmoid")
 _MOST_ROWS, _SCALE_ROWS = 2000, 300
 # Widths tried first, as multiples of one over the usual distance.
 _MULTIPLES = (0.5, 1.0, 2.0)
-# Beyond the edge of what was tried: the next multiple, at most so many times.
-_BEYOND, _MOST_ROUNDS = 2.0, 6
+# A best one on the edge of what was tried is followed beyond it by this factor, at most so many times.
+_BEYOND, _MOST_ROUNDS = 4.0, 6
 
 
 def has_gamma(kernel: Kernel | None) -> bool:

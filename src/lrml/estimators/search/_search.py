@@ -31,6 +31,8 @@ from lrml.problem import SpectralProblem
 _MOST_NUMBERS = 1 << 27
 # Up to this r · m² a step of a solver is mostly overhead of Python, which threads do not share.
 _SMALL = 4_000_000
+# Numbers of rows in spectral coordinates that are made at a time, if all rows are scored.
+_BLOCK_NUMBERS = 1 << 25
 # Tolerance up to which a warm start helps.
 _LOOSE = 1e-3
 # Choices are confirmed on up to three of five folds, until a difference of two standard errors is clear.
@@ -242,7 +244,8 @@ class LeaveOneOutSearch(Search):
         self.held_out = comparison.held_out(0)
         self.scores = self._leave_one_out(comparison.splits[0].test)
         self.exact: set[int] = set()  # candidates whose leave-one-out scores are not estimates
-        self.confirmed: dict[tuple[int, str], float] = {}  # mean scores on folds, by candidate and criterion
+        # By candidate and criterion: an exact score, plus the lead over that candidate on folds.
+        self.confirmed: dict[tuple[int, str], float] = {}
 
     def _leave_one_out(self, rows: npt.NDArray[np.int64]) -> LeaveOneOut:
         return LeaveOneOut(self.space, self.comparison.data, rows, fit_intercept=self.fit_intercept)
@@ -293,36 +296,40 @@ class LeaveOneOutSearch(Search):
         comparison, places = self.comparison._replace(splits=splits), list(dict.fromkeys([*chosen, *rivals]))
         search = MomentSearch(comparison, self.family, fit_intercept=self.fit_intercept)
         search.add([self.candidates[place] for place in places])
-        winners: list[int] = []
+        pairs = list(zip(chosen, rivals, strict=True))
+        leads: list[tuple[float, float]] = []
         for fold in range(_MOST_FOLDS):
             search.fit([fold], list(range(len(places))))
-            clear, winners = True, []
-            for table, own, rival in zip(search.tables, chosen, rivals, strict=True):
-                gain, error = table.lead(places.index(own), places.index(rival), range(fold + 1))
-                margin = error if self.comparison.with_margin else 0.0
-                winners.append(own if gain >= -margin else rival)
-                clear = clear and (own == rival or abs(gain) > _CLEAR * error)
-            if clear:
+            leads = [
+                table.lead(places.index(own), places.index(rival), range(fold + 1))
+                for table, (own, rival) in zip(search.tables, pairs, strict=True)
+            ]
+            if all(gain == 0.0 or abs(gain) > _CLEAR * error for gain, error in leads):
                 break
-        for table, criterion in zip(search.tables, self.comparison.criteria, strict=True):
-            scores = table.scores[:, np.isfinite(table.scores).all(axis=0)]
-            if scores.size:
-                means = dict(zip(places, scores.mean(axis=1).tolist(), strict=True))
-                self.confirmed.update({(place, criterion.name): mean for place, mean in means.items()})
+        winners = []
+        for (own, rival), (gain, error), table, criterion in zip(
+            pairs, leads, self.tables, self.comparison.criteria, strict=True
+        ):
+            winners.append(own if gain >= (-error if self.comparison.with_margin else 0.0) else rival)
+            # An exact score plus a difference of pairs varies less than a mean over the folds.
+            self.confirmed[rival, criterion.name] = float(table.scores[rival, 0])
+            self.confirmed[own, criterion.name] = float(table.scores[rival, 0]) + gain
         return winners
 
     def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, Scores]]:
-        """All rows, and the leave-one-out scores of one candidate."""
-        data, found = self.comparison.data, []
-        rows = np.arange(data.X.shape[0])
-        scores = self._leave_one_out(rows)
-
-        def visit(_: int, solution: RidgeRegressions) -> None:
-            found.append(scores.of(solution)(slice(None)))
-
-        for piece in self.family.pieces(self.space.problem, self._chosen([candidate]), visit):
+        """All rows, in blocks, and the leave-one-out scores of one candidate."""
+        found: list[RidgeRegressions] = []
+        pieces = self.family.pieces(
+            self.space.problem, self._chosen([candidate]), lambda _, solution: found.append(solution)
+        )
+        for piece in pieces:
             piece()
-        yield HeldOut(data.X, data.Y, None), found[0]
+        data = self.comparison.data
+        step = max(1, _BLOCK_NUMBERS // self.space.problem.shape[0])
+        for start in range(0, data.X.shape[0], step):
+            rows = np.arange(start, min(start + step, data.X.shape[0]))
+            scores = self._leave_one_out(rows).of(found[0])(slice(None))
+            yield HeldOut(take(data.X, rows), take(data.Y, rows), None), scores
 
 
 def _run(pieces: list[Piece], problem: SpectralProblem) -> None:
