@@ -18,6 +18,9 @@ import scipy.sparse as sp
 
 from lrml._threads import one_blas_thread_if
 
+# From this size on, memory counts more than threads.
+_LARGE = 2000
+
 Array: TypeAlias = Any
 """An array of any Array API library; the standard has no static type yet."""
 
@@ -68,12 +71,13 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
 def descending_eigh(gram: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
     """Eigenvalues of a symmetric matrix in descending order, and the eigenvectors as columns.
 
-    A NumPy matrix that may be overwritten takes room for two further ones, instead of four.
+    A large NumPy matrix that may be overwritten takes room for two further ones, instead of four.
     """
     xp = namespace(gram)
     with _few_threads(gram):
-        if overwrite:
-            # LAPACK, as in NumPy; the transpose is in its order, so that nothing is copied.
+        if overwrite and gram.shape[0] >= _LARGE:
+            # LAPACK, as in NumPy; the transpose is in its order, so that nothing is copied. But SciPy has
+            # threads of its own, which wait for those of NumPy: small matrices would take ten times as long.
             values, vectors = scipy.linalg.eigh(gram.T, overwrite_a=True, check_finite=False, driver="evd")
         else:
             values, vectors = xp.linalg.eigh(gram)

@@ -294,6 +294,7 @@ class Run(Recorder[Point]):
         U, s, V = Factors.of(self.problem.penalised(point.W))
         U, V = self.problem.restore(U[:, : point.rank], V[:, : point.rank])
         factors = Factors(U, s[: point.rank], V)
+        exact = self.status is Status.EXACT  # the penalty does nothing, so the gradient says it all
         return SolverResult(
             solution=point.W,
             factors=factors,
@@ -301,7 +302,7 @@ class Run(Recorder[Point]):
             n_iter=len(self.history) - 1,
             objective=objective_of(self.problem, self.penalty, point.W, factors.s),
             gap=point.gap,
-            residual=stationarity_residual(self.problem, self.penalty, point.W),
+            residual=point.residual if exact else stationarity_residual(self.problem, self.penalty, point.W),
             history=self.history,
         )
 
