@@ -362,8 +362,11 @@ def test_the_width_of_a_kernel_is_chosen(make_problem):
     train, test = slice(0, 200), slice(200, 300)
     search = MLFroCV(kernel="rbf", random_state=0).fit(X[train], Y[train])
     results = search.gamma_results_
-    assert search.best_params_["gamma"] == results["gamma"][np.argmax(results["mean_test_score"])]
-    assert min(results["gamma"]) < search.best_params_["gamma"] < max(results["gamma"])
+    best = np.argmax(results["mean_test_score"])
+    assert search.best_params_["gamma"] <= results["gamma"][best]
+    at = results["gamma"].tolist().index(search.best_params_["gamma"])
+    assert results["mean_test_score"][at] > results["mean_test_score"][best] - 0.01  # smoother, and as good
+    assert min(results["gamma"]) < results["gamma"][best] < max(results["gamma"])
     assert search.best_estimator_.gamma == search.best_params_["gamma"]
     assert search.score(X[test], Y[test]) > MLFroCV().fit(X[train], Y[train]).score(X[test], Y[test]) + 0.1
     fixed = MLFroCV(kernel="rbf", gammas=[300.0, 1.0], random_state=0).fit(X[train], Y[train])

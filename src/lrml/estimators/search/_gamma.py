@@ -14,6 +14,7 @@ from lrml._arrays import is_sparse
 from lrml.estimators._fitting import TrainingData, take
 from lrml.estimators._kernels import Kernel
 from lrml.estimators.search._plans import ridge_plan
+from lrml.estimators.search._score_table import ScoreTable
 from lrml.estimators.search._search import Comparison, Family, LeaveOneOutSearch, ridge_pieces
 from lrml.estimators.search._splits import Split
 
@@ -38,15 +39,17 @@ def choose_gamma(
 
     Each is judged by the first criterion, on leave-one-out scores of the best ridge regression on at most
     2,000 rows. If no gammas are given, they begin around one over the median distance of two rows, and go on
-    beyond the edge of what was tried while that is better.
+    beyond the edge of what was tried while that is better. Among those within one standard error of the best
+    (of the paired difference over the rows), the smallest, which makes the smoothest kernel, is chosen.
     """
     data = comparison.data
     random = check_random_state(random_state)
     rows = np.arange(data.X.shape[0]) if data.weights is None else np.flatnonzero(data.weights)
     if len(rows) > _MOST_ROWS:
-        rows = np.sort(random.permutation(len(rows))[:_MOST_ROWS])
+        rows = rows[np.sort(random.permutation(len(rows))[:_MOST_ROWS])]
     part = data.part(rows)
     tried: dict[float, float] = {}
+    winners = ScoreTable([len(rows)], [part.weights], by_row=comparison.criteria[0].by_row)
 
     def judge(gamma: float) -> float:
         assert part.kernel is not None
@@ -59,7 +62,10 @@ def choose_gamma(
         problem = wide.space(fit_intercept=fit_intercept).problem
         family = Family(ridge_plan(problem, lambda ridge: {"ridge": ridge}), ridge_pieces("ridge"))
         (table,) = LeaveOneOutSearch(judged, family, fit_intercept=fit_intercept).run(0)
-        tried[gamma] = float(np.nanmax(table.scores, initial=-np.inf))
+        best = int(np.argmax(np.nan_to_num(table.scores[:, 0], nan=-np.inf)))
+        winners.add(1)
+        winners.record(len(tried), 0, table.values[0][best] if table.by_row else table.scores[best, 0], 0)
+        tried[gamma] = float(table.scores[best, 0])
         return tried[gamma]
 
     if gammas is None:
@@ -76,6 +82,10 @@ def choose_gamma(
                 break
     else:
         best = max(gammas, key=judge)
+    if winners.by_row:  # as good as the best, but smoother
+        order = list(tried)
+        leads = [winners.lead(order.index(best), place) for place in range(len(order))]
+        best = min(gamma for gamma, (gain, error) in zip(order, leads, strict=True) if gain <= error)
     return best, {"gamma": np.array(list(tried)), "mean_test_score": np.array(list(tried.values()))}
 
 
