@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from threading import Lock, get_ident
+from threading import Lock, get_ident, local
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -27,9 +27,22 @@ def _blas_libraries() -> tuple[Any, ...]:
     return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
-def blas_threads() -> int:
-    """Return how many threads BLAS may use now."""
-    return max((library.num_threads or 1 for library in _blas_libraries()), default=1)
+def threads_to_share() -> int:
+    """Return how many threads may work side by side: as many as BLAS has, were it not limited here.
+
+    A thread that works for `map_in_threads` has none to share.
+    """
+    if getattr(_worker, "busy", False):
+        return 1
+    now = [library.num_threads or 1 for library in _blas_libraries()]
+    return max(one_blas_thread.lifted or now, default=1)
+
+
+_worker = local()
+
+
+def _begin_work() -> None:
+    _worker.busy = True
 
 
 class _OneThread:
@@ -45,6 +58,12 @@ class _OneThread:
         self._owner: int | None = None
         self._depth = 0
         self._before: list[int] = []
+
+    @property
+    def lifted(self) -> list[int]:
+        """The numbers of threads that will be restored; none, if there is no limit now."""
+        with self._lock:
+            return self._before if self._owner is not None else []
 
     def __enter__(self) -> None:
         with self._lock:
@@ -79,20 +98,25 @@ def one_blas_thread_if(limited: bool) -> AbstractContextManager[None]:
 
 
 def map_in_threads(
-    function: Callable[[_Item], _Result], items: Sequence[_Item], *, ahead: int = 1
+    function: Callable[[_Item], _Result], items: Sequence[_Item], *, ahead: int = 1, small: bool = False
 ) -> Iterator[_Result]:
-    """Yield ``function(item)`` for every item, in order, computed by as many threads as BLAS would use.
+    """Yield ``function(item)`` for every item, in order, computed by as many threads as BLAS has.
 
     NumPy's elementwise functions use one core; blocks side by side use all of them, and BLAS then needs no
     threads of its own. Results come in the order of the items, so sums over them do not depend on the number
     of threads. A result is kept until its turn comes; at most ``ahead`` items beyond the number of threads
-    are started early, so that large results do not pile up.
+    are started early, so that large results do not pile up. Small items are mostly overhead of Python, which
+    threads cannot share; they are computed one after the other, with BLAS on one thread.
     """
-    threads = blas_threads() if len(items) > 1 else 1
+    if small:
+        with one_blas_thread:
+            yield from map(function, items)
+        return
+    threads = threads_to_share() if len(items) > 1 else 1
     if threads == 1:
         yield from map(function, items)
         return
-    with one_blas_thread, ThreadPoolExecutor(threads) as pool:
+    with one_blas_thread, ThreadPoolExecutor(threads, initializer=_begin_work) as pool:
         pending: deque[Future[_Result]] = deque()
         for item in items:
             pending.append(pool.submit(function, item))

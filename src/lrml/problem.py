@@ -28,6 +28,8 @@ from lrml.statistics import Moments
 # If the column lengths of X differ by more than this, an eigendecomposition of XᵀX would lose digits of the
 # short ones, because eigenvalues have an error of eps · λ₁.
 _WIDE = 1e3
+# Two threads made a path of yeast (r m² = 20,000) slower by half, and one of enron (2.8 million) faster.
+_SMALL = 1_000_000
 
 
 class Coordinates(NamedTuple):
@@ -178,6 +180,11 @@ class SpectralProblem:
     def shape(self) -> tuple[int, int]:
         """Shape (r, m) of the coefficients in these coordinates; m ≤ r."""
         return (int(self.cross.shape[0]), int(self.cross.shape[1]))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a step of a solver, O(r m²), is mostly overhead of Python."""
+        return self.shape[0] * self.shape[1] ** 2 <= _SMALL
 
     @property
     def lipschitz(self) -> float:

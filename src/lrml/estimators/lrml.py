@@ -409,7 +409,8 @@ class LRMLCV(TailSearch):
         Of the kernels "rbf", "laplacian", "chi2", "poly" and "sigmoid". Several are compared before anything
         else, each by the leave-one-out scores of its best ridge regression on at most 2,000 rows, drawn at
         random. By default a half, 1 and 2 times one over the median of what gamma multiplies (for "rbf" the
-        squared distance of two rows); a best one on the edge is followed beyond it.
+        squared distance of two rows); a best one on the edge is followed beyond it, and the smallest of
+        those as good as the best is taken.
     targets : {"binary", "real"}, default="binary"
         As in `LRML`. Folds of real targets are random.
     cv : "loo", int, float, splitter or iterable, optional

@@ -92,7 +92,8 @@ def solve_chains(
         return [visit(key, point) for key, point in solve_chain(*pair, tol=tol, max_iter=max_iter)]
 
     # Chains differ much in length: all may start at once, so that none waits for another.
-    return map_in_threads(work, list(zip(problems, chains, strict=True)), ahead=len(chains))
+    small = all(problem.is_small for problem in problems)
+    return map_in_threads(work, list(zip(problems, chains, strict=True)), ahead=len(chains), small=small)
 
 
 def solve_chain(

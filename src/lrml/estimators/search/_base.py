@@ -16,6 +16,7 @@ from lrml import _checks as check
 from lrml._arrays import is_sparse
 from lrml._shown import shown
 from lrml._targets import check_threshold
+from lrml._threads import one_blas_thread_if
 from lrml.estimators._fitting import TrainingData, check_size, level_of_user
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, check_cut
@@ -40,6 +41,8 @@ _N_FOLDS = 5
 # A best value on the edge of at least so many given ones calls for a warning if it leads by so many standard
 # errors.
 _LEAST_VALUES, _CLEAR = 5, 2.0
+# Up to this many multiplications for XᵀX and XᵀY, one thread of BLAS is enough for a search.
+_MANY = 4e9
 _RULES = ("best", "one_standard_error")
 # Parameters of a search that its candidates share.
 _PASSED_ON = (
@@ -117,6 +120,13 @@ class SearchModel(LinearMultiLabelModel):
 
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
         self._check_shapes(data, params)
+        # Candidates run side by side. What remains gains little from threads of BLAS, and loses much by them
+        # if other processes keep the cores busy.
+        n, d = data.X.shape
+        with one_blas_thread_if(n * d * (min(n, d) + data.Y.shape[1]) <= _MANY):
+            return self._search_and_fit(data, params)
+
+    def _search_and_fit(self, data: TrainingData, params: Parameters) -> Self:
         closed_form = self._makes_moments and data.needs_moments_only
         if params.cv == "loo" and not closed_form:
             got = f"loss={params.loss.name!r}{'' if data.mask is None else ' and unknown labels'}"

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
-from lrml._threads import map_in_threads, one_blas_thread
+from lrml._threads import map_in_threads
 from lrml.estimators._fitting import TrainingData, take
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._scores import Scores
@@ -29,8 +29,6 @@ from lrml.problem import SpectralProblem
 
 # Most numbers that the decompositions of splits processed at the same time may take.
 _MOST_NUMBERS = 1 << 27
-# Up to this r · m² a step of a solver is mostly overhead of Python, which threads do not share.
-_SMALL = 4_000_000
 # Numbers of rows in spectral coordinates that are made at a time, if all rows are scored.
 _BLOCK_NUMBERS = 1 << 25
 # Tolerance up to which a warm start helps.
@@ -333,13 +331,8 @@ class LeaveOneOutSearch(Search):
 
 
 def _run(pieces: list[Piece], problem: SpectralProblem) -> None:
-    """Run pieces of work in threads, or one after the other if they are so small that threads cost more."""
-    if problem.shape[0] * problem.shape[1] ** 2 <= _SMALL:
-        with one_blas_thread:
-            for piece in pieces:
-                piece()
-        return
-    for _ in map_in_threads(lambda piece: piece(), pieces, ahead=len(pieces)):
+    """Run pieces of work in threads."""
+    for _ in map_in_threads(lambda piece: piece(), pieces, ahead=len(pieces), small=problem.is_small):
         pass
 
 
