@@ -225,6 +225,18 @@ def test_who_has_leave_one_out_scores(make_problem):
 # Searches
 
 
+def test_leave_one_out_scores_of_a_fitted_model_need_its_columns(make_problem):
+    pd = pytest.importorskip("pandas")
+    X, Y = make_problem(30, 5, 4)
+    frame = pd.DataFrame(Y, columns=list("abcd"))
+    model = MLFro(1.0).fit(X, frame)
+    np.testing.assert_allclose(model.leave_one_out_scores(X, frame), MLFro(1.0).leave_one_out_scores(X, Y))
+    with pytest.raises(ValueError, match="4 features"):
+        model.leave_one_out_scores(X[:, :4], frame)
+    with pytest.raises(ValueError, match="named and ordered as in fit"):
+        model.leave_one_out_scores(X, frame[list("dcba")])
+
+
 def test_a_search_judges_by_leave_one_out_scores(make_problem):
     X, Y = make_problem(60, 5, 4)
     search = MLFroCV([0.1, 3.0, 90.0], cv="loo").fit(X, Y)
@@ -372,7 +384,11 @@ def test_the_width_of_a_kernel_is_chosen(make_problem):
     fixed = MLFroCV(kernel="rbf", gammas=[300.0, 1.0], random_state=0).fit(X[train], Y[train])
     assert fixed.best_params_["gamma"] == 1.0
     assert fixed.gamma_results_["gamma"].tolist() == [300.0, 1.0]
-    assert "gamma" not in MLFroCV(kernel="rbf", gammas=1.0).fit(X[train], Y[train]).best_params_
+    single = MLFroCV(kernel="rbf", gammas=1.0).fit(X[train], Y[train])
+    assert single.best_params_["gamma"] == 1.0
+    assert not hasattr(single, "gamma_results_")
+    with pytest.raises(ValueError, match=r"gammas needs a kernel that has a gamma.*got kernel='linear'"):
+        MLFroCV(gammas=[1.0, 2.0]).fit(X[train], Y[train])
 
 
 def test_a_given_grid_that_ends_too_early_is_reported(yeast):

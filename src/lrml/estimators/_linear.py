@@ -312,8 +312,9 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         They are what thresholds, calibration and model choice need: scores of rows that the model has not
         seen, for all rows, at little more than the cost of one fit, with n (min(n, d) + L) numbers in memory
         beside those of the fit. Exact for `MLFro`, and an estimate for penalties on singular values and for
-        limits of the rank, see ``docs/selection.md``. Needs the squared loss with all labels known. The model
-        itself does not change; a search must be fitted, and takes its ``best_params_``.
+        limits of the rank, see ``docs/selection.md``. Needs the squared loss with all labels known. It fits
+        anew with the parameters of the model, which does not change: pass the training rows, and the weights
+        of the fit, if it had any. A search must be fitted, and takes its ``best_params_``.
 
         Parameters
         ----------
@@ -340,6 +341,9 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         model = vars(self).get("best_estimator_", self)
         params = model._check_params()
         data = prepare(model, params, X, y, sample_weight, None)
+        if hasattr(model, "factors_"):
+            self._validated(X)  # the columns of the last fit, and its labels
+            check_label_names(data.label_names, model.classes_)
         if not data.needs_moments_only:
             raise ValueError(
                 "leave-one-out scores need loss='squared' with all labels known, got "

@@ -455,7 +455,7 @@ class LRMLCV(TailSearch):
     Attributes
     ----------
     best_params_ : dict
-        With "gamma", if several were compared.
+        With "gamma", if the kernel has one.
     best_score_ : float
         Mean of the held-out scores; greater is better (a loss has its sign changed). If the choice was
         confirmed on folds, the exact leave-one-out score of its rival plus its lead there.

@@ -20,7 +20,7 @@ from lrml._threads import one_blas_thread_if
 from lrml.estimators._fitting import TrainingData, check_size, level_of_user
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, check_cut
-from lrml.estimators.search._gamma import choose_gamma, has_gamma
+from lrml.estimators.search._gamma import WITH_GAMMA, choose_gamma, has_gamma
 from lrml.estimators.search._score_table import ScoreTable, cv_results
 from lrml.estimators.search._scoring import check_enough_labels, check_scorings
 from lrml.estimators.search._search import (
@@ -41,7 +41,7 @@ _N_FOLDS = 5
 # A best value on the edge of at least so many given ones calls for a warning if it leads by so many standard
 # errors.
 _LEAST_VALUES, _CLEAR = 5, 2.0
-# Up to this many multiplications for XᵀX and XᵀY, one thread of BLAS is enough for a search.
+# Up to this many multiplications for XᵀX and XᵀY and their decomposition, one thread of BLAS is enough.
 _MANY = 4e9
 _RULES = ("best", "one_standard_error")
 # Parameters of a search that its candidates share.
@@ -100,6 +100,11 @@ class SearchModel(LinearMultiLabelModel):
     def _check_params(self) -> Parameters:
         params = super()._check_params()
         params.criteria = check_scorings(params.scoring, params.loss, params.targets)
+        if vars(params).get("gammas") is not None and params.kernel not in WITH_GAMMA:
+            raise ValueError(
+                f"gammas needs a kernel that has a gamma, one of {', '.join(map(repr, WITH_GAMMA))}, got "
+                f"kernel={shown(params.kernel)}. Pass gammas=None, or another kernel."
+            )
         if params.targets == "real" and isinstance(params.threshold, str):
             raise ValueError(
                 "threshold='auto' needs targets='binary', got targets='real', whose predictions are not cut. "
@@ -122,8 +127,9 @@ class SearchModel(LinearMultiLabelModel):
         self._check_shapes(data, params)
         # Candidates run side by side. What remains gains little from threads of BLAS, and loses much by them
         # if other processes keep the cores busy.
-        n, d = data.X.shape
-        with one_blas_thread_if(n * d * (min(n, d) + data.Y.shape[1]) <= _MANY):
+        size = data.X.shape[0 if data.is_dual else 1]
+        entries = data.X.nnz if is_sparse(data.X) else data.X.size
+        with one_blas_thread_if(size**3 + entries * (size + data.Y.shape[1]) <= _MANY):
             return self._search_and_fit(data, params)
 
     def _search_and_fit(self, data: TrainingData, params: Parameters) -> Self:
@@ -166,8 +172,9 @@ class SearchModel(LinearMultiLabelModel):
             chosen = search.confirm(chosen, params.random_state)
         fitted = {index: self._final_fit(search, index, params) for index in dict.fromkeys(chosen)}
         self._store(search, chosen, fitted, several=isinstance(params.scoring, list | tuple))
-        if gamma_results is not None:
+        if has_gamma(data.kernel):
             self.best_params_ = {"gamma": params.gamma} | vars(self)["best_params_"]
+        if gamma_results is not None:
             self.gamma_results_ = gamma_results
         return self
 

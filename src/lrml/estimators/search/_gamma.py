@@ -18,7 +18,7 @@ from lrml.estimators.search._score_table import ScoreTable
 from lrml.estimators.search._search import Comparison, Family, LeaveOneOutSearch, ridge_pieces
 from lrml.estimators.search._splits import Split
 
-_WITH_GAMMA = ("rbf", "laplacian", "chi2", "poly", "polynomial", "sigmoid")
+WITH_GAMMA = ("rbf", "laplacian", "chi2", "poly", "polynomial", "sigmoid")
 # Rows on which widths are compared, and rows whose distances tell the scale.
 _MOST_ROWS, _SCALE_ROWS = 2000, 300
 # Widths tried first, as multiples of one over the usual distance.
@@ -29,7 +29,7 @@ _BEYOND, _MOST_ROUNDS = 4.0, 6
 
 def has_gamma(kernel: Kernel | None) -> bool:
     """Whether the width of a kernel matters."""
-    return kernel is not None and kernel.metric in _WITH_GAMMA
+    return kernel is not None and kernel.metric in WITH_GAMMA
 
 
 def choose_gamma(
