@@ -21,8 +21,8 @@ class ScoreTable:
 
     def __init__(self, sizes: list[int], weights: list[Any], *, by_row: bool) -> None:
         self.sizes, self.weights, self.by_row = sizes, weights, by_row
-        self.scores = np.empty((0, len(sizes)))
-        self.ranks = np.empty((0, len(sizes)))
+        self.scores: _Float64 = np.empty((0, len(sizes)))
+        self.ranks: _Float64 = np.empty((0, len(sizes)))
         # One value per row, for criteria that have them.
         self.values = [np.empty((0, size), dtype=np.float32) for size in sizes] if by_row else []
 
@@ -65,8 +65,7 @@ class ScoreTable:
     @property
     def complete(self) -> npt.NDArray[np.bool_]:
         """Candidates with a score on every split."""
-        found: Any = np.isfinite(self.scores).all(axis=1)
-        return found  # type: ignore[no-any-return]
+        return np.asarray(np.isfinite(self.scores).all(axis=1))
 
     def hopeful(self, split: int, *, with_margin: bool) -> list[int]:
         """Candidates that may still win after a split; all, if there are too few rows to tell.
