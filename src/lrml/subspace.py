@@ -85,11 +85,13 @@ class NormalOperator:
 
     def forward(self, W: _Floats) -> _Floats:
         """X̂ W."""
-        return np.asarray(self.X @ W) - np.outer(self.root, self.offset @ W)
+        product: _Floats = np.asarray(self.X @ W) - np.outer(self.root, self.offset @ W)
+        return product
 
     def backward(self, A: _Floats) -> _Floats:
         """X̂ᵀ A."""
-        return np.asarray(self.Xt @ A) - np.outer(self.offset, self.root @ A)
+        product: _Floats = np.asarray(self.Xt @ A) - np.outer(self.offset, self.root @ A)
+        return product
 
     def apply(self, B: _Floats) -> _Floats:
         """Return the product with a narrow block of vectors."""
@@ -196,7 +198,8 @@ def _shifts(least: float, *, bare: bool) -> _Float64:
 
 
 def _column_sums(A: _Floats, B: _Floats) -> _Floats:
-    return np.einsum("ij,ij->j", A, B)
+    sums: _Floats = np.einsum("ij,ij->j", A, B)
+    return sums
 
 
 def _quotient(above: _Floats, below: _Floats) -> _Floats:
@@ -313,15 +316,14 @@ class Subspace:
     def coordinates(self) -> Coordinates:
         """The problem inside; features are dual vectors D^(1/2) A if there are more features than rows."""
         features = self.basis
-        if self.is_dual:
+        if self.is_dual and np.any(self.rows.weights != 1.0):
             features = features * np.sqrt(self.rows.weights)[:, None]
         return Coordinates(self.eigenvalues, features, self.cross)
 
     def inside(self, vectors: _Float64) -> _Float64:
         """Return the coordinates of vectors: those of X̂ᵀA for dual ones."""
-        if self.is_dual:
-            vectors = NormalOperator(self.rows, np.float64).apply_wide(vectors)
-        found: _Float64 = self.basis.T @ vectors
+        sides = NormalOperator(self.rows, np.float64).apply_wide(vectors) if self.is_dual else vectors
+        found: _Float64 = self.basis.T @ sides
         return found
 
     def gap(

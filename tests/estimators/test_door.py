@@ -37,7 +37,7 @@ BAD = {
     "ranks": [[], [0], [1.5], ["a"], "all"],
     "ridge": [-1.0, "a", None, np.inf],
     "ridges": [[], -1.0, [np.nan], "a"],
-    "rule": ["least", None, 3],
+    "rule": ["least", "smaller", None, 3, ["smallest"]],
     "scoring": [
         "exact",
         3,

@@ -329,7 +329,7 @@ def test_estimates_for_a_single_target_are_confirmed_too():
     assert search.cv_results_["param_alpha"][np.isfinite(search.cv_results_["confirmed_test_score"])].any()
 
 
-@pytest.mark.parametrize("rule", ["best", "one_standard_error"])
+@pytest.mark.parametrize("rule", ["best", "one_standard_error", "smallest"])
 @pytest.mark.parametrize("case", ["rare labels", "few weights"])
 def test_folds_without_a_score_confirm_nothing(case, rule):
     """A fold may have no labelled row, or no weight; the score of the choice is a number all the same."""
@@ -349,7 +349,8 @@ def test_a_standard_error_without_values_of_rows_takes_folds(make_problem):
     X, Y = make_problem(40, 5, 4)
     search = MLFroCV(scoring="micro_f1", random_state=0)
     assert search.fit(X, Y).n_splits_ == 1
-    assert search.set_params(rule="one_standard_error").fit(X, Y).n_splits_ == 5
+    for rule in ("one_standard_error", "smallest"):
+        assert search.set_params(rule=rule).fit(X, Y).n_splits_ == 5
 
 
 def test_leave_one_out_needs_closed_forms(make_problem):

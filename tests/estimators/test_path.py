@@ -314,6 +314,7 @@ def test_defaults_are_five_thetas_and_twenty_alphas(make_problem):
         "alpha",
         "ridge",
         "rank",
+        "nbytes",
         "objective",
         "gap",
         "residual",

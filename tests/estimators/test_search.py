@@ -209,7 +209,7 @@ def test_one_standard_error_takes_the_simplest_that_is_good_enough(make_problem,
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("rule", ["best", "one_standard_error"])
+@pytest.mark.parametrize("rule", ["best", "one_standard_error", "smallest"])
 def test_abandoning_changes_the_work_but_not_the_choice(seed, rule):
     made, _ = make_low_rank_multilabel(300, 12, 8, rank=2, noise=0.5, random_state=seed)
     few, all_ = (
@@ -286,7 +286,7 @@ def test_automatic_threshold_improves_f1_on_yeast():
         ({"threshold": [0.1, 0.2]}, "threshold must be a finite number or one per label"),
         ({"threshold": "auto", "threshold_scoring": "f1"}, "threshold_scoring must be one of 'micro_f1'"),
         ({"threshold": "auto", "threshold_per_label": 1}, "threshold_per_label must be True or False"),
-        ({"rule": "least"}, "rule must be one of 'best', 'one_standard_error'"),
+        ({"rule": "least"}, "rule must be one of 'best', 'one_standard_error', 'smallest'"),
         ({"abandon": "no"}, "abandon must be True or False"),
         ({"scoring": "exactness"}, "scoring must be one of"),
         ({"scoring": "precision_at_7"}, r"must be in \[1, 4\].*got 7"),

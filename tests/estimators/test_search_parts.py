@@ -236,9 +236,27 @@ def test_best_breaks_ties_by_rank_and_then_by_strength():
         for split in range(2):
             table.record(candidate, split, score, rank)
     strengths = np.array([[9.0, 0.0], [1.0, 5.0], [2.0, 0.0], [9.0, 9.0], [2.0, 1.0]])
-    assert table.best(one_standard_error=False, strengths=strengths) == 4
+    assert table.in_order("best", strengths) == [4, 2, 1, 0]
     table.scores[4, 1] = np.nan  # who did not see every split cannot win
-    assert table.best(one_standard_error=False, strengths=strengths) == 2
+    assert table.in_order("best", strengths) == [2, 1, 0]
+
+
+def test_the_smallest_breaks_ties_by_the_mean():
+    """From rank 3 on a model takes as many bytes as its coefficients, so rank 9 is no larger than rank 3."""
+    table = _score_table.ScoreTable(
+        [1, 1], [None, None], by_row=False, nbytes=lambda ranks: np.minimum(100 * ranks, 250)
+    )
+    scores = [(0.62, 0.58), (0.50, 0.54), (0.59, 0.59), (0.61, 0.59), (0.56, 0.58), (0.56, 0.58)]
+    table.add(6)
+    for candidate, (pair, rank) in enumerate(zip(scores, [9, 1, 3, 9, 2, 2], strict=True)):
+        for split, score in enumerate(pair):
+            table.record(candidate, split, score, rank)
+    strengths = np.array([[1.0], [9.0], [2.0], [1.5], [3.0], [4.0]])
+    # Means .60, .52, .59, .60, .57, .57; the best is the first, its standard error .02.
+    assert table.in_order("smallest", strengths) == [3, 0, 2]
+    assert table.in_order("one_standard_error", strengths) == [2, 3, 0]
+    table.scores[4:] = [[0.57, 0.60], [0.57, 0.60]]
+    assert table.in_order("smallest", strengths) == [5, 4, 3, 0, 2]
 
 
 def test_threads_change_nothing(make_problem):

@@ -26,6 +26,7 @@ from lrml._threads import one_blas_thread_if
 from lrml.dual import LeftOut
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._parameters import ROADS, Parameters
+from lrml.estimators._size import model_nbytes
 from lrml.estimators._space import KernelSpace, Space, with_unseen
 from lrml.losses import Loss
 from lrml.rows import Mask, Rows
@@ -162,6 +163,16 @@ class TrainingData:
         """Whether there are more features than rows, or a kernel."""
         n, d = self.X.shape
         return bool(d > n) or self.kernel is not None
+
+    @property
+    def model_dtype(self) -> np.dtype[Any]:
+        """Type of a model's numbers: that of X, but dual coefficients may be large and cancel each other."""
+        return np.dtype(self.X.dtype if self.kernel is None else np.float64)
+
+    def model_nbytes(self, rank: Any) -> Any:
+        """Bytes of a model of this rank that is fitted on these rows; of several, if given an array."""
+        keeps_rows = self.kernel is not None and not self.kernel.is_precomputed
+        return model_nbytes(rank, self.shape, self.model_dtype, self.X if keeps_rows else None)
 
     @property
     def needs_moments_only(self) -> bool:
@@ -322,9 +333,8 @@ def store(
     estimator: Any, data: TrainingData, solution: Solution, *, with_coef: bool = True, **extra: Any
 ) -> None:
     """Set every fitted attribute, in the type of X; this cannot fail halfway."""
-    dtype = data.X.dtype
+    dtype = data.model_dtype
     if data.kernel is not None:
-        dtype = np.float64  # dual coefficients may be large and cancel each other
         extra |= {"kernel_": data.kernel} | ({} if data.kernel.is_precomputed else {"X_fit_": data.X})
     elif with_coef and data.shape[0] * data.shape[1] <= _MOST_COEFFICIENTS:
         U, s, V = solution.factors

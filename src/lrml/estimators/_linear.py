@@ -31,6 +31,7 @@ from lrml.estimators._kernels import Kernel, kernel_block
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters
 from lrml.estimators._scores import Scores, best_labels, choose_kernel_scorer, choose_scorer
+from lrml.estimators._size import model_nbytes
 from lrml.losses import LOSSES, LogisticLoss, Loss
 
 _Result = TypeVar("_Result")
@@ -147,6 +148,15 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             raise AttributeError(f"{type(self).__name__} has dual_coef_ only if fitted with a kernel.")
         U, s, V = self.factors_
         return np.ascontiguousarray((U * s) @ V.T)
+
+    @property
+    def nbytes_(self) -> int:
+        """Bytes of what scores need: the factors or their product, if that is smaller, and the intercepts.
+
+        A kernel's training rows count too, unless it is precomputed.
+        """
+        U, s, V = self.factors_
+        return int(model_nbytes(len(s), (len(U), len(V)), U.dtype, vars(self).get("X_fit_")))
 
     def __getattr__(self, name: str) -> Any:
         if name == "coef_" and vars(self).get("kernel_") is not None:

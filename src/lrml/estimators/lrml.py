@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -28,6 +29,7 @@ from lrml.estimators._space import RidgeRegressions
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.search import (
     Family,
+    Limit,
     Params,
     Piece,
     Plan,
@@ -55,6 +57,10 @@ _MAX_ITER, _TOL, _ROUGH_TOL = 500, 1e-4, 1e-3
 # Alphas of fits of their own: how many, the strongest as a multiple of the noise, the ratio of neighbours.
 # Beside a ridge the best alpha is smaller, and matters less.
 _BESIDE_RIDGE, _ALONE = (3, 1.0, 3.0), (4, 3.0, 2.0)
+# Models without a tail are tried at so many times the alpha from which no model of all rows has one.
+_BEYOND = 4.0
+# The next alpha, as a multiple, if every candidate is a fit of its own and small models are sought.
+_STRONGER = 2.0
 # Gradients of the other losses relative to that of the squared loss, at constant scores.
 _SLOPES = {"squared": 1.0, "logistic": 0.5, "squared_hinge": 2.0}
 
@@ -156,6 +162,10 @@ class LRML(SpectralModel):
     rank_ : int
         Number of positive singular values. Small ones may not have reached zero yet: a smaller ``tol`` can
         lower the rank a little.
+    nbytes_ : int
+        Bytes that predictions need, (min(k (d + L + 1), d L) + L) times those of a number, k = ``rank_``:
+        the factors, or their product if that is smaller, and the intercepts. For a kernel, d is the number
+        of training rows, and their own bytes come on top.
     kernel_ : Kernel
         For other kernels: the kernel with its parameters at the time of the fit, which predictions use.
     kernel_gap_ : float
@@ -271,8 +281,10 @@ def elbow(energies: npt.NDArray[np.float64]) -> int:
 class _TailFits:
     """Fits of candidates in spectral coordinates; on the home problem, later ones start from earlier ones."""
 
-    def __init__(self, tol: float, max_iter: int, home: SpectralProblem | None = None) -> None:
-        self.tol, self.max_iter = tol, max_iter
+    def __init__(
+        self, tol: float, max_iter: int, home: SpectralProblem | None = None, limit: float = math.inf
+    ) -> None:
+        self.tol, self.max_iter, self.limit = tol, max_iter, limit  # from this alpha on there is no tail
         self.home = None if home is None else home.features
         self.known: dict[GridPoint, tuple[Any, Any]] = {}  # solutions at home
 
@@ -284,6 +296,10 @@ class _TailFits:
         problems = {ridge: problem.with_ridge(ridge) for ridge in {point.ridge for point in points.values()}}
         bare = [i for i, point in points.items() if point.alpha == 0 or point.theta >= problem.shape[1]]
         work: list[Piece] = [partial(fit_ridge, problems[points.pop(i).ridge], i, visit) for i in bare]
+        at_limit = [place for place, point in points.items() if point.alpha >= self.limit]
+        for place in at_limit:
+            point = points.pop(place)
+            work.append(partial(_fit_limit, problems[point.ridge], point.theta, place, visit))
         known = self.known if problem.features is self.home else {}
         chains = chains_from(points, known) if known else chains_of(points, points)
         return work + [partial(self._fit, problems[ridge], chain, visit) for ridge, chain in chains]
@@ -296,6 +312,12 @@ class _TailFits:
             slopes = found.penalty.slopes(found.sigma)
             extra = 0.5 * slopes / found.sigma
             visit(place, RidgeRegressions(found.left, found.right, problem.ridge, extra))
+
+
+def _fit_limit(problem: SpectralProblem, theta: int, place: int, visit: Visit) -> None:
+    """Fit a candidate without a tail: least squares of rank theta."""
+    left, right, _ = problem.reduced_rank_factors(theta)
+    visit(place, RidgeRegressions(left, right, problem.ridge))
 
 
 class TailSearch(SearchModel):
@@ -329,9 +351,15 @@ class TailSearch(SearchModel):
             plan = once(map(self._as_params, self._points(data, params)))
             return Family(plan, _TailFits(_TOL if params.tol is None else params.tol, max_iter).pieces)
         ridge = None if params.ridges is None else params.ridges[0]
-        plan = tail_plan(problem, sorted(params.thetas), self._as_params, ridge)
+        limit = None
+        if params.rule == "smallest":
+            every_theta = "thetas" in vars(self) and vars(self)["thetas"] is None
+            thetas = None if every_theta else sorted(params.thetas)
+            limit = Limit(_BEYOND * problem.strongest_slopes([0])[0], thetas)
+        plan = tail_plan(problem, sorted(params.thetas), self._as_params, ridge, limit)
         tol = _ROUGH_TOL if params.tol is None else params.tol
-        return Family(plan, _TailFits(tol, max_iter, home=problem).pieces)
+        beyond = math.inf if limit is None else limit.alpha
+        return Family(plan, _TailFits(tol, max_iter, problem, beyond).pieces)
 
     def _as_params(self, point: GridPoint) -> Params:
         return {name: getattr(point, name) for name in self._names}
@@ -351,7 +379,10 @@ class TailSearch(SearchModel):
         if alphas is None:  # alpha_max was that of the squared loss
             points = [p._replace(alpha=_SLOPES[params.loss.name] * p.alpha) for p in points]
         names = [name for name in ("ridge", "alpha") if getattr(params, f"{name}s") is None]
-        plan = extending(list(map(self._as_params, points)), names)
+        stronger = _STRONGER if params.rule == "smallest" and "alpha" in names else 1.0
+        plan = extending(
+            list(map(self._as_params, points)), names, lambda one: one | {"alpha": stronger * one["alpha"]}
+        )
         return plan, lambda candidate: (candidate.get("theta"), candidate["ridge"])
 
 
@@ -429,11 +460,12 @@ class LRMLCV(TailSearch):
         gets a sparse Y if y is sparse. Several threads may call either at a time. Unknown labels are 0 in Y
         and have scores below all others. With a list, one search judges by each metric, the first chooses the
         model, and ``best_estimators_`` has one for each.
-    rule : {"best", "one_standard_error"} or callable, default="best"
+    rule : {"best", "one_standard_error", "smallest"} or callable, default="best"
         "one_standard_error" takes, among the candidates whose mean is within one standard error of the best,
-        the one of least rank, and among those the one with the strongest penalty. A function gets
-        ``cv_results_`` (with one metric, called "score") and returns the index of a candidate, which is not
-        confirmed on folds.
+        the one of least rank, and among those the one with the strongest penalty. "smallest" takes the one
+        with the fewest bytes (``nbytes_``), and among those the best; unless there is a grid, the search then
+        also looks for smaller models, until they are worse than that. A function gets ``cv_results_`` (with
+        one metric, called "score") and returns the index of a candidate, which is not confirmed on folds.
     abandon : bool, default=True
         Drop hopeless candidates after the first fold, if there are several: those that the leader beats, by
         each metric, by more than three standard errors of the paired difference over the held-out rows.
@@ -466,10 +498,11 @@ class LRMLCV(TailSearch):
         If ``scoring`` is a list: the same by the name of each metric.
     cv_results_ : dict of arrays
         As in scikit-learn's searches: params, param_theta, param_alpha, param_ridge, split0_test_score, …,
-        mean_test_score, std_test_score, rank_test_score; also n_splits_seen and mean_model_rank. Abandoned
-        candidates have NaN on the splits they did not see, and rank behind all others. If the choice was
-        confirmed on folds, confirmed_test_score has the exact leave-one-out score of its rival and, for the
-        choice, that score plus its lead on the folds; NaN elsewhere.
+        mean_test_score, std_test_score, rank_test_score; also n_splits_seen, mean_model_rank and
+        mean_model_nbytes, the size of a model of that rank. Abandoned candidates have NaN on the splits they
+        did not see, and rank behind all others. If the choice was confirmed on folds, confirmed_test_score
+        has the exact leave-one-out score of its rival and, for the choice and those that the rule would have
+        taken next, that score plus the lead on the folds; NaN elsewhere.
     gamma_results_ : dict of arrays
         If several gammas were compared: gamma and mean_test_score.
     n_splits_ : int
@@ -480,7 +513,7 @@ class LRMLCV(TailSearch):
         Where ``predict`` cuts; setting ``threshold`` after ``fit`` has no effect.
     coef_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_, converged_, status_
         Of ``best_estimator_``.
-    theta_, history_, classes_, loss_, unseen_labels_, n_features_in_, feature_names_in_
+    nbytes_, theta_, history_, classes_, loss_, unseen_labels_, n_features_in_, feature_names_in_
         Of ``best_estimator_``.
 
     Examples

@@ -19,6 +19,7 @@ from lrml.estimators._grid import Grid, GridPoint, chains_of, resolve_thetas
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, check_alphas_in_order, check_parameters
 from lrml.estimators._scores import Scorer, sparse_is_cheaper
+from lrml.estimators._size import model_nbytes
 from lrml.estimators._space import Space
 from lrml.losses import SquaredLoss
 from lrml.penalties import TailSum
@@ -39,6 +40,9 @@ class PathModel:
         The parameters of `LRML`.
     singular_values : array of shape (k,)
         Descending.
+    rank : int
+    nbytes : int
+        Bytes of the factors and intercepts in double precision, as ``nbytes_`` in `LRML`.
     objective : float
     gap : float
         Estimated distance of the objective from its minimum, over the objective; ``tol`` limits it.
@@ -67,6 +71,11 @@ class PathModel:
     def rank(self) -> int:
         """Number of positive singular values."""
         return len(self.singular_values)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the factors, or of their product if that is smaller, and of the intercepts."""
+        return int(model_nbytes(self.rank, (len(self.space.x_mean), len(self.space.y_mean)), np.float64))
 
     @property
     def converged(self) -> bool:
@@ -138,8 +147,9 @@ class LRMLPath(Sequence[PathModel]):
         return f"LRMLPath({len(self)} models)"
 
     def as_dict(self) -> dict[str, npt.NDArray[Any]]:
-        """Columns as arrays: theta, alpha, ridge, rank, objective, gap, residual, converged, n_iter."""
-        names = ("theta", "alpha", "ridge", "rank", "objective", "gap", "residual", "converged", "n_iter")
+        """Columns: theta, alpha, ridge, rank, nbytes, objective, gap, residual, converged, n_iter."""
+        names = ["theta", "alpha", "ridge", "rank", "nbytes", "objective"]
+        names += ["gap", "residual", "converged", "n_iter"]
         return {name: np.array([getattr(model, name) for model in self]) for name in names}
 
 

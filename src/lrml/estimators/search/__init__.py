@@ -6,11 +6,12 @@ second moments. Each search is defined beside the estimator whose parameters it 
 """
 
 from lrml.estimators.search._base import SearchModel
-from lrml.estimators.search._plans import extending, once, ridge_plan, tail_plan
+from lrml.estimators.search._plans import Limit, extending, once, ridge_plan, tail_plan
 from lrml.estimators.search._search import Family, Params, Piece, Plan, Visit, fit_ridge, ridge_pieces
 
 __all__ = [
     "Family",
+    "Limit",
     "Params",
     "Piece",
     "Plan",

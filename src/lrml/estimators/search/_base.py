@@ -43,7 +43,8 @@ _N_FOLDS, _HELD_OUT = 5, 0.2
 _LEAST_VALUES, _CLEAR = 5, 2.0
 # Up to this many multiplications for XᵀX and XᵀY and their decomposition, one thread of BLAS is enough.
 _MANY = 4e9
-_RULES = ("best", "one_standard_error")
+# Rules that go by a standard error, beside "best".
+_WITHIN_ERROR = ("one_standard_error", "smallest")
 # Parameters of a search that its candidates share.
 _PASSED_ON = (
     *("loss", "fit_intercept", "max_iter", "tol", "targets", "random_state"),
@@ -52,10 +53,10 @@ _PASSED_ON = (
 
 
 def _check_rule(rule: Any) -> Any:
-    if not callable(rule) and not (isinstance(rule, str) and rule in _RULES):
+    if not callable(rule) and not (isinstance(rule, str) and rule in ("best", *_WITHIN_ERROR)):
         raise ValueError(
-            "rule must be one of 'best', 'one_standard_error', or a function of cv_results_ that returns "
-            f"the index of a candidate, got {shown(rule)}. Use 'best'."
+            "rule must be one of 'best', 'one_standard_error', 'smallest', or a function of cv_results_ that "
+            f"returns the index of a candidate, got {shown(rule)}. Use 'best'."
         )
     return rule
 
@@ -148,7 +149,7 @@ class SearchModel(LinearMultiLabelModel):
             # A standard error needs values of rows, or several folds.
             by_row = all(criterion.by_row for criterion in params.criteria)
             params.cv = _N_FOLDS
-            if by_row or params.rule != "one_standard_error":
+            if by_row or params.rule not in _WITHIN_ERROR:
                 # Leave-one-out scores need all directions. Where there are too many, there are rows to spare.
                 params.cv = _HELD_OUT if compressed else "loo" if closed_form else _N_FOLDS
         given = None if isinstance(params.threshold, str) else params.threshold
@@ -158,7 +159,7 @@ class SearchModel(LinearMultiLabelModel):
             params.criteria,
             check_threshold(given, data.Y.shape[1], data.loss.threshold),
             params.abandon,
-            params.rule == "one_standard_error",
+            params.rule in _WITHIN_ERROR,
         )
         _check_error_can_be_told(comparison, params)
         gamma_results = None
@@ -173,10 +174,11 @@ class SearchModel(LinearMultiLabelModel):
             comparison = comparison._replace(data=data)
         search = self._search(comparison, params)
         tables = search.run(params.verbose)
-        chosen = [self._choose(search, table, params) for table in tables]
+        orders = [self._preferred(search, table, params) for table in tables]
+        chosen = [order[0] for order in orders]
         _warn_of_edges(search, tables[0], chosen[0], params)
         if isinstance(search, LeaveOneOutSearch) and not callable(params.rule):
-            chosen = search.confirm(chosen, params.random_state)
+            chosen = search.confirm(orders, params.random_state)
         fitted = {index: self._final_fit(search, index, params) for index in dict.fromkeys(chosen)}
         self._store(search, chosen, fitted, several=isinstance(params.scoring, list | tuple))
         if has_gamma(data.kernel):
@@ -206,8 +208,8 @@ class SearchModel(LinearMultiLabelModel):
         names = [name for name in _PASSED_ON if name in passed_on and name in known]
         return estimator.set_params(**{name: passed_on[name] for name in names})
 
-    def _choose(self, search: Search, table: ScoreTable, params: Parameters) -> int:
-        """Return the index of the candidate that the rule chooses."""
+    def _preferred(self, search: Search, table: ScoreTable, params: Parameters) -> list[int]:
+        """Return the indices of the candidates that the rule admits, its choice first."""
         if not table.complete.any():
             fewer = ", or pass fewer folds" if len(search.comparison.splits) > 1 else ""
             raise ValueError(
@@ -215,9 +217,7 @@ class SearchModel(LinearMultiLabelModel):
                 f"Check that held-out rows have labels and weight{fewer}."
             )
         if not callable(params.rule):
-            return table.best(
-                one_standard_error=params.rule == "one_standard_error", strengths=search.strengths()
-            )
+            return table.in_order(params.rule, search.strengths())
         index = params.rule(cv_results(search.candidates, {"score": table}))
         last = len(search.candidates) - 1
         if not check.is_integer(index) or not 0 <= int(index) <= last:
@@ -225,7 +225,7 @@ class SearchModel(LinearMultiLabelModel):
                 f"rule must return the index of a candidate, an integer in [0, {last}], got {shown(index)}. "
                 "Return for example results['mean_test_score'].argmax()."
             )
-        return int(index)
+        return [int(index)]
 
     def _final_fit(self, search: Search, index: int, params: Parameters) -> tuple[Any, float]:
         """Fit a candidate on all rows; return it and the seconds taken."""
@@ -327,6 +327,6 @@ def _check_error_can_be_told(comparison: Comparison, params: Parameters) -> None
     if comparison.with_margin and len(comparison.splits) == 1 and not by_row:
         remedy = ", or scoring='average_precision'" if params.targets == "binary" else ""
         raise ValueError(
-            "rule='one_standard_error' needs several splits, or a metric with a value for every row, got one "
+            f"rule={params.rule!r} needs several splits, or a metric with a value for every row, got one "
             f"split and scoring={shown(params.scoring)}. Pass cv=5{remedy}."
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,9 +21,20 @@ _FINE = 1.5
 _BEYOND, _MOST_ROUNDS = 4.0, 6
 # Alphas with which a search begins.
 _N_ALPHAS = 4
+# Small models are sought at so many values at a time, until two neighbours differ by less than this factor.
+_AT_A_TIME, _CLOSE = 3, 1.1
+# Least alpha at which they are sought, as a share of that from which there is no tail.
+_LEAST_SLOPE = 1e-3
 
 Found: TypeAlias = Generator[list[Params], Judged, tuple[int, float, ScoreTable]]
 """A part of a plan that ends with the place and the value of its best candidate, and the table."""
+
+
+class Limit(NamedTuple):
+    """Models without a tail: an alpha from which none has one, and the thetas allowed; None means all."""
+
+    alpha: float
+    thetas: Sequence[int] | None
 
 
 def once(candidates: Iterable[Params]) -> Plan:
@@ -88,21 +99,45 @@ def tail_plan(
     thetas: Sequence[int],
     candidate: Callable[[GridPoint], Params],
     ridge: float | None = None,
+    limit: Limit | None = None,
 ) -> Plan:
     """Search for the best ridge, then alpha, then theta, each as long as it may still matter.
 
     The penalty shrinks what the ridge shrinks too, so with it a smaller ridge may be better: half of the
     best one is tried first, then none, and the whole. Other thetas follow if the penalty has gained
-    anything. With a given ridge, only alpha and theta are searched.
+    anything. With a given ridge, only alpha and theta are searched. With a limit, the smallest model within
+    one standard error of the best is sought last.
     """
+    half, bare = yield from _bare(problem, thetas[0], candidate, ridge)
+    yield from _penalised(problem, thetas, candidate, (half, bare), ridge_is_given=ridge is not None)
+    if limit is not None and limit.alpha > problem.rounding * problem.scale:
+        whole = half.ridge if ridge is not None else 2.0 * half.ridge
+        yield from _smaller(problem, limit, candidate, (whole, half.ridge))
+
+
+def _bare(
+    problem: SpectralProblem, theta: int, candidate: Callable[[GridPoint], Params], ridge: float | None
+) -> Generator[list[Params], Judged, tuple[GridPoint, int]]:
+    """Search for the best ridge alone; return a point with half of it (or the given one) and its place."""
     if ridge is not None:
-        judged = yield [candidate(GridPoint(thetas[0], 0.0, ridge))]
-        bare, half = judged.new[0], GridPoint(thetas[0], 0.0, ridge)
-    else:
-        bare, best_ridge, _ = yield from ridge_plan(
-            problem, lambda value: candidate(GridPoint(thetas[0], 0.0, value))
-        )
-        half = GridPoint(thetas[0], 0.0, 0.5 * best_ridge)
+        judged = yield [candidate(GridPoint(theta, 0.0, ridge))]
+        return GridPoint(theta, 0.0, ridge), judged.new[0]
+    bare, best_ridge, _ = yield from ridge_plan(
+        problem, lambda value: candidate(GridPoint(theta, 0.0, value))
+    )
+    return GridPoint(theta, 0.0, 0.5 * best_ridge), bare
+
+
+def _penalised(
+    problem: SpectralProblem,
+    thetas: Sequence[int],
+    candidate: Callable[[GridPoint], Params],
+    found_bare: tuple[GridPoint, int],
+    *,
+    ridge_is_given: bool,
+) -> Plan:
+    """Search for the best alpha and theta, given the best ridge without them."""
+    half, bare = found_bare
     grid = Grid([half.theta], None, [half.ridge], _N_ALPHAS, None).points(problem)
     alphas = [point.alpha for point in grid if point.alpha > 0]
     if not alphas:
@@ -113,7 +148,7 @@ def tail_plan(
     if table.lead(best, bare)[0] <= 0:
         return
     leader = half._replace(alpha=alpha)
-    if half.ridge > 0 and ridge is None:
+    if half.ridge > 0 and not ridge_is_given:
         others = [
             GridPoint(half.theta, 1.5 * alpha, 0.0),
             GridPoint(half.theta, 0.5 * alpha, 2.0 * half.ridge),
@@ -130,6 +165,58 @@ def tail_plan(
         yield from _better(others, candidate, (best, found))
 
 
+def _smaller(
+    problem: SpectralProblem,
+    limit: Limit,
+    candidate: Callable[[GridPoint], Params],
+    ridges: tuple[float, float],
+) -> Plan:
+    """Search for the smallest model within one standard error of the best.
+
+    Of all models of one rank, the least-squares solution of that rank was the best (docs/selection.md), with
+    the ridge that is best without a penalty, the first one. Given thetas leave gaps between the ranks; there,
+    alpha is raised with the largest theta that is too small itself, beside the second ridge.
+    """
+
+    def of_rank(ranks: Iterable[float]) -> list[Params]:
+        return [candidate(GridPoint(int(rank), limit.alpha, ridges[0])) for rank in ranks]
+
+    if limit.thetas is None:
+        yield from _narrow(problem.shape[1], 0.5, of_rank, whole=True)
+        return
+    free = [theta for theta in limit.thetas if 0 < theta < problem.shape[1]]
+    too_small = [theta for theta in limit.thetas if theta == 0]
+    if free:
+        judged = yield of_rank(free)
+        pairs = zip(free, judged.new, strict=True)
+        too_small += [theta for theta, place in pairs if not judged.table.is_near_best(place)]
+    if too_small:
+        start = GridPoint(max(too_small), 0.0, ridges[1])
+        strongest = problem.with_ridge(start.ridge).strongest_slopes([start.theta])[0]
+        if strongest > problem.rounding * problem.scale:
+            yield from _narrow(
+                _LEAST_SLOPE * strongest,
+                strongest,
+                lambda alphas: [candidate(start._replace(alpha=alpha)) for alpha in alphas],
+            )
+
+
+def _narrow(
+    inside: float, outside: float, candidates: Callable[[list[float]], list[Params]], *, whole: bool = False
+) -> Plan:
+    """Close in on the last value, from inside to outside, whose model is good enough."""
+    while max(inside / outside, outside / inside) > _CLOSE:
+        between = np.geomspace(inside, outside, _AT_A_TIME + 2)[1:-1]
+        fresh = [float(value) for value in dict.fromkeys(np.ceil(between) if whole else between)]
+        fresh = [value for value in fresh if value not in (inside, outside)]
+        if not fresh:
+            break
+        judged = yield candidates(fresh)
+        near = [True, *map(judged.table.is_near_best, judged.new), False]
+        last = max(place for place, good in enumerate(near) if good)
+        inside, outside = [inside, *fresh, outside][last : last + 2]
+
+
 def _better(
     points: list[GridPoint], candidate: Callable[[GridPoint], Params], leader: tuple[int, GridPoint]
 ) -> Generator[list[Params], Judged, tuple[int, GridPoint, ScoreTable]]:
@@ -140,8 +227,14 @@ def _better(
     return best, places[best], judged.table
 
 
-def extending(candidates: list[Params], names: Iterable[str]) -> Plan:
-    """Try a grid; if the best value of a parameter is on its edge, go on beyond it while that is better."""
+def extending(
+    candidates: list[Params], names: Iterable[str], shrink: Callable[[Params], Params] = lambda one: one
+) -> Plan:
+    """Try a grid; if the best value of a parameter is on its edge, go on beyond it while that is better.
+
+    With a function that makes a candidate smaller, go on with the smallest one within one standard error of
+    the best while that stays there.
+    """
     judged = yield candidates
     tried = list(candidates)
     for name in names:
@@ -157,3 +250,10 @@ def extending(candidates: list[Params], names: Iterable[str]) -> Plan:
             judged = yield tried[-1:]
             if not judged.table.scores[len(tried) - 1, 0] > before:
                 break
+    for _ in range(_MOST_ROUNDS):
+        near = [place for place in range(len(tried)) if judged.table.is_near_best(place)]
+        fresh = [shrink(tried[place]) for place in sorted(near, key=judged.table.ranks[:, 0].__getitem__)[:1]]
+        if not fresh or fresh[0] in tried:
+            break
+        tried += fresh
+        judged = yield fresh

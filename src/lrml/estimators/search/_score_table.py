@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,28 @@ _Float64 = npt.NDArray[np.float64]
 # A candidate is abandoned when the leader beats it by this many standard errors of the paired difference.
 # With fewer rows than this, no candidate is abandoned.
 _HOPELESS, _LEAST_ROWS = 3.0, 30
+# Beside exact scores, an estimate is the one to be near only by what it exceeds them by, less so many errors.
+_TOO_GOOD = 2.0
 
 
 class ScoreTable:
-    """The values of one criterion for every candidate on every split; candidates may be added."""
+    """The values of one criterion for every candidate on every split; candidates may be added.
 
-    def __init__(self, sizes: list[int], weights: list[Any], *, by_row: bool) -> None:
-        self.sizes, self.weights, self.by_row = sizes, weights, by_row
+    ``nbytes`` tells how many bytes models of some ranks take; unless given, rank stands for size.
+    """
+
+    def __init__(
+        self,
+        sizes: list[int],
+        weights: list[Any],
+        *,
+        by_row: bool,
+        nbytes: Callable[[Any], Any] = np.asarray,
+    ) -> None:
+        self.sizes, self.weights, self.by_row, self.nbytes = sizes, weights, by_row, nbytes
         self.scores: _Float64 = np.empty((0, len(sizes)))
         self.ranks: _Float64 = np.empty((0, len(sizes)))
+        self.exact: set[int] = set()  # candidates with exact scores, if the others have estimates
         # One value per row, for criteria that have them.
         self.values = [np.empty((0, size), dtype=np.float32) for size in sizes] if by_row else []
 
@@ -67,6 +80,25 @@ class ScoreTable:
         """Candidates with a score on every split."""
         return np.asarray(np.isfinite(self.scores).all(axis=1))
 
+    def is_near_best(self, candidate: int) -> bool:
+        """Whether a candidate is within one standard error of the best on the first split.
+
+        The error is that expected of all splits together. Without values for the rows, 1 % of the score
+        stands for it, as in `lead`.
+        """
+        scores = np.nan_to_num(self.scores[:, 0], nan=-np.inf)
+        top = int(np.argmax(scores))
+        error = _error_of(self.values[0][top], self.weights[0]) if self.by_row else 0.01 * abs(scores[top])
+        error /= np.sqrt(len(self.sizes))
+        return bool(np.isfinite(scores[top]) and scores[candidate] >= self._to_be_near(scores, error) - error)
+
+    def _to_be_near(self, means: _Float64, error: float) -> float:
+        """Return the best mean; estimates are a little too good, so they count less than exact ones."""
+        best = float(means.max())
+        if not self.exact:
+            return best
+        return max(best - _TOO_GOOD * error, float(means[list(self.exact)].max()))
+
     def hopeful(self, split: int, *, with_margin: bool) -> list[int]:
         """Candidates that may still win after a split; all, if there are too few rows to tell.
 
@@ -89,23 +121,33 @@ class ScoreTable:
         margin = mean_and_error(values[leader : leader + 1, counted], weights)[1] if with_margin else 0.0
         return [int(i) for i in np.flatnonzero(~(mean > margin + _HOPELESS * error))]
 
-    def best(self, *, one_standard_error: bool, strengths: npt.NDArray[np.float64]) -> int:
-        """Best mean; or the simplest candidate that is within one standard error of it.
+    @property
+    def _means(self) -> _Float64:
+        """Mean scores; −∞ for candidates that did not see every split."""
+        complete = self.complete
+        return np.where(complete, np.where(complete[:, None], self.scores, 0.0).mean(axis=1), -np.inf)
 
-        The simplest has the least rank, and among those of equal rank the strongest penalties, compared in
-        the order of the columns of ``strengths``. The same order breaks ties.
+    @property
+    def best_error(self) -> float:
+        """Standard error of the best mean."""
+        return self._standard_error(int(np.argmax(self._means)))
+
+    def in_order(self, rule: str, strengths: npt.NDArray[np.float64]) -> list[int]:
+        """Candidates with the best mean, or within one standard error of it, as the rule prefers them.
+
+        "smallest" goes by bytes, and among equals by the mean. The others, and ties, go by rank, then by the
+        strengths of the penalties, compared in the order of the columns of ``strengths``.
         """
-        means = np.where(
-            self.complete, np.where(self.complete[:, None], self.scores, 0.0).mean(axis=1), -np.inf
-        )
-        top = int(np.argmax(means))
-        limit = means[top]
-        if one_standard_error:
-            limit = limit - self._standard_error(top)
+        means = self._means
+        error = self.best_error
+        limit = means.max() if rule == "best" else self._to_be_near(means, error) - error
         eligible = np.flatnonzero(means >= limit)
-        mean_rank = np.nan_to_num(self.ranks[eligible].mean(axis=1))
+        ranks = np.nan_to_num(self.ranks[eligible])
         keys = [-strengths[eligible, column] for column in reversed(range(strengths.shape[1]))]
-        return int(eligible[np.lexsort([*keys, mean_rank])[0]])
+        keys.append(ranks.mean(axis=1))
+        if rule == "smallest":
+            keys += [-means[eligible], self.nbytes(ranks).mean(axis=1)]
+        return [int(place) for place in eligible[np.lexsort(keys)]]
 
     def _standard_error(self, candidate: int) -> float:
         """Return that of the mean score: from the rows if they have values, else from the splits."""
@@ -113,10 +155,14 @@ class ScoreTable:
             scores = self.scores[candidate]
             return float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
         values = np.concatenate([known[candidate] for known in self.values])
-        weights = None if self.weights[0] is None else np.concatenate(self.weights)
-        counted = np.isfinite(values)
-        weights = None if weights is None else weights[counted]
-        return float(mean_and_error(values[None, counted], weights)[1][0])
+        return _error_of(values, None if self.weights[0] is None else np.concatenate(self.weights))
+
+
+def _error_of(values: npt.NDArray[Any], weights: _Float64 | None) -> float:
+    """Return the standard error of the mean of those rows that have a value."""
+    counted = np.isfinite(values)
+    weights = None if weights is None else weights[counted]
+    return float(mean_and_error(values[None, counted], weights)[1][0])
 
 
 def _longer(known: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
@@ -160,7 +206,8 @@ def cv_results(candidates: list[dict[str, Any]], tables: Mapping[str, ScoreTable
     first = next(iter(tables.values()))
     count = np.isfinite(first.scores).sum(axis=1)
     results["n_splits_seen"] = count
-    results["mean_model_rank"] = np.nan_to_num(first.ranks).sum(axis=1) / np.maximum(count, 1)
+    for name, sizes in (("rank", first.ranks), ("nbytes", first.nbytes(first.ranks))):
+        results[f"mean_model_{name}"] = np.nan_to_num(sizes).sum(axis=1) / np.maximum(count, 1)
     return results
 
 

@@ -35,6 +35,8 @@ _BLOCK_NUMBERS = 1 << 25
 _LOOSE = 1e-3
 # Choices are confirmed on up to three of five folds, until a difference of two standard errors is clear.
 _N_FOLDS, _MOST_FOLDS, _CLEAR = 5, 3, 2.0
+# Most candidates that compete there for one choice, beside their rival.
+_MOST_CHOICES = 5
 
 Params: TypeAlias = dict[str, Any]
 Visit: TypeAlias = Callable[[int, RidgeRegressions], None]
@@ -77,7 +79,10 @@ class Comparison(NamedTuple):
         weights = self.data.weights
         chosen = [None if weights is None else weights[rows] for rows in tests]
         sizes = [len(rows) for rows in tests]
-        return [ScoreTable(sizes, chosen, by_row=criterion.by_row) for criterion in self.criteria]
+        return [
+            ScoreTable(sizes, chosen, by_row=criterion.by_row, nbytes=self.data.model_nbytes)
+            for criterion in self.criteria
+        ]
 
 
 class Family(NamedTuple):
@@ -229,6 +234,19 @@ class MomentSearch(Search):
         return held_out, found[0]
 
 
+class _Contest(NamedTuple):
+    """What is decided on folds: whether some candidates hold up against one with an exact score."""
+
+    own: list[int]  # the preferred one first
+    rival: int
+    margin: float  # by how much a choice may be worse than the best of all
+
+    def needed(self, leads: list[tuple[float, float]]) -> list[float]:
+        """Return the least lead over the rival that each candidate must have, given those of all."""
+        gains = [gain for gain, _ in leads]
+        return [max([0.0, *gains[:i], *gains[i + 1 :]]) - self.margin for i in range(len(gains))]
+
+
 class LeaveOneOutSearch(Search):
     """Candidates fitted once, on all rows, and judged by what they would give each row without it."""
 
@@ -239,6 +257,8 @@ class LeaveOneOutSearch(Search):
         self.held_out = comparison.held_out(0)
         self.scores = self._leave_one_out(comparison.splits[0].test)
         self.exact: set[int] = set()  # candidates whose leave-one-out scores are not estimates
+        for table in self.tables:
+            table.exact = self.exact
         # By candidate and criterion: an exact score, plus the lead over that candidate on folds.
         self.confirmed: dict[tuple[int, str], float] = {}
 
@@ -255,61 +275,79 @@ class LeaveOneOutSearch(Search):
 
         _run(self.family.pieces(self.space.problem, self._chosen(kept), visit), self.space.problem)
 
-    def confirm(self, chosen: list[int], random_state: Any) -> list[int]:
+    def confirm(self, orders: list[list[int]], random_state: Any) -> list[int]:
         """Return choices, one per criterion, that hold up against the best one with an exact score.
 
         Estimates are a little too good. So a choice with an estimated score must lead by more than one
-        standard error, and must then lead on folds as well, one after the other until the lead is clear.
+        standard error, and must then lead on folds as well, one after the other until the lead is clear. With
+        a margin, the first one of an order is taken that is within one standard error of the best on folds.
         """
-        if not self.exact:
-            return chosen
-        rivals = [self._rival(*pair) for pair in zip(self.tables, chosen, strict=True)]
+        contests = [self._contest(*pair) for pair in zip(self.tables, orders, strict=True)]
+        if all(contest.own[0] in self.exact for contest in contests) or not self.exact:
+            return [contest.own[0] for contest in contests]
+        return self._compare_on_folds(contests, random_state)
+
+    def _contest(self, table: ScoreTable, order: list[int]) -> _Contest:
+        exact = [place for place in sorted(self.exact) if table.complete[place]]
+        rival = max(exact, key=table.scores[:, 0].__getitem__, default=order[0])
         if not self.comparison.with_margin:
-            leads = [t.lead(i, j) for t, i, j in zip(self.tables, chosen, rivals, strict=True)]
-            chosen = [
-                own if gain > error else rival
-                for own, rival, (gain, error) in zip(chosen, rivals, leads, strict=True)
-            ]
-        if set(chosen) <= self.exact:
-            return chosen
-        return self._compare_on_folds(chosen, rivals, random_state)
+            gain, error = table.lead(order[0], rival)
+            return _Contest(order[:1] if gain > error else [rival], rival, 0.0)
+        own = order[:1]
+        for place in order[1:]:
+            if own[-1] in self.exact:
+                break
+            if table.scores[place, 0] > table.scores[own[-1], 0]:
+                own.append(place)
+        spread = np.linspace(0, len(own) - 1, min(len(own), _MOST_CHOICES)).astype(int)
+        own = [own[place] for place in spread]
+        return _Contest(own, rival, table.best_error)
 
-    def _rival(self, table: ScoreTable, own: int) -> int:
-        """Return the best candidate with an exact score, or the choice itself if there is none."""
-        scored = [place for place in sorted(self.exact) if table.complete[place]]
-        return max(scored, key=table.scores[:, 0].__getitem__, default=own)
-
-    def _compare_on_folds(self, chosen: list[int], rivals: list[int], random_state: Any) -> list[int]:
+    def _compare_on_folds(self, contests: list[_Contest], random_state: Any) -> list[int]:
         weights, n_rows = self.comparison.data.weights, self.comparison.data.X.shape[0]
         # Rows without weight are in every training part: every fold must have something to fit and to judge.
         counted = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
         if len(counted) < _N_FOLDS:
-            return chosen
+            return [contest.own[0] for contest in contests]
         folds = KFold(_N_FOLDS, shuffle=True, random_state=random_state).split(counted)
         tests = [counted[test] for _, test in folds]
         splits = [Split(np.setdiff1d(np.arange(n_rows), test), test) for test in tests]
-        comparison, places = self.comparison._replace(splits=splits), list(dict.fromkeys([*chosen, *rivals]))
+        comparison = self.comparison._replace(splits=splits)
+        places = list(dict.fromkeys(place for contest in contests for place in [*contest.own, contest.rival]))
         first = training_part(comparison.data, splits[0])
         search = MomentSearch(comparison, self.family, first, fit_intercept=self.fit_intercept)
         search.add([self.candidates[place] for place in places])
-        pairs = list(zip(chosen, rivals, strict=True))
-        leads: list[tuple[float, float]] = []
+        leads: list[list[tuple[float, float]]] = []
         for fold in range(_MOST_FOLDS):
             search.fit([fold], list(range(len(places))))
             leads = [
-                table.lead(places.index(own), places.index(rival), range(fold + 1))
-                for table, (own, rival) in zip(search.tables, pairs, strict=True)
+                [table.lead(places.index(own), places.index(rival), range(fold + 1)) for own in owns]
+                for table, (owns, rival, _) in zip(search.tables, contests, strict=True)
             ]
-            if all(gain == 0.0 or abs(gain) > _CLEAR * error for gain, error in leads):
+            if all(
+                gain == 0.0 or abs(gain - least) > _CLEAR * error
+                for contest, found in zip(contests, leads, strict=True)
+                for (gain, error), least in zip(found, contest.needed(found), strict=True)
+            ):
                 break
         winners = []
-        for (own, rival), (gain, error), table, criterion in zip(
-            pairs, leads, self.tables, self.comparison.criteria, strict=True
+        for contest, found, table, criterion in zip(
+            contests, leads, self.tables, self.comparison.criteria, strict=True
         ):
-            winners.append(own if gain >= (-error if self.comparison.with_margin else 0.0) else rival)
+            owns, rival = contest.own, contest.rival
+            held = [gain >= least for (gain, _), least in zip(found, contest.needed(found), strict=True)]
+            winner = held.index(True) if any(held) else None
+            # A choice that is no smaller than its rival must not be worse.
+            sizes = table.nbytes(table.ranks[:, 0])
+            if winner is None or (found[winner][0] < 0.0 and sizes[owns[winner]] >= sizes[rival]):
+                winners.append(rival)
+            else:
+                winners.append(owns[winner])
             # An exact score plus a difference of pairs varies less than a mean over the folds.
-            self.confirmed[rival, criterion.name] = float(table.scores[rival, 0])
-            self.confirmed[own, criterion.name] = float(table.scores[rival, 0]) + gain
+            score = float(table.scores[rival, 0])
+            for own, (gain, _) in zip(owns, found, strict=True):
+                self.confirmed[own, criterion.name] = score + gain
+            self.confirmed[rival, criterion.name] = score
         return winners
 
     def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, Scores]]:

@@ -1,0 +1,195 @@
+"""Bytes of models beside their quality: fitted models, paths, searches, and the choice of the smallest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.model_selection import KFold
+
+from lrml import CPLST, CPLSTCV, LEML, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, lrml_path, metrics
+from lrml.datasets import make_low_rank_multilabel
+
+MODELS = {
+    "LRML, low rank": LRML(2, 1e6, ridge=0.1),
+    "LRML, full rank": LRML(0, 0.0, ridge=0.1),
+    "LRML, logistic": LRML(1, 3.0, loss="logistic", tol=1e-2),
+    "MLTrace": MLTrace(8.0),
+    "MLFro": MLFro(1.0),
+    "CPLST": CPLST(3),
+    "LEML": LEML(2, 1.0, random_state=0),
+    "LRMLCV": LRMLCV([0, 2], n_alphas=3, random_state=0),
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    made, _ = make_low_rank_multilabel(120, 15, 9, rank=3, noise=0.3, random_state=0)
+    return made.X, made.Y
+
+
+def stored_bytes(*arrays):
+    """Bytes of the numbers of arrays and sparse matrices, written out."""
+    parts = [
+        part
+        for array in arrays
+        for part in ((array.data, array.indices, array.indptr) if sp.issparse(array) else (array,))
+    ]
+    return sum(len(np.ascontiguousarray(part).tobytes()) for part in parts)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_bytes_are_those_of_the_smaller_form(rows, model, dtype):
+    X, Y = rows
+    model.fit(X.astype(dtype), Y)
+    as_factors = stored_bytes(*model.factors_, model.intercept_)
+    as_coefficients = stored_bytes(model.coef_, model.intercept_)
+    assert model.nbytes_ == min(as_factors, as_coefficients)
+    assert (as_factors < as_coefficients) == (model.rank_ * (15 + 9 + 1) < 15 * 9)
+    assert as_factors == (model.rank_ * (15 + 9 + 1) + 9) * np.dtype(dtype).itemsize
+
+
+def test_both_forms_occur_among_the_models(rows):
+    smaller = {name: model.fit(*rows).rank_ * 25 < 135 for name, model in MODELS.items()}
+    assert smaller["LRML, low rank"]
+    assert not smaller["LRML, full rank"]
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+def test_a_kernel_model_keeps_its_rows(rows, form):
+    X, Y = rows
+    X = form(X.astype(np.float32))
+    model = LRML(2, 1e6, ridge=0.1, kernel="rbf").fit(X, Y)
+    assert model.rank_ == 2
+    assert model.nbytes_ == stored_bytes(*model.factors_, model.intercept_, X)
+    assert model.factors_.U.dtype == np.float64
+
+
+def test_precomputed_kernel_values_are_the_users(rows):
+    X, Y = rows
+    model = MLFro(1.0, kernel="precomputed").fit(X @ X.T, Y)
+    assert model.nbytes_ == stored_bytes(model.dual_coef_, model.intercept_)
+
+
+def test_a_model_that_was_not_fitted_has_no_size():
+    assert not hasattr(LRML(), "nbytes_")
+
+
+def test_sizes_along_a_path(rows):
+    path = lrml_path(*rows, thetas=[0, 2], n_alphas=6)
+    columns = path.as_dict()
+    expected = [
+        min(stored_bytes(*model.factors), stored_bytes(model.coef)) + stored_bytes(model.intercept)
+        for model in path
+    ]
+    np.testing.assert_array_equal(columns["nbytes"], expected)
+    assert len(set(expected)) > 3
+    model = path[1]
+    fitted = LRML(model.theta, model.alpha, ridge=model.ridge).fit(*rows)
+    assert fitted.rank_ == model.rank
+    assert fitted.nbytes_ == model.nbytes
+
+
+# The smallest model within one standard error
+
+
+def mean_and_error(values):
+    values = values[np.isfinite(values)]
+    return values.mean(), values.std(ddof=1) / np.sqrt(len(values))
+
+
+def smallest_of(quality, sizes):
+    """The rule by definition: quality as (mean, error) for each candidate."""
+    means, errors = np.array(quality).T
+    top = int(np.argmax(means))
+    good = np.flatnonzero(means >= means[top] - errors[top])
+    least = good[np.asarray(sizes)[good] == np.asarray(sizes)[good].min()]
+    return int(least[np.argmax(means[least])])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_on_folds_the_rule_is_that_of_brute_force(seed):
+    made, _ = make_low_rank_multilabel(150, 12, 8, rank=3, noise=0.5, random_state=seed)
+    X, Y = made.X, made.Y
+    folds = KFold(3, shuffle=True, random_state=0)
+    grid = {"ranks": [1, 2, 3, 4, 5, 6, 8], "ridges": [0.1, 5.0], "cv": folds}
+    found = CPLSTCV(**grid, abandon=False, rule="smallest").fit(X, Y)
+    quality, sizes = [], []
+    for params in found.cv_results_["params"]:
+        scores = np.empty(Y.shape)
+        for train, test in folds.split(X):
+            scores[test] = CPLST(**params).fit(X[train], Y[train]).decision_function(X[test])
+        by_row = metrics.average_precision(Y, scores, per_example=True)
+        means = [np.nanmean(by_row[test]) for _, test in folds.split(X)]
+        quality.append((np.mean(means), mean_and_error(by_row)[1]))
+        sizes.append(CPLST(**params).fit(X, Y).nbytes_)
+    np.testing.assert_array_equal(found.cv_results_["mean_model_nbytes"], sizes)
+    assert found.best_index_ == smallest_of(quality, sizes)
+    assert found.nbytes_ == sizes[found.best_index_] < max(sizes)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_search_finds_small_models_by_itself(seed):
+    """All ranks by brute force: none smaller, beyond the steps of the search, is within the error."""
+    made, _ = make_low_rank_multilabel(400, 60, 40, rank=12, noise=0.3, random_state=seed)
+    best, small = (LRMLCV(rule=rule, random_state=0).fit(made.X, made.Y) for rule in ("best", "smallest"))
+    assert small.nbytes_ < 0.8 * best.nbytes_
+    limit = max(small.cv_results_["params"], key=lambda params: params["alpha"])
+    means = []
+    for rank in range(1, 40):
+        model = LRML(**limit | {"theta": rank})
+        scores = model.leave_one_out_scores(made.X, made.Y)
+        means.append(mean_and_error(metrics.average_precision(made.Y, scores, per_example=True)))
+    exact = small.cv_results_["param_alpha"] == 0.0
+    top = small.cv_results_["mean_test_score"][exact].max()
+    error = mean_and_error(
+        metrics.average_precision(made.Y, best.leave_one_out_scores(made.X, made.Y), per_example=True)
+    )[1]
+    least = next(rank for rank, (mean, _) in enumerate(means, start=1) if mean >= top - error)
+    tried = small.cv_results_["param_theta"]
+    assert np.any((tried >= least) & (tried <= 1.15 * least + 1))
+    assert small.rank_ >= 0.85 * least - 1
+    confirmed = small.cv_results_["confirmed_test_score"]
+    assert small.best_score_ == confirmed[small.best_index_] >= np.nanmax(confirmed) - 1.1 * error
+
+
+def test_given_thetas_are_kept(rows):
+    found = LRMLCV([0, 3, 5], rule="smallest", random_state=0).fit(*rows)
+    assert set(found.cv_results_["param_theta"]) <= {0, 3, 5}
+    assert found.nbytes_ <= LRMLCV([0, 3, 5], random_state=0).fit(*rows).nbytes_
+
+
+@pytest.mark.parametrize("params", [{"cv": 3}, {"cv": 0.3, "loss": "logistic", "tol": 0.01}])
+def test_a_stronger_trace_norm_makes_small_models(params):
+    made, _ = make_low_rank_multilabel(300, 30, 20, rank=4, noise=0.3, random_state=1)
+    params["random_state"] = 0
+    best, small = (MLTraceCV(rule=rule, **params).fit(made.X, made.Y) for rule in ("best", "smallest"))
+    assert small.best_params_["alpha"] > best.best_params_["alpha"]
+    assert small.nbytes_ < best.nbytes_
+    largest = small.cv_results_["param_alpha"].max()
+    assert largest > small.best_params_["alpha"]  # one more was tried, and was not good enough
+
+
+def test_ridge_regressions_have_one_size(rows):
+    best, small = (MLFroCV(rule=rule, random_state=0).fit(*rows) for rule in ("best", "smallest"))
+    assert small.best_params_ == best.best_params_
+    assert len(set(small.cv_results_["mean_model_nbytes"])) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_simpler_model_may_lose_the_error_on_folds_too(seed):
+    """Confirmation must not send a simple choice back to the ridge regression of full rank."""
+    made, _ = make_low_rank_multilabel(400, 30, 20, rank=4, noise=0.5, random_state=seed)
+    ranks = [
+        CPLSTCV(rule=rule, random_state=0).fit(made.X, made.Y).rank_
+        for rule in ("best", "one_standard_error", "smallest")
+    ]
+    assert ranks[0] >= ranks[1] >= ranks[2]
+    assert ranks[1] < 20
+
+
+def test_labels_that_need_no_features_leave_nothing_to_make_smaller():
+    X = np.random.default_rng(0).standard_normal((30, 4))
+    found = LRMLCV(rule="smallest", random_state=0).fit(X, np.ones((30, 3)))
+    assert found.nbytes_ <= (4 * 3 + 3) * 8
