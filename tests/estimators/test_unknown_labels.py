@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.model_selection import GridSearchCV
 
-from lrml import CPLST, LRML, MLFro, MLTrace
+from lrml import LRML, MLFro, MLTrace
 from lrml.datasets import make_low_rank_multilabel
 from lrml.losses import LOSSES
 from lrml.metrics import average_precision
@@ -174,10 +174,3 @@ def test_a_grid_search_with_unknown_labels(make_problem):
     search = GridSearchCV(MLFro(), {"alpha": [0.1, 1.0, 1e6]}, cv=MultilabelStratifiedKFold(3)).fit(X, Y)
     assert search.best_params_["alpha"] < 1e6
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-
-
-@pytest.mark.parametrize("make", [LRML, MLTrace, MLFro, CPLST])
-def test_too_many_features_are_refused_before_memory_is_taken(make):
-    X = sp.csr_array((np.ones(3), ([0, 1, 2], [0, 1, 2])), shape=(1_000_000, 10_000_000))
-    with pytest.raises(ValueError, match=r"decomposes XXᵀ.*fit into memory .* got n = 1000000 .*use LEML"):
-        make().fit(X, np.eye(1_000_000, 2, dtype=int))

@@ -134,7 +134,7 @@ class TrainingData:
         if wanted in ROADS:
             return wanted
         n, d = self.X.shape
-        exact, size = ("dual", n) if d > n else ("primal", d)
+        exact, size = ("dual", n) if self.is_dual else ("primal", d)
         if size <= _EXACT_UP_TO or self.only_exact:
             return exact
         entries = _SPARSE_COST * self.X.nnz if is_sparse(self.X) else self.X.size

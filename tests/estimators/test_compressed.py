@@ -1,0 +1,248 @@
+"""Many rows and many features: fits in a subspace end where exact ones do, and know what they miss."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Ridge
+
+from lrml import CPLST, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, lrml_path
+from lrml.estimators import _fitting
+from lrml.estimators._fitting import TrainingData
+from lrml.estimators._space import Compressed, CompressedDual, RidgeRegressions, Space
+from lrml.penalties import TailSum
+from lrml.problem import SpectralProblem
+from lrml.solvers import Factors, solve
+from lrml.statistics import CentredRows, Statistics
+from lrml.subspace import NormalOperator, leading_directions, solve_shifted
+
+
+def text_like(n=300, d=700, n_labels=20, *, seed=0, dense=False):
+    """Sparse rows of unit length whose labels follow a few hidden topics."""
+    rng = np.random.default_rng(seed)
+    topics = rng.random((12, d)) ** 8
+    mixture = rng.dirichlet(np.full(12, 0.2), n)
+    X = rng.poisson(0.6 * mixture @ topics).astype(float)
+    X[np.arange(n), rng.integers(0, d, n)] += 1.0
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    Y = (rng.random((n, n_labels)) < 0.6 * mixture @ (rng.random((12, n_labels)) ** 4)).astype(np.int64)
+    return (X if dense else sp.csr_array(X)), Y
+
+
+@pytest.fixture
+def always_compressed(monkeypatch):
+    """Take the compressed road whatever the size."""
+    road = TrainingData.road
+
+    def compressed(self, wanted="auto"):
+        return "compressed" if wanted == "auto" and not self.only_exact else road(self, wanted)
+
+    monkeypatch.setattr(TrainingData, "road", compressed)
+
+
+@pytest.fixture
+def no_gram_matrix(monkeypatch):
+    """Whoever makes a d × d or an n × n matrix fails the test."""
+
+    def refuse(*args, **kwargs):
+        pytest.fail("a Gram matrix was made")
+
+    monkeypatch.setattr(Statistics, "from_arrays", refuse)
+    monkeypatch.setattr(Space, "from_rows", refuse)
+
+
+WEIGHTS = {
+    "unweighted": lambda n: None,
+    "weighted": lambda n: np.linspace(0.2, 2.0, n),
+    "some without weight": lambda n: np.where(np.arange(n) % 4 == 0, 0.0, 1.5),
+}
+PENALTIES = [(0, 1.0, 0.0), (4, 1.0, 0.1), (4, 3.0, 0.5), (0, 0.5, 1.0)]
+
+
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("shape", [(300, 700), (700, 300)], ids=["dual", "primal"])
+def test_compressed_fits_end_at_the_exact_objective(
+    no_gram_matrix, monkeypatch, shape, fit_intercept, weights
+):
+    X, Y = text_like(*shape)
+    w = weights(shape[0])
+    for theta, alpha, ridge in PENALTIES:
+        model = LRML(theta, alpha, ridge=ridge, fit_intercept=fit_intercept, tol=1e-8)
+        found = model.set_params(solver="compressed").fit(X, Y, w)
+        monkeypatch.undo()
+        exact = LRML(theta, alpha, ridge=ridge, fit_intercept=fit_intercept, tol=1e-8).fit(X, Y, w)
+        assert not hasattr(exact, "compression_gap_")
+        excess = found.objective_ / exact.objective_ - 1
+        assert excess < 1e-3
+        if theta == 0:  # convex: the certificate bounds what the subspace costs
+            assert -1e-7 < excess <= found.compression_gap_ + 1e-7
+        U, s, V = found.factors_
+        np.testing.assert_allclose(U.T @ U, np.eye(len(s)), atol=1e-6)
+        scores = X @ (U * s) @ V.T + found.intercept_
+        np.testing.assert_allclose(found.decision_function(X), scores, atol=1e-8)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("shape", [(300, 700), (700, 300)], ids=["dual", "primal"])
+def test_ridge_regression_in_a_subspace(always_compressed, shape, dense):
+    X, Y = text_like(*shape, dense=dense)
+    found = MLFro(0.3).fit(X, Y)
+    expected = Ridge(0.3, solver="cholesky" if dense else "sparse_cg", tol=1e-10).fit(X, Y)
+    seen = Y.any(axis=0)
+    error = found.decision_function(X) - expected.predict(X)
+    assert found.compression_gap_ <= 5e-4
+    assert np.linalg.norm(error[:, seen]) < 0.02 * np.linalg.norm(expected.predict(X))
+
+
+@given(st.integers(0, 10**6), st.booleans(), st.floats(0.05, 3.0), st.floats(0.0, 1.0))
+def test_the_certificate_tells_what_the_subspace_costs(seed, dual, alpha, ridge):
+    """In a poor subspace the true excess is at most the certificate; its vectors remove most of it."""
+    X, Y = text_like(*((60, 90) if dual else (90, 60)), 6, seed=seed)
+    centred = {"fit_intercept": True, "targets": "binary"}
+    good = Space.compressed(X, Y, None, **centred, ridge=1.0, bare=True, rough=False)
+    assert isinstance(good, CompressedDual if dual else Compressed)
+    inside = good.subspace
+    inside = replace(
+        inside, basis=inside.basis[:, :40], eigenvalues=inside.eigenvalues[:40], cross=inside.cross[:40]
+    )
+    problem = SpectralProblem.from_coordinates(inside.coordinates, good.problem.target)
+    poor = replace(good, problem=problem, subspace=inside)
+    penalty = TailSum(0, alpha)
+    result = solve(problem.with_ridge(ridge), penalty, tol=1e-11)
+    U, s, V = Factors.of(result.solution)
+    kept = s > 1e-9 * max(s[0], 1e-300)
+    extra = 0.5 * penalty.slopes(s)[kept] / s[kept]
+    solution = RidgeRegressions(U[:, kept] * s[kept], V[:, kept], ridge, extra)
+    gap, larger = poor.extended(solution, alpha, 0.0)
+    if dual:
+        exact = Space.from_rows(X, Y, None, **centred)
+    else:
+        exact = Space.from_statistics(Statistics.from_arrays(X, Y), **centred)
+    best = solve(exact.problem.with_ridge(ridge), penalty, tol=1e-11).objective
+    excess = result.objective - best
+    assert excess <= 1.05 * gap + 1e-6 * best
+    if larger is not None:
+        better = solve(larger.problem.with_ridge(ridge), penalty, tol=1e-11).objective
+        assert best * (1 - 1e-6) <= better <= result.objective * (1 + 1e-9)
+        assert better - best <= 0.5 * excess + 1e-5 * best
+
+
+@given(st.integers(0, 10**6), st.booleans(), st.floats(0.01, 10.0))
+def test_shifted_systems_are_solved(seed, dual, shift):
+    X, Y = text_like(*((50, 80) if dual else (80, 50)), 5, seed=seed)
+    w = np.random.default_rng(seed).uniform(0.1, 2.0, X.shape[0])
+    rows = CentredRows.of(X, Y, w)
+    operator = NormalOperator(rows, np.float64)
+    centred = np.sqrt(w)[:, None] * (X.toarray() - np.average(X.toarray(), axis=0, weights=w))
+    matrix = centred @ centred.T if dual else centred.T @ centred
+    B = np.random.default_rng(seed).standard_normal((50, 3))
+    np.testing.assert_allclose(operator.apply(B), matrix @ B, atol=1e-10)
+    leading = leading_directions(operator, 10)
+    values = np.linalg.eigvalsh(matrix)[::-1]
+    assert np.all(leading.values <= values[: len(leading.values)] * (1 + 1e-9))
+    A = solve_shifted(operator, B, np.full(3, shift), leading, 1e-9, max_steps=500)
+    np.testing.assert_allclose(A, np.linalg.solve(matrix + shift * np.eye(50), B), atol=1e-6, rtol=1e-4)
+
+
+def test_which_road_is_taken(monkeypatch):
+    def road(n, d, n_labels=20, nonzeros=50, **more):
+        X = sp.csr_array(
+            (np.ones(nonzeros * n), np.arange(nonzeros * n) % d, np.arange(n + 1) * nonzeros), (n, d)
+        )
+        Y = sp.csr_array((n, n_labels))
+        return TrainingData(None, X, Y, None, None, None, None, "binary", **more).road()
+
+    assert road(2000, 50_000) == "dual"
+    assert road(50_000, 2000) == "primal"
+    assert road(15_000, 50_000) == "compressed"
+    assert road(50_000, 15_000) == "compressed"
+    assert road(15_000, 50_000, only_exact=True) == "dual"
+    # Few rows beyond the limit, and very many labels: a decomposition is cheaper.
+    assert road(3100, 200_000, n_labels=500, nonzeros=2000) == "dual"
+    monkeypatch.setattr(_fitting, "_memory", lambda: 1e8)
+    assert road(3100, 200_000, n_labels=500, nonzeros=2000) == "compressed"
+
+
+@pytest.mark.parametrize("make", [LRML, MLTrace, MLFro, CPLST])
+def test_a_million_rows_and_ten_million_features(make):
+    """Neither refused nor out of memory: only what is in the data takes room."""
+    places = np.arange(3000)
+    X = sp.csr_array((np.ones(3000), (places, places % 50)), shape=(100_000, 2_000_000))
+    Y = sp.csr_array((np.ones(3000, dtype=np.int64), (places, places % 2)), shape=(100_000, 2))
+    model = make().fit(X, Y)
+    assert model.predict_top_k(X[:10], k=1).labels.shape == (10, 1)
+
+
+def test_a_road_that_does_not_fit_is_refused():
+    X = sp.csr_array((np.ones(3), ([0, 1, 2], [0, 1, 2])), shape=(1_000_000, 10_000_000))
+    Y = np.eye(1_000_000, 2, dtype=int)
+    with pytest.raises(
+        ValueError, match=r"decomposes XXᵀ.*fit into memory .* got n = 1000000 .*solver='auto'"
+    ):
+        LRML(solver="dual").fit(X, Y)
+    with pytest.raises(ValueError, match=r"decomposes XᵀX.*fit into memory .* and d = 10000000 features"):
+        LRML(solver="primal").fit(X, Y)
+
+
+def test_wide_models_make_coefficients_on_demand(monkeypatch):
+    X, Y = text_like(dense=True)
+    small = LRML(2, 1.0).fit(X, Y)
+    assert "coef_" in vars(small)
+    monkeypatch.setattr(_fitting, "_MOST_COEFFICIENTS", 100)
+    large = LRML(2, 1.0).fit(X, Y)
+    assert "coef_" not in vars(large)
+    np.testing.assert_allclose(large.coef_, small.coef_)
+    np.testing.assert_allclose(large.decision_function(X), small.decision_function(X), atol=1e-10)
+    assert pickle.loads(pickle.dumps(large)).coef_.shape == (20, 700)
+
+
+def test_searches_hold_rows_out_where_leave_one_out_scores_are_too_expensive(
+    always_compressed, no_gram_matrix
+):
+    X, Y = text_like(600, 900)
+    search = LRMLCV(random_state=0).fit(X, Y)
+    assert search.n_splits_ == 1
+    assert search.compression_gap_ <= 1e-3
+    assert MLFroCV(random_state=0).fit(X, Y).n_splits_ == 1
+
+
+def test_leave_one_out_scores_take_an_exact_road(always_compressed):
+    X, Y = text_like(80, 120, 5)
+    scores = MLFro(0.3).leave_one_out_scores(X, Y)
+    others = np.arange(1, 80)
+    seen = Y[1:].any(axis=0)
+    refitted = Ridge(0.3, solver="lsqr", tol=1e-12).fit(X[others], Y[others]).predict(X[:1])
+    np.testing.assert_allclose(scores[:1, seen], refitted[:, seen], atol=1e-5)
+    assert LRMLCV(cv="loo", random_state=0).fit(X, Y).n_splits_ == 1
+
+
+def test_a_path_in_a_subspace(always_compressed):
+    X, Y = text_like()
+    path = lrml_path(X, Y, thetas=[0, 4], n_alphas=4, ridges=0.1)
+    for model in path.models:
+        exact = LRML(model.theta, model.alpha, ridge=0.1, solver="dual").fit(X, Y)
+        assert model.objective <= exact.objective_ * 1.002
+
+
+def test_a_warm_start_in_a_subspace(always_compressed):
+    X, Y = text_like()
+    model = LRML(3, 1.0, ridge=0.1, warm_start=True).fit(X, Y)
+    first = model.objective_
+    assert model.fit(X, Y).objective_ == pytest.approx(first, rel=1e-3)
+
+
+def test_a_subspace_that_cannot_be_good_enough_warns(always_compressed):
+    """Least squares without a ridge and with features of very different scales."""
+    X, Y = text_like(400, 300)
+    scales = np.geomspace(1e-2, 1e4, 300)
+    scaled = sp.csr_array(X @ sp.diags_array(scales))
+    with pytest.warns(ConvergenceWarning, match="fit in a subspace should end within"):
+        MLFro(1e-9).fit(scaled, Y)
