@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import Ridge
 
-from lrml import LEML, MLTrace
+from lrml import LEML, LRML, MLTrace
 from lrml.solvers import leml as core
 
 LOSS_NAMES = ["squared", "logistic", "squared_hinge"]
@@ -83,6 +84,51 @@ def test_other_losses_with_full_rank_are_the_trace_norm_too(data, loss, masked):
     assert model.objective_ == pytest.approx(expected, rel=1e-4)
     known = True if observed is None else observed
     assert model.objective_ == pytest.approx(objective_by_definition(model, X, Y, 2.0, loss, known), rel=1e-9)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.usefixtures("either_path")
+def test_with_a_ridge_only_it_is_ridge_regression_of_low_rank(data, fit_intercept):
+    X, Y = data
+    ridge = Ridge(alpha=3.0, fit_intercept=fit_intercept).fit(X, Y)
+    full = LEML(6, ridge=3.0, fit_intercept=fit_intercept, tol=1e-7, random_state=0).fit(X, Y)
+    np.testing.assert_allclose(full.coef_, ridge.coef_, atol=1e-4)
+    np.testing.assert_allclose(full.intercept_, ridge.intercept_, atol=1e-4)
+    # Least squares with the rows √3·I added, cut to rank 2 by Eckart and Young.
+    centred, targets = (M - fit_intercept * M.mean(axis=0) for M in (X, Y))
+    rows = np.vstack([centred, np.sqrt(3.0) * np.eye(X.shape[1])])
+    gains = np.linalg.svd(rows @ ridge.coef_.T, compute_uv=False)[:2] ** 2
+    low = LEML(2, ridge=3.0, fit_intercept=fit_intercept, tol=1e-6, max_iter=3000, random_state=0).fit(X, Y)
+    assert low.rank_ == 2
+    assert low.objective_ == pytest.approx(np.sum(targets**2) - gains.sum(), rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+@pytest.mark.usefixtures("either_path")
+def test_both_penalties_with_full_rank_are_those_of_lrml(data, loss):
+    X, Y = data
+    model = LEML(6, 2.0, ridge=1.5, loss=loss, tol=1e-5, random_state=0).fit(X, Y)
+    expected = LRML(0, 2.0, ridge=1.5, loss=loss, tol=1e-6).fit(X, Y).objective_
+    assert model.objective_ == pytest.approx(expected, rel=1e-4)
+    by_definition = objective_by_definition(model, X, Y, 2.0, loss) + 1.5 * np.sum(model.coef_**2)
+    assert model.objective_ == pytest.approx(by_definition, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+@pytest.mark.usefixtures("by_rows")
+def test_gradients_include_the_ridge(data, loss):
+    """At a solution of low rank no neighbour is better."""
+    X, Y = data
+    model = LEML(2, 1.0, ridge=2.0, loss=loss, tol=1e-7, max_iter=3000, random_state=0).fit(X, Y)
+    U, s, V = model.factors_
+    Z, H, rng = U * np.sqrt(s), V * np.sqrt(s), np.random.default_rng(0)
+    neighbour = clone(model).fit(X, Y)
+    for _ in range(20):
+        W = (Z + 1e-3 * rng.standard_normal(Z.shape)) @ (H + 1e-3 * rng.standard_normal(H.shape)).T
+        left, sigma, right = np.linalg.svd(W, full_matrices=False)
+        neighbour.factors_ = type(model.factors_)(left[:, :2], sigma[:2], right[:2].T)
+        value = objective_by_definition(neighbour, X, Y, 1.0, loss) + 2.0 * np.sum(W**2)
+        assert value > model.objective_
 
 
 @pytest.mark.parametrize("weights", [None, 1e-3])
@@ -430,7 +476,7 @@ def test_warm_start_needs_the_same_shape(data):
 @pytest.mark.usefixtures("either_path")
 def test_too_few_sweeps_warn_with_the_remedy(data):
     with pytest.warns(ConvergenceWarning, match="raise max_iter or loosen tol"):
-        model = LEML(2, tol=1e-12, max_iter=2, random_state=0).fit(*data)
+        model = LEML(2, 2.0, tol=1e-12, max_iter=2, random_state=0).fit(*data)
     assert model.n_iter_ == 2
     assert not model.converged_
 
@@ -438,7 +484,7 @@ def test_too_few_sweeps_warn_with_the_remedy(data):
 @pytest.mark.usefixtures("either_path")
 def test_callback_stops(data):
     seen = []
-    model = LEML(2, tol=0.0, callback=lambda info: seen.append(info.objective) or len(seen) == 3)
+    model = LEML(2, 2.0, tol=0.0, callback=lambda info: seen.append(info.objective) or len(seen) == 3)
     model.fit(*data)
     assert model.n_iter_ == 2
     assert seen == list(model.history_["objective"])

@@ -21,7 +21,7 @@ from lrml.estimators._fitting import (
     store,
     warn_unless_converged,
 )
-from lrml.estimators._grid import NOISE_SHARE, noise_along, resolve_ranks
+from lrml.estimators._grid import loss_scale, resolve_ranks
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, optional
 from lrml.estimators._space import with_unseen
@@ -32,14 +32,15 @@ from lrml.solvers import leml as core
 _Float64 = npt.NDArray[np.float64]
 # Sweeps over the moments are cheap. If every sweep reads the rows, the default ended on bibtex about 0.1 %
 # above the best objective found for the squared loss, and about 1 % above it for the other losses.
-_TOL_MOMENTS, _TOL_ROWS = 1e-4, 1e-3
+# Least squares with a ridge only converges fast: there, less accuracy ranks labels as well.
+_TOL_MOMENTS, _TOL_ROWS, _TOL_RIDGE = 1e-4, 1e-3, 3e-3
 _MAX_SWEEPS = 500
 # Defaults are shares of the labels, or of this many if there are fewer: with few labels a rank below theirs
 # saves little time and costs much quality.
-_RANK_SHARE, _RANK_SHARES, _FEW_LABELS = 0.2, (0.05, 0.2, 0.4), 320
-# On five real sets and a text, in three scalings, with few and many rows, the best alpha was mostly 0.2 to 3
-# times the default; only with far more words than texts was much less as good.
-_ALPHA_MULTIPLES = (3.0, 1.0, 0.3, 0.1)
+_RANK_SHARE, _RANK_SHARES, _FEW_LABELS, _LARGEST_RANK = 0.4, (0.2, 0.4), 320, 512
+_RIDGE_MULTIPLES = (3.0, 1.0, 0.3)
+# From this many features on, a search compares on one held-out part instead of folds.
+_MANY_FEATURES, _HELD_OUT = 5000, 0.2
 
 
 class LEML(LinearMultiLabelModel):
@@ -49,12 +50,13 @@ class LEML(LinearMultiLabelModel):
 
     ::
 
-        Σ_(i,l) known  w_i ℓ(y_il, x_iᵀ Z h_l + b_l) + ½ alpha (‖Z‖²_F + ‖H‖²_F),
+        Σ_(i,l) known  w_i ℓ(y_il, x_iᵀ Z h_l + b_l) + ½ alpha (‖Z‖²_F + ‖H‖²_F) + ridge ‖ZHᵀ‖²_F,
 
     where ℓ is (y − s)² or another loss. Scores are X W + 1bᵀ with W = ZHᵀ. Because ½(‖Z‖² + ‖H‖²) is at least
-    the trace norm of ZHᵀ, and equal to it for the best factors of a matrix, this is `MLTrace` with a limit on
-    the rank: the two agree once k is at least the rank of ML-trace's solution. Unlike `MLTrace`, LEML need
-    not build anything of size d × L, so it suits problems with many features and labels.
+    the trace norm of ZHᵀ, and equal to it for the best factors of a matrix, this is `LRML` with theta = 0 and
+    a limit on the rank: the two agree once k is at least the rank of that solution. With alpha = 0, as by
+    default, it is ridge regression of rank k. Unlike the others, LEML need not build anything of size d × L,
+    so it suits problems with many features and labels.
 
     Cost: time per sweep as in the notes; memory O((n + d + L) k) numbers beside the data, and O(d² + d L)
     more in the first case there.
@@ -76,31 +78,37 @@ class LEML(LinearMultiLabelModel):
       random directions (``random_state``).
 
     An ``alpha`` of at least ‖∇f(0)‖₂, the largest singular value of the gradient of the loss at W = 0, gives
-    W = 0; ``alpha=0`` in the first case is reduced-rank regression, in closed form.
+    W = 0; ``alpha=0`` in the first case is reduced-rank (ridge) regression, in closed form.
 
-    The default is alpha = ‖G‖_F √(ρ / n). G (n × L) holds the slopes of the loss at the best constant scores,
-    2(ȳ − y) for the squared loss. If labels were independent of X, their gradient along a direction of X with
-    eigenvalue ρ of XᵀX would have about this length. ρ is the ridge that leaves a fifth of the effective
-    directions, (1/r) Σ λ_i / (λ_i + ρ) = 0.2. Multiplying X by a constant does not change the predictions.
-    If the rows are read, ρ is estimated from 160 products with XᵀX, a fraction of a sweep.
+    The default ridge is that of generalised cross-validation for ridge regression of the slopes of the loss
+    at the best constant scores, 2(ȳ − y) for the squared loss: the least n ‖(I − H_ρ)G‖² / (n − 1 − 1.05 tr
+    H_ρ)², H_ρ = X(XᵀX + ρ)⁻¹Xᵀ with X centred, times the curvature of the loss relative to that of the
+    squared loss. Multiplying X by a constant does not change the predictions. If the rows are read, it is
+    estimated from 480 products with vectors, a fraction of a sweep, and does not depend on chance. Why a
+    ridge: the trace norm, the paper's only penalty, hardly shrinks leading directions, and these overfit
+    wide text.
 
-    Departures from the paper: an intercept, which is not penalised; preconditioners; a line search for every
-    label; balanced factors; closed forms on the moments.
+    Departures from the paper: the ridge; an intercept, which is not penalised; preconditioners; a line search
+    for every label; balanced factors; closed forms on the moments.
 
     Parameters
     ----------
     rank : int or float, optional
         k. An int counts; a float in (0, 1] is a share of the labels (rounded, at least 1, at most min(d, L)).
-        By default a fifth of the labels, but at least 64, or min(d, L) if that is less.
+        By default 40 % of the labels, but at least 128 and at most 512, or min(d, L) if that is less.
     alpha : float, optional
-        Strength of the penalty. The default follows the data, see Notes.
+        Strength of the paper's penalty, a trace norm; 0 by default.
+    ridge : float, optional
+        Strength of the ridge penalty. By default 0 if alpha is given; otherwise it follows the data, see
+        Notes.
     loss, fit_intercept, targets, threshold, callback, verbose
         As in `LRML`; an iteration is a sweep.
     max_iter : int, optional
         Most sweeps, 500 by default.
     tol : float, optional
         Upper limit of ``residual_`` and, divided by ten, of a sweep's gain relative to the objective; 1e-4 by
-        default if the moments suffice, 1e-3 if the rows are read. The latter ends about 0.1 % above the best
+        default if the moments suffice, 3e-3 if the rows are read for a ridge and squares only, and 1e-3
+        otherwise. The latter ends about 0.1 % above the best
         objective for the squared loss, and 1 % for the others; pass 1e-4 for more accuracy.
     warm_start : bool, default=False
         Start from the factors of the last ``fit``. A smaller rank keeps the first of them, a larger one adds
@@ -119,8 +127,8 @@ class LEML(LinearMultiLabelModel):
         b. A label without a positive example has zero coefficients and the intercept −1 (−100 for margins).
         One without a negative example also has zero coefficients, and the intercept 1. With the logistic
         loss, which has no best intercept then, it is 100, where the loss is below 1e-43.
-    alpha_ : float
-        The strength of the penalty.
+    alpha_, ridge_ : float
+        The strengths of the penalties.
     singular_values_ : array of shape (rank_,)
     rank_ : int
         Number of positive singular values, at most k. Small ones may not have reached zero yet.
@@ -147,16 +155,17 @@ class LEML(LinearMultiLabelModel):
     >>> yeast = load_yeast()
     >>> model = LEML(rank=5).fit(*yeast.train)
     >>> model.rank_, round(model.score(*yeast.test), 3)
-    (5, 0.757)
+    (5, 0.755)
     """
 
-    _checks = CHECKS | {name: optional(CHECKS[name]) for name in ("rank", "alpha")}
+    _checks = CHECKS | {name: optional(CHECKS[name]) for name in ("rank", "alpha", "ridge")}
 
     def __init__(
         self,
         rank: int | float | None = None,
         alpha: float | None = None,
         *,
+        ridge: float | None = None,
         loss: str = "squared",
         fit_intercept: bool = True,
         max_iter: int | None = None,
@@ -179,12 +188,13 @@ class LEML(LinearMultiLabelModel):
             last = U * np.sqrt(s), V * np.sqrt(s), self.intercept_.astype(np.float64)
         start = _Start(rank, last, check_random_state(params.random_state))
         moments = data.needs_moments_only and core.prefers_moments(data.X, data.Y.shape[1], rank)
-        tol = (_TOL_MOMENTS if moments else _TOL_ROWS) if params.tol is None else params.tol
+        usual = _TOL_RIDGE if data.needs_moments_only and not params.alpha else _TOL_ROWS
+        tol = (_TOL_MOMENTS if moments else usual) if params.tol is None else params.tol
         max_iter = _MAX_SWEEPS if params.max_iter is None else params.max_iter
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as report:
             limits = core.Limits(max_iter, tol, report)
-            solution, alpha = (_fit_moments if moments else _fit_rows)(data, params, start, limits)
-        store(self, data, solution, with_coef=False, alpha_=alpha)
+            solution, ridge = (_fit_moments if moments else _fit_rows)(data, params, start, limits)
+        store(self, data, solution, with_coef=False, alpha_=params.alpha or 0.0, ridge_=ridge)
         warn_unless_converged(solution.outcome)
         return self
 
@@ -209,19 +219,18 @@ def _fit_moments(
 ) -> tuple[Solution, float]:
     """Least squares with all labels known: everything follows from the second moments."""
     space = data.space(fit_intercept=params.fit_intercept)
-    problem, first = space.problem, None
-    alpha = params.alpha
-    if alpha is None:
-        alpha = noise_along(data, problem.ridge_leaving(NOISE_SHARE), fit_intercept=params.fit_intercept)
+    ridge = _given_ridge(params)
+    ridge = _ridge_of_moments(data, params) if ridge is None else ridge
+    problem, first = space.problem.with_ridge(ridge), None
     if start.last is not None:
         rank = min(start.rank, *problem.shape)
         first = space.inside(core.resize(start.last[0], start.last[1], rank, start.random)[0])
-    result = core.solve_moments(problem, alpha, start.rank, limits, first)
+    result = core.solve_moments(problem, params.alpha or 0.0, start.rank, limits, first)
     U, V = problem.restore(result.factors.U, result.factors.V)
     factors = space.factors(Factors(U, result.factors.s, V))
     intercept = space.intercept(factors.U * factors.s, factors.V)
     factors.V[space.unseen] = 0.0  # they are, up to rounding
-    return Solution(factors, intercept, space.unseen, result), alpha
+    return Solution(factors, intercept, space.unseen, result), ridge
 
 
 def _fit_rows(
@@ -231,13 +240,15 @@ def _fit_rows(
     rows = data.rows
     unseen, used, constants = sort_labels(data, rows, fit_intercept=params.fit_intercept)
     if not used.any():
-        return nothing_to_learn(data, unseen, constants), params.alpha or 0.0
+        return nothing_to_learn(data, unseen, constants), _given_ridge(params) or 0.0
     chosen = rows if used.all() else rows.select_labels(used)
     design = core.Design(rows.X, rows.weights, center=params.fit_intercept)
     core.precondition(design, rows.X, int(used.sum()), start.rank)
-    alpha = params.alpha
-    if alpha is None:
-        alpha = noise_along(data, design.ridge_leaving(NOISE_SHARE), fit_intercept=params.fit_intercept)
+    term = core.data_term(chosen, data.loss)
+    ridge = _given_ridge(params)
+    if ridge is None:
+        scale = loss_scale(data, fit_intercept=params.fit_intercept)
+        ridge = scale * design.ridge_by_validation(term, constants[used])
     first = None
     if start.last is not None:
         Z, H, intercept = start.last
@@ -247,8 +258,8 @@ def _fit_rows(
         first = Z, H[used], at_mean[used]
     result = core.solve_rows(
         design,
-        core.data_term(chosen, data.loss),
-        alpha,
+        term,
+        core.Penalty(params.alpha or 0.0, ridge),
         start.rank,
         constants[used],
         limits,
@@ -261,39 +272,70 @@ def _fit_rows(
     constants[used] = result.constants
     factors = Factors(result.factors.U, result.factors.s, V)
     intercept = constants - V @ ((design.mean @ factors.U) * factors.s)
-    return Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result), alpha
+    return Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result), ridge
 
 
 def _usual_ranks(shares: Sequence[float], shape: tuple[int, int]) -> list[int]:
     """Return ranks for coefficients of this shape (d × L)."""
-    counts = [min(*shape, max(1, round(share * max(shape[1], _FEW_LABELS)))) for share in shares]
+    counts = [
+        min(*shape, _LARGEST_RANK, max(1, round(share * max(shape[1], _FEW_LABELS)))) for share in shares
+    ]
     return list(dict.fromkeys(counts))
 
 
-def _usual_alpha(data: TrainingData, params: Parameters, rank: int) -> float:
-    """Return the default strength for the search."""
+def _given_ridge(params: Parameters) -> float | None:
+    """Return the ridge, None if it is to follow the data."""
+    if params.ridge is None and params.alpha is not None:
+        return 0.0
+    given: float | None = params.ridge
+    return given
+
+
+def _ridge_of_moments(data: TrainingData, params: Parameters) -> float:
+    """Return the default ridge if the moments suffice, exactly."""
+    problem = data.space(fit_intercept=params.fit_intercept).problem
+    values = problem.curvature
+    if not len(values):
+        return 0.0
+    energies = np.einsum("ij,ij->i", problem.cross, problem.cross) / values
+    rest = max(problem.target - float(energies.sum()), 0.0)
+    directions = core.Spectrum(values, np.ones(len(values)))
+    target = core.Spectrum(np.append(values, 0.0), np.append(energies, rest))
+    return core.ridge_by_validation(directions, target, data.rows.total_weight)
+
+
+def _usual_ridge(data: TrainingData, params: Parameters, rank: int) -> float:
+    """Return the default ridge for the search."""
     if data.needs_moments_only and core.prefers_moments(data.X, data.Y.shape[1], rank):
-        ridge = data.space(fit_intercept=params.fit_intercept).problem.ridge_leaving(NOISE_SHARE)
-    else:
-        rows = data.rows
-        ridge = core.Design(rows.X, rows.weights, center=params.fit_intercept).ridge_leaving(NOISE_SHARE)
-    return noise_along(data, ridge, fit_intercept=params.fit_intercept)
+        return _ridge_of_moments(data, params)
+    rows = data.rows
+    _, used, constants = sort_labels(data, rows, fit_intercept=params.fit_intercept)
+    if not used.any():
+        return 0.0
+    design = core.Design(rows.X, rows.weights, center=params.fit_intercept)
+    term = core.data_term(rows if used.all() else rows.select_labels(used), data.loss)
+    scale = loss_scale(data, fit_intercept=params.fit_intercept)
+    return scale * design.ridge_by_validation(term, constants[used])
 
 
 class LEMLCV(SearchModel):
-    """`LEML` with rank and alpha chosen on held-out rows; every candidate is a warm-started fit.
+    """`LEML` with rank and ridge chosen on held-out rows; every candidate is a warm-started fit.
 
-    There is no closed form of leave-one-out scores: ``cv=None`` stands for five folds.
+    There is no closed form of leave-one-out scores: ``cv=None`` stands for five folds, or, with more than
+    5,000 features and a metric that has a value for every row, for one held-out fifth.
 
     Cost: one fit of `LEML` per candidate and fold.
 
     Parameters
     ----------
     ranks : sequence of int or float, optional
-        As in `LEML`. By default 5, 20 and 40 % of the labels, but at least 16, 64 and 128, or min(d, L).
+        As in `LEML`. By default 20 and 40 % of the labels, but at least 64 and 128, and at most 512 or
+        min(d, L).
     alphas : sequence of float, optional
-        By default 3, 1, 0.3 and 0.1 times the default of `LEML`; a best one on the edge is followed beyond
-        it.
+        By default 0 only.
+    ridges : sequence of float, optional
+        By default 3, 1 and 0.3 times the default of `LEML`; a best one on the edge is followed beyond it.
+        Only 0 if alphas are given.
     loss, fit_intercept, targets, cv, scoring, rule, abandon, threshold, threshold_scoring
         As in `LRMLCV`.
     threshold_per_label
@@ -314,7 +356,7 @@ class LEMLCV(SearchModel):
     >>> from lrml.datasets import load_yeast
     >>> yeast = load_yeast()
     >>> round(LEMLCV(ranks=[4, 8], cv=3, random_state=0).fit(*yeast.train).score(*yeast.test), 2)
-    0.76
+    0.75
     """
 
     _member = LEML
@@ -325,6 +367,7 @@ class LEMLCV(SearchModel):
         ranks: Any = None,
         alphas: Any = None,
         *,
+        ridges: Any = None,
         loss: str = "squared",
         fit_intercept: bool = True,
         targets: str = "binary",
@@ -345,15 +388,23 @@ class LEMLCV(SearchModel):
     def _check_shapes(self, data: TrainingData, params: Parameters) -> None:
         super()._check_shapes(data, params)
         params.ranks = resolve_ranks(params.ranks, _usual_ranks(_RANK_SHARES, data.shape), data.shape)
+        by_row = all(criterion.by_row for criterion in params.criteria)
+        if params.cv is None and data.X.shape[1] > _MANY_FEATURES and by_row:
+            params.cv = _HELD_OUT
 
     def _refits(self, data: TrainingData, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
-        alphas = params.alphas
-        if alphas is None:
-            usual = _usual_alpha(data, params, max(params.ranks))
-            alphas = [multiple * usual for multiple in _ALPHA_MULTIPLES]
-        strengths = sorted(alphas, reverse=True)
-        candidates = [{"rank": rank, "alpha": alpha} for rank in params.ranks for alpha in strengths]
-        return extending(candidates, () if params.alphas else ("alpha",)), lambda one: one["rank"]
+        alphas, ridges = params.alphas or [0.0], params.ridges
+        follows_data = ridges is None and params.alphas is None
+        if follows_data:
+            usual = _usual_ridge(data, params, max(params.ranks))
+            ridges = [multiple * usual for multiple in _RIDGE_MULTIPLES] if usual > 0 else [0.0]
+        strengths = [
+            {"alpha": alpha, "ridge": ridge}
+            for alpha in sorted(alphas, reverse=True)
+            for ridge in sorted(ridges or [0.0], reverse=True)
+        ]
+        candidates = [{"rank": rank} | one for rank in params.ranks for one in strengths]
+        return extending(candidates, ("ridge",) if follows_data else ()), lambda one: one["rank"]
 
     @property
     def coef_(self) -> Any:

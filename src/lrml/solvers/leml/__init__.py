@@ -2,12 +2,12 @@
 
 ::
 
-    F(Z, H, b) = Σ_(i,l) known  w_i ℓ(y_il, x_iᵀ Z h_l + b_l) + ½ alpha (‖Z‖²_F + ‖H‖²_F)
+    F(Z, H, b) = Σ_(i,l) known  w_i ℓ(y_il, x_iᵀ Z h_l + b_l) + ½ alpha (‖Z‖²_F + ‖H‖²_F) + ridge ‖ZHᵀ‖²_F
 
 with Z d × k, H L × k. Given one factor the problem is convex in the other, so sweeps improve Z, then H and b.
 After every sweep the factors are balanced, Z = U√s and H = V√s for the singular value decomposition of their
-product, which never raises F and makes the penalty alpha · Σ s_j. That is, F is the trace-norm problem over
-the matrices of rank k.
+product, which never raises F and makes the penalty alpha · Σ s_j + ridge · Σ s_j². That is, F is the problem
+of the trace norm and a ridge over the matrices of rank k.
 
 Squared loss with all labels known: `solve_moments` works on the second moments, in closed form. Everything
 else: `solve_rows` takes Newton steps by conjugate gradients, with the data behind one of three data terms.
@@ -17,10 +17,11 @@ For the library's own use; users fit `lrml.LEML`.
 """
 
 from lrml.solvers.leml._design import Design, precondition, spectral_start
-from lrml.solvers.leml._factors import LemlResult, Limits, balance, resize
+from lrml.solvers.leml._factors import LemlResult, Limits, Penalty, balance, resize
 from lrml.solvers.leml._moments import prefers_moments, solve_moments
 from lrml.solvers.leml._rows import backtrack, newton_direction, solve_rows
 from lrml.solvers.leml._terms import Blocks, DataTerm, Pairs, Squares, data_term
+from lrml.solvers.leml._validation import Spectrum, ridge_by_validation
 
 __all__ = [
     "Blocks",
@@ -29,6 +30,8 @@ __all__ = [
     "LemlResult",
     "Limits",
     "Pairs",
+    "Penalty",
+    "Spectrum",
     "Squares",
     "backtrack",
     "balance",
@@ -37,6 +40,7 @@ __all__ = [
     "precondition",
     "prefers_moments",
     "resize",
+    "ridge_by_validation",
     "solve_moments",
     "solve_rows",
     "spectral_start",

@@ -15,6 +15,7 @@ from lrml._arrays import descending_eigh, is_sparse
 from lrml.losses import Floats
 from lrml.solvers.leml._factors import Float64
 from lrml.solvers.leml._terms import DataTerm
+from lrml.solvers.leml._validation import Spectrum, ridge_by_validation
 
 _Precision = TypeVar("_Precision", bound=np.floating[Any])
 # An eigendecomposition takes about 10 d³ operations at the speed of BLAS; operations on nonzeros are slower.
@@ -31,6 +32,8 @@ _FAR, _CONSTANT = 1e4, 1e-14
 # The spectrum of X is estimated from random vectors and so many products with each. Then eigenvalues below
 # this share of the largest one do not count as directions.
 _PROBES, _PRODUCTS_PER_PROBE, _NO_DIRECTION = 8, 20, 1e-12
+# Labels are summed with random signs, so many times.
+_LABEL_PROBES = 16
 
 
 class Design:
@@ -124,22 +127,28 @@ class Design:
         eigenvalues, self._basis = descending_eigh(gram)
         self.spread = np.maximum(eigenvalues, 0.0)
 
-    def ridge_leaving(self, share: float) -> float:
-        """Return the ridge that leaves a share of the effective directions, 0 if there are none.
+    def ridge_by_validation(self, term: DataTerm, constants: Float64) -> float:
+        """Return the ridge with which least squares predicts the slopes of the loss best, by GCV.
 
-        As `SpectralProblem.ridge_leaving`, but from about 160 products with XᵀX, or XXᵀ if that is smaller:
-        exact for up to as many directions, and otherwise an estimate that does not depend on chance.
+        ``constants`` are the scores at which slopes are taken; for the squared loss they are −2(Y − ȳ).
+        Estimated from about 480 products with vectors, and independent of chance: see `_validation`.
         """
-        values, counts = self._spectrum()
-        if not len(values):
-            return 0.0
-        directions = min(float(counts.sum()), float(np.count_nonzero(self._variances)))
-        low, high = np.log(values.min()) - 20.0, np.log(values.max()) + 20.0
-        while high - low > 1e-3:
-            middle = 0.5 * (low + high)
-            left = float(counts @ (values / (values + np.exp(middle)))) / directions
-            low, high = (middle, high) if left > share else (low, middle)
-        return float(np.exp(0.5 * (low + high)))
+        n, n_labels = self.shape[0], len(constants)
+        # Σ_l ±g_l for random signs has the mean square length of the whole matrix G.
+        count = min(_LABEL_PROBES, n_labels)
+        signs = np.eye(n_labels)
+        if count < n_labels:
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], (n_labels, count)) / np.sqrt(count)
+        slopes = term.evaluate(np.zeros((n, count)), signs, constants).rows
+        counted = self._weights > 0
+        probes = np.divide(
+            slopes, np.sqrt(self._weights)[:, None], out=np.zeros_like(slopes), where=counted[:, None]
+        )
+        lengths = np.einsum("ij,ij->j", probes, probes)
+        steps = min(_PRODUCTS_PER_PROBE, *self.shape)
+        nodes, shares = _quadrature(self._row_scatter, probes, steps, from_zero=True)
+        target = Spectrum(np.maximum(nodes, 0.0).ravel(), (shares * lengths[:, None]).ravel())
+        return ridge_by_validation(Spectrum(*self._spectrum()), target, self.total_weight)
 
     def _spectrum(self) -> tuple[Float64, Float64]:
         """Positive eigenvalues of the scatter matrix, and how many directions each stands for."""
@@ -152,7 +161,8 @@ class Design:
             return values, np.ones(len(values))
         # Fixed probes: a default must not depend on chance.
         probes = np.random.default_rng(0).standard_normal((size, _PROBES))
-        values, counts = _quadrature(self._scatter, probes, _PRODUCTS_PER_PROBE)
+        nodes, shares = _quadrature(self._scatter, probes, _PRODUCTS_PER_PROBE)
+        values, counts = nodes.ravel(), shares.ravel() * size / _PROBES
         positive = values > _NO_DIRECTION * values.max()
         return values[positive], counts[positive]
 
@@ -161,14 +171,18 @@ class Design:
         n, d = self.shape
         if d <= n:
             return self.transposed(self._weights[:, None] * self.times(V))
+        return self._row_scatter(V)
+
+    def _row_scatter(self, V: Float64) -> Float64:
+        """√W XXᵀ √W V with X centred."""
         root = np.sqrt(self._weights)[:, None]
         return root * self.times(self.transposed(root * V))
 
-    def divide(self, D: Float64, scale: Float64, shift: float) -> Float64:
-        """Solve spread_i · scale_j · E_ij + shift · E_ij = D_ij, in the basis of the spread."""
+    def divide(self, D: Float64, scale: Float64, shifts: Float64 | float) -> Float64:
+        """Solve (spread_i · scale_j + shift_j) E_ij = D_ij, in the basis of the spread."""
+        floor = np.finfo(np.float64).eps * float(self.spread.max(initial=0.0) * scale.max(initial=0.0))
         model = np.outer(self.spread, scale)
-        floor = np.finfo(np.float64).eps * float(model.max(initial=0.0))
-        model += max(shift, floor, np.finfo(np.float64).tiny)
+        model += np.maximum(shifts, max(floor, np.finfo(np.float64).tiny))
         if self._basis is None:
             return D / model
         solution: Float64 = self._basis @ ((self._basis.T @ D) / model)
@@ -176,15 +190,20 @@ class Design:
 
 
 def _quadrature(
-    product: Callable[[Float64], Float64], probes: Float64, steps: int
+    product: Callable[[Float64], Float64], probes: Float64, steps: int, *, from_zero: bool = False
 ) -> tuple[Float64, Float64]:
-    """Return nodes and weights such that Σ weight · f(node) is about the trace of f(A), for a symmetric A.
+    """Return nodes and weights, one row per probe p, such that Σ weight · f(node) is about pᵀf(A)p / pᵀp.
+
+    A is symmetric. For normal probes, the mean times the size is about the trace of f(A).
+
+    With ``from_zero``, for a positive semi-definite A, 0 is a node (Gauss-Radau): then a convex, falling f is
+    estimated from above, not from below.
 
     Stochastic Lanczos quadrature (Ubaru, Chen, Saad 2017), all probes at once. Directions are not made
     orthogonal again: that repeats nodes, but does not spoil the sum.
     """
-    size, n_probes = probes.shape
-    last, here = np.zeros_like(probes), probes / np.linalg.norm(probes, axis=0)
+    n_probes, lengths = probes.shape[1], np.linalg.norm(probes, axis=0)
+    last, here = np.zeros_like(probes), probes / np.where(lengths > 0, lengths, 1.0)
     diagonals, offsets = np.zeros((steps, n_probes)), np.zeros((steps, n_probes))
     for step in range(steps):
         there = product(here) - (offsets[step - 1] if step else 0.0) * last
@@ -192,9 +211,14 @@ def _quadrature(
         there -= diagonals[step] * here
         offsets[step] = np.linalg.norm(there, axis=0)
         last, here = here, there / np.where(offsets[step] > 0, offsets[step], 1.0)
+    if from_zero and steps > 1:
+        pivots = diagonals[0]
+        for step in range(1, steps):
+            ratio = np.divide(offsets[step - 1] ** 2, pivots, out=np.zeros(n_probes), where=pivots > 0)
+            pivots = diagonals[step] - ratio
+        diagonals[-1] = ratio  # the last pivot becomes 0
     rules = [eigh_tridiagonal(diagonals[:, j], offsets[:-1, j]) for j in range(n_probes)]
-    nodes = np.concatenate([values for values, _ in rules])
-    return nodes, np.concatenate([vectors[0] ** 2 for _, vectors in rules]) * size / n_probes
+    return np.array([values for values, _ in rules]), np.array([vectors[0] ** 2 for _, vectors in rules])
 
 
 def features_cost(X: Any, rank: int) -> float:

@@ -63,6 +63,36 @@ def resize(Z: Float64, H: Float64, rank: int, random: np.random.RandomState) -> 
     return np.hstack([Z, noise]), np.hstack([H, np.zeros((len(H), missing))])
 
 
+class Penalty(NamedTuple):
+    """½ alpha (‖Z‖²_F + ‖H‖²_F) + ridge ‖ZHᵀ‖²_F; in one factor it is a quadratic form, given the other."""
+
+    alpha: float
+    ridge: float = 0.0
+
+    def value(self, Z: Float64, H: Float64) -> float:
+        """Return the penalty, in O((d + L) k²)."""
+        of_Z, of_H = Z.T @ Z, H.T @ H
+        return 0.5 * self.alpha * float(np.trace(of_Z) + np.trace(of_H)) + self.ridge * float(
+            np.vdot(of_Z, of_H)
+        )
+
+    def balanced(self, sigma: Float64) -> float:
+        """Return the penalty of balanced factors with these singular values."""
+        return self.alpha * float(sigma.sum()) + self.ridge * float(sigma @ sigma)
+
+    def product(self, D: Float64, gram: Float64) -> Float64:
+        """D (alpha + 2 ridge G), G the Gram matrix of the other factor: its gradient and Hessian."""
+        image: Float64 = D * self.alpha
+        if self.ridge:
+            image += D @ (2.0 * self.ridge * gram)
+        return image
+
+    def by_row(self, D: Float64, gram: Float64) -> Float64:
+        """Each row's part of the penalty, less what the other factor adds."""
+        parts: Float64 = 0.5 * np.einsum("ij,ij->i", D, self.product(D, gram))
+        return parts
+
+
 class Limits(NamedTuple):
     """When to stop: see `alternate`."""
 

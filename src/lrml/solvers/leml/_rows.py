@@ -13,13 +13,14 @@ from lrml.solvers.leml._factors import (
     Float64,
     LemlResult,
     Limits,
+    Penalty,
     alternate,
     balance,
     closed_form,
     relative_gradient,
     resize,
 )
-from lrml.solvers.leml._terms import DataTerm, Evaluation
+from lrml.solvers.leml._terms import DataTerm
 
 # The first extrapolation is half of the last sweep; it grows a little after each success, halves after a
 # failure, and stops when it has become futile.
@@ -40,7 +41,7 @@ _ROUNDING = 1e-13
 def solve_rows(
     design: Design,
     term: DataTerm,
-    alpha: float,
+    penalty: Penalty,
     rank: int,
     constants: Float64,
     limits: Limits,
@@ -58,14 +59,14 @@ def solve_rows(
     n, d = design.shape
     rank = min(rank, d, len(constants))
     Z, slope = spectral_start(design, term, constants, rank, random)
-    if alpha >= slope:  # the penalty exceeds any gain
+    if penalty.alpha >= slope:  # the penalty exceeds any gain
         nothing = term.evaluate(np.zeros((n, 1)), np.zeros((len(constants), 1)), constants)
         zero = Factors.zero((d, len(constants)))
         return closed_form(zero, constants, float(nothing.values.sum()), limits)
     point = (Z, np.zeros((len(constants), rank)), constants)
     if start is not None:
         point = (*resize(start[0], start[1], rank, random), start[2])
-    sweeps = _RowAlternation(design, term, alpha, point, unit=slope, fit_intercept=fit_intercept)
+    sweeps = _RowAlternation(design, term, penalty, point, unit=slope, fit_intercept=fit_intercept)
     return alternate(sweeps, limits)
 
 
@@ -73,10 +74,11 @@ class _RowAlternation:
     """Alternating Newton steps by conjugate gradients.
 
     A = (X − 1x̄ᵀ)Z holds the codes of the examples, and c the scores at the mean. Newton's equation for Z has
-    the Hessian D ↦ Xᵀ(C ∘ XDHᵀ)H + alpha D; its preconditioner replaces the second derivatives C by their
-    means by label and XᵀX by its diagonal, or keeps all of XᵀX if d is small. Given A, the objective is a sum
-    over labels: each has its own Newton step for (h_l, c_l), with conjugate gradients and a line search of
-    its own, preconditioned by AᵀA. That preconditioner is exact for the squared loss with all labels known.
+    the Hessian D ↦ Xᵀ(C ∘ XDHᵀ)H + D (alpha + 2 ridge HᵀH); its preconditioner replaces the second
+    derivatives C by their means by label and XᵀX by its diagonal, or keeps all of XᵀX if d is small. Given A,
+    the objective is a sum over labels: each has its own Newton step for (h_l, c_l), with conjugate gradients
+    and a line search of its own, preconditioned by AᵀA. That preconditioner is exact for the squared loss
+    with all labels known.
 
     Alternating steps tend to keep their direction. A sweep therefore begins with a step along the last one,
     if that lowers the objective; where this works it halves the number of sweeps.
@@ -89,13 +91,13 @@ class _RowAlternation:
         self,
         design: Design,
         term: DataTerm,
-        alpha: float,
+        penalty: Penalty,
         start: tuple[Float64, Float64, Float64],
         *,
         unit: float,
         fit_intercept: bool = True,
     ) -> None:
-        self.design, self.term, self.alpha = design, term, alpha
+        self.design, self.term, self.penalty = design, term, penalty
         self.unit, self.fit_intercept = unit, fit_intercept
         self.Z, self.H, self.c = start
         self._stride = _FIRST_STRIDE
@@ -119,8 +121,8 @@ class _RowAlternation:
         """Gradients of F with respect to Z, H and c."""
         here = self._here
         return (
-            self.design.transposed(here.rows) + self.alpha * self.Z,
-            here.labels + self.alpha * self.H,
+            self.design.transposed(here.rows) + self.penalty.product(self.Z, self.H.T @ self.H),
+            here.labels + self.penalty.product(self.H, self.Z.T @ self.Z),
             here.totals if self.fit_intercept else np.zeros_like(here.totals),
         )
 
@@ -129,7 +131,7 @@ class _RowAlternation:
         Z, H, c = (x + self._stride * dx for x, dx in zip((self.Z, self.H, self.c), move, strict=True))
         A = self.design.times(Z)
         there = self.term.evaluate(A, H, c)
-        objective = float(there.values.sum()) + 0.5 * self.alpha * float(np.vdot(Z, Z) + np.vdot(H, H))
+        objective = float(there.values.sum()) + self.penalty.value(Z, H)
         if objective > self.objective:
             self._stride *= 0.5
             return
@@ -145,7 +147,7 @@ class _RowAlternation:
             self._last_move = (of_Z @ left, of_H @ right, of_c)
         self.A = self.A @ left
         self._here = self._here.through(left, right)
-        self.objective = float(self._here.values.sum()) + self.alpha * float(self.sigma.sum())
+        self.objective = float(self._here.values.sum()) + self.penalty.balanced(self.sigma)
         of_Z, of_H, of_c = self.gradients()
         self._slope_Z = of_Z
         of_factors = relative_gradient((of_Z, of_H), (self.Z, self.H), self.unit)
@@ -155,13 +157,14 @@ class _RowAlternation:
         """One Newton step for Z."""
         curvature = self.term.curvature(self.A, self.H, self.c)
         scale, P = np.linalg.eigh((self.H * _floored(curvature.means)[:, None]).T @ self.H)
-        scale = np.maximum(scale, 0.0)
+        scale, gram = np.maximum(scale, 0.0), self.H.T @ self.H
+        shifts = self.penalty.alpha + 2.0 * self.penalty.ridge * np.einsum("ij,ij->j", P, gram @ P)
 
         def product(D: Float64) -> Float64:
-            return self.design.sandwich(curvature.along_rows, D) + self.alpha * D
+            return self.design.sandwich(curvature.along_rows, D) + self.penalty.product(D, gram)
 
         def precondition(R: Float64) -> Float64:
-            solution: Float64 = self.design.divide(R @ P, scale, self.alpha) @ P.T
+            solution: Float64 = self.design.divide(R @ P, scale, shifts) @ P.T
             return solution
 
         D = newton_direction(self._slope_Z, product, precondition)
@@ -172,23 +175,26 @@ class _RowAlternation:
             step = float(steps[0])
             self.Z, self.A = Z + step * D, A + step * shift
             self._here = self.term.evaluate(self.A, self.H, self.c)
-            return np.array([self._here.values.sum() + 0.5 * self.alpha * np.vdot(self.Z, self.Z)])
+            return np.array([self._here.values.sum() + self.penalty.value(self.Z, self.H)])
 
-        before = np.array([here.values.sum() + 0.5 * self.alpha * np.vdot(Z, Z)])
+        before = np.array([here.values.sum() + self.penalty.value(Z, self.H)])
         backtrack(trial, before, np.array([np.vdot(self._slope_Z, D)]))
 
     def _improve_labels(self) -> None:
         """One Newton step for every label, of (h_l, c_l) together."""
         curvature = self.term.curvature(self.A, self.H, self.c)
         means = _floored(curvature.means)[:, None]
-        scale, P = np.linalg.eigh(self.design.weighted_gram(self.A))
+        gram, penalty = self.Z.T @ self.Z, self.penalty
+        # Exact if all labels have the same curvature.
+        shared = 2.0 * penalty.ridge / float(means.mean())
+        scale, P = np.linalg.eigh(self.design.weighted_gram(self.A) + shared * gram)
         model = means * np.maximum(scale, 0.0)
-        model += max(self.alpha, np.finfo(np.float64).eps * float(model.max()), np.finfo(np.float64).tiny)
+        model += max(penalty.alpha, np.finfo(np.float64).eps * float(model.max()), np.finfo(np.float64).tiny)
         free = float(self.fit_intercept)
 
         def product(D: Float64) -> Float64:
             of_H, of_c = curvature.along_labels(D[:, :-1], D[:, -1])
-            return np.column_stack([of_H + self.alpha * D[:, :-1], free * of_c])
+            return np.column_stack([of_H + penalty.product(D[:, :-1], gram), free * of_c])
 
         def precondition(R: Float64) -> Float64:
             # A is centred, so the intercepts decouple.
@@ -196,21 +202,16 @@ class _RowAlternation:
             return np.hstack([((R[:, :-1] @ P) / model) @ P.T, of_c])
 
         here, H, c = self._here, self.H, self.c
-        gradient = np.column_stack([here.labels + self.alpha * H, free * here.totals])
+        gradient = np.column_stack([here.labels + penalty.product(H, gram), free * here.totals])
         D = newton_direction(gradient, product, precondition, by_row=True)
 
         def trial(steps: Float64) -> Float64:
             self.H, self.c = H + steps[:, None] * D[:, :-1], c + steps * D[:, -1]
             self._here = self.term.evaluate(self.A, self.H, self.c)
-            return self._of_labels(self._here, self.H)
+            return self._here.values + penalty.by_row(self.H, gram)
 
         slopes = np.einsum("lk,lk->l", gradient, D)
-        backtrack(trial, self._of_labels(here, H), slopes)
-
-    def _of_labels(self, here: Evaluation, H: Float64) -> Float64:
-        """Each label's part of the objective, for given Z."""
-        parts: Float64 = here.values + 0.5 * self.alpha * np.einsum("lk,lk->l", H, H)
-        return parts
+        backtrack(trial, here.values + penalty.by_row(H, gram), slopes)
 
 
 def _floored(means: Float64) -> Float64:
