@@ -46,8 +46,8 @@ class Loss(Protocol):
     def terms(self, Y: Floats, S: Floats, work: Floats | None = None) -> Terms:
         """Evaluate at labels Y and scores S of the same shape.
 
-        With room to ``work``, four arrays of that shape, nothing is allocated, and S is overwritten: for large
-        arrays allocation takes most of the time.
+        With room to ``work``, four arrays of that shape, nothing is allocated, and S is overwritten:
+        allocating large arrays takes longer than the evaluation.
         """
 
     def constant(self, share: Floats) -> Floats:

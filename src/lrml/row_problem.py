@@ -141,7 +141,8 @@ class RowProblem:
 
         value, curvatures = 0.0, np.zeros(V.shape[1])
         moments, totals = np.zeros((len(self.features), V.shape[1])), np.zeros(V.shape[1])
-        for value_part, moments_part, totals_part, curvatures_part in self.rows.map_in_place(part, self._scratch):
+        parts = self.rows.map_in_place(part, self._scratch)
+        for value_part, moments_part, totals_part, curvatures_part in parts:
             value += value_part
             moments += moments_part
             totals += totals_part
@@ -272,16 +273,15 @@ class QuadraticModel:
         def precondition(G: _Float64) -> _Float64:
             return ((G @ E) * scales) @ E.T
 
-        R = precondition(self.cross @ V)
+        projected = self.cross @ V
+        R = precondition(projected)
         if self.correction is None:
-            return R, self.target - float(np.vdot(R, self.cross @ V))
+            return R, self.target - float(np.vdot(R, projected))
         correction = self.correction
         slope = 0.5 * correction(self.anchor - R @ V.T) @ V
-        R, slope = _refine(
-            R, slope, precondition, lambda P: 0.5 * correction(P @ V.T) @ V, self.refinements
-        )
-        constant = self.target + 0.5 * float(np.vdot(self.anchor, correction(self.anchor)))
-        return R, constant - float(np.vdot(R, self._whole_cross @ V)) - float(np.vdot(R, slope))
+        R, slope = _refine(R, slope, precondition, lambda P: 0.5 * correction(P @ V.T) @ V, self.refinements)
+        constant = self.target + float(np.vdot(self.anchor, self._whole_cross - self.cross))
+        return R, constant - float(np.vdot(R, self._whole_cross @ V + slope))
 
     def solve_right(self, U: _Float64, weights: _Float64) -> _Float64:
         """Minimise q(U K) + Σ_j w_j ‖K_j‖² over K (k × m), for orthonormal columns U."""
@@ -297,9 +297,7 @@ class QuadraticModel:
             return K
         correction = self.correction
         slope = 0.5 * (U.T @ correction(self.anchor - U @ K))
-        return _refine(
-            K, slope, precondition, lambda P: 0.5 * (U.T @ correction(U @ P)), self.refinements
-        )[0]
+        return _refine(K, slope, precondition, lambda P: 0.5 * (U.T @ correction(U @ P)), self.refinements)[0]
 
     def prox(self, W: _Float64, penalty: Penalty, step: float) -> SpectralProx:
         """Proximal map of the penalty."""

@@ -199,7 +199,7 @@ class Rows:
     @property
     def block_rows(self) -> int:
         """Number of rows of a block (the last one may have fewer)."""
-        return min(self.X.shape[0], max(_LEAST_ROWS, _BLOCK_SCORES // self.Y.shape[1]))
+        return min(self.shape[0], max(_LEAST_ROWS, _BLOCK_SCORES // self.shape[2]))
 
     def _slices(self) -> list[slice]:
         n, step = self.X.shape[0], self.block_rows

@@ -25,14 +25,17 @@ class ProximalNewton:
 
     ::
 
-        f(V₀) + ⟨G, D⟩ + ½ Σ_il h_il D_il²,    h_il = κ_l c_l λ_i + 2 ridge,    D = V − V₀,
+        f(V₀) + ⟨G, D⟩ + ½ Σ_l d_lᵀ (B_l + 2 ridge) d_l,    D = V − V₀.
 
-    diagonal in spectral coordinates: c_l is the mean curvature of label l at V₀, and κ_l corrects it by the
-    ratio seen in the last steps (the curvature along D, ⟨∇f(V) − G, D⟩_l, over that of the model). Labels
-    differ a lot in this, and f is a sum over labels, so each has its own κ_l. The model plus the penalty is
-    minimised by a few steps of `Alternating`, which need no rows and cope with features of different scales.
-    A step that does not lower the objective is tried again with the corrected model; with κ_l c_l at the
-    loss's largest curvature the model lies above f.
+    f is a sum over labels, so each label has a model B_l of its own: that of limited-memory BFGS (`Secants`)
+    with pairs of the last steps, on top of a matrix that is diagonal in spectral coordinates, κ_l c_l λ_i.
+    There c_l is the mean curvature of label l at V₀, and κ_l corrects it by the ratio that the last step has
+    shown, which differs a lot between labels. Pairs come from the loss alone, so they stay valid if
+    penalty and ridge change.
+
+    The model plus the penalty is lowered by a step of `Alternating`, which needs no rows and copes with
+    features of different scales. A step that does not lower the objective is tried again with what it has
+    shown.
 
     ``inner`` steps of `Alternating` per model, each with one spectral decomposition, are usual; κ_l is the
     measured ratio times ``caution``.
@@ -46,7 +49,7 @@ class ProximalNewton:
     _most_blind_steps = 5
     _forcing = 0.05  # the model is minimised to this share of the remaining gap
 
-    def __init__(self, inner: int = 2, caution: float = 1.2) -> None:
+    def __init__(self, inner: int = 1, caution: float = 1.2) -> None:
         self.inner = inner
         self.caution = caution
 
@@ -61,42 +64,44 @@ class ProximalNewton:
         self.blind_steps = 0
         self.penalised = float(np.sum(penalty.slopes(np.ones(min(point.W[1:].shape))))) > 0
         self.phase: Alternating | None = None
+        self.model = self._model(problem.evaluate(point.W))
 
     def step(self) -> Point | None:
         """Return the next point; None if even the safest model finds nothing better."""
         V, here = self.last.W, self.problem.evaluate(self.last.W)
         for _ in range(self._trials):
-            model = self._model(here)
-            found, sigma, subgradient = self._minimise(here, model)
+            found, sigma, subgradient = self._minimise(here, self.model)
             there = self.problem.evaluate(found)
             D = found - V
+            bent = float(np.vdot(D.T, self.model.product(D.T)))
             self._learn(D, there, here)
             objective = there.value + self.penalty.value(sigma)
-            if objective < self.last.objective or self._is_lost_in_rounding(objective, model, D):
+            if objective < self.last.objective or self._is_lost_in_rounding(objective, bent):
+                self.model = self._model(there)
                 slope = there.gradient.copy()
                 slope[1:] += subgradient
-                self.last = self._point(found, sigma, slope, there)
+                self.last = self._point(found, sigma, slope)
                 return self.last
+            self.model = self._model(here)
             self.phase = None  # its state from there is useless here
         return None
 
-    def _point(self, V: _Float64, sigma: _Float64, slope: _Float64, there: Evaluation) -> Point:
+    def _point(self, V: _Float64, sigma: _Float64, slope: _Float64) -> Point:
         point = point_at(self.problem, self.penalty, V, sigma, slope)
         self.gains.add(point.objective)
-        decrement = 0.5 * float(np.vdot(slope, self._model(there).solve(slope.T).T))
+        decrement = 0.5 * float(np.vdot(slope, self.model.solve(slope.T).T))
         gap = decrement / max(point.objective, self.problem.least)
         # Along directions whose curvature the model overestimates, the gap is larger. And with
         # single-precision scores it never vanishes.
         gap = min(max(gap, self.gains.to_come()), self.gains.of_last_half())
         return replace(point, gap=gap)
 
-    def _is_lost_in_rounding(self, objective: float, model: SecantMatrix, D: _Float64) -> bool:
+    def _is_lost_in_rounding(self, objective: float, bent: float) -> bool:
         """Whether a step gains less than rounding; a few of these are taken, as when the ridge dominates."""
         noise = self.problem.rounding * abs(self.last.objective)
-        if abs(objective - self.last.objective) > noise or float(np.vdot(D.T, model.product(D.T))) > noise:
-            return False
-        self.blind_steps += 1
-        return self.blind_steps <= self._most_blind_steps
+        hidden = abs(objective - self.last.objective) <= noise and bent <= noise
+        self.blind_steps += hidden
+        return hidden and self.blind_steps <= self._most_blind_steps
 
     def _curvatures(self, here: Evaluation) -> _Float64:
         believed = np.maximum(here.curvatures, self.problem.least_curvatures)
@@ -188,9 +193,11 @@ class _Reduced:
         whole = np.zeros_like(self.model.diagonal)
         whole[:, 1:] = E
         crossed = np.einsum("lp,lp->l", self.row, E) / self.corner
-        return -self.model.low_rank(whole)[:, 1:] - self.row * crossed[:, None]
+        corrected: _Float64 = -self.model.low_rank(whole)[:, 1:] - self.row * crossed[:, None]
+        return corrected
 
     def constants(self, E: _Float64) -> _Float64:
         """Return the best change of the intercepts for a change of the coefficients."""
         crossed = np.einsum("lp,pl->l", self.row, E)
-        return -(self.slopes + crossed) / self.corner
+        change: _Float64 = -(self.slopes + crossed) / self.corner
+        return change

@@ -56,8 +56,8 @@ class Secants:
         np.multiply(changes, unit, out=self.Y[:, place])
         self.count += 1
 
-    def matrix(self, diagonal: _Float64, ridge: _Float64 | float = 0.0) -> SecantMatrix:
-        """Return the model that begins with a positive B₀ (one row per label), plus a diagonal ``ridge``."""
+    def matrix(self, diagonal: _Float64, ridge: _Float64) -> SecantMatrix:
+        """Return the model that begins with a positive B₀ (one row per label), plus diag(``ridge``)."""
         known = min(self.count, self.memory)
         S, Y = self.S[:, :known], self.Y[:, :known]
         order = (np.arange(known) - self.count) % known if known == self.memory else np.arange(known)
@@ -78,10 +78,10 @@ class Secants:
 
 @dataclass(frozen=True, eq=False)
 class SecantMatrix:
-    """B = B₀ + ridge − U M⁻¹ Uᵀ for every label; valid until another pair is added."""
+    """B = B₀ + diag(ridge) − U M⁻¹ Uᵀ for every label; valid until another pair is added."""
 
     diagonal: _Float64
-    ridge: _Float64 | float
+    ridge: _Float64
     S: _Float64
     Y: _Float64
     M: _Float64
@@ -95,7 +95,8 @@ class SecantMatrix:
 
     def product(self, E: _Float64) -> _Float64:
         """B e for every label."""
-        return (self.diagonal + self.ridge) * E - self.low_rank(E)
+        product: _Float64 = (self.diagonal + self.ridge) * E - self.low_rank(E)
+        return product
 
     def solve(self, G: _Float64) -> _Float64:
         """B⁻¹ g for every label, by Woodbury's formula."""
@@ -109,8 +110,11 @@ class SecantMatrix:
         inner[:, known:, :known] = inner[:, :known, known:].transpose(0, 2, 1)
         inner[:, known:, known:] = (self.Y / T[:, None]) @ Y
         scaled = G / T
-        found = np.linalg.solve(self.M - inner, self._project(scaled)[:, :, None])[:, :, 0]
-        return scaled + self._expand(found) / T
+        found = np.asarray(
+            np.linalg.solve(self.M - inner, self._project(scaled)[:, :, None])[:, :, 0], dtype=np.float64
+        )
+        solution: _Float64 = scaled + self._expand(found) / T
+        return solution
 
     def _project(self, E: _Float64) -> _Float64:
         """Uᵀ e."""
