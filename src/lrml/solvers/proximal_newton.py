@@ -37,8 +37,9 @@ class ProximalNewton:
     features of different scales. A step that does not lower the objective is tried again with what it has
     shown.
 
-    ``inner`` steps of `Alternating` per model, each with one spectral decomposition, are usual; κ_l is the
-    measured ratio times ``caution``.
+    Steps of `Alternating`, each with one spectral decomposition, go on while the last one brings more than a
+    share ``worth`` of what all have brought. Where the second has not been worth it, the next few models get
+    one step only, since often one suffices. κ_l is the measured ratio times ``caution``.
     """
 
     name = "newton"
@@ -47,10 +48,10 @@ class ProximalNewton:
     memory = 6  # pairs of the model
     _trials = 12
     _most_blind_steps = 5
-    _forcing = 0.05  # the model is minimised to this share of the remaining gap
+    _most_inner, _most_single = 12, 4
 
-    def __init__(self, inner: int = 1, caution: float = 1.2) -> None:
-        self.inner = inner
+    def __init__(self, worth: float = 0.1, caution: float = 1.2) -> None:
+        self.worth = worth
         self.caution = caution
 
     def start(self, problem: RowProblem, penalty: Penalty, point: Point) -> None:
@@ -62,6 +63,7 @@ class ProximalNewton:
         self.kappa = np.ones(problem.shape[1])
         self.secants = Secants(problem.shape[1], problem.shape[0], self.memory)
         self.blind_steps = 0
+        self.single = 0  # how many of the next models get a single step
         self.penalised = float(np.sum(penalty.slopes(np.ones(min(point.W[1:].shape))))) > 0
         self.phase: Alternating | None = None
         self.model = self._model(problem.evaluate(point.W))
@@ -123,6 +125,7 @@ class ProximalNewton:
         reduced = _Reduced(model, here.gradient)
         wide = V.shape[1] > len(V) - 1
         problem = self._quadratic(here, reduced, transposed=wide)
+        fresh = self.phase is None
         if self.phase is None:
             self.phase = Alternating()
             W = V[1:].T if wide else V[1:]
@@ -134,17 +137,27 @@ class ProximalNewton:
             self.phase.start(problem, self.penalty, point_at(problem, self.penalty, W, spectrum(W)))
         else:
             self.phase.retarget(self.penalty, problem)
-        for count in range(1, 4 * self.inner):
-            found = self.phase.step()
-            enough = count >= self.inner and found is not None and found.objective <= self.last.objective
-            if found is None or enough or found.gap <= self._forcing * self.last.gap:
-                break
+        self._lower(self.phase, fresh)
         last = self.phase.last
         assert last is not None  # there was at least one step
         W, subgradient = last.point.W, last.slope - problem.gradient(last.point.W)
         W, subgradient = (W.T, subgradient.T) if wide else (W, subgradient)
         constants = V[0] + reduced.constants(W - V[1:])
         return np.vstack([constants, W]), last.point.sigma, subgradient
+
+    def _lower(self, phase: Alternating, fresh: bool) -> None:
+        """Take steps while they are worth it."""
+        start = before = self.last.objective
+        least = 3 if fresh else 1 if self.single > 0 else 2  # the first step of a new phase only looks around
+        count = 0
+        for count in range(1, self._most_inner + 1):
+            found = phase.step()
+            if found is None:
+                break
+            gain, total, before = before - found.objective, start - found.objective, found.objective
+            if count >= least and total > 0 and (count == 1 or gain <= self.worth * total):
+                break
+        self.single = self._most_single if count == 2 else max(self.single - 1, 0)
 
     def _quadratic(self, here: Evaluation, reduced: _Reduced, *, transposed: bool) -> QuadraticModel:
         V, G = self.last.W[1:].T, reduced.gradient.T
