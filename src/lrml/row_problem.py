@@ -14,8 +14,10 @@ coordinates, exact for the squared loss with full labels, and exact for any loss
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,12 +72,20 @@ class RowProblem:
         self.origin = np.zeros(self.shape)
         if fit_intercept:
             self.origin[0] = best_constants(loss, *rows.label_totals()) / self.unit
+        # What a solver has learnt about the loss, for the next one on the same rows.
+        self.learnt: dict[str, Any] = {}
         self._scratch = Scratch(rows)
         self._last: tuple[_Float64, Evaluation] | None = None
         first = self.evaluate(self.origin)
         self.scale = float(np.linalg.norm(first.gradient[1:])) or 1.0
         self.least = self.rounding * first.value or 1.0
         self.least_curvatures = _LEAST_CURVATURE * first.curvatures
+
+    def with_ridge(self, ridge: float) -> RowProblem:
+        """Return the same problem with another ridge, at no cost."""
+        other = copy(self)
+        other.ridge, other._last = ridge, None
+        return other
 
     @property
     def shape(self) -> tuple[int, int]:

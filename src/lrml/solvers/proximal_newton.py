@@ -55,13 +55,16 @@ class ProximalNewton:
         self.caution = caution
 
     def start(self, problem: RowProblem, penalty: Penalty, point: Point) -> None:
-        """Begin with the uncorrected mean curvature."""
+        """Begin with the mean curvature; at a solution of the same rows, with what was learnt on the way."""
         self.problem, self.penalty = problem, penalty
         self.last = point
         self.gains = Gains(problem.rounding)
         self.gains.add(point.objective)
-        self.kappa = np.ones(problem.shape[1])
-        self.secants = Secants(problem.shape[1], problem.shape[0], self.memory)
+        if point.rank == 0 or "secants" not in problem.learnt:
+            secants = Secants(problem.shape[1], problem.shape[0], self.memory)
+            problem.learnt.update(secants=secants, kappa=np.ones(problem.shape[1]))
+        self.secants: Secants = problem.learnt["secants"]
+        self.kappa: _Float64 = problem.learnt["kappa"]
         self.blind_steps = 0
         self.single = 0  # how many of the next models get a single step
         self.penalised = float(np.sum(penalty.slopes(np.ones(min(point.W[1:].shape))))) > 0
@@ -182,7 +185,8 @@ class ProximalNewton:
         shown = np.einsum("pl,pl->l", change, D)
         moved = expected > 1e-12 * max(float(expected.max()), 1e-300)
         ratio = np.divide(shown, expected, out=self.kappa / self.caution, where=moved)
-        self.kappa = np.clip(self.caution * ratio, self._slowest * self.kappa, self._fastest * self.kappa)
+        low, high = self._slowest * self.kappa, self._fastest * self.kappa
+        np.clip(self.caution * ratio, low, high, out=self.kappa)
 
 
 class _Reduced:
