@@ -292,6 +292,9 @@ class SpectralProblem:
         """Return A and C with W − ∇f(W)/ρ = A ∘ W + C, A of the shape of W or one column of it."""
         return 1.0 - (2.0 / rho) * self.curvature[:, None], (2.0 / rho) * self.cross
 
+    def beyond_diagonal(self, W: Array) -> None:
+        """Nothing: the Hessian is diagonal."""
+
     def solve_left(self, V: Array, weights: Array) -> tuple[Array, float]:
         """Minimise f(R Vᵀ) + Σ_j w_j ‖R_j‖² over R (r × k), for orthonormal columns V; and the minimum.
 

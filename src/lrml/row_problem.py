@@ -14,16 +14,20 @@ coordinates, exact for the squared loss with full labels, and exact for any loss
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
+from lrml._arrays import is_sparse
 from lrml.losses import Floats, Loss, best_constants
 from lrml.penalties import Penalty, SpectralProx, spectral_prox
 from lrml.problem import spectral_coordinates
-from lrml.rows import Block, Rows
+from lrml.rows import Block, Rows, Scratch
 from lrml.statistics import Statistics
 
 _Float64 = npt.NDArray[np.float64]
@@ -68,11 +72,20 @@ class RowProblem:
         self.origin = np.zeros(self.shape)
         if fit_intercept:
             self.origin[0] = best_constants(loss, *rows.label_totals()) / self.unit
+        # What a solver has learnt about the loss, for the next one on the same rows.
+        self.learnt: dict[str, Any] = {}
+        self._scratch = Scratch(rows)
         self._last: tuple[_Float64, Evaluation] | None = None
         first = self.evaluate(self.origin)
         self.scale = float(np.linalg.norm(first.gradient[1:])) or 1.0
         self.least = self.rounding * first.value or 1.0
         self.least_curvatures = _LEAST_CURVATURE * first.curvatures
+
+    def with_ridge(self, ridge: float) -> RowProblem:
+        """Return the same problem with another ridge, at no cost."""
+        other = copy(self)
+        other.ridge, other._last = ridge, None
+        return other
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -108,24 +121,27 @@ class RowProblem:
             self._last = (V, self._pass(V))
         return self._last[1]
 
-    def scorer(self, V: _Float64) -> Callable[[Block], Floats]:
-        """Return a function that gives the scores of a block."""
+    def scorer(self, V: _Float64) -> Callable[..., Floats]:
+        """Return a function that gives the scores of a block, perhaps in a given array ``out``."""
         dtype = self.rows.dtype
         coefficients = (self.features @ V[1:]).astype(dtype)
         shift = self.intercept(V).astype(dtype)
 
-        def scores(block: Block) -> Floats:
-            products = np.asarray(block.X @ coefficients)
-            products += shift
-            return products
+        def scores(block: Block, out: Floats | None = None) -> Floats:
+            if out is None or is_sparse(block.X):
+                out = np.asarray(block.X @ coefficients)
+            else:
+                np.matmul(block.X, coefficients, out=out)
+            out += shift
+            return out
 
         return scores
 
     def _pass(self, V: _Float64) -> Evaluation:
         W, scores = V[1:], self.scorer(V)
 
-        def part(block: Block) -> tuple[float, _Float64, _Float64, _Float64]:
-            values, slopes, curvatures = block.terms(self.loss, scores(block))
+        def part(block: Block, room: Floats, work: Floats) -> tuple[float, _Float64, _Float64, _Float64]:
+            values, slopes, curvatures = block.terms(self.loss, scores(block, room), work)
             return (
                 float(values.sum(dtype=np.float64)),
                 block.X.T @ slopes,
@@ -135,7 +151,8 @@ class RowProblem:
 
         value, curvatures = 0.0, np.zeros(V.shape[1])
         moments, totals = np.zeros((len(self.features), V.shape[1])), np.zeros(V.shape[1])
-        for value_part, moments_part, totals_part, curvatures_part in self.rows.map(part):
+        parts = self.rows.map_in_place(part, self._scratch)
+        for value_part, moments_part, totals_part, curvatures_part in parts:
             value += value_part
             moments += moments_part
             totals += totals_part
@@ -179,15 +196,17 @@ class RowProblem:
 
 @dataclass(frozen=True, eq=False)
 class QuadraticModel:
-    """A quadratic with the Hessian 2(a_i b_j + ridge), the model of f near a point.
+    """A quadratic with the Hessian 2(a_i b_j + ridge) + N, the model of f near a point W₀.
 
     ::
 
-        q(W) = target + Σ_ij (a_i b_j + ridge) W_ij² − 2⟨W, cross⟩
+        q(W) = target + Σ_ij (a_i b_j + ridge) W_ij² − 2⟨W, cross⟩ + ½⟨W − W₀, N(W − W₀)⟩
 
     With the eigenvalues of XᵀX as a and the curvatures of the labels as b (or the reverse, if there are more
-    labels) it is as curved as f on average. Least squares on either side of W has a closed form, as (x VᵀAV +
-    D)⁻¹ is E diag(1/(x + ψ)) Eᵀ for all x at once.
+    labels) its diagonal part is as curved as f on average; N corrects it by what the last steps have shown.
+    Without N, least squares on either side of W has a closed form, as (x VᵀAV + D)⁻¹ is
+    E diag(1/(x + ψ)) Eᵀ for all x at once. With N it takes ``refinements`` conjugate gradient steps more,
+    preconditioned by that.
 
     Attributes
     ----------
@@ -195,6 +214,10 @@ class QuadraticModel:
         a and b, positive; m ≤ r.
     cross : array of shape (r, m)
     target, ridge : float
+    anchor : array of shape (r, m)
+        W₀.
+    correction : callable or None
+        N, symmetric, such that the whole Hessian is positive.
     """
 
     rows: _Float64
@@ -202,49 +225,89 @@ class QuadraticModel:
     cross: _Float64
     target: float
     ridge: float
+    anchor: _Float64
+    correction: Callable[[_Float64], _Float64] | None = None
 
     rounding = 16.0 * float(np.finfo(np.float64).eps)
     least, scale = 1.0, 1.0  # units that nothing else is compared with
+    refinements = 2
 
-    @property
+    @cached_property
     def curvature(self) -> _Float64:
-        """Half of the Hessian, of the shape of W."""
+        """Half of the diagonal part of the Hessian, of the shape of W."""
         return np.outer(self.rows, self.columns) + self.ridge
 
     @property
     def lipschitz(self) -> float:
-        """Lipschitz constant of the gradient."""
+        """Lipschitz constant of the gradient of the diagonal part."""
         return 2.0 * (float(self.rows.max()) * float(self.columns.max()) + self.ridge)
+
+    def beyond_diagonal(self, W: _Float64) -> _Float64 | None:
+        """N(W)."""
+        return None if self.correction is None else self.correction(W)
 
     def value(self, W: _Float64) -> float:
         """q(W)."""
         bent = self.rows @ (W * W) @ self.columns + self.ridge * np.vdot(W, W)
-        return self.target + float(bent) - 2.0 * float(np.vdot(W, self.cross))
+        value = self.target + float(bent) - 2.0 * float(np.vdot(W, self.cross))
+        if self.correction is not None:
+            moved = W - self.anchor
+            value += 0.5 * float(np.vdot(moved, self.correction(moved)))
+        return value
 
     def gradient(self, W: _Float64) -> _Float64:
         """∇q(W)."""
-        return 2.0 * (self.curvature * W - self.cross)
+        gradient: _Float64 = 2.0 * (self.curvature * W - self.cross)
+        if self.correction is not None:
+            gradient += self.correction(W - self.anchor)
+        return gradient
 
     def decrement(self, slope: _Float64, W: _Float64) -> float:
-        """½⟨g, H⁻¹g⟩."""
+        """½⟨g, H⁻¹g⟩ with the diagonal part."""
         return 0.25 * float(np.sum(slope * slope / self.curvature))
 
+    @cached_property
+    def _whole_cross(self) -> _Float64:
+        """Half of −∇q(0)."""
+        return self.cross if self.correction is None else self.cross + 0.5 * self.correction(self.anchor)
+
     def gradient_step(self, rho: float) -> tuple[_Float64, _Float64]:
-        """Return A and C with W − ∇q(W)/ρ = A ∘ W + C."""
-        return 1.0 - (2.0 / rho) * self.curvature, (2.0 / rho) * self.cross
+        """Return A and C with W − ∇q(W)/ρ = A ∘ W + C − N(W)/ρ."""
+        return 1.0 - (2.0 / rho) * self.curvature, (2.0 / rho) * self._whole_cross
 
     def solve_left(self, V: _Float64, weights: _Float64) -> tuple[_Float64, float]:
         """Minimise q(R Vᵀ) + Σ_j w_j ‖R_j‖² over R (r × k), for orthonormal columns V; and the minimum."""
-        projected = self.cross @ V
         E, psi = _simultaneous(V, self.columns, weights + self.ridge)
-        R = ((projected @ E) / (self.rows[:, None] + psi)) @ E.T
-        return R, self.target - float(np.vdot(R, projected))
+        scales = 1.0 / (self.rows[:, None] + psi)
+
+        def precondition(G: _Float64) -> _Float64:
+            return ((G @ E) * scales) @ E.T
+
+        projected = self.cross @ V
+        R = precondition(projected)
+        if self.correction is None:
+            return R, self.target - float(np.vdot(R, projected))
+        correction = self.correction
+        slope = 0.5 * correction(self.anchor - R @ V.T) @ V
+        R, slope = _refine(R, slope, precondition, lambda P: 0.5 * correction(P @ V.T) @ V, self.refinements)
+        constant = self.target + float(np.vdot(self.anchor, self._whole_cross - self.cross))
+        return R, constant - float(np.vdot(R, self._whole_cross @ V + slope))
 
     def solve_right(self, U: _Float64, weights: _Float64) -> _Float64:
         """Minimise q(U K) + Σ_j w_j ‖K_j‖² over K (k × m), for orthonormal columns U."""
         E, psi = _simultaneous(U, self.rows, weights + self.ridge)
-        K: _Float64 = E @ ((E.T @ (U.T @ self.cross)) / (psi[:, None] + self.columns))
-        return K
+        scales = 1.0 / (psi[:, None] + self.columns)
+
+        def precondition(G: _Float64) -> _Float64:
+            K: _Float64 = E @ ((E.T @ G) * scales)
+            return K
+
+        K = precondition(U.T @ self.cross)
+        if self.correction is None:
+            return K
+        correction = self.correction
+        slope = 0.5 * (U.T @ correction(self.anchor - U @ K))
+        return _refine(K, slope, precondition, lambda P: 0.5 * (U.T @ correction(U @ P)), self.refinements)[0]
 
     def prox(self, W: _Float64, penalty: Penalty, step: float) -> SpectralProx:
         """Proximal map of the penalty."""
@@ -257,6 +320,32 @@ class QuadraticModel:
     def restore(self, U: _Float64, V: _Float64) -> tuple[_Float64, _Float64]:
         """Return singular vectors unchanged."""
         return U, V
+
+
+def _refine(
+    X: _Float64,
+    residual: _Float64,
+    precondition: Callable[[_Float64], _Float64],
+    correction: Callable[[_Float64], _Float64],
+    steps: int,
+) -> tuple[_Float64, _Float64]:
+    """Solve (P + N) X = B by conjugate gradients, P⁻¹ given, from X with its residual B − (P + N) X."""
+    moved = np.zeros_like(X)
+    bent = np.zeros_like(X)  # P times the last direction
+    last = np.inf
+    for _ in range(steps):
+        gradient = precondition(residual)
+        size = float(np.vdot(gradient, residual))
+        if not size > 0.0:
+            break
+        moved = gradient + (size / last) * moved
+        bent = residual + (size / last) * bent
+        image = bent + correction(moved)
+        length = size / float(np.vdot(moved, image))
+        X = X + length * moved
+        residual = residual - length * image
+        last = size
+    return X, residual
 
 
 def _simultaneous(basis: _Float64, stretch: _Float64, diagonal: _Float64) -> tuple[_Float64, _Float64]:

@@ -8,6 +8,7 @@ exist at once, whether X and Y are dense or sparse.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -31,10 +32,37 @@ _DENSE_BYTES = 1 << 28
 _ROUNDING = 1e-13
 
 
-def dense_block(matrix: Matrix, rows: slice, dtype: npt.DTypeLike) -> Floats:
-    """Return some rows of a matrix as a dense array."""
+def dense_block(matrix: Matrix, rows: slice, dtype: npt.DTypeLike, out: Floats | None = None) -> Floats:
+    """Return some rows of a matrix as a dense array, in ``out`` if that is given."""
     block = matrix[rows]
-    return np.asarray(block.toarray() if is_sparse(block) else block, dtype=dtype)
+    block = block.toarray() if is_sparse(block) else block
+    if out is None:
+        return np.asarray(block, dtype=dtype)
+    np.copyto(out, block, casting="unsafe")
+    return out
+
+
+class Scratch:
+    """Arrays for the labels, scores and terms of a block, used again for the next one.
+
+    Every thread that works on a block borrows one and brings it back.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._shape, self._dtype = (6, rows.block_rows, rows.shape[2]), rows.dtype
+        self._free: list[Floats] = []
+
+    @contextmanager
+    def borrow(self, count: int) -> Iterator[Floats]:
+        """Yield six arrays with ``count`` rows."""
+        try:
+            room = self._free.pop()
+        except IndexError:
+            room = np.empty(self._shape, dtype=self._dtype)
+        try:
+            yield room[:, :count]
+        finally:
+            self._free.append(room)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +111,12 @@ class Block:
     Y: Floats
     factors: Floats | None
 
-    def terms(self, loss: Loss, scores: Floats) -> Terms:
-        """Values, slopes and curvatures of the loss at the scores (b × L), times the factors."""
-        terms = loss.terms(self.Y, scores)
+    def terms(self, loss: Loss, scores: Floats, work: Floats | None = None) -> Terms:
+        """Values, slopes and curvatures of the loss at the scores (b × L), times the factors.
+
+        For ``work``, see `Loss.terms`.
+        """
+        terms = loss.terms(self.Y, scores, work)
         if self.factors is None:
             return terms
         for part in terms:
@@ -154,14 +185,29 @@ class Rows:
         """Apply a function to each block, in several threads; yield the results in order."""
         return map_in_threads(lambda rows: function(self._block(rows)), self._slices())
 
+    def map_in_place(
+        self, function: Callable[[Block, Floats, Floats], _Result], scratch: Scratch
+    ) -> Iterator[_Result]:
+        """As `map`, with an array for the scores and four more to work in, which the next block gets too."""
+
+        def work(rows: slice) -> _Result:
+            with scratch.borrow(rows.stop - rows.start) as room:
+                return function(self._block(rows, room[0]), room[1], room[2:])
+
+        return map_in_threads(work, self._slices())
+
+    @property
+    def block_rows(self) -> int:
+        """Number of rows of a block (the last one may have fewer)."""
+        return min(self.shape[0], max(_LEAST_ROWS, _BLOCK_SCORES // self.shape[2]))
+
     def _slices(self) -> list[slice]:
-        n, _, n_labels = self.shape
-        step = max(_LEAST_ROWS, _BLOCK_SCORES // n_labels)
+        n, step = self.X.shape[0], self.block_rows
         return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
-    def _block(self, rows: slice) -> Block:
+    def _block(self, rows: slice, labels: Floats | None = None) -> Block:
         X = self.X[rows].toarray() if self.suits_blas else self.X[rows]
-        return Block(rows, X, dense_block(self.Y, rows, self.dtype), self._factors(rows))
+        return Block(rows, X, dense_block(self.Y, rows, self.dtype, labels), self._factors(rows))
 
     def _factors(self, rows: slice) -> Floats | None:
         weights = None if self.weights is None else self.weights[rows, None].astype(self.dtype)

@@ -29,6 +29,7 @@ from lrml.estimators._parameters import ROADS, Parameters
 from lrml.estimators._size import model_nbytes
 from lrml.estimators._space import KernelSpace, Space, with_unseen
 from lrml.losses import Loss
+from lrml.row_problem import RowProblem
 from lrml.rows import Mask, Rows
 from lrml.solvers import SUCCESSES, Callback, Factors, History, IterationInfo, Status
 from lrml.statistics import Statistics
@@ -68,6 +69,7 @@ class TrainingData:
     summed_up: Statistics | None = None  # moments, if already known
     only_exact: bool = False  # whether a subspace will not do
     _spaces: dict[Any, tuple[float, Space]] = field(default_factory=dict, init=False, repr=False)
+    _row_problems: dict[Any, RowProblem] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -184,6 +186,14 @@ class TrainingData:
         """The data for a fit that looks at every row."""
         X = self.X.tocsr() if is_sparse(self.X) else self.X
         return Rows(X.astype(np.float64, copy=False), self.Y, self.mask, self.weights)
+
+    def row_problem(self, used: _Bools, dtype: type[np.floating[Any]], *, fit_intercept: bool) -> RowProblem:
+        """Return the problem of the labels in use over all rows, without a ridge; made once."""
+        key = fit_intercept, dtype, used.tobytes()
+        if key not in self._row_problems:
+            rows = self.rows.select_labels(used).with_precision(dtype)
+            self._row_problems[key] = RowProblem(rows, self.loss, fit_intercept=fit_intercept)
+        return self._row_problems[key]
 
 
 def take(matrix: Any, rows: npt.NDArray[np.int64]) -> Any:

@@ -189,12 +189,9 @@ class SpectralModel(LinearMultiLabelModel):
             return nothing_to_learn(data, unseen, intercept), self._extras(penalty, None, None)
         tol = self._default_row_tol if params.tol is None else params.tol
         single = tol >= _SINGLE_PRECISION_FROM and _suits_single_precision(rows.X)
-        problem = RowProblem(
-            rows.select_labels(used).with_precision(np.float32 if single else np.float64),
-            data.loss,
-            self._ridge(params),
-            fit_intercept=params.fit_intercept,
-        )
+        dtype = np.float32 if single else np.float64
+        shared = data.row_problem(used, dtype, fit_intercept=params.fit_intercept)
+        problem = shared.with_ridge(self._ridge(params))
         max_iter = _MAX_ITER_ROWS if params.max_iter is None else params.max_iter
         start = None
         if last is not None:

@@ -25,10 +25,13 @@ class _Step(NamedTuple):
 
 
 class Quadratic(Problem, Protocol):
-    """A quadratic f whose Hessian is diagonal, with least squares on either side in closed form."""
+    """A quadratic f with the Hessian H + N, H diagonal, and least squares on either side of W."""
 
     def gradient_step(self, rho: float) -> tuple[Array, Array]:
-        """Return A and C with W − ∇f(W)/ρ = A ∘ W + C."""
+        """Return A and C with W − ∇f(W)/ρ = A ∘ W + C − N(W)/ρ."""
+
+    def beyond_diagonal(self, W: Array) -> Array | None:
+        """N(W), the part of the Hessian that is not diagonal; None if all of it is."""
 
     def solve_left(self, V: Array, weights: Array) -> tuple[Array, float]:
         """Minimise f(R Vᵀ) + Σ_j w_j ‖R_j‖² over R; and the minimum."""
@@ -169,6 +172,9 @@ class Alternating:
         scale, shift = self._gradient_step
         Y = scale * W
         Y += shift
+        beyond = self.problem.beyond_diagonal(W)
+        if beyond is not None:
+            Y -= beyond / self.rho
         self.n_decompositions += 1
         spectrum, basis = right_singular(Y)
         shrunk, left = self.penalty.prox(spectrum, 1.0 / self.rho), None
@@ -183,8 +189,11 @@ class Alternating:
         V = basis[:, :kept]
         U = (Y @ V) / spectrum[:kept] if left is None else left
         Z = (U[:, :kept] * shrunk[:kept]) @ V.T
-        rest = Z - W
-        rest *= self.rho * self._gradient_step[0]
+        rest = W - Z
+        beyond = self.problem.beyond_diagonal(rest)
+        rest *= self.rho * scale
+        if beyond is not None:
+            rest -= beyond
         point = point_at(self.problem, self.penalty, Z, shrunk, rest)
         return _Step(Y, spectrum, basis, U, point, rest)
 

@@ -11,6 +11,7 @@ from lrml.penalties import Penalty
 from lrml.row_problem import Evaluation, QuadraticModel, RowProblem
 from lrml.solvers._loop import Gains, Point, point_at, spectrum
 from lrml.solvers.alternating import Alternating
+from lrml.solvers.secants import SecantMatrix, Secants
 
 _Float64 = npt.NDArray[np.float64]
 # Ridge of the first starting point, as a share of the mean curvature.
@@ -24,68 +25,86 @@ class ProximalNewton:
 
     ::
 
-        f(V₀) + ⟨G, D⟩ + ½ Σ_il h_il D_il²,    h_il = κ_l c_l λ_i + 2 ridge,    D = V − V₀,
+        f(V₀) + ⟨G, D⟩ + ½ Σ_l d_lᵀ (B_l + 2 ridge) d_l,    D = V − V₀.
 
-    diagonal in spectral coordinates: c_l is the mean curvature of label l at V₀, and κ_l corrects it by the
-    ratio seen in the last steps (the curvature along D, ⟨∇f(V) − G, D⟩_l, over that of the model). Labels
-    differ a lot in this, and f is a sum over labels, so each has its own κ_l. The model plus the penalty is
-    minimised by a few steps of `Alternating`, which need no rows and cope with features of different scales.
-    A step that does not lower the objective is tried again with the corrected model; with κ_l c_l at the
-    loss's largest curvature the model lies above f.
+    f is a sum over labels, so each label has a model B_l of its own: that of limited-memory BFGS (`Secants`)
+    with pairs of the last steps, on top of a matrix that is diagonal in spectral coordinates, κ_l c_l λ_i.
+    There c_l is the mean curvature of label l at V₀, and κ_l corrects it by the ratio that the last step has
+    shown, which differs a lot between labels. Pairs come from the loss alone, so they stay valid if
+    penalty and ridge change.
 
-    ``inner`` steps of `Alternating` per model, each with one spectral decomposition, are usual; κ_l is the
-    measured ratio times ``caution``.
+    The model plus the penalty is lowered by a step of `Alternating`, which needs no rows and copes with
+    features of different scales. A step that does not lower the objective is tried again with what it has
+    shown.
+
+    Steps of `Alternating`, each with one spectral decomposition, go on while the last one brings more than a
+    share ``worth`` of what all have brought. Where the second has not been worth it, the next few models get
+    one step only, since often one suffices. κ_l is the measured ratio times ``caution``.
     """
 
     name = "newton"
     seeks_tolerance, settles = True, False
     _slowest, _fastest = 0.8, 4.0  # limits to the change of κ in one step
+    memory = 6  # pairs of the model
     _trials = 12
     _most_blind_steps = 5
-    _forcing = 0.05  # the model is minimised to this share of the remaining gap
+    _most_inner, _most_single = 12, 4
 
-    def __init__(self, inner: int = 3, caution: float = 2.0) -> None:
-        self.inner = inner
+    def __init__(self, worth: float = 0.1, caution: float = 1.2) -> None:
+        self.worth = worth
         self.caution = caution
 
     def start(self, problem: RowProblem, penalty: Penalty, point: Point) -> None:
-        """Begin with the uncorrected mean curvature."""
+        """Begin with the mean curvature; at a solution of the same rows, with what was learnt on the way."""
         self.problem, self.penalty = problem, penalty
         self.last = point
         self.gains = Gains(problem.rounding)
         self.gains.add(point.objective)
-        self.kappa = np.ones(problem.shape[1])
+        if point.rank == 0 or "secants" not in problem.learnt:
+            secants = Secants(problem.shape[1], problem.shape[0], self.memory)
+            problem.learnt.update(secants=secants, kappa=np.ones(problem.shape[1]))
+        self.secants: Secants = problem.learnt["secants"]
+        self.kappa: _Float64 = problem.learnt["kappa"]
         self.blind_steps = 0
+        self.single = 0  # how many of the next models get a single step
         self.penalised = float(np.sum(penalty.slopes(np.ones(min(point.W[1:].shape))))) > 0
         self.phase: Alternating | None = None
+        self.model = self._model(problem.evaluate(point.W))
 
     def step(self) -> Point | None:
         """Return the next point; None if even the safest model finds nothing better."""
         V, here = self.last.W, self.problem.evaluate(self.last.W)
         for _ in range(self._trials):
-            model = self.problem.hessian_model(self._curvatures(here))
-            found, sigma, subgradient = self._minimise(here, model)
+            found, sigma, subgradient = self._minimise(here, self.model)
             there = self.problem.evaluate(found)
             D = found - V
-            self._correct(D, there.gradient - here.gradient, model, here)
+            bent = float(np.vdot(D.T, self.model.product(D.T)))
+            self._learn(D, there, here)
             objective = there.value + self.penalty.value(sigma)
-            if objective < self.last.objective or self._is_lost_in_rounding(objective, model, D):
+            if objective < self.last.objective or self._is_lost_in_rounding(objective, bent):
+                self.model = self._model(there)
                 slope = there.gradient.copy()
                 slope[1:] += subgradient
-                point = point_at(self.problem, self.penalty, found, sigma, slope)
-                self.gains.add(point.objective)
-                # Along directions whose curvature the model overestimates, the gap is larger. And with
-                # single-precision scores it never vanishes.
-                gap = min(max(point.gap, self.gains.to_come()), self.gains.of_last_half())
-                self.last = replace(point, gap=gap)
+                self.last = self._point(found, sigma, slope)
                 return self.last
+            self.model = self._model(here)
             self.phase = None  # its state from there is useless here
         return None
 
-    def _is_lost_in_rounding(self, objective: float, model: _Float64, D: _Float64) -> bool:
+    def _point(self, V: _Float64, sigma: _Float64, slope: _Float64) -> Point:
+        point = point_at(self.problem, self.penalty, V, sigma, slope)
+        self.gains.add(point.objective)
+        decrement = 0.5 * float(np.vdot(slope, self.model.solve(slope.T).T))
+        gap = decrement / max(point.objective, self.problem.least)
+        # Along directions whose curvature the model overestimates, the gap is larger. And with
+        # single-precision scores it never vanishes.
+        gap = min(max(gap, self.gains.to_come()), self.gains.of_last_half())
+        return replace(point, gap=gap)
+
+    def _is_lost_in_rounding(self, objective: float, bent: float) -> bool:
         """Whether a step gains less than rounding; a few of these are taken, as when the ridge dominates."""
         noise = self.problem.rounding * abs(self.last.objective)
-        hidden = abs(objective - self.last.objective) <= noise and float(np.sum(model * D * D)) <= noise
+        hidden = abs(objective - self.last.objective) <= noise and bent <= noise
         self.blind_steps += hidden
         return hidden and self.blind_steps <= self._most_blind_steps
 
@@ -93,53 +112,109 @@ class ProximalNewton:
         believed = np.maximum(here.curvatures, self.problem.least_curvatures)
         return np.minimum(self.kappa * believed, self.problem.loss.largest_curvature)
 
-    def _minimise(self, here: Evaluation, model: _Float64) -> tuple[_Float64, _Float64, _Float64]:
-        """Minimise ⟨G, D⟩ + ½ Σ h D² + Ω; return V, its singular values and an element of ∂Ω there."""
+    def _model(self, here: Evaluation) -> SecantMatrix:
+        """Return the model of the Hessian of f, one matrix per label."""
+        diagonal = np.outer(self._curvatures(here), self.problem.spread[:, 0])
+        ridge = np.full(diagonal.shape[1], 2.0 * self.problem.ridge)
+        ridge[0] = 0.0
+        return self.secants.matrix(diagonal, ridge)
+
+    def _minimise(self, here: Evaluation, model: SecantMatrix) -> tuple[_Float64, _Float64, _Float64]:
+        """Minimise ⟨G, D⟩ + ½⟨D, BD⟩ + Ω; return V, its singular values and an element of ∂Ω there."""
         V = self.last.W
-        newton = V - here.gradient / model
         if not self.penalised:
+            newton = V - model.solve(here.gradient.T).T
             return newton, spectrum(newton[1:]), np.zeros_like(newton[1:])
+        reduced = _Reduced(model, here.gradient)
         wide = V.shape[1] > len(V) - 1
-        problem = self._quadratic(here, model, transposed=wide)
+        problem = self._quadratic(here, reduced, transposed=wide)
+        fresh = self.phase is None
         if self.phase is None:
             self.phase = Alternating()
-            W = V[1:]
+            W = V[1:].T if wide else V[1:]
             if self.last.rank == 0:
                 # At the origin there are no directions, and small steps would have to find them: begin at the
                 # minimiser of the model with a little more ridge, and without the penalty.
-                W = newton[1:] * model[1:] / (model[1:] + _START_RIDGE * model[1:].mean(axis=0))
-            W = W.T if wide else W
+                h = problem.curvature
+                W = problem.cross / (h + _START_RIDGE * h.mean(axis=1 if wide else 0, keepdims=True))
             self.phase.start(problem, self.penalty, point_at(problem, self.penalty, W, spectrum(W)))
         else:
             self.phase.retarget(self.penalty, problem)
-        for count in range(1, 4 * self.inner):
-            found = self.phase.step()
-            enough = count >= self.inner and found is not None and found.objective <= self.last.objective
-            if found is None or enough or found.gap <= self._forcing * self.last.gap:
-                break
+        self._lower(self.phase, fresh)
         last = self.phase.last
         assert last is not None  # there was at least one step
         W, subgradient = last.point.W, last.slope - problem.gradient(last.point.W)
         W, subgradient = (W.T, subgradient.T) if wide else (W, subgradient)
-        return np.vstack([newton[:1], W]), last.point.sigma, subgradient
+        constants = V[0] + reduced.constants(W - V[1:])
+        return np.vstack([constants, W]), last.point.sigma, subgradient
 
-    def _quadratic(self, here: Evaluation, model: _Float64, *, transposed: bool) -> QuadraticModel:
-        V, h = self.last.W[1:], model[1:]
+    def _lower(self, phase: Alternating, fresh: bool) -> None:
+        """Take steps while they are worth it."""
+        start = before = self.last.objective
+        least = 3 if fresh else 1 if self.single > 0 else 2  # the first step of a new phase only looks around
+        count = 0
+        for count in range(1, self._most_inner + 1):
+            found = phase.step()
+            if found is None:
+                break
+            gain, total, before = before - found.objective, start - found.objective, found.objective
+            if count >= least and total > 0 and (count == 1 or gain <= self.worth * total):
+                break
+        self.single = self._most_single if count == 2 else max(self.single - 1, 0)
+
+    def _quadratic(self, here: Evaluation, reduced: _Reduced, *, transposed: bool) -> QuadraticModel:
+        V, G = self.last.W[1:].T, reduced.gradient.T
         eigenvalues, curvatures = self.problem.spread[1:, 0], 0.5 * self._curvatures(here)
-        cross = 0.5 * (h * V - here.gradient[1:])
-        target = here.value - float(np.vdot(here.gradient[1:], V)) + 0.5 * float(np.sum(h * V * V))
+        h = reduced.model.diagonal[:, 1:] + reduced.model.ridge[1:]
+        cross = 0.5 * (h * V - G)
+        target = here.value - reduced.gain - float(np.vdot(G, V)) + 0.5 * float(np.sum(h * V * V))
         if transposed:
-            return QuadraticModel(curvatures, eigenvalues, cross.T, target, self.problem.ridge)
-        return QuadraticModel(eigenvalues, curvatures, cross, target, self.problem.ridge)
+            parts = (curvatures, eigenvalues, cross, target, self.problem.ridge, V)
+            return QuadraticModel(*parts, reduced.correction if self.secants.count else None)
+        parts = (eigenvalues, curvatures, cross.T, target, self.problem.ridge, V.T)
+        return QuadraticModel(*parts, (lambda W: reduced.correction(W.T).T) if self.secants.count else None)
 
-    def _correct(self, D: _Float64, change: _Float64, model: _Float64, here: Evaluation) -> None:
-        """Move κ towards the curvature that each label has shown along its step."""
-        expected = np.einsum("il,il->l", model * D, D)
-        shown = np.einsum("il,il->l", change, D)
-        moved = expected > 1e-12 * max(float(expected.max()), 1e-300)
-        ratio = np.divide(shown, expected, out=np.ones_like(shown), where=moved)
+    def _learn(self, D: _Float64, there: Evaluation, here: Evaluation) -> None:
+        """Remember the pair of each label, and move κ towards the curvature that it has shown."""
+        change = there.gradient - here.gradient
+        change[1:] -= 2.0 * self.problem.ridge * D[1:]  # of the loss only
         believed = np.maximum(here.curvatures, self.problem.least_curvatures)
-        most = self.problem.loss.largest_curvature / believed
-        self.kappa = np.minimum(
-            self.kappa * np.clip(self.caution * ratio, self._slowest, self._fastest), most
-        )
+        base = np.outer(believed, self.problem.spread[:, 0])
+        self.secants.add(D.T, change.T, base)
+        expected = np.einsum("lp,pl,pl->l", base, D, D)
+        shown = np.einsum("pl,pl->l", change, D)
+        moved = expected > 1e-12 * max(float(expected.max()), 1e-300)
+        ratio = np.divide(shown, expected, out=self.kappa / self.caution, where=moved)
+        low, high = self._slowest * self.kappa, self._fastest * self.kappa
+        np.clip(self.caution * ratio, low, high, out=self.kappa)
+
+
+class _Reduced:
+    """A model of f without its intercepts: for every W they are at their minimum.
+
+    With the row h of B between the intercept and the features, the Hessian of the rest loses h hᵀ / B₀₀.
+    """
+
+    def __init__(self, model: SecantMatrix, gradient: _Float64) -> None:
+        self.model = model
+        unit = np.zeros_like(model.diagonal)
+        unit[:, 0] = 1.0
+        row = model.product(unit)
+        self.corner, self.row = row[:, 0], row[:, 1:]
+        self.slopes = gradient[0]
+        self.gradient = gradient[1:] - self.row.T * (self.slopes / self.corner)
+        self.gain = 0.5 * float(np.sum(self.slopes**2 / self.corner))
+
+    def correction(self, E: _Float64) -> _Float64:
+        """Apply what the Hessian has beyond its diagonal to a matrix with one row per label."""
+        whole = np.zeros_like(self.model.diagonal)
+        whole[:, 1:] = E
+        crossed = np.einsum("lp,lp->l", self.row, E) / self.corner
+        corrected: _Float64 = -self.model.low_rank(whole)[:, 1:] - self.row * crossed[:, None]
+        return corrected
+
+    def constants(self, E: _Float64) -> _Float64:
+        """Return the best change of the intercepts for a change of the coefficients."""
+        crossed = np.einsum("lp,pl->l", self.row, E)
+        change: _Float64 = -(self.slopes + crossed) / self.corner
+        return change
