@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +26,16 @@ from lrml.estimators._space import RidgeRegressions, Space, with_unseen
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
-from lrml.solvers import ROW_SOLVERS, Certificate, Factors, SolverResult, Status, solve, solve_rows
+from lrml.solvers import (
+    ROW_SOLVERS,
+    Certificate,
+    Factors,
+    SolverResult,
+    Status,
+    solve,
+    solve_rows,
+    solve_separable,
+)
 
 _Float64 = npt.NDArray[np.float64]
 # If every iteration reads the rows, there is time for fewer iterations.
@@ -69,18 +79,24 @@ class SpectralModel(LinearMultiLabelModel):
         return params
 
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
-        check_size(data, type(self).__name__)
         if not data.needs_moments_only:
             _check_row_solver(params)
         last = None
         if is_warm_start(self, params, data):
             last = self._start_of(data), self.intercept_.astype(np.float64)
         penalty = self._penalty(data, params)
+        if data.needs_moments_only or not self._is_separable(data, params, penalty):
+            check_size(data, type(self).__name__)
         fit = self._fit_moments if data.needs_moments_only else self._fit_rows
         solution, extras = fit(data, params, penalty, last)
         store(self, data, solution, **extras)
         warn_unless_converged(solution.outcome)
         return self
+
+    def _is_separable(self, data: TrainingData, params: Parameters, penalty: TailSum) -> bool:
+        """Whether a fit by rows is one of every label on its own, without a certificate."""
+        inactive = not np.any(penalty.slopes(np.ones(min(data.shape))))
+        return inactive and params.solver == "auto" and self._certificate(penalty) is None
 
     def _start_of(self, data: TrainingData) -> _Float64:
         """Coefficients of the last fit (d × L); for a kernel, its scores without the intercept (n × L)."""
@@ -142,26 +158,39 @@ class SpectralModel(LinearMultiLabelModel):
             return nothing_to_learn(data, unseen, intercept), self._extras(penalty, None, None)
         tol = self._default_row_tol if params.tol is None else params.tol
         single = tol >= _SINGLE_PRECISION_FROM and _suits_single_precision(rows.X)
-        problem = RowProblem(
-            rows.select_labels(used).with_precision(np.float32 if single else np.float64),
-            data.loss,
-            self._ridge(params),
-            fit_intercept=params.fit_intercept,
-        )
+        rows = rows.select_labels(used)
+        precision = np.float32 if single else np.float64
+        ridge, fit_intercept = self._ridge(params), params.fit_intercept
+        start = None if last is None else (last[0][:, used], last[1][used])
         max_iter = _MAX_ITER_ROWS if params.max_iter is None else params.max_iter
+        problem = None
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as callback:
-            result = solve_rows(
-                problem,
-                penalty,
-                solver=params.solver,
-                start=None if last is None else problem.compress(last[0][:, used], last[1][used]),
-                max_iter=max_iter,
-                tol=tol,
-                callback=callback,
-            )
+            if self._is_separable(data, params, penalty):
+                result, intercept[used] = solve_separable(
+                    replace(rows, dtype=precision),
+                    data.loss,
+                    ridge,
+                    fit_intercept=fit_intercept,
+                    start=start,
+                    max_iter=max_iter,
+                    tol=tol,
+                    callback=callback,
+                )
+            else:
+                rows = rows.with_precision(precision)
+                problem = RowProblem(rows, data.loss, ridge, fit_intercept=fit_intercept)
+                result = solve_rows(
+                    problem,
+                    penalty,
+                    solver=params.solver,
+                    start=None if start is None else problem.compress(*start),
+                    max_iter=max_iter,
+                    tol=tol,
+                    callback=callback,
+                )
+                intercept[used] = problem.intercept(result.solution)
         V = np.zeros((len(used), len(result.factors.s)))
         V[used] = result.factors.V
-        intercept[used] = problem.intercept(result.solution)
         factors = Factors(result.factors.U, result.factors.s, V)
         solution = Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result)
         return solution, self._extras(penalty, problem, result)
