@@ -300,9 +300,9 @@ class SeparableProblem:
         D, image = self._solve(part, model.take(places), residual.take(places), tol)
         shift = np.zeros(len(places))
         if self.fit_intercept:
-            shift = lift[places] - _ratio(_dots(curvatures[:, places], image), bend[places])
+            shift = lift[places] - _ratio(_dots(_take(curvatures, places), image), bend[places])
             image += shift.astype(self.dtype)
-        self._move(part, D, image, shift, slopes[:, places])
+        self._move(part, D, image, shift, _take(slopes, places))
         chunk.put(places, part)
 
     def _square(self, chunk: _Chunk) -> _Float64:
@@ -650,8 +650,8 @@ def _ratio(over: _Float64, under: _Float64) -> _Float64:
 
 
 def _take(part: Any, places: _Places) -> Any:
-    """Return some columns, or entries; a single column stands for all."""
-    if part is None or (part.ndim == 2 and part.shape[1] == 1):
+    """Return some columns, or entries, in order; a single column stands for all."""
+    if part is None or part.shape[-1] in (1, len(places)):
         return part
     return np.ascontiguousarray(part[..., places])
 
