@@ -165,9 +165,9 @@ class RowProblem:
         """Map left singular vectors of W̃ back to feature space; labels are not rotated."""
         return self.features @ U, V
 
-    def compress(self, W: _Float64, intercept: _Float64) -> _Float64:
-        """Map coefficients (d × L) and intercepts of the original space into V."""
-        inside = self.features.T @ W
+    def compress(self, left: _Float64, right: _Float64, intercept: _Float64) -> _Float64:
+        """Map coefficients left rightᵀ (d × L) and intercepts of the original space into V."""
+        inside = (self.features.T @ left) @ right.T
         constants = (intercept + self.center @ inside) / self.unit
         return np.vstack([constants if self.fit_intercept else np.zeros_like(constants), inside])
 

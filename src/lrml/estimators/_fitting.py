@@ -25,7 +25,7 @@ from lrml._shown import shown
 from lrml._threads import one_blas_thread_if
 from lrml.dual import LeftOut
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
-from lrml.estimators._parameters import Parameters
+from lrml.estimators._parameters import ROADS, Parameters
 from lrml.estimators._space import KernelSpace, Space, with_unseen
 from lrml.losses import Loss
 from lrml.rows import Mask, Rows
@@ -41,6 +41,14 @@ _WIDEST = 1e8
 _ROUNDING = 1e-12
 # Up to so many multiplications in the sums, a second BLAS thread saves an estimated tenth of a fit at most.
 _SMALL_PRODUCT = 30_000_000
+# Up to this number of rows or features, a decomposition takes a few seconds.
+_EXACT_UP_TO = 3000
+# What a subspace takes: passes over the data, shifts, directions of label space; and how much longer a sparse
+# product takes per multiplication than BLAS.
+_PASSES, _SHIFTS, _MOST_DIRECTIONS, _SPARSE_COST = 25, 3, 512, 6
+
+# Up to this number, coefficients are kept beside their factors, which saves time in predictions.
+_MOST_COEFFICIENTS = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +65,8 @@ class TrainingData:
     targets: str
     kernel: Kernel | None = None  # None: inner products of the rows themselves
     summed_up: Statistics | None = None  # moments, if already known
-    _spaces: dict[bool, tuple[float, Space]] = field(default_factory=dict, init=False, repr=False)
+    only_exact: bool = False  # whether a subspace will not do
+    _spaces: dict[Any, tuple[float, Space]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -72,24 +81,67 @@ class TrainingData:
         with one_blas_thread_if(self.X.size * sum(self.shape) <= _SMALL_PRODUCT):
             return Statistics.from_arrays(self.X, self.Y, self.weights)
 
-    def space(self, *, fit_intercept: bool, ridge: float = 0.0) -> Space:
+    def space(
+        self,
+        *,
+        fit_intercept: bool,
+        ridge: float = 0.0,
+        road: str = "auto",
+        bare: bool = False,
+        extensible: bool = False,
+    ) -> Space:
         """Return the least-squares problem in spectral coordinates, with its means and unseen labels.
 
-        It suffices for ridges from the given one on.
+        It suffices for ridges from the given one on. On the compressed road, ``bare`` limits it to ridge
+        regression with this ridge, and ``extensible`` says that the caller will extend it where needed.
         """
-        made_for, space = self._spaces.get(fit_intercept, (np.inf, None))
+        road = self.road(road)
+        kind = (fit_intercept, road, ridge if bare and road == "compressed" else None)
+        made_for, space = self._spaces.get(kind, (np.inf, None))
         if space is not None and made_for <= ridge:
             return space
         wanted: dict[str, Any] = {"fit_intercept": fit_intercept, "targets": self.targets}
+        rows = (self.X, self.Y, self.weights)
+        made_for = 0.0
         if self.kernel is not None:
-            space = KernelSpace.of(self.kernel, self.X, self.Y, self.weights, **wanted, ridge=ridge)
+            space = KernelSpace.of(self.kernel, *rows, **wanted, ridge=ridge)
             made_for = 0.0 if space.left_out == LeftOut() else ridge
-        elif self.is_dual:
-            made_for, space = 0.0, Space.from_rows(self.X, self.Y, self.weights, **wanted)
+        elif road == "compressed":
+            made_for, rough = ridge, extensible and not bare
+            space = Space.compressed(*rows, **wanted, ridge=ridge, bare=bare, rough=rough)
+        elif road == "dual":
+            space = Space.from_rows(*rows, **wanted)
         else:
-            made_for, space = 0.0, Space.from_statistics(self.statistics, **wanted)
-        self._spaces[fit_intercept] = made_for, space
+            space = Space.from_statistics(self.statistics, **wanted)
+        if not extensible or road != "compressed":
+            self._spaces[kind] = made_for, space
         return space
+
+    def exactly(self) -> TrainingData:
+        """Return the same data for what needs all directions, such as leave-one-out scores."""
+        return replace(self, only_exact=True)
+
+    def road(self, wanted: str = "auto") -> str:
+        """Return where spectral coordinates come from: "primal" XᵀX, "dual" XXᵀ, or "compressed".
+
+        Up to 3,000 rows or features it is the smaller of the two matrices. Beyond, a subspace takes over
+        where its passes over the data cost less than half of the multiplications of a decomposition, or
+        where the matrix does not fit into memory.
+        """
+        if self.kernel is not None:
+            return "dual"
+        if wanted in ROADS:
+            return wanted
+        n, d = self.X.shape
+        exact, size = ("dual", n) if d > n else ("primal", d)
+        if size <= _EXACT_UP_TO or self.only_exact:
+            return exact
+        entries = _SPARSE_COST * self.X.nnz if is_sparse(self.X) else self.X.size
+        labels = min(self.Y.shape[1], _MOST_DIRECTIONS)
+        width = _SHIFTS * labels + 128
+        compressed = 4.0 * _PASSES * entries * labels + 4.0 * size * width**2 + 10.0 * width**3
+        products = entries * max(1.0, entries / max(n, d)) if is_sparse(self.X) else entries * size
+        return "compressed" if 2.0 * compressed < 10.0 * size**3 + products or not _fits(size) else exact
 
     def part(self, rows: npt.NDArray[np.int64]) -> TrainingData:
         """Return some of the rows, for fits that see plain arrays only."""
@@ -107,7 +159,7 @@ class TrainingData:
 
     @property
     def is_dual(self) -> bool:
-        """Whether an n × n matrix is decomposed: a kernel's, or XXᵀ if there are more features than rows."""
+        """Whether there are more features than rows, or a kernel."""
         n, d = self.X.shape
         return bool(d > n) or self.kernel is not None
 
@@ -178,26 +230,38 @@ def is_warm_start(estimator: Any, params: Parameters, data: TrainingData) -> boo
     return True
 
 
-def check_size(data: TrainingData, name: str) -> None:
-    """Refuse more features and rows than the decomposition has room for, before memory runs out."""
+def check_size(data: TrainingData, name: str, road: str = "auto") -> None:
+    """Refuse more features and rows than a decomposition has room for, before memory runs out."""
     n, d = data.X.shape
-    dual = data.is_dual and data.needs_moments_only
-    needed = 3 * 8 * (n if dual else d) ** 2  # the matrix, its eigenvectors, and room for the decomposition
-    try:
-        present = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every platform says
+    road = data.road(road) if data.needs_moments_only else "primal"
+    size = n if road == "dual" else d
+    if road == "compressed" or _fits(size):
         return
-    if needed <= present:
-        return
-    matrix, side = ("XXᵀ", "n") if dual else ("XᵀX", "d")
+    present = _memory() / 1e9
+    matrix, side = ("XXᵀ", "n") if road == "dual" else ("XᵀX", "d")
     remedy = "Reduce X, for example with TruncatedSVD, or use LEML, which does not."
     if data.kernel is not None:
         matrix = "the kernel matrix"
         remedy = "Pass fewer rows, or kernel='linear' on features of sklearn.kernel_approximation.Nystroem."
+    elif data.needs_moments_only:
+        remedy = "Pass solver='auto', which works in a subspace then."
     raise ValueError(
-        f"{name} decomposes {matrix}, so 24 {side}² bytes must fit into memory ({present / 1e9:.0f} GB), "
-        f"got n = {n} rows and d = {d} features, which take {needed / 1e9:.0f} GB. {remedy}"
+        f"{name} decomposes {matrix}, so 24 {side}² bytes must fit into memory ({present:.0f} GB), got "
+        f"n = {n} rows and d = {d} features, which take {24 * size**2 / 1e9:.0f} GB. {remedy}"
     )
+
+
+def _fits(size: int) -> bool:
+    """Whether there is room for a square matrix, its eigenvectors, and the work of the decomposition."""
+    return 3 * 8 * size**2 <= _memory()
+
+
+def _memory() -> float:
+    """Return the bytes of memory; infinity where the platform does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return np.inf
 
 
 @dataclass(frozen=True)
@@ -262,7 +326,7 @@ def store(
     if data.kernel is not None:
         dtype = np.float64  # dual coefficients may be large and cancel each other
         extra |= {"kernel_": data.kernel} | ({} if data.kernel.is_precomputed else {"X_fit_": data.X})
-    elif with_coef:
+    elif with_coef and data.shape[0] * data.shape[1] <= _MOST_COEFFICIENTS:
         U, s, V = solution.factors
         extra["coef_"] = np.ascontiguousarray((V * s) @ U.T, dtype=dtype)
     for name in ("n_features_in_", "feature_names_in_"):
@@ -272,7 +336,7 @@ def store(
             delattr(estimator, name)
     n_labels, outcome = len(solution.intercept), solution.outcome
     fitted = {
-        "factors_": Factors(*(factor.astype(dtype) for factor in solution.factors)),
+        "factors_": Factors(*(factor.astype(dtype, copy=False) for factor in solution.factors)),
         "singular_values_": solution.factors.s.astype(dtype),
         "rank_": len(solution.factors.s),
         "intercept_": solution.intercept.astype(dtype),
@@ -287,7 +351,7 @@ def store(
         "unseen_labels_": solution.unseen,
         "sparse_output_": is_sparse(data.Y),
     }
-    for name in ("coef_", "kernel_", "X_fit_", "kernel_gap_"):
+    for name in ("coef_", "kernel_", "X_fit_", "kernel_gap_", "compression_gap_"):
         vars(estimator).pop(name, None)
     vars(estimator).update(fitted | extra)
 

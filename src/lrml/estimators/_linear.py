@@ -26,7 +26,7 @@ from lrml._targets import (
     check_unique_columns,
 )
 from lrml._threads import map_in_threads
-from lrml.estimators._fitting import TrainingData, prepare
+from lrml.estimators._fitting import TrainingData, check_size, prepare
 from lrml.estimators._kernels import Kernel, kernel_block
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters
@@ -151,6 +151,9 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     def __getattr__(self, name: str) -> Any:
         if name == "coef_" and vars(self).get("kernel_") is not None:
             raise AttributeError("coef_ exists for kernel='linear' only; kernels have dual_coef_ instead.")
+        if name == "coef_" and "factors_" in vars(self):  # too large to be kept
+            U, s, V = self.factors_
+            return np.ascontiguousarray((V * s) @ U.T)
         own = getattr(type(self), name, None)
         if isinstance(own, property) and own.fget is not None:
             return own.fget(self)  # once more, because its own error explains more than the one below
@@ -352,6 +355,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             )
         rows = np.arange(data.X.shape[0])
         # All directions of a kernel matrix, before the fit asks for the leading ones only.
+        data = data.exactly()
+        check_size(data, type(model).__name__)
         space = data.space(fit_intercept=params.fit_intercept)
         regressions = model._ridge_regressions(data, params)
         scorer = LeaveOneOut(space, data, rows, fit_intercept=params.fit_intercept, precise=True)

@@ -44,13 +44,17 @@ def _check_loss(loss: Any) -> Loss:
     return LOSSES[check.check_choice("loss", loss, tuple(LOSSES))]
 
 
+ROADS = ("primal", "dual", "compressed")
+"""Ways into spectral coordinates that a user may ask for as a solver."""
+
+
 def _check_solver(solver: Any) -> str | Phase:
     """Return the name of a solver, or a copy of a solver object, so that fits leave the original alone."""
     if isinstance(solver, str):
-        return check.check_choice("solver", solver, SOLVERS)
+        return check.check_choice("solver", solver, (*SOLVERS, *ROADS))
     members = ("name", "seeks_tolerance", "settles", "start", "step")
     if isinstance(solver, type) or not all(hasattr(solver, name) for name in members):
-        listed = ", ".join(map(repr, SOLVERS))
+        listed = ", ".join(map(repr, (*SOLVERS, *ROADS)))
         raise ValueError(
             f"solver must be one of {listed} or a solver object, got {shown(solver)}. Use 'auto' if in doubt."
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from lrml.losses import Loss, SquaredLoss
 from lrml.problem import SpectralProblem, differ_widely
 from lrml.solvers import Factors
 from lrml.statistics import CentredRows, Statistics, dense_product, without_weightless
+from lrml.subspace import Subspace
 
 _Float64 = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
@@ -24,6 +25,8 @@ _MOST_WIDE_FEATURES = 5000
 # Kernel values have larger rounding errors than sums: in 400 random problems with repeated rows, eigenvalues
 # that should be 0 were up to 1.4 n · eps · max(λ₁, largest value).
 _KERNEL_ROUNDING = 4
+# Columns of features that are made at a time from dual vectors of a subspace.
+_FEW_COLUMNS = 128
 
 
 def with_unseen(intercept: _Float64, unseen: _Bools, loss: Loss) -> _Float64:
@@ -92,6 +95,30 @@ class Space:
         found, _ = dual_coordinates(row_kernel(rows), rows, max(X.shape))
         return LinearDual(SpectralProblem.from_coordinates(found, rows.yy), *means, rows)
 
+    @classmethod
+    def compressed(
+        cls,
+        X: Any,
+        Y: Any,
+        weights: _Float64 | None,
+        *,
+        fit_intercept: bool,
+        targets: str,
+        ridge: float,
+        bare: bool,
+        rough: bool,
+    ) -> Space:
+        """Decompose inside a subspace that has the solutions for all ridges from the given one on."""
+        X, Y, weights = without_weightless(X, Y, weights)
+        rows = CentredRows.of(X, Y, weights)
+        used = float(fit_intercept)
+        means = (used * rows.y_mean, (rows.y_mean == 0) & (targets == "binary"), used * rows.x_mean)
+        if not fit_intercept:
+            rows = rows.uncentred(X, Y)
+        subspace = Subspace.for_ridges(rows, ridge, bare=bare, rough=rough)
+        problem = SpectralProblem.from_coordinates(subspace.coordinates, rows.yy)
+        return (CompressedDual if subspace.is_dual else Compressed)(problem, *means, rows, subspace)
+
     def model_rows(self, X: Any) -> Any:
         """Rows as the coefficients of a model meet them."""
         return X
@@ -110,10 +137,11 @@ class Space:
         """Left side of a solution in the space of the model, given that in the problem's features (d × k)."""
         return left
 
-    def compress(self, W: _Float64) -> _Float64:
-        """Coefficients (d × L) in spectral coordinates, W̃ = QᵀWR."""
+    def compress(self, U: _Float64, s: _Float64, V: _Float64) -> _Float64:
+        """Coefficients U diag(s) Vᵀ in spectral coordinates, W̃ = QᵀWR."""
         labels = self.problem.labels
-        return self.inside(W) if labels is None else self.inside(W) @ labels
+        inside: _Float64 = self.inside(U * s) @ (V if labels is None else labels.T @ V).T
+        return inside
 
     def factors(self, found: Factors) -> Factors:
         """Factors of a solution in the space of the model, given those in the problem's features."""
@@ -238,3 +266,71 @@ class LinearDual(_DualSpace):
     def inside(self, left: _Float64) -> _Float64:
         """Left side of a model (d × k) in spectral coordinates, Aᵀ X_c left."""
         return super().inside(np.asarray(self.rows.X @ left) - self.rows.x_offset @ left)
+
+
+class InSubspace(Space):
+    """Coordinates in a subspace, which can be extended where a solution needs it."""
+
+    subspace: Subspace
+
+    def extended(
+        self, solution: RidgeRegressions, alpha: float, enough: float
+    ) -> tuple[float, InSubspace | None]:
+        """Return what the subspace costs a solution, and a better one if that is more than enough."""
+        extra = np.zeros(solution.left.shape[1]) if solution.extra is None else solution.extra
+        right = _turned(self.problem.labels, solution.right)
+        found = self.subspace.gap(solution.left, right, solution.ridge + extra, alpha, solution.ridge, enough)
+        if found.further is None:
+            return found.gap, None
+        subspace = self.subspace.extended(found.further)
+        problem = SpectralProblem.from_coordinates(subspace.coordinates, self.problem.target)
+        return found.gap, replace(cast(Any, self), problem=problem, subspace=subspace)
+
+    def start_in(self, larger: InSubspace, solution: RidgeRegressions) -> _Float64:
+        """Return a solution in the coordinates of a larger subspace."""
+        left = larger.subspace.inside(self.subspace.basis @ solution.left)
+        right, labels = _turned(self.problem.labels, solution.right), larger.problem.labels
+        if right is None:
+            return left if labels is None else left @ labels
+        start: _Float64 = left @ (right if labels is None else labels.T @ right).T
+        return start
+
+
+def _turned(labels: _Float64 | None, right: _Float64 | None) -> _Float64 | None:
+    """Return labels right, where None stands for the identity."""
+    if labels is None or right is None:
+        return right if labels is None else labels
+    turned: _Float64 = labels @ right
+    return turned
+
+
+@dataclass(frozen=True, eq=False)
+class Compressed(InSubspace):
+    """The same in a subspace of feature space."""
+
+    rows: CentredRows
+    subspace: Subspace
+
+
+@dataclass(frozen=True, eq=False)
+class CompressedDual(InSubspace, LinearDual):
+    """The same in a subspace of dual vectors A, Q = X_cᵀA."""
+
+    subspace: Subspace
+
+    def coordinates(self, X: Any) -> _Float64:
+        """Rows of X in spectral coordinates, (X − 1x̄ᵀ) X_cᵀA, a few columns at a time."""
+        found = np.empty((X.shape[0], self.problem.shape[0]))
+        for start in range(0, found.shape[1], _FEW_COLUMNS):
+            columns = slice(start, start + _FEW_COLUMNS)
+            Q = self.model_side(self.problem.features[:, columns])
+            found[:, columns] = np.asarray(X @ Q) - self.x_mean @ Q
+        return found
+
+    def own_coordinates(self, X: Any, rows: npt.NDArray[np.int64], weights: _Float64 | None) -> _Float64:
+        """Return some rows of the training data in spectral coordinates."""
+        return Space.own_coordinates(self, X, rows, weights)
+
+    def factors(self, found: Factors) -> Factors:
+        """Return X_cᵀ U, whose columns are orthonormal by construction."""
+        return Space.factors(self, found)

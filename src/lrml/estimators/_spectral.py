@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
 
 from lrml._arrays import is_sparse, to_numpy
 from lrml.estimators._fitting import (
@@ -14,6 +16,7 @@ from lrml.estimators._fitting import (
     TrainingData,
     check_size,
     is_warm_start,
+    level_of_user,
     nothing_to_learn,
     solver_progress,
     sort_labels,
@@ -21,8 +24,8 @@ from lrml.estimators._fitting import (
     warn_unless_converged,
 )
 from lrml.estimators._linear import LinearMultiLabelModel
-from lrml.estimators._parameters import Parameters
-from lrml.estimators._space import RidgeRegressions, Space, with_unseen
+from lrml.estimators._parameters import ROADS, Parameters
+from lrml.estimators._space import InSubspace, RidgeRegressions, Space, with_unseen
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
@@ -40,6 +43,8 @@ from lrml.solvers import (
 _Float64 = npt.NDArray[np.float64]
 # If every iteration reads the rows, there is time for fewer iterations.
 _MAX_ITER_MOMENTS, _MAX_ITER_ROWS = 5000, 1000
+# What a subspace may cost, over the objective, and how often it is extended until it costs less.
+_MOST_COMPRESSED, _MOST_EXTENSIONS = 5e-4, 4
 # Single-precision scores give the objective to 2e-7, which suffices for gaps down to this.
 _SINGLE_PRECISION_FROM = 1e-5
 
@@ -79,13 +84,15 @@ class SpectralModel(LinearMultiLabelModel):
         return params
 
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
-        if not data.needs_moments_only:
+        if data.needs_moments_only:
+            check_size(data, type(self).__name__, str(params.solver))
+        else:
             _check_row_solver(params)
         last = None
         if is_warm_start(self, params, data):
             last = self._start_of(data), self.intercept_.astype(np.float64)
         penalty = self._penalty(data, params)
-        if data.needs_moments_only or not self._is_separable(data, params, penalty):
+        if not (data.needs_moments_only or self._is_separable(data, params, penalty)):
             check_size(data, type(self).__name__)
         fit = self._fit_moments if data.needs_moments_only else self._fit_rows
         solution, extras = fit(data, params, penalty, last)
@@ -98,54 +105,96 @@ class SpectralModel(LinearMultiLabelModel):
         inactive = not np.any(penalty.slopes(np.ones(min(data.shape))))
         return inactive and params.solver == "auto" and self._certificate(penalty) is None
 
-    def _start_of(self, data: TrainingData) -> _Float64:
-        """Coefficients of the last fit (d × L); for a kernel, its scores without the intercept (n × L)."""
+    def _start_of(self, data: TrainingData) -> Factors:
+        """Coefficients of the last fit as factors; for a kernel, its scores without the intercept."""
         if data.kernel is not None:
-            return np.asarray(self._scores(data.X) - self.intercept_, dtype=np.float64)
-        return np.asarray(self.coef_.T, dtype=np.float64)
+            scores = np.asarray(self._scores(data.X) - self.intercept_, dtype=np.float64)
+            return Factors(scores, np.ones(scores.shape[1]), np.eye(scores.shape[1]))
+        return Factors(*(factor.astype(np.float64) for factor in self.factors_))
 
     def _fit_moments(
-        self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[_Float64, _Float64] | None
+        self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[Factors, _Float64] | None
     ) -> tuple[Solution, dict[str, Any]]:
         """Least squares with all labels known: everything follows from the second moments."""
         space, problem, result = self._solve_moments(data, params, penalty, last)
+        extras: dict[str, Any] = space.kernel_gap(problem.ridge, result.objective)
+        if isinstance(space, InSubspace):
+            space, problem, result, gap = self._solve_in_larger(space, problem, result, params, penalty)
+            extras = {"compression_gap_": gap}
         factors = space.factors(result.factors)
         solution = Solution(factors, space.intercept(factors.U * factors.s, factors.V), space.unseen, result)
-        extras = self._extras(penalty, problem, result)
-        return solution, extras | space.kernel_gap(problem.ridge, result.objective)
+        return solution, self._extras(penalty, problem, result) | extras
 
     def _ridge_regressions(self, data: TrainingData, params: Parameters) -> RidgeRegressions:
         penalty = self._penalty(data, params)
         _, problem, result = self._solve_moments(data, params, penalty, None)
-        if result.status is Status.EXACT:
-            return RidgeRegressions(to_numpy(result.solution), None, problem.ridge)
-        U, s, V = Factors.of(to_numpy(result.solution))
-        kept = s > max(problem.shape) * np.finfo(s.dtype).eps * s[0]
-        extra = 0.5 * penalty.slopes(s)[kept] / s[kept]
-        return RidgeRegressions(U[:, kept] * s[kept], V[:, kept], problem.ridge, extra)
+        return _as_regressions(problem, penalty, result)
 
     def _solve_moments(
-        self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[_Float64, _Float64] | None
+        self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[Factors, _Float64] | None
     ) -> tuple[Space, SpectralProblem, SolverResult]:
         ridge = self._ridge(params)
-        space = data.space(fit_intercept=params.fit_intercept, ridge=ridge)
+        road = params.solver if isinstance(params.solver, str) else "auto"
+        space = data.space(
+            fit_intercept=params.fit_intercept,
+            ridge=ridge,
+            road=road,
+            bare=penalty.alpha == 0,
+            extensible=True,
+        )
         problem = space.problem.with_ridge(ridge)
+        start = None if last is None else space.compress(*last[0])
+        return space, problem, self._solve(problem, params, penalty, start)
+
+    def _solve(
+        self, problem: SpectralProblem, params: Parameters, penalty: TailSum, start: _Float64 | None
+    ) -> SolverResult:
         max_iter = _MAX_ITER_MOMENTS if params.max_iter is None else params.max_iter
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as callback:
-            result = solve(
+            return solve(
                 problem,
                 penalty,
-                solver=params.solver,
-                start=None if last is None else space.compress(last[0]),
+                solver="auto" if isinstance(params.solver, str) and params.solver in ROADS else params.solver,
+                start=start,
                 max_iter=max_iter,
                 tol=self._default_tol if params.tol is None else params.tol,
                 callback=callback,
                 certificate=self._certificate(penalty),
             )
-        return space, problem, result
+
+    def _solve_in_larger(
+        self,
+        space: InSubspace,
+        problem: SpectralProblem,
+        result: SolverResult,
+        params: Parameters,
+        penalty: TailSum,
+    ) -> tuple[Space, SpectralProblem, SolverResult, float]:
+        """Extend the subspace, and solve again, until it costs little; also return what it costs."""
+        for _ in range(_MOST_EXTENSIONS):
+            regressions = _as_regressions(problem, penalty, result)
+            enough = _MOST_COMPRESSED * result.objective
+            gap, larger = space.extended(regressions, penalty.alpha, enough)
+            if larger is None or result.status is Status.STOPPED:
+                break
+            start = space.start_in(larger, regressions)
+            space, problem = larger, larger.problem.with_ridge(problem.ridge)
+            result = self._solve(problem, params, penalty, start)
+        else:
+            gap, _ = space.extended(_as_regressions(problem, penalty, result), penalty.alpha, np.inf)
+        relative = gap / result.objective if result.objective > 0 else 0.0
+        if relative > 2 * _MOST_COMPRESSED:
+            warnings.warn(
+                f"a fit in a subspace should end within {2 * _MOST_COMPRESSED:.1%} of the exact objective, "
+                f"got an estimated distance of {relative:.1%}. Raise ridge or alpha, scale X, or pass "
+                "solver='primal' or 'dual', which take more memory.",
+                ConvergenceWarning,
+                stacklevel=level_of_user(),
+            )
+        return space, problem, result, relative
 
     def _fit_rows(
-        self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[_Float64, _Float64] | None
+        self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[Factors, _Float64] | None
     ) -> tuple[Solution, dict[str, Any]]:
         """Any loss, with or without unknown labels: every iteration reads the rows."""
         rows = data.rows
@@ -161,7 +210,9 @@ class SpectralModel(LinearMultiLabelModel):
         rows = rows.select_labels(used)
         precision = np.float32 if single else np.float64
         ridge, fit_intercept = self._ridge(params), params.fit_intercept
-        start = None if last is None else (last[0][:, used], last[1][used])
+        start = None
+        if last is not None:
+            start = last[0].U * last[0].s, last[0].V[used], last[1][used]
         max_iter = _MAX_ITER_ROWS if params.max_iter is None else params.max_iter
         problem = None
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as callback:
@@ -171,7 +222,7 @@ class SpectralModel(LinearMultiLabelModel):
                     data.loss,
                     ridge,
                     fit_intercept=fit_intercept,
-                    start=start,
+                    start=None if start is None else (start[0] @ start[1].T, start[2]),
                     max_iter=max_iter,
                     tol=tol,
                     callback=callback,
@@ -194,6 +245,16 @@ class SpectralModel(LinearMultiLabelModel):
         factors = Factors(result.factors.U, result.factors.s, V)
         solution = Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result)
         return solution, self._extras(penalty, problem, result)
+
+
+def _as_regressions(problem: SpectralProblem, penalty: TailSum, result: SolverResult) -> RidgeRegressions:
+    """Read a solution as ridge regressions of directions of label space."""
+    if result.status is Status.EXACT:
+        return RidgeRegressions(to_numpy(result.solution), None, problem.ridge)
+    U, s, V = Factors.of(to_numpy(result.solution))
+    kept = s > max(problem.shape) * np.finfo(s.dtype).eps * s[0]
+    extra = 0.5 * penalty.slopes(s)[kept] / s[kept]
+    return RidgeRegressions(U[:, kept] * s[kept], V[:, kept], problem.ridge, extra)
 
 
 def _check_row_solver(params: Parameters) -> None:

@@ -33,11 +33,11 @@ from lrml.estimators.search._search import (
     RefitSearch,
     Search,
 )
-from lrml.estimators.search._splits import check_cv, make_splits
+from lrml.estimators.search._splits import check_cv, make_splits, training_part
 from lrml.thresholds import MetricName, best_threshold
 
-# Folds unless leave-one-out scores are in closed form.
-_N_FOLDS = 5
+# Folds unless leave-one-out scores are in closed form, and the held-out share of wide data.
+_N_FOLDS, _HELD_OUT = 5, 0.2
 # A best value on the edge of at least so many given ones calls for a warning if it leads by so many standard
 # errors.
 _LEAST_VALUES, _CLEAR = 5, 2.0
@@ -140,10 +140,17 @@ class SearchModel(LinearMultiLabelModel):
                 "cv='loo' needs fits in closed form, that is, loss='squared' with all labels known, got "
                 f"{got if self._makes_moments else f'{type(self).__name__}, whose fits iterate'}. Pass cv=5."
             )
+        compressed = self._makes_moments and data.road() == "compressed"
+        if params.cv == "loo":
+            data = data.exactly()
+            check_size(data, type(self).__name__)
         if params.cv is None:
             # A standard error needs values of rows, or several folds.
             by_row = all(criterion.by_row for criterion in params.criteria)
-            params.cv = "loo" if closed_form and (by_row or params.rule != "one_standard_error") else _N_FOLDS
+            params.cv = _N_FOLDS
+            if by_row or params.rule != "one_standard_error":
+                # Leave-one-out scores need all directions. Where there are too many, there are rows to spare.
+                params.cv = _HELD_OUT if compressed else "loo" if closed_form else _N_FOLDS
         given = None if isinstance(params.threshold, str) else params.threshold
         comparison = Comparison(
             data,
@@ -183,8 +190,13 @@ class SearchModel(LinearMultiLabelModel):
         if not (self._makes_moments and data.needs_moments_only):
             plan, group = self._refits(data, params)
             return RefitSearch(comparison, plan, group, self._estimator(params))
-        kind = LeaveOneOutSearch if params.cv == "loo" else MomentSearch
-        return kind(comparison, self._family(data, params), fit_intercept=params.fit_intercept)
+        centred = {"fit_intercept": params.fit_intercept}
+        if params.cv == "loo":
+            return LeaveOneOutSearch(comparison, self._family(data, params), **centred)
+        # A subspace is not made of all rows only to see what their eigenvalues are like.
+        first = training_part(data, comparison.splits[0])
+        seen = first if data.road() == "compressed" else data
+        return MomentSearch(comparison, self._family(seen, params), first, **centred)
 
     def _estimator(self, params: Parameters) -> Any:
         """Return an unfitted estimator with all parameters that are not searched."""

@@ -180,20 +180,17 @@ class Search:
 class MomentSearch(Search):
     """Candidates that need second moments only, fitted on parts of the rows."""
 
-    def __init__(self, comparison: Comparison, family: Family, *, fit_intercept: bool) -> None:
+    def __init__(
+        self, comparison: Comparison, family: Family, first: TrainingData, *, fit_intercept: bool
+    ) -> None:
         super().__init__(comparison, family.plan)
         self.family, self.fit_intercept = family, fit_intercept
-        self._first_space: Space | None = None
+        self._first = first  # the first split's training part, kept for further rounds and thresholds
 
     def _space(self, split: int) -> Space:
-        """Decompose a split's training part; that of the first is kept for further rounds and thresholds."""
-        if split == 0 and self._first_space is not None:
-            return self._first_space
-        part = training_part(self.comparison.data, self.comparison.splits[split])
-        space = part.space(fit_intercept=self.fit_intercept)
-        if split == 0:
-            self._first_space = space
-        return space
+        """Decompose a split's training part."""
+        part = training_part(self.comparison.data, self.comparison.splits[split]) if split else self._first
+        return part.space(fit_intercept=self.fit_intercept)
 
     def fit(self, splits: list[int], kept: list[int], advance: Advance = lambda count: None) -> None:
         at_once = max(1, _MOST_NUMBERS // max(min(self.comparison.data.X.shape) ** 2, 1))
@@ -292,7 +289,8 @@ class LeaveOneOutSearch(Search):
         tests = [counted[test] for _, test in folds]
         splits = [Split(np.setdiff1d(np.arange(n_rows), test), test) for test in tests]
         comparison, places = self.comparison._replace(splits=splits), list(dict.fromkeys([*chosen, *rivals]))
-        search = MomentSearch(comparison, self.family, fit_intercept=self.fit_intercept)
+        first = training_part(comparison.data, splits[0])
+        search = MomentSearch(comparison, self.family, first, fit_intercept=self.fit_intercept)
         search.add([self.candidates[place] for place in places])
         pairs = list(zip(chosen, rivals, strict=True))
         leads: list[tuple[float, float]] = []

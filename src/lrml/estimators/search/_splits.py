@@ -133,7 +133,7 @@ def _check_split(pair: Any, number: int, n_rows: int) -> Split:
 def training_part(data: TrainingData, split: Split) -> TrainingData:
     """Return the rows to fit on, their moments by subtracting those of the held-out rows, if possible."""
     part = data.part(split.train)
-    if part.is_dual or not _is_complement(split, data.X.shape[0]):
+    if part.road() != "primal" or not _is_complement(split, data.X.shape[0]):
         return part
     held_out = data.part(split.test).statistics
     counted = np.ones(part.X.shape[0]) if part.weights is None else (part.weights > 0).astype(np.float64)

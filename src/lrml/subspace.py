@@ -1,0 +1,487 @@
+"""Spectral coordinates in a subspace: for data with so many rows and features that no Gram matrix fits.
+
+With X̂ = D^(1/2)(X − 1x̄ᵀ), D the weights, every solution of the least-squares problem for any theta, alpha and
+ridge is
+
+::
+
+    W = Σ_j (X̂ᵀX̂ + s_j)⁻¹ X̂ᵀŶ v_j v_jᵀ,    s_j = ridge + c_j / 2σ_j ≥ ridge,
+
+c_j the slope of the penalty at σ_j. As a function of the shift s the solutions of (X̂ᵀX̂ + s) A = X̂ᵀŶ are so
+smooth that those of three shifts, a factor of ten apart, span all others to a thousandth of the objective.
+Solved by conjugate gradients, they take 20 to 30 products with X̂ and X̂ᵀ (Ruhe's rational Krylov space).
+Inside their span the problem has a few thousand coordinates, and everything else goes on as usual.
+
+All vectors are on the smaller side. With more features than rows these are *dual*: A stands for X̂ᵀA, and
+the operator is K = X̂X̂ᵀ instead of X̂ᵀX̂. Nothing of the size d × d, n × n or d × L is made.
+
+What the subspace costs can be told afterwards: it is the residual of the systems above, see `Subspace.gap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lrml._arrays import descending_eigh, is_sparse
+from lrml._threads import map_in_threads
+from lrml.problem import Coordinates
+from lrml.statistics import CentredRows, scaled_rows
+
+_Float64 = npt.NDArray[np.float64]
+_Floats = npt.NDArray[np.floating[Any]]
+
+# Columns that are processed at a time: wide enough for sparse products, narrow enough to stay near the cache.
+_COLUMNS = 64
+# Leading directions that the preconditioner knows.
+_LEADING = 128
+# Most directions of label space whose solutions span the subspace.
+_MOST_LABELS = 512
+# Least and largest shift, in units of the mean eigenvalue, and the ratio of neighbours.
+_LEAST_SHIFT, _LARGEST_SHIFT, _SHIFT_RATIO = 0.03, 3.0, 10.0
+# Residual to which the systems of the first subspace are solved, and those of an extension.
+_RESIDUAL, _EXTENSION_RESIDUAL = 1e-2, 0.1
+_MOST_STEPS = 60
+# Directions whose share of the length is below this are combinations of others, up to rounding.
+_DEPENDENT = 1e-9
+
+
+class NormalOperator:
+    """X̂X̂ᵀ if there are at most as many rows as features, else X̂ᵀX̂; applied, never made.
+
+    Parameters
+    ----------
+    rows : CentredRows
+    dtype : type
+        Precision of the products.
+    unit : float, default=1.0
+        X̂ is divided by its square root, which keeps numbers of single precision in their range.
+    """
+
+    def __init__(self, rows: CentredRows, dtype: type[np.floating[Any]], unit: float = 1.0) -> None:
+        root = np.sqrt(rows.weights / unit)
+        X = rows.X if np.all(root == 1.0) else scaled_rows(rows.X, root)
+        X = X.tocsr() if is_sparse(X) else X
+        self.X = X.astype(dtype, copy=False)
+        # Transposed once: products with rows of the result in order are faster.
+        self.Xt = self.X.T.tocsr() if is_sparse(X) else self.X.T
+        self.root, self.offset = root.astype(dtype), rows.x_offset.astype(dtype)
+        self.along = np.asarray(self.X @ self.offset)
+        self.dtype = dtype
+
+    @property
+    def is_dual(self) -> bool:
+        """Whether vectors have one entry per row."""
+        return bool(self.X.shape[0] <= self.X.shape[1])
+
+    @property
+    def size(self) -> int:
+        """Length of the vectors."""
+        return int(min(self.X.shape))
+
+    def forward(self, W: _Floats) -> _Floats:
+        """X̂ W."""
+        return np.asarray(self.X @ W) - np.outer(self.root, self.offset @ W)
+
+    def backward(self, A: _Floats) -> _Floats:
+        """X̂ᵀ A."""
+        return np.asarray(self.Xt @ A) - np.outer(self.offset, self.root @ A)
+
+    def apply(self, B: _Floats) -> _Floats:
+        """Return the product with a narrow block of vectors."""
+        if not self.is_dual:
+            return self.backward(self.forward(B))
+        # X̂ = M − root offsetᵀ, so centring takes no further array with one row per feature.
+        sums = self.root @ B
+        product = np.asarray(self.X @ np.asarray(self.Xt @ B))
+        product -= np.outer(self.along, sums)
+        product += np.outer(self.root, (self.offset @ self.offset) * sums - self.along @ B)
+        return product
+
+    def map(self, function: Callable[[slice], Any], count: int) -> list[Any]:
+        """Apply a function to groups of columns, in threads."""
+        groups = [slice(start, min(start + _COLUMNS, count)) for start in range(0, count, _COLUMNS)]
+        return list(map_in_threads(function, groups, ahead=len(groups)))
+
+    def apply_wide(self, B: _Floats) -> _Floats:
+        """Return the product with any number of vectors."""
+        product = np.empty(B.shape, dtype=self.dtype)
+
+        def fill(columns: slice) -> None:
+            product[:, columns] = self.apply(np.ascontiguousarray(B[:, columns]))
+
+        self.map(fill, B.shape[1])
+        return product
+
+
+class Leading(NamedTuple):
+    """Leading eigenvectors (columns) and eigenvalues of an operator, approximately."""
+
+    vectors: _Floats
+    values: _Floats
+
+
+def leading_directions(operator: NormalOperator, count: int, seed: int = 0) -> Leading:
+    """Return leading eigenvectors by a randomised Nyström approximation, with one power step.
+
+    With S = op(Q), Q orthonormal, op ≈ S (QᵀS)⁻¹ Sᵀ, which never exceeds the operator.
+    """
+    count = min(count, operator.size)
+    random = np.random.default_rng(seed).standard_normal((operator.size, count)).astype(operator.dtype)
+    Q = np.linalg.qr(operator.apply_wide(random))[0]
+    S = operator.apply_wide(Q)
+    inner = Q.T.astype(np.float64) @ S
+    values, P = descending_eigh(0.5 * (inner + inner.T))
+    kept = values > 1e-5 * max(float(values[0]), 0.0)
+    if not kept.any():
+        return Leading(Q[:, :0], values[:0])
+    root = S @ (P[:, kept] / np.sqrt(values[kept])).astype(operator.dtype)
+    squares, V = descending_eigh(root.T.astype(np.float64) @ root)
+    kept = squares > 1e-6 * squares[0]
+    vectors = root @ (V[:, kept] / np.sqrt(squares[kept])).astype(operator.dtype)
+    return Leading(vectors, squares[kept])
+
+
+def solve_shifted(
+    operator: NormalOperator,
+    B: _Floats,
+    shifts: _Floats,
+    leading: Leading,
+    tolerance: float,
+    max_steps: int = _MOST_STEPS,
+) -> _Floats:
+    """Solve (op + s_j) a_j = b_j for every column by preconditioned conjugate gradients.
+
+    The preconditioner is U diag((μ + s_j) / (λ + s_j)) Uᵀ + (I − UUᵀ), μ the least of the leading
+    eigenvalues λ. It ends when the residual of the block is ``tolerance`` times B.
+    """
+    U, values = leading
+    least = values[-1] if len(values) else 0.0
+    gains = ((least + shifts) / (values[:, None] + shifts) - 1.0).astype(operator.dtype)
+    shifts = shifts.astype(operator.dtype)
+
+    def preconditioned(R: _Floats) -> _Floats:
+        return R + U @ (gains * (U.T @ R))
+
+    A, R = np.zeros_like(B), B.copy()
+    Z = preconditioned(R)
+    P, along = Z.copy(), _column_sums(R, Z)
+    limit = tolerance * float(np.linalg.norm(B))
+    for _ in range(max_steps):
+        if float(np.linalg.norm(R)) <= limit:
+            break
+        Q = operator.apply(P)
+        Q += shifts * P
+        step = _quotient(along, _column_sums(P, Q))
+        A += step * P
+        R -= step * Q
+        Z = preconditioned(R)
+        last, along = along, _column_sums(R, Z)
+        P *= _quotient(along, last)
+        P += Z
+    return A
+
+
+def _shifts(least: float, *, bare: bool) -> _Float64:
+    """Return the shifts, in units of the mean eigenvalue."""
+    if bare:
+        return np.array([max(least, 1e-3 * _LEAST_SHIFT)])
+    first = max(least, _LEAST_SHIFT)
+    last = max(_LARGEST_SHIFT, _SHIFT_RATIO * first)
+    return np.geomspace(first, last, max(2, 1 + round(np.log(last / first) / np.log(_SHIFT_RATIO))))
+
+
+def _column_sums(A: _Floats, B: _Floats) -> _Floats:
+    return np.einsum("ij,ij->j", A, B)
+
+
+def _quotient(above: _Floats, below: _Floats) -> _Floats:
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+
+
+class Found(NamedTuple):
+    """What a subspace costs a solution, and how to make it better.
+
+    Attributes
+    ----------
+    gap : float
+        Estimate of F(W) − F*, W* the solution without the subspace.
+    further : array or None
+        Vectors to extend the subspace by; None if the gap is small enough.
+    """
+
+    gap: float
+    further: _Floats | None
+
+
+@dataclass(frozen=True, eq=False)
+class Subspace:
+    """A span of vectors, with the problem inside it.
+
+    Attributes
+    ----------
+    rows : CentredRows
+    fast : NormalOperator
+        In single precision, divided by ``unit``.
+    unit : float
+        Mean eigenvalue.
+    leading : Leading
+        Of ``fast``.
+    basis : array of shape (size, r)
+        Vectors in whose span the eigenvalues below are diagonal; for dual vectors A, X̂ᵀA is orthonormal.
+    eigenvalues : array of shape (r,)
+    cross : array of shape (r, L)
+    """
+
+    rows: CentredRows
+    fast: NormalOperator
+    unit: float
+    leading: Leading
+    basis: _Float64
+    eigenvalues: _Float64
+    cross: _Float64
+
+    @classmethod
+    def for_ridges(
+        cls, rows: CentredRows, least: float = 0.0, *, bare: bool = False, rough: bool = False
+    ) -> Subspace:
+        """Span the solutions of the shifted systems, and the leading directions.
+
+        Parameters
+        ----------
+        rows : CentredRows
+        least : float, default=0.0
+            The least ridge for which it is made. Shifts go from there, or from 0.03 times the mean
+            eigenvalue, to 3 times the mean.
+        bare : bool, default=False
+            Whether only ridge regression with this ridge is wanted.
+        rough : bool, default=False
+            Solve to a residual of 0.1 instead of 0.01, as it will be extended.
+        """
+        size = min(rows.X.shape)
+        unit = float(rows.scatter.sum()) / size or 1.0
+        fast = NormalOperator(rows, np.float32, unit)
+        leading = leading_directions(fast, _LEADING)
+        V = _label_directions(rows)
+        width = V.shape[1]
+        relative = _shifts(least / unit, bare=bare)
+        tolerance = _EXTENSION_RESIDUAL if rough else _RESIDUAL
+        found = np.empty((size, len(relative) * width + len(leading.values)), dtype=np.float32)
+        found[:, len(relative) * width :] = leading.vectors
+
+        def fill(columns: slice) -> None:
+            B = _right_sides(fast, rows, V[:, columns])
+            for place, shift in enumerate(relative):
+                A = solve_shifted(fast, B, np.full(B.shape[1], shift), leading, tolerance)
+                found[:, place * width + columns.start : place * width + columns.stop] = A
+
+        fast.map(fill, width)
+        block = _Block.of(rows, found)
+        eigenvalues, turn = _diagonalised(*block.inner)
+        return cls(rows, fast, unit, leading, block.vectors @ turn, eigenvalues, turn.T @ block.cross)
+
+    def extended(self, further: _Floats) -> Subspace:
+        """Add vectors."""
+        new = _Block.of(self.rows, further)
+        A, Z = new.vectors, new.images
+        if self.is_dual:  # the images of the basis are not kept, but (K basis)ᵀ Z = basisᵀ (K Z)
+            products = (self.basis.T @ Z, self.basis.T @ NormalOperator(self.rows, np.float64).apply_wide(Z))
+        else:
+            products = (self.basis.T @ A, self.basis.T @ Z)
+        lengths, bends = (
+            np.block([[np.diag(old), product], [product.T, own]])
+            for old, product, own in zip(
+                (np.ones(len(self.eigenvalues)), self.eigenvalues), products, new.inner, strict=True
+            )
+        )
+        eigenvalues, turn = _diagonalised(lengths, bends)
+        cross = turn.T @ np.vstack([self.cross, new.cross])
+        split = len(self.eigenvalues)
+        basis = self.basis @ turn[:split] + A @ turn[split:]
+        return replace(self, basis=basis, eigenvalues=eigenvalues, cross=cross)
+
+    @property
+    def is_dual(self) -> bool:
+        """Whether the vectors are dual."""
+        return self.fast.is_dual
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """The problem inside; features are dual vectors D^(1/2) A if there are more features than rows."""
+        features = self.basis
+        if self.is_dual:
+            features = features * np.sqrt(self.rows.weights)[:, None]
+        return Coordinates(self.eigenvalues, features, self.cross)
+
+    def inside(self, vectors: _Float64) -> _Float64:
+        """Return the coordinates of vectors: those of X̂ᵀA for dual ones."""
+        if self.is_dual:
+            vectors = NormalOperator(self.rows, np.float64).apply_wide(vectors)
+        found: _Float64 = self.basis.T @ vectors
+        return found
+
+    def gap(
+        self, left: _Float64, V: _Float64 | None, shifts: _Float64, alpha: float, ridge: float, enough: float
+    ) -> Found:
+        """Estimate what the subspace costs a solution W = basis left Vᵀ with these shifts s_j.
+
+        Where W is stationary inside the subspace, column j solves (op + s_j) a_j = b_j there. With the
+        residual r_j outside it, a Newton step lowers the objective by r_jᵀ (X̂ᵀX̂ + s_j)⁻¹ r_j, which in dual
+        vectors is ρ_jᵀ K (K + s_j)⁻¹ ρ_j ≤ ‖ρ_j‖². A direction v orthogonal to V, which the penalty holds at
+        zero, gains (τ − alpha/2)² / (uᵀX̂ᵀX̂u + ridge) if τu = X̂ᵀ(Ŷ − X̂W)v is longer than alpha/2.
+
+        Parameters
+        ----------
+        left : array of shape (r, k)
+        V : array of shape (L, k) or None
+            Orthonormal; None stands for the identity.
+        shifts : array of shape (k,)
+        alpha, ridge : float
+            alpha is 0 if all directions of label space are used.
+        enough : float
+            A gap for which no further vectors are wanted.
+        """
+        A = self.basis @ left
+        images = self._images(A)
+        V = np.eye(self.cross.shape[1]) if V is None else V
+        residuals = self._right_sides(V)
+        residuals -= images
+        residuals -= shifts * A
+        squares = _column_sums(residuals, residuals)
+        top = float(self.eigenvalues[0])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bounds = squares * (top / (top + shifts)) if self.is_dual else squares / shifts
+        gap, further = float(bounds.sum()), []
+        if not gap <= enough:
+            corrections = self._solved(residuals, shifts)
+            # rᵀ(X̂ᵀX̂ + s)⁻¹r; conjugate gradients approach it from below, by less than they were asked for.
+            gains = residuals - shifts * corrections if self.is_dual else corrections
+            gap = float(np.abs(_column_sums(residuals, gains)).sum()) * (1.0 + 2.0 * _EXTENSION_RESIDUAL)
+            further.append(corrections)
+        if alpha > 0 and V.shape[1] < len(V):
+            more, vectors = self._new_directions(V, alpha, ridge)
+            gap += more
+            further.append(vectors)
+        if gap <= enough or not further:
+            return Found(gap, None)
+        return Found(gap, np.hstack(further))
+
+    def _images(self, A: _Floats) -> _Float64:
+        """Return op(A); single precision is enough to tell what a subspace costs."""
+        return self.unit * self.fast.apply_wide(A.astype(np.float32)).astype(np.float64)
+
+    def _right_sides(self, V: _Float64) -> _Float64:
+        parts = self.fast.map(
+            lambda group: _right_sides(self.fast, self.rows, V[:, group]).astype(np.float64), V.shape[1]
+        )
+        return np.hstack(parts) * (1.0 if self.is_dual else self.unit**0.5)
+
+    def _solved(self, residuals: _Float64, shifts: _Float64) -> _Float64:
+        """Solve (op + s_j) δ_j = r_j roughly."""
+        scale = float(np.abs(residuals).max(initial=0.0)) or 1.0
+        relative = shifts / self.unit
+
+        def part(group: slice) -> _Floats:
+            block = (residuals[:, group] / scale).astype(np.float32)
+            return solve_shifted(self.fast, block, relative[group], self.leading, _EXTENSION_RESIDUAL)
+
+        parts = [np.zeros((len(residuals), 0)), *self.fast.map(part, residuals.shape[1])]
+        return np.hstack(parts).astype(np.float64) * (scale / self.unit)
+
+    def _new_directions(self, V: _Float64, alpha: float, ridge: float) -> tuple[float, _Float64]:
+        """Return what directions that the penalty holds at zero would gain, and vectors along them.
+
+        They are orthogonal to V, so the solution has no part in them: their slopes are those at zero.
+        """
+        others = np.linalg.qr(V, mode="complete")[0][:, V.shape[1] :]
+        slopes = self._right_sides(others)
+        images = self._images(slopes)
+        if self.is_dual:
+            inner, bends = slopes.T @ images, images.T @ images
+        else:
+            inner, bends = slopes.T @ slopes, slopes.T @ images
+        squares, S = descending_eigh(0.5 * (inner + inner.T))
+        excess = np.sqrt(np.maximum(squares, 0.0)) - 0.5 * alpha
+        free = excess > 0
+        if not free.any():
+            return 0.0, slopes[:, :0]
+        S = S[:, free]
+        curvatures = np.einsum("ij,ij->j", S, bends @ S) / squares[free] + ridge
+        gain = float(np.sum(excess[free] ** 2 / curvatures))
+        return gain, self._solved(slopes @ S, np.full(S.shape[1], max(ridge, _LEAST_SHIFT * self.unit)))
+
+
+class _Block(NamedTuple):
+    """Vectors of unit length A, their images op(A), and X̂ᵀŶ along them."""
+
+    vectors: _Float64
+    images: _Float64
+    cross: _Float64
+    is_dual: bool
+
+    @classmethod
+    def of(cls, rows: CentredRows, vectors: _Floats) -> _Block:
+        """Compute the images, in double precision."""
+        lengths = np.sqrt(_column_sums(vectors, vectors))
+        A = (vectors[:, lengths > 0] / lengths[lengths > 0]).astype(np.float64)
+        operator = NormalOperator(rows, np.float64)
+        images, cross = np.empty_like(A), np.empty((A.shape[1], rows.Y.shape[1]))
+
+        def fill(columns: slice) -> None:
+            block = np.ascontiguousarray(A[:, columns])
+            if operator.is_dual:
+                images[:, columns] = scores = operator.apply(block)
+            else:
+                scores = operator.forward(block)
+                images[:, columns] = operator.backward(scores)
+            cross[columns] = _targets_product(rows, scores)
+
+        operator.map(fill, A.shape[1])
+        return cls(A, images, cross, operator.is_dual)
+
+    @property
+    def inner(self) -> tuple[_Float64, _Float64]:
+        """Inner products QᵀQ and QᵀX̂ᵀX̂Q, with Q = X̂ᵀA for dual vectors and A for others."""
+        A, Z = self.vectors, self.images
+        return (A.T @ Z, Z.T @ Z) if self.is_dual else (A.T @ A, A.T @ Z)
+
+
+def _diagonalised(lengths: _Float64, bends: _Float64) -> tuple[_Float64, _Float64]:
+    """Return eigenvalues Λ and T with Tᵀ lengths T = I, Tᵀ bends T = Λ, without dependent directions."""
+    scale = np.diagonal(lengths) ** -0.5
+    squares, S = descending_eigh(lengths * scale[:, None] * scale)
+    kept = squares > _DEPENDENT * squares[0]
+    C = scale[:, None] * S[:, kept] / np.sqrt(squares[kept])
+    eigenvalues, Q = descending_eigh(C.T @ bends @ C)
+    kept = eigenvalues > len(eigenvalues) * np.finfo(np.float64).eps * eigenvalues[0]
+    return eigenvalues[kept], C @ Q[:, kept]
+
+
+def _label_directions(rows: CentredRows) -> _Float64:
+    """Return directions of label space: all of them, or the leading right singular vectors of Y."""
+    count = rows.Y.shape[1]
+    if count <= _MOST_LABELS:
+        return np.eye(count)
+    Y = rows.Y
+    start = np.random.default_rng(0).standard_normal((count, _MOST_LABELS))
+    for _ in range(2):
+        start = np.linalg.qr(np.asarray(Y.T @ np.asarray(Y @ start)))[0]
+    return start
+
+
+def _right_sides(operator: NormalOperator, rows: CentredRows, V: _Float64) -> _Floats:
+    """Ŷ V for dual vectors, X̂ᵀŶ V for others, in units of the operator."""
+    root = np.sqrt(rows.weights)[:, None]
+    targets = (root * (np.asarray(rows.Y @ V) - rows.y_offset @ V)).astype(operator.dtype)
+    return targets if operator.is_dual else operator.backward(targets)
+
+
+def _targets_product(rows: CentredRows, scores: _Floats) -> _Floats:
+    """Return scoresᵀ Ŷ without making a sparse Y dense."""
+    weighted = np.sqrt(rows.weights)[:, None] * scores
+    product: _Floats = np.asarray(rows.Y.T @ weighted).T
+    return product - np.outer(weighted.sum(axis=0), rows.y_offset)
