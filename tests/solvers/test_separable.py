@@ -203,3 +203,16 @@ def test_labels_and_features_without_information():
     assert not model.coef_[[1, 2]].any()
     assert not model.coef_[:, 30].any()
     assert model.rank_ == 3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(60, 9), (9, 60)])
+def test_factors_of_matrices_with_small_singular_values(dtype, shape):
+    rng = np.random.default_rng(1)
+    W = rng.standard_normal((shape[0], 7)) * 10.0 ** -np.arange(7)
+    W = (W @ rng.standard_normal((7, shape[1]))).astype(dtype)
+    U, s, V = module.factors_of(W)
+    np.testing.assert_allclose(s, np.linalg.svd(W.astype(np.float64))[1][: len(s)], atol=1e-9 * s[0])
+    np.testing.assert_allclose((U * s) @ V.T, W, atol=1e-9 * s[0])
+    np.testing.assert_allclose(U.T @ U, np.eye(len(s)), atol=1e-6)
+    np.testing.assert_allclose(V.T @ V, np.eye(len(s)), atol=1e-6)

@@ -622,7 +622,8 @@ def _objective(problem: SeparableProblem, W: Floats, intercept: _Float64, places
 def factors_of(W: Floats) -> Factors:
     """Thin singular value decomposition of a matrix, in double precision, by its smaller Gram matrix.
 
-    If that loses small singular values, by a QR decomposition.
+    That loses small singular values. They come from a QR decomposition; or, if W is in single precision, from
+    what remains of W beside the large ones, without another copy of W.
     """
     if W.shape[0] < W.shape[1]:
         U, s, V = factors_of(W.T)
@@ -633,15 +634,21 @@ def factors_of(W: Floats) -> Factors:
         part = W[block].astype(np.float64)
         gram += part.T @ part
     squares, V = np.linalg.eigh(gram)
-    s, V = np.sqrt(np.maximum(squares[::-1], 0.0)), V[:, ::-1]
-    if s[-1] > 10.0 * gram_noise(s):
+    s, V = np.sqrt(np.maximum(squares[::-1], 0.0)), np.ascontiguousarray(V[:, ::-1])
+    large = int(np.count_nonzero(s > 1e4 * gram_noise(s)))  # U is orthonormal to 1e-8
+    if large < len(s) and W.dtype == np.float64:
+        U, s, V = Factors.of_sides(W, np.eye(W.shape[1]))
+    else:
         U = np.empty(W.shape)
+        scaled = V / np.append(s[:large], np.ones(len(s) - large))
         for block in blocks:
-            U[block] = W[block] @ (V / s)
-        return Factors(U, s, V)
-    U, s, V = Factors.of_sides(W.astype(np.float64), np.eye(W.shape[1]))
-    kept = s > max(W.shape) * np.finfo(np.float64).eps * s[0]
-    return Factors(U[:, kept], s[kept], V[:, kept])
+            U[block] = W[block] @ scaled
+        if large < len(s):
+            rest = U[:, large:] - U[:, :large] @ (U[:, :large].T @ U[:, large:])
+            U[:, large:], s[large:], turn = Factors.of(rest)
+            V[:, large:] = V[:, large:] @ turn
+    kept = int(np.count_nonzero(s > max(W.shape) * np.finfo(np.float64).eps * s[0]))
+    return Factors(U[:, :kept], s[:kept], V[:, :kept])
 
 
 def _ratio(over: _Float64, under: _Float64) -> _Float64:
