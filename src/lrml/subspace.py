@@ -20,7 +20,7 @@ What the subspace costs can be told afterwards: it is the residual of the system
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -265,12 +265,9 @@ class Subspace:
         rough : bool, default=False
             Solve to a residual of 0.1 instead of 0.01, as it will be extended.
         """
-        size = min(rows.X.shape)
-        unit = float(rows.scatter.sum()) / size or 1.0
-        fast = NormalOperator(rows, np.float32, unit)
-        leading = leading_directions(fast, _LEADING)
+        fast, unit, leading = _prepared(rows)
         V = _label_directions(rows)
-        width = V.shape[1]
+        size, width = fast.size, V.shape[1]
         relative = _shifts(least / unit, bare=bare)
         tolerance = _EXTENSION_RESIDUAL if rough else _RESIDUAL
         found = np.empty((size, len(relative) * width + len(leading.values)), dtype=np.float32)
@@ -283,9 +280,26 @@ class Subspace:
                 found[:, place * width + columns.start : place * width + columns.stop] = A
 
         fast.map(fill, width)
-        block = _Block.of(rows, found)
+        return cls._spanned(rows, fast, unit, leading, found)
+
+    @classmethod
+    def of_vectors(cls, rows: CentredRows, parts: Iterable[_Floats]) -> Subspace:
+        """Span X̂ᵀS for matrices S (n × k), and the leading directions."""
+        fast, unit, leading = _prepared(rows)
+        found = [_from_rows(fast, part) for part in parts]
+        return cls._spanned(rows, fast, unit, leading, np.hstack([*found, leading.vectors]))
+
+    @classmethod
+    def _spanned(
+        cls, rows: CentredRows, fast: NormalOperator, unit: float, leading: Leading, vectors: _Floats
+    ) -> Subspace:
+        block = _Block.of(rows, vectors)
         eigenvalues, turn = _diagonalised(*block.inner)
         return cls(rows, fast, unit, leading, block.vectors @ turn, eigenvalues, turn.T @ block.cross)
+
+    def from_rows(self, S: _Floats) -> _Floats:
+        """Return the vectors of X̂ᵀS."""
+        return _from_rows(self.fast, S)
 
     def extended(self, further: _Floats) -> Subspace:
         """Add vectors."""
@@ -415,6 +429,22 @@ class Subspace:
         curvatures = np.einsum("ij,ij->j", S, bends @ S) / squares[free] + ridge
         gain = float(np.sum(excess[free] ** 2 / curvatures))
         return gain, self._solved(slopes @ S, np.full(S.shape[1], max(ridge, _LEAST_SHIFT * self.unit)))
+
+
+def _prepared(rows: CentredRows) -> tuple[NormalOperator, float, Leading]:
+    """Return the operator in single precision, its unit, and its leading directions."""
+    unit = float(rows.scatter.sum()) / min(rows.X.shape) or 1.0
+    fast = NormalOperator(rows, np.float32, unit)
+    return fast, unit, leading_directions(fast, _LEADING)
+
+
+def _from_rows(operator: NormalOperator, S: _Floats) -> _Floats:
+    """Return S itself as dual vectors, else X̂ᵀS."""
+    S = S.astype(operator.dtype, copy=False)
+    if operator.is_dual:
+        return S
+    parts = operator.map(lambda group: operator.backward(np.ascontiguousarray(S[:, group])), S.shape[1])
+    return np.hstack(parts)
 
 
 class _Block(NamedTuple):

@@ -254,18 +254,18 @@ def is_warm_start(estimator: Any, params: Parameters, data: TrainingData) -> boo
 def check_size(data: TrainingData, name: str, road: str = "auto") -> None:
     """Refuse more features and rows than a decomposition has room for, before memory runs out."""
     n, d = data.X.shape
-    road = data.road(road) if data.needs_moments_only else "primal"
+    road = data.road(road)
     size = n if road == "dual" else d
     if road == "compressed" or _fits(size):
         return
     present = _memory() / 1e9
     matrix, side = ("XXᵀ", "n") if road == "dual" else ("XᵀX", "d")
-    remedy = "Reduce X, for example with TruncatedSVD, or use LEML, which does not."
+    remedy = "Pass solver='auto', which works in a subspace then."
     if data.kernel is not None:
         matrix = "the kernel matrix"
         remedy = "Pass fewer rows, or kernel='linear' on features of sklearn.kernel_approximation.Nystroem."
-    elif data.needs_moments_only:
-        remedy = "Pass solver='auto', which works in a subspace then."
+    elif data.only_exact:
+        remedy = "Pass fewer rows, or judge on folds: cv=5, or scikit-learn's cross_val_predict."
     raise ValueError(
         f"{name} decomposes {matrix}, so 24 {side}² bytes must fit into memory ({present:.0f} GB), got "
         f"n = {n} rows and d = {d} features, which take {24 * size**2 / 1e9:.0f} GB. {remedy}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -18,6 +19,7 @@ from lrml.statistics import CentredRows, Statistics, dense_product, without_weig
 from lrml.subspace import Subspace
 
 _Float64 = npt.NDArray[np.float64]
+_Floats = npt.NDArray[np.floating[Any]]
 _Bools = npt.NDArray[np.bool_]
 
 # Sparse features of very different scales go through XᵀX, which keeps more digits, up to this number.
@@ -109,15 +111,8 @@ class Space:
         rough: bool,
     ) -> Space:
         """Decompose inside a subspace that has the solutions for all ridges from the given one on."""
-        X, Y, weights = without_weightless(X, Y, weights)
-        rows = CentredRows.of(X, Y, weights)
-        used = float(fit_intercept)
-        means = (used * rows.y_mean, (rows.y_mean == 0) & (targets == "binary"), used * rows.x_mean)
-        if not fit_intercept:
-            rows = rows.uncentred(X, Y)
-        subspace = Subspace.for_ridges(rows, ridge, bare=bare, rough=rough)
-        problem = SpectralProblem.from_coordinates(subspace.coordinates, rows.yy)
-        return (CompressedDual if subspace.is_dual else Compressed)(problem, *means, rows, subspace)
+        rows, means = _rows_and_means(X, Y, weights, fit_intercept=fit_intercept, targets=targets)
+        return _in_subspace(Subspace.for_ridges(rows, ridge, bare=bare, rough=rough), means)
 
     def model_rows(self, X: Any) -> Any:
         """Rows as the coefficients of a model meet them."""
@@ -273,6 +268,31 @@ class InSubspace(Space):
 
     subspace: Subspace
 
+    @staticmethod
+    def of_slopes(
+        X: Any,
+        Y: Any,
+        weights: _Float64 | None,
+        slopes: Iterable[_Floats],
+        *,
+        fit_intercept: bool,
+        targets: str,
+    ) -> InSubspace:
+        """Span X̂ᵀS for slopes S (n × L) of a loss, which include the weights."""
+        rows, means = _rows_and_means(X, Y, weights, fit_intercept=fit_intercept, targets=targets)
+        subspace = Subspace.of_vectors(rows, (_weighing(part, weights) for part in slopes))
+        return _in_subspace(subspace, means)
+
+    def along(self, slopes: _Floats, weights: _Float64 | None) -> InSubspace:
+        """Add X̂ᵀS for slopes S of a loss."""
+        vectors = self.subspace.from_rows(_weighing(slopes, weights))
+        return self._with(self.subspace.extended(vectors))
+
+    def _with(self, subspace: Subspace) -> InSubspace:
+        problem = SpectralProblem.from_coordinates(subspace.coordinates, self.problem.target)
+        larger: InSubspace = replace(cast(Any, self), problem=problem, subspace=subspace)
+        return larger
+
     def extended(
         self, solution: RidgeRegressions, alpha: float, enough: float
     ) -> tuple[float, InSubspace | None]:
@@ -282,9 +302,7 @@ class InSubspace(Space):
         found = self.subspace.gap(solution.left, right, solution.ridge + extra, alpha, solution.ridge, enough)
         if found.further is None:
             return found.gap, None
-        subspace = self.subspace.extended(found.further)
-        problem = SpectralProblem.from_coordinates(subspace.coordinates, self.problem.target)
-        return found.gap, replace(cast(Any, self), problem=problem, subspace=subspace)
+        return found.gap, self._with(self.subspace.extended(found.further))
 
     def start_in(self, larger: InSubspace, solution: RidgeRegressions) -> _Float64:
         """Return a solution in the coordinates of a larger subspace."""
@@ -294,6 +312,30 @@ class InSubspace(Space):
             return left if labels is None else left @ labels
         start: _Float64 = left @ (right if labels is None else labels.T @ right).T
         return start
+
+
+def _rows_and_means(
+    X: Any, Y: Any, weights: _Float64 | None, *, fit_intercept: bool, targets: str
+) -> tuple[CentredRows, tuple[_Float64, _Bools, _Float64]]:
+    """Return centred rows, and means and unseen labels as a space holds them."""
+    X, Y, weights = without_weightless(X, Y, weights)
+    rows = CentredRows.of(X, Y, weights)
+    used = float(fit_intercept)
+    means = (used * rows.y_mean, (rows.y_mean == 0) & (targets == "binary"), used * rows.x_mean)
+    return (rows if fit_intercept else rows.uncentred(X, Y)), means
+
+
+def _in_subspace(subspace: Subspace, means: tuple[_Float64, _Bools, _Float64]) -> InSubspace:
+    problem = SpectralProblem.from_coordinates(subspace.coordinates, subspace.rows.yy)
+    return (CompressedDual if subspace.is_dual else Compressed)(problem, *means, subspace.rows, subspace)
+
+
+def _weighing(slopes: _Floats, weights: _Float64 | None) -> _Floats:
+    """Return D^(−1/2) S without the rows of no weight, as X_cᵀS = X̂ᵀ D^(−1/2) S."""
+    if weights is None:
+        return slopes
+    some = weights > 0
+    return np.asarray(slopes[some] / np.sqrt(weights[some])[:, None])
 
 
 def _turned(labels: _Float64 | None, right: _Float64 | None) -> _Float64 | None:
