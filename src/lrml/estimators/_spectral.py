@@ -235,6 +235,6 @@ def _check_row_solver(params: Parameters) -> None:
     possible = (*ROW_SOLVERS, *ROADS)
     if params.solver not in possible:
         raise ValueError(
-            f"solver must be one of {', '.join(map(repr, possible))} unless loss='squared' and all labels are "
-            f"known, got {params.solver!r}. Use 'auto'."
+            f"solver must be one of {', '.join(map(repr, possible))} unless loss='squared' and all labels "
+            f"are known, got {params.solver!r}. Use 'auto'."
         )
