@@ -447,6 +447,17 @@ def _from_rows(operator: NormalOperator, S: _Floats) -> _Floats:
     return np.hstack(parts)
 
 
+def estimated_eigenvalues(rows: CentredRows) -> _Float64:
+    """Return all eigenvalues of X̂ᵀX̂, roughly: leading ones, and for each of the others their mean."""
+    fast, unit, leading = _prepared(rows)
+    values = np.full(fast.size, 0.0)
+    values[: len(leading.values)] = leading.values
+    others = values[len(leading.values) :]
+    others[:] = max(fast.size - float(values.sum()), 0.0) / max(len(others), 1)
+    values = np.sort(np.maximum(values, np.finfo(np.float32).eps * values.max()))[::-1]
+    return values * unit if values[0] > 0 else np.ones(1)
+
+
 class _Block(NamedTuple):
     """Vectors of unit length A, their images op(A), and X̂ᵀŶ along them."""
 

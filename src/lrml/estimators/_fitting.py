@@ -27,8 +27,9 @@ from lrml.dual import LeftOut
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._parameters import ROADS, Parameters
 from lrml.estimators._size import model_nbytes
-from lrml.estimators._space import KernelSpace, Space, with_unseen
+from lrml.estimators._space import KernelSpace, Space, estimated_spectrum, with_unseen
 from lrml.losses import Loss
+from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
 from lrml.rows import Mask, Rows
 from lrml.solvers import SUCCESSES, Callback, Factors, History, IterationInfo, Status
@@ -119,6 +120,12 @@ class TrainingData:
         if not extensible or road != "compressed":
             self._spaces[kind] = made_for, space
         return space
+
+    def spectrum(self, *, fit_intercept: bool) -> SpectralProblem:
+        """Return a problem for default strengths, which need its curvature only; an estimate on wide data."""
+        if self.road() == "compressed":
+            return estimated_spectrum(self.X, self.Y, self.weights, fit_intercept=fit_intercept)
+        return self.space(fit_intercept=fit_intercept).problem
 
     def exactly(self) -> TrainingData:
         """Return the same data for what needs all directions, such as leave-one-out scores."""

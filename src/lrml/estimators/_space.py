@@ -16,7 +16,7 @@ from lrml.losses import Loss, SquaredLoss
 from lrml.problem import SpectralProblem, differ_widely
 from lrml.solvers import Factors
 from lrml.statistics import CentredRows, Statistics, dense_product, without_weightless
-from lrml.subspace import Subspace
+from lrml.subspace import Subspace, estimated_eigenvalues
 
 _Float64 = npt.NDArray[np.float64]
 _Floats = npt.NDArray[np.floating[Any]]
@@ -27,6 +27,9 @@ _MOST_WIDE_FEATURES = 5000
 # Kernel values have larger rounding errors than sums: in 400 random problems with repeated rows, eigenvalues
 # that should be 0 were up to 1.4 n · eps · max(λ₁, largest value).
 _KERNEL_ROUNDING = 4
+MOST_COMPRESSED, MOST_EXTENSIONS = 5e-4, 4
+"""What a subspace may cost, over the objective, and how often it is extended until it costs less."""
+
 # Columns of features that are made at a time from dual vectors of a subspace.
 _FEW_COLUMNS = 128
 
@@ -323,6 +326,13 @@ def _rows_and_means(
     used = float(fit_intercept)
     means = (used * rows.y_mean, (rows.y_mean == 0) & (targets == "binary"), used * rows.x_mean)
     return (rows if fit_intercept else rows.uncentred(X, Y)), means
+
+
+def estimated_spectrum(X: Any, Y: Any, weights: _Float64 | None, *, fit_intercept: bool) -> SpectralProblem:
+    """Return a problem with roughly the right curvature, and nothing to learn."""
+    rows, _ = _rows_and_means(X, Y[:, :1], weights, fit_intercept=fit_intercept, targets="real")
+    values = estimated_eigenvalues(rows)
+    return SpectralProblem(values, np.zeros((len(values), 1)), 0.0, np.zeros((0, len(values))), None)
 
 
 def _in_subspace(subspace: Subspace, means: tuple[_Float64, _Bools, _Float64]) -> InSubspace:

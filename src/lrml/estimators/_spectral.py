@@ -25,7 +25,14 @@ from lrml.estimators._fitting import (
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import ROADS, Parameters
 from lrml.estimators._row_fits import RowFit, Start
-from lrml.estimators._space import InSubspace, RidgeRegressions, Space, with_unseen
+from lrml.estimators._space import (
+    MOST_COMPRESSED,
+    MOST_EXTENSIONS,
+    InSubspace,
+    RidgeRegressions,
+    Space,
+    with_unseen,
+)
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
@@ -41,8 +48,6 @@ from lrml.solvers import (
 _Float64 = npt.NDArray[np.float64]
 # If every iteration reads the rows, there is time for fewer iterations.
 _MAX_ITER_MOMENTS, _MAX_ITER_ROWS = 5000, 1000
-# What a subspace may cost, over the objective, and how often it is extended until it costs less.
-_MOST_COMPRESSED, _MOST_EXTENSIONS = 5e-4, 4
 
 
 class SpectralModel(LinearMultiLabelModel):
@@ -164,9 +169,9 @@ class SpectralModel(LinearMultiLabelModel):
         penalty: TailSum,
     ) -> tuple[Space, SpectralProblem, SolverResult, float]:
         """Extend the subspace, and solve again, until it costs little; also return what it costs."""
-        for _ in range(_MOST_EXTENSIONS):
+        for _ in range(MOST_EXTENSIONS):
             regressions = _as_regressions(problem, penalty, result)
-            enough = _MOST_COMPRESSED * result.objective
+            enough = MOST_COMPRESSED * result.objective
             gap, larger = space.extended(regressions, penalty.alpha, enough)
             if larger is None or result.status is Status.STOPPED:
                 break
@@ -176,9 +181,9 @@ class SpectralModel(LinearMultiLabelModel):
         else:
             gap, _ = space.extended(_as_regressions(problem, penalty, result), penalty.alpha, np.inf)
         relative = gap / result.objective if result.objective > 0 else 0.0
-        if relative > 2 * _MOST_COMPRESSED:
+        if relative > 2 * MOST_COMPRESSED:
             warnings.warn(
-                f"a fit in a subspace should end within {2 * _MOST_COMPRESSED:.1%} of the exact objective, "
+                f"a fit in a subspace should end within {2 * MOST_COMPRESSED:.1%} of the exact objective, "
                 f"got an estimated distance of {relative:.1%}. Raise ridge or alpha, scale X, or pass "
                 "solver='primal' or 'dual', which take more memory.",
                 ConvergenceWarning,

@@ -196,7 +196,7 @@ class MLFroCV(SearchModel):
     def _refits(self, data: TrainingData, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
         alphas = params.alphas
         if alphas is None:
-            problem = data.space(fit_intercept=params.fit_intercept).problem
+            problem = data.spectrum(fit_intercept=params.fit_intercept)
             scale = loss_scale(data, fit_intercept=params.fit_intercept)
             alphas = [scale * ridge for ridge in ridges_leaving(problem, _ROW_SHARES)]
         candidates = [{"alpha": alpha} for alpha in sorted(alphas, reverse=True)]
