@@ -144,7 +144,7 @@ class TrainingData:
             return wanted
         n, d = self.X.shape
         exact, size = ("dual", n) if self.is_dual else ("primal", d)
-        if size <= _EXACT_UP_TO or self.only_exact:
+        if self.only_exact or (size <= _EXACT_UP_TO and _fits(size)):
             return exact
         entries = _SPARSE_COST * self.X.nnz if is_sparse(self.X) else self.X.size
         labels = min(self.Y.shape[1], _MOST_DIRECTIONS)

@@ -194,7 +194,9 @@ class LEML(LinearMultiLabelModel):
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as report:
             limits = core.Limits(max_iter, tol, report)
             solution, ridge = (_fit_moments if moments else _fit_rows)(data, params, start, limits)
-        store(self, data, solution, with_coef=False, alpha_=params.alpha or 0.0, ridge_=ridge)
+        sweeps = max(1, len(solution.outcome.history) - 1)  # a closed form counts as one
+        strengths = {"alpha_": params.alpha or 0.0, "ridge_": ridge}
+        store(self, data, solution, with_coef=False, n_iter_=sweeps, **strengths)
         warn_unless_converged(solution.outcome)
         return self
 
