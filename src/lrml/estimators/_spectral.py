@@ -120,7 +120,7 @@ class SpectralModel(LinearMultiLabelModel):
             space, problem, result, gap = self._solve_in_larger(space, problem, result, params, penalty)
             extras = {"compression_gap_": gap}
         factors = space.factors(result.factors)
-        solution = Solution(factors, space.intercept(factors.U * factors.s, factors.V), space.unseen, result)
+        solution = Solution(factors, space.intercept(factors.U, factors.V * factors.s), space.unseen, result)
         return solution, self._extras(penalty, problem, result) | extras
 
     def _ridge_regressions(self, data: TrainingData, params: Parameters) -> RidgeRegressions:
