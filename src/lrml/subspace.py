@@ -387,7 +387,7 @@ class Subspace:
         with np.errstate(divide="ignore", invalid="ignore"):
             bounds = squares * (top / (top + shifts)) if self.is_dual else squares / shifts
         gap, further = float(bounds.sum()), []
-        if not gap <= enough:
+        if not (np.isfinite(gap) and gap <= enough):  # without a shift there is no bound
             corrections = self._solved(residuals, shifts)
             # rᵀ(X̂ᵀX̂ + s)⁻¹r; conjugate gradients approach it from below, by less than they were asked for.
             along = _column_sums(residuals, corrections)

@@ -114,10 +114,9 @@ class SpectralModel(LinearMultiLabelModel):
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[Factors, _Float64] | None
     ) -> tuple[Solution, dict[str, Any]]:
         """Least squares with all labels known: everything follows from the second moments."""
-        space, problem, result = self._solve_moments(data, params, penalty, last)
+        space, problem, result, gap = self._solve_moments(data, params, penalty, last)
         extras: dict[str, Any] = space.kernel_gap(problem.ridge, result.objective)
         if isinstance(space, InSubspace):
-            space, problem, result, gap = self._solve_in_larger(space, problem, result, params, penalty)
             extras = {"compression_gap_": gap}
         factors = space.factors(result.factors)
         solution = Solution(factors, space.intercept(factors.U, factors.V * factors.s), space.unseen, result)
@@ -125,24 +124,43 @@ class SpectralModel(LinearMultiLabelModel):
 
     def _ridge_regressions(self, data: TrainingData, params: Parameters) -> RidgeRegressions:
         penalty = self._penalty(data, params)
-        _, problem, result = self._solve_moments(data, params, penalty, None)
+        _, problem, result, _ = self._solve_moments(data, params, penalty, None)
         return _as_regressions(problem, penalty, result)
 
     def _solve_moments(
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[Factors, _Float64] | None
-    ) -> tuple[Space, SpectralProblem, SolverResult]:
+    ) -> tuple[Space, SpectralProblem, SolverResult, float]:
+        """Solve, and extend a subspace until it costs little; also return what it costs."""
         ridge = self._ridge(params)
         road = params.solver if isinstance(params.solver, str) else "auto"
-        space = data.space(
-            fit_intercept=params.fit_intercept,
-            ridge=ridge,
-            road=road,
-            bare=penalty.alpha == 0,
-            extensible=True,
-        )
+        centred, bare = {"fit_intercept": params.fit_intercept}, penalty.alpha == 0
+        space = data.space(**centred, ridge=ridge, road=road, bare=bare, extensible=True)
         problem = space.problem.with_ridge(ridge)
         start = None if last is None else space.compress(*last[0])
-        return space, problem, self._solve(problem, params, penalty, start)
+        result = self._solve(problem, params, penalty, start)
+        gap = 0.0
+        for extension in range(1 + MOST_EXTENSIONS if isinstance(space, InSubspace) else 0):
+            assert isinstance(space, InSubspace)
+            regressions = _as_regressions(problem, penalty, result)
+            at_end = extension == MOST_EXTENSIONS or result.status is Status.STOPPED
+            enough = np.inf if at_end else MOST_COMPRESSED * result.objective
+            gap, larger = space.extended(regressions, penalty.alpha, enough)
+            if larger is None:
+                break
+            start = space.start_in(larger, regressions)
+            space, problem = larger, larger.problem.with_ridge(ridge)
+            del larger
+            result = self._solve(problem, params, penalty, start)
+        gap = gap / result.objective if result.objective > 0 else 0.0
+        if gap > 2 * MOST_COMPRESSED:
+            warnings.warn(
+                f"a fit in a subspace should end within {2 * MOST_COMPRESSED:.1%} of the exact objective, "
+                f"got an estimated distance of {gap:.1%}. Raise ridge or alpha, scale X, or pass "
+                "solver='primal' or 'dual', which take more memory.",
+                ConvergenceWarning,
+                stacklevel=level_of_user(),
+            )
+        return space, problem, result, gap
 
     def _solve(
         self, problem: SpectralProblem, params: Parameters, penalty: TailSum, start: _Float64 | None
@@ -159,37 +177,6 @@ class SpectralModel(LinearMultiLabelModel):
                 callback=callback,
                 certificate=self._certificate(penalty),
             )
-
-    def _solve_in_larger(
-        self,
-        space: InSubspace,
-        problem: SpectralProblem,
-        result: SolverResult,
-        params: Parameters,
-        penalty: TailSum,
-    ) -> tuple[Space, SpectralProblem, SolverResult, float]:
-        """Extend the subspace, and solve again, until it costs little; also return what it costs."""
-        for _ in range(MOST_EXTENSIONS):
-            regressions = _as_regressions(problem, penalty, result)
-            enough = MOST_COMPRESSED * result.objective
-            gap, larger = space.extended(regressions, penalty.alpha, enough)
-            if larger is None or result.status is Status.STOPPED:
-                break
-            start = space.start_in(larger, regressions)
-            space, problem = larger, larger.problem.with_ridge(problem.ridge)
-            result = self._solve(problem, params, penalty, start)
-        else:
-            gap, _ = space.extended(_as_regressions(problem, penalty, result), penalty.alpha, np.inf)
-        relative = gap / result.objective if result.objective > 0 else 0.0
-        if relative > 2 * MOST_COMPRESSED:
-            warnings.warn(
-                f"a fit in a subspace should end within {2 * MOST_COMPRESSED:.1%} of the exact objective, "
-                f"got an estimated distance of {relative:.1%}. Raise ridge or alpha, scale X, or pass "
-                "solver='primal' or 'dual', which take more memory.",
-                ConvergenceWarning,
-                stacklevel=level_of_user(),
-            )
-        return space, problem, result, relative
 
     def _fit_rows(
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[Factors, _Float64] | None
