@@ -303,7 +303,9 @@ class Subspace:
     ) -> Subspace:
         block = _Block.of(rows, vectors)
         eigenvalues, turn = _diagonalised(*block.inner)
-        return cls(rows, fast, unit, leading, block.vectors @ turn, eigenvalues, turn.T @ block.cross)
+        cross, A = turn.T @ block.cross, block.vectors
+        del block
+        return cls(rows, fast, unit, leading, A @ turn, eigenvalues, cross)
 
     def from_rows(self, S: _Floats) -> _Floats:
         """Return the vectors of X̂ᵀS."""
@@ -328,7 +330,7 @@ class Subspace:
         eigenvalues, turn = _diagonalised(lengths, bends)
         cross = turn.T @ np.vstack([self.cross, new_cross])
         split, basis = len(self.eigenvalues), np.empty((len(A), len(eigenvalues)))
-        for start in range(0, len(A), _BLOCK_ROWS):  # large arrays: no further copy of one
+        for start in range(0, len(A), _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
             basis[rows] = self.basis[rows] @ turn[:split]
             basis[rows] += A[rows] @ turn[split:]
@@ -494,7 +496,11 @@ class _Block(NamedTuple):
     def of(cls, rows: CentredRows, vectors: _Floats) -> _Block:
         """Compute the images, in double precision."""
         lengths = np.sqrt(_column_sums(vectors, vectors))
-        A = (vectors[:, lengths > 0] / lengths[lengths > 0]).astype(np.float64)
+        some = np.flatnonzero(lengths > 0)
+        A = np.empty((len(vectors), len(some)))
+        for start in range(0, len(some), _COLUMNS):  # large arrays: no further copy of one
+            columns = some[start : start + _COLUMNS]
+            A[:, start : start + _COLUMNS] = vectors[:, columns] / lengths[columns]
         operator = NormalOperator(rows, np.float64)
         images, cross = np.empty_like(A), np.empty((A.shape[1], rows.Y.shape[1]))
 

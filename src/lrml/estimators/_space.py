@@ -31,7 +31,7 @@ MOST_COMPRESSED, MOST_EXTENSIONS = 5e-4, 4
 """What a subspace may cost, over the objective, and how often it is extended until it costs less."""
 
 # Columns of features that are made at a time from dual vectors of a subspace.
-_FEW_COLUMNS = 128
+_FEW_COLUMNS = 32
 
 
 def with_unseen(intercept: _Float64, unseen: _Bools, loss: Loss) -> _Float64:
