@@ -20,7 +20,7 @@ What the subspace costs can be told afterwards: it is the residual of the system
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -46,6 +46,8 @@ _LEAST_SHIFT, _LARGEST_SHIFT, _SHIFT_RATIO = 0.03, 3.0, 10.0
 # Residual to which the systems of the first subspace are solved, and those of an extension.
 _RESIDUAL, _EXTENSION_RESIDUAL = 1e-2, 0.1
 _MOST_STEPS = 60
+# Rows that are turned at a time.
+_BLOCK_ROWS = 4096
 # Directions whose share of the length is below this are combinations of others, up to rounding.
 _DEPENDENT = 1e-9
 
@@ -65,11 +67,17 @@ class NormalOperator:
     def __init__(self, rows: CentredRows, dtype: type[np.floating[Any]], unit: float = 1.0) -> None:
         root = np.sqrt(rows.weights / unit)
         X = rows.X if np.all(root == 1.0) else scaled_rows(rows.X, root)
-        X = X.tocsr() if is_sparse(X) else X
+        offset = rows.x_offset
+        if is_sparse(X):
+            X = X.tocsr()
+            if X.shape[0] <= X.shape[1]:
+                # XXᵀ does not depend on the order of features; frequent ones side by side stay in the cache.
+                order = np.argsort(-np.bincount(X.indices, minlength=X.shape[1]), kind="stable")
+                X, offset = X[:, order], offset[order]
         self.X = X.astype(dtype, copy=False)
         # Transposed once: products with rows of the result in order are faster.
         self.Xt = self.X.T.tocsr() if is_sparse(X) else self.X.T
-        self.root, self.offset = root.astype(dtype), rows.x_offset.astype(dtype)
+        self.root, self.offset = root.astype(dtype), offset.astype(dtype)
         self.along = np.asarray(self.X @ self.offset)
         self.dtype = dtype
 
@@ -84,12 +92,12 @@ class NormalOperator:
         return int(min(self.X.shape))
 
     def forward(self, W: _Floats) -> _Floats:
-        """X̂ W."""
+        """X̂ W; not for dual vectors, as features may be in another order."""
         product: _Floats = np.asarray(self.X @ W) - np.outer(self.root, self.offset @ W)
         return product
 
     def backward(self, A: _Floats) -> _Floats:
-        """X̂ᵀ A."""
+        """X̂ᵀ A; not for dual vectors."""
         product: _Floats = np.asarray(self.Xt @ A) - np.outer(self.offset, self.root @ A)
         return product
 
@@ -265,12 +273,9 @@ class Subspace:
         rough : bool, default=False
             Solve to a residual of 0.1 instead of 0.01, as it will be extended.
         """
-        size = min(rows.X.shape)
-        unit = float(rows.scatter.sum()) / size or 1.0
-        fast = NormalOperator(rows, np.float32, unit)
-        leading = leading_directions(fast, _LEADING)
+        fast, unit, leading = _prepared(rows)
         V = _label_directions(rows)
-        width = V.shape[1]
+        size, width = fast.size, V.shape[1]
         relative = _shifts(least / unit, bare=bare)
         tolerance = _EXTENSION_RESIDUAL if rough else _RESIDUAL
         found = np.empty((size, len(relative) * width + len(leading.values)), dtype=np.float32)
@@ -283,14 +288,34 @@ class Subspace:
                 found[:, place * width + columns.start : place * width + columns.stop] = A
 
         fast.map(fill, width)
-        block = _Block.of(rows, found)
+        return cls._spanned(rows, fast, unit, leading, found)
+
+    @classmethod
+    def of_vectors(cls, rows: CentredRows, parts: Iterable[_Floats]) -> Subspace:
+        """Span X̂ᵀS for matrices S (n × k), and the leading directions."""
+        fast, unit, leading = _prepared(rows)
+        found = [_from_rows(fast, part) for part in parts]
+        return cls._spanned(rows, fast, unit, leading, np.hstack([*found, leading.vectors]))
+
+    @classmethod
+    def _spanned(
+        cls, rows: CentredRows, fast: NormalOperator, unit: float, leading: Leading, vectors: _Floats
+    ) -> Subspace:
+        block = _Block.of(rows, vectors)
         eigenvalues, turn = _diagonalised(*block.inner)
-        return cls(rows, fast, unit, leading, block.vectors @ turn, eigenvalues, turn.T @ block.cross)
+        cross, A = turn.T @ block.cross, block.vectors
+        del block
+        return cls(rows, fast, unit, leading, A @ turn, eigenvalues, cross)
+
+    def from_rows(self, S: _Floats) -> _Floats:
+        """Return the vectors of X̂ᵀS."""
+        return _from_rows(self.fast, S)
 
     def extended(self, further: _Floats) -> Subspace:
         """Add vectors."""
         new = _Block.of(self.rows, further)
-        A, Z = new.vectors, new.images
+        A, Z, own, new_cross = new.vectors, new.images, new.inner, new.cross
+        del new
         if self.is_dual:  # the images of the basis are not kept, but (K basis)ᵀ Z = basisᵀ (K Z)
             products = (self.basis.T @ Z, self.basis.T @ NormalOperator(self.rows, np.float64).apply_wide(Z))
         else:
@@ -298,13 +323,17 @@ class Subspace:
         lengths, bends = (
             np.block([[np.diag(old), product], [product.T, own]])
             for old, product, own in zip(
-                (np.ones(len(self.eigenvalues)), self.eigenvalues), products, new.inner, strict=True
+                (np.ones(len(self.eigenvalues)), self.eigenvalues), products, own, strict=True
             )
         )
+        del Z
         eigenvalues, turn = _diagonalised(lengths, bends)
-        cross = turn.T @ np.vstack([self.cross, new.cross])
-        split = len(self.eigenvalues)
-        basis = self.basis @ turn[:split] + A @ turn[split:]
+        cross = turn.T @ np.vstack([self.cross, new_cross])
+        split, basis = len(self.eigenvalues), np.empty((len(A), len(eigenvalues)))
+        for start in range(0, len(A), _BLOCK_ROWS):
+            rows = slice(start, start + _BLOCK_ROWS)
+            basis[rows] = self.basis[rows] @ turn[:split]
+            basis[rows] += A[rows] @ turn[split:]
         return replace(self, basis=basis, eigenvalues=eigenvalues, cross=cross)
 
     @property
@@ -347,22 +376,25 @@ class Subspace:
         enough : float
             A gap for which no further vectors are wanted.
         """
-        A = self.basis @ left
-        images = self._images(A)
+        # Single precision is enough to tell what a subspace costs.
         V = np.eye(self.cross.shape[1]) if V is None else V
+        A = (self.basis @ left).astype(np.float32)
         residuals = self._right_sides(V)
-        residuals -= images
-        residuals -= shifts * A
-        squares = _column_sums(residuals, residuals)
+        residuals -= self._images(A)
+        A *= shifts.astype(np.float32)
+        residuals -= A
+        del A
+        squares = _column_sums(residuals, residuals).astype(np.float64)
         top = float(self.eigenvalues[0])
         with np.errstate(divide="ignore", invalid="ignore"):
             bounds = squares * (top / (top + shifts)) if self.is_dual else squares / shifts
         gap, further = float(bounds.sum()), []
-        if not gap <= enough:
+        if not (np.isfinite(gap) and gap <= enough):  # without a shift there is no bound
             corrections = self._solved(residuals, shifts)
             # rᵀ(X̂ᵀX̂ + s)⁻¹r; conjugate gradients approach it from below, by less than they were asked for.
-            gains = residuals - shifts * corrections if self.is_dual else corrections
-            gap = float(np.abs(_column_sums(residuals, gains)).sum()) * (1.0 + 2.0 * _EXTENSION_RESIDUAL)
+            along = _column_sums(residuals, corrections)
+            gains = squares - shifts * along if self.is_dual else along
+            gap = float(np.abs(gains).sum()) * (1.0 + 2.0 * _EXTENSION_RESIDUAL)
             further.append(corrections)
         if alpha > 0 and V.shape[1] < len(V):
             more, vectors = self._new_directions(V, alpha, ridge)
@@ -372,17 +404,23 @@ class Subspace:
             return Found(gap, None)
         return Found(gap, np.hstack(further))
 
-    def _images(self, A: _Floats) -> _Float64:
-        """Return op(A); single precision is enough to tell what a subspace costs."""
-        return self.unit * self.fast.apply_wide(A.astype(np.float32)).astype(np.float64)
+    def _images(self, A: _Floats) -> _Floats:
+        """Return op(A)."""
+        images = self.fast.apply_wide(A)
+        images *= np.float32(self.unit)
+        return images
 
-    def _right_sides(self, V: _Float64) -> _Float64:
-        parts = self.fast.map(
-            lambda group: _right_sides(self.fast, self.rows, V[:, group]).astype(np.float64), V.shape[1]
-        )
-        return np.hstack(parts) * (1.0 if self.is_dual else self.unit**0.5)
+    def _right_sides(self, V: _Float64) -> _Floats:
+        sides = np.empty((self.fast.size, V.shape[1]), dtype=np.float32)
+        scale = np.float32(1.0 if self.is_dual else self.unit**0.5)
 
-    def _solved(self, residuals: _Float64, shifts: _Float64) -> _Float64:
+        def fill(group: slice) -> None:
+            sides[:, group] = scale * _right_sides(self.fast, self.rows, V[:, group])
+
+        self.fast.map(fill, V.shape[1])
+        return sides
+
+    def _solved(self, residuals: _Floats, shifts: _Float64) -> _Floats:
         """Solve (op + s_j) δ_j = r_j roughly."""
         scale = float(np.abs(residuals).max(initial=0.0)) or 1.0
         relative = shifts / self.unit
@@ -391,10 +429,12 @@ class Subspace:
             block = (residuals[:, group] / scale).astype(np.float32)
             return solve_shifted(self.fast, block, relative[group], self.leading, _EXTENSION_RESIDUAL)
 
-        parts = [np.zeros((len(residuals), 0)), *self.fast.map(part, residuals.shape[1])]
-        return np.hstack(parts).astype(np.float64) * (scale / self.unit)
+        none = np.zeros((len(residuals), 0), dtype=np.float32)
+        solved: _Floats = np.hstack([none, *self.fast.map(part, residuals.shape[1])])
+        solved *= np.float32(scale / self.unit)
+        return solved
 
-    def _new_directions(self, V: _Float64, alpha: float, ridge: float) -> tuple[float, _Float64]:
+    def _new_directions(self, V: _Float64, alpha: float, ridge: float) -> tuple[float, _Floats]:
         """Return what directions that the penalty holds at zero would gain, and vectors along them.
 
         They are orthogonal to V, so the solution has no part in them: their slopes are those at zero.
@@ -406,7 +446,7 @@ class Subspace:
             inner, bends = slopes.T @ images, images.T @ images
         else:
             inner, bends = slopes.T @ slopes, slopes.T @ images
-        squares, S = descending_eigh(0.5 * (inner + inner.T))
+        squares, S = descending_eigh(0.5 * (inner + inner.T).astype(np.float64))
         excess = np.sqrt(np.maximum(squares, 0.0)) - 0.5 * alpha
         free = excess > 0
         if not free.any():
@@ -415,6 +455,33 @@ class Subspace:
         curvatures = np.einsum("ij,ij->j", S, bends @ S) / squares[free] + ridge
         gain = float(np.sum(excess[free] ** 2 / curvatures))
         return gain, self._solved(slopes @ S, np.full(S.shape[1], max(ridge, _LEAST_SHIFT * self.unit)))
+
+
+def _prepared(rows: CentredRows) -> tuple[NormalOperator, float, Leading]:
+    """Return the operator in single precision, its unit, and its leading directions."""
+    unit = float(rows.scatter.sum()) / min(rows.X.shape) or 1.0
+    fast = NormalOperator(rows, np.float32, unit)
+    return fast, unit, leading_directions(fast, _LEADING)
+
+
+def _from_rows(operator: NormalOperator, S: _Floats) -> _Floats:
+    """Return S itself as dual vectors, else X̂ᵀS."""
+    S = S.astype(operator.dtype, copy=False)
+    if operator.is_dual:
+        return S
+    parts = operator.map(lambda group: operator.backward(np.ascontiguousarray(S[:, group])), S.shape[1])
+    return np.hstack(parts)
+
+
+def estimated_eigenvalues(rows: CentredRows) -> _Float64:
+    """Return all eigenvalues of X̂ᵀX̂, roughly: leading ones, and for each of the others their mean."""
+    fast, unit, leading = _prepared(rows)
+    values = np.full(fast.size, 0.0)
+    values[: len(leading.values)] = leading.values
+    others = values[len(leading.values) :]
+    others[:] = max(fast.size - float(values.sum()), 0.0) / max(len(others), 1)
+    values = np.sort(np.maximum(values, np.finfo(np.float32).eps * values.max()))[::-1]
+    return values * unit if values[0] > 0 else np.ones(1)
 
 
 class _Block(NamedTuple):
@@ -429,7 +496,11 @@ class _Block(NamedTuple):
     def of(cls, rows: CentredRows, vectors: _Floats) -> _Block:
         """Compute the images, in double precision."""
         lengths = np.sqrt(_column_sums(vectors, vectors))
-        A = (vectors[:, lengths > 0] / lengths[lengths > 0]).astype(np.float64)
+        some = np.flatnonzero(lengths > 0)
+        A = np.empty((len(vectors), len(some)))
+        for start in range(0, len(some), _COLUMNS):  # large arrays: no further copy of one
+            columns = some[start : start + _COLUMNS]
+            A[:, start : start + _COLUMNS] = vectors[:, columns] / lengths[columns]
         operator = NormalOperator(rows, np.float64)
         images, cross = np.empty_like(A), np.empty((A.shape[1], rows.Y.shape[1]))
 

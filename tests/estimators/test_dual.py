@@ -232,12 +232,14 @@ def test_squares_that_overflow_are_refused():
 def test_more_rows_and_features_than_memory_holds_are_refused(monkeypatch):
     X, Y = wide_problem()
     monkeypatch.setattr("os.sysconf", lambda name: 10)  # 100 bytes in all
-    with pytest.raises(
-        ValueError, match=r"MLFroCV decomposes XXᵀ, so 24 n² bytes.*got n = 24 rows and d = 60"
-    ):
-        MLFroCV().fit(X, Y)
+    with pytest.raises(ValueError, match=r"MLFroCV decomposes XXᵀ, so 24 n² bytes.*got n = 24 rows .*cv=5"):
+        MLFroCV(cv="loo").fit(X, Y)
     with pytest.raises(ValueError, match=r"LRML decomposes XᵀX, so 24 d² bytes.*got n = 24 rows and d = 60"):
-        LRML(loss="logistic").fit(X, Y)
+        LRML(loss="logistic", solver="primal").fit(X, Y)
+    with pytest.raises(
+        ValueError, match=r"decomposes the kernel matrix.*Pass fewer rows, or kernel='linear'"
+    ):
+        LRML(kernel="rbf").fit(X, Y)
 
 
 @pytest.mark.real_data

@@ -148,7 +148,7 @@ def test_the_model_is_stationary_and_its_tail_penalised(data, name):
     model = clone(FAMILY[name]).fit(X, Y)
     params, W = model.get_params(), model.coef_.T
     alpha, theta = (0.0, 0) if isinstance(model, MLFro) else (params["alpha"], params.get("theta", 0))
-    ridge = params["alpha"] if isinstance(model, MLFro) else params.get("ridge", 0.0)
+    ridge = params["alpha"] if isinstance(model, MLFro) else params.get("ridge") or 0.0
     errors = slopes(model.loss, Y, X @ W + model.intercept_)
     at_zero = np.linalg.norm(X.T @ slopes(model.loss, Y, np.zeros(Y.shape)))
     np.testing.assert_allclose(errors.sum(axis=0), 0, atol=1e-4 * at_zero)

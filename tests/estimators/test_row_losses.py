@@ -178,7 +178,8 @@ def test_warm_start_without_the_intercept_of_the_last_fit(data, loss):
 @MARGINS
 def test_other_solvers_are_refused_with_the_choice(data, loss):
     with pytest.raises(
-        ValueError, match=r"solver must be one of 'auto', 'apg' unless loss='squared' and .*, got 'pg'"
+        ValueError,
+        match=r"solver must be one of 'auto', 'apg', 'primal', .* unless loss='squared' and .*, got 'pg'",
     ):
         LRML(loss=loss, solver="pg").fit(*data)
     with pytest.raises(ValueError, match=r"targets='real' needs loss='squared'"):

@@ -31,7 +31,7 @@ NAMES = ["average_precision", "average_auc", "hamming_loss"]
 # Search parameters, and the estimator that the candidates are.
 SEARCHES: dict[str, tuple[dict[str, Any], Any]] = {
     "LRML": ({"alphas": [0.5, 4.0, 20.0], "ridges": [0.0, 30.0]} | TIGHT, LRML),
-    "LEML": ({"alphas": [1.0, 8.0, 30.0]} | TIGHT, LEML),
+    "LEML": ({"alphas": [1.0, 8.0, 30.0], "ridges": [0.0]} | TIGHT, LEML),
     "CPLST": ({"ridges": [0.0, 10.0, 100.0]}, CPLST),
     "MLTrace": ({"alphas": [1.0, 10.0, 40.0], "ridges": [0.0, 30.0]} | TIGHT, MLTrace),
     "MLFro": ({"alphas": [0.1, 10.0, 100.0, 1000.0]}, MLFro),

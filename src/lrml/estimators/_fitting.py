@@ -27,8 +27,9 @@ from lrml.dual import LeftOut
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._parameters import ROADS, Parameters
 from lrml.estimators._size import model_nbytes
-from lrml.estimators._space import KernelSpace, Space, with_unseen
+from lrml.estimators._space import KernelSpace, Space, estimated_spectrum, with_unseen
 from lrml.losses import Loss
+from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
 from lrml.rows import Mask, Rows
 from lrml.solvers import SUCCESSES, Callback, Factors, History, IterationInfo, Status
@@ -120,6 +121,12 @@ class TrainingData:
             self._spaces[kind] = made_for, space
         return space
 
+    def spectrum(self, *, fit_intercept: bool) -> SpectralProblem:
+        """Return a problem for default strengths, which need its curvature only; an estimate on wide data."""
+        if self.road() == "compressed":
+            return estimated_spectrum(self.X, self.Y, self.weights, fit_intercept=fit_intercept)
+        return self.space(fit_intercept=fit_intercept).problem
+
     def exactly(self) -> TrainingData:
         """Return the same data for what needs all directions, such as leave-one-out scores."""
         return replace(self, only_exact=True)
@@ -137,7 +144,7 @@ class TrainingData:
             return wanted
         n, d = self.X.shape
         exact, size = ("dual", n) if self.is_dual else ("primal", d)
-        if size <= _EXACT_UP_TO or self.only_exact:
+        if self.only_exact or (size <= _EXACT_UP_TO and _fits(size)):
             return exact
         entries = _SPARSE_COST * self.X.nnz if is_sparse(self.X) else self.X.size
         labels = min(self.Y.shape[1], _MOST_DIRECTIONS)
@@ -254,18 +261,18 @@ def is_warm_start(estimator: Any, params: Parameters, data: TrainingData) -> boo
 def check_size(data: TrainingData, name: str, road: str = "auto") -> None:
     """Refuse more features and rows than a decomposition has room for, before memory runs out."""
     n, d = data.X.shape
-    road = data.road(road) if data.needs_moments_only else "primal"
+    road = data.road(road)
     size = n if road == "dual" else d
     if road == "compressed" or _fits(size):
         return
     present = _memory() / 1e9
     matrix, side = ("XXᵀ", "n") if road == "dual" else ("XᵀX", "d")
-    remedy = "Reduce X, for example with TruncatedSVD, or use LEML, which does not."
+    remedy = "Pass solver='auto', which works in a subspace then."
     if data.kernel is not None:
         matrix = "the kernel matrix"
         remedy = "Pass fewer rows, or kernel='linear' on features of sklearn.kernel_approximation.Nystroem."
-    elif data.needs_moments_only:
-        remedy = "Pass solver='auto', which works in a subspace then."
+    elif data.only_exact:
+        remedy = "Pass fewer rows, or judge on folds: cv=5, or scikit-learn's cross_val_predict."
     raise ValueError(
         f"{name} decomposes {matrix}, so 24 {side}² bytes must fit into memory ({present:.0f} GB), got "
         f"n = {n} rows and d = {d} features, which take {24 * size**2 / 1e9:.0f} GB. {remedy}"

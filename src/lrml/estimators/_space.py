@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -15,9 +16,10 @@ from lrml.losses import Loss, SquaredLoss
 from lrml.problem import SpectralProblem, differ_widely
 from lrml.solvers import Factors
 from lrml.statistics import CentredRows, Statistics, dense_product, without_weightless
-from lrml.subspace import Subspace
+from lrml.subspace import Subspace, estimated_eigenvalues
 
 _Float64 = npt.NDArray[np.float64]
+_Floats = npt.NDArray[np.floating[Any]]
 _Bools = npt.NDArray[np.bool_]
 
 # Sparse features of very different scales go through XᵀX, which keeps more digits, up to this number.
@@ -25,8 +27,11 @@ _MOST_WIDE_FEATURES = 5000
 # Kernel values have larger rounding errors than sums: in 400 random problems with repeated rows, eigenvalues
 # that should be 0 were up to 1.4 n · eps · max(λ₁, largest value).
 _KERNEL_ROUNDING = 4
+MOST_COMPRESSED, MOST_EXTENSIONS = 5e-4, 4
+"""What a subspace may cost, over the objective, and how often it is extended until it costs less."""
+
 # Columns of features that are made at a time from dual vectors of a subspace.
-_FEW_COLUMNS = 128
+_FEW_COLUMNS = 32
 
 
 def with_unseen(intercept: _Float64, unseen: _Bools, loss: Loss) -> _Float64:
@@ -109,15 +114,8 @@ class Space:
         rough: bool,
     ) -> Space:
         """Decompose inside a subspace that has the solutions for all ridges from the given one on."""
-        X, Y, weights = without_weightless(X, Y, weights)
-        rows = CentredRows.of(X, Y, weights)
-        used = float(fit_intercept)
-        means = (used * rows.y_mean, (rows.y_mean == 0) & (targets == "binary"), used * rows.x_mean)
-        if not fit_intercept:
-            rows = rows.uncentred(X, Y)
-        subspace = Subspace.for_ridges(rows, ridge, bare=bare, rough=rough)
-        problem = SpectralProblem.from_coordinates(subspace.coordinates, rows.yy)
-        return (CompressedDual if subspace.is_dual else Compressed)(problem, *means, rows, subspace)
+        rows, means = _rows_and_means(X, Y, weights, fit_intercept=fit_intercept, targets=targets)
+        return _in_subspace(Subspace.for_ridges(rows, ridge, bare=bare, rough=rough), means)
 
     def model_rows(self, X: Any) -> Any:
         """Rows as the coefficients of a model meet them."""
@@ -163,7 +161,10 @@ class Space:
         return self.model_side(A), B
 
     def intercept(self, left: _Float64, right: _Float64) -> _Float64:
-        """Return the intercepts that go with the coefficients left rightᵀ, left d × k and right L × k."""
+        """Return the intercepts that go with the coefficients left rightᵀ, left d × k and right L × k.
+
+        A scale belongs to the right side, which is smaller.
+        """
         return with_unseen(self.y_mean - right @ (self.x_mean @ left), self.unseen, SquaredLoss())
 
 
@@ -273,6 +274,31 @@ class InSubspace(Space):
 
     subspace: Subspace
 
+    @staticmethod
+    def of_slopes(
+        X: Any,
+        Y: Any,
+        weights: _Float64 | None,
+        slopes: Iterable[_Floats],
+        *,
+        fit_intercept: bool,
+        targets: str,
+    ) -> InSubspace:
+        """Span X̂ᵀS for slopes S (n × L) of a loss, which include the weights."""
+        rows, means = _rows_and_means(X, Y, weights, fit_intercept=fit_intercept, targets=targets)
+        subspace = Subspace.of_vectors(rows, (_weighing(part, weights) for part in slopes))
+        return _in_subspace(subspace, means)
+
+    def along(self, slopes: _Floats, weights: _Float64 | None) -> InSubspace:
+        """Add X̂ᵀS for slopes S of a loss."""
+        vectors = self.subspace.from_rows(_weighing(slopes, weights))
+        return self._with(self.subspace.extended(vectors))
+
+    def _with(self, subspace: Subspace) -> InSubspace:
+        problem = SpectralProblem.from_coordinates(subspace.coordinates, self.problem.target)
+        larger: InSubspace = replace(cast(Any, self), problem=problem, subspace=subspace)
+        return larger
+
     def extended(
         self, solution: RidgeRegressions, alpha: float, enough: float
     ) -> tuple[float, InSubspace | None]:
@@ -282,9 +308,7 @@ class InSubspace(Space):
         found = self.subspace.gap(solution.left, right, solution.ridge + extra, alpha, solution.ridge, enough)
         if found.further is None:
             return found.gap, None
-        subspace = self.subspace.extended(found.further)
-        problem = SpectralProblem.from_coordinates(subspace.coordinates, self.problem.target)
-        return found.gap, replace(cast(Any, self), problem=problem, subspace=subspace)
+        return found.gap, self._with(self.subspace.extended(found.further))
 
     def start_in(self, larger: InSubspace, solution: RidgeRegressions) -> _Float64:
         """Return a solution in the coordinates of a larger subspace."""
@@ -294,6 +318,37 @@ class InSubspace(Space):
             return left if labels is None else left @ labels
         start: _Float64 = left @ (right if labels is None else labels.T @ right).T
         return start
+
+
+def _rows_and_means(
+    X: Any, Y: Any, weights: _Float64 | None, *, fit_intercept: bool, targets: str
+) -> tuple[CentredRows, tuple[_Float64, _Bools, _Float64]]:
+    """Return centred rows, and means and unseen labels as a space holds them."""
+    X, Y, weights = without_weightless(X, Y, weights)
+    rows = CentredRows.of(X, Y, weights)
+    used = float(fit_intercept)
+    means = (used * rows.y_mean, (rows.y_mean == 0) & (targets == "binary"), used * rows.x_mean)
+    return (rows if fit_intercept else rows.uncentred(X, Y)), means
+
+
+def estimated_spectrum(X: Any, Y: Any, weights: _Float64 | None, *, fit_intercept: bool) -> SpectralProblem:
+    """Return a problem with roughly the right curvature, and nothing to learn."""
+    rows, _ = _rows_and_means(X, Y[:, :1], weights, fit_intercept=fit_intercept, targets="real")
+    values = estimated_eigenvalues(rows)
+    return SpectralProblem(values, np.zeros((len(values), 1)), 0.0, np.zeros((0, len(values))), None)
+
+
+def _in_subspace(subspace: Subspace, means: tuple[_Float64, _Bools, _Float64]) -> InSubspace:
+    problem = SpectralProblem.from_coordinates(subspace.coordinates, subspace.rows.yy)
+    return (CompressedDual if subspace.is_dual else Compressed)(problem, *means, subspace.rows, subspace)
+
+
+def _weighing(slopes: _Floats, weights: _Float64 | None) -> _Floats:
+    """Return D^(−1/2) S without the rows of no weight, as X_cᵀS = X̂ᵀ D^(−1/2) S."""
+    if weights is None:
+        return slopes
+    some = weights > 0
+    return np.asarray(slopes[some] / np.sqrt(weights[some])[:, None])
 
 
 def _turned(labels: _Float64 | None, right: _Float64 | None) -> _Float64 | None:
@@ -330,6 +385,14 @@ class CompressedDual(InSubspace, LinearDual):
     def own_coordinates(self, X: Any, rows: npt.NDArray[np.int64], weights: _Float64 | None) -> _Float64:
         """Return some rows of the training data in spectral coordinates."""
         return Space.own_coordinates(self, X, rows, weights)
+
+    def model_side(self, left: _Float64) -> _Float64:
+        """Return X_cᵀ left, a few columns at a time: the result may be the largest array of the fit."""
+        found = np.empty((len(self.x_mean), left.shape[1]))
+        for start in range(0, left.shape[1], _FEW_COLUMNS):
+            columns = slice(start, start + _FEW_COLUMNS)
+            found[:, columns] = super().model_side(np.ascontiguousarray(left[:, columns]))
+        return found
 
     def factors(self, found: Factors) -> Factors:
         """Return X_cᵀ U, whose columns are orthonormal by construction."""

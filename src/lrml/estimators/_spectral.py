@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
-from lrml._arrays import is_sparse, to_numpy
+from lrml._arrays import to_numpy
 from lrml.estimators._fitting import (
     Solution,
     TrainingData,
@@ -24,19 +24,30 @@ from lrml.estimators._fitting import (
 )
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import ROADS, Parameters
-from lrml.estimators._space import InSubspace, RidgeRegressions, Space, with_unseen
+from lrml.estimators._row_fits import RowFit, Start
+from lrml.estimators._space import (
+    MOST_COMPRESSED,
+    MOST_EXTENSIONS,
+    InSubspace,
+    RidgeRegressions,
+    Space,
+    with_unseen,
+)
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
-from lrml.solvers import ROW_SOLVERS, Certificate, Factors, SolverResult, Status, solve, solve_rows
+from lrml.solvers import (
+    ROW_SOLVERS,
+    Certificate,
+    Factors,
+    SolverResult,
+    Status,
+    solve,
+)
 
 _Float64 = npt.NDArray[np.float64]
 # If every iteration reads the rows, there is time for fewer iterations.
 _MAX_ITER_MOMENTS, _MAX_ITER_ROWS = 5000, 1000
-# What a subspace may cost, over the objective, and how often it is extended until it costs less.
-_MOST_COMPRESSED, _MOST_EXTENSIONS = 5e-4, 4
-# Single-precision scores give the objective to 2e-7, which suffices for gaps down to this.
-_SINGLE_PRECISION_FROM = 1e-5
 
 
 class SpectralModel(LinearMultiLabelModel):
@@ -87,6 +98,11 @@ class SpectralModel(LinearMultiLabelModel):
         warn_unless_converged(solution.outcome)
         return self
 
+    def _is_separable(self, data: TrainingData, params: Parameters, penalty: TailSum) -> bool:
+        """Whether a fit by rows is one of every label on its own, without a certificate."""
+        inactive = not np.any(penalty.slopes(np.ones(min(data.shape))))
+        return inactive and params.solver == "auto" and self._certificate(penalty) is None
+
     def _start_of(self, data: TrainingData) -> Factors:
         """Coefficients of the last fit as factors; for a kernel, its scores without the intercept."""
         if data.kernel is not None:
@@ -98,35 +114,53 @@ class SpectralModel(LinearMultiLabelModel):
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[Factors, _Float64] | None
     ) -> tuple[Solution, dict[str, Any]]:
         """Least squares with all labels known: everything follows from the second moments."""
-        space, problem, result = self._solve_moments(data, params, penalty, last)
+        space, problem, result, gap = self._solve_moments(data, params, penalty, last)
         extras: dict[str, Any] = space.kernel_gap(problem.ridge, result.objective)
         if isinstance(space, InSubspace):
-            space, problem, result, gap = self._solve_in_larger(space, problem, result, params, penalty)
             extras = {"compression_gap_": gap}
         factors = space.factors(result.factors)
-        solution = Solution(factors, space.intercept(factors.U * factors.s, factors.V), space.unseen, result)
+        solution = Solution(factors, space.intercept(factors.U, factors.V * factors.s), space.unseen, result)
         return solution, self._extras(penalty, problem, result) | extras
 
     def _ridge_regressions(self, data: TrainingData, params: Parameters) -> RidgeRegressions:
         penalty = self._penalty(data, params)
-        _, problem, result = self._solve_moments(data, params, penalty, None)
+        _, problem, result, _ = self._solve_moments(data, params, penalty, None)
         return _as_regressions(problem, penalty, result)
 
     def _solve_moments(
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[Factors, _Float64] | None
-    ) -> tuple[Space, SpectralProblem, SolverResult]:
+    ) -> tuple[Space, SpectralProblem, SolverResult, float]:
+        """Solve, and extend a subspace until it costs little; also return what it costs."""
         ridge = self._ridge(params)
         road = params.solver if isinstance(params.solver, str) else "auto"
-        space = data.space(
-            fit_intercept=params.fit_intercept,
-            ridge=ridge,
-            road=road,
-            bare=penalty.alpha == 0,
-            extensible=True,
-        )
+        centred, bare = {"fit_intercept": params.fit_intercept}, penalty.alpha == 0
+        space = data.space(**centred, ridge=ridge, road=road, bare=bare, extensible=True)
         problem = space.problem.with_ridge(ridge)
         start = None if last is None else space.compress(*last[0])
-        return space, problem, self._solve(problem, params, penalty, start)
+        result = self._solve(problem, params, penalty, start)
+        gap = 0.0
+        for extension in range(1 + MOST_EXTENSIONS if isinstance(space, InSubspace) else 0):
+            assert isinstance(space, InSubspace)
+            regressions = _as_regressions(problem, penalty, result)
+            at_end = extension == MOST_EXTENSIONS or result.status is Status.STOPPED
+            enough = np.inf if at_end else MOST_COMPRESSED * result.objective
+            gap, larger = space.extended(regressions, penalty.alpha, enough)
+            if larger is None:
+                break
+            start = space.start_in(larger, regressions)
+            space, problem = larger, larger.problem.with_ridge(ridge)
+            del larger
+            result = self._solve(problem, params, penalty, start)
+        gap = gap / result.objective if result.objective > 0 else 0.0
+        if gap > 2 * MOST_COMPRESSED:
+            warnings.warn(
+                f"a fit in a subspace should end within {2 * MOST_COMPRESSED:.1%} of the exact objective, "
+                f"got an estimated distance of {gap:.1%}. Raise ridge or alpha, scale X, or pass "
+                "solver='primal' or 'dual', which take more memory.",
+                ConvergenceWarning,
+                stacklevel=level_of_user(),
+            )
+        return space, problem, result, gap
 
     def _solve(
         self, problem: SpectralProblem, params: Parameters, penalty: TailSum, start: _Float64 | None
@@ -144,37 +178,6 @@ class SpectralModel(LinearMultiLabelModel):
                 certificate=self._certificate(penalty),
             )
 
-    def _solve_in_larger(
-        self,
-        space: InSubspace,
-        problem: SpectralProblem,
-        result: SolverResult,
-        params: Parameters,
-        penalty: TailSum,
-    ) -> tuple[Space, SpectralProblem, SolverResult, float]:
-        """Extend the subspace, and solve again, until it costs little; also return what it costs."""
-        for _ in range(_MOST_EXTENSIONS):
-            regressions = _as_regressions(problem, penalty, result)
-            enough = _MOST_COMPRESSED * result.objective
-            gap, larger = space.extended(regressions, penalty.alpha, enough)
-            if larger is None or result.status is Status.STOPPED:
-                break
-            start = space.start_in(larger, regressions)
-            space, problem = larger, larger.problem.with_ridge(problem.ridge)
-            result = self._solve(problem, params, penalty, start)
-        else:
-            gap, _ = space.extended(_as_regressions(problem, penalty, result), penalty.alpha, np.inf)
-        relative = gap / result.objective if result.objective > 0 else 0.0
-        if relative > 2 * _MOST_COMPRESSED:
-            warnings.warn(
-                f"a fit in a subspace should end within {2 * _MOST_COMPRESSED:.1%} of the exact objective, "
-                f"got an estimated distance of {relative:.1%}. Raise ridge or alpha, scale X, or pass "
-                "solver='primal' or 'dual', which take more memory.",
-                ConvergenceWarning,
-                stacklevel=level_of_user(),
-            )
-        return space, problem, result, relative
-
     def _fit_rows(
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[Factors, _Float64] | None
     ) -> tuple[Solution, dict[str, Any]]:
@@ -187,31 +190,27 @@ class SpectralModel(LinearMultiLabelModel):
         unseen, used, intercept = sort_labels(data, rows, fit_intercept=params.fit_intercept)
         if not used.any():
             return nothing_to_learn(data, unseen, intercept), self._extras(penalty, None, None)
-        tol = self._default_row_tol if params.tol is None else params.tol
-        single = tol >= _SINGLE_PRECISION_FROM and _suits_single_precision(rows.X)
-        dtype = np.float32 if single else np.float64
-        shared = data.row_problem(used, dtype, fit_intercept=params.fit_intercept)
-        problem = shared.with_ridge(self._ridge(params))
         max_iter = _MAX_ITER_ROWS if params.max_iter is None else params.max_iter
+        tol = self._default_row_tol if params.tol is None else params.tol
         start = None
         if last is not None:
-            start = problem.compress(last[0].U * last[0].s, last[0].V[used], last[1][used])
+            start = Start(last[0].U * last[0].s, last[0].V[used], last[1][used])
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as callback:
-            result = solve_rows(
-                problem,
-                penalty,
-                solver=params.solver,
-                start=start,
-                max_iter=max_iter,
-                tol=tol,
-                callback=callback,
+            fit = RowFit(
+                *(data, used, penalty, self._ridge(params), params.fit_intercept),
+                *(params.solver, max_iter, tol, callback),
             )
-        V = np.zeros((len(used), len(result.factors.s)))
-        V[used] = result.factors.V
-        intercept[used] = problem.intercept(result.solution)
-        factors = Factors(result.factors.U, result.factors.s, V)
-        solution = Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result)
-        return solution, self._extras(penalty, problem, result)
+            if self._is_separable(data, params, penalty):
+                found = fit.separable(start)
+            else:
+                found = fit.penalised(start, data.road(params.solver))
+        V = np.zeros((len(used), len(found.factors.s)))
+        V[used] = found.factors.V
+        intercept[used] = found.intercept
+        solution = Solution(
+            found.factors._replace(V=V), with_unseen(intercept, unseen, data.loss), unseen, found.result
+        )
+        return solution, self._extras(penalty, found.problem, found.result) | found.extras
 
 
 def _as_regressions(problem: SpectralProblem, penalty: TailSum, result: SolverResult) -> RidgeRegressions:
@@ -225,22 +224,9 @@ def _as_regressions(problem: SpectralProblem, penalty: TailSum, result: SolverRe
 
 
 def _check_row_solver(params: Parameters) -> None:
-    if params.solver not in ROW_SOLVERS:
+    possible = (*ROW_SOLVERS, *ROADS)
+    if params.solver not in possible:
         raise ValueError(
-            f"solver must be one of {', '.join(map(repr, ROW_SOLVERS))} unless loss='squared' and all "
-            f"labels are known, got {params.solver!r}. Use 'auto'."
+            f"solver must be one of {', '.join(map(repr, possible))} unless loss='squared' and all labels "
+            f"are known, got {params.solver!r}. Use 'auto'."
         )
-
-
-def _suits_single_precision(X: Any) -> bool:
-    """Whether no feature is far from zero relative to its spread, or too large or small for float32 squares.
-
-    Scores of features that are not centred are differences of large numbers. If features differ much in
-    scale, rounding errors would swamp the smaller ones.
-    """
-    edges = (X.min(axis=0), X.max(axis=0))
-    low, high = (edge.toarray().ravel() if is_sparse(edge) else edge for edge in edges)
-    size = np.maximum(np.abs(low), np.abs(high))[low != high]
-    spread = (high - low)[low != high]
-    alike = spread.max(initial=0.0) <= 1e3 * spread.min(initial=np.inf)
-    return bool(alike and np.all((size <= 100 * spread) & (size < 1e15) & (size > 1e-15)))

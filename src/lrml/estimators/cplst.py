@@ -17,7 +17,7 @@ from lrml.estimators._grid import resolve_ranks, ridges_leaving
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
-from lrml.estimators._space import RidgeRegressions
+from lrml.estimators._space import MOST_COMPRESSED, MOST_EXTENSIONS, InSubspace, RidgeRegressions
 from lrml.estimators.search import Family, Params, Piece, SearchModel, Visit, once
 from lrml.problem import SpectralProblem
 from lrml.solvers import Factors
@@ -64,20 +64,32 @@ class LabelSpaceModel(LinearMultiLabelModel):
         check_size(data, type(self).__name__)
         count = check_count("rank", params.rank, 1, data.shape)
         space = data.space(fit_intercept=True, ridge=params.ridge)
-        problem = space.problem.with_ridge(params.ridge)
-        V = self._directions(data, problem, count)
-        # Regression on the codes Z V, decoded by Vᵀ: W = (XᵀX + ridge)⁻¹ XᵀZ V Vᵀ.
-        cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T
-        encoder = (cross @ V) / problem.curvature[:, None]
-        objective = problem.target - float(np.sum((cross @ V) ** 2 / problem.curvature[:, None]))
+        extras: dict[str, Any] = {}
+        for extension in range(1 + MOST_EXTENSIONS):
+            problem = space.problem.with_ridge(params.ridge)
+            V = self._directions(data, problem, count)
+            # Regression on the codes Z V, decoded by Vᵀ: W = (XᵀX + ridge)⁻¹ XᵀZ V Vᵀ.
+            cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T
+            encoder = (cross @ V) / problem.curvature[:, None]
+            objective = problem.target - float(np.sum((cross @ V) ** 2 / problem.curvature[:, None]))
+            if not isinstance(space, InSubspace):
+                break
+            right = V if problem.labels is None else problem.labels.T @ V
+            regressions = RidgeRegressions(encoder, right, params.ridge)
+            gap, larger = space.extended(regressions, 0.0, MOST_COMPRESSED * objective)
+            extras = {"compression_gap_": gap / objective if objective > 0 else 0.0}
+            if larger is None or extension == MOST_EXTENSIONS:
+                break
+            space = larger
         U, s, mix = np.linalg.svd(encoder, full_matrices=False)
         rank = int(np.count_nonzero(s > max(data.shape) * np.finfo(s.dtype).eps * s[0]))
         found = Factors(problem.features @ U[:, :rank], s[:rank], V @ mix[:rank].T)
         factors = space.factors(found)
-        intercept = space.intercept(factors.U * factors.s, factors.V)
+        intercept = space.intercept(factors.U, factors.V * factors.s)
         solution = Solution(factors, intercept, space.unseen, ClosedForm(objective, rank))
-        extras: dict[str, Any] = {"n_components_": V.shape[1], "components_": V.T.astype(data.X.dtype)}
-        store(self, data, solution, **extras | space.kernel_gap(params.ridge, objective))
+        extras |= space.kernel_gap(params.ridge, objective)
+        components = {"n_components_": V.shape[1], "components_": V.T.astype(data.X.dtype)}
+        store(self, data, solution, **components, **extras)
         return self
 
 

@@ -194,7 +194,9 @@ class LEML(LinearMultiLabelModel):
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as report:
             limits = core.Limits(max_iter, tol, report)
             solution, ridge = (_fit_moments if moments else _fit_rows)(data, params, start, limits)
-        store(self, data, solution, with_coef=False, alpha_=params.alpha or 0.0, ridge_=ridge)
+        sweeps = max(1, len(solution.outcome.history) - 1)  # a closed form counts as one
+        strengths = {"alpha_": params.alpha or 0.0, "ridge_": ridge}
+        store(self, data, solution, with_coef=False, n_iter_=sweeps, **strengths)
         warn_unless_converged(solution.outcome)
         return self
 
@@ -228,7 +230,7 @@ def _fit_moments(
     result = core.solve_moments(problem, params.alpha or 0.0, start.rank, limits, first)
     U, V = problem.restore(result.factors.U, result.factors.V)
     factors = space.factors(Factors(U, result.factors.s, V))
-    intercept = space.intercept(factors.U * factors.s, factors.V)
+    intercept = space.intercept(factors.U, factors.V * factors.s)
     factors.V[space.unseen] = 0.0  # they are, up to rounding
     return Solution(factors, intercept, space.unseen, result), ridge
 

@@ -89,7 +89,9 @@ class LRML(SpectralModel):
     Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, then O(dL min(d, L)) per
     iteration, independent of n; memory 3 d² + O(dL) numbers beside the data. Otherwise an iteration also
     takes a few passes over the rows, in blocks, O(ndL) each. With more features than rows, and for kernels,
-    an n × n matrix takes the place of the d × d one: O(n² d + n³ + n² L), memory 4 n² + O(nL).
+    an n × n matrix takes the place of the d × d one: O(n² d + n³ + n² L), memory 4 n² + O(nL). Where n and d
+    are both large, a subspace of r ≤ 3L + 128 dimensions takes about 20 passes over the nonzeros with L
+    columns, and memory O(r min(n, d) + k (d + L)) for a solution of rank k.
 
     Parameters
     ----------
@@ -120,12 +122,15 @@ class LRML(SpectralModel):
         Of "poly".
     coef0 : float, default=1
         Of "poly" and "sigmoid".
-    solver : {"auto", "apg", "pg", "paper"} or solver object, default="auto"
+    solver : {"auto", "primal", "dual", "compressed", "apg", "pg", "paper"} or solver object, default="auto"
         "auto": a proximal step and least squares on either side of W, in turn, see
         `lrml.solvers.Alternating`. "apg": monotone accelerated proximal gradient. "pg": proximal gradient
         with backtracking. "paper": Algorithm 1 to the letter; see `lrml.solvers.Algorithm1`, an instance of
         which may be passed to set t₀, γ and the rule. For other losses, and if labels are unknown, "auto" is
-        proximal Newton, and "apg" is the only alternative.
+        proximal Newton (Newton's method label by label, if alpha is 0), and "apg" the only other method.
+        "primal", "dual" and "compressed" are "auto" with given coordinates: eigenvectors of XᵀX, of XXᵀ, or a
+        subspace (`lrml.subspace`). By itself "auto" takes the smaller matrix up to 3,000 rows or features,
+        and beyond the cheapest of the three, by the number of multiplications.
     max_iter : int, optional
         Most iterations (for "paper": the number of iterations). By default 5000, or 1000 where every
         iteration reads the rows.
@@ -151,7 +156,8 @@ class LRML(SpectralModel):
     Attributes
     ----------
     coef_ : array of shape (L, d)
-        Wᵀ, in scikit-learn's orientation; for the linear kernel only.
+        Wᵀ, in scikit-learn's orientation; for the linear kernel only. Beyond 2²⁴ numbers it is made from
+        ``factors_`` at each access.
     dual_coef_ : array of shape (n, L)
         For other kernels: scores are Σ_i k(x, x_i) dual_coef_i + intercept_. Made from ``factors_`` at each
         access.
@@ -178,6 +184,10 @@ class LRML(SpectralModel):
         For other kernels: how much the directions of the kernel matrix that were left
         out raise the objective at most, over the objective; 0 if none were, else up to 1e-4, see
         `lrml.dual.LeftOut`. Only fits with a ridge of 2,000 rows or more leave out any.
+    compression_gap_ : float
+        If a subspace was used: an estimate of how far the objective is above that without one, over the
+        objective. It is extended until that is at most 5e-4, or a warning tells. For other losses, what the
+        last extension has gained.
     theta_ : int
         The number of free singular values that ``theta`` stands for.
     n_iter_ : int
@@ -466,8 +476,9 @@ class LRMLCV(TailSearch):
         "loo" stands for leave-one-out scores, which need the squared loss with all labels known. They are
         compared on at most m = max(1500, 2¹⁹ / L) rows, drawn at random. Or a number of folds
         (`lrml.model_selection.MultilabelStratifiedKFold`), a held-out share in (0, 1), a splitter of
-        scikit-learn, or (train, test) row numbers. By default "loo" where it is possible; elsewhere 0.2 from
-        5,000 rows on, and 5 below.
+        scikit-learn, or (train, test) row numbers. By default "loo" where it is possible, 0.2 where fits work
+        in a subspace (see ``solver`` of `LRML`); where every candidate is a fit of its own, 0.2 from 5,000
+        rows on, and 5 below.
         Pass a splitter if rows come in groups, or repeat: leave-one-out scores would know the answer.
     scoring : str, callable, list of these or None, default=None
         A metric of `lrml.metrics`: "precision_at_1" (any number), "average_precision", "average_auc",

@@ -1,0 +1,184 @@
+"""Fits that read the rows, for other losses and unknown labels: coordinates by size, solver by penalty.
+
+Without a penalty on singular values, labels are solved one by one (`lrml.solvers.separable`). With one,
+proximal Newton needs spectral coordinates. Up to 3,000 features these are eigenvectors of XᵀX, up to 3,000
+rows those of XXᵀ. Beyond, they span a subspace. A solution is W = X̂ᵀA with
+
+::
+
+    A (ridge + c_j / 2σ_j) v_j = −½ S v_j,    S the slopes of the loss at the solution (n × L),
+
+so the slopes at the solutions of two ridges, without the penalty, are a good subspace to begin with, and the
+slopes at its own solution tell how to extend it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lrml._arrays import is_sparse
+from lrml.estimators._fitting import TrainingData
+from lrml.estimators._grid import loss_scale
+from lrml.estimators._space import InSubspace, Space
+from lrml.penalties import TailSum
+from lrml.row_problem import RowProblem
+from lrml.solvers import Callback, Factors, SolverResult, slopes_at, solve_rows, solve_separable
+
+_Float64 = npt.NDArray[np.float64]
+_Bools = npt.NDArray[np.bool_]
+# Single-precision scores give the objective to 2e-7, which suffices for gaps down to this.
+_SINGLE_PRECISION_FROM = 1e-5
+# The ridges whose solutions span a subspace: the least one in units of the mean eigenvalue, and their ratio.
+_LEAST_SHIFT, _RATIO, _SPAN_TOL = 0.03, 10.0, 1e-2
+# Extensions of a subspace go on while they lower the objective by this share.
+_WORTH, _MOST_EXTENSIONS = 5e-4, 4
+
+
+class Start(NamedTuple):
+    """Coefficients left rightᵀ and intercepts to begin with, of the labels in use."""
+
+    left: _Float64
+    right: _Float64
+    intercept: _Float64
+
+
+class RowSolution(NamedTuple):
+    """A solution in the original space, for the labels in use."""
+
+    factors: Factors
+    intercept: _Float64
+    result: SolverResult
+    problem: RowProblem | None  # None if labels were solved one by one
+    extras: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class RowFit:
+    """What a fit by rows is given."""
+
+    data: TrainingData
+    used: _Bools  # labels with something to learn
+    penalty: TailSum
+    ridge: float
+    fit_intercept: bool
+    solver: str
+    max_iter: int
+    tol: float
+    callback: Callback | None
+
+    def separable(self, start: Start | None) -> RowSolution:
+        """Solve label by label; there must be no penalty."""
+        rows = replace(self.data.rows.select_labels(self.used), dtype=self._dtype)
+        solution = solve_separable(
+            rows,
+            self.data.loss,
+            self.ridge,
+            fit_intercept=self.fit_intercept,
+            start=None if start is None else (start.left @ start.right.T, start.intercept),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            callback=self.callback,
+        )
+        return RowSolution(solution.result.factors, solution.intercept, solution.result, None, {})
+
+    def penalised(self, start: Start | None, road: str) -> RowSolution:
+        """Solve with the penalty, in the coordinates of a road."""
+        if road == "primal":
+            problem, result = self._solve(self.data, start)
+            return RowSolution(result.factors, problem.intercept(result.solution), result, problem, {})
+        if road == "compressed":
+            return self._compressed(start)
+        space = self.data.space(fit_intercept=self.fit_intercept, road=road)
+        return self._outside(space, *self._solve(self._inner(space), self._start(space, start)))
+
+    @property
+    def _dtype(self) -> type[np.floating[Any]]:
+        single = self.tol >= _SINGLE_PRECISION_FROM and _suits_single_precision(self.data.X)
+        return np.float32 if single else np.float64
+
+    def _solve(self, data: TrainingData, start: Start | None) -> tuple[RowProblem, SolverResult]:
+        shared = data.row_problem(self.used, self._dtype, fit_intercept=self.fit_intercept)
+        problem = shared.with_ridge(self.ridge)
+        result = solve_rows(
+            problem,
+            self.penalty,
+            solver=self.solver if self.solver == "apg" else "auto",
+            start=None if start is None else problem.compress(*start),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            callback=self.callback,
+        )
+        return problem, result
+
+    def _inner(self, space: Space) -> TrainingData:
+        """Return the same data with rows in the coordinates of a space, which are few and centred."""
+        X = space.coordinates(self.data.X).astype(self._dtype, copy=False)
+        return replace(self.data, X=X, summed_up=None)
+
+    def _start(self, space: Space, start: Start | None) -> Start | None:
+        """Return a start in the coordinates of a space."""
+        if start is None:
+            return None
+        shift = start.right @ (space.x_mean @ start.left)
+        return Start(space.inside(start.left), start.right, start.intercept + shift)
+
+    def _outside(self, space: Space, problem: RowProblem, result: SolverResult) -> RowSolution:
+        """Map a solution in the coordinates of a space back."""
+        U, s, V = result.factors
+        left = space.model_side(space.problem.features @ U)
+        intercept = problem.intercept(result.solution) - V @ (s * (space.x_mean @ left))
+        return RowSolution(Factors(left, s, V), intercept, result, problem, {})
+
+    def _compressed(self, start: Start | None) -> RowSolution:
+        """Solve in a subspace, and extend it as long as that is worth it."""
+        data = self.data
+        space = InSubspace.of_slopes(
+            *(data.X, data.Y, data.weights, self._first_slopes()),
+            fit_intercept=self.fit_intercept,
+            targets=data.targets,
+        )
+        problem, result = self._solve(self._inner(space), self._start(space, start))
+        gain = 0.0
+        for _ in range(_MOST_EXTENSIONS):
+            U, s, V = result.factors
+            inside = problem.features @ result.solution[1:], problem.intercept(result.solution)
+            slopes = slopes_at(problem.rows, data.loss, *inside)
+            larger = space.along(slopes @ V, data.weights)
+            left = larger.subspace.inside(space.subspace.basis @ (U * s))
+            before, space = result.objective, larger
+            problem, result = self._solve(self._inner(space), Start(left, V, inside[1]))
+            gain = (before - result.objective) / before if before > 0 else 0.0
+            if gain <= _WORTH:
+                break
+        return self._outside(space, problem, result)._replace(extras={"compression_gap_": max(gain, 0.0)})
+
+    def _first_slopes(self) -> Iterator[Any]:
+        """Yield the slopes at the solutions without the penalty, for two ridges."""
+        X, rows = self.data.X, replace(self.data.rows.select_labels(self.used), dtype=np.float32)
+        squares = X.multiply(X).sum() if is_sparse(X) else np.sum(X * X)
+        scale = loss_scale(self.data, fit_intercept=self.fit_intercept) * float(squares) / min(X.shape)
+        least = max(self.ridge, _LEAST_SHIFT * scale)
+        for ridge in (_RATIO * least, least):
+            found = solve_separable(
+                rows, self.data.loss, ridge, fit_intercept=self.fit_intercept, tol=_SPAN_TOL, max_iter=20
+            )
+            yield slopes_at(rows, self.data.loss, found.result.solution, found.intercept)
+
+
+def _suits_single_precision(X: Any) -> bool:
+    """Whether no feature is far from zero relative to its spread, or too large or small for float32 squares.
+
+    Scores of features that are not centred are differences of large numbers. If features differ much in
+    scale, rounding errors would swamp the smaller ones.
+    """
+    edges = (X.min(axis=0), X.max(axis=0))
+    low, high = (edge.toarray().ravel() if is_sparse(edge) else edge for edge in edges)
+    size = np.maximum(np.abs(low), np.abs(high))[low != high]
+    spread = (high - low)[low != high]
+    alike = spread.max(initial=0.0) <= 1e3 * spread.min(initial=np.inf)
+    return bool(alike and np.all((size <= 100 * spread) & (size < 1e15) & (size > 1e-15)))
