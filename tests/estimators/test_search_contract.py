@@ -250,10 +250,11 @@ def test_leml_makes_no_second_moments(data, monkeypatch):
         assert len(model.cv_results_["param_alpha"]) == 4
 
 
-def test_too_many_features_are_refused_before_the_work(data, monkeypatch):
+def test_too_many_features_for_leave_one_out_scores_are_refused_before_the_work(data, monkeypatch):
     monkeypatch.setattr("os.sysconf", lambda name: 10)  # 100 bytes in all
-    with pytest.raises(ValueError, match="LRMLCV decomposes"):
-        LRMLCV().fit(*data)
+    with pytest.raises(ValueError, match=r"LRMLCV decomposes .*judge on folds: cv=5"):
+        LRMLCV(cv="loo").fit(*data)
+    assert LRMLCV(random_state=0).fit(*data).n_splits_ == 1
 
 
 def test_weights_must_reach_every_part(data):

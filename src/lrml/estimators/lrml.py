@@ -383,7 +383,7 @@ class TailSearch(SearchModel):
 
     def _refits(self, data: TrainingData, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
         centred = {"fit_intercept": params.fit_intercept}
-        problem, ridges, alphas = data.space(**centred).problem, params.ridges, params.alphas
+        problem, ridges, alphas = data.spectrum(**centred), params.ridges, params.alphas
         if ridges is None:
             scale = loss_scale(data, **centred)
             ridges = [scale * ridge for ridge in ridges_leaving(problem, _ROW_RIDGE_SHARES)]
