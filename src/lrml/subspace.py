@@ -294,6 +294,11 @@ class Subspace:
         cls, rows: CentredRows, fast: NormalOperator, unit: float, leading: Leading, vectors: _Floats
     ) -> Subspace:
         block = _Block.of(rows, vectors)
+        if block.vectors.shape[1] == 0:  # X is constant; one direction, with nothing to learn
+            return cls(
+                *(rows, fast, unit, leading),
+                *(np.zeros((fast.size, 1)), np.ones(1), np.zeros((1, rows.Y.shape[1]))),
+            )
         eigenvalues, turn = _diagonalised(*block.inner)
         return cls(rows, fast, unit, leading, block.vectors @ turn, eigenvalues, turn.T @ block.cross)
 
@@ -391,10 +396,13 @@ class Subspace:
         return self.unit * self.fast.apply_wide(A.astype(np.float32)).astype(np.float64)
 
     def _right_sides(self, V: _Float64) -> _Float64:
-        parts = self.fast.map(
-            lambda group: _right_sides(self.fast, self.rows, V[:, group]).astype(np.float64), V.shape[1]
-        )
-        return np.hstack(parts) * (1.0 if self.is_dual else self.unit**0.5)
+        sides = np.empty((self.fast.size, V.shape[1]))
+
+        def fill(group: slice) -> None:
+            sides[:, group] = _right_sides(self.fast, self.rows, V[:, group])
+
+        self.fast.map(fill, V.shape[1])
+        return sides if self.is_dual else sides * self.unit**0.5
 
     def _solved(self, residuals: _Float64, shifts: _Float64) -> _Float64:
         """Solve (op + s_j) δ_j = r_j roughly."""
@@ -469,9 +477,12 @@ class _Block(NamedTuple):
     @classmethod
     def of(cls, rows: CentredRows, vectors: _Floats) -> _Block:
         """Compute the images, in double precision."""
+        operator = NormalOperator(rows, np.float64)
         lengths = np.sqrt(_column_sums(vectors, vectors))
         A = (vectors[:, lengths > 0] / lengths[lengths > 0]).astype(np.float64)
-        operator = NormalOperator(rows, np.float64)
+        noise = np.finfo(np.float64).eps * float(rows.scatter.sum())
+        if noise == 0:
+            A = A[:, :0]
         images, cross = np.empty_like(A), np.empty((A.shape[1], rows.Y.shape[1]))
 
         def fill(columns: slice) -> None:
@@ -484,6 +495,9 @@ class _Block(NamedTuple):
             cross[columns] = _targets_product(rows, scores)
 
         operator.map(fill, A.shape[1])
+        if operator.is_dual:  # vectors orthogonal to all features, such as constant ones, are rounding
+            kept = _column_sums(A, images) > noise
+            A, images, cross = A[:, kept], images[:, kept], cross[kept]
         return cls(A, images, cross, operator.is_dual)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -246,3 +247,25 @@ def test_a_subspace_that_cannot_be_good_enough_warns(always_compressed):
     scaled = sp.csr_array(X @ sp.diags_array(scales))
     with pytest.warns(ConvergenceWarning, match="fit in a subspace should end within"):
         MLFro(1e-9).fit(scaled, Y)
+
+
+@pytest.mark.parametrize("shape", [(30, 50), (50, 30), (3, 50), (2, 2), (1, 5)])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("values", ["zero", "constant", "sparse zero", "some"])
+def test_little_to_learn(values, fit_intercept, shape):
+    """Neither constant features, nor a penalty that leaves nothing, stop a fit in a subspace."""
+    X, Y = text_like(*shape, 4)
+    X = {
+        "zero": np.zeros(shape),
+        "constant": np.full(shape, 1 / 3),
+        "sparse zero": sp.csr_array(shape),
+        "some": X,
+    }[values]
+    for theta, alpha, ridge in [(0, 1e9, 0.0), (0, 0.0, 0.0), (2, 1.0, 0.1), (0, 0.3, 1e9)]:
+        settings = {"ridge": ridge, "fit_intercept": fit_intercept}
+        exact = LRML(theta, alpha, **settings).fit(X, Y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = LRML(theta, alpha, solver="compressed", **settings).fit(X, Y)
+        assert found.objective_ == pytest.approx(exact.objective_, rel=1e-3, abs=1e-8)
+        assert np.isfinite(found.coef_).all()
