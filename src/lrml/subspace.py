@@ -159,7 +159,9 @@ def solve_shifted(
     """Solve (op + s_j) a_j = b_j for every column by preconditioned conjugate gradients.
 
     The preconditioner is U diag((μ + s_j) / (λ + s_j)) Uᵀ + (I − UUᵀ), μ the least of the leading
-    eigenvalues λ. It ends when the residual of the block is ``tolerance`` times B.
+    eigenvalues λ. It ends when the residual of the block is ``tolerance`` times B, and the last step has
+    lowered the quadratic function by that share of all steps: a large part of the residual may lie along a
+    large eigenvalue, where it matters little.
     """
     U, values = leading
     least = values[-1] if len(values) else 0.0
@@ -172,13 +174,15 @@ def solve_shifted(
     A, R = np.zeros_like(B), B.copy()
     Z = preconditioned(R)
     P, along = Z.copy(), _column_sums(R, Z)
-    limit = tolerance * float(np.linalg.norm(B))
+    limit, gain, gained = tolerance * float(np.linalg.norm(B)), 0.0, 0.0
     for _ in range(max_steps):
-        if float(np.linalg.norm(R)) <= limit:
+        if float(np.linalg.norm(R)) <= limit and gain <= tolerance * gained:
             break
         Q = operator.apply(P)
         Q += shifts * P
         step = _quotient(along, _column_sums(P, Q))
+        gain = float(step @ along)
+        gained += gain
         A += step * P
         R -= step * Q
         Z = preconditioned(R)

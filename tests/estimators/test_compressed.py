@@ -269,3 +269,16 @@ def test_little_to_learn(values, fit_intercept, shape):
             found = LRML(theta, alpha, solver="compressed", **settings).fit(X, Y)
         assert found.objective_ == pytest.approx(exact.objective_, rel=1e-3, abs=1e-8)
         assert np.isfinite(found.coef_).all()
+
+
+@pytest.mark.parametrize(("theta", "alpha", "ridge"), [(0, 1.0, 0.0), (0, 0.0, 0.1), (2, 1.0, 0.1)])
+def test_a_feature_that_outweighs_all_others_hides_no_gap(theta, alpha, ridge):
+    """Most of a residual may lie along one large eigenvalue; what is left of it still counts."""
+    X, Y = text_like(260, 150, 8)
+    scaled = sp.csr_array(X @ sp.diags_array(np.where(np.arange(150) == 3, 1e4, 1.0)))
+    found = LRML(theta, alpha, ridge=ridge, solver="compressed", tol=1e-6).fit(scaled, Y)
+    exact = LRML(theta, alpha, ridge=ridge, tol=1e-6).fit(scaled, Y)
+    assert abs(found.objective_ / exact.objective_ - 1) <= found.compression_gap_ + 1e-5 < 1e-3
+    far = X.toarray() + 1e3
+    with pytest.warns(ConvergenceWarning, match="fit in a subspace should end within"):
+        LRML(theta, alpha, ridge=ridge, fit_intercept=False, solver="compressed").fit(far, Y)
