@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
-from lrml import CPLST, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, lrml_path
+from lrml import CPLST, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, lrml_path
 from lrml.estimators import _fitting
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._space import Compressed, CompressedDual, RidgeRegressions, Space
@@ -240,13 +240,14 @@ def test_a_warm_start_in_a_subspace(always_compressed):
     assert model.fit(X, Y).objective_ == pytest.approx(first, rel=1e-3)
 
 
-def test_a_subspace_that_cannot_be_good_enough_warns(always_compressed):
+@pytest.mark.parametrize("model", [MLFro(1e-9), CPLST(5, ridge=1e-9), PLST(5, ridge=1e-9)], ids=repr)
+def test_a_subspace_that_cannot_be_good_enough_warns(always_compressed, model):
     """Least squares without a ridge and with features of very different scales."""
     X, Y = text_like(400, 300)
     scales = np.geomspace(1e-2, 1e4, 300)
     scaled = sp.csr_array(X @ sp.diags_array(scales))
     with pytest.warns(ConvergenceWarning, match="fit in a subspace should end within"):
-        MLFro(1e-9).fit(scaled, Y)
+        model.fit(scaled, Y)
 
 
 @pytest.mark.parametrize("shape", [(30, 50), (50, 30), (3, 50), (2, 2), (1, 5)])
@@ -282,3 +283,11 @@ def test_a_feature_that_outweighs_all_others_hides_no_gap(theta, alpha, ridge):
     far = X.toarray() + 1e3
     with pytest.warns(ConvergenceWarning, match="fit in a subspace should end within"):
         LRML(theta, alpha, ridge=ridge, fit_intercept=False, solver="compressed").fit(far, Y)
+
+
+def test_a_perfect_fit_is_one(always_compressed):
+    """The objective is rounding then, sometimes below zero, and no unit of what a subspace costs."""
+    X, Y = text_like(150, 260, 8)
+    found = LRML(2, 1.0, ridge=0.1).fit(X, Y, np.full(150, 1e12))
+    assert found.compression_gap_ <= 1e-3
+    np.testing.assert_allclose(found.decision_function(X)[:, Y.any(axis=0)], Y[:, Y.any(axis=0)], atol=1e-4)

@@ -30,6 +30,8 @@ _KERNEL_ROUNDING = 4
 MOST_COMPRESSED, MOST_EXTENSIONS = 5e-4, 4
 """What a subspace may cost, over the objective, and how often it is extended until it costs less."""
 
+# Smaller objectives, over ‖Y‖², are not told from 0 in a subspace.
+_LEAST_OBJECTIVE = 1e-8
 # Columns of features that are made at a time from dual vectors of a subspace.
 _FEW_COLUMNS = 128
 
@@ -306,6 +308,10 @@ class InSubspace(Space):
         if found.further is None:
             return found.gap, None
         return found.gap, self._with(self.subspace.extended(found.further))
+
+    def unit_of_gaps(self, objective: float) -> float:
+        """Return the objective; or, if a perfect fit leaves only rounding, a small share of ‖Y‖²."""
+        return max(objective, _LEAST_OBJECTIVE * self.problem.target) or 1.0
 
     def start_in(self, larger: InSubspace, solution: RidgeRegressions) -> _Float64:
         """Return a solution in the coordinates of a larger subspace."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.exceptions import ConvergenceWarning
 
 from lrml._arrays import to_numpy
 from lrml.estimators._fitting import (
@@ -15,11 +13,11 @@ from lrml.estimators._fitting import (
     TrainingData,
     check_size,
     is_warm_start,
-    level_of_user,
     nothing_to_learn,
     solver_progress,
     sort_labels,
     store,
+    warn_of_subspace,
     warn_unless_converged,
 )
 from lrml.estimators._linear import LinearMultiLabelModel
@@ -171,7 +169,7 @@ class SpectralModel(LinearMultiLabelModel):
         """Extend the subspace, and solve again, until it costs little; also return what it costs."""
         for _ in range(MOST_EXTENSIONS):
             regressions = _as_regressions(problem, penalty, result)
-            enough = MOST_COMPRESSED * result.objective
+            enough = MOST_COMPRESSED * space.unit_of_gaps(result.objective)
             gap, larger = space.extended(regressions, penalty.alpha, enough)
             if larger is None or result.status is Status.STOPPED:
                 break
@@ -180,15 +178,8 @@ class SpectralModel(LinearMultiLabelModel):
             result = self._solve(problem, params, penalty, start)
         else:
             gap, _ = space.extended(_as_regressions(problem, penalty, result), penalty.alpha, np.inf)
-        relative = gap / result.objective if result.objective > 0 else 0.0
-        if relative > 2 * MOST_COMPRESSED:
-            warnings.warn(
-                f"a fit in a subspace should end within {2 * MOST_COMPRESSED:.1%} of the exact objective, "
-                f"got an estimated distance of {relative:.1%}. Raise ridge or alpha, scale X, or pass "
-                "solver='primal' or 'dual', which take more memory.",
-                ConvergenceWarning,
-                stacklevel=level_of_user(),
-            )
+        relative = gap / space.unit_of_gaps(result.objective)
+        warn_of_subspace(self, relative, 2 * MOST_COMPRESSED)
         return space, problem, result, relative
 
     def _fit_rows(
