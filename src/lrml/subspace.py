@@ -46,6 +46,8 @@ _LEAST_SHIFT, _LARGEST_SHIFT, _SHIFT_RATIO = 0.03, 3.0, 10.0
 # Residual to which the systems of the first subspace are solved, and those of an extension.
 _RESIDUAL, _EXTENSION_RESIDUAL = 1e-2, 0.1
 _MOST_STEPS = 60
+# Without a shift, a residual that no vector reaches would count; single precision tells no less than this.
+_NO_SHIFT = 1e-6
 # Directions whose share of the length is below this are combinations of others, up to rounding.
 _DEPENDENT = 1e-9
 
@@ -377,9 +379,9 @@ class Subspace:
         residuals -= images
         residuals -= shifts * A
         squares = _column_sums(residuals, residuals)
+        shifts = np.where(shifts > 0, shifts, _NO_SHIFT * self.unit)
         top = float(self.eigenvalues[0])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            bounds = squares * (top / (top + shifts)) if self.is_dual else squares / shifts
+        bounds = squares * (top / (top + shifts)) if self.is_dual else squares / shifts
         gap, further = float(bounds.sum()), []
         if not gap <= enough:
             corrections = self._solved(residuals, shifts)

@@ -291,3 +291,15 @@ def test_a_perfect_fit_is_one(always_compressed):
     found = LRML(2, 1.0, ridge=0.1).fit(X, Y, np.full(150, 1e12))
     assert found.compression_gap_ <= 1e-3
     np.testing.assert_allclose(found.decision_function(X)[:, Y.any(axis=0)], Y[:, Y.any(axis=0)], atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(150, 260), (260, 150)], ids=["dual", "primal"])
+@pytest.mark.parametrize("rank", [0, 1, 5])
+def test_what_no_coefficients_reach_is_no_gap(always_compressed, rank, shape):
+    """Least squares without a ridge, on features of low rank."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
+    Y = text_like(*shape, 8)[1]
+    found = LRML(0, 0.0).fit(X, Y)
+    assert found.compression_gap_ <= 1e-3
+    assert found.objective_ == pytest.approx(LRML(0, 0.0, solver="primal").fit(X, Y).objective_, rel=1e-5)

@@ -16,7 +16,7 @@ from lrml.losses import Loss, SquaredLoss
 from lrml.problem import SpectralProblem, differ_widely
 from lrml.solvers import Factors
 from lrml.statistics import CentredRows, Statistics, dense_product, without_weightless
-from lrml.subspace import Subspace, estimated_eigenvalues
+from lrml.subspace import Found, Subspace, estimated_eigenvalues
 
 _Float64 = npt.NDArray[np.float64]
 _Floats = npt.NDArray[np.floating[Any]]
@@ -298,13 +298,17 @@ class InSubspace(Space):
         larger: InSubspace = replace(cast(Any, self), problem=problem, subspace=subspace)
         return larger
 
+    def found(self, solution: RidgeRegressions, alpha: float, enough: float) -> Found:
+        """Return what the subspace costs a solution, and vectors if that is more than enough."""
+        extra = np.zeros(solution.left.shape[1]) if solution.extra is None else solution.extra
+        right = _turned(self.problem.labels, solution.right)
+        return self.subspace.gap(solution.left, right, solution.ridge + extra, alpha, solution.ridge, enough)
+
     def extended(
         self, solution: RidgeRegressions, alpha: float, enough: float
     ) -> tuple[float, InSubspace | None]:
         """Return what the subspace costs a solution, and a better one if that is more than enough."""
-        extra = np.zeros(solution.left.shape[1]) if solution.extra is None else solution.extra
-        right = _turned(self.problem.labels, solution.right)
-        found = self.subspace.gap(solution.left, right, solution.ridge + extra, alpha, solution.ridge, enough)
+        found = self.found(solution, alpha, enough)
         if found.further is None:
             return found.gap, None
         return found.gap, self._with(self.subspace.extended(found.further))

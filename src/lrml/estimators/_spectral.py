@@ -177,7 +177,8 @@ class SpectralModel(LinearMultiLabelModel):
             space, problem = larger, larger.problem.with_ridge(problem.ridge)
             result = self._solve(problem, params, penalty, start)
         else:
-            gap, _ = space.extended(_as_regressions(problem, penalty, result), penalty.alpha, np.inf)
+            enough = MOST_COMPRESSED * space.unit_of_gaps(result.objective)
+            gap = space.found(_as_regressions(problem, penalty, result), penalty.alpha, enough).gap
         relative = gap / space.unit_of_gaps(result.objective)
         warn_of_subspace(self, relative, 2 * MOST_COMPRESSED)
         return space, problem, result, relative
