@@ -48,6 +48,8 @@ _RESIDUAL, _EXTENSION_RESIDUAL = 1e-2, 0.1
 _MOST_STEPS = 60
 # Without a shift, a residual that no vector reaches would count; single precision tells no less than this.
 _NO_SHIFT = 1e-6
+# Rows that are turned at a time.
+_BLOCK_ROWS = 4096
 # Directions whose share of the length is below this are combinations of others, up to rounding.
 _DEPENDENT = 1e-9
 
@@ -67,11 +69,17 @@ class NormalOperator:
     def __init__(self, rows: CentredRows, dtype: type[np.floating[Any]], unit: float = 1.0) -> None:
         root = np.sqrt(rows.weights / unit)
         X = rows.X if np.all(root == 1.0) else scaled_rows(rows.X, root)
-        X = X.tocsr() if is_sparse(X) else X
+        offset = rows.x_offset
+        if is_sparse(X):
+            X = X.tocsr()
+            if X.shape[0] <= X.shape[1]:
+                # XXᵀ does not depend on the order of features; frequent ones side by side stay in the cache.
+                order = np.argsort(-np.bincount(X.indices, minlength=X.shape[1]), kind="stable")
+                X, offset = X[:, order], offset[order]
         self.X = X.astype(dtype, copy=False)
         # Transposed once: products with rows of the result in order are faster.
         self.Xt = self.X.T.tocsr() if is_sparse(X) else self.X.T
-        self.root, self.offset = root.astype(dtype), rows.x_offset.astype(dtype)
+        self.root, self.offset = root.astype(dtype), offset.astype(dtype)
         self.along = np.asarray(self.X @ self.offset)
         self.dtype = dtype
 
@@ -86,12 +94,12 @@ class NormalOperator:
         return int(min(self.X.shape))
 
     def forward(self, W: _Floats) -> _Floats:
-        """X̂ W."""
+        """X̂ W; not for dual vectors, as features may be in another order."""
         product: _Floats = np.asarray(self.X @ W) - np.outer(self.root, self.offset @ W)
         return product
 
     def backward(self, A: _Floats) -> _Floats:
-        """X̂ᵀ A."""
+        """X̂ᵀ A; not for dual vectors."""
         product: _Floats = np.asarray(self.Xt @ A) - np.outer(self.offset, self.root @ A)
         return product
 
@@ -315,7 +323,8 @@ class Subspace:
     def extended(self, further: _Floats) -> Subspace:
         """Add vectors."""
         new = _Block.of(self.rows, further)
-        A, Z = new.vectors, new.images
+        A, Z, own, new_cross = new.vectors, new.images, new.inner, new.cross
+        del new
         if self.is_dual:  # the images of the basis are not kept, but (K basis)ᵀ Z = basisᵀ (K Z)
             products = (self.basis.T @ Z, self.basis.T @ NormalOperator(self.rows, np.float64).apply_wide(Z))
         else:
@@ -323,13 +332,17 @@ class Subspace:
         lengths, bends = (
             np.block([[np.diag(old), product], [product.T, own]])
             for old, product, own in zip(
-                (np.ones(len(self.eigenvalues)), self.eigenvalues), products, new.inner, strict=True
+                (np.ones(len(self.eigenvalues)), self.eigenvalues), products, own, strict=True
             )
         )
+        del Z
         eigenvalues, turn = _diagonalised(lengths, bends)
-        cross = turn.T @ np.vstack([self.cross, new.cross])
-        split = len(self.eigenvalues)
-        basis = self.basis @ turn[:split] + A @ turn[split:]
+        cross = turn.T @ np.vstack([self.cross, new_cross])
+        split, basis = len(self.eigenvalues), np.empty((len(A), len(eigenvalues)))
+        for start in range(0, len(A), _BLOCK_ROWS):  # large arrays: no further copy of one
+            rows = slice(start, start + _BLOCK_ROWS)
+            basis[rows] = self.basis[rows] @ turn[:split]
+            basis[rows] += A[rows] @ turn[split:]
         return replace(self, basis=basis, eigenvalues=eigenvalues, cross=cross)
 
     @property
@@ -372,22 +385,25 @@ class Subspace:
         enough : float
             A gap for which no further vectors are wanted.
         """
-        A = self.basis @ left
-        images = self._images(A)
+        # Single precision is enough to tell what a subspace costs.
         V = np.eye(self.cross.shape[1]) if V is None else V
+        A = (self.basis @ left).astype(np.float32)
         residuals = self._right_sides(V)
-        residuals -= images
-        residuals -= shifts * A
-        squares = _column_sums(residuals, residuals)
+        residuals -= self._images(A)
+        A *= shifts.astype(np.float32)
+        residuals -= A
+        del A
+        squares = _column_sums(residuals, residuals).astype(np.float64)
         shifts = np.where(shifts > 0, shifts, _NO_SHIFT * self.unit)
         top = float(self.eigenvalues[0])
         bounds = squares * (top / (top + shifts)) if self.is_dual else squares / shifts
         gap, further = float(bounds.sum()), []
-        if not gap <= enough:
+        if not (np.isfinite(gap) and gap <= enough):  # without a shift there is no bound
             corrections = self._solved(residuals, shifts)
             # rᵀ(X̂ᵀX̂ + s)⁻¹r; conjugate gradients approach it from below, by less than they were asked for.
-            gains = residuals - shifts * corrections if self.is_dual else corrections
-            gap = float(np.abs(_column_sums(residuals, gains)).sum()) * (1.0 + 2.0 * _EXTENSION_RESIDUAL)
+            along = _column_sums(residuals, corrections)
+            gains = squares - shifts * along if self.is_dual else along
+            gap = float(np.abs(gains).sum()) * (1.0 + 2.0 * _EXTENSION_RESIDUAL)
             further.append(corrections)
         if alpha > 0 and V.shape[1] < len(V):
             more, vectors = self._new_directions(V, alpha, ridge)
@@ -397,20 +413,23 @@ class Subspace:
             return Found(gap, None)
         return Found(gap, np.hstack(further))
 
-    def _images(self, A: _Floats) -> _Float64:
-        """Return op(A); single precision is enough to tell what a subspace costs."""
-        return self.unit * self.fast.apply_wide(A.astype(np.float32)).astype(np.float64)
+    def _images(self, A: _Floats) -> _Floats:
+        """Return op(A)."""
+        images = self.fast.apply_wide(A)
+        images *= np.float32(self.unit)
+        return images
 
-    def _right_sides(self, V: _Float64) -> _Float64:
-        sides = np.empty((self.fast.size, V.shape[1]))
+    def _right_sides(self, V: _Float64) -> _Floats:
+        sides = np.empty((self.fast.size, V.shape[1]), dtype=np.float32)
+        scale = np.float32(1.0 if self.is_dual else self.unit**0.5)
 
         def fill(group: slice) -> None:
-            sides[:, group] = _right_sides(self.fast, self.rows, V[:, group])
+            sides[:, group] = scale * _right_sides(self.fast, self.rows, V[:, group])
 
         self.fast.map(fill, V.shape[1])
-        return sides if self.is_dual else sides * self.unit**0.5
+        return sides
 
-    def _solved(self, residuals: _Float64, shifts: _Float64) -> _Float64:
+    def _solved(self, residuals: _Floats, shifts: _Float64) -> _Floats:
         """Solve (op + s_j) δ_j = r_j roughly."""
         scale = float(np.abs(residuals).max(initial=0.0)) or 1.0
         relative = shifts / self.unit
@@ -419,10 +438,12 @@ class Subspace:
             block = (residuals[:, group] / scale).astype(np.float32)
             return solve_shifted(self.fast, block, relative[group], self.leading, _EXTENSION_RESIDUAL)
 
-        parts = [np.zeros((len(residuals), 0)), *self.fast.map(part, residuals.shape[1])]
-        return np.hstack(parts).astype(np.float64) * (scale / self.unit)
+        none = np.zeros((len(residuals), 0), dtype=np.float32)
+        solved: _Floats = np.hstack([none, *self.fast.map(part, residuals.shape[1])])
+        solved *= np.float32(scale / self.unit)
+        return solved
 
-    def _new_directions(self, V: _Float64, alpha: float, ridge: float) -> tuple[float, _Float64]:
+    def _new_directions(self, V: _Float64, alpha: float, ridge: float) -> tuple[float, _Floats]:
         """Return what directions that the penalty holds at zero would gain, and vectors along them.
 
         They are orthogonal to V, so the solution has no part in them: their slopes are those at zero.
@@ -434,7 +455,7 @@ class Subspace:
             inner, bends = slopes.T @ images, images.T @ images
         else:
             inner, bends = slopes.T @ slopes, slopes.T @ images
-        squares, S = descending_eigh(0.5 * (inner + inner.T))
+        squares, S = descending_eigh(0.5 * (inner + inner.T).astype(np.float64))
         excess = np.sqrt(np.maximum(squares, 0.0)) - 0.5 * alpha
         free = excess > 0
         if not free.any():

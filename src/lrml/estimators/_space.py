@@ -163,7 +163,10 @@ class Space:
         return self.model_side(A), B
 
     def intercept(self, left: _Float64, right: _Float64) -> _Float64:
-        """Return the intercepts that go with the coefficients left rightᵀ, left d × k and right L × k."""
+        """Return the intercepts that go with the coefficients left rightᵀ, left d × k and right L × k.
+
+        A scale belongs to the right side, which is smaller.
+        """
         return with_unseen(self.y_mean - right @ (self.x_mean @ left), self.unseen, SquaredLoss())
 
 
@@ -392,6 +395,14 @@ class CompressedDual(InSubspace, LinearDual):
     def own_coordinates(self, X: Any, rows: npt.NDArray[np.int64], weights: _Float64 | None) -> _Float64:
         """Return some rows of the training data in spectral coordinates."""
         return Space.own_coordinates(self, X, rows, weights)
+
+    def model_side(self, left: _Float64) -> _Float64:
+        """Return X_cᵀ left, a few columns at a time: the result may be the largest array of the fit."""
+        found = np.empty((len(self.x_mean), left.shape[1]))
+        for start in range(0, left.shape[1], _FEW_COLUMNS):
+            columns = slice(start, start + _FEW_COLUMNS)
+            found[:, columns] = super().model_side(np.ascontiguousarray(left[:, columns]))
+        return found
 
     def factors(self, found: Factors) -> Factors:
         """Return X_cᵀ U, whose columns are orthonormal by construction."""

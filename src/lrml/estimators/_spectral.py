@@ -112,35 +112,49 @@ class SpectralModel(LinearMultiLabelModel):
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[Factors, _Float64] | None
     ) -> tuple[Solution, dict[str, Any]]:
         """Least squares with all labels known: everything follows from the second moments."""
-        space, problem, result = self._solve_moments(data, params, penalty, last)
+        space, problem, result, gap = self._solve_moments(data, params, penalty, last)
         extras: dict[str, Any] = space.kernel_gap(problem.ridge, result.objective)
         if isinstance(space, InSubspace):
-            space, problem, result, gap = self._solve_in_larger(space, problem, result, params, penalty)
             extras = {"compression_gap_": gap}
         factors = space.factors(result.factors)
-        solution = Solution(factors, space.intercept(factors.U * factors.s, factors.V), space.unseen, result)
+        solution = Solution(factors, space.intercept(factors.U, factors.V * factors.s), space.unseen, result)
         return solution, self._extras(penalty, problem, result) | extras
 
     def _ridge_regressions(self, data: TrainingData, params: Parameters) -> RidgeRegressions:
         penalty = self._penalty(data, params)
-        _, problem, result = self._solve_moments(data, params, penalty, None)
+        _, problem, result, _ = self._solve_moments(data, params, penalty, None)
         return _as_regressions(problem, penalty, result)
 
     def _solve_moments(
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[Factors, _Float64] | None
-    ) -> tuple[Space, SpectralProblem, SolverResult]:
+    ) -> tuple[Space, SpectralProblem, SolverResult, float]:
+        """Solve, and extend a subspace until it costs little; also return what it costs."""
         ridge = self._ridge(params)
         road = params.solver if isinstance(params.solver, str) else "auto"
-        space = data.space(
-            fit_intercept=params.fit_intercept,
-            ridge=ridge,
-            road=road,
-            bare=penalty.alpha == 0,
-            extensible=True,
-        )
+        centred, bare = {"fit_intercept": params.fit_intercept}, penalty.alpha == 0
+        space = data.space(**centred, ridge=ridge, road=road, bare=bare, extensible=True)
         problem = space.problem.with_ridge(ridge)
         start = None if last is None else space.compress(*last[0])
-        return space, problem, self._solve(problem, params, penalty, start)
+        result = self._solve(problem, params, penalty, start)
+        gap = 0.0
+        for extension in range(1 + MOST_EXTENSIONS if isinstance(space, InSubspace) else 0):
+            assert isinstance(space, InSubspace)
+            regressions = _as_regressions(problem, penalty, result)
+            at_end = extension == MOST_EXTENSIONS or result.status is Status.STOPPED
+            unit = space.unit_of_gaps(result.objective)
+            if at_end:
+                gap = space.found(regressions, penalty.alpha, MOST_COMPRESSED * unit).gap / unit
+                break
+            gap, larger = space.extended(regressions, penalty.alpha, MOST_COMPRESSED * unit)
+            if larger is None:
+                gap /= unit
+                break
+            start = space.start_in(larger, regressions)
+            space, problem = larger, larger.problem.with_ridge(ridge)
+            del larger
+            result = self._solve(problem, params, penalty, start)
+        warn_of_subspace(self, gap, 2 * MOST_COMPRESSED)
+        return space, problem, result, gap
 
     def _solve(
         self, problem: SpectralProblem, params: Parameters, penalty: TailSum, start: _Float64 | None
@@ -157,31 +171,6 @@ class SpectralModel(LinearMultiLabelModel):
                 callback=callback,
                 certificate=self._certificate(penalty),
             )
-
-    def _solve_in_larger(
-        self,
-        space: InSubspace,
-        problem: SpectralProblem,
-        result: SolverResult,
-        params: Parameters,
-        penalty: TailSum,
-    ) -> tuple[Space, SpectralProblem, SolverResult, float]:
-        """Extend the subspace, and solve again, until it costs little; also return what it costs."""
-        for _ in range(MOST_EXTENSIONS):
-            regressions = _as_regressions(problem, penalty, result)
-            enough = MOST_COMPRESSED * space.unit_of_gaps(result.objective)
-            gap, larger = space.extended(regressions, penalty.alpha, enough)
-            if larger is None or result.status is Status.STOPPED:
-                break
-            start = space.start_in(larger, regressions)
-            space, problem = larger, larger.problem.with_ridge(problem.ridge)
-            result = self._solve(problem, params, penalty, start)
-        else:
-            enough = MOST_COMPRESSED * space.unit_of_gaps(result.objective)
-            gap = space.found(_as_regressions(problem, penalty, result), penalty.alpha, enough).gap
-        relative = gap / space.unit_of_gaps(result.objective)
-        warn_of_subspace(self, relative, 2 * MOST_COMPRESSED)
-        return space, problem, result, relative
 
     def _fit_rows(
         self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[Factors, _Float64] | None

@@ -93,7 +93,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
         rank = int(np.count_nonzero(s > max(data.shape) * np.finfo(s.dtype).eps * s[0]))
         found = Factors(problem.features @ U[:, :rank], s[:rank], V @ mix[:rank].T)
         factors = space.factors(found)
-        intercept = space.intercept(factors.U * factors.s, factors.V)
+        intercept = space.intercept(factors.U, factors.V * factors.s)
         solution = Solution(factors, intercept, space.unseen, ClosedForm(objective, rank))
         extras |= space.kernel_gap(params.ridge, objective)
         components = {"n_components_": V.shape[1], "components_": V.T.astype(data.X.dtype)}

@@ -230,7 +230,7 @@ def _fit_moments(
     result = core.solve_moments(problem, params.alpha or 0.0, start.rank, limits, first)
     U, V = problem.restore(result.factors.U, result.factors.V)
     factors = space.factors(Factors(U, result.factors.s, V))
-    intercept = space.intercept(factors.U * factors.s, factors.V)
+    intercept = space.intercept(factors.U, factors.V * factors.s)
     factors.V[space.unseen] = 0.0  # they are, up to rounding
     return Solution(factors, intercept, space.unseen, result), ridge
 
