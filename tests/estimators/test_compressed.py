@@ -303,3 +303,11 @@ def test_what_no_coefficients_reach_is_no_gap(always_compressed, rank, shape):
     found = LRML(0, 0.0).fit(X, Y)
     assert found.compression_gap_ <= 1e-3
     assert found.objective_ == pytest.approx(LRML(0, 0.0, solver="primal").fit(X, Y).objective_, rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_gap_beyond_single_precision_is_told(always_compressed):
+    """Its residuals overflow, so nothing is known about the fit."""
+    X, Y = text_like(90, 140, 6, dense=True)
+    with pytest.warns(ConvergenceWarning, match="fit in a subspace should end within"):
+        MLFro(1e39).fit(X * 1e20, Y)

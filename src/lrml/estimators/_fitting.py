@@ -426,7 +426,7 @@ def warn_unless_converged(outcome: Any) -> None:
 
 def warn_of_subspace(model: Any, gap: float, most: float) -> None:
     """Warn if a subspace costs more than this share of the objective."""
-    if gap > most:
+    if not gap <= most:  # or is not a number
         remedy = ", or pass solver='primal' or 'dual', which take more memory"
         warnings.warn(
             f"a fit in a subspace should end within {most:.1%} of the exact objective, got an estimated "
