@@ -479,7 +479,7 @@ def _from_rows(operator: NormalOperator, S: _Floats) -> _Floats:
     if operator.is_dual:
         return S
     parts = operator.map(lambda group: operator.backward(np.ascontiguousarray(S[:, group])), S.shape[1])
-    return np.hstack(parts)
+    return np.hstack([np.zeros((operator.size, 0), dtype=operator.dtype), *parts])
 
 
 def estimated_eigenvalues(rows: CentredRows) -> _Float64:

@@ -311,3 +311,17 @@ def test_a_gap_beyond_single_precision_is_told(always_compressed):
     X, Y = text_like(90, 140, 6, dense=True)
     with pytest.warns(ConvergenceWarning, match="fit in a subspace should end within"):
         MLFro(1e39).fit(X * 1e20, Y)
+
+
+@pytest.mark.parametrize("shape", [(60, 90), (90, 60), (90, 2)])
+@pytest.mark.parametrize("values", ["zero", "constant", "some"])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_little_to_learn_with_other_losses(loss, values, shape):
+    X, Y = text_like(*shape, 4)
+    X = {"zero": np.zeros(shape), "constant": np.full(shape, 1 / 3), "some": X}[values]
+    for alpha, ridge in [(1e9, 0.1), (0.1, 1e9)]:
+        found, exact = (
+            LRML(0, alpha, ridge=ridge, loss=loss, solver=road).fit(X, Y) for road in ("compressed", "primal")
+        )
+        assert found.objective_ == pytest.approx(exact.objective_, rel=1e-3)
+        assert np.isfinite(found.coef_).all()
