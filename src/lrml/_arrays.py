@@ -25,7 +25,7 @@ Array: TypeAlias = Any
 """An array of any Array API library; the standard has no static type yet."""
 
 # Sizes of matrices that two BLAS threads decompose no faster than one; OpenBLAS uses one for those below.
-_ONE_THREAD = range(40, 257)
+_ONE_THREAD = range(40, 601)
 
 
 def is_sparse(matrix: Any) -> bool:
@@ -74,7 +74,7 @@ def descending_eigh(gram: Array, *, overwrite: bool = False) -> tuple[Array, Arr
     A large NumPy matrix that may be overwritten takes room for two further ones, instead of four.
     """
     xp = namespace(gram)
-    with _few_threads(gram):
+    with few_threads(gram):
         if overwrite and gram.shape[0] >= _LARGE:
             # LAPACK, as in NumPy; the transpose is in its order, so that nothing is copied. But SciPy has
             # threads of its own, which wait for those of NumPy: small matrices would take ten times as long.
@@ -87,7 +87,7 @@ def descending_eigh(gram: Array, *, overwrite: bool = False) -> tuple[Array, Arr
 def descending_eigvalsh(gram: Array) -> Array:
     """Eigenvalues of a symmetric matrix in descending order."""
     xp = namespace(gram)
-    with _few_threads(gram):
+    with few_threads(gram):
         values = xp.linalg.eigvalsh(gram)
     return xp.flip(values, axis=0)
 
@@ -99,7 +99,7 @@ def thin_svd(matrix: Array) -> tuple[Array, Array, Array]:
     slower QR iteration is used.
     """
     xp = namespace(matrix)
-    with _few_threads(matrix):
+    with few_threads(matrix):
         try:
             U, s, Vt = xp.linalg.svd(matrix, full_matrices=False)
         except np.linalg.LinAlgError:
@@ -107,9 +107,9 @@ def thin_svd(matrix: Array) -> tuple[Array, Array, Array]:
     return U, s, Vt
 
 
-def _few_threads(matrix: Array) -> AbstractContextManager[None]:
+def few_threads(matrix: Array) -> AbstractContextManager[None]:
     """Limit BLAS to one thread while a small NumPy matrix is decomposed."""
-    return one_blas_thread_if(max(matrix.shape) in _ONE_THREAD and array_api_compat.is_numpy_array(matrix))
+    return one_blas_thread_if(min(matrix.shape) in _ONE_THREAD and array_api_compat.is_numpy_array(matrix))
 
 
 def frobenius(array: Array) -> float:

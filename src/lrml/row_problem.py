@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
-from lrml._arrays import is_sparse
+from lrml._arrays import few_threads, is_sparse
 from lrml.losses import Floats, Loss, best_constants
 from lrml.penalties import Penalty, SpectralProx, spectral_prox
 from lrml.problem import spectral_coordinates
@@ -353,7 +353,8 @@ def _simultaneous(basis: _Float64, stretch: _Float64, diagonal: _Float64) -> tup
 
     The triangle of √stretch · V keeps digits that its Gram matrix would lose.
     """
-    triangle = np.linalg.qr(np.sqrt(stretch)[:, None] * basis, mode="r")
-    inverse = solve_triangular(triangle, np.eye(len(triangle)))
-    psi, S = np.linalg.eigh((inverse.T * diagonal) @ inverse)
+    with few_threads(diagonal):
+        triangle = np.linalg.qr(np.sqrt(stretch)[:, None] * basis, mode="r")
+        inverse = solve_triangular(triangle, np.eye(len(triangle)))
+        psi, S = np.linalg.eigh((inverse.T * diagonal) @ inverse)
     return inverse @ S, np.maximum(psi, 0.0)

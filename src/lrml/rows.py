@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from lrml._arrays import is_sparse
 from lrml._threads import map_in_threads
@@ -27,16 +28,16 @@ Matrix: TypeAlias = Any
 _BLOCK_SCORES = 1 << 19
 _LEAST_ROWS = 32  # enough for products with a block to be worth a BLAS call
 # From this density on, BLAS on a dense copy of a block is faster than a sparse product.
-_DENSE_FROM = 0.02
+_DENSE_FROM = 0.1
 _DENSE_BYTES = 1 << 28
 _ROUNDING = 1e-13
 
 
 def dense_block(matrix: Matrix, rows: slice, dtype: npt.DTypeLike, out: Floats | None = None) -> Floats:
-    """Return some rows of a matrix as a dense array, in ``out`` if that is given."""
+    """Return some rows of a matrix as a dense array, in ``out`` if that is given and they must be copied."""
     block = matrix[rows]
     block = block.toarray() if is_sparse(block) else block
-    if out is None:
+    if out is None or block.dtype == dtype:
         return np.asarray(block, dtype=dtype)
     np.copyto(out, block, casting="unsafe")
     return out
@@ -165,12 +166,15 @@ class Rows:
         """Return the same rows for many passes, with features and scores in the given precision.
 
         Features that suit BLAS are made dense here, once for all passes, if that takes at most 256 MiB, and
-        block by block otherwise.
+        block by block otherwise. Dense ones that are almost all zero are made sparse.
         """
         X = self.X.astype(dtype, copy=False)
-        if self.suits_blas and X.shape[0] * X.shape[1] * X.dtype.itemsize <= _DENSE_BYTES:
+        if not is_sparse(X) and np.count_nonzero(X) <= _DENSE_FROM * X.size:
+            X = csr_array(X)
+        elif self.suits_blas and X.shape[0] * X.shape[1] * X.dtype.itemsize <= _DENSE_BYTES:
             X = X.toarray()
-        return Rows(X, self.Y, self.mask, self.weights, dtype)
+        Y = self.Y if is_sparse(self.Y) else self.Y.astype(dtype, copy=False)
+        return Rows(X, Y, self.mask, self.weights, dtype)
 
     def select_labels(self, chosen: npt.NDArray[np.bool_]) -> Rows:
         """Return the same rows with the chosen labels only."""

@@ -314,7 +314,9 @@ class Subspace:
                 *(np.zeros((fast.size, 1)), np.ones(1), np.zeros((1, rows.Y.shape[1]))),
             )
         eigenvalues, turn = _diagonalised(*block.inner)
-        return cls(rows, fast, unit, leading, block.vectors @ turn, eigenvalues, turn.T @ block.cross)
+        cross, A = turn.T @ block.cross, block.vectors
+        del block
+        return cls(rows, fast, unit, leading, A @ turn, eigenvalues, cross)
 
     def from_rows(self, S: _Floats) -> _Floats:
         """Return the vectors of X̂ᵀS."""
@@ -339,7 +341,7 @@ class Subspace:
         eigenvalues, turn = _diagonalised(lengths, bends)
         cross = turn.T @ np.vstack([self.cross, new_cross])
         split, basis = len(self.eigenvalues), np.empty((len(A), len(eigenvalues)))
-        for start in range(0, len(A), _BLOCK_ROWS):  # large arrays: no further copy of one
+        for start in range(0, len(A), _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
             basis[rows] = self.basis[rows] @ turn[:split]
             basis[rows] += A[rows] @ turn[split:]
@@ -506,10 +508,12 @@ class _Block(NamedTuple):
         """Compute the images, in double precision."""
         operator = NormalOperator(rows, np.float64)
         lengths = np.sqrt(_column_sums(vectors, vectors))
-        A = (vectors[:, lengths > 0] / lengths[lengths > 0]).astype(np.float64)
         noise = np.finfo(np.float64).eps * float(rows.scatter.sum())
-        if noise == 0:
-            A = A[:, :0]
+        some = np.flatnonzero((lengths > 0) & (noise > 0))
+        A = np.empty((len(vectors), len(some)))
+        for start in range(0, len(some), _COLUMNS):  # large arrays: no further copy of one
+            columns = some[start : start + _COLUMNS]
+            A[:, start : start + _COLUMNS] = vectors[:, columns] / lengths[columns]
         images, cross = np.empty_like(A), np.empty((A.shape[1], rows.Y.shape[1]))
 
         def fill(columns: slice) -> None:
@@ -524,7 +528,8 @@ class _Block(NamedTuple):
         operator.map(fill, A.shape[1])
         if operator.is_dual:  # vectors orthogonal to all features, such as constant ones, are rounding
             kept = _column_sums(A, images) > noise
-            A, images, cross = A[:, kept], images[:, kept], cross[kept]
+            if not kept.all():
+                A, images, cross = A[:, kept], images[:, kept], cross[kept]
         return cls(A, images, cross, operator.is_dual)
 
     @property

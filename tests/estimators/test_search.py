@@ -366,3 +366,41 @@ def test_a_function_may_choose_the_candidate(data):
 def test_a_function_must_choose_a_candidate(data, answer):
     with pytest.raises(ValueError, match="index of a candidate"):
         LRMLCV(ridges=[0.1], cv=3, rule=lambda results: answer).fit(*data)
+
+
+# Other losses on many rows
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Rows, of which a fold is enough to decide by, with labels of rank 2 among noise."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5000, 12)) * np.geomspace(3.0, 0.1, 12)
+    W = rng.standard_normal((12, 2)) @ rng.standard_normal((2, 6))
+    return X, (X @ W + 3.0 * rng.standard_normal((5000, 6)) > 1.5).astype(float)
+
+
+def test_many_rows_are_searched_in_stages_on_one_held_out_fifth(many):
+    X, Y = many
+    found = LRMLCV(loss="logistic", random_state=0).fit(X, Y)
+    tried = found.cv_results_["params"]
+    assert found.n_splits_ == 1
+    assert [one["alpha"] for one in tried[:3]] == [0.0, 0.0, 0.0]
+    beside = [one for one in tried if one["alpha"] > 0]
+    assert 3 <= len(beside) <= 12
+    assert all(one["ridge"] > 0 for one in tried)
+    assert found.best_estimator_.tol is None
+    # A whole grid, given by hand, on the same rows is hardly better.
+    scale = max(one["alpha"] for one in beside)
+    grid = LRMLCV([0], [0.0, scale, scale / 4], [1e-3, 0.1, 10.0], loss="logistic", random_state=0)
+    assert found.best_score_ > grid.fit(X, Y).best_score_ - 2e-3
+    fewer = LRMLCV([0], loss="logistic", random_state=0).fit(X[:4999], Y[:4999])
+    assert fewer.n_splits_ == 5
+
+
+def test_smallest_model_of_another_loss_on_many_rows(many):
+    rules = ("best", "smallest")
+    best, small = (LRMLCV(loss="logistic", rule=rule, random_state=0).fit(*many) for rule in rules)
+    assert small.nbytes_ < best.nbytes_
+    assert small.rank_ <= 4
+    assert small.best_score_ > best.best_score_ - 0.02

@@ -33,7 +33,7 @@ MOST_COMPRESSED, MOST_EXTENSIONS = 5e-4, 4
 # Smaller objectives, over ‖Y‖², are not told from 0 in a subspace.
 _LEAST_OBJECTIVE = 1e-8
 # Columns of features that are made at a time from dual vectors of a subspace.
-_FEW_COLUMNS = 128
+_FEW_COLUMNS = 32
 
 
 def with_unseen(intercept: _Float64, unseen: _Bools, loss: Loss) -> _Float64:

@@ -28,16 +28,20 @@ from lrml.estimators._parameters import CHECKS, Parameters, check_theta_or_auto
 from lrml.estimators._space import RidgeRegressions
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.search import (
+    MANY_ROWS,
     Family,
     Limit,
     Params,
     Piece,
     Plan,
     SearchModel,
+    Start,
     Visit,
     extending,
     fit_ridge,
+    of_less_rank,
     once,
+    shrinking,
     tail_plan,
 )
 from lrml.penalties import TailSum
@@ -61,6 +65,8 @@ _BESIDE_RIDGE, _ALONE = (3, 1.0, 3.0), (4, 3.0, 2.0)
 _BEYOND = 4.0
 # The next alpha, as a multiple, if every candidate is a fit of its own and small models are sought.
 _STRONGER = 2.0
+# The weakest ridge beside the penalty then, as a share of the usual one; without any, fits take long.
+_LEAST_RIDGE = 0.25
 # Gradients of the other losses relative to that of the squared loss, at constant scores.
 _SLOPES = {"squared": 1.0, "logistic": 0.5, "squared_hinge": 2.0}
 
@@ -131,9 +137,9 @@ class LRML(SpectralModel):
     tol : float, optional
         Upper limit of the estimated gap (F − F*) / F, with F* the objective to which the iteration converges,
         see `lrml.solvers.Point`; 1e-4 by default. If the moments suffice, a fit also ends when ten steps
-        together gain less than 1 % of it. If every iteration reads the rows, scores are in single precision,
-        unless ``tol`` is below 1e-5, or features differ by more than 1e3 in scale or are far from zero
-        relative to their spread. For predictions on large data 0.01 is often enough.
+        together gain less than 1 % of it. If every iteration reads the rows, the default is 3e-4, and scores
+        are in single precision, unless ``tol`` is below 1e-5, or features differ by more than 1e3 in scale or
+        are far from zero relative to their spread. For predictions on large data 0.01 is often enough.
     targets : {"binary", "real"}, default="binary"
         "binary" insists on 0/1 labels; "real" accepts any finite numbers, and ``predict`` returns scores.
     threshold : float or array of shape (L,), optional
@@ -334,6 +340,7 @@ class TailSearch(SearchModel):
     """Base of the searches over alpha and ridge, and perhaps theta."""
 
     _names: tuple[str, ...] = ("theta", "alpha", "ridge")
+    _row_tol = _ROUGH_TOL
 
     def _grid_thetas(self, data: TrainingData, params: Parameters) -> list[int]:
         """Return the counts of free singular values."""
@@ -361,14 +368,14 @@ class TailSearch(SearchModel):
             plan = once(map(self._as_params, self._points(data, params)))
             return Family(plan, _TailFits(_TOL if params.tol is None else params.tol, max_iter).pieces)
         ridge = None if params.ridges is None else params.ridges[0]
-        limit = None
+        smaller, beyond = None, math.inf
         if params.rule == "smallest":
             every_theta = "thetas" in vars(self) and vars(self)["thetas"] is None
             thetas = None if every_theta else sorted(params.thetas)
-            limit = Limit(_BEYOND * problem.strongest_slopes([0])[0], thetas)
-        plan = tail_plan(problem, sorted(params.thetas), self._as_params, ridge, limit)
+            beyond = _BEYOND * problem.strongest_slopes([0])[0]
+            smaller = partial(of_less_rank, problem, Limit(beyond, thetas), self._as_params)
+        plan = tail_plan(Start.of(problem, sorted(params.thetas), ridge), self._as_params, smaller)
         tol = _ROUGH_TOL if params.tol is None else params.tol
-        beyond = math.inf if limit is None else limit.alpha
         return Family(plan, _TailFits(tol, max_iter, problem, beyond).pieces)
 
     def _as_params(self, point: GridPoint) -> Params:
@@ -385,15 +392,24 @@ class TailSearch(SearchModel):
         if alphas is None and params.alpha_ratio is None:
             noise = noise_along(data, problem.ridge_leaving(NOISE_SHARE), **centred)
             alphas = [multiple * noise / ratio**step for step in range(count)]
-        points = Grid(params.thetas, alphas, ridges, count, params.alpha_ratio).points(problem)
-        if alphas is None:  # alpha_max was that of the squared loss
-            points = [p._replace(alpha=_SLOPES[params.loss.name] * p.alpha) for p in points]
-        names = [name for name in ("ridge", "alpha") if getattr(params, f"{name}s") is None]
-        stronger = _STRONGER if params.rule == "smallest" and "alpha" in names else 1.0
-        plan = extending(
-            list(map(self._as_params, points)), names, lambda one: one | {"alpha": stronger * one["alpha"]}
-        )
-        return plan, lambda candidate: (candidate.get("theta"), candidate["ridge"])
+        given = (params.alphas, params.n_alphas, params.alpha_ratio)
+        # Few held-out rows tell little; without any penalty, separable labels have no optimum.
+        staged = data.X.shape[0] >= MANY_ROWS and (params.ridges is None or len(ridges) == 1) and all(ridges)
+        plan: Plan
+        if staged and alphas is not None and all(value is None for value in given):
+            beside = [alpha for alpha in alphas if alpha > 0]
+            start = Start(ridges, lambda point: beside, sorted(params.thetas), _LEAST_RIDGE)
+            plan = tail_plan(start, self._as_params)
+        else:
+            points = Grid(params.thetas, alphas, ridges, count, params.alpha_ratio).points(problem)
+            if alphas is None:  # alpha_max was that of the squared loss
+                points = [p._replace(alpha=_SLOPES[params.loss.name] * p.alpha) for p in points]
+            names = [name for name in ("ridge", "alpha") if getattr(params, f"{name}s") is None]
+            plan = extending(list(map(self._as_params, points)), names)
+        if params.rule == "smallest" and params.alphas is None:
+            least = min(alphas or [0.0])
+            plan = shrinking(plan, lambda one: one | {"alpha": max(_STRONGER * one["alpha"], least)})
+        return plan, lambda candidate: candidate["alpha"] > 0
 
 
 class LRMLCV(TailSearch):
@@ -413,8 +429,10 @@ class LRMLCV(TailSearch):
     first or last, and clearly better than the next, a warning says so. Without a candidate with an exact
     score nothing is confirmed on folds.
 
-    For other losses, and with unknown labels, every candidate is a fit of its own, warm-started, on five
-    folds. The default grid is small, and a best ridge or alpha on its edge is followed beyond it.
+    For other losses, and with unknown labels, every candidate is a fit of its own, warm-started. From 5,000
+    rows on, it is judged on one held-out fifth, and the search decides what to try as above, without folds;
+    beside the penalty there is always a ridge. With fewer rows there is a small grid on five folds, and a
+    best ridge or alpha on its edge is followed beyond it.
 
     Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, as for a fit; then O(dL min(d,
     L)) per iteration and O(mk (d + L)) for each candidate of rank k, judged on m rows; up to three more
@@ -459,7 +477,8 @@ class LRMLCV(TailSearch):
         compared on at most m = max(1500, 2¹⁹ / L) rows, drawn at random. Or a number of folds
         (`lrml.model_selection.MultilabelStratifiedKFold`), a held-out share in (0, 1), a splitter of
         scikit-learn, or (train, test) row numbers. By default "loo" where it is possible, 0.2 where fits work
-        in a subspace (see ``solver`` of `LRML`), and 5 elsewhere.
+        in a subspace (see ``solver`` of `LRML`); where every candidate is a fit of its own, 0.2 from 5,000
+        rows on, and 5 below.
         Pass a splitter if rows come in groups, or repeat: leave-one-out scores would know the answer.
     scoring : str, callable, list of these or None, default=None
         A metric of `lrml.metrics`: "precision_at_1" (any number), "average_precision", "average_auc",
@@ -489,7 +508,8 @@ class LRMLCV(TailSearch):
         Whether "auto" chooses one threshold per label.
     max_iter, tol
         As in `LRML`. If the moments suffice, candidates take 500 iterations at most by default, and a ``tol``
-        of 1e-4 in a grid and 1e-3 without one.
+        of 1e-4 in a grid and 1e-3 without one; 1e-3 from 5,000 rows on if
+        every candidate is a fit of its own.
     random_state : int, RandomState instance or None, default=None
         Seed of the folds, and of the rows drawn where there are many. Pass an int for repeatable results.
     verbose : int, default=0

@@ -45,12 +45,13 @@ class ProximalNewton:
     name = "newton"
     seeks_tolerance, settles = True, False
     _slowest, _fastest = 0.8, 4.0  # limits to the change of κ in one step
+    _first = 4.0  # κ at the origin; rare labels bend the logistic loss more once they get scores
     memory = 6  # pairs of the model
     _trials = 12
     _most_blind_steps = 5
     _most_inner, _most_single = 12, 4
 
-    def __init__(self, worth: float = 0.1, caution: float = 1.2) -> None:
+    def __init__(self, worth: float = 0.3, caution: float = 1.0) -> None:
         self.worth = worth
         self.caution = caution
 
@@ -61,8 +62,10 @@ class ProximalNewton:
         self.gains = Gains(problem.rounding)
         self.gains.add(point.objective)
         if point.rank == 0 or "secants" not in problem.learnt:
-            secants = Secants(problem.shape[1], problem.shape[0], self.memory)
-            problem.learnt.update(secants=secants, kappa=np.ones(problem.shape[1]))
+            shape, dtype = problem.shape, problem.rows.dtype
+            first = self._first if point.rank == 0 else 1.0
+            secants = Secants(shape[1], shape[0], self.memory, dtype)
+            problem.learnt.update(secants=secants, kappa=np.full(shape[1], first))
         self.secants: Secants = problem.learnt["secants"]
         self.kappa: _Float64 = problem.learnt["kappa"]
         self.blind_steps = 0
@@ -207,10 +210,10 @@ class _Reduced:
 
     def correction(self, E: _Float64) -> _Float64:
         """Apply what the Hessian has beyond its diagonal to a matrix with one row per label."""
-        whole = np.zeros_like(self.model.diagonal)
+        whole = np.zeros_like(self.model.diagonal, dtype=self.model.Y.dtype)
         whole[:, 1:] = E
         crossed = np.einsum("lp,lp->l", self.row, E) / self.corner
-        corrected: _Float64 = -self.model.low_rank(whole)[:, 1:] - self.row * crossed[:, None]
+        corrected: _Float64 = self.model.low_rank(whole)[:, 1:] - self.row * crossed[:, None]
         return corrected
 
     def constants(self, E: _Float64) -> _Float64:

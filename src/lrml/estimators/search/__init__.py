@@ -5,22 +5,35 @@ second moments. Each search is defined beside the estimator whose parameters it 
 `LRML`.
 """
 
-from lrml.estimators.search._base import SearchModel
-from lrml.estimators.search._plans import Limit, extending, once, ridge_plan, tail_plan
+from lrml.estimators.search._base import MANY_ROWS, SearchModel
+from lrml.estimators.search._plans import (
+    Limit,
+    Start,
+    extending,
+    of_less_rank,
+    once,
+    ridge_plan,
+    shrinking,
+    tail_plan,
+)
 from lrml.estimators.search._search import Family, Params, Piece, Plan, Visit, fit_ridge, ridge_pieces
 
 __all__ = [
+    "MANY_ROWS",
     "Family",
     "Limit",
     "Params",
     "Piece",
     "Plan",
     "SearchModel",
+    "Start",
     "Visit",
     "extending",
     "fit_ridge",
+    "of_less_rank",
     "once",
     "ridge_pieces",
     "ridge_plan",
+    "shrinking",
     "tail_plan",
 ]

@@ -38,6 +38,8 @@ from lrml.thresholds import MetricName, best_threshold
 
 # Folds unless leave-one-out scores are in closed form, and the held-out share of wide data.
 _N_FOLDS, _HELD_OUT = 5, 0.2
+MANY_ROWS = 5000
+"""From so many rows on, a held-out fifth tells enough where every candidate is a fit of its own."""
 # A best value on the edge of at least so many given ones calls for a warning if it leads by so many standard
 # errors.
 _LEAST_VALUES, _CLEAR = 5, 2.0
@@ -78,6 +80,7 @@ class SearchModel(LinearMultiLabelModel):
     """
 
     _member: ClassVar[Callable[..., Any]]
+    _row_tol: float | None = None  # default tol of candidates that read many rows; None: that of a fit
     _makes_moments = True  # False if the search must not make second moments, d × d numbers
     _checks = CHECKS | {
         "abandon": partial(check.check_flag, "abandon"),
@@ -151,7 +154,9 @@ class SearchModel(LinearMultiLabelModel):
             params.cv = _N_FOLDS
             if by_row or params.rule not in _WITHIN_ERROR:
                 # Leave-one-out scores need all directions. Where there are too many, there are rows to spare.
-                params.cv = _HELD_OUT if compressed else "loo" if closed_form else _N_FOLDS
+                spare = self._makes_moments and data.X.shape[0] >= MANY_ROWS
+                several = _HELD_OUT if spare else _N_FOLDS
+                params.cv = _HELD_OUT if compressed else "loo" if closed_form else several
         given = None if isinstance(params.threshold, str) else params.threshold
         comparison = Comparison(
             data,
@@ -191,7 +196,10 @@ class SearchModel(LinearMultiLabelModel):
         data = comparison.data
         if not (self._makes_moments and data.needs_moments_only):
             plan, group = self._refits(data, params)
-            return RefitSearch(comparison, plan, group, self._estimator(params))
+            rough = self._estimator(params)
+            if self._row_tol is not None and params.tol is None and data.X.shape[0] >= MANY_ROWS:
+                rough.set_params(tol=self._row_tol)
+            return RefitSearch(comparison, plan, group, rough)
         centred = {"fit_intercept": params.fit_intercept}
         if params.cv == "loo":
             return LeaveOneOutSearch(comparison, self._family(data, params), **centred)
@@ -234,6 +242,8 @@ class SearchModel(LinearMultiLabelModel):
             cut = _best_cut(search, index, params)
         best = search.starting_point(index) or self._estimator(params).set_params(**search.candidates[index])
         best.set_params(threshold=cut)
+        if self._row_tol is not None:
+            best.set_params(tol=params.tol)
         start = perf_counter()
         best._fit_data(search.comparison.data, best._check_params())
         seconds = perf_counter() - start

@@ -94,52 +94,59 @@ def ridge_plan(problem: SpectralProblem, candidate: Callable[[float], Params]) -
     return _follow(ridges_leaving(problem, _FIRST_SHARES), candidate)
 
 
+class Start(NamedTuple):
+    """What a search for ridge, alpha and theta begins with."""
+
+    ridges: Sequence[float]  # a single one is taken as it is
+    alphas: Callable[[GridPoint], list[float]]  # for a theta and a ridge; none if nothing is penalised
+    thetas: Sequence[int]
+    least_ridge: float  # as a share of the usual one: the weakest that is tried beside the penalty
+
+    @staticmethod
+    def of(problem: SpectralProblem, thetas: Sequence[int], ridge: float | None) -> Start:
+        """Return the ridges and alphas that leave given shares of the effective directions."""
+
+        def alphas(point: GridPoint) -> list[float]:
+            grid = Grid([point.theta], None, [point.ridge], _N_ALPHAS, None).points(problem)
+            return [point.alpha for point in grid if point.alpha > 0]
+
+        ridges = ridges_leaving(problem, _FIRST_SHARES) if ridge is None else [ridge]
+        return Start(ridges, alphas, thetas, 0.0)
+
+
 def tail_plan(
-    problem: SpectralProblem,
-    thetas: Sequence[int],
+    start: Start,
     candidate: Callable[[GridPoint], Params],
-    ridge: float | None = None,
-    limit: Limit | None = None,
+    smaller: Callable[[float, float], Plan] | None = None,
 ) -> Plan:
     """Search for the best ridge, then alpha, then theta, each as long as it may still matter.
 
     The penalty shrinks what the ridge shrinks too, so with it a smaller ridge may be better: half of the
-    best one is tried first, then none, and the whole. Other thetas follow if the penalty has gained
-    anything. With a given ridge, only alpha and theta are searched. With a limit, the smallest model within
-    one standard error of the best is sought last.
+    best one is tried first, then the least, and the whole. Other thetas follow if the penalty has gained
+    anything. With a single ridge, only alpha and theta are searched. What is ``smaller``, for the whole and
+    half the ridge, comes last.
     """
-    half, bare = yield from _bare(problem, thetas[0], candidate, ridge)
-    yield from _penalised(problem, thetas, candidate, (half, bare), ridge_is_given=ridge is not None)
-    if limit is not None and limit.alpha > problem.rounding * problem.scale:
-        whole = half.ridge if ridge is not None else 2.0 * half.ridge
-        yield from _smaller(problem, limit, candidate, (whole, half.ridge))
+    half, bare = yield from _bare(start, candidate)
+    yield from _penalised(start, candidate, half, bare)
+    if smaller is not None:
+        yield from smaller(half.ridge if len(start.ridges) == 1 else 2.0 * half.ridge, half.ridge)
 
 
 def _bare(
-    problem: SpectralProblem, theta: int, candidate: Callable[[GridPoint], Params], ridge: float | None
+    start: Start, candidate: Callable[[GridPoint], Params]
 ) -> Generator[list[Params], Judged, tuple[GridPoint, int]]:
-    """Search for the best ridge alone; return a point with half of it (or the given one) and its place."""
-    if ridge is not None:
-        judged = yield [candidate(GridPoint(theta, 0.0, ridge))]
-        return GridPoint(theta, 0.0, ridge), judged.new[0]
-    bare, best_ridge, _ = yield from ridge_plan(
-        problem, lambda value: candidate(GridPoint(theta, 0.0, value))
-    )
-    return GridPoint(theta, 0.0, 0.5 * best_ridge), bare
+    """Search for the best ridge alone; return a point with half of it (or the only one) and its place."""
+    point = GridPoint(start.thetas[0], 0.0, start.ridges[0])
+    if len(start.ridges) == 1:
+        judged = yield [candidate(point)]
+        return point, judged.new[0]
+    bare, best, _ = yield from _follow(start.ridges, lambda value: candidate(point._replace(ridge=value)))
+    return point._replace(ridge=0.5 * best), bare
 
 
-def _penalised(
-    problem: SpectralProblem,
-    thetas: Sequence[int],
-    candidate: Callable[[GridPoint], Params],
-    found_bare: tuple[GridPoint, int],
-    *,
-    ridge_is_given: bool,
-) -> Plan:
+def _penalised(start: Start, candidate: Callable[[GridPoint], Params], half: GridPoint, bare: int) -> Plan:
     """Search for the best alpha and theta, given the best ridge without them."""
-    half, bare = found_bare
-    grid = Grid([half.theta], None, [half.ridge], _N_ALPHAS, None).points(problem)
-    alphas = [point.alpha for point in grid if point.alpha > 0]
+    thetas, alphas = start.thetas, start.alphas(half)
     if not alphas:
         return
     best, alpha, table = yield from _follow(
@@ -148,9 +155,9 @@ def _penalised(
     if table.lead(best, bare)[0] <= 0:
         return
     leader = half._replace(alpha=alpha)
-    if half.ridge > 0 and not ridge_is_given:
+    if half.ridge > 0 and len(start.ridges) > 1:
         others = [
-            GridPoint(half.theta, 1.5 * alpha, 0.0),
+            GridPoint(half.theta, 1.5 * alpha, start.least_ridge * half.ridge),
             GridPoint(half.theta, 0.5 * alpha, 2.0 * half.ridge),
         ]
         best, leader, table = yield from _better(others, candidate, (best, leader))
@@ -165,11 +172,11 @@ def _penalised(
         yield from _better(others, candidate, (best, found))
 
 
-def _smaller(
+def of_less_rank(
     problem: SpectralProblem,
     limit: Limit,
     candidate: Callable[[GridPoint], Params],
-    ridges: tuple[float, float],
+    *ridges: float,
 ) -> Plan:
     """Search for the smallest model within one standard error of the best.
 
@@ -177,6 +184,8 @@ def _smaller(
     the ridge that is best without a penalty, the first one. Given thetas leave gaps between the ranks; there,
     alpha is raised with the largest theta that is too small itself, beside the second ridge.
     """
+    if limit.alpha <= problem.rounding * problem.scale:
+        return
 
     def of_rank(ranks: Iterable[float]) -> list[Params]:
         return [candidate(GridPoint(int(rank), limit.alpha, ridges[0])) for rank in ranks]
@@ -227,14 +236,8 @@ def _better(
     return best, places[best], judged.table
 
 
-def extending(
-    candidates: list[Params], names: Iterable[str], shrink: Callable[[Params], Params] = lambda one: one
-) -> Plan:
-    """Try a grid; if the best value of a parameter is on its edge, go on beyond it while that is better.
-
-    With a function that makes a candidate smaller, go on with the smallest one within one standard error of
-    the best while that stays there.
-    """
+def extending(candidates: list[Params], names: Iterable[str]) -> Plan:
+    """Try a grid; if the best value of a parameter is on its edge, go on beyond it while that is better."""
     judged = yield candidates
     tried = list(candidates)
     for name in names:
@@ -250,6 +253,19 @@ def extending(
             judged = yield tried[-1:]
             if not judged.table.scores[len(tried) - 1, 0] > before:
                 break
+
+
+def shrinking(plan: Plan, shrink: Callable[[Params], Params]) -> Plan:
+    """After a plan, make the smallest candidate within one standard error of the best smaller, and so on."""
+    tried: list[Params] = []
+    fresh = next(plan)
+    while True:
+        judged = yield fresh
+        tried += fresh
+        try:
+            fresh = plan.send(judged)
+        except StopIteration:
+            break
     for _ in range(_MOST_ROUNDS):
         near = [place for place in range(len(tried)) if judged.table.is_near_best(place)]
         fresh = [shrink(tried[place]) for place in sorted(near, key=judged.table.ranks[:, 0].__getitem__)[:1]]

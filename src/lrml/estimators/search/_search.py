@@ -390,13 +390,13 @@ class RefitSearch(Search):
     ) -> None:
         super().__init__(comparison, plan)
         self.estimator, self.group = estimator, group
+        self._first: tuple[TrainingData, _Fitted | None] | None = None  # of the first split, for more rounds
         self._leaders: dict[int, Any] = {}  # of a single split: the best so far by each criterion
 
     def fit(self, splits: list[int], kept: list[int], advance: Advance = lambda count: None) -> None:
         for split in splits:
             held_out = self.comparison.held_out(split)
-            data = self.comparison.data.part(self.comparison.splits[split].train)
-            last: _Fitted | None = None
+            data, last = self._begin(split)
             for index in kept:
                 last = _Fitted(self._model(data, index, last), self.group(self.candidates[index]))
                 self._judge(
@@ -404,6 +404,15 @@ class RefitSearch(Search):
                 )
                 self._remember(index, last.model)
                 advance(1)
+            if split == 0:
+                self._first = data, last
+
+    def _begin(self, split: int) -> tuple[TrainingData, _Fitted | None]:
+        """Return a training part and the last model that was fitted to it."""
+        if split == 0 and self._first is not None:
+            return self._first
+        self._first = None  # all rounds are over
+        return self.comparison.data.part(self.comparison.splits[split].train), None
 
     def _remember(self, index: int, model: Any) -> None:
         """Keep the leaders of a single split: thresholds use their scores, and the final fit starts there."""
