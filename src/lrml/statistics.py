@@ -110,6 +110,7 @@ class CentredRows:
             Y=_as_float64(Y),
             x_offset=np.zeros_like(self.x_mean),
             y_offset=np.zeros_like(self.y_mean),
+            x_varies=self.x_varies | (self.x_mean != 0),
             yy=self.yy + self.weight * float(self.y_mean @ self.y_mean),
         )
 

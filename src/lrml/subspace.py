@@ -46,6 +46,8 @@ _LEAST_SHIFT, _LARGEST_SHIFT, _SHIFT_RATIO = 0.03, 3.0, 10.0
 # Residual to which the systems of the first subspace are solved, and those of an extension.
 _RESIDUAL, _EXTENSION_RESIDUAL = 1e-2, 0.1
 _MOST_STEPS = 60
+# Without a shift, a residual that no vector reaches would count; single precision tells no less than this.
+_NO_SHIFT = 1e-6
 # Rows that are turned at a time.
 _BLOCK_ROWS = 4096
 # Directions whose share of the length is below this are combinations of others, up to rounding.
@@ -167,7 +169,9 @@ def solve_shifted(
     """Solve (op + s_j) a_j = b_j for every column by preconditioned conjugate gradients.
 
     The preconditioner is U diag((μ + s_j) / (λ + s_j)) Uᵀ + (I − UUᵀ), μ the least of the leading
-    eigenvalues λ. It ends when the residual of the block is ``tolerance`` times B.
+    eigenvalues λ. It ends when the residual of the block is ``tolerance`` times B, and the last step has
+    lowered the quadratic function by that share of all steps: a large part of the residual may lie along a
+    large eigenvalue, where it matters little.
     """
     U, values = leading
     least = values[-1] if len(values) else 0.0
@@ -180,13 +184,15 @@ def solve_shifted(
     A, R = np.zeros_like(B), B.copy()
     Z = preconditioned(R)
     P, along = Z.copy(), _column_sums(R, Z)
-    limit = tolerance * float(np.linalg.norm(B))
+    limit, gain, gained = tolerance * float(np.linalg.norm(B)), 0.0, 0.0
     for _ in range(max_steps):
-        if float(np.linalg.norm(R)) <= limit:
+        if float(np.linalg.norm(R)) <= limit and gain <= tolerance * gained:
             break
         Q = operator.apply(P)
         Q += shifts * P
         step = _quotient(along, _column_sums(P, Q))
+        gain = float(step @ along)
+        gained += gain
         A += step * P
         R -= step * Q
         Z = preconditioned(R)
@@ -302,6 +308,11 @@ class Subspace:
         cls, rows: CentredRows, fast: NormalOperator, unit: float, leading: Leading, vectors: _Floats
     ) -> Subspace:
         block = _Block.of(rows, vectors)
+        if block.vectors.shape[1] == 0:  # X is constant; one direction, with nothing to learn
+            return cls(
+                *(rows, fast, unit, leading),
+                *(np.zeros((fast.size, 1)), np.ones(1), np.zeros((1, rows.Y.shape[1]))),
+            )
         eigenvalues, turn = _diagonalised(*block.inner)
         cross, A = turn.T @ block.cross, block.vectors
         del block
@@ -385,9 +396,9 @@ class Subspace:
         residuals -= A
         del A
         squares = _column_sums(residuals, residuals).astype(np.float64)
+        shifts = np.where(shifts > 0, shifts, _NO_SHIFT * self.unit)
         top = float(self.eigenvalues[0])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            bounds = squares * (top / (top + shifts)) if self.is_dual else squares / shifts
+        bounds = squares * (top / (top + shifts)) if self.is_dual else squares / shifts
         gap, further = float(bounds.sum()), []
         if not (np.isfinite(gap) and gap <= enough):  # without a shift there is no bound
             corrections = self._solved(residuals, shifts)
@@ -470,7 +481,7 @@ def _from_rows(operator: NormalOperator, S: _Floats) -> _Floats:
     if operator.is_dual:
         return S
     parts = operator.map(lambda group: operator.backward(np.ascontiguousarray(S[:, group])), S.shape[1])
-    return np.hstack(parts)
+    return np.hstack([np.zeros((operator.size, 0), dtype=operator.dtype), *parts])
 
 
 def estimated_eigenvalues(rows: CentredRows) -> _Float64:
@@ -495,13 +506,14 @@ class _Block(NamedTuple):
     @classmethod
     def of(cls, rows: CentredRows, vectors: _Floats) -> _Block:
         """Compute the images, in double precision."""
+        operator = NormalOperator(rows, np.float64)
         lengths = np.sqrt(_column_sums(vectors, vectors))
-        some = np.flatnonzero(lengths > 0)
+        noise = np.finfo(np.float64).eps * float(rows.scatter.sum())
+        some = np.flatnonzero((lengths > 0) & (noise > 0))
         A = np.empty((len(vectors), len(some)))
         for start in range(0, len(some), _COLUMNS):  # large arrays: no further copy of one
             columns = some[start : start + _COLUMNS]
             A[:, start : start + _COLUMNS] = vectors[:, columns] / lengths[columns]
-        operator = NormalOperator(rows, np.float64)
         images, cross = np.empty_like(A), np.empty((A.shape[1], rows.Y.shape[1]))
 
         def fill(columns: slice) -> None:
@@ -514,6 +526,10 @@ class _Block(NamedTuple):
             cross[columns] = _targets_product(rows, scores)
 
         operator.map(fill, A.shape[1])
+        if operator.is_dual:  # vectors orthogonal to all features, such as constant ones, are rounding
+            kept = _column_sums(A, images) > noise
+            if not kept.all():
+                A, images, cross = A[:, kept], images[:, kept], cross[kept]
         return cls(A, images, cross, operator.is_dual)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
-from lrml import CPLST, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, lrml_path
+from lrml import CPLST, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, lrml_path
 from lrml.estimators import _fitting
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._space import Compressed, CompressedDual, RidgeRegressions, Space
@@ -239,10 +240,88 @@ def test_a_warm_start_in_a_subspace(always_compressed):
     assert model.fit(X, Y).objective_ == pytest.approx(first, rel=1e-3)
 
 
-def test_a_subspace_that_cannot_be_good_enough_warns(always_compressed):
+@pytest.mark.parametrize("model", [MLFro(1e-9), CPLST(5, ridge=1e-9), PLST(5, ridge=1e-9)], ids=repr)
+def test_a_subspace_that_cannot_be_good_enough_warns(always_compressed, model):
     """Least squares without a ridge and with features of very different scales."""
     X, Y = text_like(400, 300)
     scales = np.geomspace(1e-2, 1e4, 300)
     scaled = sp.csr_array(X @ sp.diags_array(scales))
     with pytest.warns(ConvergenceWarning, match="fit in a subspace should end within"):
-        MLFro(1e-9).fit(scaled, Y)
+        model.fit(scaled, Y)
+
+
+@pytest.mark.parametrize("shape", [(30, 50), (50, 30), (3, 50), (2, 2), (1, 5)])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("values", ["zero", "constant", "sparse zero", "some"])
+def test_little_to_learn(values, fit_intercept, shape):
+    """Neither constant features, nor a penalty that leaves nothing, stop a fit in a subspace."""
+    X, Y = text_like(*shape, 4)
+    X = {
+        "zero": np.zeros(shape),
+        "constant": np.full(shape, 1 / 3),
+        "sparse zero": sp.csr_array(shape),
+        "some": X,
+    }[values]
+    for theta, alpha, ridge in [(0, 1e9, 0.0), (0, 0.0, 0.0), (2, 1.0, 0.1), (0, 0.3, 1e9)]:
+        settings = {"ridge": ridge, "fit_intercept": fit_intercept}
+        exact = LRML(theta, alpha, **settings).fit(X, Y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = LRML(theta, alpha, solver="compressed", **settings).fit(X, Y)
+        assert found.objective_ == pytest.approx(exact.objective_, rel=1e-3, abs=1e-8)
+        assert np.isfinite(found.coef_).all()
+
+
+@pytest.mark.parametrize(("theta", "alpha", "ridge"), [(0, 1.0, 0.0), (0, 0.0, 0.1), (2, 1.0, 0.1)])
+def test_a_feature_that_outweighs_all_others_hides_no_gap(theta, alpha, ridge):
+    """Most of a residual may lie along one large eigenvalue; what is left of it still counts."""
+    X, Y = text_like(260, 150, 8)
+    scaled = sp.csr_array(X @ sp.diags_array(np.where(np.arange(150) == 3, 1e4, 1.0)))
+    found = LRML(theta, alpha, ridge=ridge, solver="compressed", tol=1e-6).fit(scaled, Y)
+    exact = LRML(theta, alpha, ridge=ridge, tol=1e-6).fit(scaled, Y)
+    assert abs(found.objective_ / exact.objective_ - 1) <= found.compression_gap_ + 1e-5 < 1e-3
+    far = X.toarray() + 1e3
+    with pytest.warns(ConvergenceWarning, match="fit in a subspace should end within"):
+        LRML(theta, alpha, ridge=ridge, fit_intercept=False, solver="compressed").fit(far, Y)
+
+
+def test_a_perfect_fit_is_one(always_compressed):
+    """The objective is rounding then, sometimes below zero, and no unit of what a subspace costs."""
+    X, Y = text_like(150, 260, 8)
+    found = LRML(2, 1.0, ridge=0.1).fit(X, Y, np.full(150, 1e12))
+    assert found.compression_gap_ <= 1e-3
+    np.testing.assert_allclose(found.decision_function(X)[:, Y.any(axis=0)], Y[:, Y.any(axis=0)], atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(150, 260), (260, 150)], ids=["dual", "primal"])
+@pytest.mark.parametrize("rank", [0, 1, 5])
+def test_what_no_coefficients_reach_is_no_gap(always_compressed, rank, shape):
+    """Least squares without a ridge, on features of low rank."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
+    Y = text_like(*shape, 8)[1]
+    found = LRML(0, 0.0).fit(X, Y)
+    assert found.compression_gap_ <= 1e-3
+    assert found.objective_ == pytest.approx(LRML(0, 0.0, solver="primal").fit(X, Y).objective_, rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_gap_beyond_single_precision_is_told(always_compressed):
+    """Its residuals overflow, so nothing is known about the fit."""
+    X, Y = text_like(90, 140, 6, dense=True)
+    with pytest.warns(ConvergenceWarning, match="fit in a subspace should end within"):
+        MLFro(1e39).fit(X * 1e20, Y)
+
+
+@pytest.mark.parametrize("shape", [(60, 90), (90, 60), (90, 2)])
+@pytest.mark.parametrize("values", ["zero", "constant", "some"])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_little_to_learn_with_other_losses(loss, values, shape):
+    X, Y = text_like(*shape, 4)
+    X = {"zero": np.zeros(shape), "constant": np.full(shape, 1 / 3), "some": X}[values]
+    for alpha, ridge in [(1e9, 0.1), (0.1, 1e9)]:
+        found, exact = (
+            LRML(0, alpha, ridge=ridge, loss=loss, solver=road).fit(X, Y) for road in ("compressed", "primal")
+        )
+        assert found.objective_ == pytest.approx(exact.objective_, rel=1e-3)
+        assert np.isfinite(found.coef_).all()

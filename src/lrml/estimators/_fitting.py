@@ -424,6 +424,19 @@ def warn_unless_converged(outcome: Any) -> None:
         warnings.warn(message, ConvergenceWarning, stacklevel=level_of_user())
 
 
+def warn_of_subspace(model: Any, gap: float, most: float) -> None:
+    """Warn if a subspace costs more than this share of the objective."""
+    if not gap <= most:  # or is not a number
+        remedy = ", or pass solver='primal' or 'dual', which take more memory"
+        warnings.warn(
+            f"a fit in a subspace should end within {most:.1%} of the exact objective, got an estimated "
+            f"distance of {gap:.1%}. Raise the penalty, or scale X"
+            f"{remedy if 'solver' in model.get_params() else ''}.",
+            ConvergenceWarning,
+            stacklevel=level_of_user(),
+        )
+
+
 @contextmanager
 def solver_progress(
     verbose: int, max_iter: int, callback: Callback | None, name: str = "LRML"

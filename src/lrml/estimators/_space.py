@@ -16,7 +16,7 @@ from lrml.losses import Loss, SquaredLoss
 from lrml.problem import SpectralProblem, differ_widely
 from lrml.solvers import Factors
 from lrml.statistics import CentredRows, Statistics, dense_product, without_weightless
-from lrml.subspace import Subspace, estimated_eigenvalues
+from lrml.subspace import Found, Subspace, estimated_eigenvalues
 
 _Float64 = npt.NDArray[np.float64]
 _Floats = npt.NDArray[np.floating[Any]]
@@ -30,6 +30,8 @@ _KERNEL_ROUNDING = 4
 MOST_COMPRESSED, MOST_EXTENSIONS = 5e-4, 4
 """What a subspace may cost, over the objective, and how often it is extended until it costs less."""
 
+# Smaller objectives, over ‖Y‖², are not told from 0 in a subspace.
+_LEAST_OBJECTIVE = 1e-8
 # Columns of features that are made at a time from dual vectors of a subspace.
 _FEW_COLUMNS = 32
 
@@ -299,16 +301,24 @@ class InSubspace(Space):
         larger: InSubspace = replace(cast(Any, self), problem=problem, subspace=subspace)
         return larger
 
+    def found(self, solution: RidgeRegressions, alpha: float, enough: float) -> Found:
+        """Return what the subspace costs a solution, and vectors if that is more than enough."""
+        extra = np.zeros(solution.left.shape[1]) if solution.extra is None else solution.extra
+        right = _turned(self.problem.labels, solution.right)
+        return self.subspace.gap(solution.left, right, solution.ridge + extra, alpha, solution.ridge, enough)
+
     def extended(
         self, solution: RidgeRegressions, alpha: float, enough: float
     ) -> tuple[float, InSubspace | None]:
         """Return what the subspace costs a solution, and a better one if that is more than enough."""
-        extra = np.zeros(solution.left.shape[1]) if solution.extra is None else solution.extra
-        right = _turned(self.problem.labels, solution.right)
-        found = self.subspace.gap(solution.left, right, solution.ridge + extra, alpha, solution.ridge, enough)
+        found = self.found(solution, alpha, enough)
         if found.further is None:
             return found.gap, None
         return found.gap, self._with(self.subspace.extended(found.further))
+
+    def unit_of_gaps(self, objective: float) -> float:
+        """Return the objective; or, if a perfect fit leaves only rounding, a small share of ‖Y‖²."""
+        return max(objective, _LEAST_OBJECTIVE * self.problem.target) or 1.0
 
     def start_in(self, larger: InSubspace, solution: RidgeRegressions) -> _Float64:
         """Return a solution in the coordinates of a larger subspace."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.exceptions import ConvergenceWarning
 
 from lrml._arrays import to_numpy
 from lrml.estimators._fitting import (
@@ -15,11 +13,11 @@ from lrml.estimators._fitting import (
     TrainingData,
     check_size,
     is_warm_start,
-    level_of_user,
     nothing_to_learn,
     solver_progress,
     sort_labels,
     store,
+    warn_of_subspace,
     warn_unless_converged,
 )
 from lrml.estimators._linear import LinearMultiLabelModel
@@ -143,23 +141,19 @@ class SpectralModel(LinearMultiLabelModel):
             assert isinstance(space, InSubspace)
             regressions = _as_regressions(problem, penalty, result)
             at_end = extension == MOST_EXTENSIONS or result.status is Status.STOPPED
-            enough = np.inf if at_end else MOST_COMPRESSED * result.objective
-            gap, larger = space.extended(regressions, penalty.alpha, enough)
+            unit = space.unit_of_gaps(result.objective)
+            if at_end:
+                gap = space.found(regressions, penalty.alpha, MOST_COMPRESSED * unit).gap / unit
+                break
+            gap, larger = space.extended(regressions, penalty.alpha, MOST_COMPRESSED * unit)
             if larger is None:
+                gap /= unit
                 break
             start = space.start_in(larger, regressions)
             space, problem = larger, larger.problem.with_ridge(ridge)
             del larger
             result = self._solve(problem, params, penalty, start)
-        gap = gap / result.objective if result.objective > 0 else 0.0
-        if gap > 2 * MOST_COMPRESSED:
-            warnings.warn(
-                f"a fit in a subspace should end within {2 * MOST_COMPRESSED:.1%} of the exact objective, "
-                f"got an estimated distance of {gap:.1%}. Raise ridge or alpha, scale X, or pass "
-                "solver='primal' or 'dual', which take more memory.",
-                ConvergenceWarning,
-                stacklevel=level_of_user(),
-            )
+        warn_of_subspace(self, gap, 2 * MOST_COMPRESSED)
         return space, problem, result, gap
 
     def _solve(

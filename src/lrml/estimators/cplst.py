@@ -12,7 +12,14 @@ import scipy.sparse as sp
 
 from lrml._arrays import descending_eigh, is_sparse
 from lrml._checks import check_count
-from lrml.estimators._fitting import ClosedForm, Solution, TrainingData, check_size, store
+from lrml.estimators._fitting import (
+    ClosedForm,
+    Solution,
+    TrainingData,
+    check_size,
+    store,
+    warn_of_subspace,
+)
 from lrml.estimators._grid import resolve_ranks, ridges_leaving
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._linear import LinearMultiLabelModel
@@ -76,8 +83,9 @@ class LabelSpaceModel(LinearMultiLabelModel):
                 break
             right = V if problem.labels is None else problem.labels.T @ V
             regressions = RidgeRegressions(encoder, right, params.ridge)
-            gap, larger = space.extended(regressions, 0.0, MOST_COMPRESSED * objective)
-            extras = {"compression_gap_": gap / objective if objective > 0 else 0.0}
+            unit = space.unit_of_gaps(objective)
+            gap, larger = space.extended(regressions, 0.0, MOST_COMPRESSED * unit)
+            extras = {"compression_gap_": gap / unit}
             if larger is None or extension == MOST_EXTENSIONS:
                 break
             space = larger
@@ -90,6 +98,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
         extras |= space.kernel_gap(params.ridge, objective)
         components = {"n_components_": V.shape[1], "components_": V.T.astype(data.X.dtype)}
         store(self, data, solution, **components, **extras)
+        warn_of_subspace(self, extras.get("compression_gap_", 0.0), 2 * MOST_COMPRESSED)
         return self
 
 
