@@ -25,7 +25,7 @@ Array: TypeAlias = Any
 """An array of any Array API library; the standard has no static type yet."""
 
 # Sizes of matrices that two BLAS threads decompose no faster than one; OpenBLAS uses one for those below.
-_ONE_THREAD = range(40, 601)
+_ONE_THREAD = range(40, 257)
 
 
 def is_sparse(matrix: Any) -> bool:
@@ -109,7 +109,7 @@ def thin_svd(matrix: Array) -> tuple[Array, Array, Array]:
 
 def few_threads(matrix: Array) -> AbstractContextManager[None]:
     """Limit BLAS to one thread while a small NumPy matrix is decomposed."""
-    return one_blas_thread_if(min(matrix.shape) in _ONE_THREAD and array_api_compat.is_numpy_array(matrix))
+    return one_blas_thread_if(max(matrix.shape) in _ONE_THREAD and array_api_compat.is_numpy_array(matrix))
 
 
 def frobenius(array: Array) -> float:

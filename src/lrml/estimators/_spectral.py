@@ -56,7 +56,7 @@ class SpectralModel(LinearMultiLabelModel):
 
     _assumed: ClassVar[dict[str, Any]] = {**LinearMultiLabelModel._assumed, "solver": "auto"}
     _default_tol = 1e-4
-    _default_row_tol = 3e-4
+    _default_row_tol = 1e-4
 
     def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
         """Return the penalty for data of this shape."""

@@ -16,6 +16,8 @@ from lrml.solvers.secants import SecantMatrix, Secants
 _Float64 = npt.NDArray[np.float64]
 # Ridge of the first starting point, as a share of the mean curvature.
 _START_RIDGE = 0.1
+# Gaps up to this mean that the model is exact.
+_EXACT = 1e-8
 
 
 class ProximalNewton:
@@ -49,6 +51,7 @@ class ProximalNewton:
     memory = 6  # pairs of the model
     _trials = 12
     _most_blind_steps = 5
+    _least_steps = 2
     _most_inner, _most_single = 12, 4
 
     def __init__(self, worth: float = 0.3, caution: float = 1.0) -> None:
@@ -69,6 +72,7 @@ class ProximalNewton:
         self.secants: Secants = problem.learnt["secants"]
         self.kappa: _Float64 = problem.learnt["kappa"]
         self.blind_steps = 0
+        self.untrusted = self._least_steps if point.rank == 0 else 0
         self.single = 0  # how many of the next models get a single step
         self.penalised = float(np.sum(penalty.slopes(np.ones(min(point.W[1:].shape))))) > 0
         self.phase: Alternating | None = None
@@ -102,6 +106,10 @@ class ProximalNewton:
         # Along directions whose curvature the model overestimates, the gap is larger. And with
         # single-precision scores it never vanishes.
         gap = min(max(gap, self.gains.to_come()), self.gains.of_last_half())
+        self.untrusted -= 1
+        if self.untrusted >= 0 and gap > _EXACT:
+            # The first models of a cold start know little of the curvature: what a step has gained counts.
+            gap = max(gap, (self.last.objective - point.objective) / max(point.objective, self.problem.least))
         return replace(point, gap=gap)
 
     def _is_lost_in_rounding(self, objective: float, bent: float) -> bool:
