@@ -137,9 +137,9 @@ class LRML(SpectralModel):
     tol : float, optional
         Upper limit of the estimated gap (F − F*) / F, with F* the objective to which the iteration converges,
         see `lrml.solvers.Point`; 1e-4 by default. If the moments suffice, a fit also ends when ten steps
-        together gain less than 1 % of it. If every iteration reads the rows, the default is 3e-4, and scores
-        are in single precision, unless ``tol`` is below 1e-5, or features differ by more than 1e3 in scale or
-        are far from zero relative to their spread. For predictions on large data 0.01 is often enough.
+        together gain less than 1 % of it. If every iteration reads the rows, scores are in single precision,
+        unless ``tol`` is below 1e-5, or features differ by more than 1e3 in scale or are far from zero
+        relative to their spread. For predictions on large data 0.01 is often enough.
     targets : {"binary", "real"}, default="binary"
         "binary" insists on 0/1 labels; "real" accepts any finite numbers, and ``predict`` returns scores.
     threshold : float or array of shape (L,), optional

@@ -57,7 +57,7 @@ class MLTrace(SpectralModel):
     max_iter : int, optional
         Most iterations, 5000 by default, or 1000 if every iteration reads the rows.
     tol : float, optional
-        Upper limit of ``gap_``, 1e-4 by default; of its estimate, 3e-4, if every iteration reads the rows.
+        Upper limit of ``gap_``, 1e-4 by default; of its estimate if every iteration reads the rows.
 
     Attributes
     ----------
