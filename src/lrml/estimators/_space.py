@@ -320,6 +320,12 @@ class InSubspace(Space):
         """Return the objective; or, if a perfect fit leaves only rounding, a small share of ‖Y‖²."""
         return max(objective, _LEAST_OBJECTIVE * self.problem.target) or 1.0
 
+    def without_coordinates(self) -> InSubspace:
+        """Return a space that still maps solutions back: a wide model needs the memory of the others."""
+        problem = replace(self.problem, features=np.zeros((0, 0)))
+        lighter: InSubspace = replace(cast(Any, self), problem=problem, subspace=None)
+        return lighter
+
     def start_in(self, larger: InSubspace, solution: RidgeRegressions) -> _Float64:
         """Return a solution in the coordinates of a larger subspace."""
         left = larger.subspace.inside(self.subspace.basis @ solution.left)

@@ -116,9 +116,12 @@ class SpectralModel(LinearMultiLabelModel):
         extras: dict[str, Any] = space.kernel_gap(problem.ridge, result.objective)
         if isinstance(space, InSubspace):
             extras = {"compression_gap_": gap}
+            space = space.without_coordinates()
+        extras |= self._extras(penalty, problem, result)
+        del problem
         factors = space.factors(result.factors)
         solution = Solution(factors, space.intercept(factors.U, factors.V * factors.s), space.unseen, result)
-        return solution, self._extras(penalty, problem, result) | extras
+        return solution, extras
 
     def _ridge_regressions(self, data: TrainingData, params: Parameters) -> RidgeRegressions:
         penalty = self._penalty(data, params)
