@@ -210,7 +210,9 @@ def fits(name: str, scaling: str, X: np.ndarray, Y: np.ndarray, quick: bool) -> 
         mine = objective(fitted, X, Y)
         best = min(best_known(fitted, X, Y), mine)
         chosen = {
-            key: value for key, value in model.get_params().items() if key in ("theta", "alpha", "ridge")
+            key: value
+            for key, value in model.get_params().items()
+            if key in ("theta", "alpha", "ridge") and value is not None
         }
         text = " ".join(f"{key}={value:.3g}" for key, value in chosen.items())
         yield Record(name, scaling, member, text, mine / best - 1.0, warned, seconds)

@@ -424,17 +424,20 @@ def warn_unless_converged(outcome: Any) -> None:
         warnings.warn(message, ConvergenceWarning, stacklevel=level_of_user())
 
 
-def warn_of_subspace(model: Any, gap: float, most: float) -> None:
-    """Warn if a subspace costs more than this share of the objective."""
-    if not gap <= most:  # or is not a number
-        remedy = ", or pass solver='primal' or 'dual', which take more memory"
-        warnings.warn(
-            f"a fit in a subspace should end within {most:.1%} of the exact objective, got an estimated "
-            f"distance of {gap:.1%}. Raise the penalty, or scale X"
-            f"{remedy if 'solver' in model.get_params() else ''}.",
-            ConvergenceWarning,
-            stacklevel=level_of_user(),
-        )
+def warn_of_subspace(model: Any, gap: float, most: float) -> dict[str, Any]:
+    """Warn if a subspace costs more than this share of the objective; return attributes that say so."""
+    if gap <= most:
+        return {}
+    params = model.get_params()
+    strength = "ridge" if "ridge" in params else "alpha"
+    other = ", or pass solver='primal' or 'dual', which take more memory" if "solver" in params else ""
+    warnings.warn(
+        f"a fit in a subspace should end within {most:.1%} of the exact objective, got an estimated "
+        f"distance of {gap:.1%}. Raise {strength} (now {params[strength]:g}), scale X{other}.",
+        ConvergenceWarning,
+        stacklevel=level_of_user(),
+    )
+    return {"converged_": False, "status_": Status.SUBSPACE_POOR.value}
 
 
 @contextmanager

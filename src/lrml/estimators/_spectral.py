@@ -115,7 +115,7 @@ class SpectralModel(LinearMultiLabelModel):
         space, problem, result, gap = self._solve_moments(data, params, penalty, last)
         extras: dict[str, Any] = space.kernel_gap(problem.ridge, result.objective)
         if isinstance(space, InSubspace):
-            extras = {"compression_gap_": gap}
+            extras = {"compression_gap_": gap} | warn_of_subspace(self, gap, 2 * MOST_COMPRESSED)
             space = space.without_coordinates()
         extras |= self._extras(penalty, problem, result)
         del problem
@@ -156,7 +156,6 @@ class SpectralModel(LinearMultiLabelModel):
             space, problem = larger, larger.problem.with_ridge(ridge)
             del larger
             result = self._solve(problem, params, penalty, start)
-        warn_of_subspace(self, gap, 2 * MOST_COMPRESSED)
         return space, problem, result, gap
 
     def _solve(

@@ -98,7 +98,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
         extras |= space.kernel_gap(params.ridge, objective)
         components = {"n_components_": V.shape[1], "components_": V.T.astype(data.X.dtype)}
         store(self, data, solution, **components, **extras)
-        warn_of_subspace(self, extras.get("compression_gap_", 0.0), 2 * MOST_COMPRESSED)
+        extras |= warn_of_subspace(self, extras.get("compression_gap_", 0.0), 2 * MOST_COMPRESSED)
         return self
 
 
@@ -154,6 +154,8 @@ class CPLST(LabelSpaceModel):
         As in `LRML`; the objective is that of reduced-rank regression.
     unseen_labels_, n_iter_, residual_, converged_, status_, history_, n_features_in_, feature_names_in_
         As in `LRML`; there are no iterations.
+    compression_gap_
+        As in `LRML`: what a subspace costs, where n and d are both large.
 
     References
     ----------
@@ -202,6 +204,8 @@ class PLST(LabelSpaceModel):
         As in `LRML`.
     unseen_labels_, n_iter_, residual_, converged_, status_, history_, n_features_in_, feature_names_in_
         As in `LRML`; there are no iterations.
+    compression_gap_
+        As in `LRML`: what a subspace costs, where n and d are both large.
 
     References
     ----------

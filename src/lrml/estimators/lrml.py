@@ -90,7 +90,7 @@ class LRML(SpectralModel):
     iteration, independent of n; memory 3 d² + O(dL) numbers beside the data. Otherwise an iteration also
     takes a few passes over the rows, in blocks, O(ndL) each. With more features than rows, and for kernels,
     an n × n matrix takes the place of the d × d one: O(n² d + n³ + n² L), memory 4 n² + O(nL). Where n and d
-    are both large, a subspace of r ≤ 3L + 128 dimensions takes about 20 passes over the nonzeros with L
+    are both large, a subspace of r ≈ 4L + 128 dimensions takes 15 to 30 passes over the nonzeros with L
     columns, and memory O(r min(n, d) + k (d + L)) for a solution of rank k.
 
     Parameters

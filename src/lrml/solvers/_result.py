@@ -26,6 +26,7 @@ class Status(Enum):
     RESIDUAL_LARGE = "Stopped at max_iter with the residual above tol; raise max_iter or loosen tol."
     MAX_ITER = "Stopped at max_iter before tol was reached; raise max_iter or loosen tol, or scale X."
     GAP_OPEN = "Stopped at max_iter with the duality gap above tol; raise max_iter or loosen tol."
+    SUBSPACE_POOR = "Stopped with the subspace costing more than it should; raise ridge or alpha, or scale X."
     STOPPED = "Stopped by the callback; the best point so far is returned."
     ALL_STEPS = "Ran all max_iter steps of Algorithm 1, which has no stopping test; see the residual."
 
