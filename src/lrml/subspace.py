@@ -46,6 +46,8 @@ _LEAST_SHIFT, _LARGEST_SHIFT, _SHIFT_RATIO = 0.03, 3.0, 10.0
 # Residual to which the systems of the first subspace are solved, and those of an extension.
 _RESIDUAL, _EXTENSION_RESIDUAL = 1e-2, 0.1
 _MOST_STEPS = 60
+# Products with X̂ and X̂ᵀ that two or three shifts take together, as a rule.
+_PASSES = 25
 # Without a shift, a residual that no vector reaches would count; single precision tells no less than this.
 _NO_SHIFT = 1e-6
 # Rows that are turned at a time.
@@ -493,6 +495,13 @@ def estimated_eigenvalues(rows: CentredRows) -> _Float64:
     others[:] = max(fast.size - float(values.sum()), 0.0) / max(len(others), 1)
     values = np.sort(np.maximum(values, np.finfo(np.float32).eps * values.max()))[::-1]
     return values * unit if values[0] > 0 else np.ones(1)
+
+
+def cost(size: int, entries: float, n_labels: int) -> float:
+    """Return about how many multiplications a subspace takes; X̂ times a vector takes ``entries``."""
+    directions = min(n_labels, _MOST_LABELS)
+    width = 3 * directions + _LEADING
+    return 4.0 * _PASSES * entries * directions + 4.0 * size * width**2 + 10.0 * width**3
 
 
 class _Block(NamedTuple):

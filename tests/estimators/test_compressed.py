@@ -173,7 +173,7 @@ def test_which_road_is_taken(monkeypatch):
 
 
 @pytest.mark.parametrize("make", [LRML, MLTrace, MLFro, CPLST])
-def test_a_million_rows_and_ten_million_features(make):
+def test_no_size_is_refused(make):
     """Neither refused nor out of memory: only what is in the data takes room."""
     places = np.arange(3000)
     X = sp.csr_array((np.ones(3000), (places, places % 50)), shape=(100_000, 2_000_000))
@@ -191,6 +191,13 @@ def test_a_road_that_does_not_fit_is_refused():
         LRML(solver="dual").fit(X, Y)
     with pytest.raises(ValueError, match=r"decomposes XᵀX.*fit into memory .* and d = 10000000 features"):
         LRML(solver="primal").fit(X, Y)
+
+
+@pytest.mark.parametrize("road", ["primal", "dual", "compressed"])
+@pytest.mark.parametrize("make", [LRML, MLTrace])
+def test_kernels_have_no_choice_of_a_road(make, road):
+    with pytest.raises(ValueError, match=rf"solver='{road}' needs kernel='linear', got kernel='rbf'.*'auto'"):
+        make(kernel="rbf", solver=road).fit(*text_like(20, 30, 3, dense=True))
 
 
 def test_wide_models_make_coefficients_on_demand(monkeypatch):

@@ -20,12 +20,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from lrml import _targets as check
+from lrml import subspace
 from lrml._arrays import is_sparse
 from lrml._shown import shown
 from lrml._threads import one_blas_thread_if
 from lrml.dual import LeftOut
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._parameters import ROADS, Parameters
+from lrml.estimators._scores import SPARSE_COST
 from lrml.estimators._size import model_nbytes
 from lrml.estimators._space import KernelSpace, Space, estimated_spectrum, with_unseen
 from lrml.losses import Loss
@@ -46,10 +48,6 @@ _ROUNDING = 1e-12
 _SMALL_PRODUCT = 30_000_000
 # Up to this number of rows or features, a decomposition takes a few seconds.
 _EXACT_UP_TO = 3000
-# What a subspace takes: passes over the data, shifts, directions of label space; and how much longer a sparse
-# product takes per multiplication than BLAS.
-_PASSES, _SHIFTS, _MOST_DIRECTIONS, _SPARSE_COST = 25, 3, 512, 6
-
 # Up to this number, coefficients are kept beside their factors, which saves time in predictions.
 _MOST_COEFFICIENTS = 1 << 24
 
@@ -146,12 +144,10 @@ class TrainingData:
         exact, size = ("dual", n) if self.is_dual else ("primal", d)
         if self.only_exact or (size <= _EXACT_UP_TO and _fits(size)):
             return exact
-        entries = _SPARSE_COST * self.X.nnz if is_sparse(self.X) else self.X.size
-        labels = min(self.Y.shape[1], _MOST_DIRECTIONS)
-        width = _SHIFTS * labels + 128
-        compressed = 4.0 * _PASSES * entries * labels + 4.0 * size * width**2 + 10.0 * width**3
+        entries = SPARSE_COST * self.X.nnz if is_sparse(self.X) else self.X.size
         products = entries * max(1.0, entries / max(n, d)) if is_sparse(self.X) else entries * size
-        return "compressed" if 2.0 * compressed < 10.0 * size**3 + products or not _fits(size) else exact
+        dearer = 2.0 * subspace.cost(size, entries, self.Y.shape[1]) >= 10.0 * size**3 + products
+        return exact if dearer and _fits(size) else "compressed"
 
     def part(self, rows: npt.NDArray[np.int64]) -> TrainingData:
         """Return some of the rows, for fits that see plain arrays only."""

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from lrml._arrays import is_sparse
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import loss_scale
-from lrml.estimators._space import InSubspace, Space
+from lrml.estimators._space import MOST_COMPRESSED, MOST_EXTENSIONS, InSubspace, Space
 from lrml.penalties import TailSum
 from lrml.row_problem import RowProblem
 from lrml.solvers import Callback, Factors, SolverResult, slopes_at, solve_rows, solve_separable
@@ -35,8 +35,6 @@ _Bools = npt.NDArray[np.bool_]
 _SINGLE_PRECISION_FROM = 1e-5
 # The ridges whose solutions span a subspace: the least one in units of the mean eigenvalue, and their ratio.
 _LEAST_SHIFT, _RATIO, _SPAN_TOL = 0.03, 10.0, 1e-2
-# Extensions of a subspace go on while they lower the objective by this share.
-_WORTH, _MOST_EXTENSIONS = 5e-4, 4
 
 
 class Start(NamedTuple):
@@ -144,7 +142,7 @@ class RowFit:
         )
         problem, result = self._solve(self._inner(space), self._start(space, start))
         gain = 0.0
-        for _ in range(_MOST_EXTENSIONS):
+        for _ in range(MOST_EXTENSIONS):
             U, s, V = result.factors
             inside = problem.features @ result.solution[1:], problem.intercept(result.solution)
             slopes = slopes_at(problem.rows, data.loss, *inside)
@@ -153,7 +151,7 @@ class RowFit:
             before, space = result.objective, larger
             problem, result = self._solve(self._inner(space), Start(left, V, inside[1]))
             gain = (before - result.objective) / before if before > 0 else 0.0
-            if gain <= _WORTH:
+            if gain <= MOST_COMPRESSED:
                 break
         return self._outside(space, problem, result)._replace(extras={"compression_gap_": max(gain, 0.0)})
 

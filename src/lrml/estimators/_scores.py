@@ -15,7 +15,7 @@ Scores = npt.NDArray[np.floating[Any]]
 
 # Per multiplication, SciPy's sparse product took 6 to 12 (mostly 6 to 9) times as long as BLAS on one core,
 # for 500 to 20,000 features, 50 to 1000 columns, 0.5 to 20 % nonzeros, in either precision; 3 to 5 for 20.
-_SPARSE_COST = 6
+SPARSE_COST = 6
 # Partition and stable sort take the same time if k is a third to a half of the labels.
 _SORT_FROM = 1 / 3
 
@@ -27,7 +27,7 @@ def sparse_is_cheaper(X: Any) -> bool:
 
 def _sparse_cost(X: Any) -> int:
     """Cost of sparse X times one column; a copy of the column in C order counts as one more row."""
-    return _SPARSE_COST * (int(X.nnz) + int(X.shape[1]))
+    return SPARSE_COST * (int(X.nnz) + int(X.shape[1]))
 
 
 def factors_are_cheaper(X: Any, rank: int, n_labels: int) -> bool:

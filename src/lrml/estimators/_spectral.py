@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import to_numpy
+from lrml._shown import shown
 from lrml.estimators._fitting import (
     Solution,
     TrainingData,
@@ -80,6 +81,11 @@ class SpectralModel(LinearMultiLabelModel):
         params = super()._check_params()
         if params.loss.name != "squared":
             _check_row_solver(params)
+        if params.kernel != "linear" and isinstance(params.solver, str) and params.solver in ROADS:
+            raise ValueError(
+                f"solver={params.solver!r} needs kernel='linear', got kernel={shown(params.kernel)}, whose "
+                "n × n matrix is always decomposed. Use 'auto'."
+            )
         return params
 
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
