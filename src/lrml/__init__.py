@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         lrml_path,
         ml_fro_path,
     )
+    from lrml.storage import load, save
 
 __all__ = [
     "CPLST",
@@ -37,12 +38,18 @@ __all__ = [
     "MLTraceCV",
     "__version__",
     "alpha_max",
+    "load",
     "lrml_path",
     "ml_fro_path",
+    "save",
 ]
 
 # scikit-learn takes a second to import; reading a file or the version should not wait for it.
-_HOMES = dict.fromkeys(__all__, "lrml.estimators") | {"__version__": "lrml._version"}
+_HOMES = dict.fromkeys(__all__, "lrml.estimators") | {
+    "__version__": "lrml._version",
+    "load": "lrml.storage",
+    "save": "lrml.storage",
+}
 _SUBMODULES = (
     "completion",
     "datasets",
@@ -53,6 +60,7 @@ _SUBMODULES = (
     "penalties",
     "solvers",
     "statistics",
+    "storage",
     "theory",
     "thresholds",
 )
