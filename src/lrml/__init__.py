@@ -21,7 +21,9 @@ if TYPE_CHECKING:
         alpha_max,
         lrml_path,
         ml_fro_path,
+        predict_top_k,
     )
+    from lrml.text import TextTagger
 
 __all__ = [
     "CPLST",
@@ -35,14 +37,19 @@ __all__ = [
     "MLFroCV",
     "MLTrace",
     "MLTraceCV",
+    "TextTagger",
     "__version__",
     "alpha_max",
     "lrml_path",
     "ml_fro_path",
+    "predict_top_k",
 ]
 
 # scikit-learn takes a second to import; reading a file or the version should not wait for it.
-_HOMES = dict.fromkeys(__all__, "lrml.estimators") | {"__version__": "lrml._version"}
+_HOMES = dict.fromkeys(__all__, "lrml.estimators") | {
+    "TextTagger": "lrml.text",
+    "__version__": "lrml._version",
+}
 _SUBMODULES = (
     "completion",
     "datasets",
@@ -53,6 +60,7 @@ _SUBMODULES = (
     "penalties",
     "solvers",
     "statistics",
+    "text",
     "theory",
     "thresholds",
 )
