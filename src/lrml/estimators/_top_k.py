@@ -51,8 +51,8 @@ def predict_top_k(estimator: Any, X: Any, k: int | None = None) -> TopK:
             inner = inner.best_estimator_
         else:
             raise TypeError(
-                "predict_top_k needs an estimator of lrml, or a pipeline or fitted search that ends in one, got "
-                f"{shown(estimator)}. For other classifiers, sort decision_function(X)."
+                "predict_top_k needs an estimator of lrml, or a pipeline or fitted search that ends in one, "
+                f"got {shown(estimator)}. For other classifiers, sort decision_function(X)."
             )
     top: TopK = inner.predict_top_k(X, k)
     return top
