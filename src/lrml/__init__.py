@@ -21,8 +21,10 @@ if TYPE_CHECKING:
         alpha_max,
         lrml_path,
         ml_fro_path,
+        predict_top_k,
     )
     from lrml.storage import load, save
+    from lrml.text import TextTagger
 
 __all__ = [
     "CPLST",
@@ -36,16 +38,19 @@ __all__ = [
     "MLFroCV",
     "MLTrace",
     "MLTraceCV",
+    "TextTagger",
     "__version__",
     "alpha_max",
     "load",
     "lrml_path",
     "ml_fro_path",
+    "predict_top_k",
     "save",
 ]
 
 # scikit-learn takes a second to import; reading a file or the version should not wait for it.
 _HOMES = dict.fromkeys(__all__, "lrml.estimators") | {
+    "TextTagger": "lrml.text",
     "__version__": "lrml._version",
     "load": "lrml.storage",
     "save": "lrml.storage",
@@ -61,6 +66,7 @@ _SUBMODULES = (
     "solvers",
     "statistics",
     "storage",
+    "text",
     "theory",
     "thresholds",
 )

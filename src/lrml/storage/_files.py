@@ -73,7 +73,7 @@ def save(
     """
     if dtype is not None and dtype not in _DTYPES:
         raise ValueError(
-            f"dtype must be 'float32', 'float64' or None, got {shown(dtype)}. Leave it out to keep all digits."
+            f"dtype must be 'float32', 'float64' or None, got {shown(dtype)}. Leave it out for all digits."
         )
     model = _check_saveable(estimator)
     writer = Writer(None if dtype is None else _DTYPES[dtype])

@@ -166,14 +166,16 @@ class Reader:
         read = getattr(self, _READ[key][1]) if key in _READ else None
         if read is None or not isinstance(found[key], _READ[key][0]):
             raise ModelFileError(
-                f"values in a model file must be of a known kind, got {shown(found)}. Install a newer lrml if "
-                "the file was written by one."
+                f"values in a model file must be of a known kind, got {shown(found)}. Install a newer lrml "
+                "if the file was written by one."
             )
         return read(found[key])
 
     def _float(self, inner: str) -> float:
         if inner not in ("nan", "inf", "-inf"):
-            raise ModelFileError(f"a float must be nan, inf or -inf, got {shown(inner)}. Save the model again.")
+            raise ModelFileError(
+                f"a float must be nan, inf or -inf, got {shown(inner)}. Save the model again."
+            )
         return float(inner)
 
     def _dict(self, inner: dict[str, Any]) -> dict[str, Any]:
@@ -217,7 +219,9 @@ class Reader:
         kind, value = inner if len(inner) == 2 else (None, None)
         value = self.decode(value)
         if kind not in _SCALARS or type(value) not in (bool, int, float):
-            raise ModelFileError(f"a NumPy scalar must hold a number, got {shown(inner)}. Save the model again.")
+            raise ModelFileError(
+                f"a NumPy scalar must hold a number, got {shown(inner)}. Save the model again."
+            )
         try:
             with np.errstate(over="raise"):
                 return np.dtype(kind).type(value)
@@ -266,7 +270,9 @@ class Reader:
 
     def _sparse(self, inner: list[Any]) -> Any:
         if len(inner) != 3:
-            raise ModelFileError(f"a sparse matrix has three parts, got {shown(inner)}. Save the model again.")
+            raise ModelFileError(
+                f"a sparse matrix has three parts, got {shown(inner)}. Save the model again."
+            )
         return self._once(("sparse", inner[2]), lambda: self._new_sparse(*inner))
 
     def _new_sparse(self, kind: Any, shape: Any, name: str) -> Any:
