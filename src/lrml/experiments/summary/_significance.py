@@ -37,6 +37,7 @@ PRINTED_DIGITS = 4
 
 _PUBLISHED_MARKS = {"better": BETTER, "worse": WORSE}
 
+
 def mark(difference: float, p_value: float, lower_is_better: bool = False) -> str:
     """Return the paper's mark of a difference, LRML minus the other method.
 
