@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ml_fro_path,
         predict_top_k,
     )
+    from lrml.storage import load, save
     from lrml.text import TextTagger
 
 __all__ = [
@@ -40,15 +41,19 @@ __all__ = [
     "TextTagger",
     "__version__",
     "alpha_max",
+    "load",
     "lrml_path",
     "ml_fro_path",
     "predict_top_k",
+    "save",
 ]
 
 # scikit-learn takes a second to import; reading a file or the version should not wait for it.
 _HOMES = dict.fromkeys(__all__, "lrml.estimators") | {
     "TextTagger": "lrml.text",
     "__version__": "lrml._version",
+    "load": "lrml.storage",
+    "save": "lrml.storage",
 }
 _SUBMODULES = (
     "completion",
@@ -60,6 +65,7 @@ _SUBMODULES = (
     "penalties",
     "solvers",
     "statistics",
+    "storage",
     "text",
     "theory",
     "thresholds",
