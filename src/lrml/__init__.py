@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ml_fro_path,
         predict_top_k,
     )
+    from lrml.export import to_onnx
     from lrml.text import TextTagger
 
 __all__ = [
@@ -43,21 +44,25 @@ __all__ = [
     "lrml_path",
     "ml_fro_path",
     "predict_top_k",
+    "to_onnx",
 ]
 
 # scikit-learn takes a second to import; reading a file or the version should not wait for it.
 _HOMES = dict.fromkeys(__all__, "lrml.estimators") | {
     "TextTagger": "lrml.text",
     "__version__": "lrml._version",
+    "to_onnx": "lrml.export",
 }
 _SUBMODULES = (
     "completion",
     "datasets",
     "estimators",
+    "export",
     "losses",
     "metrics",
     "model_selection",
     "penalties",
+    "serving",
     "solvers",
     "statistics",
     "text",
