@@ -47,6 +47,7 @@ _SUBMODULES = (
     "completion",
     "datasets",
     "estimators",
+    "evaluation",
     "losses",
     "metrics",
     "model_selection",
