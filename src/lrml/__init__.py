@@ -62,6 +62,7 @@ _SUBMODULES = (
     "completion",
     "datasets",
     "estimators",
+    "evaluation",
     "export",
     "losses",
     "metrics",
