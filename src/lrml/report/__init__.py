@@ -12,10 +12,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from lrml.report._page import render_html
+from lrml.report._page import page_style, render_html
 from lrml.report._tables import render_tables
 
-__all__ = ["render_figures", "render_html", "render_still", "render_tables"]
+__all__ = ["page_style", "render_figures", "render_html", "render_still", "render_tables"]
 
 
 def render_figures(summary: Mapping[str, Any]) -> dict[str, bytes]:
