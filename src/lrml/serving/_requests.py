@@ -117,7 +117,7 @@ class RequestReader:
             if len(row) != self.n_features:
                 raise RequestError(
                     f"a row must have {self.n_features} numbers, one for every feature, got {len(row)} in "
-                    f"row {place} (counted from 0). Send all of them, or an object with those that are not zero."
+                    f"row {place} (counted from 0). Send all, or an object with those that are not 0."
                 )
         return np.array(
             [[_number(value, place) for value in row] for place, row in enumerate(rows)], dtype=self.dtype
@@ -183,7 +183,7 @@ def _reason(error: Exception) -> str:
 def _count(name: str, value: Any, least: int, most: int) -> int:
     if not is_integer(value) or not least <= value <= most:
         raise RequestError(
-            f"{name} must be a whole number from {least} to {most}, got {shown(value)}. Send {most}."
+            f"{name} must be a whole number from {least} to {most}, got {shown(value)}. Leave it out."
         )
     return int(value)
 

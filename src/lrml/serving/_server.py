@@ -51,6 +51,6 @@ def _listening(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise OSError(
-            f"the server needs an address of this machine and a free port, got {host}, port {port} ({reason}). Pass "
-            "another --port (0: any free one) or --host."
+            f"it needs an address of this machine and a free port, got {host}, port {port} ({reason}). "
+            "Pass another --port (0: any free one) or --host."
         ) from error

@@ -85,6 +85,10 @@ function show(predictions) {
     list.append(...tags.map((tag) => shownTag(tag, low, high)));
     results.append(list);
   });
+  if (model.explains) {
+    const sum = "Below a tag: the words that spoke for it (+) or against it (−) most. Its score is the sum of all, and of a constant.";
+    results.append(element("p", "muted", sum));
+  }
   results.hidden = false;
 }
 
@@ -122,7 +126,7 @@ function introduce() {
   const kind = model.model ? `${model.kind} with ${model.model}` : model.kind;
   byId("about").textContent = [
     kind, count(model.n_labels, "tag"), count(model.n_features, "feature"), `rank ${model.rank}`, `lrml ${model.lrml_version}`,
-  ].join(" · ");
+  ].map((part) => part.replaceAll(" ", "\u00a0")).join(" · ");
   byId("title").textContent = texts ? "Tags for a text" : "Tags for rows of features";
   const most = Math.min(model.n_labels, model.limits.max_k);
   byId("k").max = most;
