@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         predict_top_k,
     )
     from lrml.export import to_onnx
+    from lrml.storage import load, save
     from lrml.text import TextTagger
 
 __all__ = [
@@ -41,9 +42,11 @@ __all__ = [
     "TextTagger",
     "__version__",
     "alpha_max",
+    "load",
     "lrml_path",
     "ml_fro_path",
     "predict_top_k",
+    "save",
     "to_onnx",
 ]
 
@@ -51,6 +54,8 @@ __all__ = [
 _HOMES = dict.fromkeys(__all__, "lrml.estimators") | {
     "TextTagger": "lrml.text",
     "__version__": "lrml._version",
+    "load": "lrml.storage",
+    "save": "lrml.storage",
     "to_onnx": "lrml.export",
 }
 _SUBMODULES = (
@@ -65,6 +70,7 @@ _SUBMODULES = (
     "serving",
     "solvers",
     "statistics",
+    "storage",
     "text",
     "theory",
     "thresholds",

@@ -131,7 +131,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
             Unchanged if anything is wrong with the input.
         """
         model = self._new_model()
-        vectorizer = default_vectorizer() if self.vectorizer is None else clone(self.vectorizer)
+        vectorizer = self._new_vectorizer()
         texts = _check_texts(texts)
         labels = _check_tags(tags)
         _check_same_length(texts, labels)
@@ -170,6 +170,17 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
             )
         return clone(self.model)
 
+    def _new_vectorizer(self) -> Any:
+        """Return an unfitted copy of the vectorizer."""
+        if self.vectorizer is None:
+            return default_vectorizer()
+        if isinstance(self.vectorizer, type) or not hasattr(self.vectorizer, "fit_transform"):
+            raise TypeError(
+                "vectorizer must turn a list of texts into a matrix, like TfidfVectorizer(), got "
+                f"{shown(self.vectorizer)}. Pass a vectorizer of scikit-learn, or None."
+            )
+        return clone(self.vectorizer)
+
     def transform(self, texts: Any) -> Any:
         """Features of texts.
 
@@ -197,7 +208,8 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         array of shape (n, L)
             With the tags in the order of ``classes_``.
         """
-        scores: npt.NDArray[np.floating[Any]] = self.model_.decision_function(self.transform(texts))
+        X = self.transform(texts)
+        scores: npt.NDArray[np.floating[Any]] = self.model_.decision_function(X)
         return scores
 
     @available_if(_makes_probabilities)  # type: ignore[untyped-decorator]
@@ -212,7 +224,8 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         -------
         array of shape (n, L)
         """
-        probabilities: npt.NDArray[np.floating[Any]] = self.model_.predict_proba(self.transform(texts))
+        X = self.transform(texts)
+        probabilities: npt.NDArray[np.floating[Any]] = self.model_.predict_proba(X)
         return probabilities
 
     def predict(self, texts: Any) -> list[list[Any]]:
@@ -228,7 +241,8 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
             Tags of every text, in the order of ``classes_``; perhaps none. See `predict_top_k` for a number
             of tags.
         """
-        decisions = sp.csr_array(self.model_.predict(self.transform(texts)))
+        X = self.transform(texts)
+        decisions = sp.csr_array(self.model_.predict(X))
         decisions.sort_indices()
         names = self.classes_[decisions.indices].tolist()
         ends = decisions.indptr.tolist()
@@ -248,7 +262,8 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         TopK
             ``labels`` (n × k), the tags, and ``scores`` (n × k).
         """
-        top: TopK = self.model_.predict_top_k(self.transform(texts), k)
+        X = self.transform(texts)
+        top: TopK = self.model_.predict_top_k(X, k)
         return top
 
     def score(self, texts: Any, tags: Any) -> float:
@@ -270,7 +285,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         texts = _check_texts(texts)
         labels = _check_tags(tags)
         _check_same_length(texts, labels)
-        unknown = self.unknown_tags(tags)
+        unknown = self.unknown_tags(labels.rows or [])
         if unknown:
             warnings.warn(
                 f"score leaves out {unknown.total()} tags that fit has not seen, {len(unknown)} different "
@@ -278,7 +293,8 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
                 UserWarning,
                 stacklevel=2,
             )
-        return float(self.model_.score(self.transform(texts), self.binarize(tags)))
+        Y = labels.matrix if labels.rows is None else _binarized(labels.rows, self.classes_)
+        return float(self.model_.score(self.transform(texts), Y))
 
     def binarize(self, tags: Any) -> sp.csr_array:
         """Turn tag lists into a 0/1 matrix with the columns of ``classes_``.
