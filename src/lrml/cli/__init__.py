@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from lrml._files import OutputError
-from lrml.cli import datasets, fit, predict, reproduce, theory, tune
+from lrml.cli import datasets, export, fit, predict, reproduce, serve, theory, tune
 from lrml.cli._options import CommandError
 
 __all__ = ["main"]
@@ -86,6 +86,8 @@ def _app() -> typer.Typer:
     app.command("reproduce", cls=reproduce.ListOptions)(reproduce.reproduce)
     app.add_typer(datasets.app, name="datasets")
     app.command("theory")(theory.theory)
+    app.command("export")(export.export)
+    app.command("serve")(serve.serve)
     return app
 
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from lrml.report._page import render_html
+from lrml.report._page import page_style, render_html
 from lrml.report._parts import column, dots, figure, lines, page, rounded, series, table
 from lrml.report._tables import render_tables
 
@@ -22,6 +22,7 @@ __all__ = [
     "figure",
     "lines",
     "page",
+    "page_style",
     "render_figures",
     "render_html",
     "render_still",
