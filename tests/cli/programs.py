@@ -48,6 +48,7 @@ def write_csv(path, texts, tags, header=("id", "description", "tags")):
         rows = csv.writer(file)
         rows.writerow(header)
         rows.writerows(
-            (f"a{row}", text, "; ".join(some)) for row, (text, some) in enumerate(zip(texts, tags, strict=True))
+            (f"a{row}", text, "; ".join(some))
+            for row, (text, some) in enumerate(zip(texts, tags, strict=True))
         )
     return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def folder(tmp_path_factory):
 def test_a_fit_says_how_it_read_the_columns_and_what_it_made(folder):
     told = (folder / "fit.err").read_text()
     assert 'text: column "description"' in told
-    assert 'tags: column "tags", separated by \';\'' in told
+    assert "tags: column \"tags\", separated by ';'" in told
     found = json.loads((folder / "fit.json").read_text())
     assert (found["method"], found["rows"], found["labels"]) == ("lrml", 120, 4)
     assert found["params"]["ridge"] == 1.0  # texts need one
@@ -185,7 +186,6 @@ def test_sparse_rows_stream_and_unknown_features_are_left_out(folder):
     ],
 )
 def test_bad_input_is_one_sentence_and_leaves_nothing(folder, arguments, message):
-    import re
 
     (folder / "empty.csv").write_text("")
     (folder / "fewer.csv").write_text("Att1,Att2\n1,2\n")
@@ -218,7 +218,9 @@ def test_a_full_disk_leaves_no_half_written_file(folder, tmp_path):
         assert run.returncode == 2, run.stderr
         assert "No space left" in run.stderr
         assert os.listdir(small) == []
-        run = program("predict", folder / "model.lrml", folder / "new.csv", "-k", "4", "-o", small / "a.jsonl")
+        run = program(
+            "predict", folder / "model.lrml", folder / "new.csv", "-k", "4", "-o", small / "a.jsonl"
+        )
         assert run.returncode in (0, 2)
         assert os.listdir(small) in ([], ["a.jsonl"])
     finally:
