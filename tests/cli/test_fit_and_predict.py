@@ -134,7 +134,7 @@ def test_numbers_are_matched_by_name(folder):
     yeast = load_yeast()
     run = program("predict", folder / "yeast.lrml", "yeast", "--json", "-k", 3)
     assert run.returncode == 0, run.stderr
-    X, Y = yeast.test
+    X = yeast.test[0]
     model = lrml.LRML(3, 20.0).fit(*yeast.train)
     labels, _ = model.predict_top_k(X, 3)
     names = np.array(yeast.label_names)

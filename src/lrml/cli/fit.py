@@ -104,7 +104,9 @@ def learn(
     }
     import lrml
 
-    lrml.save(model, output, summary=summary)
+    # Six digits are enough for scores; kernels need all.
+    linear = vars(getattr(model, "model_", model)).get("kernel_") is None
+    lrml.save(model, output, summary=summary, dtype="float32" if linear else None)
     facts = _facts(model, summary)
     if as_json:
         print_json({"model": output, **facts})
