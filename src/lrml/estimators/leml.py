@@ -19,13 +19,22 @@ from lrml.estimators._fitting import (
     solver_progress,
     sort_labels,
     store,
+    warn_of_subspace,
     warn_unless_converged,
 )
-from lrml.estimators._grid import loss_scale, resolve_ranks
+from lrml.estimators._grid import resolve_ranks
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, optional
-from lrml.estimators._space import with_unseen
-from lrml.estimators.search import Params, Plan, SearchModel, extending
+from lrml.estimators._space import (
+    MOST_COMPRESSED,
+    InSubspace,
+    RidgeRegressions,
+    Space,
+    solve_extending,
+    with_unseen,
+)
+from lrml.estimators._usual_ridge import usual_ridge
+from lrml.estimators.search import Family, Params, Plan, SearchModel, extending, reduced_rank_pieces
 from lrml.solvers import Callback, Factors
 from lrml.solvers import leml as core
 
@@ -37,7 +46,7 @@ _TOL_MOMENTS, _TOL_ROWS, _TOL_RIDGE = 1e-4, 1e-3, 3e-3
 _MAX_SWEEPS = 500
 # Defaults are shares of the labels, or of this many if there are fewer: with few labels a rank below theirs
 # saves little time and costs much quality.
-_RANK_SHARE, _RANK_SHARES, _FEW_LABELS, _LARGEST_RANK = 0.4, (0.2, 0.4), 320, 512
+_RANK_SHARE, _RANK_SHARES, _FEW_LABELS, _LARGEST_RANK = 0.8, (0.4, 0.8), 320, 512
 _RIDGE_MULTIPLES = (3.0, 1.0, 0.3)
 # From this many features on, a search compares on one held-out part instead of folds.
 _MANY_FEATURES, _HELD_OUT = 5000, 0.2
@@ -187,16 +196,19 @@ class LEML(LinearMultiLabelModel):
             U, s, V = (factor.astype(np.float64) for factor in self.factors_)
             last = U * np.sqrt(s), V * np.sqrt(s), self.intercept_.astype(np.float64)
         start = _Start(rank, last, check_random_state(params.random_state))
-        moments = data.needs_moments_only and core.prefers_moments(data.X, data.Y.shape[1], rank)
+        moments = _in_coordinates(data, rank, params.alpha or 0.0)
         usual = _TOL_RIDGE if data.needs_moments_only and not params.alpha else _TOL_ROWS
         tol = (_TOL_MOMENTS if moments else usual) if params.tol is None else params.tol
         max_iter = _MAX_SWEEPS if params.max_iter is None else params.max_iter
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as report:
             limits = core.Limits(max_iter, tol, report)
-            solution, ridge = (_fit_moments if moments else _fit_rows)(data, params, start, limits)
-        sweeps = max(1, len(solution.outcome.history) - 1)  # a closed form counts as one
-        strengths = {"alpha_": params.alpha or 0.0, "ridge_": ridge}
-        store(self, data, solution, with_coef=False, n_iter_=sweeps, **strengths)
+            if moments:
+                solution, extras = _fit_moments(self, data, params, start, limits)
+            else:
+                solution, extras = _fit_rows(data, params, start, limits)
+        extras["alpha_"] = params.alpha or 0.0
+        extras["n_iter_"] = max(1, len(solution.outcome.history) - 1)  # a closed form counts as one
+        store(self, data, solution, with_coef=False, **extras)
         warn_unless_converged(solution.outcome)
         return self
 
@@ -217,41 +229,49 @@ class _Start(NamedTuple):
 
 
 def _fit_moments(
-    data: TrainingData, params: Parameters, start: _Start, limits: core.Limits
-) -> tuple[Solution, float]:
-    """Least squares with all labels known: everything follows from the second moments."""
-    space = data.space(fit_intercept=params.fit_intercept)
-    ridge = _given_ridge(params)
-    ridge = _ridge_of_moments(data, params) if ridge is None else ridge
-    problem, first = space.problem.with_ridge(ridge), None
-    if start.last is not None:
-        rank = min(start.rank, *problem.shape)
-        first = space.inside(core.resize(start.last[0], start.last[1], rank, start.random)[0])
-    result = core.solve_moments(problem, params.alpha or 0.0, start.rank, limits, first)
-    U, V = problem.restore(result.factors.U, result.factors.V)
-    factors = space.factors(Factors(U, result.factors.s, V))
+    model: LEML, data: TrainingData, params: Parameters, start: _Start, limits: core.Limits
+) -> tuple[Solution, dict[str, Any]]:
+    """Least squares with all labels known, in spectral coordinates."""
+    ridge, alpha = _resolved_ridge(data, params), params.alpha or 0.0
+
+    def solve(space: Space) -> tuple[core.LemlResult, RidgeRegressions, float]:
+        problem, first = space.problem.with_ridge(ridge), None
+        if start.last is not None and alpha:
+            rank = min(start.rank, *problem.shape)
+            first = space.inside(core.resize(start.last[0], start.last[1], rank, start.random)[0])
+        result = core.solve_moments(problem, alpha, start.rank, limits, first)
+        U, s, V = result.factors
+        return result, RidgeRegressions(U * s, V, ridge, 0.5 * alpha / s), result.objective
+
+    # Without alpha all solutions are ridge regressions with this ridge.
+    space = data.space(fit_intercept=params.fit_intercept, ridge=ridge, bare=not alpha, extensible=True)
+    space, result, gap = solve_extending(space, solve)
+    found = result.factors._replace(
+        **dict(zip("UV", space.problem.restore(result.factors.U, result.factors.V), strict=True))
+    )
+    extras: dict[str, Any] = {"ridge_": ridge}
+    if isinstance(space, InSubspace) and gap is not None:
+        extras |= {"compression_gap_": gap} | warn_of_subspace(model, gap, 2 * MOST_COMPRESSED, ridge)
+        space = space.without_coordinates()
+    factors = space.factors(found)
     intercept = space.intercept(factors.U, factors.V * factors.s)
     factors.V[space.unseen] = 0.0  # they are, up to rounding
-    return Solution(factors, intercept, space.unseen, result), ridge
+    return Solution(factors, intercept, space.unseen, result), extras
 
 
 def _fit_rows(
     data: TrainingData, params: Parameters, start: _Start, limits: core.Limits
-) -> tuple[Solution, float]:
+) -> tuple[Solution, dict[str, Any]]:
     """Any loss, known or unknown labels, any number of features: every sweep reads the rows."""
     rows = data.rows
     unseen, used, constants = sort_labels(data, rows, fit_intercept=params.fit_intercept)
     if not used.any():
-        return nothing_to_learn(data, unseen, constants), _given_ridge(params) or 0.0
+        return nothing_to_learn(data, unseen, constants), {"ridge_": params.ridge or 0.0}
     chosen = rows if used.all() else rows.select_labels(used)
     design = core.Design(rows.X, rows.weights, center=params.fit_intercept)
     core.precondition(design, rows.X, int(used.sum()), start.rank)
     term = core.data_term(chosen, data.loss)
-    ridge = _given_ridge(params)
-    if ridge is None:
-        scale = loss_scale(data, fit_intercept=params.fit_intercept)
-        ridge = scale * design.ridge_by_validation(term, constants[used])
-    first = None
+    ridge, first = _resolved_ridge(data, params), None
     if start.last is not None:
         Z, H, intercept = start.last
         at_mean = intercept + H @ (design.mean @ Z) if params.fit_intercept else np.zeros(len(H))
@@ -274,7 +294,12 @@ def _fit_rows(
     constants[used] = result.constants
     factors = Factors(result.factors.U, result.factors.s, V)
     intercept = constants - V @ ((design.mean @ factors.U) * factors.s)
-    return Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result), ridge
+    return Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result), {"ridge_": ridge}
+
+
+def _in_coordinates(data: TrainingData, rank: int, alpha: float) -> bool:
+    """Whether a fit goes through spectral coordinates, and not over the rows."""
+    return data.needs_moments_only and core.prefers_moments(data.X, data.Y.shape[1], rank, alpha)
 
 
 def _usual_ranks(shares: Sequence[float], shape: tuple[int, int]) -> list[int]:
@@ -285,39 +310,11 @@ def _usual_ranks(shares: Sequence[float], shape: tuple[int, int]) -> list[int]:
     return list(dict.fromkeys(counts))
 
 
-def _given_ridge(params: Parameters) -> float | None:
-    """Return the ridge, None if it is to follow the data."""
-    if params.ridge is None and params.alpha is not None:
-        return 0.0
-    given: float | None = params.ridge
-    return given
-
-
-def _ridge_of_moments(data: TrainingData, params: Parameters) -> float:
-    """Return the default ridge if the moments suffice, exactly."""
-    problem = data.space(fit_intercept=params.fit_intercept).problem
-    values = problem.curvature
-    if not len(values):
-        return 0.0
-    energies = np.einsum("ij,ij->i", problem.cross, problem.cross) / values
-    rest = max(problem.target - float(energies.sum()), 0.0)
-    directions = core.Spectrum(values, np.ones(len(values)))
-    target = core.Spectrum(np.append(values, 0.0), np.append(energies, rest))
-    return core.ridge_by_validation(directions, target, data.rows.total_weight)
-
-
-def _usual_ridge(data: TrainingData, params: Parameters, rank: int) -> float:
-    """Return the default ridge for the search."""
-    if data.needs_moments_only and core.prefers_moments(data.X, data.Y.shape[1], rank):
-        return _ridge_of_moments(data, params)
-    rows = data.rows
-    _, used, constants = sort_labels(data, rows, fit_intercept=params.fit_intercept)
-    if not used.any():
-        return 0.0
-    design = core.Design(rows.X, rows.weights, center=params.fit_intercept)
-    term = core.data_term(rows if used.all() else rows.select_labels(used), data.loss)
-    scale = loss_scale(data, fit_intercept=params.fit_intercept)
-    return scale * design.ridge_by_validation(term, constants[used])
+def _resolved_ridge(data: TrainingData, params: Parameters) -> float:
+    """Return the ridge: as given, 0 beside a given alpha, or the one that follows the data."""
+    if params.ridge is None and params.alpha is None:
+        return usual_ridge(data, fit_intercept=params.fit_intercept)
+    return float(params.ridge or 0.0)
 
 
 class LEMLCV(SearchModel):
@@ -362,7 +359,6 @@ class LEMLCV(SearchModel):
     """
 
     _member = LEML
-    _makes_moments = False
 
     def __init__(
         self,
@@ -388,17 +384,27 @@ class LEMLCV(SearchModel):
         self._keep(locals())
 
     def _check_shapes(self, data: TrainingData, params: Parameters) -> None:
-        super()._check_shapes(data, params)
         params.ranks = resolve_ranks(params.ranks, _usual_ranks(_RANK_SHARES, data.shape), data.shape)
+        super()._check_shapes(data, params)
         by_row = all(criterion.by_row for criterion in params.criteria)
-        if params.cv is None and data.X.shape[1] > _MANY_FEATURES and by_row:
+        wide = data.X.shape[1] > _MANY_FEATURES
+        if params.cv is None and by_row and wide and not self._in_coordinates(data, params):
             params.cv = _HELD_OUT
 
+    def _in_coordinates(self, data: TrainingData, params: Parameters) -> bool:
+        return not any(params.alphas or ()) and _in_coordinates(data, max(params.ranks), 0.0)
+
+    def _family(self, data: TrainingData, params: Parameters) -> Family:
+        return Family(self._plan(data, params), reduced_rank_pieces)
+
     def _refits(self, data: TrainingData, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
+        return self._plan(data, params), lambda one: one["rank"]
+
+    def _plan(self, data: TrainingData, params: Parameters) -> Plan:
         alphas, ridges = params.alphas or [0.0], params.ridges
         follows_data = ridges is None and params.alphas is None
         if follows_data:
-            usual = _usual_ridge(data, params, max(params.ranks))
+            usual = usual_ridge(data, fit_intercept=params.fit_intercept)
             ridges = [multiple * usual for multiple in _RIDGE_MULTIPLES] if usual > 0 else [0.0]
         strengths = [
             {"alpha": alpha, "ridge": ridge}
@@ -406,7 +412,7 @@ class LEMLCV(SearchModel):
             for ridge in sorted(ridges or [0.0], reverse=True)
         ]
         candidates = [{"rank": rank} | one for rank in params.ranks for one in strengths]
-        return extending(candidates, ("ridge",) if follows_data else ()), lambda one: one["rank"]
+        return extending(candidates, ("ridge",) if follows_data else ())
 
     @property
     def coef_(self) -> Any:
