@@ -67,15 +67,18 @@ class LEML(LinearMultiLabelModel):
     default, it is ridge regression of rank k. Unlike the others, LEML need not build anything of size d × L,
     so it suits problems with many features and labels.
 
-    Cost: time per sweep as in the notes; memory O((n + d + L) k) numbers beside the data, and O(d² + d L)
-    more in the first case there.
+    Cost: as in the notes; memory O((n + d + L) k) numbers beside the data, and for least squares what the
+    decomposition takes, as in `LRML`.
 
     Notes
     -----
     The objective is convex in Z and in (H, b), but not jointly. A sweep improves one and then the other, and
     balances the factors by the singular value decomposition of their product; the objective never rises.
 
-    - *Squared loss, all labels known, and d moderate*: on the second moments, in coordinates in which XᵀX is
+    - *Squared loss, all labels known, no alpha*: reduced-rank ridge regression in closed form, as in `CPLST`,
+      from a decomposition of XᵀX or XXᵀ, or in a subspace where n and d are both large. Only where k is so
+      small, compared with L, that sweeps over the rows cost less, it is as in the last case.
+    - *The same with alpha, and d moderate*: on the second moments, in coordinates in which XᵀX is
       diagonal. Both half-steps have closed forms; that of Z is an elementwise quotient. Costs O(n d² + d³ +
       d² L) once, then O(dLk) per sweep. The start, a reduced-rank ridge regression, is deterministic.
     - *Otherwise*: a Newton step for Z by preconditioned conjugate gradients with the fast product of Yu et
@@ -87,15 +90,15 @@ class LEML(LinearMultiLabelModel):
       random directions (``random_state``).
 
     An ``alpha`` of at least ‖∇f(0)‖₂, the largest singular value of the gradient of the loss at W = 0, gives
-    W = 0; ``alpha=0`` in the first case is reduced-rank (ridge) regression, in closed form.
+    W = 0.
 
-    The default ridge is that of generalised cross-validation for ridge regression of the slopes of the loss
-    at the best constant scores, 2(ȳ − y) for the squared loss: the least n ‖(I − H_ρ)G‖² / (n − 1 − 1.05 tr
-    H_ρ)², H_ρ = X(XᵀX + ρ)⁻¹Xᵀ with X centred, times the curvature of the loss relative to that of the
-    squared loss. Multiplying X by a constant does not change the predictions. If the rows are read, it is
-    estimated from 480 products with vectors, a fraction of a sweep, and does not depend on chance. Why a
-    ridge: the trace norm, the paper's only penalty, hardly shrinks leading directions, and these overfit
-    wide text.
+    The default ridge is the best one for ridge regression of the slopes of the loss at the best constant
+    scores, 2(ȳ − y) for the squared loss, times the curvature of the loss relative to that of the squared
+    loss. Multiplying X by a constant does not change the predictions. Best is what generalised
+    cross-validation says: the least n ‖(I − H_ρ)G‖² / (n − 1 − 1.05 tr H_ρ)², H_ρ = X(XᵀX + ρ)⁻¹Xᵀ with X
+    centred. Where n and d are both large, it is the least squared error on a fifth of the rows, by a fit to
+    the others, of 32 sums of the slopes with random signs. Neither depends on ``random_state``. Why a ridge:
+    the trace norm, the paper's only penalty, hardly shrinks leading directions, and these overfit wide text.
 
     Departures from the paper: the ridge; an intercept, which is not penalised; preconditioners; a line search
     for every label; balanced factors; closed forms on the moments.
@@ -104,7 +107,9 @@ class LEML(LinearMultiLabelModel):
     ----------
     rank : int or float, optional
         k. An int counts; a float in (0, 1] is a share of the labels (rounded, at least 1, at most min(d, L)).
-        By default 40 % of the labels, but at least 128 and at most 512, or min(d, L) if that is less.
+        By default 80 % of the labels, but at least 256 and at most 512, or min(d, L) if that is less: with
+        40 % even the best fit is behind ridge regression on text, because rare labels do not fit in. A
+        smaller rank makes a smaller model.
     alpha : float, optional
         Strength of the paper's penalty, a trace norm; 0 by default.
     ridge : float, optional
@@ -117,8 +122,8 @@ class LEML(LinearMultiLabelModel):
     tol : float, optional
         Upper limit of ``residual_`` and, divided by ten, of a sweep's gain relative to the objective; 1e-4 by
         default if the moments suffice, 3e-3 if the rows are read for a ridge and squares only, and 1e-3
-        otherwise. The latter ends about 0.1 % above the best
-        objective for the squared loss, and 1 % for the others; pass 1e-4 for more accuracy.
+        otherwise. The latter ends about 0.1 % above the best objective for the squared loss, and 1 % for the
+        others; pass 1e-4 for more accuracy.
     warm_start : bool, default=False
         Start from the factors of the last ``fit``. A smaller rank keeps the first of them, a larger one adds
         random directions to Z.
@@ -150,6 +155,8 @@ class LEML(LinearMultiLabelModel):
         ‖∇_b F‖ / ‖∇f(0)‖₂ with b counted from the mean of X, as the other leg of a right-angled triangle).
     converged_ : bool
         Whether ``residual_`` is within ``tol`` (or the solution is exact).
+    compression_gap_
+        As in `LRML`: what a subspace costs, where n and d are both large.
     status_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
         As in `LRML`.
 
@@ -318,17 +325,19 @@ def _resolved_ridge(data: TrainingData, params: Parameters) -> float:
 
 
 class LEMLCV(SearchModel):
-    """`LEML` with rank and ridge chosen on held-out rows; every candidate is a warm-started fit.
+    """`LEML` with rank and ridge chosen by scores of unseen rows.
 
-    There is no closed form of leave-one-out scores: ``cv=None`` stands for five folds, or, with more than
-    5,000 features and a metric that has a value for every row, for one held-out fifth.
+    With the squared loss, all labels known and no alpha, one decomposition serves all candidates, and
+    ``cv=None`` stands for leave-one-out scores, or for one held-out fifth where n and d are both large: see
+    `CPLSTCV`. Otherwise every candidate is a warm-started fit, and ``cv=None`` stands for five folds, or,
+    with more than 5,000 features and a metric that has a value for every row, for one held-out fifth.
 
-    Cost: one fit of `LEML` per candidate and fold.
+    Cost: that of `CPLSTCV` in the first case, else one fit of `LEML` per candidate and fold.
 
     Parameters
     ----------
     ranks : sequence of int or float, optional
-        As in `LEML`. By default 20 and 40 % of the labels, but at least 64 and 128, and at most 512 or
+        As in `LEML`. By default 40 and 80 % of the labels, but at least 128 and 256, and at most 512 or
         min(d, L).
     alphas : sequence of float, optional
         By default 0 only.
