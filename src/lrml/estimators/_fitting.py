@@ -420,16 +420,20 @@ def warn_unless_converged(outcome: Any) -> None:
         warnings.warn(message, ConvergenceWarning, stacklevel=level_of_user())
 
 
-def warn_of_subspace(model: Any, gap: float, most: float) -> dict[str, Any]:
-    """Warn if a subspace costs more than this share of the objective; return attributes that say so."""
+def warn_of_subspace(model: Any, gap: float, most: float, ridge: float | None = None) -> dict[str, Any]:
+    """Warn if a subspace costs more than this share of the objective; return attributes that say so.
+
+    ``ridge`` is the one in use, if that is not the parameter.
+    """
     if gap <= most:
         return {}
     params = model.get_params()
     strength = "ridge" if "ridge" in params else "alpha"
+    now = params[strength] if ridge is None else ridge
     other = ", or pass solver='primal' or 'dual', which take more memory" if "solver" in params else ""
     warnings.warn(
         f"a fit in a subspace should end within {most:.1%} of the exact objective, got an estimated "
-        f"distance of {gap:.1%}. Raise {strength} (now {params[strength]:g}), scale X{other}.",
+        f"distance of {gap:.1%}. Raise {strength} (now {now:g}), scale X{other}.",
         ConvergenceWarning,
         stacklevel=level_of_user(),
     )

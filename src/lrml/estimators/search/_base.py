@@ -81,7 +81,6 @@ class SearchModel(LinearMultiLabelModel):
 
     _member: ClassVar[Callable[..., Any]]
     _row_tol: float | None = None  # default tol of candidates that read many rows; None: that of a fit
-    _makes_moments = True  # False if the search must not make second moments, d × d numbers
     _checks = CHECKS | {
         "abandon": partial(check.check_flag, "abandon"),
         "cv": check_cv,
@@ -92,6 +91,10 @@ class SearchModel(LinearMultiLabelModel):
             "threshold_scoring", value, get_args(MetricName)
         ),
     }
+
+    def _in_coordinates(self, data: TrainingData, params: Parameters) -> bool:
+        """Whether least squares with all labels known is solved in spectral coordinates."""
+        return True
 
     def _family(self, data: TrainingData, params: Parameters) -> Family:
         """Return the candidates for second moments."""
@@ -119,7 +122,7 @@ class SearchModel(LinearMultiLabelModel):
     def _check_shapes(self, data: TrainingData, params: Parameters) -> None:
         """Check parameters against the shape of the data, and resolve shares of labels."""
         check_enough_labels(params.criteria, data.Y.shape[1])
-        if self._makes_moments:
+        if self._in_coordinates(data, params):
             check_size(data, type(self).__name__)
         if data.mask is not None and params.targets == "real":
             raise ValueError(
@@ -137,14 +140,15 @@ class SearchModel(LinearMultiLabelModel):
             return self._search_and_fit(data, params)
 
     def _search_and_fit(self, data: TrainingData, params: Parameters) -> Self:
-        closed_form = self._makes_moments and data.needs_moments_only
+        in_coordinates = self._in_coordinates(data, params)
+        closed_form = in_coordinates and data.needs_moments_only
         if params.cv == "loo" and not closed_form:
             got = f"loss={params.loss.name!r}{'' if data.mask is None else ' and unknown labels'}"
             raise ValueError(
                 "cv='loo' needs fits in closed form, that is, loss='squared' with all labels known, got "
-                f"{got if self._makes_moments else f'{type(self).__name__}, whose fits iterate'}. Pass cv=5."
+                f"{got if in_coordinates else f'{type(self).__name__}, whose fits iterate'}. Pass cv=5."
             )
-        compressed = self._makes_moments and data.road() == "compressed"
+        compressed = in_coordinates and data.road() == "compressed"
         if params.cv == "loo":
             data = data.exactly()
             check_size(data, type(self).__name__)
@@ -154,7 +158,7 @@ class SearchModel(LinearMultiLabelModel):
             params.cv = _N_FOLDS
             if by_row or params.rule not in _WITHIN_ERROR:
                 # Leave-one-out scores need all directions. Where there are too many, there are rows to spare.
-                spare = self._makes_moments and data.X.shape[0] >= MANY_ROWS
+                spare = in_coordinates and data.X.shape[0] >= MANY_ROWS
                 several = _HELD_OUT if spare else _N_FOLDS
                 params.cv = _HELD_OUT if compressed else "loo" if closed_form else several
         given = None if isinstance(params.threshold, str) else params.threshold
@@ -194,7 +198,7 @@ class SearchModel(LinearMultiLabelModel):
 
     def _search(self, comparison: Comparison, params: Parameters) -> Search:
         data = comparison.data
-        if not (self._makes_moments and data.needs_moments_only):
+        if not (data.needs_moments_only and self._in_coordinates(data, params)):
             plan, group = self._refits(data, params)
             rough = self._estimator(params)
             if self._row_tol is not None and params.tol is None and data.X.shape[0] >= MANY_ROWS:

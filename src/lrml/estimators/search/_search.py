@@ -111,6 +111,22 @@ def ridge_pieces(
     ]
 
 
+def reduced_rank_pieces(
+    problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit
+) -> list[Piece]:
+    """Return the pieces of work of a family of reduced-rank regressions: one ridge serves all ranks."""
+
+    def run(problem: SpectralProblem, group: list[tuple[int, int]]) -> None:
+        left, V, _ = problem.reduced_rank_factors()
+        for place, rank in group:
+            visit(place, RidgeRegressions(left[:, :rank], V[:, :rank], problem.ridge))
+
+    groups: dict[float, list[tuple[int, int]]] = {}
+    for place, one in chosen:
+        groups.setdefault(one["ridge"], []).append((place, one["rank"]))
+    return [partial(run, problem.with_ridge(ridge), group) for ridge, group in groups.items()]
+
+
 class Search:
     """Candidates on splits; subclasses define how they are fitted.
 
