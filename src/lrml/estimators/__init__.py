@@ -37,3 +37,7 @@ __all__ = [
     "lrml_path_from_statistics",
     "ml_fro_path",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -475,8 +475,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         predicted, y = self.predict(X), np.ravel(as_matrix(y))
         if len(y) != len(predicted):
             raise ValueError(
-                f"X and y must have the same number of rows, got {len(predicted)} and {len(y)}. Pass one class "
-                "for every row of X."
+                f"X and y must have the same number of rows, got {len(predicted)} and {len(y)}. Pass one "
+                "class for every row of X."
             )
         weights = check_sample_weight(sample_weight, len(predicted))
         known = y == y  # noqa: PLR0124  # NaN does not equal itself
