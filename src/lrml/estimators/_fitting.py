@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from lrml import _targets as check
 from lrml import subspace
 from lrml._arrays import is_sparse
+from lrml._progress import progress
 from lrml._shown import shortened, shown
 from lrml._threads import one_blas_thread_if
 from lrml.dual import LeftOut
@@ -468,29 +467,15 @@ def warn_of_subspace(model: Any, gap: float, most: float) -> dict[str, Any]:
 def solver_progress(
     verbose: int, max_iter: int, callback: Callback | None, name: str = "LRML"
 ) -> Iterator[Callback | None]:
-    """Yield a callback that draws a bar on standard error (``verbose`` > 0) and then calls ``callback``."""
+    """Yield a callback that shows progress (``verbose`` > 0) and then calls ``callback``."""
     if not verbose:
         yield callback
         return
-    columns = (
-        TextColumn(name),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} at most"),
-        TextColumn("objective {task.fields[objective]:.6g}  residual {task.fields[residual]:.1e}"),
-        TextColumn("rank {task.fields[rank]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("fit", total=max_iter, objective=float("nan"), residual=float("nan"), rank=0)
+    with progress(name, "iterations", at_most=True) as shown_progress:
 
         def report(info: IterationInfo) -> bool | None:
-            progress.update(
-                task,
-                completed=info.iteration,
-                objective=info.objective,
-                residual=info.residual,
-                rank=info.rank,
-            )
+            words = f"objective {info.objective:.6g}, residual {info.residual:.1e}, rank {info.rank}"
+            shown_progress.update(info.iteration, max_iter, words)
             return callback(info) if callback is not None else None
 
         yield report

@@ -160,7 +160,7 @@ class SearchModel(LinearMultiLabelModel):
             data = replace(data, kernel=replace(data.kernel, gamma=params.gamma))
             comparison = comparison._replace(data=data)
         search = self._search(comparison, params)
-        tables = search.run(params.verbose)
+        tables = search.run(params.verbose, type(self).__name__)
         orders = [self._preferred(search, table, params) for table in tables]
         chosen = [order[0] for order in orders]
         _warn_of_edges(search, tables[0], chosen[0], params)
