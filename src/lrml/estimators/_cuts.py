@@ -70,7 +70,7 @@ def best_cut(Y: Any, scores: Scores, params: Parameters, known: npt.NDArray[np.b
 
 
 def _leave_one_out_scores(model: Any, data: TrainingData, params: Parameters, rows: _Rows) -> Scores:
-    quiet = Parameters(**vars(params) | {"callback": None, "verbose": 0, "solver": "auto"})
+    quiet = Parameters(**vars(params) | {"callback": None, "verbose": 0})
     space = data.space(fit_intercept=params.fit_intercept)
     scorer = LeaveOneOut(space, data, rows, fit_intercept=params.fit_intercept)
     return scorer.of(model._ridge_regressions(data, quiet, warm=True))(slice(None))

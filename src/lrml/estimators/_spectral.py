@@ -133,6 +133,8 @@ class SpectralModel(LinearMultiLabelModel):
         self, data: TrainingData, params: Parameters, *, warm: bool = False
     ) -> RidgeRegressions:
         """Solve once more, from the fitted model if ``warm``, and read the solution as regressions."""
+        if isinstance(params.solver, str) and params.solver in ROADS:
+            params = Parameters(**vars(params) | {"solver": "auto"})  # as the space that reads the solution
         penalty = self._penalty(data, params)
         last = (self._start_of(data), self.intercept_.astype(np.float64)) if warm else None
         _, problem, result, _ = self._solve_moments(data, params, penalty, last)
