@@ -21,7 +21,11 @@ if TYPE_CHECKING:
         alpha_max,
         lrml_path,
         ml_fro_path,
+        predict_top_k,
     )
+    from lrml.export import to_onnx
+    from lrml.storage import load, save
+    from lrml.text import TextTagger
 
 __all__ = [
     "CPLST",
@@ -35,24 +39,40 @@ __all__ = [
     "MLFroCV",
     "MLTrace",
     "MLTraceCV",
+    "TextTagger",
     "__version__",
     "alpha_max",
+    "load",
     "lrml_path",
     "ml_fro_path",
+    "predict_top_k",
+    "save",
+    "to_onnx",
 ]
 
 # scikit-learn takes a second to import; reading a file or the version should not wait for it.
-_HOMES = dict.fromkeys(__all__, "lrml.estimators") | {"__version__": "lrml._version"}
+_HOMES = dict.fromkeys(__all__, "lrml.estimators") | {
+    "TextTagger": "lrml.text",
+    "__version__": "lrml._version",
+    "load": "lrml.storage",
+    "save": "lrml.storage",
+    "to_onnx": "lrml.export",
+}
 _SUBMODULES = (
     "completion",
     "datasets",
     "estimators",
+    "evaluation",
+    "export",
     "losses",
     "metrics",
     "model_selection",
     "penalties",
+    "serving",
     "solvers",
     "statistics",
+    "storage",
+    "text",
     "theory",
     "thresholds",
 )
