@@ -360,14 +360,6 @@ def test_what_no_coefficients_reach_is_no_gap(always_compressed, rank, shape):
     assert found.objective_ == pytest.approx(LRML(0, 0.0, solver="primal").fit(X, Y).objective_, rel=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_gap_beyond_single_precision_is_told(always_compressed):
-    """Its residuals overflow, so nothing is known about the fit."""
-    X, Y = text_like(90, 140, 6, dense=True)
-    with pytest.warns(ConvergenceWarning, match="fit in a subspace should end within"):
-        MLFro(1e39).fit(X * 1e20, Y)
-
-
 @pytest.mark.parametrize("shape", [(60, 90), (90, 60), (90, 2)])
 @pytest.mark.parametrize("values", ["zero", "constant", "some"])
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
@@ -380,3 +372,15 @@ def test_little_to_learn_with_other_losses(loss, values, shape):
         )
         assert found.objective_ == pytest.approx(exact.objective_, rel=1e-3)
         assert np.isfinite(found.coef_).all()
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e20, 1e150])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("shape", [(60, 90), (90, 60)], ids=["wide", "tall"])
+def test_features_beyond_single_precision_are_refused_with_the_remedy(scale, form, shape):
+    rng = np.random.default_rng(0)
+    X, Y = rng.random(shape), (rng.random((shape[0], 3)) < 0.3).astype(int)
+    with pytest.raises(
+        ValueError, match=r"single precision.* must be in \[1e-17, 1e\+18\], got .*Divide X by"
+    ):
+        LRML(1, ridge=1.0, solver="compressed").fit(form(scale * X), Y)

@@ -176,7 +176,8 @@ def test_progress_goes_to_standard_error(data, model, capfd):
     shown = capfd.readouterr()
     total = 3 * len(clone(model).fit(*data).cv_results_["params"])
     assert shown.out == ""
-    assert f"{total}/{total}" in shown.err
+    assert " on 3 splits to begin with" in shown.err.splitlines()[0]
+    assert f"{total} of {total} models on splits" in shown.err
 
 
 # Odd data

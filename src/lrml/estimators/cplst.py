@@ -49,7 +49,9 @@ class LabelSpaceModel(LinearMultiLabelModel):
         degree: float = 3,
         coef0: float = 1,
         targets: str = "binary",
-        threshold: float | npt.NDArray[np.floating[Any]] | None = None,
+        threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
+        threshold_scoring: str = "micro_f1",
+        threshold_per_label: bool = False,
     ) -> None:
         self._keep(locals())
 
@@ -57,7 +59,9 @@ class LabelSpaceModel(LinearMultiLabelModel):
         """Return orthonormal directions (L × count) of label space."""
         raise NotImplementedError
 
-    def _ridge_regressions(self, data: TrainingData, params: Parameters) -> RidgeRegressions:
+    def _ridge_regressions(
+        self, data: TrainingData, params: Parameters, *, warm: bool = False
+    ) -> RidgeRegressions:
         problem = data.space(fit_intercept=True).problem.with_ridge(params.ridge)
         V = self._directions(data, problem, check_count("rank", params.rank, 1, data.shape))
         V = V if problem.labels is None else problem.labels.T @ V
@@ -136,8 +140,10 @@ class CPLST(LabelSpaceModel):
         As in `LRML`; X is then replaced by the features behind the kernel.
     targets : {"binary", "real"}, default="binary"
         As in `LRML`.
-    threshold : float or array of shape (L,), optional
-        A label is predicted if its score is at least this; 0.5 by default.
+    threshold : float, array of shape (L,) or "auto", optional
+        A label is predicted if its score is at least this; 0.5 by default. "auto" as in `LRML`.
+    threshold_scoring, threshold_per_label
+        As in `LRML`.
 
     Attributes
     ----------
@@ -188,7 +194,7 @@ class PLST(LabelSpaceModel):
 
     Parameters
     ----------
-    rank, ridge, kernel, gamma, degree, coef0, targets, threshold
+    rank, ridge, kernel, gamma, degree, coef0, targets, threshold, threshold_scoring, threshold_per_label
         As in `CPLST`.
 
     Attributes

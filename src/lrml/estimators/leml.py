@@ -115,7 +115,7 @@ class LEML(LinearMultiLabelModel):
     ridge : float, optional
         Strength of the ridge penalty. By default 0 if alpha is given; otherwise it follows the data, see
         Notes.
-    loss, fit_intercept, targets, threshold, callback, verbose
+    loss, fit_intercept, targets, threshold, threshold_scoring, threshold_per_label, callback, verbose
         As in `LRML`; an iteration is a sweep.
     max_iter : int, optional
         Most sweeps, 500 by default.
@@ -187,7 +187,9 @@ class LEML(LinearMultiLabelModel):
         max_iter: int | None = None,
         tol: float | None = None,
         targets: str = "binary",
-        threshold: float | npt.NDArray[np.floating[Any]] | None = None,
+        threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
+        threshold_scoring: str = "micro_f1",
+        threshold_per_label: bool = False,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         callback: Callback | None = None,
