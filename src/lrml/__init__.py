@@ -64,6 +64,7 @@ _SUBMODULES = (
     "estimators",
     "evaluation",
     "export",
+    "inspection",
     "losses",
     "metrics",
     "model_selection",
