@@ -120,6 +120,11 @@ def _check_linear(model: Any) -> None:
             "Pass the last step of a pipeline, and export the steps before it on their own."
         )
     check_is_fitted(model)
+    if vars(model).get("flat_output_"):
+        raise ValueError(
+            "an exported model must be fitted to a label matrix, got one fitted to a 1-D y. Fit it to "
+            "y.reshape(-1, 1)."
+        )
     if vars(model).get("kernel_") is not None:
         raise ValueError(
             f"an exported model must have kernel='linear', got kernel={shown(model.kernel)}. Fit a linear "

@@ -312,7 +312,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         labels = _check_tags(tags)
         if labels.rows is not None:
             return _binarized(labels.rows, self.classes_)
-        values, names, _ = check_targets(labels.matrix, "binary")
+        values, names, *_ = check_targets(labels.matrix, "binary")
         check_label_names(names, self.classes_)
         if values.shape[1] != len(self.classes_):
             raise ValueError(
