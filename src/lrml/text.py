@@ -24,6 +24,11 @@ from lrml.estimators import LRMLCV, LinearMultiLabelModel, TopK
 
 __all__ = ["TextTagger", "default_model", "default_vectorizer"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 # From here on, the squared hinge is better than the squared loss, and takes time that one has.
 _MANY_TEXTS = 5000
 _SPLIT = 'Split them: [[tag.strip() for tag in row.split(",") if tag.strip()] for row in tags].'

@@ -85,9 +85,12 @@ def learn(
     check_new_file(output, force, "MODEL")
     plan = plan_reading(data.with_defaults(recipe.data))
     search = command == "tune"
-    # Wrong parameters are found before a large file is read.
-    estimator = recipe.estimator(search=search, texts=plan.texts, seed=seed, verbose=not quiet)
+    wanted = {"search": search, "seed": seed, "verbose": not quiet}
+    recipe.estimator(
+        **wanted, n_texts=0 if plan.texts else None
+    )  # refuses wrong parameters before long reading
     training = plan.load()
+    estimator = recipe.estimator(**wanted, n_texts=training.n_rows if plan.texts else None)
     if not quiet:
         for note in training.notes:
             tell_progress(note)

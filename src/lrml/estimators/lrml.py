@@ -158,7 +158,7 @@ class LRML(SpectralModel):
         Called with an `lrml.solvers.IterationInfo` for the starting point (iteration 0) and after every
         iteration; a true return value stops.
     verbose : int, default=0
-        1 shows a progress bar on standard error.
+        1 shows progress on standard error: a bar in a terminal, a line every few seconds elsewhere.
 
     Attributes
     ----------
@@ -495,12 +495,13 @@ class LRMLCV(TailSearch):
         A metric of `lrml.metrics`: "precision_at_1" (any number), "average_precision", "average_auc",
         "hamming_loss", "micro_f1", "macro_f1"; any scorer of scikit-learn, by name ("f1_micro", "roc_auc", …)
         or as an object; or a function of (Y, scores), larger for better scores. None is "average_precision",
-        and "r2" if the targets are real. "average_precision", a name in both, means ours, the mean over the
-        examples. A callable with three positional arguments without a default is a scorer: it gets (model, X,
-        Y) of the held-out rows, where the model predicts for exactly these rows, and Y is dense. A function
-        gets a sparse Y if y is sparse. Several threads may call either at a time. Unknown labels are 0 in Y
-        and have scores below all others. With a list, one search judges by each metric, the first chooses the
-        model, and ``best_estimators_`` has one for each.
+        "r2" if the targets are real, and the loss itself for a single label, where there is nothing to rank.
+        "average_precision", a name in both, means ours, the mean over the examples. A callable with three
+        positional arguments without a default is a scorer: it gets (model, X, Y) of the held-out rows, where
+        the model predicts for exactly these rows, and Y is dense. A function gets a sparse Y if y is sparse.
+        Several threads may call either at a time. Unknown labels are 0 in Y and have scores below all others.
+        With a list, one search judges by each metric, the first chooses the model, and ``best_estimators_``
+        has one for each.
     rule : {"best", "one_standard_error", "smallest"} or callable, default="best"
         "one_standard_error" takes, among the candidates whose mean is within one standard error of the best,
         the one of least rank, and among those the one with the strongest penalty. "smallest" takes the one
@@ -524,7 +525,7 @@ class LRMLCV(TailSearch):
     random_state : int, RandomState instance or None, default=None
         Seed of the folds, and of the rows drawn where there are many. Pass an int for repeatable results.
     verbose : int, default=0
-        1 shows a progress bar on standard error.
+        1 shows progress on standard error: a bar in a terminal, a line every few seconds elsewhere.
 
     Attributes
     ----------

@@ -22,3 +22,7 @@ from lrml.storage._container import ModelFileError
 from lrml.storage._files import load, read_header, save
 
 __all__ = ["ModelFileError", "load", "read_header", "save"]
+
+
+def __dir__() -> list[str]:
+    return __all__
