@@ -98,8 +98,9 @@ def quadratic(seed, refinements):
         0.2,
         rng.standard_normal((r, m)),
         lambda W: (bend @ W.ravel()).reshape(r, m),
+        refinements,
+        accuracy=1e-12,
     )
-    object.__setattr__(model, "refinements", refinements)
     hessian = np.diag(2 * model.curvature.ravel()) + bend
     return model, hessian, rng
 
