@@ -85,7 +85,7 @@ def learn(
     check_new_file(output, force, "MODEL")
     plan = plan_reading(data.with_defaults(recipe.data))
     search = command == "tune"
-    wanted = {"search": search, "seed": seed, "verbose": not quiet}
+    wanted: dict[str, Any] = {"search": search, "seed": seed, "verbose": not quiet}
     recipe.estimator(
         **wanted, n_texts=0 if plan.texts else None
     )  # refuses wrong parameters before long reading
