@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ml_fro_path,
         predict_top_k,
     )
+    from lrml.export import to_onnx
     from lrml.storage import load, save
     from lrml.text import TextTagger
 
@@ -46,6 +47,7 @@ __all__ = [
     "ml_fro_path",
     "predict_top_k",
     "save",
+    "to_onnx",
 ]
 
 # scikit-learn takes a second to import; reading a file or the version should not wait for it.
@@ -54,15 +56,20 @@ _HOMES = dict.fromkeys(__all__, "lrml.estimators") | {
     "__version__": "lrml._version",
     "load": "lrml.storage",
     "save": "lrml.storage",
+    "to_onnx": "lrml.export",
 }
 _SUBMODULES = (
     "completion",
     "datasets",
     "estimators",
+    "evaluation",
+    "export",
+    "inspection",
     "losses",
     "metrics",
     "model_selection",
     "penalties",
+    "serving",
     "solvers",
     "statistics",
     "storage",

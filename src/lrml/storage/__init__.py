@@ -23,3 +23,7 @@ from lrml.storage._files import load, read_header, save
 from lrml.storage._trust import SKOPS_TRUSTED_TYPES
 
 __all__ = ["SKOPS_TRUSTED_TYPES", "ModelFileError", "load", "read_header", "save"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from lrml._significance import LEVEL, Difference, holm, paired_difference
 from lrml.experiments._plan import theta_of
@@ -36,6 +35,7 @@ PRINTED_DIGITS = 4
 """Decimals of Table 2."""
 
 _PUBLISHED_MARKS = {"better": BETTER, "worse": WORSE}
+
 
 def mark(difference: float, p_value: float, lower_is_better: bool = False) -> str:
     """Return the paper's mark of a difference, LRML minus the other method.
