@@ -142,9 +142,16 @@ class LRML(SpectralModel):
         relative to their spread. For predictions on large data 0.01 is often enough.
     targets : {"binary", "real"}, default="binary"
         "binary" insists on 0/1 labels; "real" accepts any finite numbers, and ``predict`` returns scores.
-    threshold : float or array of shape (L,), optional
+    threshold : float, array of shape (L,) or "auto", optional
         A label is predicted if its score is at least this; by default 0.5 for the squared loss, whose scores
         estimate 0/1, and 0 for the others, whose scores are margins.
+        "auto" chooses it on scores of unseen rows: leave-one-out scores where they are in closed form (as for
+        ``leave_one_out_scores``, but not in a subspace), otherwise those of a fifth of the rows by one more
+        fit, to the others.
+    threshold_scoring : {"micro_f1", "macro_f1", "hamming_loss"}, default="micro_f1"
+        What "auto" optimises, see `lrml.thresholds.best_threshold`.
+    threshold_per_label : bool, default=False
+        Whether "auto" chooses one threshold per label.
     warm_start : bool, default=False
         Start from the coefficients of the last ``fit``.
     callback : callable, optional
@@ -204,11 +211,13 @@ class LRML(SpectralModel):
         iteration, phase, objective, gap (which ``tol`` limits; infinite if the phase has none), residual (of
         an element of the subdifferential), rank, seconds.
     classes_ : array of shape (L,)
-        Label names if Y was a frame, else 0, …, L − 1.
+        Label names if Y was a frame, else 0, …, L − 1; the two classes if y was 1-D.
     loss_ : str
         The loss of the fit.
-    sparse_output_ : bool
-        Whether Y was sparse; then ``predict`` returns a sparse matrix.
+    threshold_ : float or array of shape (L,)
+        If ``threshold="auto"``: where ``predict`` cuts.
+    sparse_output_, flat_output_ : bool
+        Whether Y was sparse, or 1-D; then ``predict`` returns a sparse matrix, or a 1-D array.
     unseen_labels_ : bool array of shape (L,)
         Labels without a positive training example.
     n_features_in_, feature_names_in_
@@ -255,7 +264,9 @@ class LRML(SpectralModel):
         max_iter: int | None = None,
         tol: float | None = None,
         targets: str = "binary",
-        threshold: float | npt.NDArray[np.floating[Any]] | None = None,
+        threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
+        threshold_scoring: str = "micro_f1",
+        threshold_per_label: bool = False,
         warm_start: bool = False,
         callback: Callback | None = None,
         verbose: int = 0,

@@ -12,7 +12,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from lrml.report._page import render_html
+from lrml.report._page import page_style, render_html
 from lrml.report._parts import column, dots, figure, lines, page, rounded, series, table
 from lrml.report._places import DIRECTIONS, free_places, place_names
 from lrml.report._tables import render_tables
@@ -25,6 +25,7 @@ __all__ = [
     "free_places",
     "lines",
     "page",
+    "page_style",
     "place_names",
     "render_figures",
     "render_html",

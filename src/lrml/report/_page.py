@@ -80,12 +80,17 @@ def render_html(summary: Mapping[str, Any], *, stills: Mapping[str, bytes] = {})
         summary=summary,
         tables=[_table(table) for table in summary["tables"]],
         figures=shown_figures,
-        css=(page / "page.css").read_text("utf-8"),
+        css=page_style() + (page / "page.css").read_text("utf-8"),
         plotly=_script(plotly_script()),
         plots=_json(plots),
         script=_script((page / "page.js").read_text("utf-8")),
     )
     return text
+
+
+def page_style() -> str:
+    """Return the style sheet that all pages begin with: colours for light and dark, and plain elements."""
+    return (files("lrml.report") / "page" / "base.css").read_text("utf-8")
 
 
 def _libraries() -> tuple[Callable[[str], Any], Callable[[], str]]:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from lrml import estimators
+from lrml._arrays import is_sparse
 from lrml._checks import is_integer
 from lrml._shown import shown
 from lrml._targets import check_threshold
@@ -88,7 +88,7 @@ def _is_threshold(value: Any, sides: Sides) -> bool:
 
 
 def _is_rows(value: Any, shape: tuple[int, int]) -> bool:
-    return bool(value.shape == shape) if sp.issparse(value) else _is_array(value, "f", shape)
+    return bool(value.shape == shape) if is_sparse(value) else _is_array(value, "f", shape)
 
 
 def _is_settings(value: Any, sides: Sides) -> bool:
