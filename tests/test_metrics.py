@@ -396,7 +396,11 @@ def test_evaluate_is_the_metrics_one_by_one():
         "average_auc": average_auc(Y, S, per_example=True),
         "hamming_loss": hamming_loss(Y, S, 0.3, per_example=True),
     }
-    assert list(result) == list(result.per_example) == list(result.left_out) == list(one_by_one)
+    assert list(result.per_example) == list(result.left_out) == list(one_by_one)
+    assert list(result) == [*one_by_one, "micro_f1", "macro_f1"]
+    for average in ("micro", "macro"):
+        expected = skm.f1_score(Y, S >= 0.3, average=average, zero_division=0)
+        assert result[f"{average}_f1"] == pytest.approx(expected)
     for name, values in one_by_one.items():
         np.testing.assert_array_equal(result.per_example[name], values)
         assert result.left_out[name] == np.isnan(values).sum()
@@ -413,12 +417,14 @@ def test_evaluation_is_a_mapping_in_a_fixed_order():
         "average_precision",
         "average_auc",
         "hamming_loss",
+        "micro_f1",
+        "macro_f1",
     ]
     assert list(result.as_dict()) == list(result) == names
     assert type(result.as_dict()) is dict
-    assert len(result) == 6
+    assert len(result) == 8
     assert result.as_dict() == dict(result)
-    assert re.fullmatch(r"Evaluation\(precision_at_1=[\d.]+, .*hamming_loss=[\d.]+\)", repr(result))
+    assert re.fullmatch(r"Evaluation\(precision_at_1=[\d.]+, .*macro_f1=[\d.]+\)", repr(result))
     copy = pickle.loads(pickle.dumps(result))
     assert copy == result
     with pytest.raises(AttributeError):
@@ -553,7 +559,7 @@ def test_refused_threshold_is_shown():
 
 
 def test_default_ks_are_those_that_the_labels_allow():
-    names = [",".join(list(evaluate(np.eye(n), np.eye(n)))[:-3]) for n in (2, 3, 4, 5, 6)]
+    names = [",".join(list(evaluate(np.eye(n), np.eye(n)))[:-5]) for n in (2, 3, 4, 5, 6)]
     assert names == [
         "precision_at_1",
         "precision_at_1,precision_at_3",

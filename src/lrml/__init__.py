@@ -6,6 +6,7 @@ from lrml._lazy import lazy_names
 
 if TYPE_CHECKING:
     from lrml._version import __version__
+    from lrml.displays import ConvergenceDisplay, LabelMapDisplay, PathDisplay, SpectrumDisplay
     from lrml.estimators import (
         CPLST,
         CPLSTCV,
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
         alpha_max,
         lrml_path,
         ml_fro_path,
+        predict_top_k,
     )
+    from lrml.export import to_onnx
+    from lrml.storage import load, save
+    from lrml.text import TextTagger
 
 __all__ = [
     "CPLST",
@@ -31,28 +36,54 @@ __all__ = [
     "LRML",
     "LRMLCV",
     "PLST",
+    "ConvergenceDisplay",
+    "LabelMapDisplay",
     "MLFro",
     "MLFroCV",
     "MLTrace",
     "MLTraceCV",
+    "PathDisplay",
+    "SpectrumDisplay",
+    "TextTagger",
     "__version__",
     "alpha_max",
+    "load",
     "lrml_path",
     "ml_fro_path",
+    "predict_top_k",
+    "save",
+    "to_onnx",
 ]
 
 # scikit-learn takes a second to import; reading a file or the version should not wait for it.
-_HOMES = dict.fromkeys(__all__, "lrml.estimators") | {"__version__": "lrml._version"}
+_HOMES = dict.fromkeys(__all__, "lrml.estimators") | {
+    "ConvergenceDisplay": "lrml.displays",
+    "LabelMapDisplay": "lrml.displays",
+    "PathDisplay": "lrml.displays",
+    "SpectrumDisplay": "lrml.displays",
+    "TextTagger": "lrml.text",
+    "__version__": "lrml._version",
+    "load": "lrml.storage",
+    "save": "lrml.storage",
+    "to_onnx": "lrml.export",
+}
 _SUBMODULES = (
     "completion",
     "datasets",
+    "displays",
     "estimators",
+    "evaluation",
+    "export",
+    "inspection",
     "losses",
     "metrics",
     "model_selection",
     "penalties",
+    "serving",
     "solvers",
     "statistics",
+    "storage",
+    "text",
     "theory",
     "thresholds",
 )

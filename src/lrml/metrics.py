@@ -12,8 +12,7 @@ metric                 rows left out                           ties between scor
 ``hamming_loss``       none                                    do not matter
 =====================  ======================================  ========================================
 
-`micro_f1` counts over all cells, `macro_f1` over each label. They have no value per example, so `evaluate`
-leaves them out.
+`micro_f1` counts over all cells, `macro_f1` over each label. They have no value per example.
 
 Rows come in blocks, so a sparse Y is never dense as a whole; in a block, one sort serves all metrics.
 
@@ -38,6 +37,7 @@ import numpy.typing as npt
 
 from lrml._ranking import (
     Block,
+    LabelCounts,
     Matrix,
     Measure,
     Vector,
@@ -59,6 +59,10 @@ __all__ = [
     "micro_f1",
     "precision_at_k",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 @overload
@@ -294,9 +298,9 @@ class Evaluation(Mapping[str, float]):
     Attributes
     ----------
     means : mapping of str to float
-        Mean of each metric over the rows on which it has a value.
+        Mean of each metric over the rows on which it has a value, and the two F1.
     per_example : mapping of str to array of shape (n,)
-        The values behind each mean; NaN marks a row that is left out.
+        The values behind each mean; NaN marks a row that is left out. The two F1 have none.
     """
 
     means: Mapping[str, float]
@@ -327,7 +331,7 @@ class Evaluation(Mapping[str, float]):
 def evaluate(
     Y: Matrix, S: Matrix, *, ks: Iterable[int] | None = None, threshold: npt.ArrayLike = 0.5
 ) -> Evaluation:
-    """Compute every per-example metric of this module with one sort of the scores.
+    """Compute every metric of this module with one sort of the scores.
 
     Parameters
     ----------
@@ -343,25 +347,42 @@ def evaluate(
     -------
     Evaluation
         Means by name, in this order: ``precision_at_1`` and so on (as in ``ks``), ``average_precision``,
-        ``average_auc``, ``hamming_loss``; with ``per_example`` vectors and counts of ``left_out`` rows.
+        ``average_auc``, ``hamming_loss``, ``micro_f1``, ``macro_f1``; with ``per_example`` vectors and counts
+        of ``left_out`` rows for all but the two F1.
 
     Examples
     --------
     >>> result = evaluate([[1, 0, 1], [0, 0, 0]], [[0.9, 0.6, 0.5], [0.3, 0.2, 0.1]], ks=[1])
     >>> result
-    Evaluation(precision_at_1=0.5, average_precision=0.8333, average_auc=0.5, hamming_loss=0.1667)
+    Evaluation(precision_at_1=0.5, average_precision=0.8333, average_auc=0.5, hamming_loss=0.1667,
+               micro_f1=0.8, macro_f1=0.6667)
     >>> result["precision_at_1"], result.left_out["average_auc"], result.per_example["average_auc"].tolist()
     (0.5, 1, [0.5, nan])
     """
     data = check_labelled_scores(Y, S)
-    usual = [k for k in (1, 3, 5) if k <= data.n_labels]
-    depths = usual if ks is None else [check_k(k, data.n_labels, "each of ks") for k in ks]
+    cut = check_threshold(threshold, data)
+    measures = row_measures(data.n_labels, ks, cut)
+    values, counts = [], np.zeros((len(LabelCounts._fields), data.n_labels), dtype=np.intp)
+    for block in data.blocks():
+        values.append([measure(block) for measure in measures.values()])
+        counts += LabelCounts.of(block.relevant, block.scores >= cut)
+    columns = (np.concatenate(column) for column in zip(*values, strict=True))
+    per_example = dict(zip(measures, columns, strict=True))
+    total = LabelCounts(*counts)
+    means = {name: _mean(column, name) for name, column in per_example.items()}
+    return Evaluation(means | {"micro_f1": total.micro_f1, "macro_f1": total.macro_f1}, per_example)
+
+
+def row_measures(n_labels: int, ks: Iterable[int] | None, cut: npt.NDArray[Any]) -> dict[str, Measure]:
+    """Return the metrics that have a value per example, by name, as functions of a block of rows."""
+    usual = [k for k in (1, 3, 5) if k <= n_labels]
+    depths = usual if ks is None else [check_k(k, n_labels, "each of ks") for k in ks]
     measures: dict[str, Measure] = {f"precision_at_{k}": partial(_precision_at, k=k) for k in depths}
-    measures["average_precision"] = _ranking_precision
-    measures["average_auc"] = _auc
-    measures["hamming_loss"] = partial(_wrong_share, threshold=check_threshold(threshold, data))
-    per_example = dict(zip(measures, measure(data, *measures.values()), strict=True))
-    return Evaluation({name: _mean(values, name) for name, values in per_example.items()}, per_example)
+    return measures | {
+        "average_precision": _ranking_precision,
+        "average_auc": _auc,
+        "hamming_loss": partial(_wrong_share, threshold=cut),
+    }
 
 
 def _precision_at(block: Block, k: int) -> Vector:

@@ -329,7 +329,8 @@ def test_wrong_files(read, content, message):
 
 
 def test_a_row_cannot_take_all_memory(read, monkeypatch):
-    monkeypatch.setattr("lrml.datasets._tables._LONGEST_ROW", 1000)
+    for module in ("_lines", "_tables"):
+        monkeypatch.setattr(f"lrml.datasets.{module}.LONGEST_ROW", 1000)
     with pytest.raises(DatasetFormatError, match="line 253: a row must not be longer than 1000 bytes"):
         read("x,y\n1,0\n" + '"\n",' * 5000, labels=["y"])
     rows = "1,0\n" * 5000  # many short rows may be longer than that

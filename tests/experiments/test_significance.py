@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lrml.experiments.summary._significance import holm, mark, paired_difference
+from lrml._significance import holm, paired_difference
+from lrml.experiments.summary._significance import mark
 
 P_VALUES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=7)
 

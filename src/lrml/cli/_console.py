@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import textwrap
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rich import box
@@ -38,6 +40,29 @@ def say(console: Console, text: str) -> None:
 def advise(text: str) -> None:
     """Print advice on standard error, also in a quiet run."""
     say(Console(stderr=True, highlight=False), text)
+
+
+def tell_progress(text: str) -> None:
+    """Print how far a command is, on standard error, so that results can be piped on."""
+    say(Console(stderr=True, highlight=False, style="dim"), text)
+
+
+@contextmanager
+def warnings_told(program: str) -> Iterator[None]:
+    """Print warnings as sentences for users of a program, each once, without a line of source code."""
+    seen: set[str] = set()
+
+    def tell(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in seen:
+            seen.add(str(message))
+            advise(f"{program}: warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what concerns programmers only
+        for kind in (UserWarning, RuntimeWarning):
+            warnings.simplefilter("always", kind)
+        warnings.showwarning = tell
+        yield
 
 
 def print_json(document: Any) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from lrml.datasets import MultiLabelDataset
 
 EMBEDDED = "yeast"
+TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".txt")
+"""Files in which texts and their tags may be."""
 
 
 def option(metavar: str, words: str, parser: Callable[[str], Any] | None = None) -> Any:
@@ -32,6 +35,8 @@ DataHome = Annotated[
     str | None, option("DIR", "Folder with one folder per dataset (default: LRML_DATA_HOME, then the cache).")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
 class CommandError(Exception):
@@ -65,6 +70,11 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
+
+
+def _one_or_more(text: str) -> str | list[str]:
+    names = _names(text)
+    return names if len(names) > 1 else text
 
 
 def _labels(text: str) -> int | list[str]:
@@ -102,6 +112,18 @@ _READING: dict[str, tuple[str, Callable[[str], Any], str]] = {
 }
 
 
+# The same for texts with tags.
+_TEXTS: dict[str, tuple[str, Callable[[str], Any], str]] = {
+    "text": ("LIST", _names, "Texts: their column; several are joined (default: guessed, and shown)."),
+    "tags": (
+        "LIST",
+        _one_or_more,
+        "Texts: the column that lists tags, or columns of 0 and 1 (guessed, too).",
+    ),
+    "tag_separator": ("TEXT", str, "Texts: what separates tags (guessed, too)."),
+}
+
+
 def _name(key: str) -> str:
     return "--from" if key == "format" else f"--{key.replace('_', '-')}"
 
@@ -113,6 +135,7 @@ class Source:
     name: str
     data_home: str | None
     reading: dict[str, Any]
+    texts: dict[str, Any] = field(default_factory=dict)  # options for texts with tags
 
     def check(self) -> None:
         """Refuse a source that cannot be read, or options that do not fit to it."""
@@ -122,9 +145,9 @@ class Source:
                 f"NAME|PATH must be one of {', '.join(known)} or a file, got {self.name!r}. "
                 f"{did_you_mean(self.name, known)}Check the spelling, or see: lrml datasets."
             )
-        if self.name in known and self.reading:
+        if self.name in known and (given := {**self.texts, **self.reading}):
             raise ValueError(
-                f"{_name(next(iter(self.reading)))} is for data files, got the dataset {self.name!r}. "
+                f"{_name(next(iter(given)))} is for data files, got the dataset {self.name!r}. "
                 f"Leave it out, or give a path such as ./{self.name} if a file is meant."
             )
 
@@ -139,26 +162,59 @@ class Source:
             return lrml.datasets.read_dataset(self.name, **options)
         return lrml.datasets.read_split(self.name, test, **options)
 
+    def with_defaults(self, options: Mapping[str, Any]) -> Source:
+        """Return the same source with options of a configuration file, where none were given."""
+        known = _READING | _TEXTS
+        for key in options:
+            if key not in known:
+                raise ValueError(
+                    f"[data] may have the keys {', '.join(known)}, got {key!r}. "
+                    f"{did_you_mean(key, known)}Check the spelling."
+                )
+        numbers, texts = (
+            {key: options[key] for key in options if key in part} for part in (_READING, _TEXTS)
+        )
+        return replace(self, reading=numbers | self.reading, texts=texts | self.texts)
 
-def takes_source(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command with the parameter ``data: Source`` an argument NAME|PATH and the options of readers."""
-    argument = typer.Argument(metavar="NAME|PATH", help="A dataset that lrml knows, or a data file.")
-    own = inspect.signature(command, eval_str=True).parameters
-    parameters = [_parameter("source", Annotated[str, argument], inspect.Parameter.empty)]
-    parameters += [_parameter(name, p.annotation, p.default) for name, p in own.items() if name != "data"]
-    for key, (metavar, parse, words) in _READING.items():
+
+def takes_source(
+    *, texts: bool = False, metavar: str = "NAME|PATH"
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command with the parameter ``data: Source`` an argument NAME|PATH and the options of readers.
+
+    With ``texts``, also the options for texts with tags.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        return _with_source(command, (_TEXTS if texts else {}) | _READING, metavar)
+
+    return decorate
+
+
+def _with_source(command: Callable[..., Any], options: Mapping[str, Any], metavar: str) -> Callable[..., Any]:
+    words = "A dataset that lrml knows, or a data file."
+    argument = Annotated[str, typer.Argument(metavar=metavar, help=words)]
+    parameters = [
+        _parameter("source", argument, inspect.Parameter.empty)
+        if name == "data"
+        else _parameter(name, p.annotation, p.default)
+        for name, p in inspect.signature(command, eval_str=True).parameters.items()
+    ]
+    for key, (placeholder, parse, words) in options.items():
         plain = parse in (int, bool)
         details: Any = {} if plain else {"parser": parse}
-        choice = typer.Option(_name(key), metavar=metavar or None, help=words, **details)
-        parameters.append(_parameter(key, Annotated[(parse if plain else str) | None, choice]))  # type: ignore[operator]
+        choice = typer.Option(_name(key), metavar=placeholder or None, help=words, **details)
+        parameters.append(_parameter(key, Annotated[(parse if plain else str) | None, choice]))
     parameters.append(_parameter("data_home", DataHome))
 
     @functools.wraps(command)
     def run(source: str, data_home: str | None, **values: Any) -> Any:
-        reading = {key: values.pop(key) for key in _READING}
-        given = {key: value for key, value in reading.items() if value is not None}
+        numbers, about_texts = (
+            {key: value for key in part if (value := values.pop(key, None)) is not None}
+            for part in (_READING, _TEXTS)
+        )
         with user_errors():
-            return command(data=Source(source, data_home, given), **values)
+            return command(data=Source(source, data_home, numbers, about_texts), **values)
 
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -167,3 +223,32 @@ def takes_source(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def count_or_share(text: str) -> int | float | str:
+    """Parse a number of singular values: a count, a share of the labels, or auto."""
+    try:
+        return text if text == "auto" else int(text) if text.isdecimal() else float(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"must be a count, a share in [0, 1] or auto, got {text!r}. Use auto if in doubt."
+        ) from None
+
+
+def check_new_file(path: str | os.PathLike[str], force: bool, what: str, *others: Path) -> None:
+    """Make sure, before anything is read, that a file (and others beside it) may be written."""
+    place = Path(path)
+    if not place.parent.is_dir():
+        raise ValueError(
+            f"{what} must be in a folder that exists, got {os.fspath(path)!r}, and there is no folder "
+            f"{os.fspath(place.parent)!r}. Make it first, or choose another."
+        )
+    if place.is_dir():
+        raise ValueError(f"{what} must be a file, got {os.fspath(path)!r}, a folder. Add a file name.")
+    there = [os.fspath(file) for file in (place, *others) if file.exists()]
+    if there and not force:
+        files = f"{what} and the file that belongs to it" if others else what
+        raise ValueError(
+            f"{files} must be new, got {' and '.join(map(repr, there))}. Choose another name, or "
+            "replace what is there with --force."
+        )

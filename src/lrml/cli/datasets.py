@@ -18,8 +18,10 @@ from lrml.cli._options import (
     EMBEDDED,
     CommandError,
     DataHome,
+    Force,
     Json,
     Source,
+    check_new_file,
     one_of,
     option,
     takes_source,
@@ -89,7 +91,7 @@ def _list_record(entry: MulanEntry, data_home: str | None) -> dict[str, Any]:
 
 
 @app.command()
-@takes_source
+@takes_source()
 def describe(data: Source, as_json: Json = False) -> None:
     """Print the statistics of a dataset or file."""
     from lrml.cli._console import plain_table, print_json, result_console, say
@@ -175,19 +177,19 @@ def _fetch_one(name: str, data_home: str | None) -> dict[str, Any]:
 
 
 @app.command()
-@takes_source
+@takes_source()
 def convert(
     data: Source,
     target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; others may belong to it.")],
     to: Annotated[str | None, option("|".join(WRITE_FORMATS), _TO, one_of(WRITE_FORMATS))] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Write a dataset in another format."""
     from lrml.cli._console import print_json, result_console, say
 
     files = lrml.datasets.written_files(target, to)
-    _check_target(files, force)
+    check_new_file(files[0], force, "OUT", *files[1:])
     _warn_of_data_home(data.data_home)
     data.check()
     dataset = data.load()
@@ -201,22 +203,6 @@ def convert(
     say(console, f"wrote {files[0]}: {dataset!r}")
     for file in files[1:]:
         say(console, f"wrote {file}, which belongs to it")
-
-
-def _check_target(files: tuple[Path, ...], force: bool) -> None:
-    """Make sure, before anything is read, that the files may be written."""
-    folder = files[0].parent
-    if not folder.is_dir():
-        raise ValueError(
-            f"OUT must be in a folder that exists, got {os.fspath(files[0])!r}, and there is no folder "
-            f"{os.fspath(folder)!r}. Make it first, or choose another."
-        )
-    there = [os.fspath(file) for file in files if file.exists()]
-    if there and not force:
-        raise ValueError(
-            f"OUT and the file that belongs to it must be new, got {' and '.join(map(repr, there))}. "
-            "Choose another name, or replace what is there with --force."
-        )
 
 
 def _warn_of_data_home(data_home: str | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lrml.cli._options import Json, Source, option, takes_source
+from lrml.cli._options import Json, Source, count_or_share, option, takes_source
 
 if TYPE_CHECKING:
     from lrml import LRML
@@ -22,19 +22,10 @@ _MULTIPLES, _FIGURE_DRAWS = (1e-3, 10.0, 9), 3
 _COLUMNS = ("bound", "value", "measured", "terms", "holds for", "here")
 
 
-def _theta(text: str) -> Any:
-    try:
-        return text if text == "auto" else int(text) if text.isdecimal() else float(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"must be a count, a share in [0, 1] or auto, got {text!r}. Use auto if in doubt."
-        ) from None
-
-
-@takes_source
+@takes_source()
 def theory(
     data: Source,
-    theta: Annotated[str, option("N|SHARE|auto", _THETA, _theta)] = "auto",
+    theta: Annotated[str, option("N|SHARE|auto", _THETA, count_or_share)] = "auto",
     alpha: Annotated[float | None, option("X", "Strength of the penalty (default: chosen).")] = None,
     ridge: Annotated[float, option("X", "Ridge, if alpha is given.")] = 0.0,
     raw: Annotated[bool, typer.Option("--raw", help="Leave rows as they are, not of unit length.")] = False,

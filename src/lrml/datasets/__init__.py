@@ -24,14 +24,17 @@ if TYPE_CHECKING:
         dataset_status,
         mulan_entries,
     )
+    from lrml.datasets._roles import Roles
     from lrml.datasets._split import read_split
     from lrml.datasets._synthetic import LowRankTruth, make_low_rank_multilabel
     from lrml.datasets._tables import read_csv, read_parquet
+    from lrml.datasets._texts import TEXT_FORMATS, TextDataset, guess_roles, iter_texts, read_texts
     from lrml.datasets.arff import read_arff, write_arff
 
 __all__ = [
     "DATA_HOME_VARIABLE",
     "READ_FORMATS",
+    "TEXT_FORMATS",
     "WRITE_FORMATS",
     "ChecksumError",
     "DatasetFormatError",
@@ -42,9 +45,13 @@ __all__ = [
     "MulanEntry",
     "MultiLabelDataset",
     "NumberedNames",
+    "Roles",
+    "TextDataset",
     "dataset_status",
     "describe",
     "fetch_mulan",
+    "guess_roles",
+    "iter_texts",
     "load_yeast",
     "make_low_rank_multilabel",
     "mulan_entries",
@@ -54,6 +61,7 @@ __all__ = [
     "read_parquet",
     "read_split",
     "read_svmlight",
+    "read_texts",
     "read_xmc",
     "write_arff",
     "write_dataset",
@@ -75,10 +83,15 @@ _HOMES = {
     "MultiLabelDataset": "_record",
     "NumberedNames": "_record",
     "READ_FORMATS": "_formats",
+    "Roles": "_roles",
+    "TEXT_FORMATS": "_texts",
+    "TextDataset": "_texts",
     "WRITE_FORMATS": "_formats",
     "dataset_status": "_registry",
     "describe": "_describe",
     "fetch_mulan": "_mulan",
+    "guess_roles": "_texts",
+    "iter_texts": "_texts",
     "load_yeast": "_mulan",
     "make_low_rank_multilabel": "_synthetic",
     "mulan_entries": "_registry",
@@ -88,6 +101,7 @@ _HOMES = {
     "read_parquet": "_tables",
     "read_split": "_split",
     "read_svmlight": "_pairs",
+    "read_texts": "_texts",
     "read_xmc": "_pairs",
     "write_arff": "arff",
     "write_dataset": "_formats",

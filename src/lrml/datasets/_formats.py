@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,13 +115,18 @@ def written_files(path: str | os.PathLike[str], format: str | None = None) -> tu
     return Path(path), label_file_of(path) if kind == "arff" else sidecar_path(path)
 
 
-def format_of(path: str | os.PathLike[str], chosen: str | None, known: tuple[str, ...]) -> str:
+def format_of(
+    path: str | os.PathLike[str],
+    chosen: str | None,
+    known: tuple[str, ...],
+    endings: Mapping[str, str] = _SUFFIXES,
+) -> str:
     """Return the format that was chosen, or that the suffix of a file says, if it is a known one."""
     suffix = Path(plain_name(path)).suffix.lower()
-    kind = _SUFFIXES.get(suffix) if chosen is None else chosen
+    kind = endings.get(suffix) if chosen is None else chosen
     if kind in known:
         return kind
-    suffixes = ", ".join(ending for ending, name in _SUFFIXES.items() if name in known)
+    suffixes = ", ".join(ending for ending, name in endings.items() if name in known)
     got = f"the suffix {suffix!r} of {os.fspath(path)!r}" if chosen is None else repr(chosen)
     raise ValueError(
         f"the format must be one of {', '.join(known)}, got {got}. "

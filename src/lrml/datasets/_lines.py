@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import csv
 import gzip
 import io
 import lzma
@@ -29,6 +30,9 @@ LONGEST_LINE = 1 << 26
 # line to about 1/1000, the others to far less. Small files have no limit.
 MOST_GROWTH = 200
 ALWAYS_ALLOWED = 1 << 24  # bytes
+# A quoted row of CSV may span lines; without a limit one stray quote could take all memory. Where rows are
+# parsed one by one, cells are limited as well, by csv.field_size_limit().
+LONGEST_ROW = 1 << 24
 _CHUNK_BYTES = 1 << 20  # enough rows to make bulk conversion pay, few enough to keep memory flat
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _MAGIC = {  # how a file begins: what it is then, and what to do
@@ -103,16 +107,19 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def numbered_lines(path: str | os.PathLike[str], digest: Any = None) -> Iterator[tuple[int, bytes]]:
+def numbered_lines(
+    path: str | os.PathLike[str], digest: Any = None, *, stream: IO[bytes] | None = None
+) -> Iterator[tuple[int, bytes]]:
     """Yield each line of a file with its number, counted from 1, and with its line end.
 
-    A `digest` is updated with the uncompressed bytes of each line. Refused are lines longer than 64 MiB,
+    An open `stream` is read instead of the file, and left open; `path` then is its name in messages. A
+    `digest` is updated with the uncompressed bytes of each line. Refused are lines longer than 64 MiB,
     compressed data that is damaged or grows too much, and compressed data without its suffix.
     """
     number = 0
-    with open_source(path) as stream:
+    with open_source(path) if stream is None else nullcontext(stream) as source:
         try:
-            while line := stream.readline(LONGEST_LINE + 1):
+            while line := source.readline(LONGEST_LINE + 1):
                 number += 1
                 if len(line) > LONGEST_LINE:
                     rule = f"a line must not be longer than {LONGEST_LINE} bytes"
@@ -142,6 +149,56 @@ def _check_text(path: str | os.PathLike[str], line: bytes) -> None:
 def _damaged(path: str | os.PathLike[str], error: Exception) -> DatasetFormatError:
     remedy = "Get the file again; if it is not compressed, rename it without the suffix."
     return DatasetFormatError.at(path, None, "compressed data must be whole", str(error), remedy)
+
+
+def decoded(path: str | os.PathLike[str], number: int, line: bytes) -> str:
+    """Return a line as text; refuse what is not UTF-8."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        got = line[max(error.start - 20, 0) : error.start + 20]
+        rule, remedy = "text must be in UTF-8", "Save the file in UTF-8."
+        raise DatasetFormatError.at(path, number, rule, got, remedy) from error
+
+
+def csv_cells(
+    path: str | os.PathLike[str], lines: Iterable[tuple[int, bytes]], delimiter: str
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the cells of each row of CSV that is not blank, strictly parsed, and its last line."""
+    number, size = 0, 0
+
+    def text() -> Iterator[str]:
+        nonlocal number, size
+        for number, line in lines:
+            size += len(line)
+            if size > LONGEST_ROW:
+                rule = f"a row must not be longer than {LONGEST_ROW} bytes"
+                remedy = "Check that no double quote is left open."
+                raise DatasetFormatError.at(path, number, rule, line[:40], remedy)
+            yield decoded(path, number, line)
+
+    try:
+        for row in csv.reader(text(), delimiter=delimiter, strict=True):
+            if len(row) > 1 or (row and row[0].strip()):
+                yield number, row
+            size = 0
+    except csv.Error as error:
+        remedy = "Check quotes and line ends from here; for a very long cell, raise csv.field_size_limit()."
+        rule = "rows must be in CSV form"
+        raise DatasetFormatError.at(path, number, rule, str(error), remedy) from error
+
+
+def check_width(path: str | os.PathLike[str], line: int, row: list[str], width: int, delimiter: str) -> None:
+    """Refuse a row of CSV that has more or fewer cells than the header."""
+    if len(row) != width:
+        raise DatasetFormatError.at(
+            path,
+            line,
+            f"a row must have {width} {'cell' if width == 1 else 'cells'}, as the header has, separated by "
+            f"{delimiter!r}",
+            Words(f"{len(row)} {'cell' if len(row) == 1 else 'cells'}"),
+            "Complete the row; put cells that contain the delimiter in double quotes.",
+        )
 
 
 def chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:

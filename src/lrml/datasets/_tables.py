@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import lzma
 import os
 import re
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from math import nan
@@ -21,15 +20,12 @@ import numpy as np
 from lrml._shown import shown
 from lrml.datasets._columns import Columns, Request, choose_columns, is_list, read_batches
 from lrml.datasets._errors import DatasetFormatError, Words
-from lrml.datasets._lines import numbered_lines, open_source
+from lrml.datasets._lines import LONGEST_ROW, check_width, csv_cells, numbered_lines, open_source
 from lrml.datasets._record import MultiLabelDataset
 
 # CSV: bytes that are parsed at a time, in parts by as many threads as there are.
 _BLOCK_BYTES = 1 << 23
 _PART_BYTES = 1 << 20
-# A quoted row may span lines; without a limit one stray quote could take all memory. If rows are parsed one
-# by one, cells are limited as well, by csv.field_size_limit().
-_LONGEST_ROW = 1 << 24
 _WORDS = {"": nan, "na": nan, "null": nan, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 _MISSING = [form for word in ("", "na", "null") for form in {word, word.title(), word.upper()}]
 # What float() accepts, less underscores and the digits of other scripts.
@@ -47,7 +43,7 @@ _BATCH_ROWS_WITH_LISTS = 1 << 13  # they may be long
 _VALUES_PER_BYTE = 1 << 6
 _VALUES_ALWAYS = 1 << 25
 _MOST_IN_A_LIST = 1_000_000  # of the footer, as pyarrow has it
-_WEIGHT_OF_BYTE = 1 / 8  # memory of a byte of a page, relative to a number
+WEIGHT_OF_BYTE = 1 / 8  # memory of a byte of a page, relative to a number
 
 
 def read_csv(
@@ -131,7 +127,7 @@ def read_csv(
            [nan]])
     """
     request = Request(labels, label_column, label_separator, features, ignore, sparse)
-    delimiter = _check_delimiter(path, delimiter)
+    delimiter = check_delimiter(path, delimiter)
     return read_batches(_CsvTable(path, request, delimiter), request).finish(name)
 
 
@@ -196,13 +192,13 @@ def read_parquet(
            [nan]])
     """
     request = Request(labels, label_column, label_separator, features, ignore, sparse)
-    arrow = _import_pyarrow("Parquet")
-    with _damage_reported(path, arrow), arrow.OSFile(os.fspath(path)) as source:
+    arrow = import_pyarrow("Parquet")
+    with damage_reported(path, arrow), arrow.OSFile(os.fspath(path)) as source:
         builder = read_batches(_ParquetTable(path, request, arrow, source), request)
     return builder.finish(name)
 
 
-def _import_pyarrow(kind: str) -> Any:
+def import_pyarrow(kind: str) -> Any:
     """Return pyarrow, with the modules that are needed here."""
     try:
         for module in ("compute", "csv", "parquet"):
@@ -217,7 +213,7 @@ def _import_pyarrow(kind: str) -> Any:
 # CSV.
 
 
-def _check_delimiter(path: str | os.PathLike[str], delimiter: str | None) -> str:
+def check_delimiter(path: str | os.PathLike[str], delimiter: str | None) -> str:
     """Return the delimiter to use."""
     if delimiter is None:
         suffixes = [suffix.lower() for suffix in Path(path).suffixes[-2:]]
@@ -255,7 +251,7 @@ class _CsvTable:
     """
 
     def __init__(self, path: str | os.PathLike[str], request: Request, delimiter: str) -> None:
-        self.arrow = _import_pyarrow("CSV")
+        self.arrow = import_pyarrow("CSV")
         self._path, self._delimiter = path, delimiter
         self._header_line, header = self._header()
         self.columns = choose_columns(path, header, request, line=self._header_line)
@@ -295,7 +291,7 @@ class _CsvTable:
                 while piece:
                     piece = stream.read(_BLOCK_BYTES)
                     if not piece.endswith(b"\n"):  # whole lines are seldom cut again, which would copy them
-                        piece += stream.readline(_LONGEST_ROW)
+                        piece += stream.readline(LONGEST_ROW)
                     if rest and not piece and not rest.endswith(b"\n"):
                         rest += b"\n"
                     rest += piece
@@ -305,7 +301,7 @@ class _CsvTable:
                         yield block
                         # Faster than bytes.count.
                         line += int(np.count_nonzero(np.frombuffer(block.text, np.uint8) == ord("\n")))
-                    if rest and (not piece or len(rest) > _LONGEST_ROW):  # a row that never ends, or is wrong
+                    if rest and (not piece or len(rest) > LONGEST_ROW):  # a row that never ends, or is wrong
                         yield _Block(rest, line, strict=False)
                         line, rest = line + rest.count(b"\n"), b""
         except (OSError, EOFError, zlib.error, lzma.LZMAError):
@@ -419,51 +415,14 @@ class _CsvTable:
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows of the block as the standard library reads them, each with its last line."""
         width = len(self.columns.names)
-        for line, row in self._cells(enumerate(io.BytesIO(self._block.text), self._block.line)):
-            if len(row) != width:
-                raise DatasetFormatError.at(
-                    self._path,
-                    line,
-                    f"a row must have {width} cells, as the header has, separated by {self._delimiter!r}",
-                    Words(f"{len(row)} {'cell' if len(row) == 1 else 'cells'}"),
-                    "Complete the row; put cells that contain the delimiter in double quotes.",
-                )
+        lines = enumerate(io.BytesIO(self._block.text), self._block.line)
+        for line, row in csv_cells(self._path, lines, self._delimiter):
+            check_width(self._path, line, row, width, self._delimiter)
             yield line, row
-
-    def _cells(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, list[str]]]:
-        """Yield the cells of each row that is not blank, strictly parsed, and its last line."""
-        number, size = 0, 0
-
-        def text() -> Iterator[str]:
-            nonlocal number, size
-            for number, line in lines:
-                size += len(line)
-                if size > _LONGEST_ROW:
-                    rule = f"a row must not be longer than {_LONGEST_ROW} bytes"
-                    remedy = "Check that no double quote is left open."
-                    raise DatasetFormatError.at(self._path, number, rule, line[:40], remedy)
-                try:
-                    yield line.decode()
-                except UnicodeDecodeError as error:
-                    got = line[max(error.start - 20, 0) : error.start + 20]
-                    rule, remedy = "text must be in UTF-8", "Save the file in UTF-8."
-                    raise DatasetFormatError.at(self._path, number, rule, got, remedy) from error
-
-        try:
-            for row in csv.reader(text(), delimiter=self._delimiter, strict=True):
-                if len(row) > 1 or (row and row[0].strip()):
-                    yield number, row
-                size = 0
-        except csv.Error as error:
-            remedy = (
-                "Check quotes and line ends from here; for a very long cell, raise csv.field_size_limit()."
-            )
-            rule = "rows must be in CSV form"
-            raise DatasetFormatError.at(self._path, number, rule, str(error), remedy) from error
 
     def _header(self) -> tuple[int, list[str]]:
         """Return the first row that is not blank, and its last line."""
-        line, header = next(self._cells(numbered_lines(self._path)), (None, None))
+        line, header = next(csv_cells(self._path, numbered_lines(self._path), self._delimiter), (None, None))
         if line is None or header is None:
             rule, remedy = "a table must have a header", "Check that the file is complete."
             raise DatasetFormatError.at(self._path, None, rule, Words("an empty file"), remedy)
@@ -482,12 +441,13 @@ class _CsvTable:
 # Parquet.
 
 
-class _ParquetTable:
-    """A Parquet file, within what its size makes credible."""
+class ParquetFile:
+    """A Parquet file, within what its size makes credible; `names` leaves out the index of a pandas frame."""
 
-    def __init__(self, path: str | os.PathLike[str], request: Request, arrow: Any, source: Any) -> None:
-        self.arrow, self._path, self._ahead = arrow, path, 0  # rows ahead of a batch
-        options = {
+    def __init__(self, path: str | os.PathLike[str], arrow: Any, source: Any) -> None:
+        self.path, self.arrow, self.ahead = path, arrow, 0  # rows ahead of a batch
+        self._source = source
+        self._options = {
             "pre_buffer": False,
             "page_checksum_verification": True,
             "arrow_extensions_enabled": False,
@@ -495,64 +455,85 @@ class _ParquetTable:
             # it reads the first. Each takes at least a byte of the footer, whose length the file states.
             "thrift_container_size_limit": min(max(_footer_bytes(source), 1), _MOST_IN_A_LIST),
         }
-        file = arrow.parquet.ParquetFile(source, **options)
-        schema, metadata = file.schema_arrow, file.metadata
-        index = _index_of_frame(schema)
-        self.columns = choose_columns(path, [name for name in schema.names if name not in index], request)
-        self._names = [self.columns.names[column] for column in self.columns.wanted]
-        _check_types(self.columns, schema, arrow.types)
-        self.check_size(metadata.num_rows * len(self.columns.numeric))
+        file = arrow.parquet.ParquetFile(source, **self._options)
+        self.schema, self.metadata = file.schema_arrow, file.metadata
+        index = _index_of_frame(self.schema)
+        self.names = [name for name in self.schema.names if name not in index]
         # The footer's data on single columns would tell more, but if damaged, pyarrow aborts the process. So
         # two lies are detected late: a page may be decompressed to 2 GiB, whatever the footer says of its row
         # group, and each column may claim, and read, the whole file.
-        unpacked = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
-        self.check_size(unpacked, _WEIGHT_OF_BYTE, "bytes in its pages")
-        # Text comes as codes and their meaning, so that a long text that is often repeated is held once.
-        # There is no buffer_size: for a page that claims to have 2 GiB the buffer would grow to 2 GiB, while
-        # a column that is read at once (pyarrow checks that the file has so many bytes) shows that it lies.
-        leaves = []
-        if request.label_column is not None:  # the path of a list in the file is longer than its name
-            paths = [metadata.schema.column(leaf).path for leaf in range(len(metadata.schema))]
-            leaves = [leaf for leaf in paths if f"{leaf}.".startswith(f"{request.label_column}.")]
-        self._file = arrow.parquet.ParquetFile(source, metadata=metadata, read_dictionary=leaves, **options)
+        groups = range(self.metadata.num_row_groups)
+        self._unpacked = sum(self.metadata.row_group(group).total_byte_size for group in groups)
 
     def check_size(self, count: int, weight: float = 1, what: str = "values in the columns to read") -> None:
         """Refuse a file that declares, or turns out to have, far more values than its size makes credible."""
-        size = os.stat(self._path).st_size
+        size = os.stat(self.path).st_size
         limit = int(max(_VALUES_ALWAYS, size * _VALUES_PER_BYTE) / weight)
         if count > limit:
             raise DatasetFormatError.at(
-                self._path,
+                self.path,
                 None,
                 f"a file of {size} bytes must not have more than {limit} {what}",
                 count,
                 "Get the file again if it may be damaged; else name fewer features, or do not compress it.",
             )
 
-    def batches(self) -> Iterator[Any]:
-        """Yield batches that are small, and sound: pyarrow does not check text or offsets by itself."""
-        most = _BATCH_ROWS if self.columns.tags is None else _BATCH_ROWS_WITH_LISTS
-        rows = min(max(_BATCH_CELLS // len(self._names), 1), most)
+    def read(self, names: Sequence[str], rows: int, text: Sequence[str] = ()) -> Iterator[Any]:
+        """Yield batches of the named columns that are sound: pyarrow does not check text or offsets itself.
+
+        Columns in `text` come as codes and their meaning, so that a long text that is often repeated is held
+        once.
+        """
+        self.check_size(self.metadata.num_rows * len(names))
+        self.check_size(self._unpacked, WEIGHT_OF_BYTE, "bytes in its pages")
+        # There is no buffer_size: for a page that claims to have 2 GiB the buffer would grow to 2 GiB, while
+        # a column that is read at once (pyarrow checks that the file has so many bytes) shows that it lies.
+        schema = self.metadata.schema
+        paths = [schema.column(leaf).path for leaf in range(len(schema))] if text else []
+        leaves = [  # the path of a list in the file is longer than its name
+            leaf for leaf in paths if any(f"{leaf}.".startswith(f"{name}.") for name in text)
+        ]
+        file = self.arrow.parquet.ParquetFile(
+            self._source, metadata=self.metadata, read_dictionary=leaves, **self._options
+        )
         # One row group at a time: pyarrow cannot join lists of codes that have different meanings.
-        for group in range(self._file.num_row_groups):
-            options = {"row_groups": [group], "columns": self._names, "use_threads": False}
-            for batch in self._file.iter_batches(batch_size=rows, **options):
+        for group in range(file.num_row_groups):
+            options = {"row_groups": [group], "columns": list(names), "use_threads": False}
+            for batch in file.iter_batches(batch_size=rows, **options):
                 batch.validate(full=True)
-                yield batch.select(self._names)
-                self._ahead += batch.num_rows
-        declared = self._file.metadata.num_rows
-        if self._ahead != declared:
+                yield batch.select(list(names))
+                self.ahead += batch.num_rows
+        declared = self.metadata.num_rows
+        if self.ahead != declared:
             rule = f"the file must have the {declared} rows that it declares"
-            raise DatasetFormatError.at(self._path, None, rule, self._ahead, "Get the file again.")
+            raise DatasetFormatError.at(self.path, None, rule, self.ahead, "Get the file again.")
+
+
+class _ParquetTable(ParquetFile):
+    """The columns of a Parquet file that a request names, as numbers and lists of labels."""
+
+    def __init__(self, path: str | os.PathLike[str], request: Request, arrow: Any, source: Any) -> None:
+        super().__init__(path, arrow, source)
+        self.columns = choose_columns(path, self.names, request)
+        _check_types(self.columns, self.schema, arrow.types)
+        self.check_size(self.metadata.num_rows * len(self.columns.numeric))
+
+    def batches(self) -> Iterator[Any]:
+        """Yield batches that are small."""
+        columns = self.columns
+        names = [columns.names[column] for column in columns.wanted]
+        most = _BATCH_ROWS if columns.tags is None else _BATCH_ROWS_WITH_LISTS
+        rows = min(max(_BATCH_CELLS // len(names), 1), most)
+        return self.read(names, rows, names[len(columns.numeric) :])
 
     def wrong_value(self, row: int, position: int, value: float) -> DatasetFormatError:
         """Build the error for a number that is infinite, or is no label."""
-        place = f" (row {self._ahead + row + 1})"
+        place = f" (row {self.ahead + row + 1})"
         return self.columns.wrong_value(position, value, place=place, finite=True)
 
 
 @contextmanager
-def _damage_reported(path: str | os.PathLike[str], arrow: Any) -> Iterator[None]:
+def damage_reported(path: str | os.PathLike[str], arrow: Any) -> Iterator[None]:
     """Turn all errors of pyarrow about the content of a file into one kind of error."""
     try:
         yield

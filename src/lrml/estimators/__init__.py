@@ -1,6 +1,9 @@
 """scikit-learn estimators."""
 
-from lrml.estimators._linear import TopK
+from lrml.estimators._kernels import KERNELS as KERNELS  # for model files
+from lrml.estimators._kernels import Kernel as Kernel
+from lrml.estimators._linear import LinearMultiLabelModel, TopK
+from lrml.estimators._top_k import predict_top_k
 from lrml.estimators.cplst import CPLST, CPLSTCV, PLST
 from lrml.estimators.leml import LEML, LEMLCV
 from lrml.estimators.lrml import LRML, LRMLCV
@@ -25,6 +28,7 @@ __all__ = [
     "LRMLCV",
     "PLST",
     "LRMLPath",
+    "LinearMultiLabelModel",
     "MLFro",
     "MLFroCV",
     "MLTrace",
@@ -36,4 +40,9 @@ __all__ = [
     "lrml_path",
     "lrml_path_from_statistics",
     "ml_fro_path",
+    "predict_top_k",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

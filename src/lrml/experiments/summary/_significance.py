@@ -1,8 +1,6 @@
 """The values of Table 2 and of the comparison at equal rank, and which differences are more than chance.
 
-Two methods are compared on the same test examples, each with one value of a metric per example. With dᵢ the
-difference on example i, t = mean(d) / (sd(d)/√n) is compared with Student's distribution with n − 1 degrees
-of freedom, on both sides.
+Two methods are compared on the same test examples by a paired t-test (`lrml._significance`).
 
 The test covers the choice of the test examples. It does not cover the choice of the training rows: both
 models are fixed, and values are averaged over the seeds first, so another training set may well reverse a
@@ -17,22 +15,18 @@ table, which keeps the chance of even one false mark below 5 %.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
-from scipy.special import stdtr
 
+from lrml._significance import LEVEL, Difference, holm, paired_difference
 from lrml.experiments._plan import theta_of
 from lrml.experiments._published import published_cells
 from lrml.experiments._specs import WITH_THETA, Experiment
 from lrml.experiments.summary._records import MethodRecords, Records
 from lrml.experiments.summary._text import LOWER_IS_BETTER, METRICS
-
-LEVEL = 0.05
-"""Below this p-value a difference is called significant."""
 
 BETTER, WORSE, NEITHER = "•", "∘", ""
 """Marks of the paper: LRML is significantly better, significantly worse, or neither."""
@@ -41,71 +35,6 @@ PRINTED_DIGITS = 4
 """Decimals of Table 2."""
 
 _PUBLISHED_MARKS = {"better": BETTER, "worse": WORSE}
-_CLEAR = 2.0  # standard errors
-# Values per example are means over a few seeds, so equal ones can differ in their last bits. They are
-# stored in single precision, so no difference of any weight is as small as this.
-_NOISE = 1e-9
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Mean of paired differences, its standard error, and the p-value of the t-test on both sides.
-
-    The mean is NaN without examples, the standard error for fewer than two. The p-value is 1 if all
-    differences are zero, or if there are fewer than two; 0 if they are one and the same other number.
-    """
-
-    mean: float
-    standard_error: float
-    p_value: float
-
-    @property
-    def clear_sign(self) -> int:
-        """1 or −1 if the mean is more than two standard errors away from zero, else 0."""
-        clear = abs(self.mean) > _CLEAR * self.standard_error
-        return int(np.sign(self.mean)) if clear else 0
-
-
-def paired_difference(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> Difference:
-    """Compare the values of two methods on the same examples; those on which either is NaN are left out.
-
-    Examples
-    --------
-    >>> found = paired_difference(np.array([1.0, 0.0, np.nan]), np.array([0.0, 0.0, 1.0]))
-    >>> found.mean, found.standard_error, round(found.p_value, 6)
-    (0.5, 0.5, 0.5)
-    """
-    d = first - second
-    d = d[~np.isnan(d)]
-    d[np.abs(d) < _NOISE] = 0.0
-    if d.size < 2:
-        return Difference(float(d[0]) if d.size else np.nan, np.nan, 1.0)
-    mean, deviation = float(d.mean()), float(d.std(ddof=1))
-    if np.ptp(d) < _NOISE:  # one and the same number, up to its last bits
-        return Difference(mean, 0.0, 1.0 if mean == 0.0 else 0.0)
-    standard_error = deviation / float(np.sqrt(d.size))
-    p_value = 2.0 * float(stdtr(d.size - 1, -abs(mean / standard_error)))
-    return Difference(mean, standard_error, p_value)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Correct p-values for their number, by Holm's step-down method.
-
-    With p₁ ≤ p₂ ≤ … ≤ p_m, the corrected p_k is the largest of (m − j + 1) p_j over j ≤ k, and at most 1.
-    Calling those below 5 % significant keeps the chance of any false call below 5 %, however the tests depend
-    on each other.
-
-    Examples
-    --------
-    >>> holm([0.01, 0.5, 0.02])
-    [0.03, 0.5, 0.04]
-    """
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
-    corrected = np.empty_like(p)
-    corrected[order] = np.minimum(stepped, 1.0)
-    return [float(value) for value in corrected]
 
 
 def mark(difference: float, p_value: float, lower_is_better: bool = False) -> str:

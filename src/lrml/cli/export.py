@@ -1,0 +1,65 @@
+"""``lrml export``: a model file as an ONNX graph."""
+
+# ruff: noqa: PLC0415 - help and wrong usage need neither NumPy nor rich
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from lrml.cli._options import Force, Json, check_new_file, option, user_errors
+
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model file, as lrml fit writes it.")]
+
+
+@user_errors()
+def export(
+    model: Model,
+    out: Annotated[str, typer.Argument(metavar="OUT.onnx", help="The file to write.")],
+    top_k: Annotated[int | None, option("N", "Add the N best tags of every row to the outputs.")] = None,
+    no_text: Annotated[
+        bool, typer.Option("--no-text", help="Take features, even if the model takes texts.")
+    ] = False,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write a model as ONNX, for runtimes without Python.
+
+    The graph of a model for texts takes texts, if ONNX operators can cut them into words as the model does.
+    It then needs onnxruntime. Examples:
+
+    lrml export tags.lrml tags.onnx --top-k 5
+
+    lrml export tags.lrml tags.onnx --no-text
+    """
+    from lrml import load, to_onnx
+    from lrml._files import write_atomically
+    from lrml.cli._console import print_json, result_console, say
+
+    check_new_file(out, force, "OUT.onnx")
+    exported = to_onnx(load(model), top_k=top_k, text=not no_text)
+    content = exported.SerializeToString()
+    write_atomically(out, content)
+    inputs, outputs = ([_described(value) for value in part] for part in _ends(exported.graph))
+    if as_json:
+        print_json({"file": out, "bytes": len(content), "inputs": inputs, "outputs": outputs})
+        return
+    console = result_console()
+    say(console, f"Wrote {out} ({len(content) / 1e6:.1f} MB).")
+    for title, values in (("Input", inputs), ("Output", outputs)):
+        for value in values:
+            shape = " × ".join(str(side) for side in value["shape"])
+            say(console, f"{title} {value['name']}: {shape}, {value['type']}.")
+
+
+def _ends(graph: Any) -> tuple[Any, Any]:
+    return graph.input, graph.output
+
+
+def _described(value: Any) -> dict[str, Any]:
+    from onnx import TensorProto
+
+    tensor = value.type.tensor_type
+    shape = [side.dim_param or side.dim_value for side in tensor.shape.dim]
+    return {"name": value.name, "shape": shape, "type": TensorProto.DataType.Name(tensor.elem_type).lower()}

@@ -1,0 +1,59 @@
+"""``lrml serve``: a model file behind HTTP."""
+
+# ruff: noqa: PLC0415 - help and wrong usage need neither NumPy nor rich
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lrml.cli._options import Json, option, user_errors
+from lrml.cli.export import Model
+
+_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+@user_errors()
+def serve(
+    model: Model,
+    host: Annotated[
+        str, option("ADDRESS", "Where to listen: on this machine alone by default.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 for any free one.")
+    ] = 8000,
+    max_batch: Annotated[int, option("N", "Texts or rows in one request.")] = 256,
+    max_body: Annotated[int, option("BYTES", "Size of one request.")] = 1 << 20,
+    as_json: Json = False,
+) -> None:
+    """Answer requests for tags, and show a page to try the model, until Ctrl-C.
+
+    POST /predict takes {"texts": ["…"], "k": 5}, or {"rows": [[…]]} for a model of numbers; GET /model and
+    GET /health tell about the model and the server. Examples:
+
+    lrml serve tags.lrml
+
+    lrml serve tags.lrml --host 0.0.0.0 --port 80
+    """
+    from lrml import load
+    from lrml.cli._console import advise, print_json, result_console, say
+    from lrml.serving import make_app, run_app
+    from lrml.storage import read_header
+
+    app = make_app(load(model), summary=read_header(model)["summary"], max_batch=max_batch, max_body=max_body)
+
+    def ready(address: str) -> None:
+        if as_json:
+            print_json({"address": address, "model": model})
+        else:
+            say(result_console(), f"Serving {model} at {address} (Ctrl-C stops it).")
+        if host not in _LOCAL:
+            advise(f"Everybody who can reach {host} may ask: there is no password and no encryption.")
+
+    try:
+        run_app(app, host, port, ready=ready)
+    except KeyboardInterrupt:
+        advise("Stopped. Running requests were finished.")
+        raise typer.Exit(_INTERRUPTED) from None

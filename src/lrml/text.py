@@ -1,0 +1,559 @@
+"""From texts and lists of tags to tags for new texts: one estimator around a vectorizer and a model."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
+from itertools import chain, pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from lrml._arrays import is_sparse
+from lrml._checks import is_integer, is_real
+from lrml._shown import did_you_mean, shown
+from lrml._targets import check_label_names, check_targets
+from lrml.estimators import LRMLCV, LinearMultiLabelModel, TopK
+
+__all__ = ["TextTagger", "default_model", "default_vectorizer"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+# From here on, the squared hinge is better than the squared loss, and takes time that one has.
+_MANY_TEXTS = 5000
+_SPLIT = 'Split them: [[tag.strip() for tag in row.split(",") if tag.strip()] for row in tags].'
+
+
+def default_vectorizer() -> TfidfVectorizer:
+    """Return a new vectorizer as `TextTagger` uses it by default."""
+    return TfidfVectorizer(sublinear_tf=True, stop_words="english", ngram_range=(1, 2), min_df=2)
+
+
+def default_model(n_texts: int = 0) -> LRMLCV:
+    """Return a new model as `TextTagger` uses it by default for so many texts."""
+    if n_texts < _MANY_TEXTS:
+        return LRMLCV(threshold="auto", random_state=0)
+    # As good as with the penalty on the tail, in a fraction of the time.
+    return LRMLCV(thetas=0, alphas=0.0, loss="squared_hinge", threshold="auto", random_state=0)
+
+
+def _makes_probabilities(tagger: Any) -> bool:
+    """Raise the model's own error unless it has probabilities."""
+    getattr(vars(tagger).get("model_", tagger.model or default_model()), "predict_proba")  # noqa: B009
+    return True
+
+
+class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
+    """Tags for texts: a vectorizer of scikit-learn and a model of this library in one estimator.
+
+    A text becomes a row x of numbers, by default TF-IDF weights of its words and pairs of words, and a tag j
+    has the score x · w_j + b_j, where W comes from the model. A text without a known word has x = 0, so its
+    scores are the intercepts b, and its best tags are the most frequent ones.
+
+    Parameters
+    ----------
+    model : estimator, optional
+        An estimator of this library for 0/1 labels: `LRML`, `MLFroCV`, `LEML`, …, with any loss. By default
+        ``LRMLCV(threshold="auto", random_state=0)``, which chooses its parameters, and the score from which a
+        tag is predicted, on held-out texts; from 5,000 texts on with ``loss="squared_hinge"`` and ridges only
+        (``thetas=0, alphas=0.0``), which is better there.
+    vectorizer : transformer, optional
+        Makes a matrix, sparse or not, of a list of str: a vectorizer of scikit-learn, or a pipeline that
+        begins with one. By default ``TfidfVectorizer(sublinear_tf=True, stop_words="english", ngram_range=(1,
+        2), min_df=2)``: words and pairs of words that occur in two texts; in one, if there are no others.
+
+    Attributes
+    ----------
+    vectorizer_ : transformer
+        The fitted vectorizer.
+    model_ : estimator
+        The fitted model; its ``classes_`` are those of the tagger.
+    classes_ : array of shape (L,)
+        The tags: sorted, if they were given in lists; otherwise names, or numbers, of columns.
+
+    Notes
+    -----
+    Parameters of the parts have names such as ``model__alpha`` and ``vectorizer__min_df``, for `GridSearchCV`
+    too; to set one of a part that is None puts the default part in its place. `cross_val_score` and searches
+    take texts and tag lists as they are. Their folds are consecutive rows unless told otherwise, so pass
+    ``cv=KFold(5, shuffle=True)`` if the order of the texts means something.
+
+    Examples
+    --------
+    >>> from lrml import MLFro, TextTagger
+    >>> texts = ["fast image viewer", "edit photos and images", "chess engine", "play chess on line"]
+    >>> tags = [["graphics"], ["graphics", "editor"], ["game"], ["game", "network"]]
+    >>> tagger = TextTagger(MLFro(0.1)).fit(texts, tags)
+    >>> tagger.predict(["a chess game", "view an image"])
+    [['game'], ['graphics']]
+    >>> tagger.predict_top_k(["edit images"], k=2).labels
+    array([['graphics', 'editor']], dtype=object)
+    """
+
+    def __init__(
+        self, model: LinearMultiLabelModel | None = None, *, vectorizer: BaseEstimator | None = None
+    ) -> None:
+        self.model = model
+        self.vectorizer = vectorizer
+
+    def __sklearn_tags__(self) -> Any:
+        # Not a classifier: scikit-learn would ask for the type of target, and refuse tag lists.
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        return tags
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also of the parts, as ``model__alpha``; a part that is None becomes the default."""
+        for part, make in (("model", default_model), ("vectorizer", default_vectorizer)):
+            nested = any(name.startswith(f"{part}__") for name in params)
+            if nested and params.get(part, getattr(self, part)) is None:
+                params[part] = make()
+        super().set_params(**params)
+        return self
+
+    def fit(self, texts: Any, tags: Any, sample_weight: Any = None) -> Self:
+        """Learn which words speak for which tags.
+
+        Parameters
+        ----------
+        texts : list, array or column of str
+        tags : list or column of tag lists, or 0/1 matrix or frame of shape (n, L)
+            One list of str for every text; an empty one if it has no tag. In a matrix, NaN marks an unknown
+            label.
+        sample_weight : array of shape (n,), optional
+            Multiplies the loss of each text.
+
+        Returns
+        -------
+        self
+            Unchanged if anything is wrong with the input.
+        """
+        model, vectorizer = self._new_model(), self._new_vectorizer()
+        texts = _check_texts(texts)
+        labels = _check_tags(tags)
+        _check_same_length(texts, labels)
+        model = default_model(len(texts)) if model is None else model
+        try:
+            X = _fit_vectorizer(vectorizer, texts)
+        except _NoWordsError:
+            if self.vectorizer is not None:
+                raise
+            X = _fit_vectorizer(vectorizer.set_params(min_df=1), texts)
+        if labels.rows is None:
+            model.fit(X, labels.matrix, sample_weight)
+            classes = model.classes_
+        else:
+            classes = np.array(sorted(set(chain.from_iterable(labels.rows))), dtype=object)
+            if not len(classes):
+                raise ValueError(
+                    f"tags must have at least one tag, got {len(texts)} empty lists. Check the column."
+                )
+            model.fit(X, _binarized(labels.rows, classes), sample_weight)
+            best = vars(model).get("best_estimators_", {}).values()
+            for fitted in (model, vars(model).get("best_estimator_", model), *best):
+                fitted.classes_ = classes
+        self.vectorizer_, self.model_, self.classes_ = vectorizer, model, classes
+        self._feature_names: npt.NDArray[Any] | None = None
+        return self
+
+    def _new_model(self) -> Any:
+        """Return an unfitted copy of the model, which must be one of this library for 0/1 labels, or None."""
+        if self.model is None:
+            return None
+        if not isinstance(self.model, LinearMultiLabelModel):
+            raise TypeError(
+                f"model must be an estimator of lrml such as LRMLCV() or MLFro(), got {shown(self.model)}. "
+                "Put other classifiers behind a TfidfVectorizer in scikit-learn's make_pipeline."
+            )
+        if getattr(self.model, "targets", "binary") != "binary":
+            raise ValueError("model must have targets='binary', got 'real'. A text has a tag or has it not.")
+        if getattr(self.model, "kernel", "linear") == "precomputed":
+            raise ValueError(
+                "model must have a kernel of features, got kernel='precomputed'. Pass kernel='linear'."
+            )
+        return clone(self.model)
+
+    def _new_vectorizer(self) -> Any:
+        """Return an unfitted copy of the vectorizer."""
+        if self.vectorizer is None:
+            return default_vectorizer()
+        if isinstance(self.vectorizer, type) or not hasattr(self.vectorizer, "fit_transform"):
+            raise TypeError(
+                "vectorizer must turn a list of texts into a matrix, like TfidfVectorizer(), got "
+                f"{shown(self.vectorizer)}. Pass a vectorizer of scikit-learn, or None."
+            )
+        return clone(self.vectorizer)
+
+    def transform(self, texts: Any) -> Any:
+        """Features of texts.
+
+        Parameters
+        ----------
+        texts : list, array or column of str
+
+        Returns
+        -------
+        csr_array of shape (n, d)
+            Dense, if the vectorizer makes dense arrays.
+        """
+        check_is_fitted(self)
+        return _as_features(self.vectorizer_.transform(_check_texts(texts)))
+
+    def decision_function(self, texts: Any) -> npt.NDArray[np.floating[Any]]:
+        """Scores, one per text and tag; the intercepts for a text without a known word.
+
+        Parameters
+        ----------
+        texts : list, array or column of str
+
+        Returns
+        -------
+        array of shape (n, L)
+            With the tags in the order of ``classes_``.
+        """
+        X = self.transform(texts)
+        scores: npt.NDArray[np.floating[Any]] = self.model_.decision_function(X)
+        return scores
+
+    @available_if(_makes_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, texts: Any) -> npt.NDArray[np.floating[Any]]:
+        """Probability of every tag; with a model of ``loss="logistic"`` only.
+
+        Parameters
+        ----------
+        texts : list, array or column of str
+
+        Returns
+        -------
+        array of shape (n, L)
+        """
+        X = self.transform(texts)
+        probabilities: npt.NDArray[np.floating[Any]] = self.model_.predict_proba(X)
+        return probabilities
+
+    def predict(self, texts: Any) -> list[list[Any]]:
+        """Tags whose score reaches the threshold of the model.
+
+        Parameters
+        ----------
+        texts : list, array or column of str
+
+        Returns
+        -------
+        list of n lists
+            Tags of every text, in the order of ``classes_``; perhaps none. See `predict_top_k` for a number
+            of tags.
+        """
+        X = self.transform(texts)
+        decisions = sp.csr_array(self.model_.predict(X))
+        decisions.sort_indices()
+        names = self.classes_[decisions.indices].tolist()
+        ends = decisions.indptr.tolist()
+        return [names[start:end] for start, end in pairwise(ends)]
+
+    def predict_top_k(self, texts: Any, k: int | None = None) -> TopK:
+        """Return the k tags with the largest scores for every text, best first.
+
+        Parameters
+        ----------
+        texts : list, array or column of str
+        k : int, optional
+            From 1 to the number of tags L; min(5, L) by default.
+
+        Returns
+        -------
+        TopK
+            ``labels`` (n × k), the tags, and ``scores`` (n × k).
+        """
+        X = self.transform(texts)
+        top: TopK = self.model_.predict_top_k(X, k)
+        return top
+
+    def score(self, texts: Any, tags: Any) -> float:
+        """Mean over the texts of the label ranking average precision of their tags.
+
+        Texts without a tag, and tags that ``fit`` has not seen, are left out; a warning counts the latter.
+
+        Parameters
+        ----------
+        texts : list, array or column of str
+        tags : list or column of tag lists, or 0/1 matrix or frame of shape (n, L)
+
+        Returns
+        -------
+        float
+            In (0, 1]; higher is better.
+        """
+        check_is_fitted(self)
+        texts = _check_texts(texts)
+        labels = _check_tags(tags)
+        _check_same_length(texts, labels)
+        unknown = self.unknown_tags(labels.rows or [])
+        if unknown:
+            warnings.warn(
+                f"score leaves out {unknown.total()} tags that fit has not seen, {len(unknown)} different "
+                f"ones such as {shown(min(unknown))}. unknown_tags counts them.",
+                UserWarning,
+                stacklevel=2,
+            )
+        Y = labels.matrix if labels.rows is None else _binarized(labels.rows, self.classes_)
+        return float(self.model_.score(self.transform(texts), Y))
+
+    def binarize(self, tags: Any) -> sp.csr_array:
+        """Turn tag lists into a 0/1 matrix with the columns of ``classes_``.
+
+        Parameters
+        ----------
+        tags : list or column of tag lists, or 0/1 matrix or frame of shape (n, L)
+
+        Returns
+        -------
+        csr_array of shape (n, L)
+            Without the tags that ``fit`` has not seen; `unknown_tags` counts them.
+        """
+        check_is_fitted(self)
+        labels = _check_tags(tags)
+        if labels.rows is not None:
+            return _binarized(labels.rows, self.classes_)
+        values, names, *_ = check_targets(labels.matrix, "binary")
+        check_label_names(names, self.classes_)
+        if values.shape[1] != len(self.classes_):
+            raise ValueError(
+                f"a 0/1 matrix of tags must have {len(self.classes_)} columns, as in fit, got "
+                f"{values.shape[1]}. Pass one column for each of classes_."
+            )
+        return sp.csr_array(values)
+
+    def unknown_tags(self, tags: Any) -> Counter[str]:
+        """Count the tags that ``fit`` has not seen.
+
+        Parameters
+        ----------
+        tags : list or column of tag lists, or 0/1 matrix or frame of shape (n, L)
+
+        Returns
+        -------
+        Counter
+            How often each of them occurs; empty for a matrix.
+        """
+        check_is_fitted(self)
+        known = set(self.classes_)
+        rows = _check_tags(tags).rows or ()
+        return Counter(tag for tag in chain.from_iterable(rows) if tag not in known)
+
+    def explain(self, text: str, tag: Any, n: int | None = 5) -> list[tuple[str, float]]:
+        """Features of a text that speak most for a tag, or against it.
+
+        The score of the tag is its intercept plus the contributions x_j W_jl of all features of the text.
+
+        Parameters
+        ----------
+        text : str
+        tag : str
+            One of ``classes_``.
+        n : int, optional
+            How many features at most; None for all that contribute.
+
+        Returns
+        -------
+        list of (str, float)
+            Features and their contributions, those of largest size first; negative ones speak against it.
+        """
+        check_is_fitted(self)
+        if vars(self.model_).get("kernel_") is not None:
+            raise ValueError(
+                f"explain needs a model with kernel='linear', got {shown(self.model_)}: the scores of a "
+                "kernel are no sums over words. Pass a linear model."
+            )
+        if n is not None and not (is_integer(n) and n >= 1):
+            raise ValueError(f"n must be an int of at least 1 or None, got {shown(n)}. Pass 5, for example.")
+        places = np.flatnonzero(self.classes_ == tag)
+        if not len(places):
+            similar = did_you_mean(tag, map(str, self.classes_))
+            raise ValueError(
+                f"tag must be one of the {len(self.classes_)} in classes_, got {shown(tag)}. {similar}"
+                "Pass a tag that occurred in fit."
+            )
+        if not isinstance(text, str):
+            raise TypeError(f"text must be one str, got {shown(text)}. Explain texts one by one.")
+        row = sp.csr_array(self.transform([text]))
+        U, s, V = self.model_.factors_
+        contributions = row.data * (U[row.indices] @ (s * V[places[0]]))
+        order = np.argsort(-np.abs(contributions), kind="stable")[:n]
+        order = order[contributions[order] != 0]
+        names = self._names_of_features()
+        return [(str(names[row.indices[i]]), float(contributions[i])) for i in order]
+
+    def _names_of_features(self) -> npt.NDArray[Any]:
+        """Names of the features, made once; their numbers if the vectorizer has no names."""
+        names = vars(self).get("_feature_names")
+        if names is None:
+            if hasattr(self.vectorizer_, "get_feature_names_out"):
+                names = self.vectorizer_.get_feature_names_out()
+            else:
+                names = np.array([f"feature {j}" for j in range(self.model_.n_features_in_)], dtype=object)
+            self._feature_names = names
+        return names
+
+
+class _NoWordsError(ValueError):
+    """The vectorizer has left no feature."""
+
+
+class _Labels(NamedTuple):
+    """Checked tags: rows of lists, or a matrix or frame, which the model checks."""
+
+    rows: list[list[str]] | None
+    matrix: Any = None
+
+    def __len__(self) -> int:
+        return len(self.rows) if self.rows is not None else int(self.matrix.shape[0])
+
+
+def _as_list(column: Any) -> list[Any]:
+    """Return the entries of a list, array or column of NumPy, pandas, polars or Arrow."""
+    for name in ("to_pylist", "to_list", "tolist"):
+        if hasattr(column, name):
+            return list(getattr(column, name)())
+    return list(column)
+
+
+def _check_texts(texts: Any) -> list[str]:
+    """Return texts as a list, or say what is wrong, and where."""
+    if isinstance(texts, str | bytes):
+        raise TypeError(f"texts must be several texts, got one: {shown(texts)}. Pass a list: [text].")
+    shape = getattr(texts, "shape", ())
+    if len(shape) > 1 or hasattr(texts, "columns"):
+        what = f"{type(texts).__name__} of shape {shape}" if shape else type(texts).__name__
+        raise ValueError(
+            f"texts must be one list or column of str, got a {what}. Pass one column, such as "
+            "frame['text']. Features that are numbers go to an estimator such as LRMLCV directly."
+        )
+    if not isinstance(texts, Iterable) or isinstance(texts, Mapping | Set):
+        raise TypeError(f"texts must be a list, array or column of str, got {shown(texts)}. Pass a list.")
+    listed = _as_list(texts)
+    if not listed:
+        raise ValueError("texts must have at least one text, got none. Check what was read.")
+    wrong = [i for i, text in enumerate(listed) if not isinstance(text, str)]
+    if wrong:
+        value = listed[wrong[0]]
+        remedy = "Drop such rows, or put '' there."
+        if isinstance(value, bytes):
+            remedy = "Decode it: text.decode('utf8')."
+        elif isinstance(value, Iterable):
+            remedy = "Join its words: ' '.join(words). Numbers go to an estimator such as LRMLCV directly."
+        elif is_real(value) and not np.isnan(value):
+            remedy = "Features that are numbers go to an estimator such as LRMLCV directly."
+        more = f", and {len(wrong) - 1} more such rows" if len(wrong) > 1 else ""
+        raise TypeError(
+            f"every text must be a str, got {_kind(value)} in row {wrong[0]} (counted from 0){more}. {remedy}"
+        )
+    return listed
+
+
+def _kind(value: Any) -> str:
+    return "bytes" if isinstance(value, bytes) else shown(value)
+
+
+def _check_tags(tags: Any) -> _Labels:
+    """Return tag lists, or a matrix that the model will check, or say what is wrong, and where."""
+    if tags is None:
+        raise ValueError("tags must be given: requires y to be passed, but the target y is None.")
+    if isinstance(tags, str | bytes) or not (isinstance(tags, Iterable) or is_sparse(tags)):
+        raise TypeError(f"tags must have a list of tags for every text, got {shown(tags)}. Pass [[…], …].")
+    if isinstance(tags, Mapping | Set) and not hasattr(tags, "columns"):
+        raise TypeError(f"tags must be a list of tag lists, got {shown(tags)}. Pass [[…], …].")
+    if is_sparse(tags) or hasattr(tags, "columns") or len(getattr(tags, "shape", ())) > 1:
+        return _Labels(None, _check_frame(tags))
+    rows = _as_list(tags)
+    if rows and all(_is_row_of_numbers(row) for row in rows) and len(set(map(len, rows))) == 1:
+        return _Labels(None, np.asarray([list(row) for row in rows]))
+    return _Labels([_check_row(row, i) for i, row in enumerate(rows)])
+
+
+def _is_row_of_numbers(row: Any) -> bool:
+    sized = isinstance(row, Iterable) and not isinstance(row, str | bytes | Set | Mapping)
+    return sized and len(row) > 0 and all(is_real(value) or isinstance(value, bool) for value in row)
+
+
+def _check_frame(tags: Any) -> Any:
+    """Refuse an array or frame of words: tags in columns of their own, or a column that was not taken out."""
+    kinds = getattr(tags, "dtypes", None)
+    values = np.asarray(tags) if kinds is not None or isinstance(tags, np.ndarray) else None
+    if values is not None and values.dtype.kind in "OUST":
+        found = next((value for value in values.flat if isinstance(value, str | list | np.ndarray)), None)
+        if found is not None:
+            raise ValueError(
+                f"a matrix or frame of tags must hold 0 and 1, got {shown(found)}. Pass one column of tag "
+                "lists, such as frame['tags'], or a list of lists."
+            )
+    return tags
+
+
+def _check_row(row: Any, i: int) -> list[str]:
+    where = f"in row {i} (counted from 0)"
+    if isinstance(row, str):
+        raise TypeError(f"every text must have a list of tags, got the str {shown(row)} {where}. {_SPLIT}")
+    if not isinstance(row, Iterable) or isinstance(row, bytes | Mapping):
+        raise TypeError(
+            f"every text must have a list of tags, got {shown(row)} {where}. Pass [] if it has none."
+        )
+    listed = _as_list(row)
+    for tag in listed:
+        if not isinstance(tag, str):
+            raise TypeError(
+                f"every tag must be a str, got {shown(tag)} {where}. Pass str(tag), or a 0/1 matrix with a "
+                "column for each tag."
+            )
+        if not tag:
+            raise ValueError(f"a tag must not be empty, got '' {where}. Pass [] if the text has no tag.")
+    return listed
+
+
+def _check_same_length(texts: list[str], labels: _Labels) -> None:
+    if len(texts) != len(labels):
+        raise ValueError(
+            f"texts and tags must have the same length, got {len(texts)} texts and {len(labels)} rows of "
+            "tags. Pass [] for a text without tags."
+        )
+
+
+def _binarized(rows: list[list[str]], classes: npt.NDArray[Any]) -> sp.csr_array:
+    """Return 0/1 labels; tags that are not among the classes are left out, and repeated ones count once."""
+    columns = {tag: column for column, tag in enumerate(classes)}
+    found = [sorted({columns[tag] for tag in row if tag in columns}) for row in rows]
+    ends = np.cumsum([0, *map(len, found)])
+    indices = np.fromiter(chain.from_iterable(found), dtype=np.int64, count=ends[-1])
+    return sp.csr_array((np.ones(len(indices), np.int64), indices, ends), shape=(len(rows), len(classes)))
+
+
+def _fit_vectorizer(vectorizer: Any, texts: list[str]) -> Any:
+    """Return features of the texts, of which there must be some."""
+    try:
+        X = _as_features(vectorizer.fit_transform(texts))
+    except ValueError as error:
+        if not any(part in str(error) for part in ("empty vocabulary", "no terms remain", "min_df")):
+            raise
+        raise _NoWordsError(
+            f"texts must have words that the vectorizer keeps, got {len(texts)} texts without any "
+            f"({str(error).rstrip('.')}). Pass vectorizer=TfidfVectorizer(min_df=1), or other texts."
+        ) from error
+    return X
+
+
+def _as_features(X: Any) -> Any:
+    return sp.csr_array(X) if is_sparse(X) else np.asarray(X)

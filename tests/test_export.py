@@ -1,0 +1,266 @@
+"""Exported graphs, run by onnxruntime: scores, probabilities, top-k and the way from texts to features."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+
+import lrml
+from lrml import CPLST, LEML, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, TextTagger
+from lrml.datasets import load_yeast
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+TEXTS = [
+    "Fast image viewer, fast and small",
+    "edit photos & images in the browser",
+    "A chess engine; plays blitz",
+    "play chess on-line with friends",
+    "",
+    "Café and crêpes: été à la française",
+    "日本語 テスト 東京",
+    "fast chess engine",
+]
+TAGS = [["graphics"], ["graphics", "web"], ["game"], ["game", "web"], [], ["food"], ["text"], ["game"]]
+
+
+def session(model: Any, **options: Any) -> Any:
+    exported = lrml.to_onnx(model, **options)
+    onnx.checker.check_model(exported, full_check=True)
+    return onnxruntime.InferenceSession(exported.SerializeToString(), providers=["CPUExecutionProvider"])
+
+
+def run(running: Any, rows: Any) -> dict[str, Any]:
+    name = running.get_inputs()[0].name
+    rows = np.array(rows, dtype=object) if name == "text" else rows
+    return dict(
+        zip([output.name for output in running.get_outputs()], running.run(None, {name: rows}), strict=True)
+    )
+
+
+def products(model: Any) -> int:
+    return sum(node.op_type == "MatMul" for node in lrml.to_onnx(model).graph.node)
+
+
+FAMILY = [
+    LRML(2, 1.0),
+    LRML(2, 0.01, loss="logistic"),
+    LRML(2, 0.1, loss="squared_hinge"),
+    LRMLCV(thetas=[2], cv=0.2, random_state=0),
+    MLTrace(5.0),
+    MLFro(1.0),
+    MLFroCV(),
+    LEML(3, random_state=0),
+    CPLST(4),
+    PLST(4),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "model", FAMILY, ids=lambda model: f"{type(model).__name__}-{getattr(model, 'loss', '')}"
+)
+def test_scores_and_the_best_labels_are_those_of_the_model(model: Any, dtype: Any) -> None:
+    yeast = load_yeast()
+    X, Y = yeast.train
+    rows = np.asarray(yeast.test[0], dtype=dtype)
+    model.fit(np.asarray(X, dtype=dtype), Y)
+    found = run(session(model, top_k=4), rows)
+    assert found["scores"].dtype == dtype
+    np.testing.assert_allclose(found["scores"], model.decision_function(rows), rtol=0, atol=1e-5)
+    best = model.predict_top_k(rows, 4)
+    np.testing.assert_array_equal(found["top_labels"], best.labels)
+    np.testing.assert_array_equal(found["top_indices"], best.labels)  # labels without names are numbers
+    np.testing.assert_allclose(found["top_scores"], best.scores, rtol=0, atol=1e-5)
+    assert ("probabilities" in found) == (model.loss_ == "logistic")
+    if model.loss_ == "logistic":
+        np.testing.assert_allclose(found["probabilities"], model.predict_proba(rows), rtol=0, atol=1e-5)
+
+
+def test_factors_are_kept_where_they_are_smaller() -> None:
+    X, Y = load_yeast().train  # 103 features, 14 labels
+    assert products(CPLST(3).fit(X, Y)) == 2  # 3 · (103 + 14) < 103 · 14
+    assert products(MLFro(1.0).fit(X, Y)) == 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_ties_go_to_the_first_label_and_unseen_labels_come_last(data: st.DataObject) -> None:
+    n_labels = data.draw(st.integers(2, 7))
+    k = data.draw(st.integers(1, n_labels))
+    model = MLFro(1.0).fit(np.eye(3), np.ones((3, n_labels), dtype=int))
+    # The scores of the only feature's row are the coefficients: small whole numbers, so that many are equal.
+    scores = np.array(
+        data.draw(st.lists(st.integers(-2, 2), min_size=n_labels, max_size=n_labels)), dtype=float
+    )
+    model.coef_ = np.zeros((n_labels, 3))
+    model.factors_ = model.factors_._replace(U=np.zeros((3, 1)), s=np.zeros(1), V=np.zeros((n_labels, 1)))
+    model.intercept_ = scores
+    model.unseen_labels_ = np.array(data.draw(st.lists(st.booleans(), min_size=n_labels, max_size=n_labels)))
+    found = run(session(model, top_k=k), np.ones((2, 3)))
+    order = sorted(
+        range(n_labels),
+        key=lambda j: (model.unseen_labels_[j], 0 if model.unseen_labels_[j] else -scores[j], j),
+    )
+    np.testing.assert_array_equal(found["top_indices"], [order[:k]] * 2)
+    np.testing.assert_array_equal(found["top_scores"], [scores[order[:k]]] * 2)
+    np.testing.assert_array_equal(found["top_labels"], model.predict_top_k(np.ones((2, 3)), k).labels)
+
+
+def tagger(vectorizer: Any = None, **options: Any) -> TextTagger:
+    vectorizer = TfidfVectorizer(**options) if vectorizer is None else vectorizer
+    return TextTagger(MLFro(0.1), vectorizer=vectorizer).fit(TEXTS, TAGS)
+
+
+VECTORIZERS = [
+    TfidfVectorizer(),
+    TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2)),
+    TfidfVectorizer(dtype=np.float32, ngram_range=(1, 3), sublinear_tf=True),
+    TfidfVectorizer(norm="l1", use_idf=False, lowercase=False),
+    TfidfVectorizer(norm=None, binary=True),
+    TfidfVectorizer(stop_words=["fast", "the"], token_pattern=r"(?u)\b\w+\b"),
+    CountVectorizer(ngram_range=(2, 3)),
+    CountVectorizer(binary=True),
+]
+
+
+@pytest.mark.parametrize("vectorizer", VECTORIZERS, ids=repr)
+def test_texts_get_the_scores_of_the_tagger(vectorizer: Any) -> None:
+    model = tagger(vectorizer)
+    texts = [
+        *TEXTS,
+        "new words, fast fast fast CHESS",
+        "!?",
+        "été ÉTÉ Crêpes",
+        "fast\nimage\tviewer",
+        "x" * 5000,
+    ]
+    found = run(session(model, top_k=3), texts)
+    np.testing.assert_allclose(found["scores"], model.decision_function(texts), rtol=0, atol=1e-5)
+    best = model.predict_top_k(texts, 3)
+    assert found["top_labels"].tolist() == best.labels.tolist()
+    alone = run(session(model), ["", ""])  # no token in the whole batch
+    np.testing.assert_allclose(alone["scores"], model.decision_function(["", ""]), rtol=0, atol=1e-5)
+
+
+# What Python and the C library put into lower case differently: İ becomes two letters in one of them, and a
+# sigma has another form at the end of a word.
+SAME_LOWER_CASE = st.characters(exclude_characters="İΣς", exclude_categories=["Cs", "Cn", "Co"])
+
+
+@pytest.fixture(scope="module")
+def exported_tagger() -> tuple[TextTagger, Any]:
+    model = tagger(sublinear_tf=True, ngram_range=(1, 2))
+    return model, session(model)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    texts=st.lists(
+        st.one_of(
+            st.text(SAME_LOWER_CASE, max_size=20),
+            st.lists(
+                st.sampled_from([*" ".join(TEXTS).split(), "É", "_", "-", "Ⅷ", "²", "😀"]), max_size=8
+            ).map(" ".join),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_any_text_is_cut_into_words_as_scikit_learn_does(exported_tagger: Any, texts: list[str]) -> None:
+    model, running = exported_tagger
+    np.testing.assert_allclose(
+        run(running, texts)["scores"], model.decision_function(texts), rtol=0, atol=1e-5
+    )
+
+
+def test_a_vocabulary_in_ascii_needs_no_locale() -> None:
+    def locale(texts: list[str]) -> str:
+        model = TextTagger(MLFro(0.1), vectorizer=TfidfVectorizer()).fit(texts, [["a"], ["b"]])
+        (lower,) = [node for node in lrml.to_onnx(model).graph.node if node.op_type == "StringNormalizer"]
+        return next(a.s.decode() for a in lower.attribute if a.name == "locale")
+
+    assert locale(["plain words", "and more"]) == "C"
+    assert locale(["plain words", "été"]) == "C.UTF-8"
+
+
+def test_without_text_a_tagger_takes_features() -> None:
+    model = tagger()
+    found = run(session(model, text=False), model.transform(TEXTS).toarray())
+    np.testing.assert_allclose(found["scores"], model.decision_function(TEXTS), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("vectorizer", "words"),
+    [
+        (HashingVectorizer(n_features=64), "needs a TfidfVectorizer or CountVectorizer"),
+        (TfidfVectorizer(analyzer="char_wb"), "analyzer='word', got analyzer='char_wb'"),
+        (TfidfVectorizer(strip_accents="unicode"), "strip_accents=None, got strip_accents='unicode'"),
+        (TfidfVectorizer(tokenizer=str.split, token_pattern=None), "tokenizer=None, got tokenizer="),
+        (TfidfVectorizer(token_pattern=r"[a-z]+"), r"token_pattern .*got '\[a-z\]\+'"),
+        (TfidfVectorizer(stop_words=["the"], ngram_range=(1, 2)), "no stop_words where ngram_range"),
+    ],
+)
+def test_what_onnx_cannot_repeat_is_refused_with_a_way_out(vectorizer: Any, words: str) -> None:
+    model = tagger(vectorizer)
+    with pytest.raises(ValueError, match=words) as refused:
+        lrml.to_onnx(model)
+    assert "Pass text=False" in str(refused.value)
+    session(model, text=False)
+
+
+def test_the_metadata_name_labels_features_and_version() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    X = pandas.DataFrame(np.eye(4), columns=["a", "b", "c", "d"])
+    Y = pandas.DataFrame({"süß": [0, 1, 0, 1], "<b>": [1, 0, 0, 1]})
+    running = session(MLFro(1.0).fit(X, Y), top_k=1)
+    metadata = running.get_modelmeta().custom_metadata_map
+    assert json.loads(metadata["labels"]) == ["süß", "<b>"]
+    assert json.loads(metadata["features"]) == ["a", "b", "c", "d"]
+    assert (metadata["model"], metadata["lrml_version"]) == ("MLFro", lrml.__version__)
+    assert run(running, np.eye(4))["top_labels"].tolist() == [["<b>"], ["süß"], ["süß"], ["süß"]]
+    tagged = session(tagger()).get_modelmeta().custom_metadata_map
+    assert json.loads(tagged["labels"]) == ["food", "game", "graphics", "text", "web"]
+    assert tagged["model"] == "TextTagger(MLFro)"
+
+
+def test_it_declares_versions_that_old_runtimes_know() -> None:
+    plain, text = lrml.to_onnx(tagger(), text=False), lrml.to_onnx(tagger())
+    assert plain.ir_version <= 9  # onnxruntime 1.17
+    assert {one.domain: one.version for one in plain.opset_import} == {"": 17}
+    assert {one.domain: one.version for one in text.opset_import} == {"": 17, "com.microsoft": 1}
+
+
+def test_errors_name_rule_value_and_remedy() -> None:
+    X, Y = load_yeast().train
+    model = MLFro(1.0).fit(X[:50], Y[:50])
+    with pytest.raises(ValueError, match=r"top_k must be in \[1, 14\] .*got 15"):
+        lrml.to_onnx(model, top_k=15)
+    with pytest.raises(TypeError, match="text must be True or False, got 'no'"):
+        lrml.to_onnx(model, text="no")
+    with pytest.raises(ValueError, match=r"must have kernel='linear', got kernel='rbf'.*Nystroem"):
+        lrml.to_onnx(MLFro(1.0, kernel="rbf").fit(X[:50], Y[:50]))
+    with pytest.raises(TypeError, match="must be one of lrml's estimators or a TextTagger, got LogisticReg"):
+        lrml.to_onnx(LogisticRegression())
+    for unfitted in (MLFro(), TextTagger()):
+        with pytest.raises(ValueError, match="not fitted"):
+            lrml.to_onnx(unfitted)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "remedy"), [(np.float32, "a model of lower rank"), (np.float64, "float32")]
+)
+def test_a_model_beyond_two_gigabytes_is_refused_before_it_is_built(dtype: Any, remedy: str) -> None:
+    model = MLFro(1.0).fit(np.eye(3), np.ones((3, 2), dtype=int))
+    U, V = (np.broadcast_to(dtype(1), (side, 200)) for side in (2_000_000, 1_000_000))  # no memory
+    model.factors_ = model.factors_._replace(U=U, s=np.ones(200, dtype), V=V)
+    with pytest.raises(ValueError, match=f"smaller than 2 GB, got a model of .* GB .*{remedy}"):
+        lrml.to_onnx(model)

@@ -1,0 +1,144 @@
+"""A tagger among the tools of scikit-learn, and top-k labels through them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, cross_val_score, cross_validate
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import estimator_html_repr, get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from lrml import LRML, MLFro, MLFroCV, TextTagger, predict_top_k
+
+FOLDS = KFold(4, shuffle=True, random_state=0)
+NEW = ["chess for two", "an editor for images"]
+
+
+def test_clones_and_copies_are_the_same(documents):
+    tagger = TextTagger(LRML(2, 0.1), vectorizer=TfidfVectorizer(min_df=2)).fit(*documents)
+    again = clone(tagger)
+    assert again.model is not tagger.model
+    assert again.get_params()["model__theta"] == 2
+    assert again.get_params()["vectorizer__min_df"] == 2
+    with pytest.raises(NotFittedError):
+        check_is_fitted(again)
+    with pytest.raises(NotFittedError):
+        again.predict(NEW)
+    for same in (again.fit(*documents), pickle.loads(pickle.dumps(tagger))):
+        check_is_fitted(same)
+        np.testing.assert_array_equal(same.decision_function(NEW), tagger.decision_function(NEW))
+        assert same.predict_top_k(NEW).labels.tolist() == tagger.predict_top_k(NEW).labels.tolist()
+
+
+def test_parameters_of_default_parts_can_be_set():
+    tagger = TextTagger()
+    assert tagger.get_params() == {"model": None, "vectorizer": None}
+    tagger.set_params(model__loss="squared_hinge", vectorizer__min_df=3)
+    assert tagger.model.loss == "squared_hinge"
+    assert tagger.model.threshold == "auto"
+    assert (tagger.vectorizer.min_df, tagger.vectorizer.sublinear_tf) == (3, True)
+    tagger.set_params(model=MLFro(), model__alpha=3.0)
+    assert tagger.model.alpha == 3.0
+    with pytest.raises(ValueError, match="Invalid parameter 'alpha_'"):
+        TextTagger().set_params(model__alpha_=3)
+
+
+def test_fit_leaves_its_parts_alone(documents):
+    tagger = TextTagger(MLFro(0.1), vectorizer=TfidfVectorizer()).fit(*documents)
+    assert not hasattr(tagger.model, "coef_")
+    assert not hasattr(tagger.vectorizer, "vocabulary_")
+
+
+def test_its_tags_and_its_picture(documents):
+    tagger = TextTagger(MLFro(0.1))
+    tags = get_tags(tagger)
+    assert tags.input_tags.string
+    assert not tags.input_tags.two_d_array
+    assert tags.target_tags.required
+    assert not is_classifier(tagger)  # or scikit-learn would refuse tag lists
+    assert not is_regressor(tagger)
+    for one in (tagger, tagger.fit(*documents), TextTagger()):
+        assert "TextTagger" in estimator_html_repr(one)
+    assert "MLFro" in estimator_html_repr(tagger)
+
+
+@pytest.mark.filterwarnings("ignore:score leaves out")
+@pytest.mark.parametrize("texts_as", [list, np.array, pd.Series, pl.Series])
+@pytest.mark.parametrize("tags_as", [list, pd.Series, pl.Series])
+def test_cross_validation_takes_tag_lists(documents, texts_as, tags_as):
+    scores = cross_val_score(
+        TextTagger(MLFro(0.1)), texts_as(documents.texts), tags_as(documents.tags), cv=FOLDS
+    )
+    for fold, (train, test) in enumerate(FOLDS.split(documents.texts)):
+        tagger = TextTagger(MLFro(0.1))
+        tagger.fit([documents.texts[i] for i in train], [documents.tags[i] for i in train])
+        score = tagger.score([documents.texts[i] for i in test], [documents.tags[i] for i in test])
+        assert scores[fold] == pytest.approx(score)
+
+
+def test_cross_validation_takes_a_matrix(documents):
+    Y = TextTagger(MLFro(0.1)).fit(*documents).binarize(documents.tags).toarray()
+    found = cross_validate(TextTagger(MLFro(0.1)), documents.texts, Y, cv=FOLDS, error_score="raise")
+    assert np.all(found["test_score"] > 0.5)
+
+
+def test_searches_choose_parameters_of_the_parts(documents):
+    search = GridSearchCV(
+        TextTagger(MLFro()),
+        {"model__alpha": [0.1, 1e6], "vectorizer__ngram_range": [(1, 1), (1, 2)]},
+        cv=FOLDS,
+        error_score="raise",
+    ).fit(*documents)
+    assert search.best_params_["model__alpha"] == 0.1
+    assert search.predict(NEW) == search.best_estimator_.predict(NEW)
+    top = predict_top_k(search, NEW, k=2)
+    assert top.labels.tolist() == search.best_estimator_.predict_top_k(NEW, k=2).labels.tolist()
+
+
+def test_top_k_through_pipelines_and_searches(documents):
+    Y = TextTagger(MLFro(0.1)).fit(*documents).binarize(documents.tags).toarray()
+    words, model = TfidfVectorizer(), MLFro(0.1)
+    direct = model.fit(words.fit_transform(documents.texts), Y).predict_top_k(words.transform(NEW), 3)
+    lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    pipeline = make_pipeline(TfidfVectorizer(), MLFro(0.1))
+    grid = {"mlfro__alpha": [0.1]}
+    for estimator in (
+        pipeline,
+        make_pipeline(lower, pipeline),
+        Pipeline([("nothing", "passthrough"), ("inner", pipeline)]),
+        Pipeline([("inner", pipeline)]),
+        GridSearchCV(pipeline, grid, cv=FOLDS),
+        make_pipeline(lower, RandomizedSearchCV(pipeline, grid, n_iter=1, cv=FOLDS)),
+        TextTagger(MLFro(0.1), vectorizer=TfidfVectorizer()),
+    ):
+        top = predict_top_k(estimator.fit(documents.texts, Y), NEW, 3)
+        assert top.labels.tolist() == direct.labels.tolist()
+        np.testing.assert_allclose(top.scores, direct.scores, rtol=1e-9)
+    assert predict_top_k(MLFroCV(cv=2).fit(words.transform(documents.texts), Y), words.transform(NEW)).labels[
+        :, :1
+    ].shape == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        OneVsRestClassifier(LogisticRegression()),
+        make_pipeline(TfidfVectorizer(), LogisticRegression()).set_params(tfidfvectorizer="passthrough"),
+        GridSearchCV(MLFro(), {"alpha": [1.0]}),
+        Pipeline([("nothing", "passthrough")]),
+    ],
+)
+def test_top_k_says_what_it_needs(estimator):
+    with pytest.raises(TypeError, match=r"(?s)needs an estimator of lrml, .* got .*sort decision_function"):
+        predict_top_k(estimator, np.eye(2))

@@ -1,0 +1,229 @@
+"""What a tagger computes: the scores of a pipeline, tags of any form of input, and explanations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import (
+    CountVectorizer,
+    HashingVectorizer,
+    TfidfTransformer,
+    TfidfVectorizer,
+)
+from sklearn.metrics import label_ranking_average_precision_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MultiLabelBinarizer
+
+from lrml import CPLST, LEML, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, TextTagger
+from lrml.text import default_model, default_vectorizer
+
+NEW = ["chess for two", "an editor for images", "text or web server?", "zzz", ""]
+
+
+@pytest.fixture(scope="module")
+def tagger(documents) -> TextTagger:
+    return TextTagger(MLFro(0.1)).fit(*documents)
+
+
+@pytest.mark.parametrize(
+    ("model", "vectorizer"),
+    [
+        (None, None),
+        (LRML(2, 0.1, ridge=0.1), None),
+        (MLTrace(0.1), CountVectorizer(binary=True)),
+        (MLFro(0.1, loss="squared_hinge"), HashingVectorizer(n_features=64)),
+        (MLFroCV(cv=3, random_state=0, threshold="auto"), TfidfVectorizer(analyzer="char_wb")),
+        (CPLST(2), make_pipeline(CountVectorizer(), TfidfTransformer())),
+        (LEML(2, random_state=0), TfidfVectorizer(dtype=np.float32)),
+        (LRML(2, 1.0, kernel="rbf"), None),
+    ],
+)
+def test_it_is_the_pipeline_that_one_would_write(documents, model, vectorizer):
+    tagger = TextTagger(model, vectorizer=vectorizer).fit(*documents)
+    binarizer = MultiLabelBinarizer(sparse_output=True)
+    Y = binarizer.fit_transform(documents.tags)
+    pipeline = make_pipeline(vectorizer or default_vectorizer(), model or default_model())
+    pipeline.fit(documents.texts, Y)
+    assert list(tagger.classes_) == list(binarizer.classes_)
+    # Adding up in another order may change the last digits, no more.
+    close = {"rtol": 1e-5, "atol": 1e-6} if tagger.model_.intercept_.dtype == np.float32 else {"rtol": 1e-9}
+    np.testing.assert_allclose(tagger.decision_function(NEW), pipeline.decision_function(NEW), **close)
+    assert tagger.predict(NEW) == [list(tags) for tags in binarizer.inverse_transform(pipeline.predict(NEW))]
+    (top,) = tagger.predict_top_k(NEW[:1], k=3).labels
+    assert list(top) == list(tagger.classes_[np.argsort(-pipeline.decision_function(NEW[:1])[0])[:3]])
+
+
+def test_the_default_is_a_search_with_a_threshold(documents):
+    tagger = TextTagger().fit(*documents)
+    assert isinstance(tagger.model_, LRMLCV)
+    assert tagger.model_.best_params_
+    assert tagger.model_.threshold_ is not None
+    assert list(tagger.model_.best_estimator_.classes_) == list(tagger.classes_)
+    assert isinstance(tagger.vectorizer_, TfidfVectorizer)
+    assert tagger.predict_top_k(["a chess program"]).labels.shape == (1, 5)
+    assert tagger.predict_top_k(["a chess program"], 1).labels == [["game"]]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        tuple,
+        iter,
+        np.array,
+        lambda texts: np.array(texts, dtype=object),
+        lambda texts: pd.Series(texts, index=range(5, 5 + len(texts))),
+        lambda texts: pd.Series(texts, dtype="string"),
+        lambda texts: pd.Series(texts, dtype="category"),
+        pl.Series,
+        pa.array,
+        lambda texts: pa.chunked_array([texts[:2], texts[2:]]),
+    ],
+)
+def test_texts_of_any_column(documents, tagger, form):
+    same = TextTagger(MLFro(0.1)).fit(form(documents.texts), documents.tags)
+    np.testing.assert_array_equal(same.decision_function(form(NEW)), tagger.decision_function(NEW))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda tags: [tuple(reversed(row)) for row in tags],
+        lambda tags: [set(row) for row in tags],
+        lambda tags: [row + row for row in tags],
+        lambda tags: [np.array(row, dtype=str) for row in tags],
+        lambda tags: np.array([*tags, None], dtype=object)[:-1],
+        pd.Series,
+        pl.Series,
+        pa.array,
+    ],
+)
+def test_tags_of_any_column(documents, tagger, form):
+    same = TextTagger(MLFro(0.1)).fit(documents.texts, form(documents.tags))
+    assert list(same.classes_) == list(tagger.classes_)
+    np.testing.assert_array_equal(same.decision_function(NEW), tagger.decision_function(NEW))
+    assert same.score(documents.texts, form(documents.tags)) == tagger.score(*documents)
+
+
+@pytest.mark.parametrize(
+    ("form", "named"),
+    [
+        (lambda Y, names: Y, False),
+        (lambda Y, names: Y.tolist(), False),
+        (lambda Y, names: sp.csr_array(Y), False),
+        (lambda Y, names: sp.coo_matrix(Y), False),
+        (lambda Y, names: pd.DataFrame(Y, columns=names), True),
+        (lambda Y, names: pl.DataFrame(Y, schema=list(names)), True),
+    ],
+)
+def test_tags_as_a_matrix(documents, tagger, form, named):
+    Y = form(tagger.binarize(documents.tags).toarray(), tagger.classes_)
+    same = TextTagger(MLFro(0.1)).fit(documents.texts, Y)
+    assert list(same.classes_) == (list(tagger.classes_) if named else list(range(len(tagger.classes_))))
+    np.testing.assert_allclose(same.decision_function(NEW), tagger.decision_function(NEW), rtol=1e-9)
+    names = [[tagger.classes_[tag] for tag in row] for row in same.predict(NEW)] if not named else None
+    assert (names or same.predict(NEW)) == tagger.predict(NEW)
+    assert same.score(documents.texts, Y) == pytest.approx(tagger.score(*documents))
+    np.testing.assert_array_equal(same.binarize(Y).toarray(), tagger.binarize(documents.tags).toarray())
+
+
+def test_unknown_entries_of_a_matrix_pass_to_the_model(documents, tagger):
+    Y = tagger.binarize(documents.tags).toarray().astype(float)
+    Y[:4, 0] = np.nan
+    some = TextTagger(MLFro(0.1)).fit(documents.texts, Y)
+    same = MLFro(0.1).fit(tagger.transform(documents.texts), Y)
+    np.testing.assert_allclose(
+        some.decision_function(NEW), same.decision_function(tagger.transform(NEW)), rtol=1e-9
+    )
+    assert some.score(documents.texts, Y) == pytest.approx(same.score(tagger.transform(documents.texts), Y))
+
+
+def test_weights_are_repetitions(documents):
+    weights = np.arange(len(documents.texts)) % 3
+    repeated = np.repeat(np.arange(len(documents.texts)), weights)
+    words = TfidfVectorizer(vocabulary=CountVectorizer().fit(documents.texts).vocabulary_, use_idf=False)
+    weighted = TextTagger(MLFro(0.1), vectorizer=words).fit(*documents, sample_weight=weights)
+    again = TextTagger(MLFro(0.1), vectorizer=words).fit(
+        [documents.texts[i] for i in repeated], [documents.tags[i] for i in repeated]
+    )
+    np.testing.assert_allclose(weighted.decision_function(NEW), again.decision_function(NEW), atol=1e-9)
+
+
+def test_a_text_without_a_known_word_gets_the_intercepts(tagger):
+    scores = tagger.decision_function(["zzz", ""])
+    np.testing.assert_array_equal(scores, np.tile(tagger.model_.intercept_, (2, 1)))
+    assert tagger.explain("zzz", "game") == []
+
+
+def test_explanations_add_up_to_the_score(tagger):
+    text = "convert a chess server to text"
+    for column, tag in enumerate(tagger.classes_):
+        parts = tagger.explain(text, tag, n=None)
+        sizes = [abs(part) for _, part in parts]
+        assert sizes == sorted(sizes, reverse=True)
+        total = tagger.model_.intercept_[column] + sum(part for _, part in parts)
+        assert total == pytest.approx(tagger.decision_function([text])[0, column])
+        assert tagger.explain(text, tag, n=2) == parts[:2]
+    assert tagger.explain(text, "game", n=1)[0][0] == "chess"
+
+
+def test_features_without_names_are_numbered(documents):
+    tagger = TextTagger(MLFro(0.1), vectorizer=HashingVectorizer(n_features=32)).fit(*documents)
+    (name, _), *_ = tagger.explain("chess", "game")
+    assert name == f"feature {tagger.transform(['chess']).indices[0]}"
+
+
+def test_a_dense_vectorizer_will_do(documents):
+    lengths = FunctionTransformer(lambda texts: np.array([[len(text), text.count("e")] for text in texts]))
+    tagger = TextTagger(MLFro(0.1), vectorizer=lengths).fit(*documents)
+    assert tagger.transform(["tree"]).tolist() == [[4, 2]]
+    assert len(tagger.explain("tree", "game")) == 2
+
+
+def test_probabilities_come_with_the_logistic_loss(documents, tagger):
+    logistic = TextTagger(MLFro(0.1, loss="logistic"))
+    assert hasattr(logistic, "predict_proba")
+    logistic.fit(*documents)
+    np.testing.assert_allclose(
+        logistic.predict_proba(NEW), 1 / (1 + np.exp(-logistic.decision_function(NEW))), rtol=1e-9
+    )
+    assert not hasattr(tagger, "predict_proba")
+    assert not hasattr(TextTagger(), "predict_proba")
+
+
+def test_score_is_average_precision(documents, tagger):
+    kept = [row for row, tags in enumerate(documents.tags) if tags]  # scikit-learn counts the others as 1
+    expected = label_ranking_average_precision_score(
+        MultiLabelBinarizer().fit_transform(documents.tags)[kept],
+        tagger.decision_function([documents.texts[row] for row in kept]),
+    )
+    assert tagger.score(*documents) == pytest.approx(expected)
+
+
+def test_score_counts_the_tags_that_it_leaves_out(tagger):
+    texts, known, more = ["chess", "images"], [["game"], ["graphics"]], [["game", "new"], ["graphics", "new"]]
+    with pytest.warns(UserWarning, match="leaves out 2 tags that fit has not seen, 1 different .* 'new'"):
+        score = tagger.score(texts, more)
+    assert score == tagger.score(texts, known)
+
+
+@given(st.lists(st.lists(st.sampled_from(["game", "text", "editor", "new", "Game"])), min_size=1))
+def test_binarize_is_that_of_scikit_learn_for_known_tags(tagger, tags):
+    known = [[tag for tag in row if tag in tagger.classes_] for row in tags]
+    expected = MultiLabelBinarizer(classes=tagger.classes_).fit_transform(known)
+    np.testing.assert_array_equal(tagger.binarize(tags).toarray(), expected)
+    unknown = tagger.unknown_tags(tags)
+    assert set(unknown) <= {"new", "Game"}
+    assert unknown["new"] == sum(row.count("new") for row in tags)
+    assert unknown.total() == sum(map(len, tags)) - sum(map(len, known))
+
+
+@given(st.lists(st.text(alphabet="chesimagtxr "), min_size=1, max_size=5))
+def test_predictions_are_the_scores_above_the_threshold(tagger, texts):
+    above = tagger.decision_function(texts) >= 0.5
+    assert tagger.predict(texts) == [list(tagger.classes_[row]) for row in above]
