@@ -8,10 +8,10 @@ import scipy.sparse as sp
 import skops.io
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from storage.model_makers import MEMBERS, X, Y, scores
 
 from lrml import MLFro, TextTagger
 from lrml.storage import SKOPS_TRUSTED_TYPES
+from storage.model_makers import MEMBERS, X, Y, scores
 
 
 @pytest.mark.parametrize("name", MEMBERS)
