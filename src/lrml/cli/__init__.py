@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from lrml._files import OutputError
-from lrml.cli import datasets, export, reproduce, serve, theory
+from lrml.cli import datasets, export, fit, predict, reproduce, serve, theory, tune
 from lrml.cli._options import CommandError
 
 __all__ = ["main"]
@@ -80,11 +80,14 @@ def _app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_root)
+    app.command("fit")(fit.fit)
+    app.command("tune")(tune.tune)
+    app.command("predict")(predict.predict)
+    app.command("serve")(serve.serve)
+    app.command("export")(export.export)
     app.command("reproduce", cls=reproduce.ListOptions)(reproduce.reproduce)
     app.add_typer(datasets.app, name="datasets")
     app.command("theory")(theory.theory)
-    app.command("export")(export.export)
-    app.command("serve")(serve.serve)
     return app
 
 

@@ -72,6 +72,11 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
+def _one_or_more(text: str) -> str | list[str]:
+    names = _names(text)
+    return names if len(names) > 1 else text
+
+
 def _labels(text: str) -> int | list[str]:
     return int(text) if re.fullmatch(r"[+-]?\d+", text) else _names(text)
 
@@ -110,8 +115,12 @@ _READING: dict[str, tuple[str, Callable[[str], Any], str]] = {
 # The same for texts with tags.
 _TEXTS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "text": ("LIST", _names, "Texts: their column; several are joined (default: guessed, and shown)."),
-    "tags": ("NAME", str, "Texts: the column that lists tags (default: guessed, and shown)."),
-    "tag_separator": ("TEXT", str, "Texts: what separates tags (default: guessed, and shown)."),
+    "tags": (
+        "LIST",
+        _one_or_more,
+        "Texts: the column that lists tags, or columns of 0 and 1 (guessed, too).",
+    ),
+    "tag_separator": ("TEXT", str, "Texts: what separates tags (guessed, too)."),
 }
 
 

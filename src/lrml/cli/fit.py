@@ -1,0 +1,147 @@
+"""``lrml fit``: learn a model with given parameters, and store it."""
+
+# ruff: noqa: PLC0415 - help and wrong usage need neither NumPy nor rich
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+
+from lrml.cli._options import Force, Json, Quiet, Source, check_new_file, count_or_share, option, takes_source
+from lrml.cli._recipe import Config, Kernel, Loss, Method, Recipe, Seed
+
+_THETA = "LRML: free singular values, a count or a share of the labels (default: 0.2)."
+_RANK = "LEML, CPLST: the rank, a count or a share of the labels."
+_ALPHA = "Strength of the penalty (default: that of the method)."
+_RIDGE = "Ridge beside the penalty (default: 1 for texts, else that of the method)."
+_THRESHOLD = "Score from which on a tag is assigned, or auto (default: that of the loss)."
+OUTPUT = typer.Option("-o", "--output", metavar="MODEL", help="The model file to write, such as model.lrml.")
+
+
+def _cut(text: str) -> float | str:
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"must be a number or auto, got {text!r}. Leave it out if in doubt."
+        ) from None
+
+
+@takes_source(texts=True)
+def fit(
+    data: Source,
+    output: Annotated[str, OUTPUT],
+    method: Method = None,
+    theta: Annotated[str | None, option("N|SHARE|auto", _THETA, count_or_share)] = None,
+    rank: Annotated[str | None, option("N|SHARE", _RANK, count_or_share)] = None,
+    alpha: Annotated[float | None, option("X", _ALPHA)] = None,
+    ridge: Annotated[float | None, option("X", _RIDGE)] = None,
+    loss: Loss = None,
+    kernel: Kernel = None,
+    gamma: Annotated[float | None, option("X", "Kernels: their width (default: 1/features).")] = None,
+    threshold: Annotated[str | None, option("X|auto", _THRESHOLD, _cut)] = None,
+    config: Config = None,
+    seed: Seed = 0,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Learn a model from texts with tags, or from features with labels.
+
+    DATA is a dataset that lrml knows, a file of numbers (ARFF, XMC, svmlight, CSV, Parquet), or a CSV, TSV,
+    JSONL or Parquet file with a column of texts and one of tags. Columns of texts and tags are guessed and
+    shown. Of a dataset with a split, the training rows are used. To have theta, alpha and ridge chosen, use
+    lrml tune.
+
+    \b
+    For example:
+      lrml fit articles.csv -o articles.lrml
+      lrml fit articles.csv --text title,body --tags topics -o articles.lrml
+      lrml fit yeast --theta 3 --alpha 20 -o yeast.lrml
+    """
+    given = {
+        "theta": theta, "rank": rank, "alpha": alpha, "ridge": ridge, "loss": loss, "kernel": kernel,
+        "gamma": gamma, "threshold": threshold,
+    }  # fmt: skip
+    learn("fit", data, output, Recipe.of(method, given, config), seed, force, quiet, as_json)
+
+
+def learn(
+    command: str,
+    data: Source,
+    output: str,
+    recipe: Recipe,
+    seed: int,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+) -> Any:
+    """Fit and store a model, and print what it is; a search also tells what it found."""
+    from lrml.cli._console import print_json, result_console, say, tell_progress, warnings_told
+    from lrml.cli._data import plan_reading
+
+    check_new_file(output, force, "MODEL")
+    plan = plan_reading(data.with_defaults(recipe.data))
+    search = command == "tune"
+    # Wrong parameters are found before a large file is read.
+    estimator = recipe.estimator(search=search, texts=plan.texts, seed=seed, verbose=not quiet)
+    training = plan.load()
+    if not quiet:
+        for note in training.notes:
+            tell_progress(note)
+    start = perf_counter()
+    with warnings_told(f"lrml {command}"):
+        model = training.fit(estimator)
+    summary = {
+        "command": command,
+        "method": recipe.method,
+        "data": training.name,
+        "rows": training.n_rows,
+        "seconds": round(perf_counter() - start, 3),
+        "reading": training.reading,
+    }
+    import lrml
+
+    lrml.save(model, output, summary=summary)
+    facts = _facts(model, summary)
+    if as_json:
+        print_json({"model": output, **facts})
+        return model
+    console = result_console()
+    for line in _lines(output, facts):
+        say(console, line)
+    return model
+
+
+def _facts(model: Any, summary: dict[str, Any]) -> dict[str, Any]:
+    """Return what a model is, for people and machines."""
+    inner = getattr(model, "model_", model)
+    chosen = getattr(inner, "best_params_", None)
+    names = ("theta", "rank", "alpha", "ridge", "loss", "kernel")
+    params = inner.get_params(deep=False)
+    facts: dict[str, Any] = dict(summary)
+    facts["params"] = {name: params[name] for name in names if params.get(name) is not None} | (chosen or {})
+    facts["features"], facts["labels"] = int(inner.n_features_in_), len(inner.intercept_)
+    facts["rank"], facts["bytes"] = int(inner.rank_), int(inner.nbytes_)
+    facts["converged"] = bool(getattr(inner, "converged_", True))
+    if chosen is not None:
+        facts["held_out_score"] = float(inner.best_score_)
+    return facts
+
+
+def _lines(output: str, facts: dict[str, Any]) -> list[str]:
+    shown = ", ".join(
+        f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in facts["params"].items()
+    )
+    lines = [f"{facts['method']} with {shown}"]
+    if "held_out_score" in facts:
+        lines.append(f"average precision on held-out rows: {facts['held_out_score']:.4f}")
+    lines.append(
+        f"{facts['features']:,d} features, {facts['labels']:,d} labels, rank {facts['rank']}, "
+        f"{facts['bytes'] / 1e6:.1f} MB, {facts['seconds']:.1f} s"
+    )
+    lines.append(f"wrote {output}")
+    return lines

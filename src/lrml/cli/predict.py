@@ -1,0 +1,117 @@
+"""``lrml predict``: the best tags of every row, streamed."""
+
+# ruff: noqa: PLC0415 - help and wrong usage need neither NumPy nor rich
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Protocol
+
+import typer
+
+from lrml.cli._options import Force, Source, check_new_file, option, takes_source
+
+_OUT = "Write a .csv, .jsonl or .parquet file instead of printing."
+_ASSIGNED = "Only tags that reach the model's threshold, at most k."
+MODEL = typer.Argument(metavar="MODEL", help="A model file of lrml fit or lrml tune.")
+
+
+class _Sink(Protocol):
+    def write(self, labels: Any, scores: Any) -> None: ...
+
+
+@takes_source(texts=True, metavar="NAME|PATH|-")
+def predict(
+    model: Annotated[str, MODEL],
+    data: Source,
+    k: Annotated[int, typer.Option("-k", metavar="N", help="How many tags for each row.")] = 5,
+    output: Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help=_OUT)] = None,
+    assigned: Annotated[bool, typer.Option("--assigned", help=_ASSIGNED)] = False,
+    block: Annotated[int, option("N", "Rows that are read at a time.")] = 1000,
+    force: Force = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """Predict the k best tags of every row, best first, with their scores.
+
+    A model of texts reads the files that lrml fit reads, a .txt file with one text a line, or standard input
+    (-), one text a line. A model of numbers reads files of numbers, with or without labels; of a dataset with
+    a split, the test rows. Rows are read and written in blocks, so files may be of any length.
+
+    \b
+    For example:
+      lrml predict articles.lrml new.csv -k 3 -o tags.csv
+      echo "a chess engine with a graphical board" | lrml predict articles.lrml -
+    """
+    import lrml
+    from lrml.cli._console import advise
+    from lrml.cli._data import RowsForModel, threshold_of, without_names
+    from lrml.storage import read_header
+
+    if output is not None:
+        check_new_file(output, force, "--output")
+    if block < 1:
+        raise ValueError(f"--block must be at least 1, got {block}. Leave it out if in doubt.")
+    reading = (read_header(model)["summary"] or {}).get("reading", {})
+    fitted = lrml.load(model)
+    n_labels = len(fitted.classes_)
+    if not 1 <= k <= n_labels:
+        raise ValueError(f"-k must be in [1, {n_labels}] (the number of labels), got {k}. Lower -k.")
+    rows = RowsForModel(fitted, data, reading, labelled=False, rows=block)
+    cut = threshold_of(fitted) if assigned else None
+    with _sink(output, as_json) as sink:
+        for inputs, _ in rows:
+            with without_names():
+                labels, scores = fitted.predict_top_k(inputs, k)
+            sink.write(*_kept(fitted, labels, scores, cut))
+    for note in rows.notes():
+        advise(f"lrml predict: {note}")
+
+
+def _kept(model: Any, labels: Any, scores: Any, cut: Any) -> tuple[list[list[Any]], list[list[float]]]:
+    """Return tags and scores of every row as lists, without the tags below the cut."""
+    import numpy as np
+
+    if cut is None:
+        return labels.tolist(), scores.tolist()
+    if np.ndim(cut):
+        places = {name: place for place, name in enumerate(model.classes_)}
+        cut = np.vectorize(lambda name: cut[places[name]], otypes=[float])(labels)
+    reached = scores >= cut
+    return (
+        [row[keep].tolist() for row, keep in zip(labels, reached, strict=True)],
+        [row[keep].tolist() for row, keep in zip(scores, reached, strict=True)],
+    )
+
+
+@contextmanager
+def _sink(output: str | None, as_json: bool) -> Iterator[_Sink]:
+    if output is None:
+        yield _Printer(as_json)
+        return
+    from lrml.datasets import PredictionWriter
+
+    with PredictionWriter(output) as writer:
+        yield writer
+
+
+class _Printer:
+    """Prints a line for each row: tags with scores for people, or JSON."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._json, self._row = as_json, 0
+
+    def write(self, labels: Any, scores: Any) -> None:
+        lines = []
+        for tags, values in zip(labels, scores, strict=True):
+            self._row += 1
+            if self._json:
+                found = {"row": self._row, "tags": tags, "scores": [round(value, 6) for value in values]}
+                lines.append(json.dumps(found, ensure_ascii=False))
+            else:
+                pairs = (f"{tag} {value:.3f}" for tag, value in zip(tags, values, strict=True))
+                lines.append("\t".join(pairs))
+        print("\n".join(lines))
+        sys.stdout.flush()
