@@ -105,18 +105,19 @@ def sgd(alpha: float, loss: str) -> Any:
 
 _CUT = {"threshold": "auto", "random_state": 0}
 _CS, _ALPHAS = (0.1, 0.3, 1.0, 3.0), (3e-6, 1e-5, 3e-5, 1e-4)
-METHODS: dict[str, Callable[[], Any]] = {
+# Each gets the number of texts.
+METHODS: dict[str, Callable[[int], Any]] = {
     DEFAULT: default_model,
-    "LRMLCV squared": lambda: LRMLCV(**_CUT),
-    "LRMLCV squared hinge": lambda: LRMLCV(loss="squared_hinge", **_CUT),
-    "MLFroCV squared hinge": lambda: MLFroCV(loss="squared_hinge", **_CUT),
-    "LinearSVC": lambda: Tuned(svc, _CS),
-    "LogisticRegression": lambda: Tuned(logistic, (3.0, 10.0, 30.0, 100.0)),
-    "SGDClassifier hinge": lambda: Tuned(partial(sgd, loss="hinge"), _ALPHAS),
-    "SGDClassifier log loss": lambda: Tuned(partial(sgd, loss="log_loss"), _ALPHAS),
+    "LRMLCV squared": lambda n: LRMLCV(**_CUT),
+    "LRMLCV squared hinge": lambda n: LRMLCV(loss="squared_hinge", **_CUT),
+    "MLFroCV squared hinge": lambda n: MLFroCV(loss="squared_hinge", **_CUT),
+    "LinearSVC": lambda n: Tuned(svc, _CS),
+    "LogisticRegression": lambda n: Tuned(logistic, (3.0, 10.0, 30.0, 100.0)),
+    "SGDClassifier hinge": lambda n: Tuned(partial(sgd, loss="hinge"), _ALPHAS),
+    "SGDClassifier log loss": lambda n: Tuned(partial(sgd, loss="log_loss"), _ALPHAS),
 }
 if find_spec("libmultilabel") is not None:
-    METHODS["LibMultiLabel"] = lambda: Tuned(LibMultiLabel, _CS)
+    METHODS["LibMultiLabel"] = lambda n: Tuned(LibMultiLabel, _CS)
 
 
 class Outcome(NamedTuple):
@@ -129,9 +130,9 @@ class Outcome(NamedTuple):
     chosen: str
 
 
-def measure(make: Callable[[], Any], data: TextSet) -> Outcome:
+def measure(make: Callable[[int], Any], data: TextSet) -> Outcome:
     """Fit once; the clock stands still during the evaluation."""
-    model, clock, cpu = make(), perf_counter(), process_time()
+    model, clock, cpu = make(data.X.shape[0]), perf_counter(), process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # labels without examples, fits that end early: the table tells
         model.fit(data.X, data.Y)

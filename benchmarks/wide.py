@@ -133,7 +133,7 @@ def description(model: Any) -> str:
 
 
 def in_a_process(
-    make: Callable[[], Any], data: TextSet, limit: float, work_off: Callable[..., Any] = measure
+    make: Callable[..., Any], data: TextSet, limit: float, work_off: Callable[..., Any] = measure
 ) -> Any:
     """Return the outcome of ``work_off(make, data)``, or a str that says why there is none."""
     context = multiprocessing.get_context("fork")  # hands the data over without a copy

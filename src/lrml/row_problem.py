@@ -232,7 +232,7 @@ class QuadraticModel:
     anchor: _Float64
     correction: Callable[[_Float64], _Float64] | None = None
     refinements: int = 2
-    accuracy: float = 1e-3
+    accuracy: float = 1e-2
 
     rounding = 16.0 * float(np.finfo(np.float64).eps)
     least, scale = 1.0, 1.0  # units that nothing else is compared with

@@ -78,9 +78,9 @@ def read_predictions(path):
         return [row["tags"] for row in rows], [row["scores"] for row in rows]
     if path.suffix == ".parquet":
         rows = pq.read_table(path).to_pylist()
-    else:
-        with open(path, newline="") as file:
-            rows = list(csv.DictReader(file))
+        return [row["tags"] for row in rows], [row["scores"] for row in rows]
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
     tags = [[row["tag_1"], row["tag_2"]] for row in rows]
     return tags, [[float(row["score_1"]), float(row["score_2"])] for row in rows]
 

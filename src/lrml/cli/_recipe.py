@@ -70,7 +70,8 @@ class Recipe:
 
         name = METHODS[self.method] + ("CV" if search else "")
         texts = n_texts is not None
-        model = default_model(n_texts) if texts and name == "LRMLCV" else getattr(lrml, name)()
+        own_default = n_texts is not None and name == "LRMLCV"
+        model = default_model(n_texts or 0) if own_default else getattr(lrml, name)()
         if texts and search and {"thetas", "alphas"} & set(self.params):
             model.set_params(**{key: None for key in ("thetas", "alphas") if key in model.get_params()})
         known = model.get_params()

@@ -56,7 +56,7 @@ class ProximalNewton:
     _trials = 12
     _least_damping = 0.5
     _simple_steps = 15
-    _thorough_worth, _refinements, _thorough_refinements = 0.005, 2, 20
+    _thorough_worth, _refinements, _thorough_refinements = 0.02, 2, 20
     _witnesses = 5  # steps of a slow fit whose gain counts as a gap
     _most_blind_steps = 5
     _least_steps = 2
