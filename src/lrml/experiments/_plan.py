@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lrml import __version__
+from lrml._version import __version__
 from lrml.datasets import dataset_status, mulan_entries
 from lrml.experiments._specs import (
     DATASETS,

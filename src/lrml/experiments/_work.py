@@ -12,9 +12,9 @@ import numpy.typing as npt
 from sklearn.kernel_approximation import Nystroem
 from sklearn.preprocessing import normalize
 
-from lrml import CPLSTCV, LEMLCV, LRMLCV, MLFroCV, MLTraceCV
 from lrml.completion import complete
 from lrml.datasets import MultiLabelDataset, describe, fetch_mulan, load_yeast
+from lrml.estimators import CPLSTCV, LEMLCV, LRMLCV, MLFroCV, MLTraceCV
 from lrml.experiments._specs import EMBEDDED
 from lrml.experiments.runner import Outcome
 from lrml.losses import LOSSES
