@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from lrml import LRML, LRMLCV, MLFro, TextTagger
+from lrml import LRML, MLFro, TextTagger
 
 TWO = ["one text", "one more"]
 
@@ -154,6 +154,9 @@ def test_k_is_checked():
         tagger.predict_top_k(TWO, 3)
 
 
-def test_a_search_with_few_texts_says_what_is_wrong():
-    with pytest.raises(ValueError, match="texts must have words"):
-        TextTagger(LRMLCV()).fit(["one", "two"], [["a"], ["b"]])
+def test_words_of_a_single_text_will_do_if_there_are_no_others():
+    tagger = TextTagger(MLFro(0.1)).fit(["image viewer", "chess engine"], [["graphics"], ["game"]])
+    assert tagger.vectorizer_.min_df == 1
+    assert tagger.predict(["chess"]) == [["game"]]
+    with pytest.raises(ValueError, match="words that the vectorizer keeps"):
+        TextTagger(MLFro()).fit(["", "the"], [["a"], ["b"]])

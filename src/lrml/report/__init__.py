@@ -13,9 +13,28 @@ from types import ModuleType
 from typing import Any
 
 from lrml.report._page import page_style, render_html
+from lrml.report._parts import column, dots, figure, lines, page, rounded, series, table
+from lrml.report._places import DIRECTIONS, free_places, place_names
 from lrml.report._tables import render_tables
 
-__all__ = ["page_style", "render_figures", "render_html", "render_still", "render_tables"]
+__all__ = [
+    "DIRECTIONS",
+    "column",
+    "dots",
+    "figure",
+    "free_places",
+    "lines",
+    "page",
+    "page_style",
+    "place_names",
+    "render_figures",
+    "render_html",
+    "render_still",
+    "render_tables",
+    "rounded",
+    "series",
+    "table",
+]
 
 
 def render_figures(summary: Mapping[str, Any]) -> dict[str, bytes]:
@@ -41,9 +60,9 @@ def render_figures(summary: Mapping[str, Any]) -> dict[str, bytes]:
     drawing = _drawing()
     looks = drawing.series_looks(summary["figures"])
     files: dict[str, bytes] = {}
-    for figure in summary["figures"]:
-        for suffix, content in drawing.draw(figure, looks).items():
-            files[f"{figure['id']}.{suffix}"] = content
+    for each in summary["figures"]:
+        for suffix, content in drawing.draw(each, looks).items():
+            files[f"{each['id']}.{suffix}"] = content
     return files
 
 

@@ -27,6 +27,7 @@ _MISSING = "–"
 _LONG = 28  # characters from which on a text may break into lines
 _LONGEST_LINE = 34  # characters of a label along an axis
 _MOST_GRID_LINES = 21  # of the table behind a contour plot, in each direction
+_LONGEST_NAME = 22  # characters of a name beside a line of dots
 _N_SHOWN = 6  # digits of numbers under the pointer and in the tables behind the plots
 
 _NEUTRAL = "#333333"  # the page's script replaces it by a light grey on dark ground
@@ -182,7 +183,7 @@ def _figure(figure: Plain, items: Mapping[str, LegendItem], still: bytes | None)
             "title": panel["title"],
             "label": f"{panel['title']}. {figure['alt']}",
             "plot": _plot(panel, items),
-            "behind": _behind_lines(panel) if panel["kind"] == "lines" else _behind_contour(panel),
+            "behind": _BEHIND[panel["kind"]](panel),
         }
         for number, panel in enumerate(drawn, start=1)
     ]
@@ -202,9 +203,25 @@ def _behind_lines(panel: Plain) -> dict[str, Any]:
     for series in panel["series"]:
         unknown = [None] * len(series["x"])
         columns = [series["x"], series["y"], *(series[bound] or unknown for bound in bounds)]
-        rows += [[series["name"], *map(_shown, point)] for point in zip(*columns, strict=True)]
+        names = series.get("names") or [series["name"]] * len(series["x"])
+        points = zip(names, *columns, strict=True)
+        rows += [[name, *map(_shown, point)] for name, *point in points]
     head = ["series", panel["x"]["label"], panel["y"]["label"], *bounds]
     return {"head": head, "rows": rows, "sentence": f"{panel['y']['label']} by {panel['x']['label']}."}
+
+
+def _behind_dots(panel: Plain) -> dict[str, Any]:
+    """Return the table behind a plot of dots: one row per name and series."""
+    named = panel["y"]["names"]
+    several = len(panel["series"]) > 1
+    bounds = [bound for bound in ("low", "high") if any(series[bound] for series in panel["series"])]
+    rows = []
+    for place, name in enumerate(named):
+        for series in panel["series"]:
+            values = [series["x"][place], *(series[bound][place] for bound in bounds)]
+            rows.append([name, *([series["name"]] if several else []), *map(_shown, values)])
+    head = ["", *(["series"] if several else []), panel["x"]["label"], *bounds]
+    return {"head": head, "rows": rows, "sentence": f"{panel['x']['label']}, line by line."}
 
 
 def _behind_contour(panel: Plain) -> dict[str, Any]:
@@ -220,6 +237,9 @@ def _behind_contour(panel: Plain) -> dict[str, Any]:
     for mark in panel["marks"]:
         sentence += f" {mark['name']}: {_shown(mark['z'])} at ({_shown(mark['x'])}, {_shown(mark['y'])})."
     return {"head": head, "rows": rows, "sentence": sentence}
+
+
+_BEHIND = {"lines": _behind_lines, "dots": _behind_dots, "contour": _behind_contour}
 
 
 def _thinned(values: Sequence[float]) -> range:
@@ -277,7 +297,7 @@ def _style(series: Plain) -> str:
 
 
 def _plot(panel: Plain, items: Mapping[str, LegendItem]) -> dict[str, Any]:
-    """Return ``{"data": traces, "layout": layout}`` of a lines or contour panel.
+    """Return ``{"data": traces, "layout": layout}`` of a panel other than a surface.
 
     The place of a series in the legend is the ``meta`` of its trace, so that the legend can switch it.
     """
@@ -288,6 +308,9 @@ def _plot(panel: Plain, items: Mapping[str, LegendItem]) -> dict[str, Any]:
         for side, axis in axes.items():
             if panel[side]["scale"] == "log" and _has_some_decades(panel, side):
                 axis["dtick"] = 1  # powers of ten alone; Plotly would put a small 2 and 5 between them
+    elif panel["kind"] == "dots":
+        traces = [_dots(panel, place, items[series["name"]]) for place, series in enumerate(panel["series"])]
+        axes = {"x": _axis(panel["x"]["label"], "linear"), "y": _axis_of_names(panel)}
     else:
         traces = [_contour(panel)] + [_mark(panel, mark, items[mark["name"]]) for mark in panel["marks"]]
         axes = {side: _axis(panel[side]["label"], "linear") for side in "xy"}
@@ -301,6 +324,10 @@ def _plot(panel: Plain, items: Mapping[str, LegendItem]) -> dict[str, Any]:
         "hovermode": "closest",
         "uirevision": "keep",  # a change of theme keeps the zoom
     }
+    if panel["kind"] == "dots":
+        layout["height"] = 90 + len(panel["y"]["names"]) * max(26, 14 * len(panel["series"]))
+    if panel.get("bands"):
+        layout["shapes"], layout["annotations"] = _bands(panel)
     return {"data": traces, "layout": layout}
 
 
@@ -318,6 +345,20 @@ def _line(panel: Plain, series: Plain, item: LegendItem) -> dict[str, Any]:
         "line": {"color": item.colour, "width": 1.8, "dash": _DASHES.get(_style(series), "solid")},
         "hovertemplate": _hover(_text(item.name), panel, "xy"),
     }
+    if series.get("names"):
+        trace["text"] = [_text(name) for name in series["names"]]
+        trace["hovertemplate"] = _hover("%{text}", panel, "xy")
+    if series.get("texts"):
+        written = [_text(text or "") for text in series["texts"]]
+        trace |= {
+            "mode": "markers+text",
+            "text": written,
+            "textposition": series["places"],
+            "cliponaxis": False,
+        }
+        trace["customdata"] = [_text(name) for name in series["names"]]
+        trace["textfont"] = {"size": 11}
+        trace["hovertemplate"] = _hover("%{customdata}", panel, "xy")
     if series["low"] is not None and series["high"] is not None:
         low, high = numbers(series["low"]), numbers(series["high"])
         trace["error_y"] = {
@@ -333,6 +374,63 @@ def _line(panel: Plain, series: Plain, item: LegendItem) -> dict[str, Any]:
         trace["customdata"] = [f"{_shown(one, '')} to {_shown(other, '')}" for one, other in bounds]
         trace["hovertemplate"] = _hover(_text(item.name), panel, "xy", "<br>%{customdata}")
     return trace
+
+
+def _dots(panel: Plain, place: int, item: LegendItem) -> dict[str, Any]:
+    """Return one dot per name; series stand below each other, within a line of their own."""
+    series, names = panel["series"][place], panel["y"]["names"]
+    shift = (place - (len(panel["series"]) - 1) / 2) * 0.7 / max(len(panel["series"]), 1)
+    x = numbers(series["x"])
+    trace: dict[str, Any] = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": _text(item.name),
+        "meta": item.place,
+        "x": _nullable(x),
+        "y": [line + shift for line in range(len(names))],
+        "text": [_text(name) for name in names],
+        "marker": {"color": item.colour, "symbol": item.symbol, "size": 9},
+    }
+    end = ""
+    if series["low"] is not None and series["high"] is not None:
+        low, high = numbers(series["low"]), numbers(series["high"])
+        bars = {"array": _nullable(high - x), "arrayminus": _nullable(x - low), "color": item.colour}
+        trace["error_x"] = {"type": "data", "symmetric": False, "thickness": 1.5, "width": 4, **bars}
+        bounds = zip(series["low"], series["high"], strict=True)
+        trace["customdata"] = [f"{_shown(one, '')} to {_shown(other, '')}" for one, other in bounds]
+        end = "<br>%{customdata}"
+    own = f"<br>{_text(item.name)}" if len(panel["series"]) > 1 else ""
+    trace["hovertemplate"] = f"<b>%{{text}}</b>{own}<br>{_hover('', panel, 'x', end)}"
+    return trace
+
+
+def _axis_of_names(panel: Plain) -> dict[str, Any]:
+    names = panel["y"]["names"]
+    ticks = {
+        "tickmode": "array",
+        "tickvals": list(range(len(names))),
+        "ticktext": [_clipped(n) for n in names],
+    }
+    return _axis("", "linear") | ticks | {"range": [len(names) - 0.4, -0.6], "showline": False, "ticks": ""}
+
+
+def _clipped(name: str) -> str:
+    """Return a name that leaves room for the plot on a phone; the whole one is under the pointer."""
+    return _text(name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…")
+
+
+def _bands(panel: Plain) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return shaded parts of the x axis, and their names at the top."""
+    shapes, names = [], []
+    log = panel["x"]["scale"] == "log"
+    for band in panel["bands"]:
+        ends = {"x0": band["low"], "x1": band["high"], "y0": 0, "y1": 1, "yref": "paper"}
+        shade = {"fillcolor": COLOURS[0], "opacity": 0.12, "line": {"width": 0}, "layer": "below"}
+        shapes.append({"type": "rect", **ends, **shade})
+        middle = math.sqrt(band["low"] * band["high"]) if log else (band["low"] + band["high"]) / 2
+        at = {"x": math.log10(middle) if log else middle, "y": 1.0, "yref": "paper", "yanchor": "bottom"}
+        names.append({"text": _text(band["name"]), "showarrow": False, **at})
+    return shapes, names
 
 
 def _space_markers(panel: Plain, traces: Sequence[dict[str, Any]]) -> None:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from lrml import estimators
+from lrml._arrays import is_sparse
 from lrml._checks import is_integer
 from lrml._shown import shown
 from lrml._targets import check_threshold
@@ -88,7 +88,7 @@ def _is_threshold(value: Any, sides: Sides) -> bool:
 
 
 def _is_rows(value: Any, shape: tuple[int, int]) -> bool:
-    return bool(value.shape == shape) if sp.issparse(value) else _is_array(value, "f", shape)
+    return bool(value.shape == shape) if is_sparse(value) else _is_array(value, "f", shape)
 
 
 def _is_settings(value: Any, sides: Sides) -> bool:
@@ -105,7 +105,10 @@ _RULES: dict[str, Rule] = {
     "best_indices_": _is_settings,
     "best_params_": _is_settings,
     "best_score_": _is_number,
-    "classes_": lambda value, sides: _is_names(value, sides.labels, "OUi"),
+    # Two of any kind for a 1-D y, see `_check_attributes`.
+    "classes_": lambda value, sides: (
+        _is_names(value, sides.labels, "OUi") or (sides.labels == 1 and _is_names(value, 2, "OUiufb"))
+    ),
     "components_": lambda value, sides: (
         isinstance(value, np.ndarray)
         and value.ndim == 2
@@ -114,6 +117,7 @@ _RULES: dict[str, Rule] = {
     "compression_gap_": _is_number,
     "converged_": _is_bool,
     "cv_results_": _is_table,
+    "flat_output_": _is_bool,
     "feature_names_in_": lambda value, sides: _is_names(value, sides.features, "O"),
     "gamma_results_": _is_table,
     "gap_": _is_number,
@@ -345,6 +349,13 @@ def _check_attributes(kind: str, attributes: dict[str, Any]) -> None:
                 f"{sides.rank} must be known and fit to these numbers, got "
                 f"{shown(_in_short(value))}. {_AGAIN}"
             )
+    flat, n_classes = bool(attributes.get("flat_output_", False)), len(attributes["classes_"])
+    if (flat and sides.labels != 1) or (n_classes != sides.labels and not flat):
+        rule = "one label" if flat else "a name for each label"
+        raise ModelFileError(
+            f"a fit to {'a 1-D y' if flat else 'a label matrix'} must have {rule}, got {sides.labels} labels "
+            f"and {n_classes} classes. {_AGAIN}"
+        )
     for one in [attributes.get("best_estimator_"), *attributes.get("best_estimators_", {}).values()]:
         if one is not None and _sides(vars(one))[2:] != sides[2:]:
             raise ModelFileError(f"the fits of a search must have its features and labels. {_AGAIN}")

@@ -14,34 +14,18 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from lrml._significance import Difference
 from lrml.datasets import mulan_entries
 from lrml.experiments._plan import theta_of
 from lrml.experiments._published import published_table2
 from lrml.experiments._specs import WITH_THETA
 from lrml.experiments.runner import Record
 from lrml.experiments.summary._records import MethodRecords, Records
-from lrml.experiments.summary._significance import PRINTED_DIGITS, Difference, Value, compared, table2_values
-from lrml.experiments.summary._text import METHODS, METRICS, listed, rounded
+from lrml.experiments.summary._significance import PRINTED_DIGITS, Value, compared, table2_values
+from lrml.experiments.summary._text import METHODS, METRICS, listed
+from lrml.report import lines, rounded, series
 
 Figure: TypeAlias = dict[str, Any]
-_Numbers: TypeAlias = Sequence[float | None]
-
-
-def _series(
-    name: str,
-    x: Sequence[float],
-    y: _Numbers,
-    style: str,
-    low: _Numbers | None = None,
-    high: _Numbers | None = None,
-) -> dict[str, Any]:
-    return {"name": name, "x": x, "y": y, "low": low, "high": high, "style": style}
-
-
-def _lines(title: str, x: str, y: str, series: list[dict[str, Any]], scale: str = "linear") -> dict[str, Any]:
-    axes = {"x": {"label": x, "scale": scale}, "y": {"label": y, "scale": scale}}
-    return {"kind": "lines", "title": title, **axes, "series": series}
-
 
 # Figure 1: trace norm and tail sum of all completions of a small matrix
 
@@ -210,12 +194,12 @@ def _norms(records: Records, protocol: str, dataset: str) -> _Norms:
 
 def _norms_panel(norms: _Norms) -> dict[str, Any]:
     shares = [norms.share(theta) for theta in norms.thetas]
-    series = [_with_spread("LRML", shares, [norms.lrml.get(theta) for theta in norms.thetas], "line")]
+    drawn = [_with_spread("LRML", shares, [norms.lrml.get(theta) for theta in norms.thetas], "line")]
     for method, found in norms.levels.items():
         ends = [min(shares), max(shares)]
-        series.append(_with_spread(METHODS[method], ends, [found, found], _LEVELS[method]))
+        drawn.append(_with_spread(METHODS[method], ends, [found, found], _LEVELS[method]))
     title = f"{norms.dataset} ({norms.n_labels} labels)"
-    return _lines(title, "theta / L (%)", METRICS[_METRIC], series)
+    return lines(title, "theta / L (%)", METRICS[_METRIC], drawn)
 
 
 def _with_spread(
@@ -226,7 +210,7 @@ def _with_spread(
         [None if one is None else one.mean(_METRIC) + side * one.spread(_METRIC) for one in found]
         for side in (0, -1, 1)
     )
-    return _series(name, x, y, style, low, high)
+    return series(name, x, y, style, low, high)
 
 
 def _norms_caption(records: Records, protocol: str, shown: Sequence[_Norms]) -> str:
@@ -361,16 +345,16 @@ def _figure3(records: Records) -> list[Figure]:
 
 def _curves_panel(curves: _Curves) -> dict[str, Any]:
     n_labels = mulan_entries()[curves.payload["dataset"]].n_labels
-    series = [
-        _series(curve["method"], *_drawn(curves.excess(curve)), style)
+    drawn = [
+        series(curve["method"], *_drawn(curves.excess(curve)), style)
         for curve, style in zip(curves.curves, cycle(_STYLES), strict=False)
     ]
     for curve in curves.curves:
         if curve["stop"] is not None:
             height = max(curves.final(curve), _FLOOR)
-            series.append(_series("default solver stops", [curve["stop"] + 1], [height], "points"))
+            drawn.append(series("default solver stops", [curve["stop"] + 1], [height], "points"))
     title = f"theta = {curves.payload['theta']} of {n_labels}"
-    return _lines(title, "iteration + 1", "relative excess F / F_best − 1", series, "log")
+    return lines(title, "iteration + 1", "relative excess F / F_best − 1", drawn, "log")
 
 
 def _drawn(excess: npt.NDArray[np.float64]) -> tuple[list[int], list[float | None]]:
@@ -502,9 +486,9 @@ def _table2_panel(values: Sequence[Value], percents: list[int]) -> dict[str, Any
             for side in (0, -1, 1)
         )
         printed = [published_table2(dataset, method, share)[metric] for share in percents]
-        ours.append(_series(method, percents, means, "line", low, high))
-        published.append(_series(f"{method}, paper", percents, printed, "dotted"))
-    return _lines(f"{dataset}, {METRICS[metric]}", "theta / L (%)", METRICS[metric], ours + published)
+        ours.append(series(method, percents, means, "line", low, high))
+        published.append(series(f"{method}, paper", percents, printed, "dotted"))
+    return lines(f"{dataset}, {METRICS[metric]}", "theta / L (%)", METRICS[metric], ours + published)
 
 
 def _distance(values: Sequence[Value]) -> str:

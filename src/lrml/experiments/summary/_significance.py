@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from lrml._significance import LEVEL, Difference, holm, paired_difference
 from lrml.experiments._plan import theta_of

@@ -27,9 +27,9 @@ from lrml.experiments.summary._text import (
     how_measured,
     listed,
     protocol_notes,
-    rounded,
     span,
 )
+from lrml.report import column, table
 
 Table: TypeAlias = dict[str, Any]
 Row: TypeAlias = dict[str, Any]
@@ -37,55 +37,20 @@ Row: TypeAlias = dict[str, Any]
 _PUBLISHED_METRICS = tuple(name for name in METRICS if name != "average_precision")
 
 
-def _column(
-    key: str, title: str, kind: str = "text", digits: int | None = None, explanation: str | None = None
-) -> dict[str, Any]:
-    """Describe a column; ``kind`` is "text", "integer", "number" or "seconds"."""
-    return {"key": key, "title": title, "kind": kind, "digits": digits, "help": explanation}
-
-
 def _named(*keys: str) -> list[dict[str, Any]]:
     """Describe columns of texts that are called like their key."""
-    return [_column(key, key) for key in keys]
+    return [column(key, key) for key in keys]
 
 
-_PERCENT = _column("percent", "% of labels", "integer")
-_SPREAD = _column("spread", "spread", "number", 4, "standard deviation of the test value over the seeds")
+_PERCENT = column("percent", "% of labels", "integer")
+_SPREAD = column("spread", "spread", "number", 4, "standard deviation of the test value over the seeds")
 # How LRML compares with the method of the row.
 _AGAINST_LRML = [
-    _column("lrml_minus", "LRML − method", "number", 4, "mean over test rows of the paired differences"),
-    _column("standard_error", "standard error", "number", 4, "of LRML − method, by the choice of test rows"),
-    _column("mark", "mark", explanation="paired t-test at 5 %"),
-    _column("mark_holm", "mark (Holm)", explanation="the same after Holm's correction"),
+    column("lrml_minus", "LRML − method", "number", 4, "mean over test rows of the paired differences"),
+    column("standard_error", "standard error", "number", 4, "of LRML − method, by the choice of test rows"),
+    column("mark", "mark", explanation="paired t-test at 5 %"),
+    column("mark_holm", "mark (Holm)", explanation="the same after Holm's correction"),
 ]
-
-
-def _table(
-    name: str,
-    title: str,
-    caption: str,
-    columns: Sequence[dict[str, Any]],
-    rows: Sequence[Row],
-    filters: Sequence[str] = (),
-    notes: Sequence[str] = (),
-) -> list[Table]:
-    """Return a list with one table, or none without rows; keys without a column are ignored."""
-    if not rows:
-        return []
-    keys = [column["key"] for column in columns]
-    return [
-        {
-            "id": name,
-            "title": title,
-            "caption": caption,
-            "columns": list(columns),
-            "rows": [
-                {"_class": row.get("_class")} | rounded({key: row[key] for key in keys}) for row in rows
-            ],
-            "filters": list(filters),
-            "notes": list(notes),
-        }
-    ]
 
 
 # Table 1
@@ -113,10 +78,10 @@ def _table1(records: Records) -> list[Table]:
     columns = _named("dataset", "domain")
     for name, title, digits, explanation in _STATISTICS:
         kind = "integer" if digits is None else "number"
-        columns.append(_column(name, title, kind, digits, explanation))
-        columns.append(_column(f"{name}_paper", f"{title} (paper)", kind, digits))
-    columns.append(_column("agrees", "agrees", explanation="whether all six numbers agree, as printed"))
-    return _table(
+        columns.append(column(name, title, kind, digits, explanation))
+        columns.append(column(f"{name}_paper", f"{title} (paper)", kind, digits))
+    columns.append(column("agrees", "agrees", explanation="whether all six numbers agree, as printed"))
+    return table(
         "table1",
         "Table 1: the data",
         "Counts over all rows of Mulan's files, training and test set together, and beside each what the "
@@ -149,19 +114,19 @@ def _table2(records: Records) -> list[Table]:
     columns = [
         *_named("dataset", "protocol"),
         _PERCENT | {"help": "theta of LRML, or the rank of LEML and CPLST"},
-        _column("theta", "theta or rank", "integer", explanation="the same as a count, at most min(d, L)"),
+        column("theta", "theta or rank", "integer", explanation="the same as a count, at most min(d, L)"),
         *_named("metric", "method"),
-        _column("ours", "ours", "number", 4, "test value, mean over the seeds"),
+        column("ours", "ours", "number", 4, "test value, mean over the seeds"),
         _SPREAD,
-        _column("seeds", "seeds", "integer", explanation="how many of them did not fail"),
-        _column("published", "paper", "number", 4, "as the paper's Table 2 prints it"),
-        _column("difference", "ours − paper", "number", 4),
-        _column("verdict", "verdict", explanation="ours beside the paper's, both with four decimals"),
+        column("seeds", "seeds", "integer", explanation="how many of them did not fail"),
+        column("published", "paper", "number", 4, "as the paper's Table 2 prints it"),
+        column("difference", "ours − paper", "number", 4),
+        column("verdict", "verdict", explanation="ours beside the paper's, both with four decimals"),
         *_AGAINST_LRML,
-        _column("mark_published", "mark (paper)", explanation="what the paper prints"),
+        column("mark_published", "mark (paper)", explanation="what the paper prints"),
     ]
     experiment = records.experiments["table2"]
-    return _table(
+    return table(
         "table2",
         "Table 2: every value",
         f"{_measured(values, experiment)} {how_chosen(experiment)} The paper prints values for bibtex and "
@@ -241,7 +206,7 @@ def _table2_like_paper(records: Records) -> list[Table]:
     """One table for every protocol that was run."""
     values = table2_values(records)
     groups = [[value for value in values if value.protocol == name] for name in protocols_of(values)]
-    return [table for group in groups for table in _wide(records, group)]
+    return [made for group in groups for made in _wide(records, group)]
 
 
 def _wide(records: Records, values: Sequence[Value]) -> list[Table]:
@@ -259,11 +224,11 @@ def _wide(records: Records, values: Sequence[Value]) -> list[Table]:
         for _, percent, metric in lines
     ]
     has_published = any(value.published is not None for value in values)
-    return _table(
+    return table(
         f"table2_{protocol}",
         f"Table 2 in the paper's layout, protocol {protocol}",
         f"{_measured(values, experiment)} {how_chosen(experiment)}",
-        [*_named("metric"), _PERCENT, *(_column(key, title) for key, title in titles.items())],
+        [*_named("metric"), _PERCENT, *(column(key, title) for key, title in titles.items())],
         rows,
         ["metric"],
         [
@@ -297,14 +262,14 @@ def _counts(records: Records) -> list[Table]:
         groups[value.protocol, value.method].append(value)
     columns = [
         *_named("protocol", "method"),
-        _column("cells", "values", "integer", explanation="published values that we have a value for"),
-        _column("reached", "reached", "integer", explanation="ours is at least as good, with four decimals"),
+        column("cells", "values", "integer", explanation="published values that we have a value for"),
+        column("reached", "reached", "integer", explanation="ours is at least as good, with four decimals"),
     ]
     columns += [
-        _column(f"reached_{name}", METRICS[name], "integer", explanation="how many of its values are reached")
+        column(f"reached_{name}", METRICS[name], "integer", explanation="how many of its values are reached")
         for name in _PUBLISHED_METRICS
     ]
-    return _table(
+    return table(
         "counts",
         "How many of the paper's values are reached",
         "Of the values that the paper's Table 2 prints for a method "
@@ -340,13 +305,13 @@ def _misses(records: Records) -> list[Table]:
         *_named("protocol", "dataset"),
         _PERCENT,
         *_named("metric"),
-        _column("published", "paper", "number", 4),
-        _column("ours", "ours", "number", 4),
-        _column("gap", "gap", "number", 4, "how much worse ours is, in the direction of the metric"),
-        _column("standard_error", "standard error", "number", 4, "of our value, by the choice of test rows"),
-        _column("gap_in_errors", "gap / standard error", "number", 1),
+        column("published", "paper", "number", 4),
+        column("ours", "ours", "number", 4),
+        column("gap", "gap", "number", 4, "how much worse ours is, in the direction of the metric"),
+        column("standard_error", "standard error", "number", 4, "of our value, by the choice of test rows"),
+        column("gap_in_errors", "gap / standard error", "number", 1),
     ]
-    return _table(
+    return table(
         "misses",
         "Values of LRML that are not reached",
         f"The {len(missed)} of {len(values)} published values of LRML (all protocols together) that ours "
@@ -374,17 +339,17 @@ def _equal_rank(records: Records) -> list[Table]:
     columns = [
         *_named("dataset"),
         _PERCENT,
-        _column("allowed", "allowed rank", "integer", None, "this share of the labels, at most min(d, L)"),
+        column("allowed", "allowed rank", "integer", None, "this share of the labels, at most min(d, L)"),
         *_named("method"),
-        _column("theta", "theta", explanation="of LRML, as chosen; a range where seeds differ"),
-        _column("rank", "rank", "number", 1, "of the model, mean over the seeds"),
-        _column("largest_rank", "largest rank", "integer", explanation="over the seeds"),
+        column("theta", "theta", explanation="of LRML, as chosen; a range where seeds differ"),
+        column("rank", "rank", "number", 1, "of the model, mean over the seeds"),
+        column("largest_rank", "largest rank", "integer", explanation="over the seeds"),
         *_named("metric"),
-        _column("ours", "value", "number", 4, "test value, mean over the seeds"),
+        column("ours", "value", "number", 4, "test value, mean over the seeds"),
         _SPREAD,
         *_AGAINST_LRML,
     ]
-    return _table(
+    return table(
         "equal_rank",
         "At equal rank",
         "In Table 2 the theta of LRML is no limit on its rank: singular values beyond theta are penalised, "
@@ -473,16 +438,16 @@ def _ranks(records: Records) -> list[Table]:
     columns = [
         *_named("protocol", "dataset", "method"),
         _PERCENT,
-        _column("theta", "theta or rank asked", "integer", None, "theta of LRML, rank of LEML and CPLST"),
-        _column("rank", "rank", "number", 1, "rank of the model, mean over the seeds"),
-        _column("largest", "min(d, L)", "integer", explanation="the largest rank that is possible"),
-        _column("alpha", "alpha", explanation="strength of the penalty"),
-        _column("ridge", "ridge", explanation="strength of the squared norm beside it"),
+        column("theta", "theta or rank asked", "integer", None, "theta of LRML, rank of LEML and CPLST"),
+        column("rank", "rank", "number", 1, "rank of the model, mean over the seeds"),
+        column("largest", "min(d, L)", "integer", explanation="the largest rank that is possible"),
+        column("alpha", "alpha", explanation="strength of the penalty"),
+        column("ridge", "ridge", explanation="strength of the squared norm beside it"),
         *_named("loss"),
-        _column("theorem3", "Theorem 3", "number", 3, "the printed local bound for this W, mean over seeds"),
-        _column("converged", "converged", explanation="all chosen models, of all seeds and criteria"),
+        column("theorem3", "Theorem 3", "number", 3, "the printed local bound for this W, mean over seeds"),
+        column("converged", "converged", explanation="all chosen models, of all seeds and criteria"),
     ]
-    return _table(
+    return table(
         "ranks",
         "What was chosen, and the ranks",
         "The models with the best average precision on the validation rows, fitted on the whole training set "
@@ -537,11 +502,11 @@ def _times(records: Records) -> list[Table]:
             rows.append(place.named | {"cells": len(found)} | medians)
     columns = [
         *_named("protocol", "dataset", "method"),
-        _column("cells", "searches", "integer", explanation="how many the medians are over"),
-        _column("fit_seconds", "final fit", "seconds", 3, "on the whole training set, parameters chosen"),
-        _column("search_seconds", "whole search", "seconds", 3, "all candidates, all criteria, final fits"),
+        column("cells", "searches", "integer", explanation="how many the medians are over"),
+        column("fit_seconds", "final fit", "seconds", 3, "on the whole training set, parameters chosen"),
+        column("search_seconds", "whole search", "seconds", 3, "all candidates, all criteria, final fits"),
     ]
-    return _table(
+    return table(
         "times",
         "Times",
         "Median seconds over theta and the seeds: of the final fit of the model with the best average "

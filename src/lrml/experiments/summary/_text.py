@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
@@ -26,31 +25,6 @@ METHODS = {"LRML": "LRML", "LEML": "LEML", "CPLST": "CPLST", "MLTrace": "ML-trac
 """Methods in order, and their names in text."""
 
 LOWER_IS_BETTER = frozenset({"hamming_loss"})
-
-# Significant digits and decimals of a number in a table. Beyond them values depend on the order of sums, and
-# a difference that should be 0 is not.
-_DIGITS, _DECIMALS = 10, 12
-
-
-def rounded(value: Any) -> Any:
-    """Round every float in plain data to ten significant digits, and twelve decimals.
-
-    What is not a finite number becomes None.
-
-    Examples
-    --------
-    >>> rounded({"name": "LRML", "y": [0.1 + 0.2, 0.1 + 0.2 - 0.3, float("nan")]})
-    {'name': 'LRML', 'y': [0.3, 0.0, None]}
-    """
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        return float(f"{round(value, _DECIMALS):.{_DIGITS}g}") + 0.0  # + 0.0 makes −0 a plain 0
-    if isinstance(value, Mapping):
-        return {key: rounded(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [rounded(item) for item in value]
-    return value
 
 
 def listed(texts: Iterable[str]) -> str:

@@ -43,7 +43,7 @@ function colours() {
 function themedTrace(trace, found, hidden) {
   const swap = (part) => (part && part.color === NEUTRAL ? { ...part, color: found.neutral } : part);
   const themed = { ...trace, visible: !hidden.has(trace.meta) };
-  for (const part of ["line", "marker", "error_y"]) if (trace[part]) themed[part] = swap(trace[part]);
+  for (const part of ["line", "marker", "error_x", "error_y"]) if (trace[part]) themed[part] = swap(trace[part]);
   if (trace.colorbar) {
     themed.colorbar = { ...trace.colorbar, tickfont: { color: found.text }, tickcolor: found.text };
   }

@@ -1,0 +1,26 @@
+"""How good scores are, and how sure one can be: intervals, labels one by one, reliability, comparisons.
+
+`assess` computes every metric of `lrml.metrics` with a bootstrap interval. A resample draws n of the n rows
+with replacement, so row i counts wᵢ times, with w multinomial. Means over rows become Σ wᵢ vᵢ / Σ wᵢ, and the
+counts of F1 become weighted sums of rows. The interval lies between two percentiles of the metric over the
+resamples. It covers the choice of the rows that are judged, not that of the training rows.
+
+`compare` does the same for several models on the same rows, with the same resamples for all, so the intervals
+of their differences are paired.
+
+References
+----------
+- B. Efron, R. Tibshirani. "An Introduction to the Bootstrap". Chapman & Hall, 1993: percentile intervals.
+- S. Holm. "A Simple Sequentially Rejective Multiple Test Procedure". Scandinavian Journal of Statistics 6,
+  65-70, 1979.
+"""
+
+from lrml.evaluation._assessment import Assessment, Reliability, assess
+from lrml.evaluation._comparison import Comparison, compare
+from lrml.evaluation._measured import Interval
+
+__all__ = ["Assessment", "Comparison", "Interval", "Reliability", "assess", "compare"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,274 @@
+"""What is loaded is what was saved, for every estimator."""
+
+import hashlib
+import os
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from safetensors.numpy import load_file, safe_open
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import KFold
+
+import lrml
+from lrml import LRML, LRMLCV, MLFro
+from lrml._files import OutputError
+from lrml.storage import read_header
+from storage.model_makers import FORMS, MEMBERS, SQUARES, X_NEW, X, Y, assert_equal, scores
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.lrml"
+
+
+def fitted(name, rows=X, labels=Y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return clone(MEMBERS[name]).fit(rows, labels)
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_every_member_comes_back_with_every_attribute(name, path):
+    model = fitted(name)
+    lrml.save(model, path)
+    loaded = lrml.load(path)
+    assert_equal(loaded, model)
+    np.testing.assert_array_equal(scores(loaded), scores(model))
+    np.testing.assert_array_equal(loaded.predict(X_NEW), model.predict(X_NEW))
+    np.testing.assert_array_equal(loaded.predict_top_k(X_NEW, 3).labels, model.predict_top_k(X_NEW, 3).labels)
+    assert loaded.score(X, Y) == model.score(X, Y)
+    header = read_header(path)
+    assert header["kind"] == type(model).__name__
+    assert (header["n_features"], header["n_labels"], header["rank"]) == (6, 4, model.rank_)
+    assert header["nbytes"] == os.path.getsize(path)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["LRML", "LRML rbf", "LEML", "MLFro hinge"])
+def test_every_form_of_input(name, form, path):
+    rows = FORMS[form](X)
+    model = fitted(name, rows, sp.csr_array(Y))
+    lrml.save(model, path)
+    loaded = lrml.load(path)
+    predicted = loaded.predict(FORMS[form](X_NEW))
+    assert isinstance(predicted, sp.csr_array)
+    assert (predicted != model.predict(FORMS[form](X_NEW))).nnz == 0
+    # Coefficients in single precision are made of factors in single precision.
+    tolerance = {"rtol": 1e-5, "atol": 1e-5} if form == "float32" else {"rtol": 0, "atol": 0}
+    np.testing.assert_allclose(scores(loaded), scores(model), **tolerance)
+    vars(loaded).pop("coef_", None)
+    vars(model).pop("coef_", None)
+    assert_equal(loaded, model)
+
+
+@pytest.mark.parametrize("classes", [[0, 1], ["no", "yes"], [False, True], [-1.0, 1.0]], ids=repr)
+@pytest.mark.parametrize("name", ["LRML", "MLFro cut", "MLFroCV", "LEML logistic", "MLFro real"])
+def test_one_label_in_one_dimension(name, classes, path):
+    model = clone(MLFro(targets="real") if name == "MLFro real" else MEMBERS[name])
+    y = Y[:, 0] if name == "MLFro real" else np.array(classes)[Y[:, 0].astype(int)]
+    if name == "LEML logistic":
+        model.set_params(rank=1)
+    lrml.save(model.fit(X, y), path)
+    loaded = lrml.load(path)
+    assert_equal(loaded, model)
+    assert loaded.predict(X_NEW).shape == (25,)
+    np.testing.assert_array_equal(loaded.predict(X_NEW), model.predict(X_NEW))
+    np.testing.assert_array_equal(scores(loaded), scores(model))
+
+
+def test_a_label_matrix_must_not_pass_for_one_label(path):
+    model = fitted("LRML")
+    model.flat_output_ = True
+    lrml.save(model, path)
+    with pytest.raises(
+        lrml.storage.ModelFileError, match="a fit to a 1-D y must have one label, got 4 labels"
+    ):
+        lrml.load(path)
+
+
+def test_names_of_features_and_labels(path):
+    names = ["plain", "", "größe", "日本", "with space/../slash", "\0nul"]
+    frame = pd.DataFrame(X, columns=names)
+    model = LRML(1, 2.0).fit(frame, pd.DataFrame(Y, columns=["a", 7, ("b", 1), "c"]))
+    lrml.save(model, path)
+    loaded = lrml.load(path)
+    assert list(loaded.feature_names_in_) == names
+    assert_equal(loaded.classes_, model.classes_)
+    top = loaded.predict_top_k(pd.DataFrame(X_NEW, columns=names), 2)
+    assert_equal(top.labels, model.predict_top_k(pd.DataFrame(X_NEW, columns=names), 2).labels)
+
+
+def test_unseen_labels_stay_last(path):
+    labels = Y.copy()
+    labels[:, 2] = 0
+    model = MLFro(1.0).fit(X, labels)
+    lrml.save(model, path)
+    assert lrml.load(path).unseen_labels_.tolist() == [False, False, True, False]
+    assert set(lrml.load(path).predict_top_k(X_NEW, 4).labels[:, -1]) == {2}
+
+
+def test_precomputed_kernel(path):
+    model = LRML(1, 0.1, ridge=0.1, kernel="precomputed").fit(SQUARES, Y)
+    lrml.save(model, path)
+    loaded = lrml.load(path)
+    np.testing.assert_array_equal(loaded.decision_function(X_NEW @ X.T), model.decision_function(X_NEW @ X.T))
+    np.testing.assert_array_equal(loaded.dual_coef_, model.dual_coef_)
+
+
+def test_a_loaded_model_goes_on_as_any_other(path):
+    model = LRML(1, 2.0, warm_start=True).fit(X, Y)
+    lrml.save(model, path)
+    loaded = lrml.load(path)
+    assert_equal(
+        loaded.set_params(alpha=1.0).fit(X, Y).n_iter_, model.set_params(alpha=1.0).fit(X, Y).n_iter_
+    )
+    np.testing.assert_array_equal(scores(loaded), scores(model))
+    assert clone(loaded).get_params() == model.get_params()
+
+
+def test_the_same_model_makes_the_same_bytes(path, tmp_path):
+    model = fitted("LRMLCV several")
+    lrml.save(model, path)
+    lrml.save(lrml.load(path), tmp_path / "again.lrml")
+    assert path.read_bytes() == (tmp_path / "again.lrml").read_bytes()
+
+
+def test_a_search_stores_shared_numbers_once(path, tmp_path):
+    model = fitted("MLFroCV real")
+    lrml.save(model, path)
+    lrml.save(model.best_estimator_, tmp_path / "best.lrml")
+    tables = sum(column.nbytes for column in model.cv_results_.values() if isinstance(column, np.ndarray))
+    assert path.stat().st_size < (tmp_path / "best.lrml").stat().st_size + 3 * tables + 8000
+
+
+def test_single_precision_halves_the_file(path, tmp_path):
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(80, 400))
+    labels = (rows[:, :30] + random.normal(size=(80, 30)) > 0.5).astype(float)
+    model = LRML(5, 1.0, ridge=1.0).fit(rows, labels)
+    lrml.save(model, path)
+    lrml.save(model, tmp_path / "half.lrml", dtype="float32")
+    loaded = lrml.load(tmp_path / "half.lrml")
+    assert loaded.factors_.U.dtype == loaded.coef_.dtype == loaded.intercept_.dtype == np.float32
+    small, large = (tmp_path / "half.lrml").stat().st_size, path.stat().st_size
+    assert small < 0.55 * large
+    difference = np.abs(loaded.decision_function(rows) - model.decision_function(rows)).max()
+    assert 0 < difference < 1e-5
+    with pytest.raises(
+        ValueError, match=r"dtype='float32' is for linear models, got kernel='rbf'.*Leave out"
+    ):
+        lrml.save(fitted("LRML rbf"), path, dtype="float32")
+    with pytest.raises(ValueError, match="dtype must be 'float32', 'float64' or None, got 'int8'"):
+        lrml.save(model, path, dtype="int8")
+
+
+def test_too_large_for_single_precision(path):
+    model = MLFro(1e-300).fit(X * 1e-60, Y)
+    with pytest.raises(ValueError, match=r"below 3e\+38 to be saved in float32, got larger ones in factors_"):
+        lrml.save(model, path, dtype="float32")
+    assert not path.exists()
+
+
+def test_summary(path):
+    given = {
+        "data": "mine",
+        "scores": {"p@1": np.float64(0.5), "bad": np.nan},
+        "rows": np.int64(3),
+        "list": (1, 2),
+    }
+    lrml.save(fitted("LRML"), path, summary=given)
+    expected = {"data": "mine", "scores": {"p@1": 0.5, "bad": None}, "rows": 3, "list": [1, 2]}
+    assert read_header(path)["summary"] == expected
+    with pytest.raises(TypeError, match="a summary must be made of numbers, texts"):
+        lrml.save(fitted("LRML"), path, summary={"when": object()})
+    with pytest.raises(TypeError, match="summary must be a dictionary"):
+        lrml.save(fitted("LRML"), path, summary="text")
+
+
+def test_header_tells_parameters_without_reading_numbers(path):
+    lrml.save(fitted("LRML auto"), path)
+    header = read_header(path)
+    assert header["params"]["theta"] == "auto"
+    assert header["params"]["alpha"] == 2.0
+    assert header["params"]["threshold"] == "array of shape (4,)"
+    assert header["format"] == "1.0"
+    assert header["lrml_version"] == lrml.__version__
+    # Numbers are not looked at: damage there is found by load only.
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    assert read_header(path) == header
+
+
+def test_what_cannot_be_saved_is_refused_before_a_file_is_opened(path):
+    with pytest.raises(NotFittedError, match="LRML instance is not fitted"):
+        lrml.save(LRML(), path)
+    with pytest.raises(TypeError, match=r"holds an estimator of lrml .*got KFold.*skops or joblib"):
+        lrml.save(KFold(), path)
+
+    class Mine(LRML):
+        pass
+
+    with pytest.raises(TypeError, match="holds an estimator of lrml"):
+        lrml.save(Mine(1, 2.0).fit(X, Y), path)
+    with pytest.raises(TypeError, match=r"holds kernels by name, got the function.*kernel='precomputed'"):
+        lrml.save(MLFro(kernel=lambda a, b: float(a @ b)).fit(X, Y), path)
+    with pytest.raises(TypeError, match=r"as params.callback\..*set_params\(callback=None\)"):
+        lrml.save(LRML(1, 2.0, callback=lambda info: None).fit(X, Y), path)
+    with pytest.raises(TypeError, match=r"as params.rule\..*set_params\(rule='best'\)"):
+        lrml.save(LRMLCV(rule=lambda results: 0, random_state=0).fit(X, Y), path)
+    with pytest.raises(TypeError, match=r"params.random_state\..*set_params\(random_state=None\)"):
+        lrml.save(LRMLCV(random_state=np.random.RandomState(0)).fit(X, Y), path)
+    strange = fitted("LRML")
+    strange.mine_ = 1
+    with pytest.raises(TypeError, match="attributes of fits by this version of lrml, got mine_"):
+        lrml.save(strange, path)
+    assert not path.exists()
+
+
+def test_written_whole_or_not_at_all(path, tmp_path, monkeypatch):
+    path.write_bytes(b"old")
+    calls = []
+
+    def failing(fd, *args):
+        calls.append(fd)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", failing)
+    with pytest.raises(OutputError, match="No space left"):
+        lrml.save(fitted("LRML"), path)
+    assert calls
+    assert path.read_bytes() == b"old"
+    assert [one.name for one in tmp_path.iterdir()] == ["model.lrml"]
+
+
+def test_opened_by_the_library_of_the_format(path):
+    model = fitted("LRMLCV")
+    lrml.save(model, path)
+    tensors = load_file(path)
+    np.testing.assert_array_equal(tensors["intercept_"], model.intercept_)
+    with safe_open(path, "np") as stream:
+        assert stream.metadata()["lrml_format"] == "1.0"
+    # The rule of the checksum, as the guide states it.
+    content, digest = path.read_bytes(), safe_open(path, "np").metadata()["sha256"]
+    assert hashlib.sha256(content.replace(digest.encode(), b"0" * 64)).hexdigest() == digest
+
+
+@pytest.mark.real_data
+def test_delicious_at_rank_50_is_under_a_tenth_of_its_dense_size(mulan, path):
+    delicious = mulan("delicious")
+    rows, labels = delicious.train
+    model = LRML(50, 1e6).fit(rows, labels)
+    dense = model.coef_.nbytes
+    assert model.rank_ == 50
+    assert dense == 983 * 500 * 8
+    lrml.save(model, path)
+    assert path.stat().st_size < 0.16 * dense  # 50 (500 + 983) numbers for 500 · 983
+    lrml.save(model, path, dtype="float32")
+    assert path.stat().st_size < 0.1 * dense
+    found, expected = (one.predict_top_k(delicious.test[0], 5).labels for one in (lrml.load(path), model))
+    np.testing.assert_array_equal(found, expected)

@@ -1,0 +1,120 @@
+"""Text taggers in model files: vectorizers as settings, words and weights."""
+
+import time
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import (
+    CountVectorizer,
+    HashingVectorizer,
+    TfidfTransformer,
+    TfidfVectorizer,
+)
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import Normalizer
+
+import lrml
+from lrml import LRML, MLFro, TextTagger
+from lrml.storage import read_header
+from storage.model_makers import assert_equal
+
+TEXTS = [
+    "fast image viewer",
+    "edit photos and images",
+    "chess engine with größe",
+    "play chess on line",
+    "image and photo editor",
+    "network chess",
+] * 3
+TAGS = [
+    ["graphics"],
+    ["graphics", "editor"],
+    ["game"],
+    ["game", "network"],
+    ["editor"],
+    ["network", "game"],
+] * 3
+NEW = ["a chess image", "größe and photos", "", "nothing known"]
+
+VECTORIZERS = {
+    "default": None,
+    "tfidf": TfidfVectorizer(sublinear_tf=True, stop_words=["and", "with"], dtype=np.float32),
+    "no idf": TfidfVectorizer(use_idf=False, norm="l1", analyzer="char_wb", ngram_range=(2, 3)),
+    "count": CountVectorizer(binary=True, max_df=0.9, vocabulary=["chess", "image", "größe"]),
+    "hashing": HashingVectorizer(n_features=64, alternate_sign=False),
+    "pipeline": make_pipeline(HashingVectorizer(n_features=32), TfidfTransformer()),
+    "union": make_union(CountVectorizer(), TfidfVectorizer(analyzer="char", ngram_range=(2, 2))),
+}
+
+
+@pytest.mark.parametrize("name", VECTORIZERS)
+def test_taggers_come_back(name, tmp_path):
+    tagger = TextTagger(MLFro(0.1), vectorizer=VECTORIZERS[name]).fit(TEXTS, TAGS)
+    lrml.save(tagger, tmp_path / "tagger.lrml", summary={"data": "toy"})
+    loaded = lrml.load(tmp_path / "tagger.lrml")
+    features, expected = loaded.transform(NEW), tagger.transform(NEW)
+    assert (features != expected).nnz == 0
+    assert features.dtype == expected.dtype
+    # Of coefficients in single precision, the last digit depends on the factors having been rounded.
+    tolerance = {"rtol": 0, "atol": 1e-6 if expected.dtype == np.float32 else 0}
+    np.testing.assert_allclose(loaded.decision_function(NEW), tagger.decision_function(NEW), **tolerance)
+    assert loaded.predict(NEW) == tagger.predict(NEW)
+    assert_equal(loaded.predict_top_k(NEW, 2).labels, tagger.predict_top_k(NEW, 2).labels)
+    assert loaded.score(TEXTS, TAGS) == tagger.score(TEXTS, TAGS)
+    header = read_header(tmp_path / "tagger.lrml")
+    assert header["kind"] == "TextTagger"
+    assert header["params"]["model"]["kind"] == "MLFro"
+    assert header["n_features"] == expected.shape[1]
+    loaded.fit(TEXTS, TAGS)  # with the parameters of the original
+    np.testing.assert_array_equal(loaded.decision_function(NEW), tagger.decision_function(NEW))
+
+
+def test_default_tagger_and_explanations(tmp_path):
+    tagger = TextTagger().fit(TEXTS, TAGS)
+    lrml.save(tagger, tmp_path / "tagger.lrml")
+    loaded = lrml.load(tmp_path / "tagger.lrml")
+    assert loaded.model is None
+    assert loaded.explain("a chess image", "game") == tagger.explain("a chess image", "game")
+    assert_equal(loaded.model_, tagger.model_)
+    assert_equal(loaded.vectorizer_, tagger.vectorizer_)
+
+
+def lower(text):
+    return text.lower()
+
+
+@pytest.mark.parametrize(
+    ("vectorizer", "message"),
+    [
+        (CountVectorizer(preprocessor=lower), r"as vectorizer_.params.preprocessor\..*not functions"),
+        (
+            make_pipeline(CountVectorizer(), Normalizer()),
+            r"holds vectorizers of scikit-learn .*got Normalizer",
+        ),
+    ],
+)
+def test_what_a_file_cannot_hold(vectorizer, message, tmp_path):
+    tagger = TextTagger(MLFro(0.1)).fit(TEXTS, TAGS)
+    tagger.vectorizer_ = vectorizer.fit(TEXTS)
+    with pytest.raises(TypeError, match=message):
+        lrml.save(tagger, tmp_path / "tagger.lrml")
+    assert not (tmp_path / "tagger.lrml").exists()
+
+
+def test_a_vectorizer_that_reads_files_is_refused(tmp_path):
+    tagger = TextTagger(MLFro(0.1)).fit(TEXTS, TAGS)
+    tagger.vectorizer_.set_params(input="filename")
+    with pytest.raises(TypeError, match=r"must have input='content', got 'filename'.*Read the files first"):
+        lrml.save(tagger, tmp_path / "tagger.lrml")
+
+
+def test_a_large_vocabulary_loads_in_less_than_a_second(tmp_path):
+    words = [f"word{number}" for number in range(200_000)]
+    tagger = TextTagger(LRML(1, 10.0), vectorizer=TfidfVectorizer())
+    tagger.fit([" ".join(words[start::4]) for start in range(4)] * 2, [["a"], ["b"], ["a", "b"], ["c"]] * 2)
+    lrml.save(tagger, tmp_path / "large.lrml")
+    start = time.process_time()
+    loaded = lrml.load(tmp_path / "large.lrml")
+    assert time.process_time() - start < 1.0
+    assert loaded.vectorizer_.vocabulary_ == tagger.vectorizer_.vocabulary_
+    np.testing.assert_array_equal(loaded.vectorizer_.idf_, tagger.vectorizer_.idf_)

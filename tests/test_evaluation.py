@@ -1,0 +1,257 @@
+"""Assessments and comparisons against scikit-learn, SciPy, plain resampling and closed forms."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import sklearn.metrics as skm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.calibration import calibration_curve
+
+from lrml.evaluation import assess, compare
+from lrml.metrics import evaluate
+
+
+def made(n_rows=300, n_labels=7, *, noise=0.5, seed=0):
+    """Labels, some of them rare and one absent, and scores in [0, 1] that follow them."""
+    rng = np.random.default_rng(seed)
+    Y = (rng.random((n_rows, n_labels)) < np.linspace(0.0, 0.5, n_labels)).astype(int)
+    return Y, 1 / (1 + np.exp(-(2 * Y - 1 + noise * rng.standard_normal(Y.shape))))
+
+
+def test_values_are_those_of_evaluate():
+    Y, S = made()
+    found, expected = assess(Y, S, threshold=0.4, ks=[2]), evaluate(Y, S, threshold=0.4, ks=[2])
+    assert list(found.metrics) == list(expected)
+    for name, (value, low, high) in found.metrics.items():
+        assert value == pytest.approx(expected[name], abs=1e-12)
+        assert low <= value <= high
+    assert found.left_out == expected.left_out
+    assert found.threshold == 0.4
+
+
+def test_labels_one_by_one():
+    Y, S = made(noise=2.0)
+    found = assess(Y, S, n_bootstrap=0, label_names=list("abcdefg"))
+    predicted = S >= 0.5
+    scores = skm.precision_recall_fscore_support(Y, predicted, zero_division=np.nan)
+    for name, values in zip(("precision", "recall", "f1", "support"), scores, strict=True):
+        np.testing.assert_allclose([label[name] for label in found.labels], values)
+    assert [label["predicted"] for label in found.labels] == predicted.sum(axis=0).tolist()
+    assert [label["name"] for label in found.labels] == list("abcdefg")
+    assert np.isnan(found.labels[0]["auc"])  # it never occurs
+    for place in range(1, 7):
+        label = found.labels[place]
+        assert label["auc"] == pytest.approx(skm.roc_auc_score(Y[:, place], S[:, place]))
+        expected = skm.average_precision_score(Y[:, place], S[:, place])
+        assert label["average_precision"] == pytest.approx(expected)
+
+
+def resampled_f1(Y, S, average, rows):
+    return skm.f1_score(Y[rows], S[rows] >= 0.5, average=average, zero_division=0)
+
+
+def test_intervals_are_those_of_plain_resampling():
+    """The resamples are drawn in the order of the rows, so drawing them here gives the same ones."""
+    Y, S = made(40, 4, noise=2.0)
+    found = assess(Y, S, n_bootstrap=60, random_state=3, level=0.9)
+    rng = np.random.default_rng(3)
+    draws = [rng.integers(40, size=40) for _ in range(60)]
+    auc = evaluate(Y, S).per_example["average_auc"]
+    plain = {
+        "micro_f1": [resampled_f1(Y, S, "micro", rows) for rows in draws],
+        "macro_f1": [resampled_f1(Y, S, "macro", rows) for rows in draws],
+        "average_auc": [np.nanmean(auc[rows]) for rows in draws],
+    }
+    for name, values in plain.items():
+        np.testing.assert_allclose(found.metrics[name][1:], np.quantile(values, [0.05, 0.95]))
+
+
+def test_interval_of_a_mean_is_that_of_scipy():
+    Y, S = made(400, 5, noise=3.0)
+    _, low, high = assess(Y, S, n_bootstrap=4000).metrics["hamming_loss"]
+    values = evaluate(Y, S).per_example["hamming_loss"]
+    expected = stats.bootstrap((values,), np.mean, n_resamples=4000, method="percentile", rng=1)
+    error = expected.standard_error
+    assert (low, high) == pytest.approx(tuple(expected.confidence_interval), abs=0.15 * error)
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(2, 30), st.booleans())
+def test_resampling_sparse_and_dense_cells(seed, n_labels, n_rows, everything):
+    """With everything predicted the counts are kept dense, and F1 has a closed form."""
+    rng = np.random.default_rng(seed)
+    Y = (rng.random((n_rows, n_labels)) < 0.3).astype(int)
+    S = np.full(Y.shape, 1.0 if everything else 0.0)
+    found = assess(sp.csr_array(Y), S, n_bootstrap=20, random_state=seed)
+    if everything:
+        share = Y.mean()
+        assert found.metrics["micro_f1"].value == pytest.approx(2 * share / (1 + share))
+    else:
+        assert found.metrics["micro_f1"] == found.metrics["macro_f1"] == (0, 0, 0)
+    assert assess(Y, S, n_bootstrap=20, random_state=seed).as_dict() == found.as_dict()
+
+
+def test_reliability_of_probabilities():
+    Y, S = made(2000, 6, noise=1.0)
+    found = assess(Y, S, n_bootstrap=0).reliability
+    frequency, score = calibration_curve(Y.ravel(), S.ravel(), n_bins=10)
+    assert found.probabilities
+    np.testing.assert_allclose([one["frequency"] for one in found.bins], frequency)
+    np.testing.assert_allclose([one["score"] for one in found.bins], score)
+    assert sum(one["count"] for one in found.bins) == Y.size
+    counts = np.histogram(S, np.linspace(0, 1, 11))[0]
+    assert found.error == pytest.approx(np.average(np.abs(frequency - score), weights=counts[counts > 0]))
+
+
+def test_reliability_of_other_scores():
+    Y, S = made(2000, 6, noise=1.0)
+    margins = 4 * S - 2
+    found = assess(Y, margins, threshold=0.0, n_bootstrap=0).reliability
+    assert not found.probabilities
+    assert np.isnan(found.error)
+    relevant = [one["count"] * one["frequency"] for one in found.bins]
+    np.testing.assert_allclose(relevant, Y.sum() / 10, atol=1)  # a tenth of the relevant cells each
+    assert found.bins[0]["low"] == margins.min()
+    assert found.bins[-1]["high"] == margins.max()
+    frequency = [one["frequency"] for one in found.bins]
+    assert frequency == sorted(frequency)
+
+
+def test_reliability_where_scores_do_not_differ():
+    found = assess([[1], [0], [0], [0]], np.full((4, 1), 7.0), n_bootstrap=0).reliability
+    assert found.bins == [{"low": 7.0, "high": 7.0, "score": 7.0, "count": 4, "frequency": 0.25}]
+
+
+def test_worst_labels():
+    Y, S = made(noise=2.0)
+    found = assess(Y, S, n_bootstrap=0)
+    worst = found.worst_labels(3)
+    f1 = [label["f1"] for label in worst]
+    assert f1 == sorted(label["f1"] for label in found.labels if label["support"] >= 5)[:3]
+    assert len(found.worst_labels(99, least_support=0)) == 6  # the absent one has no F1
+
+
+def test_one_label_has_no_average_auc():
+    found = assess([[1], [0], [1]], [[0.9], [0.6], [0.2]], n_bootstrap=50)
+    assert np.isnan(found.metrics["average_auc"].value)
+    assert found.left_out["average_auc"] == 3
+    plain = found.as_dict()
+    assert plain["metrics"]["average_auc"] == {"value": None, "low": None, "high": None}
+    json.dumps(plain, allow_nan=False)
+
+
+def test_names_of_a_frame_and_of_nothing():
+    Y, S = made(30, 3)
+    names = ["a", "b", "c"]
+    assert [label["name"] for label in assess(pd.DataFrame(Y, columns=names), S).labels] == names
+    assert [label["name"] for label in assess(Y, S).labels] == ["0", "1", "2"]
+    with pytest.raises(ValueError, match=r"one name for each of the 3 labels, got 2\."):
+        assess(Y, S, label_names=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({"n_bootstrap": -1}, "n_bootstrap must be an integer of at least 0, got -1"),
+        ({"n_bootstrap": 2.5}, "n_bootstrap must be an integer of at least 0, got 2.5"),
+        ({"level": 1}, "level must be between 0 and 1, got 1"),
+        ({"level": "95"}, "level must be between 0 and 1, got '95'"),
+    ],
+)
+def test_bad_options(options, rule):
+    with pytest.raises(ValueError, match=rule):
+        assess(*made(10, 2), **options)
+
+
+# Comparisons
+
+
+def three(n_rows=400):
+    Y, good = made(n_rows, 6, noise=2.0)
+    rng = np.random.default_rng(1)
+    return Y, {"good": good, "same": good.copy(), "chance": rng.random(Y.shape)}
+
+
+def test_comparison_has_the_values_of_assessments_with_the_same_resamples():
+    Y, scores = three()
+    found = compare(Y, scores, n_bootstrap=50, random_state=7)
+    for name, own in scores.items():
+        assert found.methods[name] == assess(Y, own, n_bootstrap=50, random_state=7).metrics
+
+
+def test_paired_tests_are_those_of_scipy():
+    Y, scores = three()
+    found = compare(Y, scores, n_bootstrap=300)
+    values = {name: evaluate(Y, own).per_example for name, own in scores.items()}
+    by_place = {(test["metric"], test["first"], test["second"]): test for test in found.tests}
+    assert len(by_place) == 3 * 8
+    for (metric, one, other), test in by_place.items():
+        if metric in ("micro_f1", "macro_f1"):
+            continue
+        first, second = values[one][metric], values[other][metric]
+        if (one, other) == ("good", "same"):
+            assert (test["difference"], test["p_value"], test["better"]) == (0, 1, None)
+            continue
+        expected = stats.ttest_rel(first, second, nan_policy="omit")
+        assert test["p_value"] == pytest.approx(expected.pvalue, rel=1e-6)
+        assert test["better"] == one
+        # The bootstrap's interval is near that of the t distribution.
+        ends = expected.confidence_interval(0.95)
+        assert (test["low"], test["high"]) == pytest.approx(tuple(ends), abs=0.2 * (ends[1] - ends[0]))
+
+
+def test_correction_goes_over_all_tests():
+    Y, scores = three(60)
+    found = compare(Y, scores, n_bootstrap=200)
+    p_values = sorted((test["p_value"], test["corrected"]) for test in found.tests)
+    # Holm, as its definition says: the k-th of m is multiplied by m − k + 1, and never falls.
+    expected, largest = [], 0.0
+    for place, (p_value, _) in enumerate(p_values):
+        largest = max(largest, min(1.0, p_value * (len(p_values) - place)))
+        expected.append(largest)
+    np.testing.assert_allclose([corrected for _, corrected in p_values], expected)
+
+
+def test_f1_is_compared_by_the_error_of_the_bootstrap():
+    Y, scores = three()
+    found = compare(Y, {name: scores[name] for name in ("good", "chance")}, n_bootstrap=400)
+    (test,) = (test for test in found.tests if test["metric"] == "micro_f1")
+    # The same difference as a ratio of sums over rows: its error by linearisation.
+    influence = []
+    for own in (scores["good"], scores["chance"]):
+        predicted = own >= 0.5
+        hits, both = (Y & predicted).sum(axis=1), (Y + predicted).sum(axis=1)
+        ratio = 2 * hits.sum() / both.sum()
+        influence.append((2 * hits - ratio * both) / both.mean())
+    error = (influence[0] - influence[1]).std() / np.sqrt(len(Y))
+    width = test["high"] - test["low"]
+    assert width == pytest.approx(2 * 1.96 * error, rel=0.15)
+    assert test["p_value"] < 1e-6
+    assert test["better"] == "good"
+
+
+def test_a_threshold_for_each_model_and_lower_is_better():
+    Y, scores = three()
+    found = compare(
+        Y, {"p": scores["good"], "m": scores["good"] - 0.5}, threshold={"p": 0.5, "m": 0.0}, n_bootstrap=20
+    )
+    for name in ("micro_f1", "hamming_loss"):
+        assert found.methods["p"][name] == found.methods["m"][name]
+    found = compare(Y, {"good": scores["good"], "chance": scores["chance"]}, n_bootstrap=20)
+    (loss,) = (test for test in found.tests if test["metric"] == "hamming_loss")
+    assert loss["difference"] < 0
+    assert loss["better"] == "good"
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_a_comparison_needs_two():
+    Y, scores = three(20)
+    with pytest.raises(ValueError, match=r"at least two names to scores, got .*use assess for one model"):
+        compare(Y, {"good": scores["good"]})
