@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ import pytest
 
 import lrml
 from lrml import LRML, MLFro, TextTagger
+from lrml.cli import main
 from serving.running import HARMFUL, TAGS, TEXTS, serving, text_model, without_server
 
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
@@ -187,20 +187,15 @@ def test_a_signal_lets_a_running_request_finish(tmp_path: Path, number: int, cod
         assert "Traceback" not in process.stderr.read()
 
 
-def serve(*options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lrml", "serve", *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-
-def test_a_taken_port_is_told(server: tuple[str, Any], tmp_path: Path) -> None:
+def test_a_taken_port_is_told(server: tuple[str, Any], tmp_path: Path, capsys: Any) -> None:
     port = server[0].rpartition(":")[2]
     path = tmp_path / "model.lrml"
     lrml.save(text_model(), path)
-    done = serve(str(path), "--port", port)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert f"a free port, got 127.0.0.1, port {port} (Address already in use). Pass another" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert main(["serve", str(path), "--port", port]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"a free port, got 127.0.0.1, port {port} (Address already in use). Pass another" in said.err
+    assert len(said.err.splitlines()) == 1
 
 
 def test_probabilities_come_with_the_logistic_loss() -> None:
