@@ -115,7 +115,13 @@ def read_documents(packages: Path, translations: Path) -> Documents:
     return Documents([texts[i] for i in order], [tags[i] for i in order])
 
 
-def text_set(documents: Documents, rows: int, features: int | None, least: int) -> TextSet:
+def text_set(
+    documents: Documents,
+    rows: int,
+    features: int | None,
+    least: int,
+    vectorizer: TfidfVectorizer | None = None,
+) -> TextSet:
     """Make features of the most frequent words and pairs of words; labels are tags of ``least`` packages.
 
     The first ``rows`` packages are training rows, the next 5,000 test rows.
@@ -129,9 +135,9 @@ def text_set(documents: Documents, rows: int, features: int | None, least: int) 
     kept = [[tag for tag in tags if counts[tag] >= least] for tags in documents.tags]
     # Not bytes: with more than 127 labels of int8, scikit-learn's OneVsRestClassifier mixes up the columns.
     Y = sp.csr_array(MultiLabelBinarizer(sparse_output=True).fit_transform(kept), dtype=np.int64)
-    vectorizer = TfidfVectorizer(
-        max_features=features, sublinear_tf=True, stop_words="english", ngram_range=(1, 2)
-    )
+    if vectorizer is None:
+        vectorizer = TfidfVectorizer(sublinear_tf=True, stop_words="english", ngram_range=(1, 2))
+    vectorizer.set_params(max_features=features)
     end = rows + N_TEST
     X = sp.csr_array(vectorizer.fit_transform(documents.texts[:rows]))
     X_test = sp.csr_array(vectorizer.transform(documents.texts[rows:end]))

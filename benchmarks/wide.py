@@ -132,14 +132,16 @@ def description(model: Any) -> str:
     return "; ".join(parts)
 
 
-def in_a_process(make: Callable[[], Any], data: TextSet, limit: float) -> Outcome | str:
-    """Return the outcome, or why there is none."""
+def in_a_process(
+    make: Callable[..., Any], data: TextSet, limit: float, work_off: Callable[..., Any] = measure
+) -> Any:
+    """Return the outcome of ``work_off(make, data)``, or a str that says why there is none."""
     context = multiprocessing.get_context("fork")  # hands the data over without a copy
     receiver, sender = context.Pipe(duplex=False)
 
     def work() -> None:
         try:
-            sender.send(measure(make, data))
+            sender.send(work_off(make, data))
         except Exception as error:
             sender.send(f"{type(error).__name__}: {error}")
 

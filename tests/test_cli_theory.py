@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import normalize
 
-from lrml import LRML
+from lrml import LRML, save
 from lrml.datasets import load_yeast
 
 
@@ -48,6 +48,29 @@ def test_the_table_and_the_figure(tmp_path):
     assert "Theorem 2" in run.stdout
     assert "…" not in run.stdout
     assert sorted(os.listdir(tmp_path)) == [f"theory_yeast.{kind}" for kind in ("pdf", "png", "svg")]
+
+
+def test_a_model_file_in_place_of_a_fit(tmp_path):
+    X, Y = load_yeast().train
+    model = LRML(3, 20.0, fit_intercept=False).fit(normalize(X), Y)
+    save(model, tmp_path / "yeast.lrml")
+    fitted = lrml("yeast", "--theta", "3", "--alpha", "20", "--json", "--draws", "4")
+    loaded = lrml("yeast", "--model", tmp_path / "yeast.lrml", "--json", "--draws", "4")
+    assert loaded.returncode == 0, loaded.stderr
+    assert json.loads(loaded.stdout) == json.loads(fitted.stdout)
+    alone = lrml(tmp_path / "yeast.lrml", "--json")
+    assert alone.returncode == 0, alone.stderr
+    facts, all_facts = json.loads(alone.stdout)["facts"], json.loads(fitted.stdout)["facts"]
+    assert facts == pytest.approx({key: all_facts[key] for key in facts}, rel=1e-6)
+    assert "lrml theory DATA --model" in " ".join(lrml(tmp_path / "yeast.lrml").stdout.split())
+
+
+def test_a_file_that_is_no_model(tmp_path):
+    (tmp_path / "bad.lrml").write_bytes(b"PK\x03\x04 and so on")
+    run = lrml("yeast", "--model", tmp_path / "bad.lrml")
+    assert run.returncode != 0
+    assert "a zip archive" in run.stderr
+    assert "Traceback" not in run.stderr
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,20 @@ def test_theory_and_splits_load_no_solver(module):
         assert "sklearn" not in loaded
 
 
+@pytest.mark.parametrize("module", [getattr(lrml, name) for name in lrml._SUBMODULES])
+def test_public_modules_show_public_names_only(module):
+    assert [name for name in dir(module) if not name.startswith("__")] == sorted(module.__all__)
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_package_shows_public_names_only():
+    shown = {name for name in dir(lrml) if not name.startswith("__")}
+    assert set(lrml.__all__) - {"__version__"} <= shown
+    assert {name for name in shown if name[0] == "_" or name in ("lazy_names", "TYPE_CHECKING")} == set()
+    for name in shown:
+        assert getattr(lrml, name).__doc__
+
+
 @pytest.mark.parametrize("module", [lrml, lrml.datasets])
 def test_all_names_are_there_and_listed(module):
     assert set(module.__all__) <= set(dir(module))

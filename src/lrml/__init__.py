@@ -6,6 +6,7 @@ from lrml._lazy import lazy_names
 
 if TYPE_CHECKING:
     from lrml._version import __version__
+    from lrml.displays import ConvergenceDisplay, LabelMapDisplay, PathDisplay, SpectrumDisplay
     from lrml.estimators import (
         CPLST,
         CPLSTCV,
@@ -35,10 +36,14 @@ __all__ = [
     "LRML",
     "LRMLCV",
     "PLST",
+    "ConvergenceDisplay",
+    "LabelMapDisplay",
     "MLFro",
     "MLFroCV",
     "MLTrace",
     "MLTraceCV",
+    "PathDisplay",
+    "SpectrumDisplay",
     "TextTagger",
     "__version__",
     "alpha_max",
@@ -52,6 +57,10 @@ __all__ = [
 
 # scikit-learn takes a second to import; reading a file or the version should not wait for it.
 _HOMES = dict.fromkeys(__all__, "lrml.estimators") | {
+    "ConvergenceDisplay": "lrml.displays",
+    "LabelMapDisplay": "lrml.displays",
+    "PathDisplay": "lrml.displays",
+    "SpectrumDisplay": "lrml.displays",
     "TextTagger": "lrml.text",
     "__version__": "lrml._version",
     "load": "lrml.storage",
@@ -61,9 +70,11 @@ _HOMES = dict.fromkeys(__all__, "lrml.estimators") | {
 _SUBMODULES = (
     "completion",
     "datasets",
+    "displays",
     "estimators",
     "evaluation",
     "export",
+    "inspection",
     "losses",
     "metrics",
     "model_selection",

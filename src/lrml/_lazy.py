@@ -34,6 +34,7 @@ def lazy_names(
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *homes, *submodules})
+        special = {name for name in vars(sys.modules[package]) if name.startswith("__")}
+        return sorted({*special, *homes, *submodules})
 
     return load, names

@@ -16,14 +16,19 @@ from lrml.rows import Mask
 _LARGEST = 1e100
 _BINARY_REMEDY = "Encode the labels with MultiLabelBinarizer"
 _REAL_REMEDY = ", or pass targets='real' to fit real values"
+_CLASSES_REMEDY = "Wrap the model in OneVsRestClassifier, or encode lists of labels with MultiLabelBinarizer"
 
 
 class Targets(NamedTuple):
-    """Validated label matrix: CSR or dense, the column names if it was a frame, the mask of known labels."""
+    """Validated label matrix: CSR or dense, with the mask of known labels.
+
+    ``names`` are those of the columns of a frame, or the two classes if Y was ``flat``: one label, in 1-D.
+    """
 
     values: Any
     names: npt.NDArray[Any] | None
     mask: Mask | None = None
+    flat: bool = False
 
 
 def check_threshold(threshold: Any, n_labels: int, natural: float) -> npt.NDArray[np.float64]:
@@ -45,8 +50,13 @@ def _as_floats(value: Any) -> npt.NDArray[np.float64] | None:
         return None
 
 
-def check_unique_columns(frame: Any, name: str) -> None:
-    """Reject a frame two of whose columns have the same name."""
+def check_frame(frame: Any, name: str) -> None:
+    """Reject a frame that is still to be computed, or two of whose columns have the same name."""
+    if hasattr(frame, "collect") and hasattr(frame, "collect_schema"):
+        raise TypeError(
+            f"{name} must be an array, sparse matrix or frame with its values at hand, got a polars "
+            f"LazyFrame. Pass {name}.collect()."
+        )
     counts = Counter(getattr(frame, "columns", ()))
     repeated = [(column, times) for column, times in counts.items() if times > 1]
     if repeated:
@@ -64,19 +74,26 @@ def check_targets(
     allow_unknown: bool = False,
     observed: Any = None,
     offers_real: bool = True,
+    allow_flat: bool = False,
 ) -> Targets:
     """Validate a label matrix: 2-D, at least one label, finite, and 0/1 if ``targets`` is "binary".
 
     NaN marks an unknown label if ``allow_unknown``; ``observed`` marks the known ones. Unknown labels are 0
-    in the matrix that is returned, and the mask is None if there are none.
+    in the matrix that is returned, and the mask is None if there are none. If ``allow_flat``, a 1-D Y is one
+    label, and may then have any two classes.
     """
     if Y is None:
         raise ValueError(
             "This estimator requires y to be passed, but the target y is None. Pass a label matrix."
         )
-    check_unique_columns(Y, "Y")
+    check_frame(Y, "Y")
     columns = getattr(Y, "columns", None)
     names = None if columns is None else np.asarray(columns, dtype=object)
+    flat = _flat_values(Y) if allow_flat else None
+    if flat is not None:
+        Y, names = (flat, None) if targets == "real" else _as_zero_one(flat)
+        Y = Y[:, None]
+        observed = observed if np.ndim(observed) != 1 else np.asarray(observed)[:, None]
     remedy = f"{_BINARY_REMEDY}{_REAL_REMEDY if offers_real else ''}."
     values = _numeric_matrix(Y)
     if values.shape[1] == 0:
@@ -105,7 +122,46 @@ def check_targets(
                 "Only binary classification is supported: Y must hold only 0 and 1, "
                 f"got {kind}{strange.flat[0]!s}. {remedy}"
             )
-    return Targets(values, names, mask)
+    return Targets(values, names, mask, flat is not None)
+
+
+def _flat_values(Y: Any) -> npt.NDArray[Any] | None:
+    """Return 1-D targets as an array; None for a matrix, and for lists of labels."""
+    if is_sparse(Y):
+        return None
+    try:
+        values = as_matrix(Y)
+    except ValueError:  # lists of unequal length
+        return None
+    if is_sparse(values) or values.ndim != 1:
+        return None
+    scalar = values.dtype != object or all(value is None or np.isscalar(value) for value in values)
+    return values if scalar else None
+
+
+def _as_zero_one(y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+    """Return a 1-D y as 0, 1 and NaN, and its two classes, of which the second one is 1."""
+    if y.dtype == object and not any(isinstance(value, str | bytes) for value in y):
+        y = np.asarray(y, dtype=np.float64)
+    if y.dtype.kind == "c" or (y.dtype.kind == "f" and np.isinf(y).any()):
+        return y, None  # refused as in a matrix
+    known = ~np.isnan(y) if y.dtype.kind == "f" else np.ones(len(y), dtype=np.bool_)
+    if y.dtype.kind in "biuf" and np.isin(y[known], (0, 1)).all():
+        return y, np.array([0, 1], dtype=y.dtype)
+    rule = "Only binary classification is supported: a 1-D y must hold two classes"
+    try:
+        classes = np.unique(y[known])
+    except TypeError:
+        raise ValueError(f"{rule}, got some that have no order. Pass only numbers, or only text.") from None
+    broken = [value for value in classes.tolist() if isinstance(value, float) and not value.is_integer()]
+    if broken:
+        raise ValueError(f"{rule}, got the continuous value {broken[0]}. Pass targets='real' to fit it.")
+    if len(classes) != 2:
+        found = ", ".join(shown(value) for value in classes[:3].tolist())
+        more = ", …" if len(classes) > 3 else ""
+        raise ValueError(f"{rule}, got {len(classes)} ({found}{more}). {_CLASSES_REMEDY}.")
+    positive = y == classes[1]
+    return positive if known.all() else np.where(known, positive, np.nan), classes
 
 
 def _check_same_columns(names: npt.NDArray[Any] | None, observed: Any) -> None:

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["to_onnx"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 # onnxruntime 1.12 and later run these versions of the format and of its operators.
 _IR_VERSION, _OPSET = 8, 17
 _MICROSOFT = "com.microsoft"  # onnxruntime's own operators: the Tokenizer is one
@@ -120,6 +125,11 @@ def _check_linear(model: Any) -> None:
             "Pass the last step of a pipeline, and export the steps before it on their own."
         )
     check_is_fitted(model)
+    if vars(model).get("flat_output_"):
+        raise ValueError(
+            "an exported model must be fitted to a label matrix, got one fitted to a 1-D y. Fit it to "
+            "y.reshape(-1, 1)."
+        )
     if vars(model).get("kernel_") is not None:
         raise ValueError(
             f"an exported model must have kernel='linear', got kernel={shown(model.kernel)}. Fit a linear "

@@ -21,6 +21,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr, expit, logit
 
+__all__ = ["LOSSES", "LogisticLoss", "Loss", "SquaredHingeLoss", "SquaredLoss", "Terms"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 
 

@@ -61,6 +61,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 @overload
 def precision_at_k(Y: Matrix, S: Matrix, k: int, *, per_example: Literal[False] = False) -> float: ...
 @overload

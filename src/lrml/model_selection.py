@@ -27,6 +27,11 @@ from lrml._targets import check_targets
 
 __all__ = ["MultilabelStratifiedKFold", "iterative_train_test_split"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _Counts = NDArray[np.int64]
 
 
@@ -35,7 +40,7 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
 
     Iterative stratification [1]_: the label with the fewest rows left comes first, because a rare label
     leaves the least choice, and each of its rows goes to the fold that lacks most of this label. Use it as
-    `cv` of ``cross_validate`` or ``GridSearchCV``; only the latter takes a sparse y.
+    `cv` of ``cross_val_predict``, ``cross_validate``, ``GridSearchCV`` or ``HalvingGridSearchCV``.
 
     Parameters
     ----------
@@ -45,8 +50,9 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
         Whether choices that the algorithm leaves open are random: which rows of a label go where, and ties
         between labels and between folds. False takes rows, labels and folds in order.
     random_state : int, RandomState instance or None, default=None
-        Seed of these choices. Pass an int for the same folds at every call of ``split``; None is the only
-        value allowed without `shuffle`.
+        Seed of these choices: an int, or what an int is drawn from when the object is made. So all calls of
+        ``split`` give the same folds, as successive halving needs. None is the only value allowed without
+        `shuffle`.
 
     See Also
     --------
@@ -60,7 +66,10 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
     and the sizes come close, but without a bound: labels take precedence over sizes. Rows without a label
     come last and even out the sizes.
 
-    ``split`` takes time proportional to the number of ones in Y, and a sparse Y stays sparse.
+    ``split`` takes time proportional to the number of ones in Y, and a sparse Y stays sparse. scikit-learn's
+    ``GridSearchCV`` and ``cross_val_predict`` take a sparse y; ``cross_val_score``, ``cross_validate`` and
+    ``learning_curve`` refuse every one. ``HalvingGridSearchCV`` takes a label matrix, dense or sparse, if
+    ``min_resources`` is a number; it can derive one from 1-D targets only.
 
     References
     ----------
@@ -92,6 +101,8 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
         self.n_splits = n_splits
         self.shuffle = shuffle
         self.random_state = random_state
+        if shuffle and not is_integer(random_state):
+            self.random_state = int(check_random_state(random_state).randint(2**31))
 
     def split(
         self, X: Any, y: Any, groups: Any = None

@@ -25,6 +25,12 @@ from lrml._arrays import Array, descending_eigh, descending_eigvalsh, namespace,
 from lrml._checks import is_integer, is_real
 from lrml._shown import shown
 
+__all__ = ["Penalty", "TailSum", "TraceNorm"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class Penalty(Protocol):
     """What a solver needs from a penalty; see the module's docstring for the contract."""

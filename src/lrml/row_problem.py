@@ -205,8 +205,8 @@ class QuadraticModel:
     With the eigenvalues of XᵀX as a and the curvatures of the labels as b (or the reverse, if there are more
     labels) its diagonal part is as curved as f on average; N corrects it by what the last steps have shown.
     Without N, least squares on either side of W has a closed form, as (x VᵀAV + D)⁻¹ is
-    E diag(1/(x + ψ)) Eᵀ for all x at once. With N it takes ``refinements`` conjugate gradient steps more,
-    preconditioned by that.
+    E diag(1/(x + ψ)) Eᵀ for all x at once. With N, up to ``refinements`` conjugate gradient
+    steps follow, preconditioned by that.
 
     Attributes
     ----------
@@ -218,6 +218,10 @@ class QuadraticModel:
         W₀.
     correction : callable or None
         N, symmetric, such that the whole Hessian is positive.
+    refinements : int
+        The most conjugate gradient steps of a least-squares solve.
+    accuracy : float
+        They end when the error, as they measure it, has fallen to this share.
     """
 
     rows: _Float64
@@ -227,10 +231,11 @@ class QuadraticModel:
     ridge: float
     anchor: _Float64
     correction: Callable[[_Float64], _Float64] | None = None
+    refinements: int = 2
+    accuracy: float = 1e-2
 
     rounding = 16.0 * float(np.finfo(np.float64).eps)
     least, scale = 1.0, 1.0  # units that nothing else is compared with
-    refinements = 2
 
     @cached_property
     def curvature(self) -> _Float64:
@@ -289,7 +294,8 @@ class QuadraticModel:
             return R, self.target - float(np.vdot(R, projected))
         correction = self.correction
         slope = 0.5 * correction(self.anchor - R @ V.T) @ V
-        R, slope = _refine(R, slope, precondition, lambda P: 0.5 * correction(P @ V.T) @ V, self.refinements)
+        effort = (self.refinements, self.accuracy)
+        R, slope = _refine(R, slope, precondition, lambda P: 0.5 * correction(P @ V.T) @ V, *effort)
         constant = self.target + float(np.vdot(self.anchor, self._whole_cross - self.cross))
         return R, constant - float(np.vdot(R, self._whole_cross @ V + slope))
 
@@ -307,7 +313,8 @@ class QuadraticModel:
             return K
         correction = self.correction
         slope = 0.5 * (U.T @ correction(self.anchor - U @ K))
-        return _refine(K, slope, precondition, lambda P: 0.5 * (U.T @ correction(U @ P)), self.refinements)[0]
+        effort = (self.refinements, self.accuracy)
+        return _refine(K, slope, precondition, lambda P: 0.5 * (U.T @ correction(U @ P)), *effort)[0]
 
     def prox(self, W: _Float64, penalty: Penalty, step: float) -> SpectralProx:
         """Proximal map of the penalty."""
@@ -328,16 +335,18 @@ def _refine(
     precondition: Callable[[_Float64], _Float64],
     correction: Callable[[_Float64], _Float64],
     steps: int,
+    accuracy: float,
 ) -> tuple[_Float64, _Float64]:
     """Solve (P + N) X = B by conjugate gradients, P⁻¹ given, from X with its residual B − (P + N) X."""
     moved = np.zeros_like(X)
     bent = np.zeros_like(X)  # P times the last direction
-    last = np.inf
+    last, least = np.inf, 0.0
     for _ in range(steps):
         gradient = precondition(residual)
         size = float(np.vdot(gradient, residual))
-        if not size > 0.0:
+        if not size > least:
             break
+        least = least or accuracy**2 * size
         moved = gradient + (size / last) * moved
         bent = residual + (size / last) * bent
         image = bent + correction(moved)

@@ -28,6 +28,13 @@ import scipy.sparse as sp
 
 from lrml._arrays import as_matrix, is_sparse
 
+__all__ = ["Moments", "Statistics"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Matrix: TypeAlias = Any
 """A dense NumPy array, a SciPy sparse matrix or array, or a pandas or polars frame."""
 

@@ -41,6 +41,8 @@ _COLUMNS = 64
 _LEADING = 128
 # Most directions of label space whose solutions span the subspace.
 _MOST_LABELS = 512
+# Single precision holds the squares of rows, slopes and solutions if the mean eigenvalue is in this range.
+_LEAST_UNIT, _LARGEST_UNIT = 1e-17, 1e18
 # Least and largest shift, in units of the mean eigenvalue, and the ratio of neighbours.
 _LEAST_SHIFT, _LARGEST_SHIFT, _SHIFT_RATIO = 0.03, 3.0, 10.0
 # Residual to which the systems of the first subspace are solved, and those of an extension.
@@ -473,6 +475,11 @@ class Subspace:
 def _prepared(rows: CentredRows) -> tuple[NormalOperator, float, Leading]:
     """Return the operator in single precision, its unit, and its leading directions."""
     unit = float(rows.scatter.sum()) / min(rows.X.shape) or 1.0
+    if not _LEAST_UNIT <= unit <= _LARGEST_UNIT:
+        raise ValueError(
+            "a fit in a subspace takes single precision, so the mean eigenvalue of XᵀX must be in "
+            f"[{_LEAST_UNIT:.0e}, {_LARGEST_UNIT:.0e}], got {unit:.1e}. Divide X by {unit**0.5:.0e}."
+        )
     fast = NormalOperator(rows, np.float32, unit)
     return fast, unit, leading_directions(fast, _LEADING)
 

@@ -24,6 +24,11 @@ from lrml._ranking import LabelCounts, Matrix, check_labelled_scores
 
 __all__ = ["Threshold", "best_threshold"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 MetricName: TypeAlias = Literal["micro_f1", "macro_f1", "hamming_loss"]
 _Bools: TypeAlias = npt.NDArray[np.bool_]
 _Scores: TypeAlias = npt.NDArray[Any]

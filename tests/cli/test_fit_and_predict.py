@@ -78,9 +78,9 @@ def read_predictions(path):
         return [row["tags"] for row in rows], [row["scores"] for row in rows]
     if path.suffix == ".parquet":
         rows = pq.read_table(path).to_pylist()
-    else:
-        with open(path, newline="") as file:
-            rows = list(csv.DictReader(file))
+        return [row["tags"] for row in rows], [row["scores"] for row in rows]
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
     tags = [[row["tag_1"], row["tag_2"]] for row in rows]
     return tags, [[float(row["score_1"]), float(row["score_2"])] for row in rows]
 
@@ -134,7 +134,7 @@ def test_numbers_are_matched_by_name(folder):
     yeast = load_yeast()
     run = program("predict", folder / "yeast.lrml", "yeast", "--json", "-k", 3)
     assert run.returncode == 0, run.stderr
-    X, Y = yeast.test
+    X = yeast.test[0]
     model = lrml.LRML(3, 20.0).fit(*yeast.train)
     labels, _ = model.predict_top_k(X, 3)
     names = np.array(yeast.label_names)

@@ -19,14 +19,7 @@ def loss_of(model):
     return LOSSES[getattr(model, "loss", "squared")]
 
 
-_ONE_COLUMN = "wants two columns of probabilities for a single label; probabilities here are n × L"
-_EXACT = "wants at least one iteration; the solution here is exact"
 _CUT = "check_classifier_multioutput"
-_PROBABILITIES = {
-    "check_estimator_sparse_array": (_ONE_COLUMN, "assert probs.shape == expected_probs_shape"),
-    "check_estimator_sparse_matrix": (_ONE_COLUMN, "assert probs.shape == expected_probs_shape"),
-    "check_decision_proba_consistency": (sklearn_failures.FLAT, sklearn_failures.FLAT_TRACE),
-}
 
 
 def expected_failures(estimator):
@@ -37,10 +30,8 @@ def expected_failures(estimator):
         expected = dict(sklearn_failures.EXPECTED_FAILURES)
     if loss_of(estimator).threshold == 0:
         del expected[_CUT]
-    if loss_of(estimator).name == "logistic":
-        expected |= _PROBABILITIES
     if type(estimator) is MLFro and loss_of(estimator).name == "squared":
-        expected["check_non_transformer_estimators_n_iter"] = (_EXACT, "n_iter_")
+        expected["check_non_transformer_estimators_n_iter"] = sklearn_failures.EXACT
     return expected
 
 

@@ -94,6 +94,18 @@ def test_precomputed_kernels(make_problem):
         np.testing.assert_allclose(given, model.leave_one_out_scores(X, Y), atol=1e-6)
 
 
+@pytest.mark.parametrize("road", ["primal", "dual", "compressed"])
+@pytest.mark.parametrize("shape", [(30, 50), (50, 30)], ids=["wide", "tall"])
+def test_scores_do_not_depend_on_the_road_that_the_fit_takes(make_problem, road, shape):
+    X, Y = make_problem(*shape, 3, seed=1)
+    model = LRML(1, 2.0, ridge=1.0, tol=1e-10)
+    expected = model.leave_one_out_scores(X, Y)
+    found = clone(model).set_params(solver=road).leave_one_out_scores(X, Y)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    auto = clone(model).set_params(solver=road, threshold="auto").fit(X, Y)
+    assert auto.threshold_ == pytest.approx(best_threshold(Y, expected).cut, abs=1e-4)
+
+
 def test_least_squares_of_smallest_norm_is_exact_where_it_interpolates(make_problem):
     """More features than rows, no penalty: every row is fitted without error, so residuals say nothing."""
     X, Y = make_problem(12, 30, 3)
@@ -363,7 +375,8 @@ def test_leave_one_out_needs_closed_forms(make_problem):
     with pytest.raises(ValueError, match="unknown labels"):
         MLFroCV(cv="loo").fit(X, unknown)
     with pytest.raises(ValueError, match="got LEMLCV, whose fits iterate"):
-        LEMLCV(cv="loo").fit(X, Y)
+        LEMLCV(alphas=[1.0], cv="loo").fit(X, Y)
+    assert LEMLCV(cv="loo").fit(X, Y).n_splits_ == 1
     assert MLFroCV().fit(X, unknown).n_splits_ == 5
 
 

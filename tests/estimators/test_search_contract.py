@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import sklearn_failures
 from lrml import CPLST, CPLSTCV, LEML, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, metrics
+from lrml.estimators._space import Space
 from lrml.statistics import Statistics
 
 FAMILY = {
@@ -146,7 +147,14 @@ def test_a_failing_fit_changes_nothing(data, model, fitted):
     before = dict(fitted(model))
     bad_x, bad_y = X.copy(), Y.copy()
     bad_x[3, 1], bad_y[3, 1] = np.nan, 2
-    calls = [(bad_x, Y), (X, bad_y), (X[:-1], Y), (X, Y[:, 0]), (X[:1], Y[:1]), (X, np.zeros_like(Y))]
+    calls = [
+        (bad_x, Y),
+        (X, bad_y),
+        (X[:-1], Y),
+        (X, np.arange(len(X)) % 3),
+        (X[:1], Y[:1]),
+        (X, np.zeros_like(Y)),
+    ]
     for A, B in calls:  # no held-out row of the last has a label: all candidates have run before that shows
         for estimator in (model, fresh):
             with pytest.raises(ValueError, match=r"."):
@@ -175,7 +183,8 @@ def test_progress_goes_to_standard_error(data, model, capfd):
     shown = capfd.readouterr()
     total = 3 * len(clone(model).fit(*data).cv_results_["params"])
     assert shown.out == ""
-    assert f"{total}/{total}" in shown.err
+    assert " on 3 splits to begin with" in shown.err.splitlines()[0]
+    assert f"{total} of {total} models on splits" in shown.err
 
 
 # Odd data
@@ -237,17 +246,20 @@ def test_cplst_needs_all_labels(data):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_leml_makes_no_second_moments(data, monkeypatch):
-    """It is the one for many features: d × d numbers may not fit."""
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_leml_makes_no_second_moments_that_do_not_fit(data, monkeypatch, loss):
+    """It is the one for many features."""
 
     def refuse(*args, **kwargs):
-        raise AssertionError("XᵀX was made")
+        raise AssertionError("XᵀX or XXᵀ was made")
 
+    monkeypatch.setattr("os.sysconf", lambda name: 10)  # 100 bytes in all
     monkeypatch.setattr(Statistics, "from_arrays", refuse)
+    monkeypatch.setattr(Space, "from_rows", refuse)
     X, Y = data
     for form in (np.asarray, sp.csr_array):
-        model = LEMLCV([2], cv=2, loss="logistic", max_iter=50, random_state=0).fit(form(X), Y)
-        assert len(model.cv_results_["param_alpha"]) == 4
+        model = LEMLCV([2], cv=2, loss=loss, max_iter=50, random_state=0).fit(form(X), Y)
+        assert len(model.cv_results_["param_alpha"]) >= 3
 
 
 def test_too_many_features_for_leave_one_out_scores_are_refused_before_the_work(data, monkeypatch):

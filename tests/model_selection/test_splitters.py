@@ -7,9 +7,16 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.model_selection import (
+    GridSearchCV,
+    HalvingGridSearchCV,
+    cross_val_predict,
+    cross_val_score,
+    cross_validate,
+)
 
-from lrml import LRML
+from lrml import LRML, MLFro
 from lrml.datasets import load_yeast
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 
@@ -115,7 +122,9 @@ def fold_of_row(Y, n_splits, **options):
 
 def test_seed_decides_and_nothing_else():
     first = fold_of_row(Y_SMALL, 4, random_state=7)
-    assert np.array_equal(first, fold_of_row(Y_SMALL, 4, random_state=np.random.RandomState(7)))
+    assert np.array_equal(first, fold_of_row(Y_SMALL, 4, random_state=7))
+    one, other = (fold_of_row(Y_SMALL, 4, random_state=np.random.RandomState(7)) for _ in range(2))
+    assert np.array_equal(one, other)
     assert not np.array_equal(first, fold_of_row(Y_SMALL, 4, random_state=8))
     np.random.seed(0)  # noqa: NPY002
     ordered = fold_of_row(Y_SMALL, 4, shuffle=False)
@@ -210,3 +219,45 @@ def test_groups_are_ignored_with_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.array_equal(found[1], next(folds.split(Y_SMALL, Y_SMALL))[1])
+
+
+# ---- the same folds at every call ----
+
+
+@pytest.mark.parametrize("seed", [None, 7, np.random.RandomState(7)], ids=["None", "int", "RandomState"])
+def test_one_object_gives_the_same_folds_at_every_call(seed):
+    folds = MultilabelStratifiedKFold(4, random_state=seed)
+    first, second = (list(folds.split(Y_SMALL, Y_SMALL)) for _ in range(2))
+    for (_, one), (_, other) in zip(first, second, strict=True):
+        assert np.array_equal(one, other)
+    again = eval(repr(folds))  # its repr tells the seed
+    assert np.array_equal(next(again.split(Y_SMALL, Y_SMALL))[1], first[0][1])
+
+
+def test_two_objects_without_a_seed_differ():
+    folds = [MultilabelStratifiedKFold(4) for _ in range(6)]
+    tests = {tuple(next(one.split(Y_SMALL, Y_SMALL))[1]) for one in folds}
+    assert len(tests) > 1
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_successive_halving(form):
+    X, Y = load_yeast().train
+    search = HalvingGridSearchCV(
+        MLFro(),
+        {"alpha": [1e-3, 10.0, 1e5]},
+        cv=MultilabelStratifiedKFold(3),
+        min_resources=300,
+        random_state=0,
+    ).fit(X, form(Y))
+    assert search.n_iterations_ == 2
+    assert search.best_params_ == {"alpha": 10.0}
+
+
+def test_sparse_labels_where_scikit_learn_takes_them():
+    X, Y = load_yeast().train
+    folds = MultilabelStratifiedKFold(3, random_state=0)
+    by_dense = cross_val_predict(MLFro(), X, Y, cv=folds)
+    assert np.array_equal(cross_val_predict(MLFro(), X, sparse.csr_array(Y), cv=folds).toarray(), by_dense)
+    with pytest.raises(ValueError, match="'y' parameter of cross_val_score must be an array-like"):
+        cross_val_score(MLFro(), X, sparse.csr_array(Y), cv=folds)

@@ -268,10 +268,17 @@ def test_data_term_depends_on_how_much_is_known():
 
 
 def test_moments_are_preferred_where_they_are_cheap():
-    assert leml.prefers_moments(np.zeros((2000, 100)), 14, 5)
+    few = np.zeros((2000, 100))
     wide = sp.csr_array((3000, 4000))
-    assert not leml.prefers_moments(wide, 100, 10)  # 10 · 4000³ operations for hardly any data
-    assert not leml.prefers_moments(sp.csr_array((10, 5001)), 100, 10)
+    for alpha in (0.0, 1.0):
+        assert leml.prefers_moments(few, 14, 5, alpha)
+        assert not leml.prefers_moments(wide, 100, 10, alpha)  # 10 · 4000³ operations for hardly any data
+    assert not leml.prefers_moments(sp.csr_array((10, 5001)), 100, 10, 1.0)
+    assert leml.prefers_moments(sp.csr_array((10, 5001)), 100, 10, 0.0)  # XXᵀ is small
+    text = sp.random_array((2000, 9000), density=0.004, rng=np.random.default_rng(0))
+    assert leml.prefers_moments(text, 100, 80, 0.0)  # a closed form in a subspace
+    assert not leml.prefers_moments(text, 100, 80, 1.0)
+    assert not leml.prefers_moments(text, 100, 2, 0.0)  # two columns are read faster than a hundred labels
 
 
 def test_spectral_start_finds_the_leading_directions():

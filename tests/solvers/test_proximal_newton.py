@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lrml import LRML
 from lrml.losses import LOSSES
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
@@ -159,3 +160,30 @@ def test_repeated_labels_do_not_add_to_the_rank():
     Y = np.c_[problem.rows.Y, problem.rows.Y[:, :2]]
     result = solve_rows(RowProblem(Rows(problem.rows.X, Y), problem.loss, 0.1), TailSum(L, 0.0), tol=1e-12)
     assert len(result.factors.s) == L
+
+
+@pytest.mark.parametrize(
+    ("seed", "loss", "alpha", "best_known"),
+    [(29, "squared_hinge", 10.0, 305.70), (39, "logistic", 3.0, 210.85), (47, "squared_hinge", 10.0, 309.66)],
+)
+def test_features_of_many_scales_end_on_no_plateau(seed, loss, alpha, best_known):
+    """One free singular value, features of many scales, no ridge: the fit comes near a saddle point.
+
+    Former versions ended at 316.2 and 221.0 and said that they had converged, or needed many more steps. The
+    best known objectives are those of long runs with a small tol.
+    """
+    rng = np.random.default_rng(seed)
+    scales = np.logspace(0, -2.5, 16)
+    X = rng.standard_normal((120, 16)) * scales
+    scores = X @ (rng.standard_normal((16, 5)) / scales[:, None] ** rng.uniform(0.3, 1.0, 5))
+    scores /= scores.std(axis=0)
+    noisy = scores + 0.5 * rng.standard_normal(scores.shape)
+    Y = (noisy > np.quantile(scores, 0.7, axis=0)).astype(float)
+    model = LRML(1, alpha, loss=loss).fit(X, Y)
+    sigma = np.linalg.svd(model.coef_, compute_uv=False)
+    losses = LOSSES[loss].terms(Y, X @ model.coef_.T + model.intercept_).values
+    objective = float(losses.sum()) + alpha * float(sigma[1:].sum())
+    assert model.objective_ == pytest.approx(objective, rel=1e-5)
+    assert model.converged_
+    assert objective <= 1.01 * best_known
+    assert model.n_iter_ <= 200

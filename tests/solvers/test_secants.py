@@ -85,6 +85,17 @@ def test_pairs_without_curvature_are_left_out():
     np.testing.assert_allclose(product, [[1.0] * 4, [1.0] * 4, [2.0] * 4], rtol=1e-12)
 
 
+def test_damping_adds_the_diagonal_and_keeps_the_pairs():
+    rng = np.random.default_rng(0)
+    secants, diagonal = Secants(2, 5), rng.uniform(1, 2, (2, 5))
+    for _ in range(3):
+        steps = rng.standard_normal((2, 5))
+        secants.add(steps, 3.0 * steps, diagonal)
+    plain, damped = (secants.matrix(diagonal, np.zeros(5), damping) for damping in (0.0, 0.7))
+    E = rng.standard_normal((2, 5))
+    np.testing.assert_allclose(damped.product(E), plain.product(E) + 0.7 * diagonal * E, rtol=1e-12)
+
+
 def quadratic(seed, refinements):
     rng = np.random.default_rng(seed)
     r, m = 7, 5
@@ -98,8 +109,9 @@ def quadratic(seed, refinements):
         0.2,
         rng.standard_normal((r, m)),
         lambda W: (bend @ W.ravel()).reshape(r, m),
+        refinements,
+        accuracy=1e-12,
     )
-    object.__setattr__(model, "refinements", refinements)
     hessian = np.diag(2 * model.curvature.ravel()) + bend
     return model, hessian, rng
 

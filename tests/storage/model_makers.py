@@ -21,6 +21,7 @@ MEMBERS = {
     "LRML bare": LRML(0, 1e6),
     "MLTrace": MLTrace(2.0, ridge=0.1),
     "MLFro": MLFro(np.float32(1.0)),
+    "MLFro cut": MLFro(1.0, threshold="auto", threshold_per_label=True),
     "MLFro hinge": MLFro(1.0, loss="squared_hinge"),
     "LEML": LEML(2, random_state=0),
     "LEML logistic": LEML(0.5, 0.1, loss="logistic", random_state=0),

@@ -65,6 +65,31 @@ def test_every_form_of_input(name, form, path):
     assert_equal(loaded, model)
 
 
+@pytest.mark.parametrize("classes", [[0, 1], ["no", "yes"], [False, True], [-1.0, 1.0]], ids=repr)
+@pytest.mark.parametrize("name", ["LRML", "MLFro cut", "MLFroCV", "LEML logistic", "MLFro real"])
+def test_one_label_in_one_dimension(name, classes, path):
+    model = clone(MLFro(targets="real") if name == "MLFro real" else MEMBERS[name])
+    y = Y[:, 0] if name == "MLFro real" else np.array(classes)[Y[:, 0].astype(int)]
+    if name == "LEML logistic":
+        model.set_params(rank=1)
+    lrml.save(model.fit(X, y), path)
+    loaded = lrml.load(path)
+    assert_equal(loaded, model)
+    assert loaded.predict(X_NEW).shape == (25,)
+    np.testing.assert_array_equal(loaded.predict(X_NEW), model.predict(X_NEW))
+    np.testing.assert_array_equal(scores(loaded), scores(model))
+
+
+def test_a_label_matrix_must_not_pass_for_one_label(path):
+    model = fitted("LRML")
+    model.flat_output_ = True
+    lrml.save(model, path)
+    with pytest.raises(
+        lrml.storage.ModelFileError, match="a fit to a 1-D y must have one label, got 4 labels"
+    ):
+        lrml.load(path)
+
+
 def test_names_of_features_and_labels(path):
     names = ["plain", "", "größe", "日本", "with space/../slash", "\0nul"]
     frame = pd.DataFrame(X, columns=names)

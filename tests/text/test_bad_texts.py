@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from lrml import LRML, LRMLCV, MLFro, TextTagger
+from lrml import LRML, MLFro, TextTagger
 
 TWO = ["one text", "one more"]
 
@@ -37,6 +37,7 @@ TWO = ["one text", "one more"]
             ValueError,
             r"got a ndarray of shape \(2, 2\).*numbers go to an estimator such as LRMLCV",
         ),
+        (np.array("one text"), ValueError, r"got a ndarray of shape \(\)"),
         (sp.eye_array(2).tocsr(), ValueError, r"got a csr_array of shape \(2, 2\)"),
         (pd.DataFrame({"text": TWO}), ValueError, r"got a DataFrame of shape \(2, 1\).*frame\['text'\]"),
         (pl.DataFrame({"text": TWO}), ValueError, r"frame\['text'\]"),
@@ -105,6 +106,7 @@ def test_tags(tags, error, message):
         ({"model": LRML(alpha=-1)}, ValueError, "alpha must be finite and at least 0, got -1"),
         ({"vectorizer": LogisticRegression()}, TypeError, "vectorizer must turn .*got LogisticRegression"),
         ({"vectorizer": TfidfVectorizer}, TypeError, "vectorizer must turn .*got"),
+        ({"vectorizer": TfidfVectorizer(min_df=-5)}, ValueError, "The 'min_df' parameter of TfidfVectorizer"),
         ({"vectorizer": TfidfVectorizer(min_df=5)}, ValueError, "words that the vectorizer keeps.*min_df=1"),
     ],
 )
@@ -154,6 +156,9 @@ def test_k_is_checked():
         tagger.predict_top_k(TWO, 3)
 
 
-def test_a_search_with_few_texts_says_what_is_wrong():
-    with pytest.raises(ValueError, match="texts must have words"):
-        TextTagger(LRMLCV()).fit(["one", "two"], [["a"], ["b"]])
+def test_words_of_a_single_text_will_do_if_there_are_no_others():
+    tagger = TextTagger(MLFro(0.1)).fit(["image viewer", "chess engine"], [["graphics"], ["game"]])
+    assert tagger.vectorizer_.min_df == 1
+    assert tagger.predict(["chess"]) == [["game"]]
+    with pytest.raises(ValueError, match="words that the vectorizer keeps"):
+        TextTagger(MLFro()).fit(["", "the"], [["a"], ["b"]])

@@ -227,3 +227,15 @@ def test_binarize_is_that_of_scikit_learn_for_known_tags(tagger, tags):
 def test_predictions_are_the_scores_above_the_threshold(tagger, texts):
     above = tagger.decision_function(texts) >= 0.5
     assert tagger.predict(texts) == [list(tagger.classes_[row]) for row in above]
+
+
+def test_many_texts_get_the_squared_hinge():
+    subjects = {"game": "chess", "graphics": "image", "network": "server"}
+    random = np.random.default_rng(0)
+    rows = [[tag for tag in subjects if random.random() < 0.4] for _ in range(5000)]
+    texts = [" ".join([subjects[tag] for tag in row] + [f"w{random.integers(20)}"]) for row in rows]
+    tagger = TextTagger().fit(texts, rows)
+    assert tagger.model_.loss_ == "squared_hinge"
+    assert tagger.model_.n_splits_ == 1
+    assert tagger.predict(texts) == rows
+    assert TextTagger().fit(texts[:300], rows[:300]).model_.loss_ == "squared"

@@ -83,11 +83,11 @@ def _app() -> typer.Typer:
     app.command("fit")(fit.fit)
     app.command("tune")(tune.tune)
     app.command("predict")(predict.predict)
+    app.command("serve")(serve.serve)
+    app.command("export")(export.export)
     app.command("reproduce", cls=reproduce.ListOptions)(reproduce.reproduce)
     app.add_typer(datasets.app, name="datasets")
     app.command("theory")(theory.theory)
-    app.command("export")(export.export)
-    app.command("serve")(serve.serve)
     return app
 
 

@@ -60,13 +60,20 @@ class Recipe:
         options = {name: value for name, value in given.items() if value is not None}
         return cls(chosen, tables["model"] | options, tables["text"], tables["data"])
 
-    def estimator(self, *, search: bool, texts: bool, seed: int, verbose: bool) -> Any:
-        """Return the estimator, or the search for its parameters, with all parameters checked."""
+    def estimator(self, *, search: bool, n_texts: int | None, seed: int, verbose: bool) -> Any:
+        """Return the estimator, or the search for its parameters, with all parameters checked.
+
+        A default search for texts depends on how many there are; None means numbers.
+        """
         import lrml  # noqa: PLC0415 - scikit-learn takes a second to import
         from lrml.text import default_model  # noqa: PLC0415
 
         name = METHODS[self.method] + ("CV" if search else "")
-        model = default_model() if texts and name == "LRMLCV" else getattr(lrml, name)()
+        texts = n_texts is not None
+        own_default = n_texts is not None and name == "LRMLCV"
+        model = default_model(n_texts or 0) if own_default else getattr(lrml, name)()
+        if texts and search and {"thetas", "alphas"} & set(self.params):
+            model.set_params(**{key: None for key in ("thetas", "alphas") if key in model.get_params()})
         known = model.get_params()
         _check_known(name, self.params, known, "Leave it out, or choose another --method.")
         defaults: dict[str, Any] = {"random_state": seed, "verbose": int(verbose)}

@@ -85,9 +85,12 @@ def learn(
     check_new_file(output, force, "MODEL")
     plan = plan_reading(data.with_defaults(recipe.data))
     search = command == "tune"
-    # Wrong parameters are found before a large file is read.
-    estimator = recipe.estimator(search=search, texts=plan.texts, seed=seed, verbose=not quiet)
+    wanted: dict[str, Any] = {"search": search, "seed": seed, "verbose": not quiet}
+    recipe.estimator(
+        **wanted, n_texts=0 if plan.texts else None
+    )  # refuses wrong parameters before long reading
     training = plan.load()
+    estimator = recipe.estimator(**wanted, n_texts=training.n_rows if plan.texts else None)
     if not quiet:
         for note in training.notes:
             tell_progress(note)
@@ -104,7 +107,9 @@ def learn(
     }
     import lrml
 
-    lrml.save(model, output, summary=summary)
+    # Six digits are enough for scores; kernels need all.
+    linear = vars(getattr(model, "model_", model)).get("kernel_") is None
+    lrml.save(model, output, summary=summary, dtype="float32" if linear else None)
     facts = _facts(model, summary)
     if as_json:
         print_json({"model": output, **facts})

@@ -61,7 +61,7 @@ def predict(
         raise ValueError(f"-k must be in [1, {n_labels}] (the number of labels), got {k}. Lower -k.")
     rows = RowsForModel(fitted, data, reading, labelled=False, rows=block)
     cut = threshold_of(fitted) if assigned else None
-    with _sink(output, as_json) as sink:
+    with _sink(output, k, as_json) as sink:
         for inputs, _ in rows:
             with without_names():
                 labels, scores = fitted.predict_top_k(inputs, k)
@@ -87,13 +87,13 @@ def _kept(model: Any, labels: Any, scores: Any, cut: Any) -> tuple[list[list[Any
 
 
 @contextmanager
-def _sink(output: str | None, as_json: bool) -> Iterator[_Sink]:
+def _sink(output: str | None, k: int, as_json: bool) -> Iterator[_Sink]:
     if output is None:
         yield _Printer(as_json)
         return
     from lrml.datasets import PredictionWriter
 
-    with PredictionWriter(output) as writer:
+    with PredictionWriter(output, k=k) as writer:
         yield writer
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _THETA = "Free singular values: a count, a share of the labels such as 0.2, or auto."
 _HELD_OUT = 0.2
+_SUFFIX = ".lrml"  # of model files
 # Second moments of the figure, as multiples of the model's own: from the first to the last, and how many.
 _MULTIPLES, _FIGURE_DRAWS = (1e-3, 10.0, 9), 3
 _COLUMNS = ("bound", "value", "measured", "terms", "holds for", "here")
@@ -33,12 +34,16 @@ def theory(
     seed: Annotated[int, option("N", "Seed of the signs.")] = 0,
     as_json: Json = False,
     out: Annotated[str | None, option("DIR", "Folder for a figure of the local complexity over r.")] = None,
+    model: Annotated[str | None, option("MODEL", "A model file, in place of a new fit (see --raw).")] = None,
 ) -> None:
     """Compute complexities and generalisation bounds on a dataset.
 
     Fit LRML to the training rows and print every bound of lrml.theory for it, beside Monte-Carlo estimates of
     what it bounds. The theory knows no intercept, so the model has none. Without --alpha, alpha and ridge are
     chosen on held-out rows.
+
+    With --model, the bounds are those of a model of lrml.save, less its intercept. A model file in place of
+    the data shows what its singular values tell without any rows: rank, norms and tail.
     """
     import numpy as np
     from scipy.sparse import issparse
@@ -49,6 +54,10 @@ def theory(
     from lrml.theory import bound_report
 
     data.check()
+    if data.name.endswith(_SUFFIX):
+        _print_spectrum(data.name, as_json=as_json)
+        return
+    kept = None if model is None else _loaded(model)
     dataset = data.load()
     X, Y = dataset.train if dataset.n_train else (dataset.X, dataset.Y)
     if missing := int(np.isnan(X.data if issparse(X) else X).sum()):
@@ -57,14 +66,45 @@ def theory(
             "example with lrml.completion.LowRankImputer, or leave out their columns with --ignore."
         )
     X = X if raw else normalize(X)
-    model = _fitted(X, Y, theta, alpha, ridge)
-    report = bound_report(model, X, n_draws=draws, random_state=seed)
+    used = _fitted(X, Y, theta, alpha, ridge) if kept is None else kept
+    report = bound_report(used, X, n_draws=draws, random_state=seed)
     if out is not None:
         figure = _figure(dataset.name, X, Y.shape[1], report)
         folder = writable_folder(out)
         for name, content in render_figures({"figures": [figure]}).items():
             write_atomically(folder / name, content)
-    _print(dataset.name, model, report, as_json=as_json)
+    _print(dataset.name, used, report, as_json=as_json)
+
+
+def _loaded(path: str) -> Any:
+    """Return the model in a file, or in the tagger there."""
+    from lrml.storage import load
+
+    found = load(path)
+    return getattr(found, "model_", found)
+
+
+def _print_spectrum(path: str, *, as_json: bool) -> None:
+    """Print what the theory needs of a model; the rest of it needs rows."""
+    from lrml.cli._console import print_json, result_console, say
+
+    model = _loaded(path)
+    s = model.singular_values_
+    theta = int(getattr(model, "theta_", len(s)))
+    facts = {
+        "theta": theta,
+        "rank": len(s),
+        "frobenius_norm": float((s @ s) ** 0.5),
+        "trace_norm": float(s.sum()),
+        "operator_norm": float(s.max(initial=0.0)),
+        "tail_sum": float(s[theta:].sum()),
+    }
+    if as_json:
+        print_json({"model": {"kind": type(model).__name__}, "facts": facts})
+        return
+    say(result_console(), f"{type(model).__name__} in {path}:")
+    say(result_console(), ", ".join(f"{key} {value:.4g}" for key, value in facts.items()))
+    say(result_console(), f"The bounds also need rows: lrml theory DATA --model {path}")
 
 
 def _fitted(X: Any, Y: Any, theta: Any, alpha: float | None, ridge: float) -> LRML:
@@ -80,10 +120,13 @@ def _fitted(X: Any, Y: Any, theta: Any, alpha: float | None, ridge: float) -> LR
     return best
 
 
-def _print(name: str, model: LRML, report: BoundReport, *, as_json: bool) -> None:
+def _print(name: str, model: Any, report: BoundReport, *, as_json: bool) -> None:
     from lrml.cli._console import print_json, report_table, result_console, say
 
-    parameters = {"theta": model.theta_, "alpha": model.alpha, "ridge": model.ridge}
+    known = {name: getattr(model, f"{name}_", getattr(model, name, None)) for name in ("alpha", "ridge")}
+    parameters = {"theta": report.facts["theta"]} | {
+        key: one for key, one in known.items() if one is not None
+    }
     if as_json:
         document = {"dataset": name, "model": parameters, "facts": report.facts, "bounds": report.rows}
         print_json(document)
@@ -93,7 +136,7 @@ def _print(name: str, model: LRML, report: BoundReport, *, as_json: bool) -> Non
         ", ".join(f"{key} {value:.4g}" for key, value in found.items())
         for found in (parameters, report.facts)
     )
-    say(console, f"LRML on {name}: {given}.")
+    say(console, f"{type(model).__name__} on {name}: {given}.")
     say(console, facts)
     columns = [
         {"key": title, "title": title, "kind": "number" if title == "value" else "text", "digits": 4}

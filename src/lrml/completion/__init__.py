@@ -4,3 +4,7 @@ from lrml.completion._complete import Completion, complete
 from lrml.completion._imputer import AlphaSelection, LowRankImputer, select_alpha
 
 __all__ = ["AlphaSelection", "Completion", "LowRankImputer", "complete", "select_alpha"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -42,3 +42,7 @@ __all__ = [
     "ml_fro_path",
     "predict_top_k",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -14,15 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from lrml import _targets as check
 from lrml import subspace
 from lrml._arrays import is_sparse
-from lrml._shown import shown
+from lrml._progress import progress
+from lrml._shown import shortened, shown
 from lrml._threads import one_blas_thread_if
 from lrml.dual import LeftOut
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
@@ -65,6 +64,7 @@ class TrainingData:
     loss: Loss
     targets: str
     kernel: Kernel | None = None  # None: inner products of the rows themselves
+    flat: bool = False  # whether Y was 1-D, and answers are to be; label_names are its two classes then
     summed_up: Statistics | None = None  # moments, if already known
     only_exact: bool = False  # whether a subspace will not do
     _spaces: dict[Any, tuple[float, Space]] = field(default_factory=dict, init=False, repr=False)
@@ -204,8 +204,34 @@ def take(matrix: Any, rows: npt.NDArray[np.int64]) -> Any:
     return matrix.tocsr()[rows] if is_sparse(matrix) else matrix[rows]
 
 
+def check_features(estimator: Any, X: Any, *, reset: bool, precomputed: bool = False) -> Any:
+    """Validate X as scikit-learn does; what it finds out about the columns is kept if ``reset``."""
+    check.check_frame(X, "X")
+    accepted = False if precomputed else ["csr", "csc"]
+    try:
+        return validate_data(
+            estimator, X, reset=reset, accept_sparse=accepted, dtype=[np.float64, np.float32]
+        )
+    except ValueError as error:
+        _, _, text = str(error).partition("could not convert string to float: ")
+        if not text:
+            raise
+        text = shortened(text.removeprefix("np.str_(").removesuffix(")"))
+        raise ValueError(
+            f"X must hold numbers, got the text {text}. Use lrml.TextTagger for texts, or make "
+            "numbers of them, for example with TfidfVectorizer or OneHotEncoder."
+        ) from None
+
+
 def prepare(
-    estimator: Any, params: Parameters, X: Any, y: Any, sample_weight: Any, observed: Any
+    estimator: Any,
+    params: Parameters,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    observed: Any,
+    *,
+    allow_flat: bool = True,
 ) -> TrainingData:
     """Check all input of ``fit``, and the threshold against it, without touching the estimator."""
     # scikit-learn's validation writes to the estimator it is given, so it gets a stand-in.
@@ -214,12 +240,12 @@ def prepare(
     if params.kernel != "linear":
         kernel = Kernel(params.kernel, vars(params).get("gamma"), params.degree, params.coef0)
     precomputed = kernel is not None and kernel.is_precomputed
-    check.check_unique_columns(X, "X")
-    accepted = False if precomputed else ["csr", "csc"]
-    X = validate_data(stand_in, X, accept_sparse=accepted, dtype=[np.float64, np.float32])
+    X = check_features(stand_in, X, reset=True, precomputed=precomputed)
     if precomputed:
         check_kernel_matrix(X)
-    Y, names, mask = check.check_targets(y, params.targets, allow_unknown=True, observed=observed)
+    Y, names, mask, flat = check.check_targets(
+        y, params.targets, allow_unknown=True, observed=observed, allow_flat=allow_flat
+    )
     if Y.shape[0] != X.shape[0]:
         raise ValueError(
             f"X and Y must have the same number of rows, got {X.shape[0]} and {Y.shape[0]}. "
@@ -235,7 +261,7 @@ def prepare(
         )
     if not precomputed:
         warn_of_scales(X, getattr(stand_in, "feature_names_in_", None))
-    return TrainingData(stand_in, X, Y, mask, weights, names, params.loss, params.targets, kernel)
+    return TrainingData(stand_in, X, Y, mask, weights, names, params.loss, params.targets, kernel, flat)
 
 
 def is_warm_start(estimator: Any, params: Parameters, data: TrainingData) -> bool:
@@ -373,8 +399,9 @@ def store(
         "loss_": data.loss.name,
         "unseen_labels_": solution.unseen,
         "sparse_output_": is_sparse(data.Y),
+        "flat_output_": data.flat,
     }
-    for name in ("coef_", "kernel_", "X_fit_", "kernel_gap_", "compression_gap_"):
+    for name in ("coef_", "kernel_", "X_fit_", "kernel_gap_", "compression_gap_", "threshold_"):
         vars(estimator).pop(name, None)
     vars(estimator).update(fitted | extra)
 
@@ -420,16 +447,20 @@ def warn_unless_converged(outcome: Any) -> None:
         warnings.warn(message, ConvergenceWarning, stacklevel=level_of_user())
 
 
-def warn_of_subspace(model: Any, gap: float, most: float) -> dict[str, Any]:
-    """Warn if a subspace costs more than this share of the objective; return attributes that say so."""
+def warn_of_subspace(model: Any, gap: float, most: float, ridge: float | None = None) -> dict[str, Any]:
+    """Warn if a subspace costs more than this share of the objective; return attributes that say so.
+
+    ``ridge`` is the one in use, if that is not the parameter.
+    """
     if gap <= most:
         return {}
     params = model.get_params()
     strength = "ridge" if "ridge" in params else "alpha"
+    now = params[strength] if ridge is None else ridge
     other = ", or pass solver='primal' or 'dual', which take more memory" if "solver" in params else ""
     warnings.warn(
         f"a fit in a subspace should end within {most:.1%} of the exact objective, got an estimated "
-        f"distance of {gap:.1%}. Raise {strength} (now {params[strength]:g}), scale X{other}.",
+        f"distance of {gap:.1%}. Raise {strength} (now {now:g}), scale X{other}.",
         ConvergenceWarning,
         stacklevel=level_of_user(),
     )
@@ -440,29 +471,15 @@ def warn_of_subspace(model: Any, gap: float, most: float) -> dict[str, Any]:
 def solver_progress(
     verbose: int, max_iter: int, callback: Callback | None, name: str = "LRML"
 ) -> Iterator[Callback | None]:
-    """Yield a callback that draws a bar on standard error (``verbose`` > 0) and then calls ``callback``."""
+    """Yield a callback that shows progress (``verbose`` > 0) and then calls ``callback``."""
     if not verbose:
         yield callback
         return
-    columns = (
-        TextColumn(name),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} at most"),
-        TextColumn("objective {task.fields[objective]:.6g}  residual {task.fields[residual]:.1e}"),
-        TextColumn("rank {task.fields[rank]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("fit", total=max_iter, objective=float("nan"), residual=float("nan"), rank=0)
+    with progress(name, "iterations", at_most=True) as shown_progress:
 
         def report(info: IterationInfo) -> bool | None:
-            progress.update(
-                task,
-                completed=info.iteration,
-                objective=info.objective,
-                residual=info.residual,
-                rank=info.rank,
-            )
+            words = f"objective {info.objective:.6g}, residual {info.residual:.1e}, rank {info.rank}"
+            shown_progress.update(info.iteration, max_iter, words)
             return callback(info) if callback is not None else None
 
         yield report

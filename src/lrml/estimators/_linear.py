@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import RegressorTags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from lrml import metrics
-from lrml._arrays import is_sparse
+from lrml._arrays import as_matrix, is_sparse
 from lrml._ranking import check_k
 from lrml._shown import shown
 from lrml._targets import (
@@ -23,10 +23,10 @@ from lrml._targets import (
     check_sample_weight,
     check_targets,
     check_threshold,
-    check_unique_columns,
 )
 from lrml._threads import map_in_threads
-from lrml.estimators._fitting import TrainingData, check_size, prepare
+from lrml.estimators._cuts import automatic_cut
+from lrml.estimators._fitting import TrainingData, check_features, check_size, prepare
 from lrml.estimators._kernels import Kernel, kernel_block
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters
@@ -77,13 +77,13 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         "fit_intercept": True,
         "targets": "binary",
         "kernel": "linear",
+        "threshold": None,
     }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = getattr(self, "kernel", "linear") == "precomputed"
         tags.input_tags.sparse = not tags.input_tags.pairwise
-        tags.target_tags.single_output = False
         if not _has_labels(self):
             tags.estimator_type, tags.classifier_tags = "regressor", None
             tags.regressor_tags = RegressorTags()
@@ -109,6 +109,11 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
                 f"kernel={shown(params.kernel)} needs loss='squared', got loss={params.loss.name!r}. Pass "
                 "loss='squared', or kernel='linear' on features of sklearn.kernel_approximation.Nystroem."
             )
+        if params.targets == "real" and isinstance(params.threshold, str):
+            raise ValueError(
+                "threshold='auto' needs targets='binary', got targets='real', whose predictions are not cut. "
+                "Pass threshold=None."
+            )
         return params
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> Self:
@@ -121,7 +126,9 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         y : array, sparse matrix or frame of shape (n, L)
             0/1 labels, or any finite numbers if ``targets="real"``; NaN marks an unknown label (not for
             `CPLST`, `PLST` and `CPLSTCV`, nor for real targets in a search). Column names of a frame become
-            ``classes_``.
+            ``classes_``. One label may also be 1-D, of shape (n,), with any two classes, and then the model
+            is a binary classifier of scikit-learn: ``classes_`` has the two classes, answers are 1-D, and
+            ``score`` is the accuracy.
         sample_weight : array of shape (n,), optional
             Multiplies the loss of each row; in a search also its weight in the mean of held-out scores (but
             not in F1, a scorer, a function, or the choice of a threshold).
@@ -135,11 +142,19 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             Unchanged if anything is wrong with the input.
         """
         params = self._check_params()
-        return self._fit_data(prepare(self, params, X, y, sample_weight, observed), params)
+        data = prepare(self, params, X, y, sample_weight, observed)
+        self._fit_data(data, params)
+        self._choose_threshold(data, params)
+        return self
 
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
         """Check parameters against the shape of the data, then fit."""
         raise NotImplementedError
+
+    def _choose_threshold(self, data: TrainingData, params: Parameters) -> None:
+        """Set ``threshold_`` if the threshold is "auto"."""
+        if isinstance(params.threshold, str):
+            self.threshold_ = automatic_cut(self, data, params)
 
     @property
     def dual_coef_(self) -> npt.NDArray[np.float64]:
@@ -165,6 +180,14 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             U, s, V = self.factors_
             return np.ascontiguousarray((V * s) @ U.T)
         own = getattr(type(self), name, None)
+        if name == "predict_proba" and not _has_labels(self):
+            raise AttributeError("predict_proba needs targets='binary', got targets='real'. Use predict.")
+        if name == "predict_proba":
+            raise AttributeError(
+                "predict_proba needs loss='logistic', got a squared loss or margins, whose scores are no "
+                "probabilities. Pass loss='logistic' to LRML, MLTrace, MLFro or LEML, or calibrate the "
+                "scores of each label: MultiOutputClassifier(CalibratedClassifierCV(model))."
+            )
         if isinstance(own, property) and own.fget is not None:
             return own.fget(self)  # once more, because its own error explains more than the one below
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -176,17 +199,36 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     @property
     def _decision_threshold(self) -> Any:
         """Where scores are cut; None for the loss's own."""
-        return self.threshold
+        if not (isinstance(self.threshold, str) and self.threshold == "auto"):
+            return self.threshold
+        if "threshold_" not in vars(self):
+            raise ValueError(
+                "threshold='auto' is chosen by fit, got a model that was fitted with another threshold. Fit "
+                "it again, or pass a number."
+            )
+        return self.threshold_
+
+    @property
+    def _cut(self) -> npt.NDArray[np.float64]:
+        return check_threshold(self._decision_threshold, len(self.intercept_), self._loss.threshold)
+
+    @property
+    def _is_flat(self) -> bool:
+        """Whether the model was fitted on a 1-D y."""
+        return bool(vars(self).get("flat_output_", False))
+
+    def _flattened(self, scores: Scores) -> Scores:
+        """Scores of a model's single label, from 0 on where it applies, as scikit-learn has them."""
+        flat: Scores = (scores[:, 0] - self._cut.reshape(())).astype(scores.dtype)
+        return flat
 
     def _validated(self, X: Any) -> Any:
         """X for prediction: same columns in the same order as in ``fit``."""
         check_is_fitted(self)
-        check_unique_columns(X, "X")
         kernel: Kernel | None = vars(self).get("kernel_")
         precomputed = kernel is not None and kernel.is_precomputed
-        accepted = False if precomputed else ["csr", "csc"]
         try:
-            return validate_data(self, X, reset=False, accept_sparse=accepted, dtype=[np.float64, np.float32])
+            return check_features(self, X, reset=False, precomputed=precomputed)
         except ValueError as error:
             if not precomputed or "is expecting" not in str(error):
                 raise
@@ -245,8 +287,11 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         array of shape (n, L)
+            Of shape (n,) if y was 1-D, and then counted from the threshold: from 0 on, ``predict`` gives the
+            second class, as wrappers such as scikit-learn's `OneVsRestClassifier` expect.
         """
-        return self._scores(self._validated(X))
+        scores = self._scores(self._validated(X))
+        return self._flattened(scores) if self._is_flat else scores
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> npt.NDArray[np.floating[Any]]:
@@ -260,8 +305,10 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         -------
         array of shape (n, L)
             As scikit-learn's one-vs-rest classifiers return it for label matrices. Rows do not add up to 1.
+            Of shape (n, 2) if y was 1-D: the probabilities of the two classes.
         """
-        return LogisticLoss().probability(self._scores(self._validated(X)))
+        probability = LogisticLoss().probability(self._scores(self._validated(X)))
+        return np.hstack([1.0 - probability, probability]) if self._is_flat else probability
 
     def predict(self, X: Any) -> Any:
         """Labels whose score reaches ``threshold`` (scores themselves if ``targets="real"``).
@@ -273,12 +320,15 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         array of shape (n, L)
-            0/1; a SciPy ``csr_array`` if the model was fitted on a sparse Y.
+            0/1; a SciPy ``csr_array`` if the model was fitted on a sparse Y. Of shape (n,) if it was 1-D,
+            with its classes.
         """
         X = self._validated(X)
         if not _has_labels(self):
-            return self._scores(X)
-        cut = check_threshold(self._decision_threshold, len(self.intercept_), self._loss.threshold)
+            return self._scores(X)[:, 0] if self._is_flat else self._scores(X)
+        if self._is_flat:
+            return self.classes_[(self._flattened(self._scores(X)) >= 0).astype(np.intp)]
+        cut = self._cut
         if not self.sparse_output_:
             return self._filled(lambda scores: scores >= cut, X, np.int64)
         decisions = self._map_scores(lambda _, scores: sp.csr_array(scores >= cut, dtype=np.int64), X)
@@ -288,7 +338,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         """Return the k labels with the largest scores for every row, best first.
 
         Ties go to the label that comes first. Labels without a positive training example come last, whatever
-        their score, because nothing is known about them.
+        their score, because nothing is known about them. At the end of a pipeline, or in a search of
+        scikit-learn, call ``lrml.predict_top_k(pipeline, X, k)``.
 
         Parameters
         ----------
@@ -302,6 +353,11 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             ``labels`` (n × k; names if Y was a frame, column numbers otherwise) and ``scores`` (n × k).
         """
         X = self._validated(X)
+        if self._is_flat:
+            raise ValueError(
+                "predict_top_k ranks the labels of a matrix, got a model fitted on a 1-D y, which is one "
+                "label. Use decision_function, or fit on y.reshape(-1, 1)."
+            )
         n_labels = len(self.intercept_)
         k = min(5, n_labels) if k is None else check_k(k, n_labels, "k")
         labels = np.empty((X.shape[0], k), dtype=self.classes_.dtype)
@@ -338,7 +394,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         array of shape (n, L)
-            A label that no other row has gets −1, as by a fit without that row.
+            A label that no other row has gets −1, as by a fit without that row. For a 1-D y of shape (n,),
+            and counted from the threshold, as in ``decision_function``.
 
         Examples
         --------
@@ -371,7 +428,11 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         regressions = model._ridge_regressions(data, params)
         scorer = LeaveOneOut(space, data, rows, fit_intercept=params.fit_intercept, precise=True)
         scores: Scores = scorer.of(regressions)(slice(None)).astype(data.X.dtype, copy=False)
-        return scores
+        if not data.flat or data.targets == "real":
+            return scores[:, 0] if data.flat else scores
+        fitted = hasattr(model, "factors_") or not isinstance(params.threshold, str)
+        cut = check_threshold(model._decision_threshold if fitted else None, 1, params.loss.threshold)
+        return (scores[:, 0] - cut.reshape(())).astype(scores.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> float:
         """Mean over the examples of the label ranking average precision (R² if ``targets="real"``).
@@ -379,11 +440,17 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         Subset accuracy, scikit-learn's choice for multi-label classifiers, is near zero for more than a few
         labels and says little. Rows without a label are left out, as in `lrml.metrics.average_precision`.
         Unknown labels (NaN in y, or not ``observed``) are left out of the ranking, and R² of a target is
-        taken over the rows where it is known.
+        taken over the rows where it is known. If y is 1-D, it is the accuracy, as in scikit-learn.
         """
         binary = _has_labels(self)
-        Y, names, mask = check_targets(
-            y, "binary" if binary else "real", allow_unknown=True, observed=observed
+        if binary and self._is_flat:
+            return self._accuracy(X, y, sample_weight, observed)
+        Y, names, mask, _ = check_targets(
+            y,
+            "binary" if binary else "real",
+            allow_unknown=True,
+            observed=observed,
+            allow_flat=self._is_flat,
         )
         scores = self._scores(self._validated(X))
         known = None
@@ -403,6 +470,21 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         return float(
             np.average(values[counted], weights=check_sample_weight(weights[counted], counted.sum()))
         )
+
+    def _accuracy(self, X: Any, y: Any, sample_weight: Any, observed: Any) -> float:
+        """Share of the rows, among those whose class is known, that ``predict`` gets right."""
+        predicted, y = self.predict(X), np.ravel(as_matrix(y))
+        if len(y) != len(predicted):
+            raise ValueError(
+                f"X and y must have the same number of rows, got {len(predicted)} and {len(y)}. Pass one "
+                "class for every row of X."
+            )
+        weights = check_sample_weight(sample_weight, len(predicted))
+        known = y == y  # noqa: PLR0124  # NaN does not equal itself
+        if observed is not None:
+            known &= np.ravel(observed).astype(np.bool_)
+        weights = np.ones(len(y)) if weights is None else weights
+        return float(np.average((predicted == y)[known], weights=weights[known]))
 
 
 def _r_squared(Y: Any, scores: Scores, weights: Any, known: npt.NDArray[np.bool_] | None) -> float:

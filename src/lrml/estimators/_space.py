@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from lrml.subspace import Found, Subspace, estimated_eigenvalues
 _Float64 = npt.NDArray[np.float64]
 _Floats = npt.NDArray[np.floating[Any]]
 _Bools = npt.NDArray[np.bool_]
+_Result = TypeVar("_Result")
 
 # Sparse features of very different scales go through XᵀX, which keeps more digits, up to this number.
 _MOST_WIDE_FEATURES = 5000
@@ -334,6 +335,33 @@ class InSubspace(Space):
             return left if labels is None else left @ labels
         start: _Float64 = left @ (right if labels is None else labels.T @ right).T
         return start
+
+
+def solve_extending(
+    space: Space, solve: Callable[[Space], tuple[_Result, RidgeRegressions, float]]
+) -> tuple[Space, _Result, float | None]:
+    """Solve in closed form, and extend a subspace until it costs little.
+
+    ``solve`` returns a result, the same as ridge regressions, and the objective. Also return what the
+    subspace costs, over the objective; None if the space has all directions.
+    """
+    result, regressions, objective = solve(space)
+    gap = None
+    for extension in range(1 + MOST_EXTENSIONS if isinstance(space, InSubspace) else 0):
+        assert isinstance(space, InSubspace)
+        unit = space.unit_of_gaps(objective)
+        enough = MOST_COMPRESSED * unit
+        if extension == MOST_EXTENSIONS:
+            gap = space.found(regressions, 0.0, enough).gap / unit
+            break
+        gap, larger = space.extended(regressions, 0.0, enough)
+        gap /= unit
+        if larger is None:
+            break
+        space = larger
+        del larger
+        result, regressions, objective = solve(space)
+    return space, result, gap
 
 
 def _rows_and_means(

@@ -129,9 +129,15 @@ class SpectralModel(LinearMultiLabelModel):
         solution = Solution(factors, space.intercept(factors.U, factors.V * factors.s), space.unseen, result)
         return solution, extras
 
-    def _ridge_regressions(self, data: TrainingData, params: Parameters) -> RidgeRegressions:
+    def _ridge_regressions(
+        self, data: TrainingData, params: Parameters, *, warm: bool = False
+    ) -> RidgeRegressions:
+        """Solve once more, from the fitted model if ``warm``, and read the solution as regressions."""
+        if isinstance(params.solver, str) and params.solver in ROADS:
+            params = Parameters(**vars(params) | {"solver": "auto"})  # as the space that reads the solution
         penalty = self._penalty(data, params)
-        _, problem, result, _ = self._solve_moments(data, params, penalty, None)
+        last = (self._start_of(data), self.intercept_.astype(np.float64)) if warm else None
+        _, problem, result, _ = self._solve_moments(data, params, penalty, last)
         return _as_regressions(problem, penalty, result)
 
     def _solve_moments(

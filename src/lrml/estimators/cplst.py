@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -24,8 +22,8 @@ from lrml.estimators._grid import resolve_ranks, ridges_leaving
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
-from lrml.estimators._space import MOST_COMPRESSED, MOST_EXTENSIONS, InSubspace, RidgeRegressions
-from lrml.estimators.search import Family, Params, Piece, SearchModel, Visit, once
+from lrml.estimators._space import MOST_COMPRESSED, RidgeRegressions, Space, solve_extending
+from lrml.estimators.search import Family, SearchModel, once, reduced_rank_pieces
 from lrml.problem import SpectralProblem
 from lrml.solvers import Factors
 
@@ -51,7 +49,9 @@ class LabelSpaceModel(LinearMultiLabelModel):
         degree: float = 3,
         coef0: float = 1,
         targets: str = "binary",
-        threshold: float | npt.NDArray[np.floating[Any]] | None = None,
+        threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
+        threshold_scoring: str = "micro_f1",
+        threshold_per_label: bool = False,
     ) -> None:
         self._keep(locals())
 
@@ -59,7 +59,9 @@ class LabelSpaceModel(LinearMultiLabelModel):
         """Return orthonormal directions (L × count) of label space."""
         raise NotImplementedError
 
-    def _ridge_regressions(self, data: TrainingData, params: Parameters) -> RidgeRegressions:
+    def _ridge_regressions(
+        self, data: TrainingData, params: Parameters, *, warm: bool = False
+    ) -> RidgeRegressions:
         problem = data.space(fit_intercept=True).problem.with_ridge(params.ridge)
         V = self._directions(data, problem, check_count("rank", params.rank, 1, data.shape))
         V = V if problem.labels is None else problem.labels.T @ V
@@ -70,35 +72,32 @@ class LabelSpaceModel(LinearMultiLabelModel):
         check_all_known(data, type(self).__name__, "LEML or LRML")
         check_size(data, type(self).__name__)
         count = check_count("rank", params.rank, 1, data.shape)
-        space = data.space(fit_intercept=True, ridge=params.ridge)
-        extras: dict[str, Any] = {}
-        for extension in range(1 + MOST_EXTENSIONS):
+
+        def solve(space: Space) -> tuple[tuple[_Float64, _Float64, float], RidgeRegressions, float]:
             problem = space.problem.with_ridge(params.ridge)
             V = self._directions(data, problem, count)
             # Regression on the codes Z V, decoded by Vᵀ: W = (XᵀX + ridge)⁻¹ XᵀZ V Vᵀ.
-            cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T
-            encoder = (cross @ V) / problem.curvature[:, None]
-            objective = problem.target - float(np.sum((cross @ V) ** 2 / problem.curvature[:, None]))
-            if not isinstance(space, InSubspace):
-                break
             right = V if problem.labels is None else problem.labels.T @ V
-            regressions = RidgeRegressions(encoder, right, params.ridge)
-            unit = space.unit_of_gaps(objective)
-            gap, larger = space.extended(regressions, 0.0, MOST_COMPRESSED * unit)
-            extras = {"compression_gap_": gap / unit}
-            if larger is None or extension == MOST_EXTENSIONS:
-                break
-            space = larger
+            codes = problem.cross @ right
+            encoder = codes / problem.curvature[:, None]
+            objective = problem.target - float(np.vdot(codes, encoder))
+            return (V, encoder, objective), RidgeRegressions(encoder, right, params.ridge), objective
+
+        space, (V, encoder, objective), gap = solve_extending(
+            data.space(fit_intercept=True, ridge=params.ridge), solve
+        )
+        extras: dict[str, Any] = {}
+        if gap is not None:
+            extras = {"compression_gap_": gap} | warn_of_subspace(self, gap, 2 * MOST_COMPRESSED)
         U, s, mix = np.linalg.svd(encoder, full_matrices=False)
         rank = int(np.count_nonzero(s > max(data.shape) * np.finfo(s.dtype).eps * s[0]))
-        found = Factors(problem.features @ U[:, :rank], s[:rank], V @ mix[:rank].T)
+        found = Factors(space.problem.features @ U[:, :rank], s[:rank], V @ mix[:rank].T)
         factors = space.factors(found)
         intercept = space.intercept(factors.U, factors.V * factors.s)
         solution = Solution(factors, intercept, space.unseen, ClosedForm(objective, rank))
         extras |= space.kernel_gap(params.ridge, objective)
         components = {"n_components_": V.shape[1], "components_": V.T.astype(data.X.dtype)}
         store(self, data, solution, **components, **extras)
-        extras |= warn_of_subspace(self, extras.get("compression_gap_", 0.0), 2 * MOST_COMPRESSED)
         return self
 
 
@@ -141,8 +140,10 @@ class CPLST(LabelSpaceModel):
         As in `LRML`; X is then replaced by the features behind the kernel.
     targets : {"binary", "real"}, default="binary"
         As in `LRML`.
-    threshold : float or array of shape (L,), optional
-        A label is predicted if its score is at least this; 0.5 by default.
+    threshold : float, array of shape (L,) or "auto", optional
+        A label is predicted if its score is at least this; 0.5 by default. "auto" as in `LRML`.
+    threshold_scoring, threshold_per_label
+        As in `LRML`.
 
     Attributes
     ----------
@@ -193,7 +194,7 @@ class PLST(LabelSpaceModel):
 
     Parameters
     ----------
-    rank, ridge, kernel, gamma, degree, coef0, targets, threshold
+    rank, ridge, kernel, gamma, degree, coef0, targets, threshold, threshold_scoring, threshold_per_label
         As in `CPLST`.
 
     Attributes
@@ -306,19 +307,4 @@ class CPLSTCV(SearchModel):
         if ridges is None:
             ridges = ridges_leaving(data.space(fit_intercept=True).problem, _RIDGE_SHARES)
         candidates = [{"rank": rank, "ridge": ridge} for ridge in ridges for rank in params.ranks]
-
-        def run(problem: SpectralProblem, group: list[tuple[int, int]], visit: Visit) -> None:
-            left, V, _ = problem.reduced_rank_factors()
-            for place, rank in group:
-                used = left[:, :rank]
-                visit(place, RidgeRegressions(used, V[:, :rank], problem.ridge))
-
-        def pieces(
-            problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit
-        ) -> list[Piece]:
-            groups: dict[float, list[tuple[int, int]]] = {}
-            for place, one in chosen:
-                groups.setdefault(one["ridge"], []).append((place, one["rank"]))
-            return [partial(run, problem.with_ridge(ridge), group, visit) for ridge, group in groups.items()]
-
-        return Family(once(candidates), pieces)
+        return Family(once(candidates), reduced_rank_pieces)

@@ -19,13 +19,22 @@ from lrml.estimators._fitting import (
     solver_progress,
     sort_labels,
     store,
+    warn_of_subspace,
     warn_unless_converged,
 )
-from lrml.estimators._grid import loss_scale, resolve_ranks
+from lrml.estimators._grid import resolve_ranks
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, optional
-from lrml.estimators._space import with_unseen
-from lrml.estimators.search import Params, Plan, SearchModel, extending
+from lrml.estimators._space import (
+    MOST_COMPRESSED,
+    InSubspace,
+    RidgeRegressions,
+    Space,
+    solve_extending,
+    with_unseen,
+)
+from lrml.estimators._usual_ridge import usual_ridge
+from lrml.estimators.search import Family, Params, Plan, SearchModel, extending, reduced_rank_pieces
 from lrml.solvers import Callback, Factors
 from lrml.solvers import leml as core
 
@@ -37,7 +46,7 @@ _TOL_MOMENTS, _TOL_ROWS, _TOL_RIDGE = 1e-4, 1e-3, 3e-3
 _MAX_SWEEPS = 500
 # Defaults are shares of the labels, or of this many if there are fewer: with few labels a rank below theirs
 # saves little time and costs much quality.
-_RANK_SHARE, _RANK_SHARES, _FEW_LABELS, _LARGEST_RANK = 0.4, (0.2, 0.4), 320, 512
+_RANK_SHARE, _RANK_SHARES, _FEW_LABELS, _LARGEST_RANK = 0.8, (0.4, 0.8), 320, 512
 _RIDGE_MULTIPLES = (3.0, 1.0, 0.3)
 # From this many features on, a search compares on one held-out part instead of folds.
 _MANY_FEATURES, _HELD_OUT = 5000, 0.2
@@ -58,15 +67,18 @@ class LEML(LinearMultiLabelModel):
     default, it is ridge regression of rank k. Unlike the others, LEML need not build anything of size d × L,
     so it suits problems with many features and labels.
 
-    Cost: time per sweep as in the notes; memory O((n + d + L) k) numbers beside the data, and O(d² + d L)
-    more in the first case there.
+    Cost: as in the notes; memory O((n + d + L) k) numbers beside the data, and for least squares what the
+    decomposition takes, as in `LRML`.
 
     Notes
     -----
     The objective is convex in Z and in (H, b), but not jointly. A sweep improves one and then the other, and
     balances the factors by the singular value decomposition of their product; the objective never rises.
 
-    - *Squared loss, all labels known, and d moderate*: on the second moments, in coordinates in which XᵀX is
+    - *Squared loss, all labels known, no alpha*: reduced-rank ridge regression in closed form, as in `CPLST`,
+      from a decomposition of XᵀX or XXᵀ, or in a subspace where n and d are both large. Only where k is so
+      small, compared with L, that sweeps over the rows cost less, it is as in the last case.
+    - *The same with alpha, and d moderate*: on the second moments, in coordinates in which XᵀX is
       diagonal. Both half-steps have closed forms; that of Z is an elementwise quotient. Costs O(n d² + d³ +
       d² L) once, then O(dLk) per sweep. The start, a reduced-rank ridge regression, is deterministic.
     - *Otherwise*: a Newton step for Z by preconditioned conjugate gradients with the fast product of Yu et
@@ -78,15 +90,15 @@ class LEML(LinearMultiLabelModel):
       random directions (``random_state``).
 
     An ``alpha`` of at least ‖∇f(0)‖₂, the largest singular value of the gradient of the loss at W = 0, gives
-    W = 0; ``alpha=0`` in the first case is reduced-rank (ridge) regression, in closed form.
+    W = 0.
 
-    The default ridge is that of generalised cross-validation for ridge regression of the slopes of the loss
-    at the best constant scores, 2(ȳ − y) for the squared loss: the least n ‖(I − H_ρ)G‖² / (n − 1 − 1.05 tr
-    H_ρ)², H_ρ = X(XᵀX + ρ)⁻¹Xᵀ with X centred, times the curvature of the loss relative to that of the
-    squared loss. Multiplying X by a constant does not change the predictions. If the rows are read, it is
-    estimated from 480 products with vectors, a fraction of a sweep, and does not depend on chance. Why a
-    ridge: the trace norm, the paper's only penalty, hardly shrinks leading directions, and these overfit
-    wide text.
+    The default ridge is the best one for ridge regression of the slopes of the loss at the best constant
+    scores, 2(ȳ − y) for the squared loss, times the curvature of the loss relative to that of the squared
+    loss. Multiplying X by a constant does not change the predictions. Best is what generalised
+    cross-validation says: the least n ‖(I − H_ρ)G‖² / (n − 1 − 1.05 tr H_ρ)², H_ρ = X(XᵀX + ρ)⁻¹Xᵀ with X
+    centred. Where n and d are both large, it is the least squared error on a fifth of the rows, by a fit to
+    the others, of 32 sums of the slopes with random signs. Neither depends on ``random_state``. Why a ridge:
+    the trace norm, the paper's only penalty, hardly shrinks leading directions, and these overfit wide text.
 
     Departures from the paper: the ridge; an intercept, which is not penalised; preconditioners; a line search
     for every label; balanced factors; closed forms on the moments.
@@ -95,21 +107,23 @@ class LEML(LinearMultiLabelModel):
     ----------
     rank : int or float, optional
         k. An int counts; a float in (0, 1] is a share of the labels (rounded, at least 1, at most min(d, L)).
-        By default 40 % of the labels, but at least 128 and at most 512, or min(d, L) if that is less.
+        By default 80 % of the labels, but at least 256 and at most 512, or min(d, L) if that is less: with
+        40 % even the best fit is behind ridge regression on text, because rare labels do not fit in. A
+        smaller rank makes a smaller model.
     alpha : float, optional
         Strength of the paper's penalty, a trace norm; 0 by default.
     ridge : float, optional
         Strength of the ridge penalty. By default 0 if alpha is given; otherwise it follows the data, see
         Notes.
-    loss, fit_intercept, targets, threshold, callback, verbose
+    loss, fit_intercept, targets, threshold, threshold_scoring, threshold_per_label, callback, verbose
         As in `LRML`; an iteration is a sweep.
     max_iter : int, optional
         Most sweeps, 500 by default.
     tol : float, optional
         Upper limit of ``residual_`` and, divided by ten, of a sweep's gain relative to the objective; 1e-4 by
         default if the moments suffice, 3e-3 if the rows are read for a ridge and squares only, and 1e-3
-        otherwise. The latter ends about 0.1 % above the best
-        objective for the squared loss, and 1 % for the others; pass 1e-4 for more accuracy.
+        otherwise. The latter ends about 0.1 % above the best objective for the squared loss, and 1 % for the
+        others; pass 1e-4 for more accuracy.
     warm_start : bool, default=False
         Start from the factors of the last ``fit``. A smaller rank keeps the first of them, a larger one adds
         random directions to Z.
@@ -141,6 +155,8 @@ class LEML(LinearMultiLabelModel):
         ‖∇_b F‖ / ‖∇f(0)‖₂ with b counted from the mean of X, as the other leg of a right-angled triangle).
     converged_ : bool
         Whether ``residual_`` is within ``tol`` (or the solution is exact).
+    compression_gap_
+        As in `LRML`: what a subspace costs, where n and d are both large.
     status_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
         As in `LRML`.
 
@@ -171,7 +187,9 @@ class LEML(LinearMultiLabelModel):
         max_iter: int | None = None,
         tol: float | None = None,
         targets: str = "binary",
-        threshold: float | npt.NDArray[np.floating[Any]] | None = None,
+        threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
+        threshold_scoring: str = "micro_f1",
+        threshold_per_label: bool = False,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         callback: Callback | None = None,
@@ -187,16 +205,19 @@ class LEML(LinearMultiLabelModel):
             U, s, V = (factor.astype(np.float64) for factor in self.factors_)
             last = U * np.sqrt(s), V * np.sqrt(s), self.intercept_.astype(np.float64)
         start = _Start(rank, last, check_random_state(params.random_state))
-        moments = data.needs_moments_only and core.prefers_moments(data.X, data.Y.shape[1], rank)
+        moments = _in_coordinates(data, rank, params.alpha or 0.0)
         usual = _TOL_RIDGE if data.needs_moments_only and not params.alpha else _TOL_ROWS
         tol = (_TOL_MOMENTS if moments else usual) if params.tol is None else params.tol
         max_iter = _MAX_SWEEPS if params.max_iter is None else params.max_iter
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as report:
             limits = core.Limits(max_iter, tol, report)
-            solution, ridge = (_fit_moments if moments else _fit_rows)(data, params, start, limits)
-        sweeps = max(1, len(solution.outcome.history) - 1)  # a closed form counts as one
-        strengths = {"alpha_": params.alpha or 0.0, "ridge_": ridge}
-        store(self, data, solution, with_coef=False, n_iter_=sweeps, **strengths)
+            if moments:
+                solution, extras = _fit_moments(self, data, params, start, limits)
+            else:
+                solution, extras = _fit_rows(data, params, start, limits)
+        extras["alpha_"] = params.alpha or 0.0
+        extras["n_iter_"] = max(1, len(solution.outcome.history) - 1)  # a closed form counts as one
+        store(self, data, solution, with_coef=False, **extras)
         warn_unless_converged(solution.outcome)
         return self
 
@@ -217,41 +238,49 @@ class _Start(NamedTuple):
 
 
 def _fit_moments(
-    data: TrainingData, params: Parameters, start: _Start, limits: core.Limits
-) -> tuple[Solution, float]:
-    """Least squares with all labels known: everything follows from the second moments."""
-    space = data.space(fit_intercept=params.fit_intercept)
-    ridge = _given_ridge(params)
-    ridge = _ridge_of_moments(data, params) if ridge is None else ridge
-    problem, first = space.problem.with_ridge(ridge), None
-    if start.last is not None:
-        rank = min(start.rank, *problem.shape)
-        first = space.inside(core.resize(start.last[0], start.last[1], rank, start.random)[0])
-    result = core.solve_moments(problem, params.alpha or 0.0, start.rank, limits, first)
-    U, V = problem.restore(result.factors.U, result.factors.V)
-    factors = space.factors(Factors(U, result.factors.s, V))
+    model: LEML, data: TrainingData, params: Parameters, start: _Start, limits: core.Limits
+) -> tuple[Solution, dict[str, Any]]:
+    """Least squares with all labels known, in spectral coordinates."""
+    ridge, alpha = _resolved_ridge(data, params), params.alpha or 0.0
+
+    def solve(space: Space) -> tuple[core.LemlResult, RidgeRegressions, float]:
+        problem, first = space.problem.with_ridge(ridge), None
+        if start.last is not None and alpha:
+            rank = min(start.rank, *problem.shape)
+            first = space.inside(core.resize(start.last[0], start.last[1], rank, start.random)[0])
+        result = core.solve_moments(problem, alpha, start.rank, limits, first)
+        U, s, V = result.factors
+        return result, RidgeRegressions(U * s, V, ridge, 0.5 * alpha / s), result.objective
+
+    # Without alpha all solutions are ridge regressions with this ridge.
+    space = data.space(fit_intercept=params.fit_intercept, ridge=ridge, bare=not alpha, extensible=True)
+    space, result, gap = solve_extending(space, solve)
+    found = result.factors._replace(
+        **dict(zip("UV", space.problem.restore(result.factors.U, result.factors.V), strict=True))
+    )
+    extras: dict[str, Any] = {"ridge_": ridge}
+    if isinstance(space, InSubspace) and gap is not None:
+        extras |= {"compression_gap_": gap} | warn_of_subspace(model, gap, 2 * MOST_COMPRESSED, ridge)
+        space = space.without_coordinates()
+    factors = space.factors(found)
     intercept = space.intercept(factors.U, factors.V * factors.s)
     factors.V[space.unseen] = 0.0  # they are, up to rounding
-    return Solution(factors, intercept, space.unseen, result), ridge
+    return Solution(factors, intercept, space.unseen, result), extras
 
 
 def _fit_rows(
     data: TrainingData, params: Parameters, start: _Start, limits: core.Limits
-) -> tuple[Solution, float]:
+) -> tuple[Solution, dict[str, Any]]:
     """Any loss, known or unknown labels, any number of features: every sweep reads the rows."""
     rows = data.rows
     unseen, used, constants = sort_labels(data, rows, fit_intercept=params.fit_intercept)
     if not used.any():
-        return nothing_to_learn(data, unseen, constants), _given_ridge(params) or 0.0
+        return nothing_to_learn(data, unseen, constants), {"ridge_": params.ridge or 0.0}
     chosen = rows if used.all() else rows.select_labels(used)
     design = core.Design(rows.X, rows.weights, center=params.fit_intercept)
     core.precondition(design, rows.X, int(used.sum()), start.rank)
     term = core.data_term(chosen, data.loss)
-    ridge = _given_ridge(params)
-    if ridge is None:
-        scale = loss_scale(data, fit_intercept=params.fit_intercept)
-        ridge = scale * design.ridge_by_validation(term, constants[used])
-    first = None
+    ridge, first = _resolved_ridge(data, params), None
     if start.last is not None:
         Z, H, intercept = start.last
         at_mean = intercept + H @ (design.mean @ Z) if params.fit_intercept else np.zeros(len(H))
@@ -274,7 +303,12 @@ def _fit_rows(
     constants[used] = result.constants
     factors = Factors(result.factors.U, result.factors.s, V)
     intercept = constants - V @ ((design.mean @ factors.U) * factors.s)
-    return Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result), ridge
+    return Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result), {"ridge_": ridge}
+
+
+def _in_coordinates(data: TrainingData, rank: int, alpha: float) -> bool:
+    """Whether a fit goes through spectral coordinates, and not over the rows."""
+    return data.needs_moments_only and core.prefers_moments(data.X, data.Y.shape[1], rank, alpha)
 
 
 def _usual_ranks(shares: Sequence[float], shape: tuple[int, int]) -> list[int]:
@@ -285,53 +319,27 @@ def _usual_ranks(shares: Sequence[float], shape: tuple[int, int]) -> list[int]:
     return list(dict.fromkeys(counts))
 
 
-def _given_ridge(params: Parameters) -> float | None:
-    """Return the ridge, None if it is to follow the data."""
-    if params.ridge is None and params.alpha is not None:
-        return 0.0
-    given: float | None = params.ridge
-    return given
-
-
-def _ridge_of_moments(data: TrainingData, params: Parameters) -> float:
-    """Return the default ridge if the moments suffice, exactly."""
-    problem = data.space(fit_intercept=params.fit_intercept).problem
-    values = problem.curvature
-    if not len(values):
-        return 0.0
-    energies = np.einsum("ij,ij->i", problem.cross, problem.cross) / values
-    rest = max(problem.target - float(energies.sum()), 0.0)
-    directions = core.Spectrum(values, np.ones(len(values)))
-    target = core.Spectrum(np.append(values, 0.0), np.append(energies, rest))
-    return core.ridge_by_validation(directions, target, data.rows.total_weight)
-
-
-def _usual_ridge(data: TrainingData, params: Parameters, rank: int) -> float:
-    """Return the default ridge for the search."""
-    if data.needs_moments_only and core.prefers_moments(data.X, data.Y.shape[1], rank):
-        return _ridge_of_moments(data, params)
-    rows = data.rows
-    _, used, constants = sort_labels(data, rows, fit_intercept=params.fit_intercept)
-    if not used.any():
-        return 0.0
-    design = core.Design(rows.X, rows.weights, center=params.fit_intercept)
-    term = core.data_term(rows if used.all() else rows.select_labels(used), data.loss)
-    scale = loss_scale(data, fit_intercept=params.fit_intercept)
-    return scale * design.ridge_by_validation(term, constants[used])
+def _resolved_ridge(data: TrainingData, params: Parameters) -> float:
+    """Return the ridge: as given, 0 beside a given alpha, or the one that follows the data."""
+    if params.ridge is None and params.alpha is None:
+        return usual_ridge(data, fit_intercept=params.fit_intercept)
+    return float(params.ridge or 0.0)
 
 
 class LEMLCV(SearchModel):
-    """`LEML` with rank and ridge chosen on held-out rows; every candidate is a warm-started fit.
+    """`LEML` with rank and ridge chosen by scores of unseen rows.
 
-    There is no closed form of leave-one-out scores: ``cv=None`` stands for five folds, or, with more than
-    5,000 features and a metric that has a value for every row, for one held-out fifth.
+    With the squared loss, all labels known and no alpha, one decomposition serves all candidates, and
+    ``cv=None`` stands for leave-one-out scores, or for one held-out fifth where n and d are both large: see
+    `CPLSTCV`. Otherwise every candidate is a warm-started fit, and ``cv=None`` stands for five folds, or,
+    with more than 5,000 features and a metric that has a value for every row, for one held-out fifth.
 
-    Cost: one fit of `LEML` per candidate and fold.
+    Cost: that of `CPLSTCV` in the first case, else one fit of `LEML` per candidate and fold.
 
     Parameters
     ----------
     ranks : sequence of int or float, optional
-        As in `LEML`. By default 20 and 40 % of the labels, but at least 64 and 128, and at most 512 or
+        As in `LEML`. By default 40 and 80 % of the labels, but at least 128 and 256, and at most 512 or
         min(d, L).
     alphas : sequence of float, optional
         By default 0 only.
@@ -362,7 +370,6 @@ class LEMLCV(SearchModel):
     """
 
     _member = LEML
-    _makes_moments = False
 
     def __init__(
         self,
@@ -388,17 +395,27 @@ class LEMLCV(SearchModel):
         self._keep(locals())
 
     def _check_shapes(self, data: TrainingData, params: Parameters) -> None:
-        super()._check_shapes(data, params)
         params.ranks = resolve_ranks(params.ranks, _usual_ranks(_RANK_SHARES, data.shape), data.shape)
+        super()._check_shapes(data, params)
         by_row = all(criterion.by_row for criterion in params.criteria)
-        if params.cv is None and data.X.shape[1] > _MANY_FEATURES and by_row:
+        wide = data.X.shape[1] > _MANY_FEATURES
+        if params.cv is None and by_row and wide and not self._in_coordinates(data, params):
             params.cv = _HELD_OUT
 
+    def _in_coordinates(self, data: TrainingData, params: Parameters) -> bool:
+        return not any(params.alphas or ()) and _in_coordinates(data, max(params.ranks), 0.0)
+
+    def _family(self, data: TrainingData, params: Parameters) -> Family:
+        return Family(self._plan(data, params), reduced_rank_pieces)
+
     def _refits(self, data: TrainingData, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
+        return self._plan(data, params), lambda one: one["rank"]
+
+    def _plan(self, data: TrainingData, params: Parameters) -> Plan:
         alphas, ridges = params.alphas or [0.0], params.ridges
         follows_data = ridges is None and params.alphas is None
         if follows_data:
-            usual = _usual_ridge(data, params, max(params.ranks))
+            usual = usual_ridge(data, fit_intercept=params.fit_intercept)
             ridges = [multiple * usual for multiple in _RIDGE_MULTIPLES] if usual > 0 else [0.0]
         strengths = [
             {"alpha": alpha, "ridge": ridge}
@@ -406,7 +423,7 @@ class LEMLCV(SearchModel):
             for ridge in sorted(ridges or [0.0], reverse=True)
         ]
         candidates = [{"rank": rank} | one for rank in params.ranks for one in strengths]
-        return extending(candidates, ("ridge",) if follows_data else ()), lambda one: one["rank"]
+        return extending(candidates, ("ridge",) if follows_data else ())
 
     @property
     def coef_(self) -> Any:

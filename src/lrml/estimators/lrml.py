@@ -142,16 +142,23 @@ class LRML(SpectralModel):
         relative to their spread. For predictions on large data 0.01 is often enough.
     targets : {"binary", "real"}, default="binary"
         "binary" insists on 0/1 labels; "real" accepts any finite numbers, and ``predict`` returns scores.
-    threshold : float or array of shape (L,), optional
+    threshold : float, array of shape (L,) or "auto", optional
         A label is predicted if its score is at least this; by default 0.5 for the squared loss, whose scores
         estimate 0/1, and 0 for the others, whose scores are margins.
+        "auto" chooses it on scores of unseen rows: leave-one-out scores where they are in closed form (as for
+        ``leave_one_out_scores``, but not in a subspace), otherwise those of a fifth of the rows by one more
+        fit, to the others.
+    threshold_scoring : {"micro_f1", "macro_f1", "hamming_loss"}, default="micro_f1"
+        What "auto" optimises, see `lrml.thresholds.best_threshold`.
+    threshold_per_label : bool, default=False
+        Whether "auto" chooses one threshold per label.
     warm_start : bool, default=False
         Start from the coefficients of the last ``fit``.
     callback : callable, optional
         Called with an `lrml.solvers.IterationInfo` for the starting point (iteration 0) and after every
         iteration; a true return value stops.
     verbose : int, default=0
-        1 shows a progress bar on standard error.
+        1 shows progress on standard error: a bar in a terminal, a line every few seconds elsewhere.
 
     Attributes
     ----------
@@ -204,11 +211,13 @@ class LRML(SpectralModel):
         iteration, phase, objective, gap (which ``tol`` limits; infinite if the phase has none), residual (of
         an element of the subdifferential), rank, seconds.
     classes_ : array of shape (L,)
-        Label names if Y was a frame, else 0, …, L − 1.
+        Label names if Y was a frame, else 0, …, L − 1; the two classes if y was 1-D.
     loss_ : str
         The loss of the fit.
-    sparse_output_ : bool
-        Whether Y was sparse; then ``predict`` returns a sparse matrix.
+    threshold_ : float or array of shape (L,)
+        If ``threshold="auto"``: where ``predict`` cuts.
+    sparse_output_, flat_output_ : bool
+        Whether Y was sparse, or 1-D; then ``predict`` returns a sparse matrix, or a 1-D array.
     unseen_labels_ : bool array of shape (L,)
         Labels without a positive training example.
     n_features_in_, feature_names_in_
@@ -255,7 +264,9 @@ class LRML(SpectralModel):
         max_iter: int | None = None,
         tol: float | None = None,
         targets: str = "binary",
-        threshold: float | npt.NDArray[np.floating[Any]] | None = None,
+        threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
+        threshold_scoring: str = "micro_f1",
+        threshold_per_label: bool = False,
         warm_start: bool = False,
         callback: Callback | None = None,
         verbose: int = 0,
@@ -484,12 +495,13 @@ class LRMLCV(TailSearch):
         A metric of `lrml.metrics`: "precision_at_1" (any number), "average_precision", "average_auc",
         "hamming_loss", "micro_f1", "macro_f1"; any scorer of scikit-learn, by name ("f1_micro", "roc_auc", …)
         or as an object; or a function of (Y, scores), larger for better scores. None is "average_precision",
-        and "r2" if the targets are real. "average_precision", a name in both, means ours, the mean over the
-        examples. A callable with three positional arguments without a default is a scorer: it gets (model, X,
-        Y) of the held-out rows, where the model predicts for exactly these rows, and Y is dense. A function
-        gets a sparse Y if y is sparse. Several threads may call either at a time. Unknown labels are 0 in Y
-        and have scores below all others. With a list, one search judges by each metric, the first chooses the
-        model, and ``best_estimators_`` has one for each.
+        "r2" if the targets are real, and the loss itself for a single label, where there is nothing to rank.
+        "average_precision", a name in both, means ours, the mean over the examples. A callable with three
+        positional arguments without a default is a scorer: it gets (model, X, Y) of the held-out rows, where
+        the model predicts for exactly these rows, and Y is dense. A function gets a sparse Y if y is sparse.
+        Several threads may call either at a time. Unknown labels are 0 in Y and have scores below all others.
+        With a list, one search judges by each metric, the first chooses the model, and ``best_estimators_``
+        has one for each.
     rule : {"best", "one_standard_error", "smallest"} or callable, default="best"
         "one_standard_error" takes, among the candidates whose mean is within one standard error of the best,
         the one of least rank, and among those the one with the strongest penalty. "smallest" takes the one
@@ -513,7 +525,7 @@ class LRMLCV(TailSearch):
     random_state : int, RandomState instance or None, default=None
         Seed of the folds, and of the rows drawn where there are many. Pass an int for repeatable results.
     verbose : int, default=0
-        1 shows a progress bar on standard error.
+        1 shows progress on standard error: a bar in a terminal, a line every few seconds elsewhere.
 
     Attributes
     ----------

@@ -369,7 +369,7 @@ def _check(arguments: dict[str, Any]) -> Parameters:
 def _check_data(X: Any, Y: Any, sample_weight: Any, targets: str) -> TrainingData:
     """Check data as an estimator does; all labels must be known."""
     params = Parameters(targets=targets, loss=SquaredLoss(), threshold=None, kernel="linear")
-    data = prepare(LinearMultiLabelModel(), params, X, Y, sample_weight, None)
+    data = prepare(LinearMultiLabelModel(), params, X, Y, sample_weight, None, allow_flat=False)
     if data.mask is not None:
         raise ValueError(
             "a path needs to know all labels, got a Y that contains NaN. "

@@ -55,7 +55,9 @@ class MLFro(SpectralModel):
     ----------
     alpha : float, default=1.0
         Strength of the penalty; 0 is the least-squares solution of smallest norm.
-    loss, fit_intercept, kernel, gamma, degree, coef0, targets, threshold, warm_start, callback, verbose
+    loss, fit_intercept, kernel, gamma, degree, coef0, targets, threshold, threshold_scoring
+        As in `LRML`.
+    threshold_per_label, warm_start, callback, verbose
         As in `LRML`.
     max_iter : int, optional
         Most iterations, if there are any; 1000 by default.
@@ -99,7 +101,9 @@ class MLFro(SpectralModel):
         max_iter: int | None = None,
         tol: float | None = None,
         targets: str = "binary",
-        threshold: float | npt.NDArray[np.floating[Any]] | None = None,
+        threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
+        threshold_scoring: str = "micro_f1",
+        threshold_per_label: bool = False,
         warm_start: bool = False,
         callback: Callback | None = None,
         verbose: int = 0,

@@ -50,9 +50,9 @@ class MLTrace(SpectralModel):
         Strength of the trace norm.
     ridge : float, default=0.0
         Strength of an additional squared Frobenius norm.
-    loss, fit_intercept, kernel, gamma, degree, coef0, solver, targets, threshold, warm_start, callback
+    loss, fit_intercept, kernel, gamma, degree, coef0, solver, targets, threshold, threshold_scoring
         As in `LRML`.
-    verbose
+    threshold_per_label, warm_start, callback, verbose
         As in `LRML`.
     max_iter : int, optional
         Most iterations, 5000 by default, or 1000 if every iteration reads the rows.
@@ -100,7 +100,9 @@ class MLTrace(SpectralModel):
         max_iter: int | None = None,
         tol: float | None = None,
         targets: str = "binary",
-        threshold: float | npt.NDArray[np.floating[Any]] | None = None,
+        threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
+        threshold_scoring: str = "micro_f1",
+        threshold_per_label: bool = False,
         warm_start: bool = False,
         callback: Callback | None = None,
         verbose: int = 0,

@@ -20,3 +20,7 @@ from lrml.evaluation._comparison import Comparison, compare
 from lrml.evaluation._measured import Interval
 
 __all__ = ["Assessment", "Comparison", "Interval", "Reliability", "assess", "compare"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 __all__ = ["make_app", "run_app"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def make_app(
     model: Any,
     *,

@@ -33,6 +33,11 @@ class Predictor:
         self.kind = type(model).__name__
         self.tagger = model if isinstance(model, TextTagger) else None
         inner = model if self.tagger is None else self.tagger.model_
+        if vars(inner).get("flat_output_"):
+            raise ValueError(
+                "a served model must be fitted to a label matrix, got one fitted to a 1-D y. Fit it to "
+                "y.reshape(-1, 1)."
+            )
         names = vars(inner).get("feature_names_in_")
         if names is not None:  # rows get their names here; scikit-learn would miss a frame at every call
             inner = copy(inner)

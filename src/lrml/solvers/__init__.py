@@ -50,3 +50,7 @@ __all__ = [
     "solve_rows",
     "stationarity_residual",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -169,9 +169,11 @@ class Gains:
 
         If gains fall like 1/k², this is about the remaining gain; if they fall faster, it is more.
         """
-        if len(self.least) <= 2 * self.steps:
-            return math.inf
-        return (self.least[len(self.least) // 2] - self.least[-1]) / max(abs(self.least[-1]), math.ulp(0.0))
+        return self.of_last((len(self.least) - 1) // 2) if len(self.least) > 2 * self.steps else math.inf
+
+    def of_last(self, steps: int) -> float:
+        """Return the gain of the last steps, over the objective."""
+        return (self.least[-1 - steps] - self.least[-1]) / max(abs(self.least[-1]), math.ulp(0.0))
 
     def to_come(self) -> float:
         """Extrapolate the remaining gain, over the objective, from the gains so far (Aitken).

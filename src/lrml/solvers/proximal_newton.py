@@ -37,11 +37,15 @@ class ProximalNewton:
 
     The model plus the penalty is lowered by a step of `Alternating`, which needs no rows and copes with
     features of different scales. A step that does not lower the objective is tried again with what it has
-    shown.
+    shown, and with a larger diagonal (Levenberg's damping): a penalty that is not convex can draw the
+    minimiser far away, to where the model knows nothing.
 
     Steps of `Alternating`, each with one spectral decomposition, go on while the last one brings more than a
     share ``worth`` of what all have brought. Where the second has not been worth it, the next few models get
     one step only, since often one suffices. κ_l is the measured ratio times ``caution``.
+
+    Most fits end after about a dozen models. Others are near a saddle point or on a plateau. There each model
+    is minimised thoroughly, as rough steps would take hundreds of passes to leave it.
     """
 
     name = "newton"
@@ -50,6 +54,10 @@ class ProximalNewton:
     _first = 4.0  # κ at the origin; rare labels bend the logistic loss more once they get scores
     memory = 6  # pairs of the model
     _trials = 12
+    _least_damping = 0.5
+    _simple_steps = 15
+    _thorough_worth, _refinements, _thorough_refinements = 0.02, 2, 20
+    _witnesses = 5  # steps of a slow fit whose gain counts as a gap
     _most_blind_steps = 5
     _least_steps = 2
     _most_inner, _most_single = 12, 4
@@ -72,6 +80,7 @@ class ProximalNewton:
         self.secants: Secants = problem.learnt["secants"]
         self.kappa: _Float64 = problem.learnt["kappa"]
         self.blind_steps = 0
+        self.damping = 0.0
         self.untrusted = self._least_steps if point.rank == 0 else 0
         self.single = 0  # how many of the next models get a single step
         self.penalised = float(np.sum(penalty.slopes(np.ones(min(point.W[1:].shape))))) > 0
@@ -89,11 +98,13 @@ class ProximalNewton:
             self._learn(D, there, here)
             objective = there.value + self.penalty.value(sigma)
             if objective < self.last.objective or self._is_lost_in_rounding(objective, bent):
+                self.damping = 0.25 * self.damping if self.damping > self._least_damping else 0.0
                 self.model = self._model(there)
                 slope = there.gradient.copy()
                 slope[1:] += subgradient
                 self.last = self._point(found, sigma, slope)
                 return self.last
+            self.damping = max(4.0 * self.damping, self._least_damping)
             self.model = self._model(here)
             self.phase = None  # its state from there is useless here
         return None
@@ -101,11 +112,14 @@ class ProximalNewton:
     def _point(self, V: _Float64, sigma: _Float64, slope: _Float64) -> Point:
         point = point_at(self.problem, self.penalty, V, sigma, slope)
         self.gains.add(point.objective)
-        decrement = 0.5 * float(np.vdot(slope, self.model.solve(slope.T).T))
+        decrement = 0.5 * (1.0 + self.damping) * float(np.vdot(slope, self.model.solve(slope.T).T))
         gap = decrement / max(point.objective, self.problem.least)
         # Along directions whose curvature the model overestimates, the gap is larger. And with
         # single-precision scores it never vanishes.
-        gap = min(max(gap, self.gains.to_come()), self.gains.of_last_half())
+        gap = max(gap, self.gains.to_come())
+        if self._is_slow():
+            gap = max(gap, self.gains.of_last(self._witnesses))  # near a saddle point slopes are small
+        gap = min(gap, self.gains.of_last_half())
         self.untrusted -= 1
         if self.untrusted >= 0 and gap > _EXACT:
             # The first models of a cold start know little of the curvature: what a step has gained counts.
@@ -128,7 +142,7 @@ class ProximalNewton:
         diagonal = np.outer(self._curvatures(here), self.problem.spread[:, 0])
         ridge = np.full(diagonal.shape[1], 2.0 * self.problem.ridge)
         ridge[0] = 0.0
-        return self.secants.matrix(diagonal, ridge)
+        return self.secants.matrix(diagonal, ridge, damping=self.damping)
 
     def _minimise(self, here: Evaluation, model: SecantMatrix) -> tuple[_Float64, _Float64, _Float64]:
         """Minimise ⟨G, D⟩ + ½⟨D, BD⟩ + Ω; return V, its singular values and an element of ∂Ω there."""
@@ -162,28 +176,38 @@ class ProximalNewton:
     def _lower(self, phase: Alternating, fresh: bool) -> None:
         """Take steps while they are worth it."""
         start = before = self.last.objective
-        least = 3 if fresh else 1 if self.single > 0 else 2  # the first step of a new phase only looks around
+        slow = self._is_slow()
+        worth = self._thorough_worth if slow else self.worth
+        # The first step of a new phase only looks around.
+        least = 3 if fresh or slow else 1 if self.single > 0 else 2
         count = 0
         for count in range(1, self._most_inner + 1):
             found = phase.step()
             if found is None:
                 break
             gain, total, before = before - found.objective, start - found.objective, found.objective
-            if count >= least and total > 0 and (count == 1 or gain <= self.worth * total):
+            if count >= least and total > 0 and (count == 1 or gain <= worth * total):
                 break
         self.single = self._most_single if count == 2 else max(self.single - 1, 0)
 
+    def _is_slow(self) -> bool:
+        return len(self.gains.least) > self._simple_steps
+
     def _quadratic(self, here: Evaluation, reduced: _Reduced, *, transposed: bool) -> QuadraticModel:
         V, G = self.last.W[1:].T, reduced.gradient.T
-        eigenvalues, curvatures = self.problem.spread[1:, 0], 0.5 * self._curvatures(here)
+        eigenvalues = self.problem.spread[1:, 0]
+        curvatures = 0.5 * (1.0 + self.damping) * self._curvatures(here)
         h = reduced.model.diagonal[:, 1:] + reduced.model.ridge[1:]
         cross = 0.5 * (h * V - G)
         target = here.value - reduced.gain - float(np.vdot(G, V)) + 0.5 * float(np.sum(h * V * V))
+        refinements = self._thorough_refinements if self._is_slow() else self._refinements
+        correction = None
+        if self.secants.count:
+            correction = reduced.correction if transposed else lambda W: reduced.correction(W.T).T
+        ridge = self.problem.ridge
         if transposed:
-            parts = (curvatures, eigenvalues, cross, target, self.problem.ridge, V)
-            return QuadraticModel(*parts, reduced.correction if self.secants.count else None)
-        parts = (eigenvalues, curvatures, cross.T, target, self.problem.ridge, V.T)
-        return QuadraticModel(*parts, (lambda W: reduced.correction(W.T).T) if self.secants.count else None)
+            return QuadraticModel(curvatures, eigenvalues, cross, target, ridge, V, correction, refinements)
+        return QuadraticModel(eigenvalues, curvatures, cross.T, target, ridge, V.T, correction, refinements)
 
     def _learn(self, D: _Float64, there: Evaluation, here: Evaluation) -> None:
         """Remember the pair of each label, and move κ towards the curvature that it has shown."""

@@ -63,8 +63,8 @@ class Secants:
             np.multiply(new, unit, out=kept[:, -1], casting="same_kind")
         self.count += 1
 
-    def matrix(self, diagonal: _Float64, ridge: _Float64) -> SecantMatrix:
-        """Return the model that begins with a positive B₀ (one row per label), plus diag(``ridge``)."""
+    def matrix(self, diagonal: _Float64, ridge: _Float64, damping: float = 0.0) -> SecantMatrix:
+        """Return the model on top of a positive B₀ (one row per label), plus diag(ridge) and damping · B₀."""
         known = min(self.count, self.memory)
         S, Y = self.S[:, self.memory - known :], self.Y[:, self.memory - known :]
         A = np.empty_like(S)
@@ -78,7 +78,7 @@ class Secants:
             # 0 where there is a gap instead of a pair.
             unit = np.where(length > 0.0, 1.0 / np.sqrt(np.where(length > 0.0, length, 1.0)), 0.0)
             np.multiply(bent, unit[:, None], out=A[:, place], casting="same_kind")
-        return SecantMatrix(diagonal, ridge, Y, A)
+        return SecantMatrix((1.0 + damping) * diagonal, ridge, Y, A)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,5 +20,10 @@ from __future__ import annotations
 
 from lrml.storage._container import ModelFileError
 from lrml.storage._files import load, read_header, save
+from lrml.storage._trust import SKOPS_TRUSTED_TYPES
 
-__all__ = ["ModelFileError", "load", "read_header", "save"]
+__all__ = ["SKOPS_TRUSTED_TYPES", "ModelFileError", "load", "read_header", "save"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -105,7 +105,10 @@ _RULES: dict[str, Rule] = {
     "best_indices_": _is_settings,
     "best_params_": _is_settings,
     "best_score_": _is_number,
-    "classes_": lambda value, sides: _is_names(value, sides.labels, "OUi"),
+    # Two of any kind for a 1-D y, see `_check_attributes`.
+    "classes_": lambda value, sides: (
+        _is_names(value, sides.labels, "OUi") or (sides.labels == 1 and _is_names(value, 2, "OUiufb"))
+    ),
     "components_": lambda value, sides: (
         isinstance(value, np.ndarray)
         and value.ndim == 2
@@ -114,6 +117,7 @@ _RULES: dict[str, Rule] = {
     "compression_gap_": _is_number,
     "converged_": _is_bool,
     "cv_results_": _is_table,
+    "flat_output_": _is_bool,
     "feature_names_in_": lambda value, sides: _is_names(value, sides.features, "O"),
     "gamma_results_": _is_table,
     "gap_": _is_number,
@@ -236,7 +240,12 @@ def decode_model(reader: Reader, found: Any, *, newer: bool, kinds: tuple[str, .
     if found.get("coef") is True and "kernel_" not in attributes:
         rows, _, n_labels, _ = _sides(attributes)
         if rows * n_labels <= _MOST_COEFFICIENTS:
-            vars(model)["coef_"] = model.coef_  # made from the factors
+            with np.errstate(all="ignore"):  # checked below
+                vars(model)["coef_"] = model.coef_  # made from the factors
+            if not np.all(np.isfinite(model.coef_)):
+                raise ModelFileError(
+                    f"coefficients must be finite, got factors with a larger product. {_AGAIN}"
+                )
     return model
 
 
@@ -345,6 +354,13 @@ def _check_attributes(kind: str, attributes: dict[str, Any]) -> None:
                 f"{sides.rank} must be known and fit to these numbers, got "
                 f"{shown(_in_short(value))}. {_AGAIN}"
             )
+    flat, n_classes = bool(attributes.get("flat_output_", False)), len(attributes["classes_"])
+    if (flat and sides.labels != 1) or (n_classes != sides.labels and not flat):
+        rule = "one label" if flat else "a name for each label"
+        raise ModelFileError(
+            f"a fit to {'a 1-D y' if flat else 'a label matrix'} must have {rule}, got {sides.labels} labels "
+            f"and {n_classes} classes. {_AGAIN}"
+        )
     for one in [attributes.get("best_estimator_"), *attributes.get("best_estimators_", {}).values()]:
         if one is not None and _sides(vars(one))[2:] != sides[2:]:
             raise ModelFileError(f"the fits of a search must have its features and labels. {_AGAIN}")

@@ -45,3 +45,7 @@ __all__ = [
     "theorem1",
     "theorem2",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -16,7 +16,16 @@ from lrml.estimators.search._plans import (
     shrinking,
     tail_plan,
 )
-from lrml.estimators.search._search import Family, Params, Piece, Plan, Visit, fit_ridge, ridge_pieces
+from lrml.estimators.search._search import (
+    Family,
+    Params,
+    Piece,
+    Plan,
+    Visit,
+    fit_ridge,
+    reduced_rank_pieces,
+    ridge_pieces,
+)
 
 __all__ = [
     "MANY_ROWS",
@@ -32,6 +41,7 @@ __all__ = [
     "fit_ridge",
     "of_less_rank",
     "once",
+    "reduced_rank_pieces",
     "ridge_pieces",
     "ridge_plan",
     "shrinking",

@@ -7,22 +7,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import Any, ClassVar, Self, cast, get_args
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from lrml import _checks as check
 from lrml._arrays import is_sparse
 from lrml._shown import shown
 from lrml._targets import check_threshold
 from lrml._threads import one_blas_thread_if
+from lrml.estimators._cuts import best_cut
 from lrml.estimators._fitting import TrainingData, check_size, level_of_user
 from lrml.estimators._linear import LinearMultiLabelModel
-from lrml.estimators._parameters import CHECKS, Parameters, check_cut
+from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.estimators.search._gamma import WITH_GAMMA, choose_gamma, has_gamma
 from lrml.estimators.search._score_table import ScoreTable, cv_results
-from lrml.estimators.search._scoring import check_enough_labels, check_scorings
+from lrml.estimators.search._scoring import check_enough_labels, check_scorings, criterion_of_one_label
 from lrml.estimators.search._search import (
     Comparison,
     Family,
@@ -34,7 +34,6 @@ from lrml.estimators.search._search import (
     Search,
 )
 from lrml.estimators.search._splits import check_cv, make_splits, training_part
-from lrml.thresholds import MetricName, best_threshold
 
 # Folds unless leave-one-out scores are in closed form, and the held-out share of wide data.
 _N_FOLDS, _HELD_OUT = 5, 0.2
@@ -63,15 +62,6 @@ def _check_rule(rule: Any) -> Any:
     return rule
 
 
-def _check_threshold(threshold: Any) -> Any:
-    if isinstance(threshold, str) and threshold != "auto":
-        raise ValueError(
-            f"threshold must be a number, one per label, None or 'auto', got {shown(threshold)}. "
-            "Pass 'auto' to have it chosen."
-        )
-    return threshold if isinstance(threshold, str) else check_cut(threshold)
-
-
 class SearchModel(LinearMultiLabelModel):
     """An estimator that chooses its parameters on held-out rows and is then fitted on all.
 
@@ -81,17 +71,15 @@ class SearchModel(LinearMultiLabelModel):
 
     _member: ClassVar[Callable[..., Any]]
     _row_tol: float | None = None  # default tol of candidates that read many rows; None: that of a fit
-    _makes_moments = True  # False if the search must not make second moments, d × d numbers
     _checks = CHECKS | {
         "abandon": partial(check.check_flag, "abandon"),
         "cv": check_cv,
         "rule": _check_rule,
-        "threshold": _check_threshold,
-        "threshold_per_label": partial(check.check_flag, "threshold_per_label"),
-        "threshold_scoring": lambda value: check.check_choice(
-            "threshold_scoring", value, get_args(MetricName)
-        ),
     }
+
+    def _in_coordinates(self, data: TrainingData, params: Parameters) -> bool:
+        """Whether least squares with all labels known is solved in spectral coordinates."""
+        return True
 
     def _family(self, data: TrainingData, params: Parameters) -> Family:
         """Return the candidates for second moments."""
@@ -109,17 +97,14 @@ class SearchModel(LinearMultiLabelModel):
                 f"gammas needs a kernel that has a gamma, one of {', '.join(map(repr, WITH_GAMMA))}, got "
                 f"kernel={shown(params.kernel)}. Pass gammas=None, or another kernel."
             )
-        if params.targets == "real" and isinstance(params.threshold, str):
-            raise ValueError(
-                "threshold='auto' needs targets='binary', got targets='real', whose predictions are not cut. "
-                "Pass threshold=None."
-            )
         return params
 
     def _check_shapes(self, data: TrainingData, params: Parameters) -> None:
         """Check parameters against the shape of the data, and resolve shares of labels."""
+        if params.scoring is None and data.Y.shape[1] == 1 and params.targets == "binary":
+            params.criteria = (criterion_of_one_label(params.loss, all_known=data.mask is None),)
         check_enough_labels(params.criteria, data.Y.shape[1])
-        if self._makes_moments:
+        if self._in_coordinates(data, params):
             check_size(data, type(self).__name__)
         if data.mask is not None and params.targets == "real":
             raise ValueError(
@@ -137,14 +122,15 @@ class SearchModel(LinearMultiLabelModel):
             return self._search_and_fit(data, params)
 
     def _search_and_fit(self, data: TrainingData, params: Parameters) -> Self:
-        closed_form = self._makes_moments and data.needs_moments_only
+        in_coordinates = self._in_coordinates(data, params)
+        closed_form = in_coordinates and data.needs_moments_only
         if params.cv == "loo" and not closed_form:
             got = f"loss={params.loss.name!r}{'' if data.mask is None else ' and unknown labels'}"
             raise ValueError(
                 "cv='loo' needs fits in closed form, that is, loss='squared' with all labels known, got "
-                f"{got if self._makes_moments else f'{type(self).__name__}, whose fits iterate'}. Pass cv=5."
+                f"{got if in_coordinates else f'{type(self).__name__}, whose fits iterate'}. Pass cv=5."
             )
-        compressed = self._makes_moments and data.road() == "compressed"
+        compressed = in_coordinates and data.road() == "compressed"
         if params.cv == "loo":
             data = data.exactly()
             check_size(data, type(self).__name__)
@@ -154,7 +140,7 @@ class SearchModel(LinearMultiLabelModel):
             params.cv = _N_FOLDS
             if by_row or params.rule not in _WITHIN_ERROR:
                 # Leave-one-out scores need all directions. Where there are too many, there are rows to spare.
-                spare = self._makes_moments and data.X.shape[0] >= MANY_ROWS
+                spare = in_coordinates and data.X.shape[0] >= MANY_ROWS
                 several = _HELD_OUT if spare else _N_FOLDS
                 params.cv = _HELD_OUT if compressed else "loo" if closed_form else several
         given = None if isinstance(params.threshold, str) else params.threshold
@@ -178,7 +164,7 @@ class SearchModel(LinearMultiLabelModel):
             data = replace(data, kernel=replace(data.kernel, gamma=params.gamma))
             comparison = comparison._replace(data=data)
         search = self._search(comparison, params)
-        tables = search.run(params.verbose)
+        tables = search.run(params.verbose, type(self).__name__)
         orders = [self._preferred(search, table, params) for table in tables]
         chosen = [order[0] for order in orders]
         _warn_of_edges(search, tables[0], chosen[0], params)
@@ -194,7 +180,7 @@ class SearchModel(LinearMultiLabelModel):
 
     def _search(self, comparison: Comparison, params: Parameters) -> Search:
         data = comparison.data
-        if not (self._makes_moments and data.needs_moments_only):
+        if not (data.needs_moments_only and self._in_coordinates(data, params)):
             plan, group = self._refits(data, params)
             rough = self._estimator(params)
             if self._row_tol is not None and params.tol is None and data.X.shape[0] >= MANY_ROWS:
@@ -251,6 +237,9 @@ class SearchModel(LinearMultiLabelModel):
             best.set_params(warm_start=False)
         return best, seconds
 
+    def _choose_threshold(self, data: TrainingData, params: Parameters) -> None:
+        """Do nothing: the search has chosen it."""
+
     @property
     def _decision_threshold(self) -> Any:
         return self.threshold_
@@ -296,18 +285,8 @@ def _best_cut(search: Search, index: int, params: Parameters) -> Any:
     known = None
     if parts[0][0].known is not None:
         known = np.concatenate([held_out.known for held_out, _ in parts])
-    return best_threshold(
-        np.concatenate([_dense(held_out.Y) for held_out, _ in parts]),
-        np.concatenate([scores for _, scores in parts]),
-        cast(MetricName, params.threshold_scoring),
-        per_label=params.threshold_per_label,
-        natural=search.comparison.data.loss.threshold,
-        known=known,
-    ).cut
-
-
-def _dense(Y: Any) -> npt.NDArray[Any]:
-    return Y.toarray() if is_sparse(Y) else np.asarray(Y)
+    Y, scores = (np.concatenate(column) for column in zip(*((h.labels, s) for h, s in parts), strict=True))
+    return best_cut(Y, scores, params, known)
 
 
 def _warn_of_edges(search: Search, table: ScoreTable, index: int, params: Parameters) -> None:

@@ -68,6 +68,18 @@ def check_enough_labels(criteria: Sequence[Criterion], n_labels: int) -> None:
         check_k(criterion.k, n_labels, f"k of scoring={criterion.name!r}")
 
 
+def criterion_of_one_label(loss: Loss, *, all_known: bool) -> Criterion:
+    """Return the default for a single label, where there is nothing to rank: the loss of every row."""
+    if not all_known:  # a loss would count unknown labels
+        return _check_scoring("hamming_loss", loss, "binary")
+
+    def measure(Y: Any, S: Scores, cut: Any, X: Any) -> Any:
+        dense = np.asarray(Y.toarray() if is_sparse(Y) else Y, dtype=np.float64)
+        return -loss.terms(dense, S.astype(np.float64)).values[:, 0]
+
+    return Criterion("loss", measure, by_row=True)
+
+
 def _check_scoring(scoring: Any, loss: Loss, targets: str) -> Criterion:
     """Return the criterion for a metric's name, a scikit-learn scorer's name, a scorer or a function."""
     if scoring is None:
@@ -193,6 +205,11 @@ class HeldOut:
     X: Any
     Y: Any
     known: npt.NDArray[np.bool_] | None
+
+    @property
+    def labels(self) -> npt.NDArray[Any]:
+        """Labels as an array."""
+        return self.Y.toarray() if is_sparse(self.Y) else np.asarray(self.Y)
 
     def judge(self, criteria: Sequence[Criterion], cut: Any, scores: Callable[[slice], Scores]) -> list[Any]:
         """Values of all criteria: by row in blocks, or, if one of them needs that, for all rows at once."""

@@ -6,17 +6,19 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from datetime import timedelta
 from functools import partial
+from threading import Lock
+from time import monotonic
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
+from lrml._progress import progress
 from lrml._threads import map_in_threads
 from lrml.estimators._fitting import TrainingData, take
 from lrml.estimators._loo import LeaveOneOut
@@ -37,6 +39,8 @@ _LOOSE = 1e-3
 _N_FOLDS, _MOST_FOLDS, _CLEAR = 5, 3, 2.0
 # Most candidates that compete there for one choice, beside their rival.
 _MOST_CHOICES = 5
+# A search that is expected to take longer than so many seconds says so.
+_LONG = 10.0
 
 Params: TypeAlias = dict[str, Any]
 Visit: TypeAlias = Callable[[int, RidgeRegressions], None]
@@ -111,6 +115,22 @@ def ridge_pieces(
     ]
 
 
+def reduced_rank_pieces(
+    problem: SpectralProblem, chosen: Sequence[tuple[int, Params]], visit: Visit
+) -> list[Piece]:
+    """Return the pieces of work of a family of reduced-rank regressions: one ridge serves all ranks."""
+
+    def run(problem: SpectralProblem, group: list[tuple[int, int]]) -> None:
+        left, V, _ = problem.reduced_rank_factors()
+        for place, rank in group:
+            visit(place, RidgeRegressions(left[:, :rank], V[:, :rank], problem.ridge))
+
+    groups: dict[float, list[tuple[int, int]]] = {}
+    for place, one in chosen:
+        groups.setdefault(one["ridge"], []).append((place, one["rank"]))
+    return [partial(run, problem.with_ridge(ridge), group) for ridge, group in groups.items()]
+
+
 class Search:
     """Candidates on splits; subclasses define how they are fitted.
 
@@ -123,14 +143,14 @@ class Search:
         self.candidates: list[Params] = []
         self.tables = comparison.tables()
 
-    def run(self, verbose: int) -> list[ScoreTable]:
+    def run(self, verbose: int, name: str = "search") -> list[ScoreTable]:
         """Fit and judge all candidates; return one table per criterion."""
         others = list(range(1, len(self.comparison.splits)))
-        with _progress(verbose) as (expect, advance):
+        with _progress(verbose, name, 1 + len(others)) as (expect, advance):
             proposed = next(self.plan, None)
             while proposed is not None:
                 new = self.add(proposed)
-                expect(len(proposed) * (1 + len(others)))
+                expect(len(proposed))
                 self.fit([0], list(new), advance)
                 try:
                     proposed = self.plan.send(Judged(self.tables[0], new))
@@ -463,16 +483,30 @@ def _scores(model: Any, X: Any, rows: slice) -> Scores:
 
 
 @contextmanager
-def _progress(verbose: int) -> Iterator[tuple[Advance, Advance]]:
-    """Yield a function that expects more work and one that advances a bar; without a bar they do nothing."""
+def _progress(verbose: int, name: str, n_splits: int) -> Iterator[tuple[Advance, Advance]]:
+    """Yield a function that expects more candidates and one that advances; both show it if ``verbose``."""
     if not verbose:
         yield (lambda count: None), (lambda count: None)
         return
-    columns = (TextColumn("models on splits"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        bar = progress.add_task("search", total=0)
+    done = total = 0
+    began, lock = monotonic(), Lock()  # candidates are fitted in threads
+    with progress(name, "models on splits") as report:
 
         def expect(count: int) -> None:
-            progress.update(bar, total=(progress.tasks[0].total or 0) + count)
+            nonlocal total
+            if total == 0:
+                several = "s" if n_splits > 1 else ""
+                report.say(
+                    f"{count} candidate{'s' if count > 1 else ''} on {n_splits} split{several} to begin with"
+                )
+            total += count * n_splits
 
-        yield expect, lambda count: progress.advance(bar, count)
+        def advance(count: int) -> None:
+            nonlocal done
+            with lock:
+                if done == 0 and (left := (monotonic() - began) * (total - count) / count) > _LONG:
+                    report.say(f"these take about {timedelta(seconds=round(left))}")
+                done += count
+                report.update(done, total)
+
+        yield expect, advance

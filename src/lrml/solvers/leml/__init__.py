@@ -21,7 +21,6 @@ from lrml.solvers.leml._factors import LemlResult, Limits, Penalty, balance, res
 from lrml.solvers.leml._moments import prefers_moments, solve_moments
 from lrml.solvers.leml._rows import backtrack, newton_direction, solve_rows
 from lrml.solvers.leml._terms import Blocks, DataTerm, Pairs, Squares, data_term
-from lrml.solvers.leml._validation import Spectrum, ridge_by_validation
 
 __all__ = [
     "Blocks",
@@ -31,7 +30,6 @@ __all__ = [
     "Limits",
     "Pairs",
     "Penalty",
-    "Spectrum",
     "Squares",
     "backtrack",
     "balance",
@@ -40,7 +38,6 @@ __all__ = [
     "precondition",
     "prefers_moments",
     "resize",
-    "ridge_by_validation",
     "solve_moments",
     "solve_rows",
     "spectral_start",

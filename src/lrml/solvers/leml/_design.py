@@ -9,13 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.linalg import eigh_tridiagonal
 
 from lrml._arrays import descending_eigh, is_sparse
 from lrml.losses import Floats
 from lrml.solvers.leml._factors import Float64
 from lrml.solvers.leml._terms import DataTerm
-from lrml.solvers.leml._validation import Spectrum, ridge_by_validation
 
 _Precision = TypeVar("_Precision", bound=np.floating[Any])
 # An eigendecomposition takes about 10 d³ operations at the speed of BLAS; operations on nonzeros are slower.
@@ -29,11 +27,6 @@ _OVERSAMPLING = 8
 _SINGLE_RANGE = (1e-10, 1e10)
 # Squared means, in units of the variance, that leave five digits of a difference; and what is a constant.
 _FAR, _CONSTANT = 1e4, 1e-14
-# The spectrum of X is estimated from random vectors and so many products with each. Then eigenvalues below
-# this share of the largest one do not count as directions.
-_PROBES, _PRODUCTS_PER_PROBE, _NO_DIRECTION = 8, 20, 1e-12
-# Labels are summed with random signs, so many times.
-_LABEL_PROBES = 16
 
 
 class Design:
@@ -127,57 +120,6 @@ class Design:
         eigenvalues, self._basis = descending_eigh(gram)
         self.spread = np.maximum(eigenvalues, 0.0)
 
-    def ridge_by_validation(self, term: DataTerm, constants: Float64) -> float:
-        """Return the ridge with which least squares predicts the slopes of the loss best, by GCV.
-
-        ``constants`` are the scores at which slopes are taken; for the squared loss they are −2(Y − ȳ).
-        Estimated from about 480 products with vectors, and independent of chance: see `_validation`.
-        """
-        n, n_labels = self.shape[0], len(constants)
-        # Σ_l ±g_l for random signs has the mean square length of the whole matrix G.
-        count = min(_LABEL_PROBES, n_labels)
-        signs = np.eye(n_labels)
-        if count < n_labels:
-            signs = np.random.default_rng(0).choice([-1.0, 1.0], (n_labels, count)) / np.sqrt(count)
-        slopes = term.evaluate(np.zeros((n, count)), signs, constants).rows
-        counted = self._weights > 0
-        probes = np.divide(
-            slopes, np.sqrt(self._weights)[:, None], out=np.zeros_like(slopes), where=counted[:, None]
-        )
-        lengths = np.einsum("ij,ij->j", probes, probes)
-        steps = min(_PRODUCTS_PER_PROBE, *self.shape)
-        nodes, shares = _quadrature(self._row_scatter, probes, steps, from_zero=True)
-        target = Spectrum(np.maximum(nodes, 0.0).ravel(), (shares * lengths[:, None]).ravel())
-        return ridge_by_validation(Spectrum(*self._spectrum()), target, self.total_weight)
-
-    def _spectrum(self) -> tuple[Float64, Float64]:
-        """Positive eigenvalues of the scatter matrix, and how many directions each stands for."""
-        size = min(self.shape)
-        values: Float64 | None = None if self._basis is None else self.spread
-        if values is None and size <= _PROBES * _PRODUCTS_PER_PROBE:
-            values = descending_eigh(self._scatter(np.eye(size)))[0]
-        if values is not None:
-            values = values[values > size * np.finfo(np.float64).eps * values.max()]
-            return values, np.ones(len(values))
-        # Fixed probes: a default must not depend on chance.
-        probes = np.random.default_rng(0).standard_normal((size, _PROBES))
-        nodes, shares = _quadrature(self._scatter, probes, _PRODUCTS_PER_PROBE)
-        values, counts = nodes.ravel(), shares.ravel() * size / _PROBES
-        positive = values > _NO_DIRECTION * values.max()
-        return values[positive], counts[positive]
-
-    def _scatter(self, V: Float64) -> Float64:
-        """XᵀWXV with X centred, or √W XXᵀ √W V with the same eigenvalues if X has fewer rows than columns."""
-        n, d = self.shape
-        if d <= n:
-            return self.transposed(self._weights[:, None] * self.times(V))
-        return self._row_scatter(V)
-
-    def _row_scatter(self, V: Float64) -> Float64:
-        """√W XXᵀ √W V with X centred."""
-        root = np.sqrt(self._weights)[:, None]
-        return root * self.times(self.transposed(root * V))
-
     def divide(self, D: Float64, scale: Float64, shifts: Float64 | float) -> Float64:
         """Solve (spread_i · scale_j + shift_j) E_ij = D_ij, in the basis of the spread."""
         floor = np.finfo(np.float64).eps * float(self.spread.max(initial=0.0) * scale.max(initial=0.0))
@@ -187,38 +129,6 @@ class Design:
             return D / model
         solution: Float64 = self._basis @ ((self._basis.T @ D) / model)
         return solution
-
-
-def _quadrature(
-    product: Callable[[Float64], Float64], probes: Float64, steps: int, *, from_zero: bool = False
-) -> tuple[Float64, Float64]:
-    """Return nodes and weights, one row per probe p, such that Σ weight · f(node) is about pᵀf(A)p / pᵀp.
-
-    A is symmetric. For normal probes, the mean times the size is about the trace of f(A).
-
-    With ``from_zero``, for a positive semi-definite A, 0 is a node (Gauss-Radau): then a convex, falling f is
-    estimated from above, not from below.
-
-    Stochastic Lanczos quadrature (Ubaru, Chen, Saad 2017), all probes at once. Directions are not made
-    orthogonal again: that repeats nodes, but does not spoil the sum.
-    """
-    n_probes, lengths = probes.shape[1], np.linalg.norm(probes, axis=0)
-    last, here = np.zeros_like(probes), probes / np.where(lengths > 0, lengths, 1.0)
-    diagonals, offsets = np.zeros((steps, n_probes)), np.zeros((steps, n_probes))
-    for step in range(steps):
-        there = product(here) - (offsets[step - 1] if step else 0.0) * last
-        diagonals[step] = np.einsum("ij,ij->j", here, there)
-        there -= diagonals[step] * here
-        offsets[step] = np.linalg.norm(there, axis=0)
-        last, here = here, there / np.where(offsets[step] > 0, offsets[step], 1.0)
-    if from_zero and steps > 1:
-        pivots = diagonals[0]
-        for step in range(1, steps):
-            ratio = np.divide(offsets[step - 1] ** 2, pivots, out=np.zeros(n_probes), where=pivots > 0)
-            pivots = diagonals[step] - ratio
-        diagonals[-1] = ratio  # the last pivot becomes 0
-    rules = [eigh_tridiagonal(diagonals[:, j], offsets[:-1, j]) for j in range(n_probes)]
-    return np.array([values for values, _ in rules]), np.array([vectors[0] ** 2 for _, vectors in rules])
 
 
 def features_cost(X: Any, rank: int) -> float:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from lrml import subspace
 from lrml.problem import SpectralProblem
 from lrml.solvers._result import Factors
 from lrml.solvers.leml._design import features_cost, gram_cost
@@ -38,12 +39,18 @@ _FEW_FEATURES, _MOST_FEATURES = 500, 5000
 _PRODUCTS = 100
 
 
-def prefers_moments(X: Any, n_labels: int, rank: int) -> bool:
-    """Whether a fit of least squares with all labels known should go through the second moments."""
+def prefers_moments(X: Any, n_labels: int, rank: int, alpha: float = 0.0) -> bool:
+    """Whether a fit of least squares with all labels known should go through spectral coordinates.
+
+    Without alpha it is a closed form there, and a subspace will do where n and d are both large.
+    """
     n, d = X.shape
+    by_rows = _PRODUCTS * (features_cost(X, rank) + 4.0 * n * rank**2)
+    if alpha == 0:
+        entries = features_cost(X, 1) / 4.0
+        return bool(min(n, d) <= _FEW_FEATURES or subspace.cost(min(n, d), entries, n_labels) <= by_rows)
     if d <= _FEW_FEATURES or d > _MOST_FEATURES:
         return bool(d <= _FEW_FEATURES)
-    by_rows = _PRODUCTS * (features_cost(X, rank) + 4.0 * n * rank**2)
     return bool(gram_cost(X) + float(d) ** 2 * n_labels <= by_rows)
 
 

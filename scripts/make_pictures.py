@@ -1,0 +1,34 @@
+"""Draw the pictures of docs/pictures.md: python scripts/make_pictures.py [FOLDER]."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import matplotlib
+import pandas as pd
+
+from lrml import LRML, LRMLCV, ConvergenceDisplay, LabelMapDisplay, PathDisplay, SpectrumDisplay
+from lrml.datasets import load_yeast
+
+
+def main(folder: Path) -> None:
+    """Fit two models and a search to yeast, and save four pictures."""
+    matplotlib.use("agg")
+    yeast = load_yeast()
+    X, Y = yeast.train
+    named = pd.DataFrame(Y.toarray() if hasattr(Y, "toarray") else Y, columns=list(yeast.label_names))
+    model = LRML(3, 10.0, ridge=3.0).fit(X, named)
+    search = LRMLCV(thetas=[0, 1, 2, 3, 5, 8], alphas=[0.3, 1, 3, 10, 30, 100], ridges=[0.3, 3.0])
+    pictures = {
+        "spectrum": SpectrumDisplay.from_estimator(model),
+        "path": PathDisplay.from_estimator(search.fit(X, Y)),
+        "convergence": ConvergenceDisplay.from_estimator(LRML(3, 10.0).fit(X, Y)),
+        "labels": LabelMapDisplay.from_estimator(model, importance=named.sum().to_numpy()),
+    }
+    for name, display in pictures.items():
+        display.figure_.savefig(folder / f"display_{name}.png", dpi=150, metadata={"Software": None})
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images"))

@@ -1,0 +1,91 @@
+"""Progress on standard error: a bar in a terminal or notebook, a line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from importlib.util import find_spec
+from time import monotonic
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+# Lines are so many seconds apart, and time left is told after as many.
+_SECONDS = 5.0
+
+
+class Report(Protocol):
+    """Where a long computation tells how far it is."""
+
+    def say(self, sentence: str) -> None:
+        """Write a line of its own."""
+
+    def update(self, done: int, total: int, words: str = "") -> None:
+        """Tell how much is done, and in a few words how it looks."""
+
+
+@contextmanager
+def progress(title: str, unit: str, *, at_most: bool = False) -> Iterator[Report]:
+    """Yield a report of what is done, in units such as "iterations"; with ``at_most`` it may end early.
+
+    Where standard error is a file, or a notebook lacks the widgets for a bar, it writes lines.
+    """
+    console = Console(stderr=True, highlight=False)
+    if console.is_terminal or (console.is_jupyter and find_spec("ipywidgets")):
+        last = TimeElapsedColumn() if at_most else TimeRemainingColumn()
+        counted = TextColumn(
+            "{task.completed:.0f}/{task.total:.0f} " + unit + (" at most" if at_most else "")
+        )
+        columns = TextColumn(title), BarColumn(), counted, TextColumn("{task.fields[words]}"), last
+        with Progress(*columns, console=console) as bar:
+            yield _Bar(bar)
+        return
+    lines = _Lines(title, unit, at_most=at_most)
+    try:
+        yield lines
+    finally:
+        lines.write()
+
+
+class _Bar:
+    def __init__(self, bar: Progress) -> None:
+        self._bar, self._task = bar, bar.add_task("", total=0, words="")
+
+    def say(self, sentence: str) -> None:
+        self._bar.console.print(sentence)
+
+    def update(self, done: int, total: int, words: str = "") -> None:
+        self._bar.update(self._task, completed=done, total=total, words=words)
+
+
+class _Lines:
+    def __init__(self, title: str, unit: str, *, at_most: bool) -> None:
+        self._title, self._unit, self._at_most = title, unit, at_most
+        self._start = self._last = monotonic()
+        self._state: tuple[int, int, str] | None = None  # what is not written yet
+
+    def say(self, sentence: str) -> None:
+        if sys.stderr is not None:  # a program without a console has none
+            print(f"{self._title}: {sentence}", file=sys.stderr, flush=True)
+
+    def update(self, done: int, total: int, words: str = "") -> None:
+        self._state = done, total, words
+        if monotonic() - self._last >= _SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Write the state, unless that has been done."""
+        if self._state is None:
+            return
+        done, total, words = self._state
+        self._state, self._last = None, monotonic()
+        seconds = self._last - self._start
+        parts = [f"{done} of {'at most ' if self._at_most else ''}{total} {self._unit}", words]
+        if self._at_most or done >= total or not done:
+            parts.append(f"{seconds:.1f} s")
+        else:
+            parts.append(f"about {timedelta(seconds=round(seconds / done * (total - done)))} left")
+        self.say(", ".join(part for part in parts if part))

@@ -1,0 +1,89 @@
+"""Thresholds chosen on scores of rows that the model has not seen, for ``threshold="auto"``."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from lrml._arrays import is_sparse
+from lrml.estimators._fitting import TrainingData, take
+from lrml.estimators._loo import LeaveOneOut
+from lrml.estimators._parameters import Parameters
+from lrml.estimators._scores import Scores
+from lrml.model_selection import iterative_train_test_split
+from lrml.thresholds import MetricName, best_threshold
+
+_Rows = npt.NDArray[np.int64]
+# Rows held out if leave-one-out scores are not in closed form.
+_HELD_OUT = 0.2
+# A threshold is chosen on so many rows and scores at most: more would hardly change it.
+_LEAST_ROWS, _MOST_SCORES = 1500, 1 << 25
+# The same rows at every fit, so that the threshold does not depend on chance.
+_SEED = 0
+
+
+def automatic_cut(model: Any, data: TrainingData, params: Parameters) -> Any:
+    """Return the best cut for a model that has just been fitted to the data.
+
+    It is the best one for leave-one-out scores where they are in closed form, and otherwise for the scores
+    of a fifth of the rows by a fit to the others. If there is no positive example to judge by, it is the
+    natural one of the loss.
+    """
+    weights = data.weights
+    counted = np.arange(data.X.shape[0]) if weights is None else np.flatnonzero(weights > 0)
+    most = max(_LEAST_ROWS, _MOST_SCORES // data.Y.shape[1])
+    if len(counted) < 2:
+        return data.loss.threshold
+    if hasattr(model, "_ridge_regressions") and data.needs_moments_only and data.road() != "compressed":
+        if len(counted) > most:
+            counted = np.sort(np.random.RandomState(_SEED).permutation(counted)[:most])
+        rows, scores = counted, _leave_one_out_scores(model, data, params, counted)
+    else:
+        share = min(_HELD_OUT, most / len(counted))
+        rows = iterative_train_test_split(
+            counted, take(data.Y, counted), test_size=share, random_state=_SEED
+        )[1]
+        scores = _held_out_scores(model, data, rows)
+    Y = take(data.Y, rows)
+    known = None if data.mask is None else data.mask.block(slice(None), np.bool_)[rows].astype(np.bool_)
+    return best_cut(Y.toarray() if is_sparse(Y) else Y, scores, params, known)
+
+
+def best_cut(Y: Any, scores: Scores, params: Parameters, known: npt.NDArray[np.bool_] | None) -> Any:
+    """Return the cut at which ``threshold_scoring`` is best; the natural one if nothing tells."""
+    natural = params.loss.threshold
+    if not Y.any():  # unknown labels are 0
+        return natural
+    return best_threshold(
+        Y,
+        scores,
+        cast(MetricName, params.threshold_scoring),
+        per_label=params.threshold_per_label,
+        natural=natural,
+        known=known,
+    ).cut
+
+
+def _leave_one_out_scores(model: Any, data: TrainingData, params: Parameters, rows: _Rows) -> Scores:
+    quiet = Parameters(**vars(params) | {"callback": None, "verbose": 0})
+    space = data.space(fit_intercept=params.fit_intercept)
+    scorer = LeaveOneOut(space, data, rows, fit_intercept=params.fit_intercept)
+    return scorer.of(model._ridge_regressions(data, quiet, warm=True))(slice(None))
+
+
+def _held_out_scores(model: Any, data: TrainingData, rows: _Rows) -> Scores:
+    """Scores of some rows by a fit to the others."""
+    others = np.setdiff1d(np.arange(data.X.shape[0]), rows)
+    twin = clone(model)
+    quiet = {"threshold": None, "callback": None, "verbose": 0, "warm_start": False}
+    twin.set_params(**{name: value for name, value in quiet.items() if name in twin.get_params()})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows has warned
+        twin._fit_data(data.part(others), twin._check_params())
+    scores: Scores = twin._scores(data.features(rows, others))
+    return scores

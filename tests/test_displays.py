@@ -1,0 +1,200 @@
+"""What displays draw is the data, names do not overlap, and matplotlib is imported only when needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from lrml import (
+    LRML,
+    LRMLCV,
+    ConvergenceDisplay,
+    LabelMapDisplay,
+    MLFro,
+    MLFroCV,
+    MLTrace,
+    PathDisplay,
+    SpectrumDisplay,
+)
+
+plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
+
+
+@pytest.fixture(autouse=True)
+def no_figures_left(monkeypatch):
+    plt.switch_backend("agg")
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 8))
+    Y = (X @ rng.standard_normal((8, 5)) + rng.standard_normal((90, 5)) > 0.5).astype(int)
+    return X, pd.DataFrame(Y, columns=["a", "b", "a $name$", "d_e", "f"])
+
+
+@pytest.fixture(scope="module")
+def search(data):
+    return LRMLCV(thetas=[0, 1, 3], alphas=[0.5, 2.0, 8.0, 32.0], ridges=[0.1, 1.0]).fit(*data)
+
+
+def test_spectrum_shows_every_value_and_where_the_tail_begins(data):
+    model = MLTrace(1.0).fit(*data)
+    display = SpectrumDisplay.from_estimator(make_pipeline(FunctionTransformer(), model).fit(*data))
+    heights = [bar.get_height() for bar in display.ax_.patches[: model.rank_]]
+    np.testing.assert_allclose(heights, model.singular_values_)
+    model = LRML(2, 1.0).fit(*data)
+    display = SpectrumDisplay.from_estimator(model, name="mine")
+    free, tail = display.ax_.containers
+    np.testing.assert_allclose([bar.get_height() for bar in free], model.singular_values_[:2])
+    np.testing.assert_allclose([bar.get_height() for bar in tail], model.singular_values_[2:])
+    assert display.ax_.lines[0].get_xdata()[0] == 2.5
+    assert display.ax_.get_title() == f"mine: rank {model.rank_}"
+    assert len(SpectrumDisplay.from_estimator(MLFro().fit(*data)).ax_.lines) == 0  # no tail
+
+
+def test_a_long_spectrum_is_a_line_with_its_tail_filled():
+    sigma = np.linspace(9, 1, 200)
+    display = SpectrumDisplay(sigma, theta=50).plot()
+    np.testing.assert_array_equal(display.ax_.lines[0].get_ydata(), sigma)
+    (filled,) = display.ax_.collections
+    assert filled.get_paths()[0].vertices[:, 0].min() == 51
+    assert display.figure_ is display.ax_.figure
+
+
+def test_given_axes_are_drawn_on(data, search):
+    figure, axes = plt.subplots(1, 4)
+    model = search.best_estimator_
+    displays = [
+        SpectrumDisplay.from_estimator(model, ax=axes[0]),
+        ConvergenceDisplay.from_estimator(model, ax=axes[1]),
+        PathDisplay.from_estimator(search, ax=axes[2]),
+        LabelMapDisplay.from_estimator(model, ax=axes[3]),
+    ]
+    for display, ax in zip(displays, axes, strict=True):
+        assert display.ax_ is ax
+        assert display.figure_ is figure
+
+
+def test_convergence_is_the_history(data):
+    model = LRML(2, 3.0).fit(*data)
+    display = ConvergenceDisplay.from_estimator(model)
+    objective = model.history_["objective"]
+    excess = (objective - objective.min()) / objective.min()
+    line = display.ax_.lines[0]
+    np.testing.assert_allclose(line.get_ydata(), excess[excess > 0])
+    np.testing.assert_array_equal(line.get_xdata(), model.history_["iteration"][excess > 0])
+    assert display.ax_.get_yscale() == "log"
+    by_time = display.plot(by="seconds")
+    np.testing.assert_array_equal(by_time.ax_.lines[0].get_xdata(), model.history_["seconds"][excess > 0])
+    with pytest.raises(ValueError, match='by must be "iteration" or "seconds", got \'step\''):
+        display.plot(by="step")
+
+
+def test_a_closed_form_says_so(data):
+    display = ConvergenceDisplay.from_estimator(MLFro().fit(*data))
+    assert display.ax_.texts[0].get_text().startswith("solved at once")
+
+
+def test_heat_map_has_the_best_score_of_each_cell(search):
+    display = PathDisplay.from_estimator(search)
+    results = search.cv_results_
+    (image,) = display.ax_.images
+    cells = image.get_array()
+    for i, theta in enumerate([0, 1, 3]):
+        for j, alpha in enumerate([0.5, 2.0, 8.0, 32.0]):
+            here = (results["param_theta"] == theta) & (results["param_alpha"] == alpha)
+            assert cells[i, j] == pytest.approx(results["mean_test_score"][here].max())
+    assert [tick.get_text() for tick in display.ax_.get_xticklabels()] == ["0.5", "2", "8", "32"]
+    assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == ["0", "1", "3"]
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("alpha", "theta")
+    assert "best over ridge" in display.ax_.get_title()
+    (frame,) = display.ax_.patches
+    chosen = [0, 1, 3].index(search.best_params_["theta"])
+    assert frame.get_y() == chosen - 0.5
+
+
+def test_a_grid_with_holes_and_other_axes(search):
+    results = {
+        "param_theta": np.array([0, 1, 0]),
+        "param_alpha": np.array([1.0, 1.0, 2.0]),
+        "mean_test_f1": np.array([0.1, 0.2, 0.3]),
+        "mean_test_auc": np.array([0.6, 0.5, 0.4]),
+    }
+    display = PathDisplay(results).plot(scoring="auc")
+    cells = display.ax_.images[0].get_array()
+    np.testing.assert_array_equal(cells.mask, [[False, False], [False, True]])
+    assert cells[1, 0] == 0.5
+    display = PathDisplay.from_estimator(search, x="ridge", y="theta")
+    assert display.ax_.get_xlabel() == "ridge"
+    with pytest.raises(ValueError, match=r"scoring must be one of f1, auc, got 'x'\. Pass"):
+        PathDisplay(results).plot(scoring="x")
+    with pytest.raises(ValueError, match=r"x and y must be among theta, alpha, got 'rank'\."):
+        PathDisplay(results).plot(x="rank")
+
+
+def test_one_parameter_is_a_line(data):
+    search = MLFroCV(alphas=[0.1, 1.0, 10.0]).fit(*data)
+    display = PathDisplay.from_estimator(search)
+    line = display.ax_.lines[0]
+    np.testing.assert_array_equal(line.get_xdata(), [0.1, 1.0, 10.0])
+    np.testing.assert_allclose(line.get_ydata(), search.cv_results_["mean_test_score"])
+    with pytest.raises(TypeError, match=r"PathDisplay needs a search, got MLFro\(\)\. Fit MLFroCV"):
+        PathDisplay.from_estimator(MLFro().fit(*data))
+
+
+def test_label_map_is_the_projection_of_the_coefficients(data):
+    model = LRML(3, 1.0).fit(*data)
+    display = LabelMapDisplay.from_estimator(model)
+    U, _, _ = model.factors_
+    order = np.argsort(-np.linalg.norm(model.coef_, axis=1))
+    np.testing.assert_allclose(display.ax_.collections[0].get_offsets(), (model.coef_ @ U[:, :2])[order])
+    assert {text.get_text() for text in display.ax_.texts} <= set(model.classes_)
+    shares = model.singular_values_**2 / (model.singular_values_**2).sum()
+    assert f"{shares[0]:.0%}" in display.ax_.get_xlabel()
+    rank_one = LRML(0, 1e-3, ridge=0.1).fit(data[0], data[1].iloc[:, :1])
+    with pytest.raises(ValueError, match=r"needs a model of rank 2 or more, got rank 1\."):
+        LabelMapDisplay.from_estimator(rank_one)
+
+
+def test_names_do_not_overlap():
+    rng = np.random.default_rng(3)
+    positions = np.concatenate([rng.standard_normal((60, 2)), 0.05 * rng.standard_normal((240, 2))])
+    importance = np.arange(300)[::-1]
+    names = [f"label::{'x' * int(rng.integers(1, 15))}" for _ in positions]
+    display = LabelMapDisplay(positions, names, importance=importance).plot()
+    display.figure_.canvas.draw()
+    boxes = [text.get_window_extent() for text in display.ax_.texts]
+    assert len(boxes) >= 20
+    for place, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+        assert display.ax_.bbox.contains(*box.min)
+        assert display.ax_.bbox.contains(*box.max)
+    assert len(display.plot(n_names=5).ax_.texts) <= 5
+    assert display.plot(n_names=0).ax_.texts[:] == []
+    with pytest.raises(ValueError, match=r"n_names must be an integer of at least 0, got -1\."):
+        display.plot(n_names=-1)
+
+
+def test_matplotlib_is_asked_for_when_something_is_drawn():
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from lrml import SpectrumDisplay\n"
+        "display = SpectrumDisplay([2.0, 1.0])\n"
+        "try: display.plot()\n"
+        "except ImportError as error: print(error)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert run.stdout.strip() == (
+        'SpectrumDisplay needs matplotlib, which is not installed. Get it with: pip install "lrml[plots]"'
+    )

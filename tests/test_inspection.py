@@ -1,0 +1,134 @@
+"""Descriptions of models against the coefficients, computed at once."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import lrml.inspection
+from lrml import CPLST, LEML, LRML, LRMLCV, PLST, MLFro, MLTrace, TextTagger
+from lrml.inspection import describe_model
+
+MODELS = {
+    "lrml": LRML(2, 5.0),
+    "trace": MLTrace(5.0),
+    "fro": MLFro(1.0),
+    "leml": LEML(3),
+    "cplst": CPLST(3),
+    "plst": PLST(3),
+    "search": LRMLCV(thetas=[1, 2], alphas=[1.0, 5.0], ridges=[0.1]),
+    "logistic": LRML(2, 5.0, loss="logistic", tol=1e-2),
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 9))
+    Y = (X @ rng.standard_normal((9, 6)) + rng.standard_normal((120, 6)) > 0.5).astype(int)
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(9)]), pd.DataFrame(Y, columns=list("abcdef"))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_features_and_related_labels_are_those_of_the_coefficients(data, name):
+    model = MODELS[name].fit(*data)
+    found = describe_model(model, n_labels=4, n_features=3)
+    W = model.coef_  # labels × features
+    norms = np.linalg.norm(W, axis=1)
+    cosines = W @ W.T / np.outer(norms, norms)
+    assert [label["name"] for label in found.labels] == [model.classes_[j] for j in np.argsort(-norms)[:4]]
+    for label in found.labels:
+        place = list(model.classes_).index(label["name"])
+        assert label["norm"] == pytest.approx(norms[place])
+        order = np.argsort(-np.abs(W[place]))[:3]
+        assert [one["name"] for one in label["features"]] == [f"x{j}" for j in order]
+        np.testing.assert_allclose([one["coefficient"] for one in label["features"]], W[place, order])
+        nearest = [j for j in np.argsort(-cosines[place]) if j != place and cosines[place, j] > 0][:3]
+        assert [one["name"] for one in label["related"]] == [model.classes_[j] for j in nearest]
+    pairs = sorted((-cosines[i, j], i, j) for i in range(6) for j in range(i + 1, 6))[:4]
+    assert [(one["first"], one["second"]) for one in found.pairs] == [
+        (model.classes_[i], model.classes_[j]) for cosine, i, j in pairs if cosine < 0
+    ]
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_pairs_do_not_depend_on_the_size_of_a_block(data, monkeypatch):
+    model = MODELS["lrml"].fit(*data)
+    expected = describe_model(model).pairs
+    monkeypatch.setattr(lrml.inspection, "_BLOCK", 7)
+    found = describe_model(model).pairs
+    assert [(one["first"], one["second"]) for one in found] == [
+        (one["first"], one["second"]) for one in expected
+    ]
+
+
+def test_what_it_is(data):
+    model = MODELS["lrml"].fit(*data)
+    found = describe_model(model)
+    assert (found.kind, found.n_features, found.n_labels, found.rank) == ("LRML", 9, 6, model.rank_)
+    assert (found.nbytes, found.objective, found.status) == (model.nbytes_, model.objective_, model.status_)
+    assert found.theta == 2
+    assert found.tail == pytest.approx(model.singular_values_[2:].sum())
+    assert found.params["alpha"] == 5.0
+    assert describe_model(MODELS["trace"].fit(*data)).theta == 0
+    assert describe_model(MODELS["fro"].fit(*data)).theta is None
+    assert describe_model(MODELS["fro"]).tail is None
+
+
+def test_a_search_has_its_best_parameters(data):
+    model = MODELS["search"].fit(*data)
+    assert describe_model(model).params["best_params"] == model.best_params_
+
+
+def test_through_pipelines_and_searches_of_scikit_learn(data):
+    X, Y = data
+    pipeline = make_pipeline(StandardScaler(), MLFro(1.0)).fit(X, Y)
+    plain = MLFro(1.0).fit(StandardScaler().set_output(transform="pandas").fit_transform(X), Y)
+    assert describe_model(pipeline).labels == describe_model(plain).labels
+    search = GridSearchCV(pipeline, {"mlfro__alpha": [1.0]}, cv=2).fit(X, Y.to_numpy())
+    assert describe_model(search).labels[0]["features"] == describe_model(plain).labels[0]["features"]
+
+
+def test_tagger_names_words_and_tags():
+    texts = ["red apple", "green apple", "red car", "fast car"] * 3
+    tags = [["fruit"], ["fruit"], ["vehicle"], ["vehicle"]] * 3
+    tagger = TextTagger(MLFro(0.1)).fit(texts, tags)
+    found = describe_model(tagger, n_features=1)
+    assert {label["name"] for label in found.labels} == {"fruit", "vehicle"}
+    assert {label["features"][0]["name"] for label in found.labels} <= {"apple", "car"}
+
+
+def test_a_kernel_has_no_features(data):
+    X, Y = data
+    model = LRML(2, 1.0, kernel="rbf").fit(X, Y)
+    found = describe_model(model, n_labels=2)
+    assert [label["features"] for label in found.labels] == [[], []]
+    values = model.kernel_(X.to_numpy(), X.to_numpy())
+    inner = model.dual_coef_.T @ values @ model.dual_coef_
+    norms = np.sqrt(np.diag(inner))
+    cosines = (inner / np.outer(norms, norms))[np.triu_indices(6, 1)]
+    assert found.pairs[0]["cosine"] == pytest.approx(cosines.max())
+
+
+def test_nothing_learnt():
+    model = LRML(0, 1e9).fit(np.eye(4), np.array([[1, 0], [0, 1], [1, 0], [0, 1]]))
+    found = describe_model(model)
+    assert (found.rank, found.pairs, found.labels, found.plane) == (0, [], [], [])
+    assert found.summary("nothing")["figures"][0]["id"] == "figure-spectrum"
+
+
+def test_refusals(data):
+    with pytest.raises(NotFittedError, match="needs a fitted model, got LRML"):
+        describe_model(LRML())
+    with pytest.raises(TypeError, match=r"needs an estimator of lrml, .*got Ridge"):
+        describe_model(Ridge())
+    with pytest.raises(ValueError, match="n_features must be an integer of at least 1, got 0"):
+        describe_model(MODELS["fro"].fit(*data), n_features=0)

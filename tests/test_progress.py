@@ -1,0 +1,110 @@
+"""Progress as a bar in a terminal, and as lines elsewhere."""
+
+from __future__ import annotations
+
+import io
+import re
+from functools import partial
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import lrml._progress
+from lrml import LRML, MLFroCV
+from lrml._progress import progress
+from lrml.estimators.search import _search
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands still unless it is told to go on."""
+    now = [0.0]
+    for module in (lrml._progress, _search):
+        monkeypatch.setattr(module, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_file_gets_a_line_every_few_seconds(capsys, clock):
+    with progress("fit", "steps") as report:
+        for done in range(1, 11):
+            clock[0] += 2.0
+            report.update(done, 10, f"value {done}")
+    assert capsys.readouterr() == (
+        "",
+        "fit: 3 of 10 steps, value 3, about 0:00:14 left\n"
+        "fit: 6 of 10 steps, value 6, about 0:00:08 left\n"
+        "fit: 9 of 10 steps, value 9, about 0:00:02 left\n"
+        "fit: 10 of 10 steps, value 10, 20.0 s\n",
+    )
+
+
+def test_what_may_end_early_tells_the_time_taken(capsys, clock):
+    with progress("fit", "steps", at_most=True) as report:
+        clock[0] += 1.0
+        report.update(3, 10)
+    assert capsys.readouterr().err == "fit: 3 of at most 10 steps, 1.0 s\n"
+
+
+def test_nothing_is_written_of_nothing(capsys):
+    with progress("fit", "steps"):
+        pass
+    assert capsys.readouterr() == ("", "")
+
+
+def test_no_standard_error(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr", None)
+    with progress("fit", "steps") as report:
+        report.update(1, 1)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("widgets", [False, True])
+def test_a_notebook_without_widgets_gets_lines(monkeypatch, capsys, widgets):
+    monkeypatch.setattr(lrml._progress, "Console", partial(Console, force_jupyter=True, force_terminal=False))
+    monkeypatch.setattr(lrml._progress, "find_spec", lambda name: widgets or None)
+    made = []
+    monkeypatch.setattr(lrml._progress, "Progress", lambda *columns, console: made.append(console) or 1 / 0)
+    if widgets:
+        with pytest.raises(ZeroDivisionError), progress("fit", "steps"):
+            pass
+        assert made
+        return
+    with progress("fit", "steps") as report:
+        report.update(1, 1)
+    assert capsys.readouterr().err == "fit: 1 of 1 steps, 0.0 s\n"
+
+
+def test_a_terminal_gets_a_bar_without_nan(monkeypatch, capsys):
+    screen = io.StringIO()
+    monkeypatch.setattr(
+        lrml._progress, "Console", lambda **options: Console(file=screen, force_terminal=True, width=120)
+    )
+    X = np.random.default_rng(0).standard_normal((40, 4))
+    model = LRML(1, verbose=1).fit(X, X[:, :2] > 0)
+    MLFroCV([1.0, 2.0], cv=2, verbose=1).fit(X, X[:, :2] > 0)
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue())
+    assert "nan" not in shown
+    assert f"{model.n_iter_}/5000 iterations at most objective {model.objective_:.6g}" in shown
+    assert "2 candidates on 2 splits to begin with" in shown
+    assert "4/4 models on splits" in shown
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_long_search_says_how_long(capsys, clock, monkeypatch):
+    judge = _search.Search._judge
+
+    def slowly(self, *args):
+        clock[0] += 20.0
+        judge(self, *args)
+
+    monkeypatch.setattr(_search.Search, "_judge", slowly)
+    X = np.random.default_rng(0).standard_normal((40, 4))
+    MLFroCV([1.0, 2.0, 4.0], cv=2, abandon=False, loss="logistic", verbose=1).fit(X, X[:, :2] > 0)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:3] == [
+        "MLFroCV: 3 candidates on 2 splits to begin with",
+        "MLFroCV: these take about 0:01:40",
+        "MLFroCV: 1 of 6 models on splits, about 0:01:40 left",
+    ]
+    assert lines[-1] == "MLFroCV: 6 of 6 models on splits, 120.0 s"
