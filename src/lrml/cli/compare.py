@@ -65,7 +65,7 @@ def compare(
         check_new_file(html, force, "--html")
     if not 0 < held_out < 1:
         raise ValueError(f"--held-out must be between 0 and 1, got {held_out}. Pass 0.25, for example.")
-    names = methods if isinstance(methods, list) else _methods(methods)
+    names = list(methods)  # parsed, as all other options
     plan = plan_reading(data)
     training = plan.load()
     split = data.name in mulan_entries() or "test" in data.reading
