@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -25,6 +26,17 @@ def chromium() -> str:
     if found is None:
         pytest.skip("Chromium is not installed (or set LRML_CHROMIUM to its executable)")
     return found
+
+
+@contextmanager
+def started_browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    executable = chromium()
+    root = hasattr(os, "geteuid") and os.geteuid() == 0
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"] if root else [])
+        yield started
+        started.close()
 
 
 class Watched:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,19 +7,14 @@ from typing import Any
 import pytest
 
 from lrml.report import render_html
-from rendering.browser import PIXEL, Opener, Watched, chromium
+from rendering.browser import PIXEL, Opener, Watched, started_browser
 from rendering.sample_summary import sample_summary
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    executable = chromium()
-    root = hasattr(os, "geteuid") and os.geteuid() == 0
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"] if root else [])
+    with started_browser() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

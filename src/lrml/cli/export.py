@@ -9,13 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from lrml.cli._options import Force, Json, check_new_file, option, user_errors
-
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model file, as lrml fit writes it.")]
+from lrml.cli.predict import MODEL
 
 
 @user_errors()
 def export(
-    model: Model,
+    model: Annotated[str, MODEL],
     out: Annotated[str, typer.Argument(metavar="OUT.onnx", help="The file to write.")],
     top_k: Annotated[int | None, option("N", "Add the N best tags of every row to the outputs.")] = None,
     no_text: Annotated[
@@ -27,11 +26,12 @@ def export(
     """Write a model as ONNX, for runtimes without Python.
 
     The graph of a model for texts takes texts, if ONNX operators can cut them into words as the model does.
-    It then needs onnxruntime. Examples:
+    It then needs onnxruntime.
 
-    lrml export tags.lrml tags.onnx --top-k 5
-
-    lrml export tags.lrml tags.onnx --no-text
+    \b
+    For example:
+      lrml export articles.lrml articles.onnx --top-k 5
+      lrml export articles.lrml features.onnx --no-text
     """
     from lrml import load, to_onnx
     from lrml._files import write_atomically

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from lrml.cli._options import Json, option, user_errors
-from lrml.cli.export import Model
+from lrml.cli.predict import MODEL
 
 _INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 _LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -17,7 +17,7 @@ _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 @user_errors()
 def serve(
-    model: Model,
+    model: Annotated[str, MODEL],
     host: Annotated[
         str, option("ADDRESS", "Where to listen: on this machine alone by default.")
     ] = "127.0.0.1",
@@ -31,11 +31,12 @@ def serve(
     """Answer requests for tags, and show a page to try the model, until Ctrl-C.
 
     POST /predict takes {"texts": ["…"], "k": 5}, or {"rows": [[…]]} for a model of numbers; GET /model and
-    GET /health tell about the model and the server. Examples:
+    GET /health tell about the model and the server.
 
-    lrml serve tags.lrml
-
-    lrml serve tags.lrml --host 0.0.0.0 --port 80
+    \b
+    For example:
+      lrml serve articles.lrml
+      lrml serve articles.lrml --host 0.0.0.0 --port 80
     """
     from lrml import load
     from lrml.cli._console import advise, print_json, result_console, say

@@ -49,8 +49,8 @@ def _listening(host: str, port: int) -> socket.socket:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address, family=family, backlog=2048)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = (getattr(error, "strerror", None) or str(error)).partition(" (")[0]
         raise OSError(
-            f"it needs an address of this machine and a free port, got {host}, port {port} ({reason}). "
-            "Pass another --port (0: any free one) or --host."
+            f"a server needs an address of this machine and a free port, got {host}, port {port} "
+            f"({reason}). Pass another port (0: any free one) or host."
         ) from error

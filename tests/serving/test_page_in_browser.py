@@ -1,0 +1,106 @@
+"""The page of the server in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rendering.browser import DESKTOP, PHONE, started_browser
+from serving.running import HARMFUL, row_model, serving, text_model
+
+TEXT = "Play chess with friends, and show photos"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with started_browser() as started:
+        yield started
+
+
+class Visit:
+    """A page, what went wrong in it, and every address that it asked for."""
+
+    def __init__(self, browser: Any, address: str, size: tuple[int, int], scheme: str) -> None:
+        self.address = address
+        self.troubles: list[str] = []
+        self.requests: list[str] = []
+        viewport = {"width": size[0], "height": size[1]}
+        self.page = browser.new_page(viewport=viewport, color_scheme=scheme)
+        self.page.on("console", lambda message: self.troubles.append(message.text))
+        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(address)
+        self.page.locator("#send:enabled").wait_for()
+
+    def ask(self, given: str) -> None:
+        self.page.fill("#given", given)
+        self.page.click("#send")
+
+    def tags(self) -> list[str]:
+        self.page.locator(".tags li").first.wait_for()
+        return [str(name) for name in self.page.locator(".tags .name").all_text_contents()]
+
+    def close(self) -> None:
+        """Leave, and make sure that all came from the server and nothing went wrong."""
+        self.page.close()
+        assert self.troubles == []
+        assert [url for url in self.requests if not url.startswith((self.address, "data:"))] == []
+
+
+@pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
+def test_a_person_pastes_a_text_and_sees_tags_and_what_spoke_for_them(
+    browser: Any, server: tuple[str, Any], size: tuple[int, int], scheme: str
+) -> None:
+    model = text_model()
+    visit = Visit(browser, server[0], size, scheme)
+    page = visit.page
+    assert page.locator("h1").text_content() == "Tags for a text"
+    assert "TextTagger with MLFro" in page.locator("#about").text_content().replace("\u00a0", " ")
+    visit.ask(TEXT)
+    wanted = model.predict_top_k([TEXT], 5)
+    assert visit.tags() == wanted.labels[0].tolist()
+    assert HARMFUL in visit.tags()  # shown as text, and not run: the title would be another
+    assert page.title() == "lrml: try the model"
+    scores = [score.replace("−", "-") for score in page.locator(".score").all_text_contents()]
+    assert scores == [f"{score:z.3f}" for score in wanted.scores[0]]
+    shown = page.locator(".tags > li").first.locator(".features li span:first-child").all_text_contents()
+    assert shown == [name for name, _ in model.explain(TEXT, wanted.labels[0, 0])]
+    for name in (*model.explain(TEXT, HARMFUL),)[:1]:
+        assert page.locator(".features .for", has_text=name[0]).count() > 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(int(part) for part in ground[4:-1].split(",")) < 300) == (scheme == "dark")
+    page.fill("#k", "2")
+    page.locator("#given").press("Control+Enter")
+    page.locator(".tags > li").nth(2).wait_for(state="detached")
+    assert visit.tags() == wanted.labels[0, :2].tolist()
+    visit.close()
+
+
+def test_a_model_of_rows_takes_json_and_says_what_is_wrong(browser: Any, tmp_path: Path) -> None:
+    with serving(row_model(), tmp_path) as (address, process):
+        visit = Visit(browser, address, PHONE, "light")
+        page = visit.page
+        assert page.locator("h1").text_content() == "Tags for rows of features"
+        assert page.input_value("#given") == '[{"length":1,"width":1}]'
+        assert f"curl {address}/predict" in page.locator("#call").text_content()
+        page.click("#send")
+        assert len(visit.tags()) == 4
+        visit.ask('[{"<b>height</b>": 1}, {"length": 2}]')
+        page.locator("h2", has_text="Row 2").wait_for()
+        visit.ask("[1,")
+        page.locator("#trouble", has_text="Rows must be JSON").wait_for()
+        assert page.locator("#results").is_hidden()
+        assert visit.troubles == []
+        visit.ask('[{"<img src=x onerror=alert(1)>": 1}]')
+        page.locator("#trouble", has_text="got '<img src=x onerror=alert(1)>'").wait_for()
+        visit.troubles.clear()  # the browser itself notes an answer of 400
+        process.kill()
+        process.wait()
+        page.click("#send")
+        page.locator("#trouble", has_text="does not answer").wait_for()
+        visit.troubles.clear()
+        visit.close()

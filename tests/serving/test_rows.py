@@ -1,0 +1,148 @@
+"""Models of feature rows, and what happens when the server is busy or fails; asked without a process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from lrml import MLFro
+from lrml.serving import make_app
+from serving.running import row_model, without_server
+
+pytest.importorskip("starlette", reason="Starlette is not installed")
+
+NAMES = ["length", "width", "<b>height</b>"]
+
+
+def ask(app: Any, document: Any = None, **options: Any) -> Any:
+    return without_server(app, lambda client: client.post("/predict", json=document, **options))
+
+
+def tags(answer: Any) -> list[list[str]]:
+    assert answer.status_code == 200, answer.text
+    return [[tag["tag"] for tag in one["tags"]] for one in answer.json()["predictions"]]
+
+
+def test_rows_are_lists_or_objects_with_names() -> None:
+    model = row_model()
+    rows = [[0.5, 0.0, 2.0], [0.0, -1.0, 0.0]]
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    wanted = model.predict_top_k(pandas.DataFrame(rows, columns=NAMES), 4).labels.tolist()
+    app = make_app(model)
+    assert tags(ask(app, {"rows": rows, "k": 4})) == wanted
+    named = [{"<b>height</b>": 2, "length": 0.5}, {"width": -1}]
+    assert tags(ask(app, {"rows": named, "k": 4})) == wanted
+    assert hasattr(model, "feature_names_in_")  # the model of the caller is as it was
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_without_names_columns_have_numbers(dtype: Any) -> None:
+    rng = np.random.default_rng(1)
+    X = csr_array((rng.random((30, 12)) * (rng.random((30, 12)) < 0.3)).astype(dtype))
+    model = MLFro(1.0).fit(X, rng.integers(0, 2, (30, 3)))
+    app = make_app(model)
+    wanted = model.predict_top_k(X[:4], 3)
+    rows = [{str(j): float(row[j]) for j in np.flatnonzero(row)} for row in X[:4].toarray()]
+    answer = ask(app, {"rows": rows})
+    assert tags(answer) == wanted.labels.tolist()  # numbers of labels stay numbers
+    scores = [[tag["score"] for tag in one["tags"]] for one in answer.json()["predictions"]]
+    np.testing.assert_allclose(scores, wanted.scores, rtol=1e-6)
+    assert tags(ask(app, {"rows": [{}]})) == model.predict_top_k(np.zeros((1, 12), dtype), 3).labels.tolist()
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_models_with_a_kernel_answer_too(kernel: str) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.random((10, 10))
+    X = X @ X.T if kernel == "precomputed" else X
+    model = MLFro(1.0, kernel=kernel).fit(X, rng.integers(0, 2, (10, 2)))
+    rows = [{"3": 0.5}, {"0": 1.0}]
+    dense = np.zeros((2, 10))
+    dense[0, 3], dense[1, 0] = 0.5, 1.0
+    assert tags(ask(make_app(model), {"rows": rows})) == model.predict_top_k(dense, 2).labels.tolist()
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([[1, 2]], "must have 3 numbers, one for every feature, got 2 in row 0"),
+        ([[1, 2, 3], [1, 2, 3, 4]], "got 4 in row 1"),
+        ([[1, 2, "3"]], "must be a finite number, got '3' in row 0"),
+        ([[1, 2, None]], "must be a finite number, got None"),
+        ([[1, 2, True]], "must be a finite number, got True"),
+        ([{"length": [1]}], "must be a finite number, got [1]"),
+        ([{"length": 1}, [1, 2, 3]], "got 'both'"),
+        ([1, 2, 3], "lists of 3 numbers, or objects"),
+        ([{"depth": 1}], "one of the 3 that the model knows, got 'depth'"),
+        ({"length": 1}, "rows must be a list"),
+    ],
+)
+def test_bad_rows_are_told_what_is_wrong(rows: Any, words: str) -> None:
+    answer = ask(make_app(row_model()), {"rows": rows})
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]
+
+
+@pytest.mark.parametrize("number", [b"1e999", b"-1e999", b"1" * 400, b"NaN", b"Infinity"])
+def test_numbers_are_finite(number: bytes) -> None:
+    body = b'{"rows": [[1, 2, ' + number + b"]]}"
+    answer = without_server(make_app(row_model()), lambda client: client.post("/predict", content=body))
+    assert answer.status_code == 400
+    assert "finite" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("name", ["-1", "12", "01", "1.0", "", "²", "١", "9" * 30])
+def test_a_column_number_is_one_of_the_model(name: str) -> None:
+    model = MLFro(1.0).fit(np.eye(12), np.ones((12, 2), dtype=int))
+    answer = ask(make_app(model), {"rows": [{name: 1.0}]})
+    assert answer.status_code == 400
+    assert "a column number from 0 to 11" in answer.json()["error"]
+
+
+class Slow(MLFro):
+    """Waits in every prediction until it is let go."""
+
+    go: threading.Event
+
+    def predict_top_k(self, X: Any, k: int | None = None) -> Any:
+        assert self.go.wait(60)
+        return super().predict_top_k(X, k)
+
+
+def test_a_busy_server_tells_that_it_is_well_and_refuses_a_long_queue() -> None:
+    model = Slow(1.0).fit(np.eye(3), np.ones((3, 2), dtype=int))
+    model.go = threading.Event()
+
+    async def work(client: Any) -> tuple[Any, Any, list[int]]:
+        asked = [asyncio.create_task(client.post("/predict", json={"rows": [[1, 0, 0]]})) for _ in range(65)]
+        answered, waiting = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        health = await client.get("/health")
+        model.go.set()
+        (refused,) = answered
+        return await refused, health, [answer.status_code for answer in await asyncio.gather(*waiting)]
+
+    refused, health, others = without_server(make_app(model), work)
+    assert refused.status_code == 503
+    assert "Try again" in refused.json()["error"]
+    assert refused.headers["retry-after"] == "1"
+    assert health.json() == {"status": "ok"}
+    assert others == [200] * 64
+
+
+class Broken(MLFro):
+    def predict_top_k(self, X: Any, k: int | None = None) -> Any:
+        raise RuntimeError("a secret of the server")
+
+
+def test_a_failure_inside_stays_inside() -> None:
+    app = make_app(Broken(1.0).fit(np.eye(3), np.ones((3, 2), dtype=int)))
+    answer = ask(app, {"rows": [[1, 0, 0]]})
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert "Its log has the reason" in answer.json()["error"]
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
