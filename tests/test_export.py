@@ -185,13 +185,14 @@ def test_any_text_is_cut_into_words_as_scikit_learn_does(exported_tagger: Any, t
 
 
 def test_a_vocabulary_in_ascii_needs_no_locale() -> None:
-    def locale(texts: list[str]) -> str:
-        model = TextTagger(MLFro(0.1), vectorizer=TfidfVectorizer()).fit(texts, [["a"], ["b"]])
+    def locale(texts: list[str], **options: Any) -> str:
+        model = TextTagger(MLFro(0.1), vectorizer=TfidfVectorizer(**options)).fit(texts, [["a"], ["b"]])
         (lower,) = [node for node in lrml.to_onnx(model).graph.node if node.op_type == "StringNormalizer"]
         return next(a.s.decode() for a in lower.attribute if a.name == "locale")
 
     assert locale(["plain words", "and more"]) == "C"
     assert locale(["plain words", "été"]) == "C.UTF-8"
+    assert locale(["plain words", "and more"], stop_words=["été"]) == "C.UTF-8"
 
 
 def test_without_text_a_tagger_takes_features() -> None:

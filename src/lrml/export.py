@@ -297,7 +297,8 @@ class _TextFront:
         found = graph.input("text", graph.types.STRING, ["n"])
         if self.vectorizer.lowercase:
             # Where no word needs it, no locale has to be installed beside "C", which every system has.
-            locale = "C" if all(map(str.isascii, self.vectorizer.vocabulary_)) else "C.UTF-8"
+            words = chain(self.vectorizer.vocabulary_, self.vectorizer.get_stop_words() or ())
+            locale = "C" if all(map(str.isascii, words)) else "C.UTF-8"
             found = graph.node(
                 "StringNormalizer", found, name="lower", case_change_action="LOWER", locale=locale
             )
