@@ -85,9 +85,15 @@ def remove_remains(folder: Path) -> None:
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file as `staged_file` does, with errors that name the rule, the place and a remedy."""
+    with output_errors(path), staged_file(path) as stream:
+        yield stream
+
+
+@contextmanager
+def output_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let system errors, while a file is written, name the rule, the place and a remedy."""
     try:
-        with staged_file(path) as stream:
-            yield stream
+        yield
     except OutputError:
         raise  # of a second file that was written inside this one: it names the right place
     except OSError as error:

@@ -48,8 +48,9 @@ def default_model(n_texts: int = 0) -> LRMLCV:
 
 
 def _makes_probabilities(tagger: Any) -> bool:
-    """Raise the model's own error unless it has probabilities."""
-    getattr(vars(tagger).get("model_", tagger.model or default_model()), "predict_proba")  # noqa: B009
+    """Whether the model, fitted or given, has probabilities."""
+    given = default_model() if tagger.model is None else tagger.model
+    getattr(vars(tagger).get("model_", given), "predict_proba")  # noqa: B009 - raises the model's own error
     return True
 
 
@@ -420,7 +421,8 @@ class _Labels(NamedTuple):
     rows: list[list[str]] | None
     matrix: Any = None
 
-    def __len__(self) -> int:
+    @property
+    def n_rows(self) -> int:
         return len(self.rows) if self.rows is not None else int(self.matrix.shape[0])
 
 
@@ -436,9 +438,9 @@ def _check_texts(texts: Any) -> list[str]:
     """Return texts as a list, or say what is wrong, and where."""
     if isinstance(texts, str | bytes):
         raise TypeError(f"texts must be several texts, got one: {shown(texts)}. Pass a list: [text].")
-    shape = getattr(texts, "shape", ())
-    if len(shape) > 1 or hasattr(texts, "columns"):
-        what = f"{type(texts).__name__} of shape {shape}" if shape else type(texts).__name__
+    shape = getattr(texts, "shape", None)
+    if hasattr(texts, "columns") or (shape is not None and len(shape) != 1):
+        what = type(texts).__name__ if shape is None else f"{type(texts).__name__} of shape {shape}"
         raise ValueError(
             f"texts must be one list or column of str, got a {what}. Pass one column, such as "
             "frame['text']. Features that are numbers go to an estimator such as LRMLCV directly."
@@ -451,28 +453,24 @@ def _check_texts(texts: Any) -> list[str]:
     wrong = [i for i, text in enumerate(listed) if not isinstance(text, str)]
     if wrong:
         value = listed[wrong[0]]
-        remedy = "Drop such rows, or put '' there."
+        got, remedy = shown(value), "Drop such rows, or put '' there."
         if isinstance(value, bytes):
-            remedy = "Decode it: text.decode('utf8')."
+            got, remedy = "bytes", "Decode it: text.decode('utf8')."
         elif isinstance(value, Iterable):
             remedy = "Join its words: ' '.join(words). Numbers go to an estimator such as LRMLCV directly."
         elif is_real(value) and not np.isnan(value):
             remedy = "Features that are numbers go to an estimator such as LRMLCV directly."
         more = f", and {len(wrong) - 1} more such rows" if len(wrong) > 1 else ""
         raise TypeError(
-            f"every text must be a str, got {_kind(value)} in row {wrong[0]} (counted from 0){more}. {remedy}"
+            f"every text must be a str, got {got} in row {wrong[0]} (counted from 0){more}. {remedy}"
         )
     return listed
-
-
-def _kind(value: Any) -> str:
-    return "bytes" if isinstance(value, bytes) else shown(value)
 
 
 def _check_tags(tags: Any) -> _Labels:
     """Return tag lists, or a matrix that the model will check, or say what is wrong, and where."""
     if tags is None:
-        raise ValueError("tags must be given: requires y to be passed, but the target y is None.")
+        raise ValueError("TextTagger requires y to be passed, but the target y is None. Pass lists of tags.")
     if isinstance(tags, str | bytes) or not (isinstance(tags, Iterable) or is_sparse(tags)):
         raise TypeError(f"tags must have a list of tags for every text, got {shown(tags)}. Pass [[…], …].")
     if isinstance(tags, Mapping | Set) and not hasattr(tags, "columns"):
@@ -525,9 +523,9 @@ def _check_row(row: Any, i: int) -> list[str]:
 
 
 def _check_same_length(texts: list[str], labels: _Labels) -> None:
-    if len(texts) != len(labels):
+    if len(texts) != labels.n_rows:
         raise ValueError(
-            f"texts and tags must have the same length, got {len(texts)} texts and {len(labels)} rows of "
+            f"texts and tags must have the same length, got {len(texts)} texts and {labels.n_rows} rows of "
             "tags. Pass [] for a text without tags."
         )
 
@@ -546,7 +544,9 @@ def _fit_vectorizer(vectorizer: Any, texts: list[str]) -> Any:
     try:
         X = _as_features(vectorizer.fit_transform(texts))
     except ValueError as error:
-        if not any(part in str(error) for part in ("empty vocabulary", "no terms remain", "min_df")):
+        if not any(
+            part in str(error) for part in ("empty vocabulary", "no terms remain", "documents than min_df")
+        ):
             raise
         raise _NoWordsError(
             f"texts must have words that the vectorizer keeps, got {len(texts)} texts without any "

@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from lrml.datasets import DatasetFormatError, read_csv
+from lrml.datasets import DatasetFormatError, read_csv, write_dataset
 
 TOY = "id,size,ok,red,round\na,2.5,true,1,0\nb,,False,0,1\nc,-1e-3,TRUE,,0\n"
 
@@ -366,7 +366,6 @@ def test_missing_file(tmp_path):
             {"labels": 4, "ignore": ["round"]},
             r"some column must be a feature.*got 5 columns and no feature",
         ),
-        ({"labels": ["red"], "features": []}, r"some column must be a feature"),
         ({"labels": 5}, r"first n or -n for the last n of 5 columns.*got 5"),
         ({"labels": 0}, r"n at least 1.*got 0"),
     ],
@@ -401,3 +400,26 @@ def test_wrong_arguments(read, options, message):
 def test_a_label_column_without_labels(read):
     with pytest.raises(DatasetFormatError, match="label column 'tags' must list a label in some row"):
         read("x,tags\n1,\n2,  \n", label_column="tags")
+
+
+# What users met.
+
+
+def test_labels_alone(read, tmp_path):
+    for options in ({"labels": -2}, {"labels": ["round", "red"]}, {"label_column": "id"}):
+        dataset = read(TOY, features=[], **options)
+        whole = read(TOY, features=["size"], **options)
+        assert dataset.shape == (3, 0, whole.shape[2])
+        assert dataset.label_names == whole.label_names
+        assert_array_equal(sparse.csr_array(dataset.Y).toarray(), sparse.csr_array(whole.Y).toarray())
+    assert read("a,b\n1,0\n0,1\n", labels=2, features=[], sparse=True).shape == (2, 0, 2)
+    for suffix in ("svm", "xmc", "arff"):
+        with pytest.raises(ValueError, match=r"must have a feature to be written, got X of shape \(3, 0\)"):
+            write_dataset(dataset, tmp_path / f"a.{suffix}")
+
+
+def test_texts_point_to_the_tagger(read):
+    with pytest.raises(DatasetFormatError, match=r"line 2: column 'body'.*read_texts and lrml\.TextTagger"):
+        read("body,tags\nsome words of text,a\n", label_column="tags")
+    with pytest.raises(DatasetFormatError, match=r"column 'body'.*or list it in ignore\.$"):
+        read("body,tags\nword,a\n", label_column="tags")

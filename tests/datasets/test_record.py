@@ -3,6 +3,8 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
@@ -67,15 +69,19 @@ duplicated = sparse.csr_array((np.ones(3, dtype=np.uint8), [0, 0, 1], [0, 2, 3, 
     ("changes", "message"),
     [
         ({"X": X[:2]}, "same number of rows, got 2 and 3"),
-        ({"X": X.tolist()}, "X must be a two-dimensional numpy array .* got list of shape None"),
+        ({"X": [[1.0], [2.0, 3.0], []]}, "X must be a two-dimensional array .* got list of shape None"),
         ({"X": X[0]}, r"X must be a two-dimensional .* got ndarray of shape \(2,\)"),
-        ({"X": sparse.csc_array(X)}, "csr_array, got csc_array"),
-        ({"X": X.astype(np.float32)}, "X must have dtype float64, got float32"),
-        ({"Y": Y.astype(bool)}, "Y must have dtype int8 or uint8, got bool"),
+        ({"X": [["a", "b"]] * 3}, r"X must hold numbers, got dtype <U1\. Encode.*lrml\.TextTagger"),
+        ({"X": X.astype(complex)}, "X must hold numbers, got dtype complex128"),
+        ({"X": pl.LazyFrame(X)}, r"X must hold numbers, got a LazyFrame.*Pass X\.collect\(\)"),
+        ({"Y": pl.LazyFrame(Y)}, r"Y must hold numbers, got a LazyFrame.*Pass Y\.collect\(\)"),
+        ({"Y": Y * 0.5}, r"Y must hold only 0 and 1, got 0\.5"),
+        ({"Y": Y * np.nan}, "Y must hold only 0 and 1, got nan"),
+        ({"Y": Y.astype(np.int64) * 257}, "Y must hold only 0 and 1, got 257"),
         ({"Y": Y * 2}, "Y must hold only 0 and 1, got 2"),
         ({"Y": sparse.csr_array(Y * 2)}, "Y must hold only 0 and 1, got 2"),
         ({"Y": -Y.astype(np.int8)}, "Y must hold only 0 and 1, got -1"),
-        ({"Y": duplicated}, r"sorted column indices without duplicates.*sum_duplicates"),
+        ({"Y": duplicated}, "Y must hold only 0 and 1, got 2"),
         ({"Y": Y[:, :0], "label_names": []}, r"at least one row and one column, got shape \(3, 0\)"),
         ({"feature_names": ["a"]}, "feature_names must name each of the 2 columns, got 1 names"),
         ({"label_names": ["p", "q", "p"]}, "label_names must be unique, got 'p' more than once"),
@@ -86,6 +92,45 @@ duplicated = sparse.csr_array((np.ones(3, dtype=np.uint8), [0, 0, 1], [0, 2, 3, 
 def test_inconsistent_fields_are_rejected(changes, message):
     with pytest.raises(ValueError, match=message):
         make(**changes)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.ndarray.tolist,
+        lambda A: A.astype(np.float32),
+        lambda A: A.astype(np.int64),
+        lambda A: A[:, ::-1].copy()[:, ::-1],
+        pd.DataFrame,
+        lambda A: pl.DataFrame(A, schema=[f"c{k}" for k in range(A.shape[1])]),
+        sparse.csr_matrix,
+        sparse.coo_array,
+        lambda A: sparse.csr_matrix(A[:, ::-1])[:, ::-1],  # unsorted
+    ],
+)
+def test_any_kind_of_matrix(convert):
+    given = convert(X), convert(Y)
+    dataset = MultiLabelDataset("toy", *given)
+    kind = sparse.csr_array if sparse.issparse(given[0]) else np.ndarray
+    for found, expected in ((dataset.X, X), (dataset.Y, Y)):
+        assert isinstance(found, kind)
+        assert found.dtype == expected.dtype
+        assert_array_equal(sparse.csr_array(found).toarray(), expected)
+        assert kind is np.ndarray or found.has_canonical_format
+    if isinstance(given[0], pl.DataFrame):
+        assert dataset.feature_names == ("c0", "c1")
+    else:
+        assert dataset.feature_names == NumberedNames("feature", 2)
+        assert dataset.label_names == NumberedNames("label", 3)
+    assert_array_equal(MultiLabelDataset("toy", X, Y.astype(bool)).Y, Y)
+
+
+def test_the_matrices_of_the_caller_stay_as_they_are():
+    dense, unsorted = X.copy(), sparse.csr_array((np.array([1, 1]), [2, 0], [0, 0, 2, 2]), shape=(3, 3))
+    dataset = MultiLabelDataset("toy", dense, unsorted)
+    assert dataset.X is dense
+    assert unsorted.indices.tolist() == [2, 0]
+    assert dataset.Y.indices.tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])

@@ -10,8 +10,21 @@ from itertools import chain
 
 import pandas as pd
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import RidgeClassifier
+from sklearn.metrics import f1_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MultiLabelBinarizer
 
-from lrml.datasets import DatasetFormatError, TextDataset, guess_roles, iter_texts, read_texts
+from lrml.datasets import (
+    DatasetFormatError,
+    TextDataset,
+    guess_roles,
+    iter_texts,
+    make_tagged_texts,
+    read_texts,
+    write_texts,
+)
 
 TEXTS = ("a small red ball", "", "a train, made of wood\nwith wheels", "ein Bär für Kinder")
 TAGS = (("red", "round"), (), ("made of wood", "wheels"), ("soft",))
@@ -220,11 +233,14 @@ def test_numbers(write):
         DatasetFormatError, match=r"which columns are labels, got 4 columns.*labels=-n.*last 2 col"
     ):
         guess_roles(write("a,b,c,d\n1.5,2,1,0\n2,3,0,1\n"))
+    with pytest.raises(DatasetFormatError, match="must say which columns are labels"):
+        guess_roles(write("a,b,label\n1.5,2,1\n2,3,0\n"))
     roles = guess_roles(write("id,a,b,tags\nx1,1.5,2,r;s\nx2,2,3,r\n"))
     assert (roles.kind, roles.features, roles.tags, roles.ignored) == ("numbers", ("a", "b"), "tags", ("id",))
     assert roles.explain()[-2:] == ['features: columns "a", "b"', 'ignored: column "id"']
     for name, content in {"a.txt": "2 5 3\n0 1:2\n1 2:3\n", "a.svm": "0 1:1\n", "a.arff.gz": b""}.items():
         assert guess_roles(write(content, name)).kind == "numbers"
+    assert guess_roles(write("0 1:1\n", "a.svm")).explain() == ["numbers: a file of svmlight"]
     assert guess_roles(write("2 5 3 4\nsome\n", "a.txt")).kind == "text"
 
 
@@ -260,6 +276,11 @@ def test_unclear_roles(write, header, row, message):
         ("toys.csv", "", "a table must have a header, got an empty file"),
         ("toys.csv", "text,tags\n", "must have a row, got none"),
         ("toys.csv", "text,tags\na,b\nc\n", "line 3: a row must have 2 cells.*got 1 cell"),
+        (
+            "toys.csv",
+            "text;tags\na, b;c\n",
+            r"line 1: .*separated by ',', got 'text;tags'\. Pass delimiter=';'",
+        ),
         ("toys.csv", "text,text\na,b\n", "line 1: the names of columns must be unique, got 'text'"),
         ("toys.csv", b"text,tags\na,b\nc\xffd,e\n", r"line 3: text must be in UTF-8, got 'c\\xffd"),
         ("toys.csv", 'text,tags\n"a,b\n', "line 2: rows must be in CSV form"),
@@ -335,3 +356,43 @@ def test_wrong_streams():
 def test_a_long_cell(write):
     text = "long text " * 100_000
     assert read_texts(write(f"text,tags\n{text},b\n")).texts == (text,)
+
+
+# Texts that are made up, and written.
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv.gz", "jsonl", "ndjson.xz"])
+def test_written_texts_come_back(tmp_path, suffix):
+    made = make_tagged_texts(300, random_state=3)
+    write_texts(made, tmp_path / f"made.{suffix}")
+    again = read_texts(tmp_path / f"made.{suffix}")
+    assert (again.texts, again.tags) == (made.texts, made.tags)
+    odd = TextDataset("odd", ['a "quoted"\nline', "", "ü,;"], None)
+    write_texts(odd, tmp_path / f"odd.{suffix}")
+    assert read_texts(tmp_path / f"odd.{suffix}", text="text").texts == odd.texts
+    assert read_texts(tmp_path / f"odd.{suffix}", text="text").tags is None
+
+
+def test_made_texts_can_be_learnt():
+    made = make_tagged_texts(600)
+    assert made.texts == make_tagged_texts(600).texts
+    assert made.texts != make_tagged_texts(600, random_state=1).texts
+    assert len(made.tag_names) == 15
+    assert {len(tags) for tags in made.tags} == {2, 3, 4}
+    Y = MultiLabelBinarizer().fit_transform(made.tags)
+    model = make_pipeline(TfidfVectorizer(), RidgeClassifier())
+    model.fit(made.texts[:400], Y[:400])
+    score = f1_score(Y[400:], model.predict(made.texts[400:]), average="micro")
+    assert 0.6 < score < 0.99
+
+
+def test_wrong_texts(tmp_path):
+    with pytest.raises(ValueError, match="n_texts must be an integer of at least 1, got 0"):
+        make_tagged_texts(0)
+    with pytest.raises(ValueError, match=r"must not contain the separator ';', got 'a;b'\. Pass another"):
+        write_texts(TextDataset("x", ["t"], [("a;b",)]), tmp_path / "x.csv")
+    with pytest.raises(ValueError, match=r"one list for each of the 2 texts, got 1\. Pass an empty"):
+        TextDataset("x", ["t", "u"], [("a",)])
+    with pytest.raises(ValueError, match=r"one of csv, jsonl, got the suffix '\.parquet'"):
+        write_texts(TextDataset("x", ["t"]), tmp_path / "x.parquet")
+    assert not list(tmp_path.iterdir())

@@ -82,12 +82,17 @@ BAD_PAIRS = [
     *((name, {"loss": "logistic", "targets": "real"}, "needs loss='squared'") for name in WITH_LOSS),
     *((name, {"targets": "real", "scoring": metric}, "must be made for real values")
       for metric in ("average_precision", "precision_at_1") for name in SEARCHES),
-    ("MLFroCV", {"targets": "real", "threshold": "auto"}, "threshold='auto' needs targets='binary'"),
+    *((name, {"targets": "real", "threshold": "auto"}, "threshold='auto' needs targets='binary'")
+      for name in (*SEARCHES, "LRML", "MLTrace", "MLFro", "LEML", "CPLST", "PLST")),
     ("MLFroCV", {"targets": "real", "scoring": "f1_micro"}, "scoring must suit targets='real'"),
     ("MLFroCV", {"scoring": "f1"}, "scoring must suit targets='binary'"),
 ]  # fmt: skip
 
-ESTIMATORS = {name: kind for name in public.__all__ if hasattr(kind := getattr(public, name), "get_params")}
+ESTIMATORS = {
+    name: kind
+    for name in public.__all__
+    if hasattr(kind := getattr(public, name), "get_params") and name != "LinearMultiLabelModel"
+}
 FUNCTIONS = [lrml_path, lrml_path_from_statistics, public.alpha_max, ml_fro_path]
 DATA = {"X", "Y", "statistics", "sample_weight"}
 

@@ -99,7 +99,15 @@ def test_bad_input_leaves_the_model_as_it_was(data, model, fitted):
     before = dict(fitted(model))
     bad_x, bad_y = X.copy(), Y.copy()
     bad_x[3, 1], bad_y[3, 1] = np.nan, 2
-    calls = [(bad_x, Y), (X, bad_y), (X[:-1], Y), (X, Y[:, 0]), (X[:, :0], Y), (X, Y[:, :0]), (X, None)]
+    calls = [
+        (bad_x, Y),
+        (X, bad_y),
+        (X[:-1], Y),
+        (X, np.arange(len(X)) % 3),
+        (X[:, :0], Y),
+        (X, Y[:, :0]),
+        (X, None),
+    ]
     for A, B in calls:
         with pytest.raises(ValueError, match=r"."):
             model.fit(A, B)

@@ -282,7 +282,10 @@ def test_automatic_threshold_improves_f1_on_yeast():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"threshold": "best"}, "threshold must be a number, one per label, None or 'auto', got 'best'"),
+        (
+            {"threshold": "best"},
+            "threshold must be a finite number, one per label, None or 'auto', got 'best'",
+        ),
         ({"threshold": [0.1, 0.2]}, "threshold must be a finite number or one per label"),
         ({"threshold": "auto", "threshold_scoring": "f1"}, "threshold_scoring must be one of 'micro_f1'"),
         ({"threshold": "auto", "threshold_per_label": 1}, "threshold_per_label must be True or False"),

@@ -147,7 +147,14 @@ def test_a_failing_fit_changes_nothing(data, model, fitted):
     before = dict(fitted(model))
     bad_x, bad_y = X.copy(), Y.copy()
     bad_x[3, 1], bad_y[3, 1] = np.nan, 2
-    calls = [(bad_x, Y), (X, bad_y), (X[:-1], Y), (X, Y[:, 0]), (X[:1], Y[:1]), (X, np.zeros_like(Y))]
+    calls = [
+        (bad_x, Y),
+        (X, bad_y),
+        (X[:-1], Y),
+        (X, np.arange(len(X)) % 3),
+        (X[:1], Y[:1]),
+        (X, np.zeros_like(Y)),
+    ]
     for A, B in calls:  # no held-out row of the last has a label: all candidates have run before that shows
         for estimator in (model, fresh):
             with pytest.raises(ValueError, match=r"."):

@@ -37,6 +37,7 @@ TWO = ["one text", "one more"]
             ValueError,
             r"got a ndarray of shape \(2, 2\).*numbers go to an estimator such as LRMLCV",
         ),
+        (np.array("one text"), ValueError, r"got a ndarray of shape \(\)"),
         (sp.eye_array(2).tocsr(), ValueError, r"got a csr_array of shape \(2, 2\)"),
         (pd.DataFrame({"text": TWO}), ValueError, r"got a DataFrame of shape \(2, 1\).*frame\['text'\]"),
         (pl.DataFrame({"text": TWO}), ValueError, r"frame\['text'\]"),
@@ -105,6 +106,7 @@ def test_tags(tags, error, message):
         ({"model": LRML(alpha=-1)}, ValueError, "alpha must be finite and at least 0, got -1"),
         ({"vectorizer": LogisticRegression()}, TypeError, "vectorizer must turn .*got LogisticRegression"),
         ({"vectorizer": TfidfVectorizer}, TypeError, "vectorizer must turn .*got"),
+        ({"vectorizer": TfidfVectorizer(min_df=-5)}, ValueError, "The 'min_df' parameter of TfidfVectorizer"),
         ({"vectorizer": TfidfVectorizer(min_df=5)}, ValueError, "words that the vectorizer keeps.*min_df=1"),
     ],
 )

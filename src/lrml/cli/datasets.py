@@ -205,6 +205,38 @@ def convert(
         say(console, f"wrote {file}, which belongs to it")
 
 
+@app.command()
+@user_errors()
+def example(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="OUT...", help="Files to write (.csv, .tsv or .jsonl), with other texts each."
+        ),
+    ],
+    rows: Annotated[int, option("N", "Texts in each file.")] = 1000,
+    seed: Annotated[int, option("N", "Seed of the first file.")] = 0,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Make example files of short made-up texts and their tags, to try the other commands.
+
+    \b
+    For example:
+      lrml datasets example articles.csv new.csv
+    """
+    from lrml.cli._console import print_json, result_console, say
+
+    for file in files:
+        check_new_file(file, force, "OUT")
+    for number, file in enumerate(files):
+        lrml.datasets.write_texts(lrml.datasets.make_tagged_texts(rows, random_state=seed + number), file)
+        if not as_json:
+            say(result_console(), f"wrote {file}: {rows:,d} texts with tags")
+    if as_json:
+        print_json({"wrote": files, "texts": rows})
+
+
 def _warn_of_data_home(data_home: str | None) -> None:
     from lrml.cli._console import advise
 

@@ -34,7 +34,9 @@ def theory(
     seed: Annotated[int, option("N", "Seed of the signs.")] = 0,
     as_json: Json = False,
     out: Annotated[str | None, option("DIR", "Folder for a figure of the local complexity over r.")] = None,
-    model: Annotated[str | None, option("MODEL", "A model file, in place of a new fit (see --raw).")] = None,
+    model: Annotated[
+        str | None, option("MODEL", "A model file, in place of a new fit; implies --raw.")
+    ] = None,
 ) -> None:
     """Compute complexities and generalisation bounds on a dataset.
 
@@ -65,7 +67,7 @@ def theory(
             f"the theory needs all features of all rows, got {missing} missing values. Fill them in, for "
             "example with lrml.completion.LowRankImputer, or leave out their columns with --ignore."
         )
-    X = X if raw else normalize(X)
+    X = X if raw or kept is not None else normalize(X)  # a model's own rows are what it was fitted to
     used = _fitted(X, Y, theta, alpha, ridge) if kept is None else kept
     report = bound_report(used, X, n_draws=draws, random_state=seed)
     if out is not None:

@@ -10,13 +10,15 @@ if TYPE_CHECKING:
     from lrml.datasets._formats import (
         READ_FORMATS,
         WRITE_FORMATS,
+        iter_blocks,
         read_dataset,
         write_dataset,
         written_files,
     )
     from lrml.datasets._mulan import fetch_mulan, load_yeast
     from lrml.datasets._pairs import read_svmlight, read_xmc, write_svmlight, write_xmc
-    from lrml.datasets._record import MultiLabelDataset, NumberedNames
+    from lrml.datasets._predictions import PREDICTION_FORMATS, PredictionWriter
+    from lrml.datasets._record import Block, MultiLabelDataset, NumberedNames
     from lrml.datasets._registry import (
         DATA_HOME_VARIABLE,
         DatasetStatus,
@@ -28,14 +30,17 @@ if TYPE_CHECKING:
     from lrml.datasets._split import read_split
     from lrml.datasets._synthetic import LowRankTruth, make_low_rank_multilabel
     from lrml.datasets._tables import read_csv, read_parquet
+    from lrml.datasets._tagged_texts import make_tagged_texts, write_texts
     from lrml.datasets._texts import TEXT_FORMATS, TextDataset, guess_roles, iter_texts, read_texts
     from lrml.datasets.arff import read_arff, write_arff
 
 __all__ = [
     "DATA_HOME_VARIABLE",
+    "PREDICTION_FORMATS",
     "READ_FORMATS",
     "TEXT_FORMATS",
     "WRITE_FORMATS",
+    "Block",
     "ChecksumError",
     "DatasetFormatError",
     "DatasetStatus",
@@ -45,15 +50,18 @@ __all__ = [
     "MulanEntry",
     "MultiLabelDataset",
     "NumberedNames",
+    "PredictionWriter",
     "Roles",
     "TextDataset",
     "dataset_status",
     "describe",
     "fetch_mulan",
     "guess_roles",
+    "iter_blocks",
     "iter_texts",
     "load_yeast",
     "make_low_rank_multilabel",
+    "make_tagged_texts",
     "mulan_entries",
     "read_arff",
     "read_csv",
@@ -66,12 +74,14 @@ __all__ = [
     "write_arff",
     "write_dataset",
     "write_svmlight",
+    "write_texts",
     "write_xmc",
     "written_files",
 ]
 
 # Each reader imports what it needs, so listing datasets needs neither NumPy nor scikit-learn.
 _HOMES = {
+    "Block": "_record",
     "ChecksumError": "_errors",
     "DATA_HOME_VARIABLE": "_registry",
     "DatasetFormatError": "_errors",
@@ -82,6 +92,8 @@ _HOMES = {
     "MulanEntry": "_registry",
     "MultiLabelDataset": "_record",
     "NumberedNames": "_record",
+    "PREDICTION_FORMATS": "_predictions",
+    "PredictionWriter": "_predictions",
     "READ_FORMATS": "_formats",
     "Roles": "_roles",
     "TEXT_FORMATS": "_texts",
@@ -91,9 +103,11 @@ _HOMES = {
     "describe": "_describe",
     "fetch_mulan": "_mulan",
     "guess_roles": "_texts",
+    "iter_blocks": "_formats",
     "iter_texts": "_texts",
     "load_yeast": "_mulan",
     "make_low_rank_multilabel": "_synthetic",
+    "make_tagged_texts": "_tagged_texts",
     "mulan_entries": "_registry",
     "read_arff": "arff",
     "read_csv": "_tables",
@@ -106,6 +120,7 @@ _HOMES = {
     "write_arff": "arff",
     "write_dataset": "_formats",
     "write_svmlight": "_pairs",
+    "write_texts": "_tagged_texts",
     "write_xmc": "_pairs",
     "written_files": "_formats",
 }

@@ -6,7 +6,7 @@ import difflib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -20,11 +20,12 @@ from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._formats import stem
 from lrml.datasets._lines import GrowingCSR
-from lrml.datasets._record import LabelMatrix, MultiLabelDataset
+from lrml.datasets._record import Block, LabelMatrix, MultiLabelDataset
 
 Tag: TypeAlias = str | int  # a label in a list of labels
 _Refuse: TypeAlias = Callable[[str, object, str], DatasetFormatError]  # rule, got, remedy
 
+_TEXT_TYPES = frozenset({"type string", "type large_string", "type string_view"})  # of pyarrow, in messages
 _SEARCHED_NAMES = 10_000  # comparing names is slow; a table with more columns gets hints from the first ones
 _WEIGHT_OF_LABEL = 16  # memory of a label in a list, relative to a number
 _WEIGHT_OF_STORED = 3  # the same for an entry of a sparse matrix, including one copy
@@ -40,9 +41,11 @@ class Request:
     features: Sequence[str] | None
     ignore: Sequence[str]
     sparse: bool
+    labels_needed: bool = True
+    unlabelled: bool = False  # leave labels out, where the file has them
 
     def __post_init__(self) -> None:
-        if (self.labels is None) == (self.label_column is None):
+        if (self.labels is None) == (self.label_column is None) and (self.labels_needed or self.labels):
             raise ValueError(
                 "exactly one of labels (names of 0/1 columns, or their number) and label_column (one column "
                 f"with a list of labels) must be given, got {'neither' if self.labels is None else 'both'}. "
@@ -129,6 +132,8 @@ class Columns:
         else:
             rule = f"column {name} must hold numbers, true or false, or be empty where one is missing{place}"
             remedy = "Encode the column as numbers, or list it in ignore."
+            if str(got) in _TEXT_TYPES or len(str(got).split()) > 1:
+                remedy += " Texts with tags are for lrml.datasets.read_texts and lrml.TextTagger."
         return DatasetFormatError.at(self.path, line, rule, got, remedy)
 
 
@@ -138,11 +143,16 @@ def choose_columns(
     """Decide which column is what; refuse names that the table does not have, and contradictions."""
     refuse: _Refuse = partial(DatasetFormatError.at, path, line)
     index = {name: column for column, name in enumerate(names)}
+    if request.unlabelled:  # rows to predict: columns that are left out anyway may be missing
+        left_out = [*request.ignore, *([] if isinstance(request.labels, int) else request.labels or ())]
+        left_out += [] if request.label_column is None else [request.label_column]
+        ignore = [name for name in dict.fromkeys(left_out) if name in index]
+        request = replace(request, labels=None, label_column=None, ignore=ignore)
     if len(index) < len(names):
         twice = Counter(names).most_common(1)[0][0]
         raise refuse("the names of columns must be unique", twice, "Rename one of the columns.")
     single = request.label_column is not None
-    labels = [request.label_column or ""] if single else _label_names(names, request.labels, refuse)
+    labels = [request.label_column or ""] if single else _label_names(names, request, refuse)
     groups = {
         "label_column" if single else "labels": labels,
         "features": request.features or (),
@@ -163,10 +173,11 @@ def choose_columns(
         if "" in features:
             remedy = 'List "" in ignore if it numbers the rows, else name it.'
             raise refuse("a feature must have a name", "", remedy)
-    if not features:
+    if not features and request.features is None:
         got = Words(f"{len(names)} columns and no feature")
         rule = "some column must be a feature, so neither a label nor ignored"
-        raise refuse(rule, got, "Name fewer columns in labels or ignore.")
+        remedy = "Name fewer columns in labels or ignore, or pass features=[] to read labels alone."
+        raise refuse(rule, got, remedy)
     found = tuple(index[name] for name in labels)
     return Columns(
         path,
@@ -177,11 +188,12 @@ def choose_columns(
     )
 
 
-def _label_names(names: Sequence[str], labels: Sequence[str] | int | None, refuse: _Refuse) -> Sequence[str]:
+def _label_names(names: Sequence[str], request: Request, refuse: _Refuse) -> Sequence[str]:
     """Return the names of the label columns, which may be asked for by their number."""
+    labels = request.labels
     if not isinstance(labels, int):
         return labels or ()
-    if not 0 < abs(labels) < len(names):
+    if not 0 < abs(labels) < len(names) + (request.features == ()):
         rule = (
             f"labels must be n for the first n or -n for the last n of {len(names)} columns, n at least 1, "
             "and leave a feature"
@@ -265,11 +277,17 @@ class _TagRows:
             np.bincount(rows, minlength=len(counts)), columns.astype(np.int32), np.ones(len(rows))
         )
 
-    def finish(self) -> tuple[sparse.csr_array, tuple[str, ...]]:
-        """Return Y and the names of its columns, sorted: text by code points, integers by size."""
-        names = sorted(self._codes)  # a file has either text or integers
-        rank = np.empty(len(names), np.int32)
-        rank[[self._codes[name] for name in names]] = np.arange(len(names))
+    def finish(self, known: dict[str, int] | None = None) -> tuple[sparse.csr_array, tuple[str, ...]]:
+        """Return Y and the names of its columns, sorted: text by code points, integers by size.
+
+        If names are `known`, with their columns, those are the columns; another name is a `KeyError`.
+        """
+        names = sorted(self._codes) if known is None else tuple(known)  # a file has either text or integers
+        rank = np.empty(len(self._codes), np.int32)
+        for tag, code in self._codes.items():
+            rank[code] = 0 if known is None else known[str(tag)]
+        if known is None:
+            rank[[self._codes[name] for name in names]] = np.arange(len(names))
         # Labels were numbered as they came, so the columns of a row are in order only now.
         raw = self._csr.matrix(len(names))
         Y = sparse.csr_array((raw.data, rank[raw.indices], raw.indptr), raw.shape)
@@ -280,8 +298,9 @@ class _TagRows:
 class TableBuilder:
     """Makes a record of blocks of rows; `rows` and `listed` count rows and listed labels so far."""
 
-    def __init__(self, columns: Columns, request: Request) -> None:
+    def __init__(self, columns: Columns, request: Request, first_row: int = 0) -> None:
         self.columns, self.request, self.rows, self.listed = columns, request, 0, 0
+        self.first_row, self.stored = first_row, 0
         kind: Any = _SparseBlocks if request.sparse else _DenseBlocks
         self._X = kind(np.float64, len(columns.features))
         self._Y = kind(np.uint8, len(columns.labels))
@@ -301,11 +320,16 @@ class TableBuilder:
             self._unknown.append((row + start, column))
         self._Y.add(values[:, d:])
 
+    def check_rows(self) -> None:
+        """Refuse a table without rows."""
+        if not self.rows:
+            rule, remedy = "a table must have a row", "Check that the file is complete."
+            raise DatasetFormatError.at(self.columns.path, None, rule, Words("none"), remedy)
+
     def finish(self, name: str | None) -> MultiLabelDataset:
         """Return the record of all rows; None as `name` takes the file name without its suffix."""
         columns, refuse = self.columns, partial(DatasetFormatError.at, self.columns.path, None)
-        if not self.rows:
-            raise refuse("a table must have a row", Words("none"), "Check that the file is complete.")
+        self.check_rows()
         Y, labels = self._labels()
         source = f"{Path(columns.path).name} with "
         if columns.tags is None:
@@ -324,6 +348,24 @@ class TableBuilder:
             provenance=source,
             unknown=self._unknown_labels(),
         )
+
+    def block(self, features: Sequence[str], labels: dict[str, int] | None) -> Block:
+        """Return the rows as a block; `labels` are the columns of all that a list may name, if known."""
+        names: Sequence[str] | None = None
+        Y: LabelMatrix | None = None
+        if self.columns.tags is not None:
+            try:
+                Y, names = self.tags.finish(labels)
+            except KeyError as error:
+                place = f"(rows {self.first_row + 1} to {self.first_row + self.rows})"
+                rule = (
+                    f"label column {shown(self.request.label_column)} must list labels of label_names {place}"
+                )
+                remedy = "Name it in label_names, or list the column in ignore."
+                raise DatasetFormatError.at(self.columns.path, None, rule, error.args[0], remedy) from error
+        elif self.columns.labels:
+            Y, names = self._labels()
+        return Block(self._X.matrix(), Y, features, names, self.first_row, self._unknown_labels())
 
     def _labels(self) -> tuple[LabelMatrix, Sequence[str]]:
         """Return Y and the names of the labels."""
@@ -355,21 +397,42 @@ class Table(Protocol):
         """Build the error for a number in the batch that was last yielded."""
 
 
-def read_batches(table: Table, request: Request) -> TableBuilder:
-    """Put all batches together; a batch has the wanted columns, in their order."""
-    columns, builder, stored = table.columns, TableBuilder(table.columns, request), 0
+def read_batches(table: Table, request: Request, rows: int | None = None) -> Iterator[TableBuilder]:
+    """Yield all rows put together, or so many at a time; a batch has the wanted columns, in their order."""
+    columns, builder = table.columns, TableBuilder(table.columns, request)
     for batch in table.batches():
         values = _values(batch, len(columns.numeric), table.arrow)
         wrong = columns.first_wrong(values)
         if wrong is not None:
             raise table.wrong_value(*wrong, float(values[wrong]))
-        if request.sparse:
-            stored += int(np.count_nonzero(values))
-            table.check_size(stored, _WEIGHT_OF_STORED)
-        if columns.tags is not None:
-            _add_tags(table, batch.column(len(columns.numeric)), builder)
-        builder.add(values)
-    return builder
+        start = 0
+        while start < len(values):
+            stop = len(values) if rows is None else min(len(values), start + rows - builder.rows)
+            part = values[start:stop]
+            if request.sparse:
+                builder.stored += int(np.count_nonzero(part))
+                table.check_size(builder.stored, _WEIGHT_OF_STORED)
+            if columns.tags is not None:
+                _add_tags(table, batch.column(len(columns.numeric)).slice(start, len(part)), builder)
+            builder.add(part)
+            start = stop
+            if builder.rows == rows:
+                yield builder
+                builder = TableBuilder(columns, request, builder.first_row + builder.rows)
+    if builder.rows or not builder.first_row:
+        yield builder
+
+
+def table_blocks(
+    table: Table, request: Request, label_names: Sequence[str] | None, rows: int
+) -> Iterator[Block]:
+    """Yield the rows of a table in blocks; `label_names` are those that a column of lists may have."""
+    names = None if label_names is None else _check_list("label_names", label_names)
+    labels = None if names is None else {name: column for column, name in enumerate(names)}
+    features = tuple(table.columns.names[column] for column in table.columns.features)
+    for builder in read_batches(table, request, rows):
+        builder.check_rows()
+        yield builder.block(features, labels)
 
 
 def _values(batch: Any, count: int, arrow: Any) -> NDArray[np.float64]:
@@ -395,7 +458,7 @@ def _add_tags(table: Table, array: Any, builder: TableBuilder) -> None:
     words = distinct.to_pylist()
     owners = np.repeat(np.arange(len(lengths)), lengths)
     if None in words:
-        row = builder.rows + int(owners[np.argmax(listed == words.index(None))])
+        row = builder.first_row + builder.rows + int(owners[np.argmax(listed == words.index(None))])
         rule = f"label column {shown(request.label_column)} must not list null (row {row + 1})"
         raise DatasetFormatError.at(table.columns.path, None, rule, None, "Remove it from the list.")
     tags = [word if isinstance(word, int) else word.strip() for word in words]

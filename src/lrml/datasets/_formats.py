@@ -5,7 +5,10 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from itertools import chain
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +16,17 @@ import lrml.datasets
 from lrml._shown import shown
 
 if TYPE_CHECKING:
-    from lrml.datasets._record import MultiLabelDataset
+    from lrml.datasets._record import Block, MultiLabelDataset
 
 READ_FORMATS = ("arff", "xmc", "svmlight", "csv", "parquet")
 WRITE_FORMATS = ("arff", "xmc", "svmlight")
+_HOMES_OF_BLOCKS = {
+    "arff": "arff",
+    "xmc": "_pairs",
+    "svmlight": "_pairs",
+    "csv": "_tables",
+    "parquet": "_tables",
+}
 _COMPRESSED = frozenset({".gz", ".bz2", ".xz"})
 _SUFFIXES = {
     ".arff": "arff",
@@ -73,15 +83,101 @@ def read_dataset(
     if kind == "arff" and options.get("xml") is None and options.get("labels") is None:
         options["xml"] = _label_file_beside(Path(path))
     reader = getattr(lrml.datasets, f"read_{kind}")  # imported when first used
-    possible = [name for name in inspect.signature(reader).parameters if name != "path"]
+    _check_options(kind, reader, options)
+    dataset: MultiLabelDataset = reader(path, **options)
+    return dataset
+
+
+def iter_blocks(
+    path: str | os.PathLike[str],
+    *,
+    rows: int = 10_000,
+    labelled: bool = True,
+    format: str | None = None,
+    **options: Any,
+) -> Iterator[Block]:
+    r"""Read a dataset block by block, in memory that does not grow with the number of rows.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, perhaps compressed (``.gz``, ``.bz2``, ``.xz``).
+    rows : int, default=10_000
+        Rows of a block; the last may have fewer.
+    labelled : bool, default=True
+        Whether to read labels. If not, columns named in `labels`, `label_column` and `ignore` are left out
+        where the file has them, and may be missing: rows to predict seldom have labels.
+    format : {"arff", "xmc", "svmlight", "csv", "parquet"}, default=None
+        None takes it from the suffix, as for `read_dataset`.
+    **options
+        Those of the reader of the format; `name` has no effect. Labels are optional: without `labels` and
+        `label_column` all columns of a table that are not in `ignore` are features, an ARFF file need not
+        say which attributes are labels, and an XMC file may declare 0 labels. `label_names`, beside
+        `label_column` of a table, gives all labels in the order wanted.
+
+    Yields
+    ------
+    Block
+        Features, labels or None, names, and the number of the first row.
+
+    Raises
+    ------
+    DatasetFormatError
+        If the file breaks a rule of its format. The first block is read at once, so errors in the header
+        come from the call; later ones when their block is reached, and those that concern the file as a
+        whole (rows that are missing, a sidecar of another file) after the last block.
+
+    See Also
+    --------
+    read_dataset : The whole file.
+    iter_texts : The same for texts and tags.
+
+    Notes
+    -----
+    What only the end of a file would show is taken from each block: without a sidecar, an svmlight block is
+    as wide as its highest index and label, unless `n_features` and `n_labels` are given; and a block of a
+    table with `label_column` has the labels that occur in it, unless `label_names` is given. The blocks of an
+    svmlight file count features from 1, unless a sidecar or ``zero_based=True`` says otherwise. Of a Parquet
+    file, one row group is in memory, as it is in the file.
+
+    Examples
+    --------
+    >>> from lrml.datasets import iter_blocks
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "toy.svm")
+    ...     _ = path.write_text("0,2 1:0.5 4:1\n 2:2\n1 3:1\n")
+    ...     for block in iter_blocks(path, rows=2, n_features=4, n_labels=3):
+    ...         print(block)
+    <Block from row 0: X (2, 4) sparse, Y (2, 3) sparse>
+    <Block from row 2: X (1, 4) sparse, Y (1, 3) sparse>
+    """
+    kind = format_of(path, format, READ_FORMATS)
+    check_is_file(path, "a dataset to read")
+    count: Any = rows
+    if isinstance(rows, bool) or not isinstance(count, Integral) or count < 1:
+        raise ValueError(f"rows must be an integer of at least 1, got {shown(rows)}. Pass rows=10_000.")
+    if kind == "arff" and options.get("xml") is None and options.get("labels") is None:
+        options["xml"] = _label_file_beside(Path(path))
+    module = import_module(f"lrml.datasets.{_HOMES_OF_BLOCKS[kind]}")
+    reader = getattr(module, f"{kind}_blocks")
+    options.pop("name", None)
+    _check_options(kind, reader, options)
+    blocks: Iterator[Block] = reader(path, int(rows), labelled=bool(labelled), **options)
+    return chain([next(blocks)], blocks)  # the first block now: a wrong file is reported where it is named
+
+
+def _check_options(kind: str, reader: Callable[..., Any], options: Mapping[str, object]) -> None:
+    """Refuse options that a reader does not have."""
+    possible = [
+        name for name in inspect.signature(reader).parameters if name not in {"path", "rows", "labelled"}
+    ]
     strange = next((name for name in options if name not in possible), None)
     if strange is not None:
         raise ValueError(
             f"an option must be one of the {kind} reader's ({', '.join(possible)}), got {shown(strange)}. "
             "Leave it out, or name another format."
         )
-    dataset: MultiLabelDataset = reader(path, **options)
-    return dataset
 
 
 def write_dataset(

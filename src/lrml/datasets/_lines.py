@@ -164,7 +164,10 @@ def decoded(path: str | os.PathLike[str], number: int, line: bytes) -> str:
 def csv_cells(
     path: str | os.PathLike[str], lines: Iterable[tuple[int, bytes]], delimiter: str
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the cells of each row of CSV that is not blank, strictly parsed, and its last line."""
+    """Yield the cells of each row of CSV that is not blank, strictly parsed, and its last line.
+
+    After a header of one cell, a row of one blank cell, such as ``""``, is a row.
+    """
     number, size = 0, 0
 
     def text() -> Iterator[str]:
@@ -178,9 +181,11 @@ def csv_cells(
             yield decoded(path, number, line)
 
     try:
+        width = 0
         for row in csv.reader(text(), delimiter=delimiter, strict=True):
-            if len(row) > 1 or (row and row[0].strip()):
+            if len(row) > 1 or (row and (width == 1 or row[0].strip())):
                 yield number, row
+                width = width or len(row)
             size = 0
     except csv.Error as error:
         remedy = "Check quotes and line ends from here; for a very long cell, raise csv.field_size_limit()."

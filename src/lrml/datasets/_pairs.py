@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -15,8 +17,17 @@ from scipy import sparse
 from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._lines import GrowingCSR, Row, chunks, entry_order, numbered_lines, to_numbers
-from lrml.datasets._record import FeatureMatrix, LabelMatrix, MultiLabelDataset, NumberedNames
-from lrml.datasets._sidecar import MOST_COLUMNS, Names, Sidecar, assemble, read_sidecar, write_with_sidecar
+from lrml.datasets._record import Block, FeatureMatrix, LabelMatrix, MultiLabelDataset, NumberedNames
+from lrml.datasets._sidecar import (
+    MOST_COLUMNS,
+    Names,
+    Sidecar,
+    assemble,
+    names_of,
+    read_sidecar,
+    stored_as,
+    write_with_sidecar,
+)
 
 _BLANKS = b" \t\r\n"
 # Possessive quantifiers: the grammar is unambiguous, so backtracking could only cost time.
@@ -86,8 +97,7 @@ def read_svmlight(
     'feature1'
     """
     n_features, n_labels = _checked("n_features", n_features), _checked("n_labels", n_labels)
-    if not (isinstance(zero_based, bool) or zero_based == "auto"):
-        raise ValueError(f'zero_based must be True, False or "auto", got {zero_based!r}. Pass one of them.')
+    _check_zero_based(zero_based)
     sidecar = read_sidecar(path, "svmlight")
     if sidecar is not None:
         zero_based = _agreed(sidecar, n_features, n_labels, zero_based)
@@ -248,6 +258,93 @@ def write_xmc(dataset: MultiLabelDataset, path: str | os.PathLike[str]) -> None:
     write_with_sidecar(dataset, path, "xmc", blocks)
 
 
+def svmlight_blocks(
+    path: str | os.PathLike[str],
+    rows: int,
+    *,
+    n_features: int | None = None,
+    n_labels: int | None = None,
+    zero_based: bool | Literal["auto"] = "auto",
+    labelled: bool = True,
+) -> Iterator[Block]:
+    """Read an svmlight file block by block; see `iter_blocks`."""
+    n_features, n_labels = _checked("n_features", n_features), _checked("n_labels", n_labels)
+    _check_zero_based(zero_based)
+    sidecar = read_sidecar(path, "svmlight")
+    if sidecar is not None:
+        zero_based = _agreed(sidecar, n_features, n_labels, zero_based)
+        _, n_features, n_labels = sidecar.fields["shape"]
+    base = 0 if zero_based is True else 1
+    digest = None if sidecar is None else hashlib.sha256()
+    parser = partial(
+        _PairRows, path, _NUMBER, base, (n_features or MOST_COLUMNS - 1) + base, n_labels or MOST_COLUMNS
+    )
+    known = names_of(sidecar, (n_features or 0, n_labels or 0), (None, None), base)
+    names = None if n_features is None else known[0], None if n_labels is None else known[1]
+    lines = _significant_lines(path, digest)
+    return _pair_blocks(lines, rows, parser, sidecar, (n_features, n_labels), names, labelled, base, digest)
+
+
+def xmc_blocks(
+    path: str | os.PathLike[str],
+    rows: int,
+    *,
+    feature_names: str | os.PathLike[str] | Sequence[str] | None = None,
+    label_names: str | os.PathLike[str] | Sequence[str] | None = None,
+    labelled: bool = True,
+) -> Iterator[Block]:
+    """Read an XMC file block by block; see `iter_blocks`."""
+    sidecar = read_sidecar(path, "xmc")
+    digest = None if sidecar is None else hashlib.sha256()
+    lines = numbered_lines(path, digest)
+    n, d, n_labels = shape = _read_header(path, lines, fewest_labels=0)
+    if sidecar is not None:
+        sidecar.check("shape", sidecar.fields["shape"], list(shape))
+    given = _find_names("feature_names", feature_names, d), _find_names("label_names", label_names, n_labels)
+    parser = partial(_PairRows, path, _INTEGER, 0, d, n_labels)
+    names = names_of(sidecar, (d, n_labels), given)
+    lines = _data_lines(path, lines, n)
+    labelled = labelled and n_labels > 0
+    return _pair_blocks(lines, rows, parser, sidecar, (d, n_labels), names, labelled, 0, digest)
+
+
+def _pair_blocks(
+    lines: Iterator[Row],
+    rows: int,
+    parser: Callable[[], _PairRows],
+    sidecar: Sidecar | None,
+    widths: tuple[int | None, int | None],
+    names: tuple[Names | None, Names | None],
+    labelled: bool,
+    base: int,
+    digest: Any,
+) -> Iterator[Block]:
+    """Parse so many lines at a time; what the sidecar says of the whole file is checked at its end.
+
+    Widths that are not known are those of each block.
+    """
+    count, block = 0, parser()
+    while True:
+        for chunk in chunks(islice(lines, rows)):
+            block.add(chunk)
+        if not block.n_rows:
+            break
+        d = max(block.highest + 1 - base, 1) if widths[0] is None else widths[0]
+        n_labels = max(block.highest_label + 1, 1) if widths[1] is None else widths[1]
+        features, labels = names_of(None, (d, n_labels), names, base)
+        X, Y, unknown = stored_as(sidecar, *block.matrices(d, n_labels, base), count)
+        if labelled:
+            yield Block(X, Y, features, labels, count, unknown)
+        else:
+            yield Block(X, None, features, None, count)
+        count, block = count + block.n_rows, parser()
+    if not count:
+        raise _no_row(block.path)
+    if sidecar is not None:
+        sidecar.check("n of shape", sidecar.fields["shape"][0], count)
+        sidecar.check_hash(digest.hexdigest())
+
+
 class _PairRows:
     """Collects rows ``l1,l2,... index:value index:value ...``, chunk by chunk.
 
@@ -388,6 +485,11 @@ def _checked(key: str, count: object) -> int | None:
     return int(count)
 
 
+def _check_zero_based(zero_based: object) -> None:
+    if not (isinstance(zero_based, bool) or zero_based == "auto"):
+        raise ValueError(f'zero_based must be True, False or "auto", got {zero_based!r}. Pass one of them.')
+
+
 def _agreed(sidecar: Sidecar, n_features: int | None, n_labels: int | None, zero_based: bool | str) -> bool:
     """Check the arguments against the sidecar; return whether features are counted from 0."""
     _, d, labels = sidecar.fields["shape"]
@@ -404,8 +506,7 @@ def _widths(
 ) -> tuple[int, int]:
     """Return the numbers of features and labels."""
     if not rows.n_rows:
-        remedy = "Check that the file is complete."
-        raise DatasetFormatError.at(rows.path, None, "the file must have a row", Words("none"), remedy)
+        raise _no_row(rows.path)
     d = max(0, rows.highest + 1 - base)
     labels = rows.highest_label + 1
     if sidecar is not None:
@@ -427,14 +528,21 @@ def _widths(
     return n_features or d, n_labels or labels
 
 
+def _no_row(path: str | os.PathLike[str]) -> DatasetFormatError:
+    remedy = "Check that the file is complete."
+    return DatasetFormatError.at(path, None, "the file must have a row", Words("none"), remedy)
+
+
 # XMC: the first line, and files of names.
 
 
-def _read_header(path: str | os.PathLike[str], lines: Iterator[Row]) -> tuple[int, int, int]:
+def _read_header(
+    path: str | os.PathLike[str], lines: Iterator[Row], fewest_labels: int = 1
+) -> tuple[int, int, int]:
     _, text = next(lines, (1, b""))
     match = _XMC_HEADER.fullmatch(text.strip(_BLANKS))
     n, d, n_labels = (0, 0, 0) if match is None else map(int, match.groups())
-    if not (0 < n <= MOST_COLUMNS and 0 < d <= MOST_COLUMNS and 0 < n_labels <= MOST_COLUMNS):
+    if not (0 < n <= MOST_COLUMNS and 0 < d <= MOST_COLUMNS and fewest_labels <= n_labels <= MOST_COLUMNS):
         rule = (
             'the first line must be "n d L", the numbers of rows, features and labels, each in '
             f"[1, {MOST_COLUMNS}]"

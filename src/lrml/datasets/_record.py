@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias, overload
 
@@ -87,14 +88,17 @@ class MultiLabelDataset:
     ----------
     name : str
         Short name of the dataset.
-    X : ndarray or csr_array of shape (n, d), float64
+    X : array-like or sparse matrix of shape (n, d)
         Features, one row per example. NaN is a missing value; in a sparse matrix, entries not stored are 0.
-    Y : ndarray or csr_array of shape (n, L), int8 or uint8
-        Labels, 1 where a label applies and 0 elsewhere.
-    feature_names : sequence of str, length d
-        Names of the columns of `X`; stored as a tuple, unless it is a `NumberedNames`.
-    label_names : sequence of str, length L
-        Names of the columns of `Y`; stored likewise.
+        Stored as an array, or a csr_array with sorted indices, of float64; d may be 0, for labels alone.
+    Y : array-like or sparse matrix of shape (n, L)
+        Labels, 1 (or True) where a label applies and 0 elsewhere. Stored likewise, as uint8, or int8 if it
+        comes so.
+    feature_names : sequence of str, length d, default=None
+        Names of the columns of `X`; stored as a tuple, unless it is a `NumberedNames`. None takes the columns
+        of a frame, or numbers them: ``feature0``, ...
+    label_names : sequence of str, length L, default=None
+        Names of the columns of `Y`; likewise, ``label0``, ...
     n_train : int or None, default=None
         The rows are ordered: the first `n_train` are the training set, the others the test set.
         None means that the dataset has no split.
@@ -141,16 +145,19 @@ class MultiLabelDataset:
     name: str
     X: FeatureMatrix
     Y: LabelMatrix
-    feature_names: Sequence[str]
-    label_names: Sequence[str]
+    feature_names: Sequence[str] = None  # type: ignore[assignment]  # always names once it is made
+    label_names: Sequence[str] = None  # type: ignore[assignment]
     n_train: int | None = None
     provenance: str = ""
     unknown: sparse.csr_array | None = None
 
     def __post_init__(self) -> None:
-        _check_matrix("X", self.X, (np.float64,))
-        _check_matrix("Y", self.Y, (np.int8, np.uint8))
-        _check_values(self.X, self.Y)
+        columns = {"feature_names": _columns_of(self.X), "label_names": _columns_of(self.Y)}
+        object.__setattr__(self, "X", _to_matrix("X", self.X, (np.float64,)))
+        labels = _to_matrix("Y", self.Y, (np.int8, np.uint8, np.bool_, np.int64, np.float64))
+        _check_values(self.X, labels)
+        kept = labels.dtype in (np.int8, np.uint8)
+        object.__setattr__(self, "Y", labels if kept else labels.astype(np.uint8))
         if self.unknown is not None:
             _check_unknown(self.unknown, self.Y)
         n, n_label_rows = self.X.shape[0], self.Y.shape[0]
@@ -159,12 +166,15 @@ class MultiLabelDataset:
                 f"X and Y must have the same number of rows, got {n} and {n_label_rows}. "
                 "Pass one row of Y for each row of X."
             )
-        for field, columns in (("feature_names", self.X.shape[1]), ("label_names", self.Y.shape[1])):
+        for field, width in (("feature_names", self.X.shape[1]), ("label_names", self.Y.shape[1])):
             names = getattr(self, field)
+            if names is None:
+                names = columns[field] or NumberedNames(field.removesuffix("_names"), width)
+                object.__setattr__(self, field, names)
             if not isinstance(names, NumberedNames):
                 names = tuple(names)
                 object.__setattr__(self, field, names)
-            _check_names(field, names, columns)
+            _check_names(field, names, width)
         if self.n_train is not None and not 0 < self.n_train < n:
             raise ValueError(
                 f"n_train must leave at least one training and one test row, so lie in [1, {n - 1}], "
@@ -259,12 +269,63 @@ class MultiLabelDataset:
         )
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Block:
+    """Some rows of a dataset that is read block by block; what `iter_blocks` yields.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array of shape (rows, d), float64
+        Features; NaN is a missing value.
+    Y : ndarray or csr_array of shape (rows, L), uint8 or int8, or None
+        Labels, 1 where a label applies; None if the file has none, or does not say how many.
+    feature_names : sequence of str
+        Names of the columns of `X`, the same object in all blocks.
+    label_names : sequence of str or None
+        Names of the columns of `Y`.
+    first_row : int
+        The number of the first row, counted from 0.
+    unknown : csr_array of shape (rows, L), bool, or None
+        True where a label is unknown; None if all labels are known.
+    targets : ndarray, csr_array or None
+        `Y`, with NaN where a label is unknown.
+    """
+
+    X: FeatureMatrix
+    Y: LabelMatrix | None
+    feature_names: Sequence[str]
+    label_names: Sequence[str] | None
+    first_row: int
+    unknown: sparse.csr_array | None = None
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def __repr__(self) -> str:
+        labels = "no labels" if self.Y is None else f"Y {self.Y.shape} {_kind(self.Y)}"
+        return f"<Block from row {self.first_row}: X {self.X.shape} {_kind(self.X)}, {labels}>"
+
+    @property
+    def targets(self) -> Any:
+        """Labels with NaN where they are unknown; `Y` itself if all are known."""
+        return None if self.Y is None else _marked(self.Y, self.unknown)
+
+
 def check_dataset(dataset: object) -> None:
     """Refuse what is not a record, such as a name or a tuple of arrays."""
     if not isinstance(dataset, MultiLabelDataset):
         raise TypeError(
             f"dataset must be a MultiLabelDataset, got {type(dataset).__name__}. "
             "Read one with read_dataset or fetch_mulan, or make one: MultiLabelDataset(name, X, Y, ...)."
+        )
+
+
+def check_has_features(dataset: MultiLabelDataset) -> None:
+    """Refuse labels alone, which no file format of ours can hold."""
+    if not dataset.shape[1]:
+        raise ValueError(
+            f"a dataset must have a feature to be written, got X of shape {dataset.X.shape}. "
+            "Write Y by other means, for example numpy.savetxt."
         )
 
 
@@ -285,29 +346,48 @@ def _kind(matrix: FeatureMatrix | LabelMatrix) -> str:
     return "sparse" if sparse.issparse(matrix) else "dense"
 
 
-def _check_matrix(key: str, matrix: object, dtypes: tuple[type, ...]) -> None:
-    if not isinstance(matrix, np.ndarray | sparse.csr_array) or matrix.ndim != 2:
-        shape = getattr(matrix, "shape", None)
+def _columns_of(matrix: object) -> tuple[str, ...] | None:
+    """Return the names of the columns of a frame, if they are texts."""
+    names = tuple(getattr(matrix, "columns", ())) if type(matrix).__name__ != "LazyFrame" else ()
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def _to_matrix(key: str, matrix: Any, dtypes: tuple[type, ...]) -> Any:
+    """Return an array, or a csr_array in canonical form, of one of the dtypes; else of the last."""
+    if type(matrix).__name__ == "LazyFrame":
         raise ValueError(
-            f"{key} must be a two-dimensional numpy array or scipy.sparse.csr_array, got "
-            f"{type(matrix).__name__} of shape {shape}. Convert it with numpy.asarray or csr_array."
+            f"{key} must hold numbers, got a LazyFrame, which has computed none yet. Pass {key}.collect()."
         )
-    if matrix.dtype not in dtypes:
-        allowed = " or ".join(np.dtype(dtype).name for dtype in dtypes)
+    found: Any = matrix
+    if sparse.issparse(matrix) and not isinstance(matrix, sparse.csr_array):
+        rows = found.tocsr()
+        found = sparse.csr_array((rows.data, rows.indices, rows.indptr), rows.shape)
+    if not sparse.issparse(found) and not isinstance(found, np.ndarray):
+        with suppress(ValueError, TypeError):  # rows of different lengths; shown below as what they are
+            found = np.asarray(matrix)
+    if not isinstance(found, np.ndarray | sparse.csr_array) or found.ndim != 2:
+        shape = getattr(found, "shape", None)
         raise ValueError(
-            f"{key} must have dtype {allowed}, got {matrix.dtype}. Convert it with {key}.astype(...)."
+            f"{key} must be a two-dimensional array or sparse matrix, got {type(matrix).__name__} of shape "
+            f"{shape}. Pass one row for each example, all of the same length."
         )
-    if 0 in matrix.shape:
+    if found.dtype not in dtypes:
+        if found.dtype.kind not in "biuf":
+            raise ValueError(
+                f"{key} must hold numbers, got dtype {found.dtype}. Encode it as numbers; texts with "
+                "tags are for lrml.datasets.read_texts and lrml.TextTagger."
+            )
+        found = found.astype(dtypes[-1])
+    if 0 in found.shape and not (key == "X" and found.shape[0]):
         raise ValueError(
-            f"{key} must have at least one row and one column, got shape {matrix.shape}. "
+            f"{key} must have at least one row and one column, got shape {found.shape}. "
             "Check that the source of the data is complete."
         )
     # Duplicates would falsify nnz and the 0/1 check of Y.
-    if sparse.issparse(matrix) and not matrix.has_canonical_format:
-        raise ValueError(
-            f"a sparse {key} must have sorted column indices without duplicates, got a matrix in another "
-            f"form. Call {key}.sum_duplicates() first."
-        )
+    if isinstance(found, sparse.csr_array) and not found.has_canonical_format:
+        found = found.copy()  # the caller's matrix stays as it is
+        found.sum_duplicates()
+    return found
 
 
 def _check_values(X: FeatureMatrix, Y: LabelMatrix) -> None:

@@ -79,8 +79,11 @@ class Roles:
     def explain(self) -> list[str]:
         """Return a line for people about each role, such as ``text: column "body" (by its name)``."""
         lines = []
-        if self.kind == "text" and not self.text:
-            lines.append("text: each line of the file")
+        if not (self.text or self.features):
+            whole = (
+                "text: each line of the file" if self.kind == "text" else f"numbers: a file of {self.format}"
+            )
+            lines.append(whole)
         elif self.text:
             lines.append(f"text: {_columns(self.text)}{self._why('text')}")
         if self.tags is not None:
@@ -282,6 +285,8 @@ def _numbers(
     asked: Asked,
 ) -> Roles:
     """Return the roles of a table of numbers with a column of tags; refuse other tables without text."""
+    if tags is not None and tags.is_flag and asked.tags is None:
+        tags = None  # one of the labels, perhaps, but there may be others
     rest = [column for column in columns if column is not tags and column.name not in asked.labels]
     features = tuple(column.name for column in rest if column.is_number)
     listed = _listed([column.name for column in columns])

@@ -26,7 +26,14 @@ from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._formats import sidecar_path, stem
 from lrml.datasets._lines import compressor, is_unicode
-from lrml.datasets._record import FeatureMatrix, LabelMatrix, MultiLabelDataset, NumberedNames, check_dataset
+from lrml.datasets._record import (
+    FeatureMatrix,
+    LabelMatrix,
+    MultiLabelDataset,
+    NumberedNames,
+    check_dataset,
+    check_has_features,
+)
 
 Names: TypeAlias = "tuple[str, ...] | NumberedNames"
 
@@ -51,6 +58,13 @@ class Sidecar:
         if not (stored == found if agrees is None else agrees):
             rule = f"{what} must agree with the data file and the arguments, which have {found}"
             raise DatasetFormatError.at(self.path, None, rule, stored, _REMEDY)
+
+    def check_hash(self, sha256: str) -> None:
+        """Raise an error unless the data file is the one that the sidecar was written for."""
+        stored = self.fields["sha256"]
+        if sha256 != stored:
+            rule = f"sha256 must be that of the data file, {sha256}, which was edited or replaced"
+            raise DatasetFormatError.at(self.path, None, rule, Words(stored), _REMEDY)
 
     def names(self, key: str, count: int) -> Names | None:
         """Return the names of the columns; None if they are numbered as the reader would do."""
@@ -159,22 +173,14 @@ def assemble(
     `X` has -0.0, and perhaps other zeros, as explicit entries. `names` and `name` are what the user has asked
     for, `first` is the number of the first feature, and `sha256` only matters if there is a sidecar.
     """
-    features, labels = names
-    d, n_labels = X.shape[1], Y.shape[1]
-    if sidecar is not None:
-        features = features or sidecar.names("feature_names", d)
-        labels = labels or sidecar.names("label_names", n_labels)
-    features = features or NumberedNames("feature", d, first)
-    labels = labels or NumberedNames("label", n_labels)
+    features, labels = names_of(sidecar, (X.shape[1], Y.shape[1]), names, first)
     if sidecar is None or not sidecar.fields["dense_features"]:
         X.eliminate_zeros()
     if sidecar is None:
         given = stem(path) if name is None else name
         return MultiLabelDataset(given, X, Y, features, labels, provenance=Path(path).name)
     fields = sidecar.fields
-    if sha256 != fields["sha256"]:
-        rule = f"sha256 must be that of the data file, {sha256}, which was edited or replaced"
-        raise DatasetFormatError.at(sidecar.path, None, rule, Words(fields["sha256"]), _REMEDY)
+    sidecar.check_hash(sha256)
     Y = Y.astype(np.dtype(fields["label_dtype"]))
     try:
         return MultiLabelDataset(
@@ -191,6 +197,40 @@ def assemble(
         raise
     except ValueError as error:  # the rules of the record, which only the sidecar can still break
         raise DatasetFormatError(f"{sidecar.path}: {error} {_REMEDY}") from error
+
+
+def names_of(
+    sidecar: Sidecar | None,
+    counts: tuple[int, int],
+    names: tuple[Names | None, Names | None],
+    first: int = 0,
+) -> tuple[Names, Names]:
+    """Return the names of features and labels: those the user gave, of the sidecar, or numbers."""
+    features, labels = names
+    if sidecar is not None:
+        features = features or sidecar.names("feature_names", counts[0])
+        labels = labels or sidecar.names("label_names", counts[1])
+    return features or NumberedNames("feature", counts[0], first), labels or NumberedNames("label", counts[1])
+
+
+def stored_as(
+    sidecar: Sidecar | None, X: sparse.csr_array, Y: sparse.csr_array, first_row: int
+) -> tuple[FeatureMatrix, LabelMatrix, sparse.csr_array | None]:
+    """Return some rows in the storage that the sidecar names, and which labels of them are unknown."""
+    if sidecar is None or not sidecar.fields["dense_features"]:
+        X.eliminate_zeros()
+    if sidecar is None:
+        return X, Y, None
+    fields, stop = sidecar.fields, first_row + X.shape[0]
+    Y = Y.astype(np.dtype(fields["label_dtype"]))
+    cells = [
+        [row - first_row, column] for row, column in fields.get("unknown") or () if first_row <= row < stop
+    ]
+    return (
+        _to_array("X", X, sidecar.path) if fields["dense_features"] else X,
+        _to_array("Y", Y, sidecar.path) if fields["dense_labels"] else Y,
+        _unknown(cells, Y.shape) if cells else None,
+    )
 
 
 def _to_array(key: str, matrix: sparse.csr_array, place: Path) -> Any:
@@ -297,6 +337,7 @@ def _names_field(names: Sequence[str], default: NumberedNames) -> dict[str, Any]
 
 
 def _check_writable(dataset: MultiLabelDataset) -> None:
+    check_has_features(dataset)
     if max(dataset.shape) > MOST_COLUMNS:
         raise ValueError(
             f"a dataset must have at most {MOST_COLUMNS} rows, features and labels to be written, got shape "

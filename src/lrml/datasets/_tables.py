@@ -18,10 +18,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrml._shown import shown
-from lrml.datasets._columns import Columns, Request, choose_columns, is_list, read_batches
+from lrml.datasets._columns import (
+    Columns,
+    Request,
+    choose_columns,
+    is_list,
+    read_batches,
+    table_blocks,
+)
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._lines import LONGEST_ROW, check_width, csv_cells, numbered_lines, open_source
-from lrml.datasets._record import MultiLabelDataset
+from lrml.datasets._record import Block, MultiLabelDataset
 
 # CSV: bytes that are parsed at a time, in parts by as many threads as there are.
 _BLOCK_BYTES = 1 << 23
@@ -80,7 +87,7 @@ def read_csv(
         What separates two labels in `label_column`.
     features : sequence of str, default=None
         Names of the columns that are features, in the order wanted; None takes all columns that are
-        neither labels nor in `ignore`.
+        neither labels nor in `ignore`, and an empty list reads labels alone, with an X of no columns.
     ignore : sequence of str, default=()
         Names of columns to leave out, such as identifiers and text.
     delimiter : str, default=None
@@ -128,7 +135,7 @@ def read_csv(
     """
     request = Request(labels, label_column, label_separator, features, ignore, sparse)
     delimiter = check_delimiter(path, delimiter)
-    return read_batches(_CsvTable(path, request, delimiter), request).finish(name)
+    return next(read_batches(_CsvTable(path, request, delimiter), request)).finish(name)
 
 
 def read_parquet(
@@ -194,8 +201,48 @@ def read_parquet(
     request = Request(labels, label_column, label_separator, features, ignore, sparse)
     arrow = import_pyarrow("Parquet")
     with damage_reported(path, arrow), arrow.OSFile(os.fspath(path)) as source:
-        builder = read_batches(_ParquetTable(path, request, arrow, source), request)
+        builder = next(read_batches(_ParquetTable(path, request, arrow, source), request))
     return builder.finish(name)
+
+
+def csv_blocks(
+    path: str | os.PathLike[str],
+    rows: int,
+    *,
+    labels: Sequence[str] | int | None = None,
+    label_column: str | None = None,
+    label_separator: str = ",",
+    label_names: Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    delimiter: str | None = None,
+    sparse: bool = False,
+    labelled: bool = True,
+) -> Iterator[Block]:
+    """Read a CSV file block by block; see `iter_blocks`."""
+    request = Request(labels, label_column, label_separator, features, ignore, sparse, False, not labelled)
+    table = _CsvTable(path, request, check_delimiter(path, delimiter))
+    return table_blocks(table, request, label_names, rows)
+
+
+def parquet_blocks(
+    path: str | os.PathLike[str],
+    rows: int,
+    *,
+    labels: Sequence[str] | int | None = None,
+    label_column: str | None = None,
+    label_separator: str = ",",
+    label_names: Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    sparse: bool = False,
+    labelled: bool = True,
+) -> Iterator[Block]:
+    """Read a Parquet file block by block; see `iter_blocks`."""
+    request = Request(labels, label_column, label_separator, features, ignore, sparse, False, not labelled)
+    arrow = import_pyarrow("Parquet")
+    with damage_reported(path, arrow), arrow.OSFile(os.fspath(path)) as source:
+        yield from table_blocks(_ParquetTable(path, request, arrow, source), request, label_names, rows)
 
 
 def import_pyarrow(kind: str) -> Any:

@@ -350,6 +350,10 @@ def _csv_table(
     if line is None:
         rule, remedy = "a table must have a header", "Check that the file is complete."
         raise DatasetFormatError.at(path, None, rule, Words("an empty file"), remedy)
+    other = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
+    if other is not None:
+        rule = f"the names of columns must be separated by {delimiter!r}"
+        raise DatasetFormatError.at(path, line, rule, names[0], f"Pass delimiter={other!r}.")
     if len(set(names)) < len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])
         remedy = "Rename one of the columns; the first line must name them."

@@ -338,7 +338,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         """Return the k labels with the largest scores for every row, best first.
 
         Ties go to the label that comes first. Labels without a positive training example come last, whatever
-        their score, because nothing is known about them.
+        their score, because nothing is known about them. At the end of a pipeline, or in a search of
+        scikit-learn, call ``lrml.predict_top_k(pipeline, X, k)``.
 
         Parameters
         ----------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -238,6 +239,13 @@ def _decode_tagger(reader: Reader, found: dict[str, Any], *, newer: bool) -> Any
             f"{_AGAIN}"
         )
     tagger.classes_ = tagger.model_.classes_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of stop words, which were told at fit
+        columns = tagger.transform(["text"]).shape[
+            1
+        ]  # so that settings that do not work together show up now
+    if columns != width:
+        raise ModelFileError(f"a vectorizer must make the {width} columns it names, got {columns}. {_AGAIN}")
     return tagger
 
 

@@ -240,7 +240,12 @@ def decode_model(reader: Reader, found: Any, *, newer: bool, kinds: tuple[str, .
     if found.get("coef") is True and "kernel_" not in attributes:
         rows, _, n_labels, _ = _sides(attributes)
         if rows * n_labels <= _MOST_COEFFICIENTS:
-            vars(model)["coef_"] = model.coef_  # made from the factors
+            with np.errstate(all="ignore"):  # checked below
+                vars(model)["coef_"] = model.coef_  # made from the factors
+            if not np.all(np.isfinite(model.coef_)):
+                raise ModelFileError(
+                    f"coefficients must be finite, got factors with a larger product. {_AGAIN}"
+                )
     return model
 
 

@@ -78,6 +78,7 @@ def decode_vectorizer(
     vectorizer = new_estimator(reader, _VECTORIZERS[kind], params, newer=newer)
     try:
         vectorizer._validate_params()
+        _check_what_scikit_learn_does_not(vectorizer)
         if (pattern := getattr(vectorizer, "token_pattern", None)) is not None:
             re.compile(pattern)
     except (TypeError, ValueError, re.error, OverflowError, RecursionError) as error:
@@ -99,6 +100,16 @@ def decode_vectorizer(
             raise ModelFileError(f"{kind} must have one weight per word, {width}, got {columns}. {_AGAIN}")
         vectorizer._tfidf = weights
     return vectorizer, width
+
+
+def _check_what_scikit_learn_does_not(vectorizer: Any) -> None:
+    """Check the parameters that scikit-learn takes as they are."""
+    lengths = getattr(vectorizer, "ngram_range", (1, 1))
+    if not (len(lengths) == 2 and all(map(is_integer, lengths)) and 1 <= lengths[0] <= lengths[1]):
+        raise ValueError(f"ngram_range must be two rising counts, got {shown(lengths)}")
+    dtype = getattr(vectorizer, "dtype", np.float64)
+    if not (isinstance(dtype, type) and issubclass(dtype, np.generic)):
+        raise ValueError(f"dtype must be a NumPy type, got {shown(dtype)}")
 
 
 def _set_weights(transformer: TfidfTransformer, width: Any, idf: Any) -> int:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 from xml.parsers import expat
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._formats import check_is_file, stem
 from lrml.datasets._lines import Row, chunks, numbered_lines
-from lrml.datasets._record import MultiLabelDataset
+from lrml.datasets._record import Block, MultiLabelDataset
 from lrml.datasets.arff._header import Header, read_header, unescape
 from lrml.datasets.arff._rows import DenseRows, Layout, Matrices, SparseRows
 
@@ -106,38 +105,88 @@ def read_arff(
     array([[2.5],
            [4. ]])
     """
-    given = _check_label_arguments(xml, labels, label_order)
-    listed = None if xml is None else _read_label_names(xml)
     lines = _significant_lines(path)
-    header = read_header(path, lines)
-    if xml is not None and listed is not None:
-        label_names, source = _names_of_xml(header, xml, listed), f"labels of {Path(xml).name}"
-    elif isinstance(given, list):
-        label_names, source = given, "labels by name"
-        _check_label_names(header, path, given, "check the spelling in labels")
-    else:
-        label_names, source = _names_by_position(header, given)
-    chosen = set(label_names)
-    is_label = np.array([attribute.name in chosen for attribute in header.attributes])
-    name = header.meka_name if name is None else name
-    layout = Layout(path, header.attributes, is_label)
-    X, Y, unknown = _read_rows(layout, lines)
-    if label_order == "arff":
-        label_names = list(layout.label_names)
-    else:
-        column = {label: place for place, label in enumerate(layout.label_names)}
-        order = np.array([column[label] for label in label_names])
-        Y, unknown = _reordered(Y, order), None if unknown is None else _reordered(unknown, order)
+    plan = _Plan(path, lines, xml, labels, label_order)
+    X, Y, unknown = next(_read_rows(plan.layout, lines))
+    name = plan.header.meka_name if name is None else name
     return MultiLabelDataset(
         name=stem(path) if name is None else name,
         X=X,
-        Y=Y,
-        feature_names=layout.feature_names,
-        label_names=label_names,
-        n_train=header.n_train(X.shape[0]),
-        provenance=f"{Path(path).name} with the {source}",
-        unknown=unknown,
+        Y=plan.in_order(Y),
+        feature_names=plan.layout.feature_names,
+        label_names=plan.label_names,
+        n_train=plan.header.n_train(X.shape[0]),
+        provenance=f"{Path(path).name} with the {plan.source}",
+        unknown=plan.in_order(unknown),
     )
+
+
+def arff_blocks(
+    path: str | os.PathLike[str],
+    rows: int,
+    *,
+    xml: str | os.PathLike[str] | None = None,
+    labels: Iterable[str] | int | None = None,
+    label_order: Literal["arff", "xml"] = "arff",
+    labelled: bool = True,
+) -> Iterator[Block]:
+    """Read an ARFF file block by block; see `iter_blocks`."""
+    lines = _significant_lines(path)
+    plan = _Plan(path, lines, xml, labels, label_order, labels_needed=False, missing_allowed=not labelled)
+    names, first_row = plan.label_names if labelled and plan.label_names else None, 0
+    for X, Y, unknown in _read_rows(plan.layout, lines, rows):
+        targets = None if names is None else plan.in_order(Y)
+        marks = None if names is None else plan.in_order(unknown)
+        yield Block(X, targets, plan.layout.feature_names, names, first_row, marks)
+        first_row += X.shape[0]
+
+
+class _Plan:
+    """The header of a file, which of its attributes are labels and in which order, and who said so."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        lines: Iterator[Row],
+        xml: str | os.PathLike[str] | None,
+        labels: Iterable[str] | int | None,
+        label_order: str,
+        labels_needed: bool = True,
+        missing_allowed: bool = False,
+    ) -> None:
+        given = _check_label_arguments(xml, labels, label_order)
+        listed = None if xml is None else _read_label_names(xml)
+        self.header = header = read_header(path, lines)
+        if missing_allowed:  # labels that are left out anyway
+            names = {attribute.name for attribute in header.attributes}
+            listed = None if listed is None else [name for name in listed if {name, unescape(name)} & names]
+            given = [name for name in given if name in names] if isinstance(given, list) else given
+        if xml is not None and listed is not None:
+            chosen, self.source = _names_of_xml(header, xml, listed), f"labels of {Path(xml).name}"
+        elif isinstance(given, list):
+            chosen, self.source = given, "labels by name"
+            _check_label_names(header, path, given, "check the spelling in labels")
+        elif not labels_needed and given is None and header.n_labels is None:
+            chosen, self.source = [], "attributes alone"
+        else:
+            chosen, self.source = _names_by_position(header, given)
+        known = set(chosen)
+        is_label = np.array([attribute.name in known for attribute in header.attributes])
+        self.layout = Layout(path, header.attributes, is_label)
+        self.label_names, self._order = tuple(self.layout.label_names), None
+        if label_order == "xml":
+            column = {label: place for place, label in enumerate(self.label_names)}
+            self.label_names = tuple(chosen)
+            self._order = np.array([column[label] for label in chosen])
+
+    def in_order(self, matrix: Any) -> Any:
+        """Return the columns of labels in the order wanted."""
+        if matrix is None or self._order is None:
+            return matrix
+        result = matrix[:, self._order]
+        if isinstance(result, sparse.csr_array):
+            result.sort_indices()
+        return result
 
 
 def _significant_lines(path: str | os.PathLike[str]) -> Iterator[Row]:
@@ -148,24 +197,22 @@ def _significant_lines(path: str | os.PathLike[str]) -> Iterator[Row]:
             yield number, text
 
 
-def _read_rows(layout: Layout, lines: Iterator[Row]) -> Matrices:
-    """Read the data section; its first row decides whether it is sparse or dense."""
+def _read_rows(layout: Layout, lines: Iterator[Row], rows: int | None = None) -> Iterator[Matrices]:
+    """Yield the data section, all or so many rows at a time; the first row decides whether it is sparse."""
     first = next(lines, None)
     if first is None:
         rule, remedy = "the data section must have a row", "Check that the file is complete."
         raise layout.error(None, rule, Words("none"), remedy)
-    reader = SparseRows(layout) if first[1].startswith(b"{") else DenseRows(layout)
-    for rows in chunks(chain([first], lines)):
-        reader.add(rows)
-    return reader.finish()
-
-
-def _reordered(matrix: Any, order: NDArray[np.int64]) -> Any:
-    """Return the columns in another order."""
-    result = matrix[:, order]
-    if isinstance(result, sparse.csr_array):
-        result.sort_indices()
-    return result
+    kind = SparseRows if first[1].startswith(b"{") else DenseRows
+    rest = chain([first], lines)
+    while True:
+        reader, empty = kind(layout), True
+        for some in chunks(islice(rest, rows)):
+            reader.add(some)
+            empty = False
+        if empty:
+            return
+        yield reader.finish()
 
 
 # Which attributes are labels.

@@ -17,7 +17,7 @@ from lrml._files import atomic_file
 from lrml._shown import shown
 from lrml.datasets._formats import label_file_of
 from lrml.datasets._lines import LONGEST_LINE, compressor, is_unicode
-from lrml.datasets._record import MultiLabelDataset, check_dataset
+from lrml.datasets._record import MultiLabelDataset, check_dataset, check_has_features
 from lrml.datasets.arff._header import quote
 
 _BLOCK_CELLS = 1 << 18  # so much of a dense matrix, and
@@ -76,6 +76,7 @@ def write_arff(
     <MultiLabelDataset yeast: X (2417, 103) dense, Y (2417, 14) dense, train 1500 / test 917>
     """
     check_dataset(dataset)
+    check_has_features(dataset)
     arff = Path(path)
     label_file = label_file_of(arff) if xml is None else Path(xml)
     if arff.resolve() == label_file.resolve():
