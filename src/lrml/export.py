@@ -7,6 +7,7 @@ of it there may be scikit-learn's bag of words, where ONNX operators do the same
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -37,14 +38,9 @@ _IR_VERSION, _OPSET = 8, 17
 _MICROSOFT = "com.microsoft"  # onnxruntime's own operators: the Tokenizer is one
 _MOST_BYTES = 2**31 - 2**20  # Protocol Buffers end at 2 GiB; the rest of the graph is small
 _PAD = " "  # fills short rows of tokens; no token contains it
-# Python's \w is [\pL\pN_] for RE2, whose \w knows ASCII alone.
-_TOKENS = {
-    r"(?u)\b\w\w+\b": r"[\pL\pN_][\pL\pN_]+",
-    r"\b\w\w+\b": r"[\pL\pN_][\pL\pN_]+",
-    r"(?u)\b\w+\b": r"[\pL\pN_]+",
-    r"\b\w+\b": r"[\pL\pN_]+",
-    r"\w+": r"[\pL\pN_]+",
-}
+_LETTERS = r"\pL\pN_"  # Python's \w for RE2, whose own \w knows ASCII alone
+# How many letters a word has at least, by scikit-learn's token_pattern.
+_LEAST_LETTERS = {r"(?u)\b\w\w+\b": 2, r"\b\w\w+\b": 2, r"(?u)\b\w+\b": 1, r"\b\w+\b": 1, r"\w+": 1}
 
 
 def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.ModelProto:
@@ -265,8 +261,6 @@ class _TextFront:
     """scikit-learn's bag of words, as far as ONNX operators repeat it."""
 
     vectorizer: Any
-    tokens: str  # a regular expression for RE2
-    words: dict[str, int]
 
     @classmethod
     def of(cls, vectorizer: Any) -> _TextFront:
@@ -284,21 +278,27 @@ class _TextFront:
         for name, value in wanted.items():
             if (got := getattr(vectorizer, name)) != value:
                 raise refuse(f"{name}={value!r}", f"{name}={shown(got)}")
-        if vectorizer.token_pattern not in _TOKENS:
-            known = " or ".join(repr(pattern) for pattern in list(_TOKENS)[::2])
+        if vectorizer.token_pattern not in _LEAST_LETTERS:
+            known = " or ".join(repr(pattern) for pattern in list(_LEAST_LETTERS)[::2])
             raise refuse(f"token_pattern {known}", shown(vectorizer.token_pattern))
-        stop_words = vectorizer.get_stop_words() or ()
-        if stop_words and vectorizer.ngram_range[1] > 1:
-            raise refuse("no stop_words where ngram_range goes beyond single words", "both")
-        words = {word: place for word, place in vectorizer.vocabulary_.items() if word not in stop_words}
-        return cls(vectorizer, _TOKENS[vectorizer.token_pattern], words)
+        return cls(vectorizer)
+
+    def _gap(self) -> str:
+        """Return what stands between words, for RE2: no letters, and stop words among them."""
+        gap = f"[^{_LETTERS}]+"
+        stop_words = [word for word in self.vectorizer.get_stop_words() or () if re.fullmatch(r"\w+", word)]
+        if not stop_words:
+            return gap
+        stops = f"(?:(?:{'|'.join(sorted(stop_words))})(?:{gap}|$))"
+        return f"{gap}{stops}*|^{stops}+"
 
     def add_to(self, graph: _Graph) -> str:
         """Add the way from texts to features; return the name of the features."""
         found = graph.input("text", graph.types.STRING, ["n"])
         if self.vectorizer.lowercase:
             # Where no word needs it, no locale has to be installed beside "C", which every system has.
-            locale = "C" if all(map(str.isascii, self.words)) else "C.UTF-8"
+            words = chain(self.vectorizer.vocabulary_, self.vectorizer.get_stop_words() or ())
+            locale = "C" if all(map(str.isascii, words)) else "C.UTF-8"
             found = graph.node(
                 "StringNormalizer", found, name="lower", case_change_action="LOWER", locale=locale
             )
@@ -308,9 +308,9 @@ class _TextFront:
             name="tokens",
             domain=_MICROSOFT,
             mark=0,
-            mincharnum=1,
+            mincharnum=_LEAST_LETTERS[self.vectorizer.token_pattern],
             pad_value=_PAD,
-            tokenexp=self.tokens,
+            separators=[self._gap()],
         )
         counts = self._counts(graph, found)
         if graph.dtype != np.float32:
@@ -322,7 +322,7 @@ class _TextFront:
         low, high = self.vectorizer.ngram_range
         pools: list[list[str]] = [[] for _ in range(high)]
         columns: list[list[int]] = [[] for _ in range(high)]
-        for ngram, column in self.words.items():
+        for ngram, column in self.vectorizer.vocabulary_.items():
             words = ngram.split(" ")
             pools[len(words) - 1] += words
             columns[len(words) - 1].append(column)

@@ -16,6 +16,11 @@ from lrml.report import column, dots, figure, lines, page, place_names, rounded,
 
 __all__ = ["ModelDescription", "describe_model"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
 _N_RELATED = 3
