@@ -126,11 +126,6 @@ def _check_linear(model: Any) -> None:
             "an exported model must be fitted to a label matrix, got one fitted to a 1-D y. Fit it to "
             "y.reshape(-1, 1)."
         )
-    if vars(model).get("flat_output_"):
-        raise ValueError(
-            "an exported model must have a column of Y for every label, got one fitted on a 1-D y. Fit it on "
-            "y.reshape(-1, 1)."
-        )
     if vars(model).get("kernel_") is not None:
         raise ValueError(
             f"an exported model must have kernel='linear', got kernel={shown(model.kernel)}. Fit a linear "

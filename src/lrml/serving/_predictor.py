@@ -38,11 +38,6 @@ class Predictor:
                 "a served model must be fitted to a label matrix, got one fitted to a 1-D y. Fit it to "
                 "y.reshape(-1, 1)."
             )
-        if vars(inner).get("flat_output_"):
-            raise ValueError(
-                "model must have a column of Y for every label, got one fitted on a 1-D y, which ranks "
-                "nothing. Fit it on y.reshape(-1, 1)."
-            )
         names = vars(inner).get("feature_names_in_")
         if names is not None:  # rows get their names here; scikit-learn would miss a frame at every call
             inner = copy(inner)
