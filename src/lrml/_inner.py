@@ -52,8 +52,10 @@ def label_vectors(model: Any) -> npt.NDArray[np.float64]:
 
 
 def free_values(model: Any) -> int | None:
-    """Return how many singular values are free of the penalty; None if it is none on singular values."""
+    """Return how many singular values are free of the penalty; None if no singular value is penalised."""
     best = vars(model).get("best_estimator_", model)
+    if getattr(best, "alpha", None) == 0:
+        return None
     if hasattr(best, "theta_"):
         return int(best.theta_)
     return 0 if hasattr(best, "gap_") else None

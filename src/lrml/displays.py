@@ -22,6 +22,11 @@ from lrml.report import DIRECTIONS, free_places
 
 __all__ = ["ConvergenceDisplay", "LabelMapDisplay", "PathDisplay", "SpectrumDisplay"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "0.45"  # Okabe and Ito's

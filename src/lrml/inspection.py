@@ -16,6 +16,11 @@ from lrml.report import column, dots, figure, lines, page, place_names, rounded,
 
 __all__ = ["ModelDescription", "describe_model"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
 _N_RELATED = 3
@@ -286,10 +291,21 @@ def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]])
     known = [
         *about,
         ("Model", f"{found.kind}, {found.loss} loss"),
-        ("Size", f"{found.n_features:,} features, {found.n_labels:,} labels, {found.nbytes / 1e6:.3g} MB"),
+        ("Size", f"{found.n_features:,} features, {found.n_labels:,} labels, {_bytes(found.nbytes)}"),
         ("Fit", f"{found.status} Objective {found.objective:.6g}, {found.n_iter} iterations"),
     ]
     return page(title, _sentences(found), figures, tables, known)
+
+
+def _bytes(count: int) -> str:
+    """Return a size as people read it.
+
+    Examples
+    --------
+    >>> _bytes(3832), _bytes(1_234_567)
+    ('3.8 kB', '1.2 MB')
+    """
+    return f"{count / 1e3:.1f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
 
 
 def _signed(feature: dict[str, Any]) -> str:
@@ -299,7 +315,7 @@ def _signed(feature: dict[str, Any]) -> str:
 def _sentences(found: ModelDescription) -> list[str]:
     sentences = [
         f"{found.kind} with {found.n_features:,} features and {found.n_labels:,} labels: rank {found.rank}, "
-        f"{found.nbytes / 1e6:.3g} MB."
+        f"{_bytes(found.nbytes)}."
     ]
     if found.theta is not None:
         sentences.append(

@@ -36,7 +36,9 @@ _SPLIT = 'Split them: [[tag.strip() for tag in row.split(",") if tag.strip()] fo
 
 def default_vectorizer() -> TfidfVectorizer:
     """Return a new vectorizer as `TextTagger` uses it by default."""
-    return TfidfVectorizer(sublinear_tf=True, stop_words="english", ngram_range=(1, 2), min_df=2)
+    return TfidfVectorizer(
+        sublinear_tf=True, stop_words="english", ngram_range=(1, 2), min_df=2, dtype=np.float32
+    )
 
 
 def default_model(n_texts: int = 0) -> LRMLCV:
@@ -71,7 +73,8 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
     vectorizer : transformer, optional
         Makes a matrix, sparse or not, of a list of str: a vectorizer of scikit-learn, or a pipeline that
         begins with one. By default ``TfidfVectorizer(sublinear_tf=True, stop_words="english", ngram_range=(1,
-        2), min_df=2)``: words and pairs of words that occur in two texts; in one, if there are no others.
+        2), min_df=2, dtype=numpy.float32)``: words and pairs of words that occur in two texts; in one, if
+        there are no others.
 
     Attributes
     ----------

@@ -239,6 +239,7 @@ def test_an_interrupted_prediction_leaves_nothing(folder):
     pipe.stdin.flush()
     deadline = time.monotonic() + 60
     while not any(name.startswith(".never.csv") for name in os.listdir(folder)):  # it is being written
+        assert pipe.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.05)
     pipe.send_signal(signal.SIGINT)

@@ -10,6 +10,8 @@ from itertools import chain
 
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import f1_score
@@ -371,6 +373,23 @@ def test_written_texts_come_back(tmp_path, suffix):
     write_texts(odd, tmp_path / f"odd.{suffix}")
     assert read_texts(tmp_path / f"odd.{suffix}", text="text").texts == odd.texts
     assert read_texts(tmp_path / f"odd.{suffix}", text="text").tags is None
+
+
+_WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
+_NAMES = st.text(st.characters(categories=["L", "N", "P"], exclude_characters=";"), min_size=1, max_size=5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(st.tuples(_WORDS, st.lists(_NAMES, max_size=3, unique=True)), min_size=1, max_size=8))
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_any_texts_come_back(rows, suffix, tmp_path_factory):
+    texts, tags = ["some text", *(text for text, _ in rows)], [("a",), *(tuple(some) for _, some in rows)]
+    path = tmp_path_factory.mktemp("any") / f"any.{suffix}"
+    write_texts(TextDataset("any", texts, tags), path)
+    again = read_texts(path, text="text", tags="tags", tag_separator=";")
+    assert (again.texts, again.tags) == (tuple(texts), tuple(tags))
+    blocks = list(iter_texts(path, text="text", tags="tags", tag_separator=";", rows=2))
+    assert _joined(some for some, _ in blocks) == again.texts
 
 
 def test_made_texts_can_be_learnt():

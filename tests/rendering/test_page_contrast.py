@@ -28,7 +28,7 @@ def test_contrast_formula() -> None:
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_contrast_of_both_themes(theme: int) -> None:
-    css = (files("lrml.report") / "page" / "page.css").read_text("utf-8")
+    css = (files("lrml.report") / "page" / "base.css").read_text("utf-8")
     pairs = re.findall(r"--([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)", css)
     colours = {name: values[theme] for name, *values in pairs}
     for ground in ("paper", "raised", "better", "worse", "failed"):

@@ -15,7 +15,19 @@ import typer
 from typer.core import TyperGroup
 
 from lrml._files import OutputError
-from lrml.cli import datasets, export, fit, predict, reproduce, serve, theory, tune
+from lrml.cli import (
+    compare,
+    datasets,
+    evaluate,
+    export,
+    fit,
+    inspect,
+    predict,
+    reproduce,
+    serve,
+    theory,
+    tune,
+)
 from lrml.cli._options import CommandError
 
 __all__ = ["main"]
@@ -83,6 +95,9 @@ def _app() -> typer.Typer:
     app.command("fit")(fit.fit)
     app.command("tune")(tune.tune)
     app.command("predict")(predict.predict)
+    app.command("evaluate")(evaluate.evaluate)
+    app.command("compare")(compare.compare)
+    app.command("inspect")(inspect.inspect)
     app.command("serve")(serve.serve)
     app.command("export")(export.export)
     app.command("reproduce", cls=reproduce.ListOptions)(reproduce.reproduce)

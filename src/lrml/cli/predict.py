@@ -27,7 +27,7 @@ class _Sink(Protocol):
 def predict(
     model: Annotated[str, MODEL],
     data: Source,
-    k: Annotated[int, typer.Option("-k", metavar="N", help="How many tags for each row.")] = 5,
+    k: Annotated[int | None, typer.Option("-k", metavar="N", help="Tags of each row (default: 5).")] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help=_OUT)] = None,
     assigned: Annotated[bool, typer.Option("--assigned", help=_ASSIGNED)] = False,
     block: Annotated[int, option("N", "Rows that are read at a time.")] = 1000,
@@ -57,6 +57,7 @@ def predict(
     reading = (read_header(model)["summary"] or {}).get("reading", {})
     fitted = lrml.load(model)
     n_labels = len(fitted.classes_)
+    k = min(5, n_labels) if k is None else k
     if not 1 <= k <= n_labels:
         raise ValueError(f"-k must be in [1, {n_labels}] (the number of labels), got {k}. Lower -k.")
     rows = RowsForModel(fitted, data, reading, labelled=False, rows=block)

@@ -193,6 +193,24 @@ def csv_cells(
         raise DatasetFormatError.at(path, number, rule, str(error), remedy) from error
 
 
+class CsvText:
+    r"""Rows of CSV that a ``csv.writer`` gives, each with one line end.
+
+    With ``\n`` as its own line end, the writer would leave a ``\r`` inside of a cell without quotes.
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[str] = []
+
+    def write(self, row: str) -> None:
+        r"""Add a row that ends with ``\r\n``."""
+        self._rows.append(f"{row[:-2]}\n")
+
+    def encoded(self) -> bytes:
+        """Return all rows."""
+        return "".join(self._rows).encode()
+
+
 def check_width(path: str | os.PathLike[str], line: int, row: list[str], width: int, delimiter: str) -> None:
     """Refuse a row of CSV that has more or fewer cells than the header."""
     if len(row) != width:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from lrml._checks import is_integer
 from lrml._files import output_errors, staged_file
 from lrml._shown import shown
 from lrml.datasets._formats import format_of
-from lrml.datasets._lines import compressor
+from lrml.datasets._lines import CsvText, compressor
 from lrml.datasets._tables import import_pyarrow
 
 PREDICTION_FORMATS = ("csv", "jsonl", "parquet")
@@ -152,21 +151,21 @@ class _Csv:
                 f"a row of CSV must have at most k={k} tags, got {longest}. Pass a larger k, or write "
                 "JSON lines."
             )
-        text = io.StringIO(newline="")
-        rows = csv.writer(text, lineterminator="\n")
+        text = CsvText()
+        rows = csv.writer(text)
         self._head(rows)
         for number, (some, values) in enumerate(zip(tags, scores, strict=True), first):
             cells: list[Any] = [number]
             for tag, value in zip(some, values, strict=True):
                 cells += (tag, f"{value:.6g}")
             rows.writerow(cells + [""] * (2 * (k - len(some))))
-        self._stream.write(text.getvalue().encode())
+        self._stream.write(text.encoded())
 
     def close(self) -> None:
         if not self._started:
-            text = io.StringIO(newline="")
-            self._head(csv.writer(text, lineterminator="\n"))
-            self._stream.write(text.getvalue().encode())
+            text = CsvText()
+            self._head(csv.writer(text))
+            self._stream.write(text.encoded())
 
     def _head(self, rows: Any) -> None:
         if not self._started:

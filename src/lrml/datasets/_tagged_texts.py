@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
 
@@ -14,7 +13,7 @@ from lrml._checks import is_integer
 from lrml._files import atomic_file
 from lrml._shown import shown
 from lrml.datasets._formats import format_of
-from lrml.datasets._lines import compressor
+from lrml.datasets._lines import CsvText, compressor
 from lrml.datasets._tables import check_delimiter
 from lrml.datasets._texts import TextDataset
 
@@ -133,7 +132,7 @@ def write_texts(dataset: TextDataset, path: str | os.PathLike[str], *, tag_separ
             json.dumps({"text": text} | ({"tags": tags} if tagged else {}), ensure_ascii=False)
             for text, tags in rows
         ]
-        content = "".join(f"{line}\n" for line in lines)
+        content = "".join(f"{line}\n" for line in lines).encode()
     else:
         wrong = next((tag for tag in dataset.tag_names if tag_separator in tag), None)
         if wrong is not None:
@@ -141,11 +140,11 @@ def write_texts(dataset: TextDataset, path: str | os.PathLike[str], *, tag_separ
                 f"a tag must not contain the separator {tag_separator!r}, got {shown(wrong)}. Pass another "
                 "tag_separator, or write JSON lines."
             )
-        stream = io.StringIO(newline="")
-        table = csv.writer(stream, delimiter=check_delimiter(path, None), lineterminator="\n")
+        stream = CsvText()
+        table = csv.writer(stream, delimiter=check_delimiter(path, None))
         table.writerow(["text"] if dataset.tags is None else ["text", "tags"])
         for text, tags in rows:
             table.writerow([text] if dataset.tags is None else [text, tag_separator.join(tags)])
-        content = stream.getvalue()
+        content = stream.encoded()
     with atomic_file(path) as file, compressor(path, file) as out:
-        out.write(content.encode())
+        out.write(content)

@@ -50,7 +50,7 @@ def render_figures(summary: Mapping[str, Any]) -> dict[str, bytes]:
     dict of str to bytes
         For every figure ``{id}.png`` (250 dots per inch), ``{id}.svg`` and ``{id}.pdf``; the same summary
         gives the same bytes. A name has the same colour and marker in all figures, and "LEML, paper" those
-        of "LEML".
+        of "LEML". Figures with panels of dots are for pages, and left out.
 
     Raises
     ------
@@ -61,6 +61,8 @@ def render_figures(summary: Mapping[str, Any]) -> dict[str, bytes]:
     looks = drawing.series_looks(summary["figures"])
     files: dict[str, bytes] = {}
     for each in summary["figures"]:
+        if any(panel["kind"] == "dots" for panel in each["panels"]):
+            continue
         for suffix, content in drawing.draw(each, looks).items():
             files[f"{each['id']}.{suffix}"] = content
     return files

@@ -183,6 +183,7 @@ def _figure(figure: Plain, items: Mapping[str, LegendItem], still: bytes | None)
             "title": panel["title"],
             "label": f"{panel['title']}. {figure['alt']}",
             "plot": _plot(panel, items),
+            "height": _height(panel),
             "behind": _BEHIND[panel["kind"]](panel),
         }
         for number, panel in enumerate(drawn, start=1)
@@ -311,6 +312,7 @@ def _plot(panel: Plain, items: Mapping[str, LegendItem]) -> dict[str, Any]:
     elif panel["kind"] == "dots":
         traces = [_dots(panel, place, items[series["name"]]) for place, series in enumerate(panel["series"])]
         axes = {"x": _axis(panel["x"]["label"], "linear"), "y": _axis_of_names(panel)}
+        axes["x"]["rangemode"] = "tozero"
     else:
         traces = [_contour(panel)] + [_mark(panel, mark, items[mark["name"]]) for mark in panel["marks"]]
         axes = {side: _axis(panel[side]["label"], "linear") for side in "xy"}
@@ -318,17 +320,22 @@ def _plot(panel: Plain, items: Mapping[str, LegendItem]) -> dict[str, Any]:
     layout = {
         "xaxis": axes["x"],
         "yaxis": axes["y"],
-        "height": 320,
+        "height": _height(panel),
         "margin": {"l": 60, "r": 12, "t": 28, "b": 48},
         "showlegend": False,
         "hovermode": "closest",
         "uirevision": "keep",  # a change of theme keeps the zoom
     }
-    if panel["kind"] == "dots":
-        layout["height"] = 90 + len(panel["y"]["names"]) * max(26, 14 * len(panel["series"]))
     if panel.get("bands"):
         layout["shapes"], layout["annotations"] = _bands(panel)
     return {"data": traces, "layout": layout}
+
+
+def _height(panel: Plain) -> int:
+    """Return the height of a plot in pixels: lines of dots need room for their names."""
+    if panel["kind"] != "dots":
+        return 320
+    return 90 + len(panel["y"]["names"]) * max(26, 14 * len(panel["series"]))
 
 
 def _line(panel: Plain, series: Plain, item: LegendItem) -> dict[str, Any]:

@@ -1,0 +1,115 @@
+"""``lrml evaluate``: how good a model is on rows that it has not seen."""
+
+# ruff: noqa: PLC0415 - help and wrong usage need neither NumPy nor rich
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from lrml.cli._options import Force, Json, Source, check_new_file, option, takes_source
+from lrml.cli.predict import MODEL
+
+HTML = "Write a page with figures and tables."
+_RESAMPLES = "Resamples of the rows for the intervals."
+_N_WORST = 10
+
+
+@takes_source(texts=True)
+def evaluate(
+    model: Annotated[str, MODEL],
+    data: Source,
+    html: Annotated[str | None, option("FILE", HTML)] = None,
+    bootstrap: Annotated[int, option("N", _RESAMPLES)] = 1000,
+    seed: Annotated[int, option("N", "Seed of the resamples.")] = 0,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Judge a model on rows with known labels: all metrics with intervals, worst labels, reliability.
+
+    The rows must not be those of the training; of a dataset with a split, the test rows are taken. Intervals
+    have a confidence of 95 %. The whole table of labels is in --json and --html.
+
+    \b
+    For example:
+      lrml evaluate articles.lrml later.csv
+      lrml evaluate yeast.lrml yeast --html evaluation.html
+    """
+    import lrml
+    from lrml.cli._console import advise, print_json, report_table, result_console, say
+    from lrml.cli._data import RowsForModel, threshold_of
+    from lrml.evaluation import assess
+    from lrml.storage import read_header
+
+    if html is not None:
+        check_new_file(html, force, "--html")
+    reading = (read_header(model)["summary"] or {}).get("reading", {})
+    fitted = lrml.load(model)
+    rows = RowsForModel(fitted, data, reading, labelled=True)
+    scores, Y = scored(fitted, rows)
+    found = assess(
+        Y,
+        scores,
+        threshold=threshold_of(fitted),
+        label_names=list(fitted.classes_),
+        n_bootstrap=bootstrap,
+        random_state=seed,
+    )
+    notes = rows.notes()
+    page = found.summary(f"Evaluation of {model}", about=[("Model", model), ("Data", data.name)])
+    page["left_out"] = notes
+    if html is not None:
+        write_page(html, page)
+    if as_json:
+        print_json({"model": model, "data": data.name, "notes": notes, **found.as_dict()})
+        return
+    console = result_console()
+    tables = {table["id"]: table for table in page["tables"]}
+    console.print(report_table(tables["metrics"]))
+    if "worst" in tables:
+        few = {"title": "Worst labels", "rows": tables["worst"]["rows"][:_N_WORST]}
+        console.print(report_table(tables["worst"] | few))
+    console.print(_reliability(found.reliability))
+    for sentence in page["summary"]:
+        say(console, sentence)
+    if html is not None:
+        say(console, f"The page is in {html}.")
+    for note in notes:
+        advise(f"lrml evaluate: {note}")
+
+
+def scored(model: Any, rows: Any) -> tuple[Any, Any]:
+    """Return scores and labels of all rows; the labels stay sparse."""
+    import numpy as np
+    from scipy import sparse
+
+    from lrml.cli._data import without_names
+
+    scores, labels = [], []
+    for inputs, Y in rows:
+        with without_names():
+            scores.append(model.decision_function(inputs))
+        labels.append(Y)
+    if not scores:
+        raise ValueError(f"DATA must have rows to judge a model on, got none in {rows.source.name!r}.")
+    return np.concatenate(scores), sparse.vstack(labels, format="csr")
+
+
+def write_page(path: str, summary: dict[str, Any]) -> None:
+    """Write a page, whole or not at all."""
+    from lrml._files import write_atomically
+    from lrml.report import render_html
+
+    write_atomically(path, render_html(summary).encode())
+
+
+def _reliability(found: Any) -> Any:
+    from lrml.cli._console import plain_table
+
+    bins = "bins of equal width" if found.probabilities else "each bin has a tenth of the relevant cells"
+    table = plain_table(
+        f"Reliability: {bins}", ["score from", "to", "mean", "cells", "share relevant"], text=()
+    )
+    for one in found.bins:
+        numbers = (f"{one[key]:.3f}" for key in ("low", "high", "score"))
+        table.add_row(*numbers, f"{one['count']:,d}", f"{one['frequency']:.3f}")
+    return table

@@ -1,0 +1,106 @@
+"""`lrml evaluate`, `lrml compare` and `lrml inspect` as real processes on real files."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import lrml
+from cli.programs import TOPICS, program, tagged_texts, write_csv
+from lrml.datasets import load_yeast
+from lrml.metrics import evaluate
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Texts to learn from, others to judge by with a tag that is new, and a model of each kind."""
+    folder = tmp_path_factory.mktemp("judged")
+    write_csv(folder / "train.csv", *tagged_texts())
+    texts, tags = tagged_texts(60, seed=1)
+    write_csv(folder / "new.csv", texts, [*tags[:-1], [*tags[-1], "unheard of"]])
+    for name, data in (("model", folder / "train.csv"), ("yeast", "yeast")):
+        run = program("fit", data, "-o", folder / f"{name}.lrml", "--quiet")
+        assert run.returncode == 0, run.stderr
+    return folder
+
+
+def test_values_are_those_of_the_metrics(folder):
+    run = program("evaluate", folder / "model.lrml", folder / "new.csv", "--json", "--bootstrap", 50)
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    texts, tags = tagged_texts(60, seed=1)
+    model = lrml.load(folder / "model.lrml")
+    expected = evaluate(model.binarize(tags), model.decision_function(texts))
+    assert {name: one["value"] for name, one in found["metrics"].items()} == pytest.approx(dict(expected))
+    assert [label["name"] for label in found["labels"]] == sorted(TOPICS)
+    assert "left out 1 labels that the model has not seen in training" in found["notes"][0]
+
+
+def test_the_test_rows_of_a_known_dataset_are_judged(folder):
+    page = folder / "yeast.html"
+    run = program("evaluate", folder / "yeast.lrml", "yeast", "--bootstrap", 20, "--html", page)
+    assert run.returncode == 0, run.stderr
+    X, Y = load_yeast().test
+    model = lrml.load(folder / "yeast.lrml")
+    del model.feature_names_in_  # the columns are the same
+    value = evaluate(Y, model.decision_function(X))["average_precision"]
+    assert f"average precision  {value:.4f}" in run.stdout
+    assert "Worst labels" in run.stdout
+    assert "Reliability" in run.stdout
+    assert "Class10" in page.read_text("utf-8")
+    again = program("evaluate", folder / "yeast.lrml", "yeast", "--html", page)
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "--html must be new" in again.stderr
+
+
+def test_labels_are_needed(folder):
+    (folder / "bare.txt").write_text("a piano concert\n")
+    run = program("evaluate", folder / "model.lrml", folder / "bare.txt")
+    assert run.returncode == 2
+    assert "must have tags to compare with" in run.stderr
+
+
+def test_inspection_of_a_tagger(folder):
+    run = program("inspect", folder / "model.lrml", "--json", "--features", 3)
+    found = json.loads(run.stdout)
+    assert found["kind"] == "LRML"
+    assert found["training"]["rows"] == 120
+    for label in found["labels"]:
+        words = {word for feature in label["features"] for word in feature["name"].split()}
+        assert words & set(TOPICS[label["name"]].split())
+    page = folder / "model.html"
+    run = program("inspect", folder / "model.lrml", "--html", page)
+    assert run.returncode == 0, run.stderr
+    assert "Spectrum: ░ is the tail" in run.stdout
+    assert "features" in run.stdout
+    assert "Map of the labels" in page.read_text("utf-8")
+    run = program("inspect", folder / "missing.lrml")
+    assert run.returncode == 2
+    assert "missing.lrml" in run.stderr
+
+
+def test_comparison_of_two_methods_on_held_out_texts(folder):
+    page = folder / "compared.html"
+    command = ("compare", folder / "train.csv", "--methods", "ml-fro,cplst", "--bootstrap", 50)
+    run = program(*command, "--html", page, "--json")
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert (found["n_rows"], found["training_rows"]) == (30, 90)
+    assert list(found["methods"]) == ["ml-fro", "cplst"]
+    assert len(found["tests"]) == 8 - 1  # there are fewer than five tags
+    assert "Side by side" in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        (("--methods", "lrml"), "must be two or more different methods, got 'lrml'"),
+        (("--methods", "lrml,lmrl"), "got 'lmrl'. Did you mean lrml"),
+        (("--held-out", "1.5"), "--held-out must be between 0 and 1, got 1.5"),
+    ],
+)
+def test_wrong_usage_of_compare(folder, options, rule):
+    run = program("compare", folder / "train.csv", *options)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert rule in " ".join(run.stderr.split())

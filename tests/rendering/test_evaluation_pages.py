@@ -1,0 +1,90 @@
+"""Pages of assessments, comparisons and models in a real Chromium: figures first, and fit for a phone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lrml import MLFro, TextTagger
+from lrml.evaluation import assess, compare
+from lrml.inspection import describe_model
+from lrml.report import render_figures, render_html
+from rendering.browser import DESKTOP, PHONE, Watched
+from rendering.sample_summary import HOSTILE
+
+
+def judged() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    Y = (rng.random((80, 7)) < 0.3).astype(int)
+    return Y, np.clip(0.6 * Y + 0.3 * rng.random(Y.shape), 0, 1)
+
+
+def summaries() -> dict[str, dict[str, Any]]:
+    Y, scores = judged()
+    names = ["a", "b", HOSTILE, "a name of many words that has no room on a phone", "e", "f", "g"]
+    texts = [f"w{i % 7} w{i % 5} common" for i in range(70)]
+    tagger = TextTagger(MLFro(0.1)).fit(texts, [[f"tag {i % 7}", f"<i>{i % 5}"] for i in range(70)])
+    one = assess(Y, scores, label_names=names, n_bootstrap=30)
+    noise = np.random.default_rng(1).random(Y.shape)
+    both = compare(Y, {"ours": scores, "<b>chance": noise}, label_names=names, n_bootstrap=30)
+    return {
+        "assessment": one.summary("An evaluation & more"),
+        "comparison": both.summary("A comparison"),
+        "model": describe_model(tagger).summary("A model"),
+    }
+
+
+@pytest.fixture(scope="module", params=["assessment", "comparison", "model"])
+def watched(request: Any, browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    path: Path = tmp_path_factory.mktemp("page") / "page.html"
+    path.write_text(render_html(summaries()[request.param]), "utf-8")
+    return Watched(browser, path.as_uri())
+
+
+@pytest.mark.parametrize(("size", "scheme"), [(PHONE, "dark"), (DESKTOP, "light")], ids=["phone", "desktop"])
+def test_pages_stand_alone_and_fit(watched: Watched, size: tuple[int, int], scheme: str) -> None:
+    page = watched.open(size, scheme)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    order = page.locator("main > section").evaluate_all("(parts) => parts.map((part) => part.id)")
+    assert order.index("section-figures") < order.index("section-tables")
+    assert page.locator(".files").count() == 0  # there is nothing beside the page
+    n_plots = page.locator(".plot").count()
+    assert page.locator(".plot .main-svg[role=img]").count() == n_plots > 0
+    outside = """(plots) => plots.filter((plot) => {
+        const box = plot.getBoundingClientRect();
+        const texts = plot.querySelectorAll(".xtick text, .ytick text, .xtitle, .ytitle");
+        return Array.from(texts).some((text) => {
+            const own = text.getBoundingClientRect();
+            return own.left < box.left - 1 || own.right > box.right + 1 || own.bottom > box.bottom + 1;
+        });
+    }).map((plot) => plot.id)"""
+    assert page.locator(".plot").evaluate_all(outside) == []
+    page.close()
+    watched.check()
+
+
+def test_names_on_the_map_do_not_overlap_on_a_phone(browser: Any, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(render_html(summaries()["model"]), "utf-8")
+    watched = Watched(browser, (tmp_path / "page.html").as_uri())
+    page = watched.open(PHONE)
+    boxes = page.locator("#figure-plane-panel-1 .textpoint text").evaluate_all(
+        """(texts) => texts.filter((text) => text.textContent).map((text) => {
+            const box = text.getBoundingClientRect();
+            return [box.left, box.top, box.right, box.bottom];
+        })"""
+    )
+    assert len(boxes) >= 5
+    for place, (left, top, right, bottom) in enumerate(boxes):
+        for other in boxes[place + 1 :]:
+            apart = right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
+            assert apart, (boxes[place], other)
+    watched.check()
+
+
+def test_static_figures_leave_out_what_pages_alone_can_draw() -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    files = render_figures(summaries()["assessment"])
+    assert {name for name in files if name.endswith(".png")} == {"figure-reliability.png"}
