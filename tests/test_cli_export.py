@@ -40,7 +40,7 @@ def test_a_model_file_becomes_a_graph_with_the_same_answers(tmp_path: Path, caps
     document = json.loads(capsys.readouterr().out)
     assert document["bytes"] == target.stat().st_size
     assert [one["name"] for one in document["inputs"]] == ["features"]
-    assert document["outputs"] == [{"name": "scores", "shape": ["n", 2], "type": "double"}]
+    assert document["outputs"] == [{"name": "scores", "shape": ["n", 2], "type": "float"}]
 
 
 def test_what_cannot_be_exported_is_told_and_leaves_no_file(tmp_path: Path, capsys: Any) -> None:

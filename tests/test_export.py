@@ -252,6 +252,8 @@ def test_errors_name_rule_value_and_remedy() -> None:
         lrml.to_onnx(MLFro(1.0, kernel="rbf").fit(X[:50], Y[:50]))
     with pytest.raises(TypeError, match="must be one of lrml's estimators or a TextTagger, got LogisticReg"):
         lrml.to_onnx(LogisticRegression())
+    with pytest.raises(ValueError, match=r"got one fitted to a 1-D y. Fit it to y.reshape\(-1, 1\)"):
+        lrml.to_onnx(MLFro(1.0).fit(X[:50], Y[:50, 0]))
     for unfitted in (MLFro(), TextTagger()):
         with pytest.raises(ValueError, match="not fitted"):
             lrml.to_onnx(unfitted)

@@ -210,6 +210,8 @@ def test_probabilities_come_with_the_logistic_loss() -> None:
 def test_other_models_are_refused() -> None:
     with pytest.raises(TypeError, match="must be a fitted estimator of lrml or a TextTagger, got 3"):
         lrml.serving.make_app(3)
+    with pytest.raises(ValueError, match="got one fitted to a 1-D y"):
+        lrml.serving.make_app(MLFro(1.0).fit(np.eye(4), [0, 1, 0, 1]))
     with pytest.raises(ValueError, match="not fitted"):
         lrml.serving.make_app(MLFro())
     with pytest.raises(ValueError, match="max_batch must be an int of at least 1, got 0"):

@@ -47,10 +47,13 @@ def run(app: Any, host: str, port: int, ready: Callable[[str], None]) -> None:
 def _listening(host: str, port: int) -> socket.socket:
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address, family=family, backlog=2048)
+        listening = socket.create_server(address, family=family, backlog=2048)
     except (OSError, OverflowError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).partition(" (")[0]
         raise OSError(
             f"a server needs an address of this machine and a free port, got {host}, port {port} "
             f"({reason}). Pass another port (0: any free one) or host."
         ) from error
+    # Connections inherit it; otherwise a small answer waits 40 ms for the client's acknowledgement.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
