@@ -6,9 +6,9 @@ All methods get the same features, those of `TextTagger`'s default vectorizer, a
 held-out training rows: the rivals one of a few strengths, and the cuts of their scores, on a fifth of them,
 by average precision and micro F1, as lrml does. Every fit, choices included, has a process of its own, in
 turns. Printed are medians of wall and CPU seconds, the ratio of wall seconds to those of the default, and the
-quality on 5,000 test rows, on which nothing was chosen; "difference" is that of average precision from the default, paired, with its
-standard error. F1 is that of the chosen cuts, and of the natural ones of the loss. What was found goes to
-results/tagging.json. The data comes from apt's package lists, see `_debian.py`; LibMultiLabel takes part
+quality on 5,000 test rows, on which nothing was chosen; "difference" is that of average precision from the
+default, paired, with its standard error. F1 is that of the chosen cuts, and of the natural ones of the loss.
+What was found goes to results/tagging.json. The data comes from apt's package lists, see `_debian.py`; LibMultiLabel takes part
 where it is installed.
 """
 
