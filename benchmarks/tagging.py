@@ -8,8 +8,8 @@ by average precision and micro F1, as lrml does. Every fit, choices included, ha
 turns. Printed are medians of wall and CPU seconds, the ratio of wall seconds to those of the default, and the
 quality on 5,000 test rows, on which nothing was chosen; "difference" is that of average precision from the
 default, paired, with its standard error. F1 is that of the chosen cuts, and of the natural ones of the loss.
-What was found goes to results/tagging.json. The data comes from apt's package lists, see `_debian.py`; LibMultiLabel takes part
-where it is installed.
+What was found goes to results/tagging.json. The data comes from apt's package lists, see `_debian.py`;
+LibMultiLabel takes part where it is installed.
 """
 
 from __future__ import annotations
