@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import lrml
@@ -104,3 +105,20 @@ def test_wrong_usage_of_compare(folder, options, rule):
     run = program("compare", folder / "train.csv", *options)
     assert (run.returncode, run.stdout) == (2, "")
     assert rule in " ".join(run.stderr.split())
+
+
+def test_labels_that_occur_late_in_a_long_file_are_still_found(tmp_path):
+    rng = np.random.default_rng(0)
+    names = np.repeat(["b", "a"], [1100, 400])  # more than a block of b before the first a
+    sizes = rng.normal(np.where(names == "a", 3.0, -3.0))
+    lines = [f"{size:.6f},{name}" for size, name in zip(sizes, names, strict=True)]
+    (tmp_path / "rows.csv").write_text("\n".join(["size,kinds", *lines]) + "\n")
+    where = ("--label-column", "kinds")
+    run = program("fit", tmp_path / "rows.csv", *where, "--method", "ml-fro", "-o", tmp_path / "m.lrml")
+    assert run.returncode == 0, run.stderr
+    run = program("evaluate", tmp_path / "m.lrml", tmp_path / "rows.csv", "--json", "--bootstrap", "20")
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    labels = {label["name"]: label for label in found["labels"]}
+    assert (labels["a"]["support"], labels["b"]["support"]) == (400, 1100)
+    assert labels["a"]["f1"] > 0.95

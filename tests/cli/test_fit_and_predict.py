@@ -165,6 +165,27 @@ def test_sparse_rows_stream_and_unknown_features_are_left_out(folder):
     assert "left out 1 features" in run.stderr
 
 
+def test_features_are_counted_from_where_training_counted_them(folder):
+    rng = np.random.default_rng(0)
+    X = (rng.random((60, 6)) < 0.5).astype(float)
+    rows = ["0," if x[0] else "1," for x in X]  # the label follows the first feature
+    lines = [
+        f"{label[:-1]} {' '.join(f'{j}:1' for j in np.flatnonzero(x))}"
+        for label, x in zip(rows, X, strict=True)
+    ]
+    (folder / "zero.svm").write_text("\n".join(lines) + "\n")
+    run = program(
+        "fit", folder / "zero.svm", "-o", folder / "zero.lrml", "--method", "ml-fro", "--alpha", ".1"
+    )
+    assert run.returncode == 0, run.stderr
+    # No row of this file has feature 0, from which the base could be guessed.
+    (folder / "later.svm").write_text("1 1:1 2:1\n1 3:1\n")
+    run = program("predict", folder / "zero.lrml", folder / "later.svm", "-k", 1, "--json")
+    assert [json.loads(line)["tags"] for line in run.stdout.splitlines()] == [["label1"], ["label1"]], (
+        run.stderr
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 _TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pq", ".txt")
 _TABLE_FORMATS = ("csv", "jsonl", "parquet", "text")
+_SVMLIGHT = ("svmlight", ".svm", ".svmlight", ".libsvm")
 _COMPRESSED = (".gz", ".bz2", ".xz")
 # Options of the readers that say that a table holds numbers.
 _OF_NUMBERS = ("labels", "label_column", "features", "sparse", "test", "xml", "n_features", "n_labels")
@@ -51,8 +52,19 @@ class Plan(NamedTuple):
         notes = [f"{dataset.name}: {rows:,d} rows{part}, {d:,d} features, {n_labels:,d} labels"]
         check_complete(X)
         names = (dataset.feature_names, dataset.label_names)
+        return Training(dataset.name, X, Y, names, (*notes, *self._explained()), self._reading(dataset))
+
+    def _reading(self, dataset: MultiLabelDataset) -> dict[str, Any]:
+        """Return how later files are to be read: columns by name, and numbers from where these began."""
+        from lrml.datasets import NumberedNames
+
         reading = {key: value for key, value in self.source.reading.items() if key not in ("name", "test")}
-        return Training(dataset.name, X, Y, names, (*notes, *self._explained()), reading)
+        if isinstance(reading.get("labels"), int):
+            reading["labels"] = list(dataset.label_names)
+        kind = _kind(self.source)
+        if kind in _SVMLIGHT and isinstance(dataset.feature_names, NumberedNames):
+            reading["zero_based"] = dataset.feature_names.start == 0
+        return reading | {"kind": kind}
 
     def _texts(self) -> Training:
         from lrml.datasets import read_texts
@@ -126,13 +138,17 @@ def plan_reading(source: Source) -> Plan:
     return Plan(source, False, roles)
 
 
-def _is_table(source: Source) -> bool:
-    form = source.reading.get("format")
-    if form is not None:
-        return form in _TABLE_FORMATS
+def _kind(source: Source) -> str:
+    """Return the format of a file, if it was named, or else its suffix."""
     path = Path(source.name)
     suffix = (Path(path.stem) if path.suffix.lower() in _COMPRESSED else path).suffix.lower()
-    return bool(source.texts) or suffix in _TABLE_SUFFIXES
+    return str(source.reading.get("format", suffix))
+
+
+def _is_table(source: Source) -> bool:
+    if "format" in source.reading:
+        return _kind(source) in _TABLE_FORMATS
+    return bool(source.texts) or _kind(source) in _TABLE_SUFFIXES
 
 
 def _text_options(source: Source) -> dict[str, Any]:
@@ -189,7 +205,6 @@ class RowsForModel:
     unknown_labels: Counter[str] = field(default_factory=Counter)
     _order: list[int] | None = None  # where the model's features are
     _others: list[tuple[int, str]] = field(default_factory=list)
-    _places: Any = None  # where labels of the data are in the model; -1 for unknown ones
 
     def __iter__(self) -> Iterator[Block]:
         return self._text_blocks() if hasattr(self.model, "vectorizer_") else self._number_blocks()
@@ -275,7 +290,8 @@ class RowsForModel:
             return
         from lrml.datasets import iter_blocks
 
-        options = {**self.reading, **self.source.reading}
+        usual = dict(self.reading)  # of a file of another format, they would mean nothing
+        options = (usual if usual.pop("kind", None) == _kind(self.source) else {}) | self.source.reading
         for block in iter_blocks(self.source.name, rows=self.rows, labelled=self.labelled, **options):
             yield block.X, block.Y, block.feature_names, block.label_names
 
@@ -329,11 +345,11 @@ class RowsForModel:
         classes = list(map(str, self.model.classes_))
         if names is None or not isinstance(self.model.classes_[0], str):  # columns by their numbers
             names, classes = list(map(str, range(Y.shape[1]))), list(map(str, range(len(classes))))
-        if self._places is None:
-            places = {name: place for place, name in enumerate(classes)}
-            self._places = np.array([places.get(name, -1) for name in names])
+        places = {name: place for place, name in enumerate(classes)}
         entries = Y.tocoo()
-        columns, kept = self._places[entries.col], entries.data != 0
+        # Blocks of some formats have names of their own, those that occur in them.
+        columns = np.array([places.get(names[column], -1) for column in entries.col.tolist()], dtype=np.intp)
+        kept = entries.data != 0
         for column in entries.col[(columns < 0) & kept].tolist():
             self.unknown_labels[names[column]] += 1
         kept &= columns >= 0

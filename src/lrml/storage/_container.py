@@ -135,8 +135,8 @@ def opened(path: str | os.PathLike[str]) -> Iterator[tuple[IO[bytes], int]]:
     """Open a regular file for reading; also give its size."""
     if not os.path.exists(path):
         raise FileNotFoundError(
-            f"a model file must be a file of lrml.save, lrml fit or lrml tune, got {os.fspath(path)!r}, which "
-            "does not exist. Check the path."
+            f"a model file must be a file of lrml.save, lrml fit or lrml tune, got {os.fspath(path)!r}, "
+            "which does not exist. Check the path."
         )
     if not stat.S_ISREG(os.stat(path).st_mode):  # asked first, as opening a pipe would wait
         raise ModelFileError(f"a model must be a regular file, got {os.fspath(path)!r}. Pass a .lrml file.")
