@@ -46,8 +46,9 @@ def predict(
       echo "a chess engine with a graphical board" | lrml predict articles.lrml -
     """
     import lrml
+    from lrml._inner import threshold_of
     from lrml.cli._console import advise
-    from lrml.cli._data import RowsForModel, threshold_of, without_names
+    from lrml.cli._data import RowsForModel, without_names
     from lrml.storage import read_header
 
     if output is not None:
