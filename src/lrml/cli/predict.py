@@ -43,7 +43,7 @@ def predict(
     \b
     For example:
       lrml predict articles.lrml new.csv -k 3 -o tags.csv
-      echo "a chess engine with a graphical board" | lrml predict articles.lrml -
+      echo "Is there a good telescope for a comet?" | lrml predict articles.lrml -
     """
     import lrml
     from lrml._inner import threshold_of
