@@ -83,11 +83,14 @@ def _clean_up_when_stopped() -> None:
     def stop(number: int, frame: object) -> None:
         raise _Terminated(number)
 
+    if threading.current_thread() is not threading.main_thread():
+        return
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
-        if number is not None and threading.current_thread() is threading.main_thread():
-            if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores it, and means it
-                signal.signal(number, stop)
+        if (
+            number is not None and signal.getsignal(number) is signal.SIG_DFL
+        ):  # nohup ignores it, and means it
+            signal.signal(number, stop)
 
 
 def _broken_pipe() -> int:

@@ -381,12 +381,3 @@ def without_names() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         yield
-
-
-def threshold_of(model: Any) -> Any:
-    """Return the score from which on a model assigns a label; one number, or one per label."""
-    from lrml.losses import LOSSES
-
-    inner = getattr(model, "model_", model)
-    cut = inner._decision_threshold
-    return LOSSES[inner.loss_].threshold if cut is None else cut

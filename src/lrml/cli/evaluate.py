@@ -35,8 +35,9 @@ def evaluate(
       lrml evaluate yeast.lrml yeast --html evaluation.html
     """
     import lrml
+    from lrml._inner import threshold_of
     from lrml.cli._console import advise, print_json, report_table, result_console, say
-    from lrml.cli._data import RowsForModel, digest_of, threshold_of
+    from lrml.cli._data import RowsForModel, digest_of
     from lrml.evaluation import assess
     from lrml.storage import read_header
 

@@ -48,11 +48,12 @@ def predict(
     \b
     For example:
       lrml predict articles.lrml new.csv -k 3 -o tags.csv
-      echo "a chess engine with a graphical board" | lrml predict articles.lrml -
+      echo "Is there a good telescope for a comet?" | lrml predict articles.lrml -
     """
     import lrml
+    from lrml._inner import threshold_of
     from lrml.cli._console import advise, tell_progress
-    from lrml.cli._data import RowsForModel, threshold_of, without_names
+    from lrml.cli._data import RowsForModel, without_names
     from lrml.storage import read_header
 
     if output is not None:
