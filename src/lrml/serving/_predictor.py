@@ -75,7 +75,7 @@ class Predictor:
         columns["assigned"] = (scores >= cut).tolist()
         if self.model.loss_ == "logistic":
             columns["probability"] = LogisticLoss().probability(scores).tolist()
-        predictions = [
+        predictions: list[dict[str, Any]] = [
             {"tags": [dict(zip(columns, values, strict=True)) for values in zip(*row, strict=True)]}
             for row in zip(*columns.values(), strict=True)
         ]
