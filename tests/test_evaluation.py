@@ -199,6 +199,27 @@ def test_worst_labels():
     assert len(found.worst_labels(99, least_support=0)) == 6  # the absent one has no F1
 
 
+def test_labels_that_are_never_right_are_named_instead_of_drawn():
+    rng = np.random.default_rng(0)
+    Y = (rng.random((100, 20)) < np.linspace(0.9, 0.2, 20)).astype(int)
+    S = np.where(np.arange(20) < 17, 0.0, Y)  # nothing is predicted of the first 17
+    S[:50, 19] = 0
+    page = assess(Y, S, n_bootstrap=0).summary("")
+    (said,) = (sentence for sentence in page["summary"] if "have an F1 of 0" in sentence)
+    assert said.startswith("17 labels with at least 5 relevant rows")
+    top = max(range(17), key=lambda label: Y[:, label].sum())
+    assert f"the most frequent are {top} ({Y[:, top].sum()} rows), " in said
+    (labels,) = (figure for figure in page["figures"] if figure["id"] == "figure-labels")
+    assert "whose F1 is not 0" in labels["caption"]
+    assert labels["panels"][1]["y"]["names"] == ["19", "17", "18"]
+    (labels,) = (
+        figure
+        for figure in assess(Y, 0.0 * S, n_bootstrap=0).summary("")["figures"]
+        if figure["id"] == "figure-labels"
+    )
+    assert len(labels["panels"]) == 1
+
+
 def test_one_label_has_no_average_auc():
     found = assess([[1], [0], [1]], [[0.9], [0.6], [0.2]], n_bootstrap=50)
     assert np.isnan(found.metrics["average_auc"].value)
@@ -321,6 +342,10 @@ def test_ties_name_all_of_the_best():
     assert page["summary"][0].endswith("clearly better than chance.")
     equal = compare(Y, {name: scores[name] for name in ("good", "same")}, n_bootstrap=50).summary("")
     assert all(sentence.startswith("All have the same") for sentence in equal["summary"][:4])
+    nearly = Y.astype(float)
+    nearly[0, 0] = 1 - nearly[0, 0]  # one mistake in 400 × 6 cells
+    loss = compare(Y, {"a": nearly, "b": Y}, n_bootstrap=50).summary("")["tables"][0]["rows"][-3]
+    assert (loss["metric"], loss["best"]) == ("Hamming loss", "b")
     single = compare(Y[:, -1:], {"a": scores["good"][:, -1:], "b": scores["chance"][:, -1:]}, n_bootstrap=50)
     (row,) = (row for row in single.summary("")["tables"][0]["rows"] if row["metric"] == "average AUC")
     assert (row["best"], row["verdict"]) == (None, None)  # one label has no AUC of a row

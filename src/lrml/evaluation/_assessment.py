@@ -276,6 +276,7 @@ def _reliability(data: LabelledScores) -> Reliability:
 # The page
 
 _N_WORST = 15
+_N_NAMED = 5
 
 
 def _page(found: Assessment, title: str, about: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -330,6 +331,13 @@ def _sentences(found: Assessment) -> list[str]:
             f"{never} of {len(found.labels)} labels occur but are never predicted. A lower threshold "
             "predicts more: --threshold of lrml fit and lrml tune, or threshold of the estimator in Python."
         )
+    missed = _missed(found)
+    if missed:
+        named = ", ".join(f"{label['name']} ({label['support']} rows)" for label in missed[:_N_NAMED])
+        few = "" if len(missed) <= _N_NAMED else "the most frequent are "
+        sentences.append(
+            f"{len(missed)} labels with at least {_FEW_ROWS} relevant rows have an F1 of 0: {few}{named}."
+        )
     sentences += absent_sentence(found.absent_labels, len(found.labels), f"{found.macro_f1_of_occurring:.3f}")
     if found.reliability.probabilities:
         sentences.append(
@@ -337,6 +345,11 @@ def _sentences(found: Assessment) -> list[str]:
             "calibration error)."
         )
     return sentences
+
+
+def _missed(found: Assessment) -> list[dict[str, Any]]:
+    """Return the labels whose F1 is 0 although they are not rare, the most frequent first."""
+    return [label for label in found.worst_labels(len(found.labels)) if label["f1"] == 0]
 
 
 def _metrics_figure(found: Assessment) -> dict[str, Any]:
@@ -358,14 +371,22 @@ def _labels_figure(found: Assessment) -> dict[str, Any]:
     support = [float(label["support"]) for label in shown]
     points = series("label", support, [label["f1"] for label in shown], "points", names=names)
     panels = [lines("by frequency", "relevant rows", "F1", [points], "log", y_scale="linear")]
-    worst = found.worst_labels(_N_WORST)
+    # A column of zeros shows nothing: a sentence names these labels.
+    nothing = all(label["f1"] == 0 for label in found.worst_labels(_N_WORST))
+    above = " whose F1 is not 0" if nothing else ""
+    worst = [label for label in found.worst_labels(len(found.labels)) if label["f1"] > 0 or not nothing]
+    caption = "By the number of relevant rows."
     if worst:
-        drawn = [series("label", [label["f1"] for label in worst], [], "points")]
-        panels.append(dots("the worst", "F1", [label["name"] for label in worst], drawn))
+        caption = (
+            f"Left: by the number of relevant rows. Right: the worst among those with at least {_FEW_ROWS}"
+            f"{above}."
+        )
+        drawn = [series("label", [label["f1"] for label in worst[:_N_WORST]], [], "points")]
+        panels.append(dots("the worst", "F1", [label["name"] for label in worst[:_N_WORST]], drawn))
     return figure(
         "figure-labels",
         "F1 of each label",
-        f"Left: by the number of relevant rows. Right: the worst among those with at least {_FEW_ROWS}.",
+        caption,
         "F1 of the labels against their number of relevant rows, and the worst labels by name.",
         panels,
         columns=2,

@@ -234,6 +234,8 @@ def _p_value(difference: float, spread: Floats) -> float:
 
 # The page
 
+_DIGITS = 4
+
 
 def _page(found: Comparison, title: str, about: Sequence[tuple[str, str]]) -> dict[str, Any]:
     metrics = list(next(iter(found.methods.values())))
@@ -257,7 +259,7 @@ def _page(found: Comparison, title: str, about: Sequence[tuple[str, str]]) -> di
             f"Values on {found.n_rows:,} rows.",
             [
                 column("metric", "metric"),
-                *(column(key, method, "number", 4) for method, key in keys.items()),
+                *(column(key, method, "number", _DIGITS) for method, key in keys.items()),
                 column("best", "best"),
                 column("verdict", "clearly better than", explanation="after Holm's correction, at 5 %"),
             ],
@@ -314,10 +316,10 @@ def _said_thresholds(found: Comparison) -> str:
 
 
 def _best(found: Comparison, metric: str) -> list[str]:
-    """Return the best method, and all that tie with it; none if no method has a value."""
+    """Return the best method, and all that tie with it as shown; none if no method has a value."""
     sign = -1 if metric in LOWER_IS_BETTER else 1
-    values = {method: rounded(own[metric].value) for method, own in found.methods.items()}
-    known = {method: sign * value for method, value in values.items() if value is not None}
+    values = {method: sign * round(own[metric].value, _DIGITS) for method, own in found.methods.items()}
+    known = {method: value for method, value in values.items() if np.isfinite(value)}
     return [method for method, value in known.items() if value == max(known.values())]
 
 

@@ -167,7 +167,9 @@ def absent_sentence(n_absent: int, n_labels: int, macro_f1: str) -> list[str]:
     if not n_absent:
         return []
     without = f"; over those that occur, it is {macro_f1}" if n_absent < n_labels else ""
-    return [f"{n_absent} of {n_labels} labels do not occur in these rows and count as 0 in macro-F1{without}."]
+    return [
+        f"{n_absent} of {n_labels} labels do not occur in these rows and count as 0 in macro-F1{without}."
+    ]
 
 
 def ratio(top: npt.NDArray[Any], bottom: npt.NDArray[Any]) -> Floats:
