@@ -202,6 +202,31 @@ def test_separators(write, values, separator):
         assert read_texts(path).tags[0] in {("a", "b"), ("a, b", "c")}
 
 
+def test_blanks_between_tags(write):
+    """Words that come again in other company are tags; otherwise the reader is told what it might pass."""
+    rng = random.Random(0)
+    words = [f"w{k}" for k in range(400)]
+    tags = [rng.sample(words, rng.randrange(1, 4)) for _ in range(520)]
+    path = write("text,tags\n" + "".join(f"some text {k},{' '.join(t)}\n" for k, t in enumerate(tags)))
+    toys = read_texts(path)
+    assert toys.tags == tuple(map(tuple, tags))
+    assert toys.roles.explain()[1] == (
+        'tags: column "tags", separated by blanks (by its name). If each value is one tag, pass '
+        'tag_separator=";" (on the command line: --tag-separator ";")'
+    )
+    assert read_texts(path, tag_separator=";").tags[0] == (" ".join(tags[0]),)
+
+    fields = ["machine learning", "deep learning", "art", "modern history", "graph theory", "number theory"]
+    path = write("text,tags\n" + "".join(f"some text {k},{fields[k % 6]}\n" for k in range(60)))
+    toys = read_texts(path)
+    assert toys.tag_names == tuple(sorted(fields))
+    assert toys.roles.explain()[1] == (
+        'tags: column "tags", one tag each (by its name). If blanks separate tags, pass tag_separator=" " '
+        '(on the command line: --tag-separator " ")'
+    )
+    assert "learning" in read_texts(path, tag_separator=" ").tag_names
+
+
 def test_a_column_for_each_tag(write):
     path = write("comment,toxic,rude,id\nyou are nice,0,no,12\nyou are not,1,yes,13\n")
     comments = read_texts(path)

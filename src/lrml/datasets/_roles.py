@@ -39,6 +39,11 @@ _FEW_WORDS = 3  # a column without a telling name is text if its values have as 
 _CLEARLY_LONGER = 2
 _LONGEST_TAG = 40
 _LISTED_NAMES = 8  # in a message
+_ENOUGH_VALUES = 10  # different ones, to see whether blanks separate tags
+_BLANKS_SEPARATE, _ONE_TAG_EACH = (  # a mark that does not occur leaves values whole
+    f'If {case}, pass tag_separator="{mark}" (on the command line: --tag-separator "{mark}")'
+    for case, mark in (("blanks separate tags", " "), ("each value is one tag", ";"))
+)
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ class Roles:
             lines.append(f"text: {_columns(self.text)}{self._why('text')}")
         if self.tags is not None:
             how = "lists" if "list" in self.reasons else _spelled(self.tag_separator)
-            lines.append(f"tags: {_columns([self.tags])}, {how}{self._why('tags')}")
+            lines.append(f"tags: {_columns([self.tags])}, {how}{self._why('tags')}{self._doubt()}")
         elif self.labels:
             lines.append(f"tags: {_columns(self.labels)}, 0 or 1 each{self._why('tags')}")
         elif self.kind == "text":
@@ -100,6 +105,9 @@ class Roles:
 
     def _why(self, role: str) -> str:
         return f" ({self.reasons[role]})" if role in self.reasons else ""
+
+    def _doubt(self) -> str:
+        return f". {self.reasons['blanks']}" if "blanks" in self.reasons else ""
 
 
 def _columns(names: Sequence[str]) -> str:
@@ -205,7 +213,7 @@ def guess_separator(values: Sequence[str]) -> str | None:
         return best
     # Blanks separate tags only if the same words come again in other company: "machine learning" is one tag.
     whole, parts = set(values), {part for value in values for part in value.split()}
-    return " " if len(whole) >= 10 and 2 * len(parts) <= len(whole) else None
+    return " " if len(whole) >= _ENOUGH_VALUES and 2 * len(parts) <= len(whole) else None
 
 
 def split_tags(value: str, separator: str | None) -> list[str]:
@@ -274,7 +282,27 @@ def _separator(tags: _Column | None, asked: Asked, reasons: dict[str, str]) -> s
         return None
     if tags.is_list:
         reasons["list"] = "its type"
-    return asked.tag_separator or guess_separator(tags.strings)
+    found = asked.tag_separator or guess_separator(tags.strings)
+    if found is not None or not _mostly_several_words(tags.strings):
+        return found
+    # The column is known to hold tags, so less is asked of blanks than of those of an unknown column.
+    if _words_come_again(tags.strings):
+        reasons["blanks"] = _ONE_TAG_EACH
+        return " "
+    reasons["blanks"] = _BLANKS_SEPARATE
+    return None
+
+
+def _mostly_several_words(values: Sequence[str]) -> bool:
+    return 2 * sum(len(value.split()) > 1 for value in values) > len(values)
+
+
+def _words_come_again(values: Sequence[str]) -> bool:
+    """Say whether words repeat at least twice as often as whole values, and are fewer."""
+    words = [word for value in values for word in value.split()]
+    n_words, n_values = len(set(words)), len(set(values))
+    often = len(words) * n_values >= 2 * len(values) * n_words
+    return n_values >= _ENOUGH_VALUES and n_words < n_values and often
 
 
 def _numbers(
