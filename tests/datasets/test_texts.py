@@ -239,6 +239,26 @@ def test_a_column_for_each_tag(write):
         read_texts(path, tags=["toxic", "id"])
 
 
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_the_delimiter_of_csv_is_seen(write, mark):
+    path = write(_csv(mark, separator=" ,"))  # commas are in the cells
+    toys = read_texts(path)
+    assert (toys.texts, toys.tags, toys.roles.delimiter) == (TEXTS, TAGS, mark)
+    spelled = {";": "';'", "\t": "tabulators"}[mark]
+    assert toys.roles.explain()[0] == f"cells: separated by {spelled} (by the first rows)"
+    assert guess_roles(path) == toys.roles
+    with open(path, "rb") as stream:
+        assert next(iter_texts(stream, format="csv"))[1] == list(TAGS)
+    typed = {";": ";", "\t": r"\t"}[mark]  # as in a shell
+    assert read_texts(path, delimiter=typed).tags == TAGS
+    assert not any(line.startswith("cells") for line in guess_roles(path, delimiter=typed).explain())
+
+
+def test_commas_are_the_delimiter_in_doubt(write):
+    for text in ("a;text,b;tags\n1;one two three,2;x\n", "text\none; two\nthree; four\n"):
+        assert guess_roles(write(text), text=text.splitlines()[0].split(",")[0]).delimiter == ","
+
+
 def test_said_roles_win(write):
     path = write("text,tags,a,b,c\nx y z,1,first part,second,k/l\nx,2,,third,\n")
     found = read_texts(path, text=["a", "b"], tags="c", tag_separator="/")
@@ -305,8 +325,8 @@ def test_unclear_roles(write, header, row, message):
         ("toys.csv", "text,tags\na,b\nc\n", "line 3: a row must have 2 cells.*got 1 cell"),
         (
             "toys.csv",
-            "text;tags\na, b;c\n",
-            r"line 1: .*separated by ',', got 'text;tags'\. Pass delimiter=';'",
+            "text;tags\na b;c\nd\n",  # not clear
+            r"line 1: .*separated by ',', got 'text;tags'\. Pass delimiter=\";\" \(on the command",
         ),
         ("toys.csv", "text,text\na,b\n", "line 1: the names of columns must be unique, got 'text'"),
         ("toys.csv", b"text,tags\na,b\nc\xffd,e\n", r"line 3: text must be in UTF-8, got 'c\\xffd"),

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from lrml._shown import shortened, shown
 from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._lines import numbers_rows
 
 Record: TypeAlias = dict[str, Any]
 
@@ -69,6 +70,8 @@ class Roles:
         Columns of numbers, where `kind` is "numbers".
     ignored : tuple of str
         The other columns.
+    delimiter : str or None
+        The character between two cells of CSV; None for other formats.
     """
 
     kind: Literal["text", "numbers"]
@@ -79,11 +82,14 @@ class Roles:
     labels: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    delimiter: str | None = None
     reasons: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def explain(self) -> list[str]:
         """Return a line for people about each role, such as ``text: column "body" (by its name)``."""
         lines = []
+        if "delimiter" in self.reasons:
+            lines.append(f"cells: {_spelled(self.delimiter)}{self._why('delimiter')}")
         if not (self.text or self.features):
             whole = (
                 "text: each line of the file" if self.kind == "text" else f"numbers: a file of {self.format}"
@@ -316,7 +322,8 @@ def _numbers(
     if tags is not None and tags.is_flag and asked.tags is None:
         tags = None  # one of the labels, perhaps, but there may be others
     rest = [column for column in columns if column is not tags and column.name not in asked.labels]
-    features = tuple(column.name for column in rest if column.is_number)
+    index = columns[0] if columns[0].name == "" and numbers_rows(columns[0].filled) else None
+    features = tuple(column.name for column in rest if column.is_number and column is not index)
     listed = _listed([column.name for column in columns])
     if not features:
         rule = "some column must hold texts, with blanks between words"
@@ -340,7 +347,7 @@ def _numbers(
         tag_separator=_separator(tags, asked, reasons),
         labels=asked.labels,
         features=features,
-        ignored=tuple(column.name for column in rest if not column.is_number),
+        ignored=tuple(column.name for column in rest if column.name not in features),
         reasons=reasons,
     )
 
