@@ -52,9 +52,9 @@ def test_the_table_and_the_figure(tmp_path):
 
 def test_a_model_file_in_place_of_a_fit(tmp_path):
     X, Y = load_yeast().train
-    model = LRML(3, 20.0, fit_intercept=False).fit(normalize(X), Y)
+    model = LRML(3, 20.0, fit_intercept=False).fit(X, Y)
     save(model, tmp_path / "yeast.lrml")
-    fitted = lrml("yeast", "--theta", "3", "--alpha", "20", "--json", "--draws", "4")
+    fitted = lrml("yeast", "--raw", "--theta", "3", "--alpha", "20", "--json", "--draws", "4")
     loaded = lrml("yeast", "--model", tmp_path / "yeast.lrml", "--json", "--draws", "4")
     assert loaded.returncode == 0, loaded.stderr
     assert json.loads(loaded.stdout) == json.loads(fitted.stdout)

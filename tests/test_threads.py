@@ -1,5 +1,6 @@
 """Blocks in threads: the same results, in order, whatever the number of threads; and the limit of BLAS."""
 
+import os
 import threading
 import time
 
@@ -10,11 +11,17 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from lrml import LRML, LRMLCV, MLFro, lrml_path
 from lrml import rows as rows_module
 from lrml._arrays import descending_eigh, thin_svd
-from lrml._threads import map_in_threads, one_blas_thread, threads_to_share
+from lrml._threads import map_in_threads, one_blas_thread, one_blas_thread_if, threads_to_share
 
 
 def most_threads():
     return max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+
+
+@pytest.fixture(autouse=True)
+def _quiet_machine(monkeypatch):
+    """Let no other process decide how many threads there are."""
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0), raising=False)
 
 
 @pytest.fixture(params=[1, 2, 4])
@@ -132,16 +139,18 @@ def test_limits_of_several_threads_that_overlap_leave_nothing_behind(threads):
 
 
 def test_a_limit_in_another_thread_does_not_keep_this_one_from_setting_its_own():
-    done = threading.Event()
+    left, done = threading.Event(), threading.Event()
 
     def work():
         with one_blas_thread:
             pass
+        left.set()
         done.wait(timeout=300)  # threadpoolctl listens to one thread, as long as that is alive
 
     other = threading.Thread(target=work)
     other.start()
     try:
+        assert left.wait(timeout=300)
         with threadpool_limits(3, user_api="blas"):
             assert most_threads() == 3
     finally:
@@ -197,3 +206,13 @@ def test_fits_paths_and_searches_leave_the_number_of_threads_alone(threads):
     with pytest.raises(ValueError, match="theta"):
         LRML(99).fit(X, Y)
     assert most_threads() == threads
+
+
+def test_blas_gets_one_thread_while_others_keep_the_cores_busy(threads, monkeypatch):
+    cores = os.cpu_count() or 1
+    monkeypatch.setattr(os, "getloadavg", lambda: (3.0 * cores, 0.0, 0.0))
+    with one_blas_thread_if(False):
+        assert most_threads() == 1
+    monkeypatch.setattr(os, "getloadavg", lambda: (1.0 * cores, 0.0, 0.0))
+    with one_blas_thread_if(False):
+        assert most_threads() == threads

@@ -7,6 +7,7 @@ short steps of a decomposition waits until the scheduler has given that core bac
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +20,8 @@ from threadpoolctl import ThreadpoolController
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+# Processes per core, over the last minute.
+_BUSY = 1.5
 
 
 @cache
@@ -93,8 +96,19 @@ one_blas_thread = _OneThread()
 
 
 def one_blas_thread_if(limited: bool) -> AbstractContextManager[None]:
-    """Return the context `one_blas_thread`, or one that does nothing."""
-    return one_blas_thread if limited else nullcontext()
+    """Return the context `one_blas_thread` if it is wanted, or if others keep the cores busy."""
+    return one_blas_thread if limited or machine_is_busy() else nullcontext()
+
+
+def machine_is_busy() -> bool:
+    """Whether so many processes want to run that a second thread of BLAS would wait more than it works.
+
+    One process alone, with as many threads as there are cores, does not make it so. False where the system
+    does not tell.
+    """
+    if not hasattr(os, "getloadavg"):
+        return False
+    return os.getloadavg()[0] > _BUSY * (os.cpu_count() or 1)
 
 
 def map_in_threads(

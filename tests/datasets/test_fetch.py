@@ -399,6 +399,7 @@ def test_ctrl_c_leaves_nothing_behind(server, cache):
 
     def interrupt(handler, content):
         send_half(handler, content)
+        wait_until(lambda: any(cache.iterdir()))
         parts.extend(cache.iterdir())
         # Once something was written the client waits for more: before, it may be anywhere inside urllib.
         wait_until(lambda: parts[0].stat().st_size > 0)
