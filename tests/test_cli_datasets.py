@@ -143,8 +143,8 @@ def test_tables_say_where_the_labels_are(tmp_path, call):
         (("convert", "yeast", "out.svm", "--sparse"), "--sparse is for data files"),
         (("describe", "toy.svm", "--test", "no.svm"), "must be a file, got 'no.svm', which does not exist"),
         (("describe", "toy.arff", "--xml", "no.xml"), "XML file .* got 'no.xml', which does not exist"),
-        (("describe", "toy.csv", "--labels", "+-1"), r"separated by ','.*Give the delimiter"),  # a name
-        (("describe", "toy.csv", "--labels", "b"), r"separated by ','.*Give the delimiter"),
+        (("describe", "toy.csv", "--labels", "+-1"), r"separated by ','.*Pass delimiter="),  # a name
+        (("describe", "toy.csv", "--labels", "b"), r"separated by ','.*Pass delimiter="),
     ],
 )
 def test_errors_are_one_message_and_leave_nothing(tmp_path, monkeypatch, toy, call, arguments, message):
@@ -153,7 +153,7 @@ def test_errors_are_one_message_and_leave_nothing(tmp_path, monkeypatch, toy, ca
     (tmp_path / "toy.doc").write_text("1 1:1\n")
     (tmp_path / "broken.svm").write_text("1 1:one\n")
     (tmp_path / "toy.arff").write_text("@attribute a numeric\n@attribute b {0,1}\n@data\n1,1\n")
-    (tmp_path / "toy.csv").write_text("a;b\n1;1\n")
+    (tmp_path / "toy.csv").write_text("a|b\n1|1\n")
     before = sorted(os.listdir())
     run = call(*arguments)
     assert run.returncode == 2

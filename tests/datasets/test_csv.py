@@ -153,11 +153,30 @@ def test_compressed_and_tabulated_files(read, suffix, compress, kind, delimiter)
     assert_array_equal(dataset.Y, [[1, 0], [0, 1], [0, 0]])
 
 
+def test_delimiters_that_are_seen_or_typed(read):
+    for mark in ";\t":
+        text = TOY.replace(",", mark)
+        for options in ({}, {"delimiter": mark}, {"delimiter": {"\t": r"\t"}.get(mark, mark)}):
+            assert read(text, labels=-2, ignore=["id"], **options).feature_names == ("size", "ok")
+    with pytest.raises(DatasetFormatError, match=r'"\|" \(on the command line: --delimiter "\|"\)'):
+        read("a|b\n1|0\n", labels=-1)
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_an_index_without_a_name_is_left_out(read, start):
+    frame = pd.DataFrame({"x": [2.5, 3.5, 4.5], "y": [0, 1, 0]}, index=range(start, start + 3))
+    dataset = read(frame.to_csv(), labels=-1)
+    assert (dataset.feature_names, dataset.shape) == (("x",), (3, 1, 1))
+    assert read(frame.to_csv(), labels=["y"], features=["", "x"]).feature_names == ("", "x")
+    with pytest.raises(DatasetFormatError, match=r'must have a name.*ignore=\[""\].*--ignore ""'):
+        read(frame[::-1].to_csv(), labels=-1)
+
+
 def test_delimiter(read):
     text = 'x;"y;1"\n1;0\n2;1\n'
     assert read(text, labels=["y;1"], delimiter=";").shape == (2, 1, 1)
-    with pytest.raises(DatasetFormatError, match=r"two columns or more, separated by ','.*Give the delim"):
-        read("x;y\n1;0\n", labels=["y"])
+    with pytest.raises(DatasetFormatError, match=r"two columns or more, separated by ','.*Pass delimiter"):
+        read("x;y\n1\n", labels=["y"])
 
 
 @pytest.mark.parametrize("cell", ["1", " 1.50 ", "+.5", "5.", "-1E-3", "1e-400", "NaN", "-nan", "nan", "  "])
@@ -319,7 +338,7 @@ def test_wrong_rows(read, monkeypatch, row, message, ahead):
         ("x,y,x\n1,0,1\n", "line 1: the names of columns must be unique, got 'x'. Rename"),
         ('x,y\n1,0\n"1,0\n2,1\n', "line 4: rows must be in CSV form, got 'unexpected end of data'"),
         ('x,y\n1,0\n"1,0\n2,1', "line 4: rows must be in CSV form, got 'unexpected end of data'"),
-        (",y\n0,0\n", "line 1: a feature must have a name, got ''. List \"\" in ignore"),
+        (",y\n5,0\n", r"line 1: a feature must have a name, got ''. Pass ignore=\[\"\"\]"),
         ("x,y\n" + "1" * 140_000 + ",1\n", r"line 2: .*field larger than field limit.*csv\.field_size_limit"),
     ],
 )

@@ -202,6 +202,31 @@ def test_separators(write, values, separator):
         assert read_texts(path).tags[0] in {("a", "b"), ("a, b", "c")}
 
 
+def test_blanks_between_tags(write):
+    """Words that come again in other company are tags; otherwise the reader is told what it might pass."""
+    rng = random.Random(0)
+    words = [f"w{k}" for k in range(400)]
+    tags = [rng.sample(words, rng.randrange(1, 4)) for _ in range(520)]
+    path = write("text,tags\n" + "".join(f"some text {k},{' '.join(t)}\n" for k, t in enumerate(tags)))
+    toys = read_texts(path)
+    assert toys.tags == tuple(map(tuple, tags))
+    assert toys.roles.explain()[1] == (
+        'tags: column "tags", separated by blanks (by its name). If each value is one tag, pass '
+        'tag_separator=";" (on the command line: --tag-separator ";")'
+    )
+    assert read_texts(path, tag_separator=";").tags[0] == (" ".join(tags[0]),)
+
+    fields = ["machine learning", "deep learning", "art", "modern history", "graph theory", "number theory"]
+    path = write("text,tags\n" + "".join(f"some text {k},{fields[k % 6]}\n" for k in range(60)))
+    toys = read_texts(path)
+    assert toys.tag_names == tuple(sorted(fields))
+    assert toys.roles.explain()[1] == (
+        'tags: column "tags", one tag each (by its name). If blanks separate tags, pass tag_separator=" " '
+        '(on the command line: --tag-separator " ")'
+    )
+    assert "learning" in read_texts(path, tag_separator=" ").tag_names
+
+
 def test_a_column_for_each_tag(write):
     path = write("comment,toxic,rude,id\nyou are nice,0,no,12\nyou are not,1,yes,13\n")
     comments = read_texts(path)
@@ -212,6 +237,26 @@ def test_a_column_for_each_tag(write):
     assert read_texts(path, tags=False).tags is None
     with pytest.raises(DatasetFormatError, match=r"line 2: column 'id' must hold 0 or 1.*got '12'"):
         read_texts(path, tags=["toxic", "id"])
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_the_delimiter_of_csv_is_seen(write, mark):
+    path = write(_csv(mark, separator=" ,"))  # commas are in the cells
+    toys = read_texts(path)
+    assert (toys.texts, toys.tags, toys.roles.delimiter) == (TEXTS, TAGS, mark)
+    spelled = {";": "';'", "\t": "tabulators"}[mark]
+    assert toys.roles.explain()[0] == f"cells: separated by {spelled} (by the first rows)"
+    assert guess_roles(path) == toys.roles
+    with open(path, "rb") as stream:
+        assert next(iter_texts(stream, format="csv"))[1] == list(TAGS)
+    typed = {";": ";", "\t": r"\t"}[mark]  # as in a shell
+    assert read_texts(path, delimiter=typed).tags == TAGS
+    assert not any(line.startswith("cells") for line in guess_roles(path, delimiter=typed).explain())
+
+
+def test_commas_are_the_delimiter_in_doubt(write):
+    for text in ("a;text,b;tags\n1;one two three,2;x\n", "text\none; two\nthree; four\n"):
+        assert guess_roles(write(text), text=text.splitlines()[0].split(",")[0]).delimiter == ","
 
 
 def test_said_roles_win(write):
@@ -280,8 +325,8 @@ def test_unclear_roles(write, header, row, message):
         ("toys.csv", "text,tags\na,b\nc\n", "line 3: a row must have 2 cells.*got 1 cell"),
         (
             "toys.csv",
-            "text;tags\na, b;c\n",
-            r"line 1: .*separated by ',', got 'text;tags'\. Pass delimiter=';'",
+            "text;tags\na b;c\nd\n",  # not clear
+            r"line 1: .*separated by ',', got 'text;tags'\. Pass delimiter=\";\" \(on the command",
         ),
         ("toys.csv", "text,text\na,b\n", "line 1: the names of columns must be unique, got 'text'"),
         ("toys.csv", b"text,tags\na,b\nc\xffd,e\n", r"line 3: text must be in UTF-8, got 'c\\xffd"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lrml.datasets import MultiLabelDataset, Roles
 
 STANDARD_INPUT = "-"
-_TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pq", ".txt")
+_NUMBER_SUFFIXES = (".arff", ".xmc", ".svm", ".svmlight", ".libsvm")
 _TABLE_FORMATS = ("csv", "jsonl", "parquet", "text")
 _SVMLIGHT = ("svmlight", ".svm", ".svmlight", ".libsvm")
 _COMPRESSED = (".gz", ".bz2", ".xz")
@@ -157,7 +157,7 @@ def _kind(source: Source) -> str:
 def _is_table(source: Source) -> bool:
     if "format" in source.reading:
         return _kind(source) in _TABLE_FORMATS
-    return bool(source.texts) or _kind(source) in _TABLE_SUFFIXES
+    return bool(source.texts) or _kind(source) not in _NUMBER_SUFFIXES
 
 
 def _text_options(source: Source) -> dict[str, Any]:

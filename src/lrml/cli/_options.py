@@ -16,7 +16,7 @@ import typer
 
 import lrml.datasets
 from lrml._shown import did_you_mean
-from lrml.datasets import READ_FORMATS, dataset_status, mulan_entries
+from lrml.datasets import READ_FORMATS, TEXT_FORMATS, dataset_status, mulan_entries
 
 if TYPE_CHECKING:
     from lrml.datasets import MultiLabelDataset
@@ -85,9 +85,13 @@ def _zero_based(text: str) -> str | bool:
     return {"true": True, "false": False}.get(text, one_of(("auto", "true", "false"))(text))
 
 
+def _format(choices: Sequence[str]) -> tuple[str, Callable[[str], Any], str]:
+    return "|".join(choices), one_of(choices), "Files: format, if the suffix does not say it."
+
+
 # The options of the readers: placeholder, parser and help.
 _READING: dict[str, tuple[str, Callable[[str], Any], str]] = {
-    "format": ("|".join(READ_FORMATS), one_of(READ_FORMATS), "Files: format, if the suffix does not say it."),
+    "format": _format(READ_FORMATS),
     "name": ("TEXT", str, "Files: name of the dataset (default: from the file)."),
     "test": ("PATH", str, "Files: a second one, the test set that belongs to the first."),
     "xml": ("PATH", str, "ARFF: the XML file that names the labels."),
@@ -100,7 +104,7 @@ _READING: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "label_separator": ("TEXT", str, "CSV, Parquet: what separates them (default: a comma)."),
     "features": ("LIST", _names, "CSV, Parquet: the feature columns (default: all others)."),
     "ignore": ("LIST", _names, "CSV, Parquet: columns to leave out."),
-    "delimiter": ("CHAR", str, "CSV: what separates cells (default: a comma; a tabulator in .tsv)."),
+    "delimiter": ("CHAR", str, "CSV: what separates cells (default: seen from the first rows)."),
     "sparse": ("", bool, "CSV, Parquet: store sparse matrices."),
     "n_features": ("N", int, "svmlight: number of features (default: as occur)."),
     "n_labels": ("N", int, "svmlight: number of labels (default: as occur)."),
@@ -186,7 +190,8 @@ def takes_source(
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        return _with_source(command, (_TEXTS if texts else {}) | _READING, metavar)
+        every = {"format": _format(tuple(dict.fromkeys(READ_FORMATS + TEXT_FORMATS)))}
+        return _with_source(command, _TEXTS | _READING | every if texts else _READING, metavar)
 
     return decorate
 

@@ -66,7 +66,7 @@ class Recipe:
         A default search for texts depends on how many there are; None means numbers.
         """
         import lrml  # noqa: PLC0415 - scikit-learn takes a second to import
-        from lrml.text import default_model  # noqa: PLC0415
+        from lrml.text import default_model, default_vectorizer  # noqa: PLC0415
 
         name = METHODS[self.method] + ("CV" if search else "")
         texts = n_texts is not None
@@ -75,7 +75,9 @@ class Recipe:
         if texts and search and {"thetas", "alphas"} & set(self.params):
             model.set_params(**{key: None for key in ("thetas", "alphas") if key in model.get_params()})
         known = model.get_params()
-        _check_known(name, self.params, known, "Leave it out, or choose another --method.")
+        other = f"{METHODS[self.method]}{'' if search else 'CV'}"
+        elsewhere = (getattr(lrml, other)().get_params(), f"lrml {'fit' if search else 'tune'} ({other})")
+        _check_known(name, self.params, known, "Leave it out, or choose another --method.", elsewhere)
         defaults: dict[str, Any] = {"random_state": seed, "verbose": int(verbose)}
         if search:
             defaults["threshold"] = "auto"
@@ -89,14 +91,28 @@ class Recipe:
             return model
         tagger = lrml.TextTagger(model)
         if self.text:
+            words = default_vectorizer()
+            _check_known(f"{type(words).__name__} in [text]", self.text, words.get_params(), "Leave it out.")
             settings = {key: tuple(v) if key == "ngram_range" else v for key, v in self.text.items()}
             tagger.set_params(**{f"vectorizer__{key}": value for key, value in settings.items()})
         return tagger
 
 
-def _check_known(owner: str, given: Mapping[str, Any], known: Iterable[str], remedy: str) -> None:
+def _check_known(
+    owner: str,
+    given: Mapping[str, Any],
+    known: Iterable[str],
+    remedy: str,
+    elsewhere: tuple[Iterable[str], str] = ((), ""),
+) -> None:
+    """Refuse parameters that are not known; some may be those of another command."""
     for key in given:
         if key not in known:
+            if key in elsewhere[0]:
+                raise ValueError(
+                    f"{owner} must get parameters that it has, got {key!r}. {did_you_mean(key, known)}"
+                    f"It is a parameter of {elsewhere[1]}: use that command, or leave it out."
+                )
             raise ValueError(
                 f"{owner} must get parameters that it has ({', '.join(known)}), got {key!r}. "
                 f"{did_you_mean(key, known)}{remedy}"

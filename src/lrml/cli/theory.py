@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,7 +24,7 @@ _MULTIPLES, _FIGURE_DRAWS = (1e-3, 10.0, 9), 3
 _COLUMNS = ("bound", "value", "measured", "terms", "holds for", "here")
 
 
-@takes_source()
+@takes_source(texts=True)
 def theory(
     data: Source,
     theta: Annotated[str, option("N|SHARE|auto", _THETA, count_or_share)] = "auto",
@@ -44,25 +45,26 @@ def theory(
     what it bounds. The theory knows no intercept, so the model has none. Without --alpha, alpha and ridge are
     chosen on held-out rows.
 
-    With --model, the bounds are those of a model of lrml.save, less its intercept. A model file in place of
+    With --model, the bounds are those of a model of lrml.save, less its intercept; a model of texts reads
+    texts. A model file in place of
     the data shows what its singular values tell without any rows: rank, norms and tail.
     """
     import numpy as np
-    from scipy.sparse import issparse
     from sklearn.preprocessing import normalize
 
     from lrml._files import writable_folder, write_atomically
     from lrml.report import render_figures
+    from lrml.storage import load
     from lrml.theory import bound_report
 
     data.check()
     if data.name.endswith(_SUFFIX):
         _print_spectrum(data.name, as_json=as_json)
         return
-    kept = None if model is None else _loaded(model)
-    dataset = data.load()
-    X, Y = dataset.train if dataset.n_train else (dataset.X, dataset.Y)
-    if missing := int(np.isnan(X.data if issparse(X) else X).sum()):
+    found = None if model is None else load(model)
+    kept = getattr(found, "model_", found)
+    name, X, Y = _rows(data) if kept is found else (Path(data.name).stem, _features(data, found, model), None)
+    if missing := int(np.isnan(X if isinstance(X, np.ndarray) else X.data).sum()):
         raise ValueError(
             f"the theory needs all features of all rows, got {missing} missing values. Fill them in, for "
             "example with lrml.completion.LowRankImputer, or leave out their columns with --ignore."
@@ -71,11 +73,37 @@ def theory(
     used = _fitted(X, Y, theta, alpha, ridge) if kept is None else kept
     report = bound_report(used, X, n_draws=draws, random_state=seed)
     if out is not None:
-        figure = _figure(dataset.name, X, Y.shape[1], report)
+        figure = _figure(name, X, len(used.classes_), report)
         folder = writable_folder(out)
-        for name, content in render_figures({"figures": [figure]}).items():
-            write_atomically(folder / name, content)
-    _print(dataset.name, used, report, as_json=as_json)
+        for file_name, content in render_figures({"figures": [figure]}).items():
+            write_atomically(folder / file_name, content)
+    _print(name, used, report, as_json=as_json)
+
+
+def _features(data: Source, tagger: Any, path: Any) -> Any:
+    """Return the features that a model of texts makes of texts, read as those of its training."""
+    from scipy import sparse
+
+    from lrml.cli._data import RowsForModel
+    from lrml.storage import read_header
+
+    reading = (read_header(path)["summary"] or {}).get("reading", {})
+    rows = RowsForModel(tagger, data, reading, labelled=False)
+    return sparse.csr_array(sparse.vstack([tagger.transform(texts) for texts, _ in rows]))
+
+
+def _rows(data: Source) -> tuple[str, Any, Any]:
+    """Return the name of the data, and the features and labels of its training rows."""
+    from lrml.cli._data import plan_reading
+
+    plan = plan_reading(data)
+    if plan.texts:
+        raise ValueError(
+            f"the theory takes features, got the texts of {data.name!r}. Fit a model to them first (lrml fit "
+            f"{data.name} -o model.lrml), and pass it with --model, or pass features with labels."
+        )
+    dataset = plan.source.load()
+    return (dataset.name, *(dataset.train if dataset.n_train else (dataset.X, dataset.Y)))
 
 
 def _loaded(path: str) -> Any:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from lrml.datasets._errors import ChecksumError, DatasetFormatError, DownloadError
     from lrml.datasets._formats import (
         READ_FORMATS,
+        TEXT_FORMATS,
         WRITE_FORMATS,
         iter_blocks,
         read_dataset,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from lrml.datasets._synthetic import LowRankTruth, make_low_rank_multilabel
     from lrml.datasets._tables import read_csv, read_parquet
     from lrml.datasets._tagged_texts import make_tagged_texts, write_texts
-    from lrml.datasets._texts import TEXT_FORMATS, TextDataset, guess_roles, iter_texts, read_texts
+    from lrml.datasets._texts import TextDataset, guess_roles, iter_texts, read_texts
     from lrml.datasets.arff import read_arff, write_arff
 
 __all__ = [
@@ -96,7 +97,7 @@ _HOMES = {
     "PredictionWriter": "_predictions",
     "READ_FORMATS": "_formats",
     "Roles": "_roles",
-    "TEXT_FORMATS": "_texts",
+    "TEXT_FORMATS": "_formats",
     "TextDataset": "_texts",
     "WRITE_FORMATS": "_formats",
     "dataset_status": "_registry",

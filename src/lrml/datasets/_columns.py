@@ -68,6 +68,14 @@ class Request:
             elif value is not None:
                 object.__setattr__(self, key, _check_list(key, value))
 
+    def without_index(self) -> Request:
+        """Leave out a first column without a name, unless it is asked for."""
+        labels = self.labels or ()
+        first = labels > 0 if isinstance(labels, int) else "" in labels
+        if first or "" in (*(self.features or ()), *self.ignore, self.label_column):
+            return self
+        return replace(self, ignore=[*self.ignore, ""])
+
 
 def _check_list(key: str, value: object) -> tuple[str, ...]:
     """Return a parameter that must be a list of distinct names."""
@@ -171,7 +179,9 @@ def choose_columns(
         features = [name for name in names if name not in taken]
         # A column without a name most often holds the numbers of the rows: pandas writes them so.
         if "" in features:
-            remedy = 'List "" in ignore if it numbers the rows, else name it.'
+            remedy = (
+                'Pass ignore=[""] (on the command line: --ignore "") if it numbers the rows, else name it.'
+            )
             raise refuse("a feature must have a name", "", remedy)
     if not features and request.features is None:
         got = Words(f"{len(names)} columns and no feature")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lrml.datasets._record import Block, MultiLabelDataset
 
 READ_FORMATS = ("arff", "xmc", "svmlight", "csv", "parquet")
+TEXT_FORMATS = ("csv", "jsonl", "parquet", "text")
 WRITE_FORMATS = ("arff", "xmc", "svmlight")
 _HOMES_OF_BLOCKS = {
     "arff": "arff",
@@ -216,6 +217,8 @@ def format_of(
     chosen: str | None,
     known: tuple[str, ...],
     endings: Mapping[str, str] = _SUFFIXES,
+    *,
+    nameable: bool = True,
 ) -> str:
     """Return the format that was chosen, or that the suffix of a file says, if it is a known one."""
     suffix = Path(plain_name(path)).suffix.lower()
@@ -224,9 +227,11 @@ def format_of(
         return kind
     suffixes = ", ".join(ending for ending, name in endings.items() if name in known)
     got = f"the suffix {suffix!r} of {os.fspath(path)!r}" if chosen is None else repr(chosen)
+    option = "--to" if known == WRITE_FORMATS else "--from"
+    or_name = f", or name it, such as format={known[0]!r} (on the command line: {option} {known[0]})"
     raise ValueError(
         f"the format must be one of {', '.join(known)}, got {got}. "
-        f"Use a name that ends with one of {suffixes}, or name the format."
+        f"Use a name that ends with one of {suffixes}{or_name if nameable else ''}."
     )
 
 

@@ -12,6 +12,7 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -33,6 +34,9 @@ ALWAYS_ALLOWED = 1 << 24  # bytes
 # A quoted row of CSV may span lines; without a limit one stray quote could take all memory. Where rows are
 # parsed one by one, cells are limited as well, by csv.field_size_limit().
 LONGEST_ROW = 1 << 24
+# How a table of CSV is written is seen from so many lines, or bytes.
+_START_LINES, _START_BYTES = 100, 1 << 20
+_DELIMITERS = ",;\t"
 _CHUNK_BYTES = 1 << 20  # enough rows to make bulk conversion pay, few enough to keep memory flat
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _MAGIC = {  # how a file begins: what it is then, and what to do
@@ -191,6 +195,49 @@ def csv_cells(
         remedy = "Check quotes and line ends from here; for a very long cell, raise csv.field_size_limit()."
         rule = "rows must be in CSV form"
         raise DatasetFormatError.at(path, number, rule, str(error), remedy) from error
+
+
+class CsvStart:
+    """The first rows of a table of CSV, read leniently to see how it is written; `lines` are all of it."""
+
+    def __init__(self, lines: Iterable[tuple[int, bytes]]) -> None:
+        rest = iter(lines)
+        head: list[tuple[int, bytes]] = []
+        size = 0
+        for line in rest:
+            head.append(line)
+            size += len(line[1])
+            if len(head) == _START_LINES or size > _START_BYTES:
+                self._cut = True
+                break
+        else:
+            self._cut = False
+        self._text = [line.decode(errors="replace") for _, line in head]
+        self.lines = chain(head, rest)
+
+    def rows(self, delimiter: str) -> list[list[str]]:
+        """Return the rows that are whole; none if this is not CSV."""
+        try:
+            found = csv.reader(self._text, delimiter=delimiter)
+            rows = [row for row in found if len(row) > 1 or "".join(row).strip()]
+        except csv.Error:
+            return []
+        return rows[:-1] if self._cut and len(rows) > 1 else rows
+
+    def delimiter(self) -> str | None:
+        """Return what separates cells if it is clear: one mark only splits all rows alike."""
+        clear = []
+        for mark in _DELIMITERS:
+            widths = {len(row) for row in self.rows(mark)}
+            if len(widths) == 1 and widths.pop() > 1:
+                clear.append(mark)
+        return clear[0] if len(clear) == 1 else None
+
+
+def numbers_rows(values: Iterable[object]) -> bool:
+    """Say whether values count 0, 1, 2, ... or 1, 2, 3, ..., as the index of a pandas frame does."""
+    found = [str(value).strip() for value in values]
+    return any(found == [str(start + row) for row in range(len(found))] for start in (0, 1)) and bool(found)
 
 
 class CsvText:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from lrml._shown import shortened, shown
 from lrml.datasets._errors import DatasetFormatError
+from lrml.datasets._lines import numbers_rows
 
 Record: TypeAlias = dict[str, Any]
 
@@ -39,6 +40,11 @@ _FEW_WORDS = 3  # a column without a telling name is text if its values have as 
 _CLEARLY_LONGER = 2
 _LONGEST_TAG = 40
 _LISTED_NAMES = 8  # in a message
+_ENOUGH_VALUES = 10  # different ones, to see whether blanks separate tags
+_BLANKS_SEPARATE, _ONE_TAG_EACH = (  # a mark that does not occur leaves values whole
+    f'If {case}, pass tag_separator="{mark}" (on the command line: --tag-separator "{mark}")'
+    for case, mark in (("blanks separate tags", " "), ("each value is one tag", ";"))
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,8 @@ class Roles:
         Columns of numbers, where `kind` is "numbers".
     ignored : tuple of str
         The other columns.
+    delimiter : str or None
+        The character between two cells of CSV; None for other formats.
     """
 
     kind: Literal["text", "numbers"]
@@ -74,11 +82,14 @@ class Roles:
     labels: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    delimiter: str | None = None
     reasons: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def explain(self) -> list[str]:
         """Return a line for people about each role, such as ``text: column "body" (by its name)``."""
         lines = []
+        if "delimiter" in self.reasons:
+            lines.append(f"cells: {_spelled(self.delimiter)}{self._why('delimiter')}")
         if not (self.text or self.features):
             whole = (
                 "text: each line of the file" if self.kind == "text" else f"numbers: a file of {self.format}"
@@ -88,7 +99,7 @@ class Roles:
             lines.append(f"text: {_columns(self.text)}{self._why('text')}")
         if self.tags is not None:
             how = "lists" if "list" in self.reasons else _spelled(self.tag_separator)
-            lines.append(f"tags: {_columns([self.tags])}, {how}{self._why('tags')}")
+            lines.append(f"tags: {_columns([self.tags])}, {how}{self._why('tags')}{self._doubt()}")
         elif self.labels:
             lines.append(f"tags: {_columns(self.labels)}, 0 or 1 each{self._why('tags')}")
         elif self.kind == "text":
@@ -100,6 +111,9 @@ class Roles:
 
     def _why(self, role: str) -> str:
         return f" ({self.reasons[role]})" if role in self.reasons else ""
+
+    def _doubt(self) -> str:
+        return f". {self.reasons['blanks']}" if "blanks" in self.reasons else ""
 
 
 def _columns(names: Sequence[str]) -> str:
@@ -205,7 +219,7 @@ def guess_separator(values: Sequence[str]) -> str | None:
         return best
     # Blanks separate tags only if the same words come again in other company: "machine learning" is one tag.
     whole, parts = set(values), {part for value in values for part in value.split()}
-    return " " if len(whole) >= 10 and 2 * len(parts) <= len(whole) else None
+    return " " if len(whole) >= _ENOUGH_VALUES and 2 * len(parts) <= len(whole) else None
 
 
 def split_tags(value: str, separator: str | None) -> list[str]:
@@ -274,7 +288,27 @@ def _separator(tags: _Column | None, asked: Asked, reasons: dict[str, str]) -> s
         return None
     if tags.is_list:
         reasons["list"] = "its type"
-    return asked.tag_separator or guess_separator(tags.strings)
+    found = asked.tag_separator or guess_separator(tags.strings)
+    if found is not None or not _mostly_several_words(tags.strings):
+        return found
+    # The column is known to hold tags, so less is asked of blanks than of those of an unknown column.
+    if _words_come_again(tags.strings):
+        reasons["blanks"] = _ONE_TAG_EACH
+        return " "
+    reasons["blanks"] = _BLANKS_SEPARATE
+    return None
+
+
+def _mostly_several_words(values: Sequence[str]) -> bool:
+    return 2 * sum(len(value.split()) > 1 for value in values) > len(values)
+
+
+def _words_come_again(values: Sequence[str]) -> bool:
+    """Say whether words repeat at least twice as often as whole values, and are fewer."""
+    words = [word for value in values for word in value.split()]
+    n_words, n_values = len(set(words)), len(set(values))
+    often = len(words) * n_values >= 2 * len(values) * n_words
+    return n_values >= _ENOUGH_VALUES and n_words < n_values and often
 
 
 def _numbers(
@@ -288,7 +322,8 @@ def _numbers(
     if tags is not None and tags.is_flag and asked.tags is None:
         tags = None  # one of the labels, perhaps, but there may be others
     rest = [column for column in columns if column is not tags and column.name not in asked.labels]
-    features = tuple(column.name for column in rest if column.is_number)
+    index = columns[0] if columns[0].name == "" and numbers_rows(columns[0].filled) else None
+    features = tuple(column.name for column in rest if column.is_number and column is not index)
     listed = _listed([column.name for column in columns])
     if not features:
         rule = "some column must hold texts, with blanks between words"
@@ -312,7 +347,7 @@ def _numbers(
         tag_separator=_separator(tags, asked, reasons),
         labels=asked.labels,
         features=features,
-        ignored=tuple(column.name for column in rest if not column.is_number),
+        ignored=tuple(column.name for column in rest if column.name not in features),
         reasons=reasons,
     )
 
@@ -328,7 +363,9 @@ def _guess_tags(
     if len(found) > 1:  # one that lists tags, rather than one with single words or numbers
         found = [column for column in found if column.lists_tags()] or found
     elif not found:
-        found, reason = [column for column in possible if column.lists_tags()], "its values"
+        # Short texts of few words look like lists of tags; what is called a text is none.
+        unnamed = [column for column in possible if not _TEXT_NAMES & set(_key(column.name).split())]
+        found, reason = [column for column in unnamed if column.lists_tags()], "its values"
     if len(found) > 1 and not all(column.is_flag for column in found):
         raise _unclear(
             path,

@@ -27,7 +27,15 @@ from lrml.datasets._columns import (
     table_blocks,
 )
 from lrml.datasets._errors import DatasetFormatError, Words
-from lrml.datasets._lines import LONGEST_ROW, check_width, csv_cells, numbered_lines, open_source
+from lrml.datasets._lines import (
+    LONGEST_ROW,
+    CsvStart,
+    check_width,
+    csv_cells,
+    numbered_lines,
+    numbers_rows,
+    open_source,
+)
 from lrml.datasets._record import Block, MultiLabelDataset
 
 # CSV: bytes that are parsed at a time, in parts by as many threads as there are.
@@ -89,9 +97,11 @@ def read_csv(
         Names of the columns that are features, in the order wanted; None takes all columns that are
         neither labels nor in `ignore`, and an empty list reads labels alone, with an X of no columns.
     ignore : sequence of str, default=()
-        Names of columns to leave out, such as identifiers and text.
+        Names of columns to leave out, such as identifiers and text. A first column without a name is left out
+        by itself if it counts the first rows from 0 or 1, as the index of a pandas frame does.
     delimiter : str, default=None
-        The character between two cells; None is a tabulator for ``.tsv`` files (also compressed), else a
+        The character between two cells. None is a tabulator for ``.tsv`` files (also compressed), else a
+        semicolon or a tabulator if only this splits the first rows into the same number of cells, else a
         comma.
     sparse : bool, default=False
         Whether X, and Y, are sparse; nothing is made dense as a whole on the way.
@@ -134,7 +144,6 @@ def read_csv(
            [nan]])
     """
     request = Request(labels, label_column, label_separator, features, ignore, sparse)
-    delimiter = check_delimiter(path, delimiter)
     return next(read_batches(_CsvTable(path, request, delimiter), request)).finish(name)
 
 
@@ -221,7 +230,7 @@ def csv_blocks(
 ) -> Iterator[Block]:
     """Read a CSV file block by block; see `iter_blocks`."""
     request = Request(labels, label_column, label_separator, features, ignore, sparse, False, not labelled)
-    table = _CsvTable(path, request, check_delimiter(path, delimiter))
+    table = _CsvTable(path, request, delimiter)
     return table_blocks(table, request, label_names, rows)
 
 
@@ -261,17 +270,32 @@ def import_pyarrow(kind: str) -> Any:
 
 
 def check_delimiter(path: str | os.PathLike[str], delimiter: str | None) -> str:
-    """Return the delimiter to use."""
+    """Return the delimiter to use, as far as the name of the file says it."""
     if delimiter is None:
         suffixes = [suffix.lower() for suffix in Path(path).suffixes[-2:]]
         is_tsv = suffixes[-1:] == [".tsv"] or suffixes in ([".tsv", s] for s in (".gz", ".bz2", ".xz"))
         return "\t" if is_tsv else ","
+    if delimiter == "\\t":  # as it is typed in a shell
+        return "\t"
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
         raise ValueError(
             "delimiter must be one character, neither a double quote nor a line end, got "
             f'{shown(delimiter)}. Pass what stands between two cells, such as ";".'
         )
     return delimiter
+
+
+def find_delimiter(path: str | os.PathLike[str], delimiter: str | None, start: CsvStart) -> tuple[str, bool]:
+    """Return the delimiter to use, and whether the first rows say it rather than the caller or the name."""
+    usual = check_delimiter(path, delimiter)
+    found = start.delimiter() if delimiter is None and usual == "," else None
+    return (usual, False) if found in (None, usual) else (found, True)
+
+
+def say_delimiter(mark: str) -> str:
+    """Return the remedy for a table whose cells are separated otherwise."""
+    typed = {"\t": "\\t"}.get(mark, mark)
+    return f'Pass delimiter="{typed}" (on the command line: --delimiter "{typed}")'
 
 
 def _number(cell: str) -> float | None:
@@ -297,10 +321,15 @@ class _CsvTable:
     blanks) and names the line of an error.
     """
 
-    def __init__(self, path: str | os.PathLike[str], request: Request, delimiter: str) -> None:
+    def __init__(self, path: str | os.PathLike[str], request: Request, delimiter: str | None) -> None:
+        check_delimiter(path, delimiter)
         self.arrow = import_pyarrow("CSV")
+        head = CsvStart(numbered_lines(path))
+        delimiter, _ = find_delimiter(path, delimiter, head)
         self._path, self._delimiter = path, delimiter
-        self._header_line, header = self._header()
+        self._header_line, header = self._header(head)
+        if header[0] == "" and numbers_rows(row[0] for row in head.rows(delimiter)[1:]):
+            request = request.without_index()
         self.columns = choose_columns(path, header, request, line=self._header_line)
         self._words = set[int]()  # numeric columns, by position, that have words such as true
         self._block, self._ahead = _Block(b"", 0, False), 0  # at present, and rows of it ahead of a batch
@@ -467,16 +496,17 @@ class _CsvTable:
             check_width(self._path, line, row, width, self._delimiter)
             yield line, row
 
-    def _header(self) -> tuple[int, list[str]]:
+    def _header(self, start: CsvStart) -> tuple[int, list[str]]:
         """Return the first row that is not blank, and its last line."""
-        line, header = next(csv_cells(self._path, numbered_lines(self._path), self._delimiter), (None, None))
+        line, header = next(csv_cells(self._path, start.lines, self._delimiter), (None, None))
         if line is None or header is None:
             rule, remedy = "a table must have a header", "Check that the file is complete."
             raise DatasetFormatError.at(self._path, None, rule, Words("an empty file"), remedy)
         counted = [[str(start + column) for column in range(len(header))] for start in (0, 1)]
         if len(header) == 1:
             rule = f"a table must have two columns or more, separated by {self._delimiter!r}"
-            remedy = "Give the delimiter if the columns are separated otherwise."
+            other = next((mark for mark in ";\t|" if mark in header[0]), ";")
+            remedy = f"{say_delimiter(other)} if the columns are separated so."
         elif header not in counted and all(_NUMBER.fullmatch(name.strip()) for name in header):
             rule = "the first line must name the columns"
             remedy = "It has numbers only, as if the header was missing: put a line with names first."

@@ -124,7 +124,7 @@ def write_texts(dataset: TextDataset, path: str | os.PathLike[str], *, tag_separ
     OutputError
         If the file cannot be written.
     """
-    kind = format_of(path, None, _FORMATS, _SUFFIXES)
+    kind = format_of(path, None, _FORMATS, _SUFFIXES, nameable=False)
     rows = zip(dataset.texts, dataset.tags or [()] * len(dataset), strict=True)
     if kind == "jsonl":
         tagged = dataset.tags is not None

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -16,18 +16,27 @@ from typing import IO, Any, Protocol, TypeAlias
 from lrml._checks import is_integer
 from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
-from lrml.datasets._formats import check_is_file, format_of, plain_name, stem
-from lrml.datasets._lines import LONGEST_ROW, check_width, csv_cells, decoded, is_unicode, numbered_lines
+from lrml.datasets._formats import TEXT_FORMATS, check_is_file, format_of, stem
+from lrml.datasets._lines import (
+    LONGEST_ROW,
+    CsvStart,
+    check_width,
+    csv_cells,
+    decoded,
+    is_unicode,
+    numbered_lines,
+)
 from lrml.datasets._roles import Asked, Record, Roles, find_roles, flag_of, split_tags
 from lrml.datasets._tables import (
     WEIGHT_OF_BYTE,
     ParquetFile,
     check_delimiter,
     damage_reported,
+    find_delimiter,
     import_pyarrow,
+    say_delimiter,
 )
 
-TEXT_FORMATS = ("csv", "jsonl", "parquet", "text")
 Tags: TypeAlias = "tuple[str, ...]"
 Source: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 
@@ -142,7 +151,8 @@ def read_texts(
         None takes it from the suffix: ``.csv`` or ``.tsv``; ``.jsonl`` or ``.ndjson`` (one JSON object a
         line); ``.parquet`` or ``.pq``; ``.txt`` (one text a line, without tags).
     delimiter : str, default=None
-        The character between two cells of CSV; None is a tabulator for ``.tsv`` files, else a comma.
+        The character between two cells of CSV. None is a tabulator for ``.tsv`` files, else a semicolon or a
+        tabulator if only this splits the first rows into the same number of cells, else a comma.
     name : str, default=None
         Name of the dataset; None takes the file name without its suffix.
 
@@ -275,11 +285,12 @@ def guess_roles(
     """
     asked = Asked(text, tags, tag_separator)
     check_is_file(path, "a file of texts or numbers")
-    kind = _NUMBER_SUFFIXES.get(Path(plain_name(path)).suffix.lower()) if format is None else format
-    if kind is None and format is None and _format(path) == "text":
+    every = tuple(dict.fromkeys((*TEXT_FORMATS, *_NUMBER_SUFFIXES.values())))
+    kind = format_of(path, format, every, _SUFFIXES | _NUMBER_SUFFIXES)
+    if kind == "text" and format is None:
         _, first = next(numbered_lines(path), (1, b""))
-        kind = "xmc" if _XMC_HEADER.fullmatch(first) else None
-    if kind is not None and kind in _NUMBER_SUFFIXES.values():
+        kind = "xmc" if _XMC_HEADER.fullmatch(first) else kind
+    if kind not in TEXT_FORMATS:
         return Roles("numbers", kind)
     return _open(path, format, delimiter).roles(asked)
 
@@ -305,8 +316,9 @@ class _LineTable:
         kind: str,
         names: Sequence[str],
         rows: Iterator[tuple[int, Record]],
+        delimiter: tuple[str, bool] | None = None,
     ) -> None:
-        self.path, self._kind, self._rows = path, kind, rows
+        self.path, self._kind, self._rows, self._delimiter = path, kind, rows, delimiter
         # Nothing is guessed of plain text, so a person who types it does not wait for an answer.
         self._head = list(islice(rows, 1 if kind == "text" else _SAMPLE_ROWS))
         if not self._head:
@@ -316,7 +328,12 @@ class _LineTable:
         self._names = names or list(dict.fromkeys(chain.from_iterable(record for _, record in self._head)))
 
     def roles(self, asked: Asked) -> Roles:
-        return find_roles(self.path, self._kind, self._names, [record for _, record in self._head], asked)
+        roles = find_roles(self.path, self._kind, self._names, [record for _, record in self._head], asked)
+        if self._delimiter is None:
+            return roles
+        mark, guessed = self._delimiter
+        reasons = roles.reasons | ({"delimiter": "by the first rows"} if guessed else {})
+        return replace(roles, delimiter=mark, reasons=reasons)
 
     def records(self, columns: Sequence[str]) -> Iterator[tuple[int, Record]]:
         head, self._head = self._head, []
@@ -340,12 +357,15 @@ class _PlainText(_LineTable):
 
 
 def _csv_table(
-    path: str | os.PathLike[str], lines: Iterable[tuple[int, bytes]], delimiter: str
+    path: str | os.PathLike[str], lines: Iterable[tuple[int, bytes]], chosen: str | None
 ) -> _LineTable:
     """Open a table of CSV, parsed by the standard library: fast enough for texts, and needs no pyarrow."""
     # The usual limit of a cell, 128 KiB for the whole process, is short for a document.
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))
-    cells = csv_cells(path, lines, delimiter)
+    check_delimiter(path, chosen)
+    start = CsvStart(lines)
+    delimiter, guessed = find_delimiter(path, chosen, start)
+    cells = csv_cells(path, start.lines, delimiter)
     line, names = next(cells, (None, []))
     if line is None:
         rule, remedy = "a table must have a header", "Check that the file is complete."
@@ -353,7 +373,7 @@ def _csv_table(
     other = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
     if other is not None:
         rule = f"the names of columns must be separated by {delimiter!r}"
-        raise DatasetFormatError.at(path, line, rule, names[0], f"Pass delimiter={other!r}.")
+        raise DatasetFormatError.at(path, line, rule, names[0], f"{say_delimiter(other)}.")
     if len(set(names)) < len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])
         remedy = "Rename one of the columns; the first line must name them."
@@ -364,7 +384,7 @@ def _csv_table(
             check_width(path, number, row, len(names), delimiter)
             yield number, dict(zip(names, row, strict=True))
 
-    return _LineTable(path, "csv", names, rows())
+    return _LineTable(path, "csv", names, rows(), (delimiter, guessed))
 
 
 def _json_lines(
@@ -447,7 +467,7 @@ def _open(source: Source, chosen: str | None, delimiter: str | None) -> _TextTab
         return _ParquetTexts(path)
     lines = numbered_lines(path, stream=stream)
     if kind == "csv":
-        return _csv_table(path, lines, check_delimiter(path, delimiter))
+        return _csv_table(path, lines, delimiter)
     return (
         _LineTable(path, "jsonl", (), _json_lines(path, lines))
         if kind == "jsonl"

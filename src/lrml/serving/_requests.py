@@ -196,7 +196,7 @@ def _number(value: Any, row: int, dtype: Any) -> float:
         number = math.inf
     if not abs(number) <= np.finfo(dtype).max:  # nor is NaN
         raise RequestError(
-            f"a feature must be a finite number of the model's type {np.dtype(dtype)}, got {shown(value)} in row {row} (counted from 0). Send a "
-            "number, or fill in what is missing."
+            f"a feature must be a finite number, got {shown(value)} in row {row} (counted from 0), for a "
+            f"model of {np.dtype(dtype)}. Send a number that fits, or fill in what is missing."
         )
     return number

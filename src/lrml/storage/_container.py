@@ -151,10 +151,10 @@ def read_header(stream: IO[bytes], size: int) -> Header:
     if len(start) < 8 or not 2 <= length <= min(size - 8, MOST_HEADER):
         what = next((words for mark, words in _OTHERS.items() if start.startswith(mark)), None)
         if what is None:
-            what = "an empty file" if size == 0 else f"{size} bytes with a header of {length}"
+            what = "an empty file" if size == 0 else f"{size} bytes that begin with {shown(start)}"
         raise ModelFileError(
-            f"a model file must begin with the length of its header (2 to {MOST_HEADER} bytes, within the "
-            f"file), got {what}. Pass a file that lrml.save has written, whole."
+            "this is no model file of lrml, or not all of it: a model file must begin with the length of its "
+            f"header, got {what}. Pass a file that lrml.save, lrml fit or lrml tune has written, whole."
         )
     text = stream.read(length)
     header = parse(text, "the header")

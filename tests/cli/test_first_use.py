@@ -1,0 +1,79 @@
+"""What a first user meets: files as other programs write them, and messages that say what to type."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+
+import pytest
+
+import lrml
+from cli.programs import tagged_texts
+from lrml.cli import main
+from lrml.datasets import READ_FORMATS, TEXT_FORMATS
+from lrml.theory import bound_report
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Texts with cells between semicolons and tags between blanks, and a model of them."""
+    folder = tmp_path_factory.mktemp("first_use")
+    texts, tags = tagged_texts()
+    with open(folder / "texts.csv", "w", newline="") as file:
+        rows = csv.writer(file, delimiter=";")
+        rows.writerow(["body", "tags"])
+        rows.writerows((text, " ".join(some)) for text, some in zip(texts, tags, strict=True))
+    lines = (json.dumps({"body": text, "tags": some}) + "\n" for text, some in zip(texts, tags, strict=True))
+    (folder / "texts.json").write_text("".join(lines))
+    (folder / "text.toml").write_text("[text]\nmindf = 2\n")
+    (folder / "model.toml").write_text('[model]\nrule = "smallest"\n')
+    lrml.save(lrml.TextTagger(lrml.LRML(ridge=1.0)).fit(texts, tags), folder / "model.lrml")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("fit", "texts.json", "-o", "x.lrml"), r"'.json' .*\.jsonl.*\.svm.*format=.*--from csv"),
+        (("predict", "model.lrml", "texts.csv", "-k", "0"), "got 0. Pass -k from 1 to 4"),
+        (("predict", "texts.csv", "texts.csv"), "this is no model file of lrml"),
+        (
+            ("fit", "texts.csv", "-o", "x.lrml", "--config", "text.toml"),
+            r"TfidfVectorizer in \[text\] must get .* got 'mindf'. Did you mean min_df",
+        ),
+        (
+            ("fit", "texts.csv", "-o", "x.lrml", "--config", "model.toml"),
+            r"LRML must get .* got 'rule'. It is a parameter of lrml tune \(LRMLCV\)",
+        ),
+        (("theory", "texts.csv"), "the theory takes features, got the texts of 'texts.csv'.*--model"),
+    ],
+)
+def test_messages_name_the_remedy(folder, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(folder)
+    assert main(arguments) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert re.search(message, told), told
+    assert not (folder / "x.lrml").exists()
+
+
+def test_every_format_can_be_named(folder, capsys):
+    out = folder / "named.lrml"
+    arguments = ["fit", str(folder / "texts.json"), "--from", "jsonl", "-o", str(out), "--quiet"]
+    assert main(arguments) == 0
+    assert len(lrml.load(out).classes_) == 4
+    for command in ("fit", "tune", "predict", "evaluate"):
+        main([command, "--help"])
+        assert {*READ_FORMATS, *TEXT_FORMATS} <= set(re.findall(r"[a-z]+", capsys.readouterr().out))
+
+
+def test_the_theory_of_a_model_of_texts(folder, capsys):
+    model = folder / "model.lrml"
+    assert main(["theory", str(folder / "texts.csv"), "--model", str(model), "--json", "--draws", "3"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    tagger = lrml.load(model)
+    X = tagger.transform(tagged_texts()[0])
+    expected = bound_report(tagger.model_, X, n_draws=3, random_state=0)
+    assert found["facts"] == pytest.approx(expected.facts)
+    assert found["dataset"] == "texts"
