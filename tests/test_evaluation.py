@@ -355,3 +355,11 @@ def test_a_comparison_needs_two():
     Y, scores = three(20)
     with pytest.raises(ValueError, match=r"at least two names to scores, got .*use assess for one model"):
         compare(Y, {"good": scores["good"]})
+
+
+def test_scores_are_probabilities_only_if_they_are_meant_so():
+    Y, scores = [[1, 0], [0, 1]], [[0.9, 0.2], [0.4, 0.7]]
+    assert assess(Y, scores, n_bootstrap=0).reliability.probabilities
+    assert not assess(Y, scores, n_bootstrap=0, probabilities=False).reliability.probabilities
+    with pytest.raises(ValueError, match=r"probabilities must lie in \[0, 1\], got scores from -1"):
+        assess(Y, [[-1.0, 0.0], [0.0, 1.0]], n_bootstrap=0, probabilities=True)

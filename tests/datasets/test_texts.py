@@ -460,3 +460,15 @@ def test_wrong_texts(tmp_path):
     with pytest.raises(ValueError, match=r"one of csv, jsonl, got the suffix '\.parquet'"):
         write_texts(TextDataset("x", ["t"]), tmp_path / "x.parquet")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_column_that_is_called_a_text_is_no_list_of_tags(tmp_path):
+    """Short texts of few words look like lists of tags."""
+    texts = make_tagged_texts(300)
+    rows = [
+        f"{text.replace(',', '')},{int('chess' in tags)}"
+        for text, tags in zip(texts.texts, texts.tags, strict=True)
+    ]
+    (tmp_path / "short.csv").write_text("\n".join(["review,chess", *rows]) + "\n", encoding="utf-8")
+    roles = guess_roles(tmp_path / "short.csv")
+    assert (roles.kind, roles.text, roles.tags, roles.labels) == ("text", ("review",), None, ("chess",))

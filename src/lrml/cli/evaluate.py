@@ -34,11 +34,14 @@ def evaluate(
       lrml evaluate articles.lrml later.csv
       lrml evaluate yeast.lrml yeast --html evaluation.html
     """
+    import numpy as np
+
     import lrml
     from lrml._inner import threshold_of
     from lrml.cli._console import advise, print_json, report_table, result_console, say
     from lrml.cli._data import RowsForModel, digest_of
     from lrml.evaluation import assess
+    from lrml.losses import LogisticLoss
     from lrml.storage import read_header
 
     if html is not None:
@@ -48,10 +51,15 @@ def evaluate(
     reading = summary.get("reading", {})
     rows = RowsForModel(fitted, data, reading, labelled=True)
     scores, Y = scored(fitted, rows)
+    cut = threshold_of(fitted)
+    likely = getattr(fitted, "model_", fitted).loss_ == "logistic"
+    if likely:
+        scores, cut = (LogisticLoss().probability(np.asarray(values)) for values in (scores, cut))
     found = assess(
         Y,
         scores,
-        threshold=threshold_of(fitted),
+        threshold=cut,
+        probabilities=likely,
         label_names=list(fitted.classes_),
         n_bootstrap=bootstrap,
         random_state=seed,

@@ -156,6 +156,7 @@ def assess(
     scores: Matrix,
     *,
     threshold: npt.ArrayLike | None = None,
+    probabilities: bool | None = None,
     label_names: Sequence[Any] | None = None,
     ks: Iterable[int] | None = None,
     n_bootstrap: int = 1000,
@@ -173,6 +174,8 @@ def assess(
     threshold : float or array of shape (L,), optional
         A label is predicted where its score is at or above it; 0.5 by default. Pass the one of the model
         if it has another: 0 for margins and log odds.
+    probabilities : bool, optional
+        Whether scores are meant as probabilities; by default, whether all of them are in [0, 1].
     label_names : sequence of length L, optional
         By default the columns of Y if it is a frame, else their numbers.
     ks : iterable of int, optional
@@ -208,7 +211,7 @@ def assess(
         metrics={name: interval(value, resampled[name], level) for name, value in measured.values.items()},
         left_out=measured.left_out,
         labels=_labels(measured, names),
-        reliability=_reliability(measured.data),
+        reliability=_reliability(measured.data, probabilities),
         n_rows=measured.n_rows,
         n_bootstrap=n_bootstrap,
         threshold=measured.cut.astype(np.float64).tolist(),
@@ -238,10 +241,15 @@ def _labels(measured: Measured, names: list[str]) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _reliability(data: LabelledScores) -> Reliability:
+def _reliability(data: LabelledScores, probabilities: bool | None) -> Reliability:
     relevant = np.concatenate([block.scores[block.relevant] for block in data.blocks()]).astype(np.float64)
     low, high = float(data.scores.min()), float(data.scores.max())
-    probabilities = low >= 0 and high <= 1
+    if probabilities and not (low >= 0 and high <= 1):
+        raise ValueError(
+            f"probabilities must lie in [0, 1], got scores from {low:.4g} to {high:.4g}. Pass "
+            "probabilities=False, or what predict_proba gives."
+        )
+    probabilities = low >= 0 and high <= 1 if probabilities is None else probabilities
     if probabilities:
         edges = np.linspace(0, 1, _N_BINS + 1)
     else:
