@@ -464,11 +464,12 @@ def test_wrong_texts(tmp_path):
 
 def test_a_column_that_is_called_a_text_is_no_list_of_tags(tmp_path):
     """Short texts of few words look like lists of tags."""
-    texts = make_tagged_texts(300)
+    made = make_tagged_texts(300)
     rows = [
-        f"{text.replace(',', '')},{int('chess' in tags)}"
-        for text, tags in zip(texts.texts, texts.tags, strict=True)
+        f"{text.replace(',', '')},{int('chess' in tags)},{int('music' in tags)}"
+        for text, tags in zip(made.texts, made.tags, strict=True)
     ]
-    (tmp_path / "short.csv").write_text("\n".join(["review,chess", *rows]) + "\n", encoding="utf-8")
+    (tmp_path / "short.csv").write_text("\n".join(["review,chess,music", *rows]) + "\n", encoding="utf-8")
     roles = guess_roles(tmp_path / "short.csv")
-    assert (roles.kind, roles.text, roles.tags, roles.labels) == ("text", ("review",), None, ("chess",))
+    assert (roles.kind, roles.text, roles.tags) == ("text", ("review",), None)
+    assert roles.labels == ("chess", "music")
