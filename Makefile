@@ -36,7 +36,7 @@ $(VENV)/bin/python $(BENCH)/bin/python:
 	$(PYTHON) -m venv $(@:/bin/python=)
 
 $(VENV)/.report: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[report]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[report,tables,serve,onnx]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import lrml.inspection
 from lrml import CPLST, LEML, LRML, LRMLCV, PLST, MLFro, MLTrace, TextTagger
 from lrml.inspection import describe_model
+from lrml.report import render_html
 
 MODELS = {
     "lrml": LRML(2, 5.0),
@@ -123,6 +126,36 @@ def test_nothing_learnt():
     found = describe_model(model)
     assert (found.rank, found.pairs, found.labels, found.plane) == (0, [], [], [])
     assert found.summary("nothing")["figures"][0]["id"] == "figure-spectrum"
+
+
+def test_weak_relations_are_not_claimed(data):
+    unrelated = LRML(2, 0.0).fit(np.tile(np.eye(3), (4, 1)), np.tile(np.eye(3), (4, 1)))
+    found = describe_model(unrelated)
+    page = found.summary("unrelated")
+    assert max((pair["cosine"] for pair in found.pairs), default=0.0) < 0.2
+    assert "No two labels are clearly related: no cosine reaches 0.2." in page["summary"]
+    assert "pairs" not in [table["id"] for table in page["tables"]]
+    related = describe_model(MODELS["lrml"].fit(*data))
+    page = related.summary("related")
+    pair = related.pairs[0]
+    assert any(f"are {pair['first']} and {pair['second']} (cosine" in one for one in page["summary"])
+    (table,) = (table for table in page["tables"] if table["id"] == "pairs")
+    assert len(table["rows"]) == sum(pair["cosine"] >= 0.2 for pair in related.pairs)
+
+
+@pytest.mark.parametrize(("n_values", "n_marked"), [(13, 13), (60, 60), (61, 0)])
+def test_every_singular_value_of_a_short_spectrum_is_marked(data, n_values, n_marked):
+    pytest.importorskip("jinja2", reason="Jinja2 is not installed")
+    found = describe_model(MODELS["lrml"].fit(*data))
+    sigma = np.linspace(9.0, 5.0, n_values).tolist()
+    page = dataclasses.replace(found, singular_values=sigma).summary("spectrum")
+    (written,) = re.findall(
+        r'<script type="application/json" id="plots">(.*?)</script>', render_html(page), re.S
+    )
+    plot = json.loads(written)["figure-spectrum-panel-1"]
+    size = np.broadcast_to(plot["data"][0]["marker"]["size"], n_values)
+    assert np.count_nonzero(size) == n_marked
+    assert plot["layout"]["yaxis"]["rangemode"] == "tozero"
 
 
 def test_refusals(data):

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
 from lrml._shown import shown
+from lrml.losses import LOSSES
 
 
 class Inner(NamedTuple):
@@ -43,6 +44,13 @@ def inner_model(estimator: Any, caller: str) -> Inner:
         with suppress(AttributeError, ValueError, NotFittedError):  # a step that does not know its names
             names = front.get_feature_names_out()
     return Inner(inner, None if names is None else np.asarray(names))
+
+
+def threshold_of(model: Any) -> Any:
+    """Return the score from which on a model or tagger assigns a label; one number, or one per label."""
+    inner = getattr(model, "model_", model)
+    cut = inner._decision_threshold
+    return LOSSES[inner.loss_].threshold if cut is None else cut
 
 
 def label_vectors(model: Any) -> npt.NDArray[np.float64]:

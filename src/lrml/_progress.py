@@ -27,6 +27,12 @@ class Report(Protocol):
         """Tell how much is done, and in a few words how it looks."""
 
 
+def tell(title: str, sentence: str) -> None:
+    """Write a line about what begins now and cannot be counted."""
+    if sys.stderr is not None:  # a program without a console has none
+        print(f"{title}: {sentence}", file=sys.stderr, flush=True)
+
+
 @contextmanager
 def progress(title: str, unit: str, *, at_most: bool = False) -> Iterator[Report]:
     """Yield a report of what is done, in units such as "iterations"; with ``at_most`` it may end early.
@@ -68,8 +74,7 @@ class _Lines:
         self._state: tuple[int, int, str] | None = None  # what is not written yet
 
     def say(self, sentence: str) -> None:
-        if sys.stderr is not None:  # a program without a console has none
-            print(f"{self._title}: {sentence}", file=sys.stderr, flush=True)
+        tell(self._title, sentence)
 
     def update(self, done: int, total: int, words: str = "") -> None:
         self._state = done, total, words

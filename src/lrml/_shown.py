@@ -26,3 +26,8 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     by_lower = {other.lower(): other for other in known}
     close = difflib.get_close_matches(str(name).lower(), by_lower)
     return f"Did you mean {' or '.join(by_lower[other] for other in close)}? " if close else ""
+
+
+def printable(text: str) -> str:
+    """Return a text in which control characters, of a file name or of data, are written as escapes."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)

@@ -24,6 +24,8 @@ def __dir__() -> list[str]:
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
 _N_RELATED = 3
+_CLEAR = 0.2  # a smaller cosine is not called a relation
+_MOST_MARKERS = 60
 _MOST_POINTS = 500
 _BLOCK = 1 << 20  # cosines at once
 
@@ -256,14 +258,20 @@ def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]])
                 column(
                     "features", "features", explanation="largest coefficients; − speaks against the label"
                 ),
-                column("related", "related labels", explanation="with the cosine of their coefficients"),
+                column(
+                    "related",
+                    "related labels",
+                    explanation=f"with the cosine of their coefficients, from {_CLEAR} on",
+                ),
             ],
             [
                 {
                     "name": label["name"],
                     "norm": label["norm"],
                     "features": ", ".join(_signed(one) for one in label["features"]) or None,
-                    "related": ", ".join(f"{one['name']} ({one['cosine']:.2f})" for one in label["related"])
+                    "related": ", ".join(
+                        f"{one['name']} ({one['cosine']:.2f})" for one in _clear(label["related"])
+                    )
                     or None,
                 }
                 for label in found.labels
@@ -278,7 +286,7 @@ def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]])
                 column("second", "related label"),
                 column("cosine", "cosine", "number", 3),
             ],
-            found.pairs,
+            _clear(found.pairs),
         ),
         *table(
             "params",
@@ -312,6 +320,10 @@ def _signed(feature: dict[str, Any]) -> str:
     return f"{'−' if feature['coefficient'] < 0 else ''}{feature['name']}"
 
 
+def _clear(related: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [one for one in related if one["cosine"] >= _CLEAR]
+
+
 def _sentences(found: ModelDescription) -> list[str]:
     sentences = [
         f"{found.kind} with {found.n_features:,} features and {found.n_labels:,} labels: rank {found.rank}, "
@@ -322,11 +334,14 @@ def _sentences(found: ModelDescription) -> list[str]:
             f"The penalty leaves {found.theta} singular values free. The tail beyond them has "
             f"{max(0, found.rank - found.theta)} that are not zero, with a sum of {found.tail:.4g}."
         )
-    if found.pairs:
-        pair = found.pairs[0]
+    related = _clear(found.pairs)
+    if related:
+        pair = related[0]
         sentences.append(
             f"The most related labels are {pair['first']} and {pair['second']} (cosine {pair['cosine']:.2f})."
         )
+    elif found.rank > 0 and found.n_labels > 1:
+        sentences.append(f"No two labels are clearly related: no cosine reaches {_CLEAR}.")
     if found.unseen_labels:
         sentences.append(f"{found.unseen_labels} labels had no positive example in training.")
     if not found.converged:
@@ -336,7 +351,9 @@ def _sentences(found: ModelDescription) -> list[str]:
 
 def _spectrum_figure(found: ModelDescription) -> dict[str, Any]:
     sigma = found.singular_values
-    drawn = [series("singular value", [float(k + 1) for k in range(len(sigma))], sigma, "line")]
+    markers = "all" if len(sigma) <= _MOST_MARKERS else "none"
+    places = [float(k + 1) for k in range(len(sigma))]
+    drawn = [series("singular value", places, sigma, "line", markers=markers)]
     bands = []
     if found.theta is not None and found.theta < max(len(sigma), found.theta + 1):
         end = max(len(sigma), found.theta + 1) + 0.5
@@ -351,7 +368,7 @@ def _spectrum_figure(found: ModelDescription) -> dict[str, Any]:
             else f" The penalty acts on the shaded tail, beyond theta = {found.theta}."
         ),
         "Descending singular values.",
-        [lines("singular values", "index", "singular value", drawn, bands=bands)],
+        [lines("singular values", "index", "singular value", drawn, bands=bands, from_zero=True)],
     )
 
 

@@ -120,6 +120,11 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         tags.target_tags.single_output = False
         return tags
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "predict_proba":
+            _makes_probabilities(self)  # the model's own error explains more than the one below
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def set_params(self, **params: Any) -> Self:
         """Set parameters, also of the parts, as ``model__alpha``; a part that is None becomes the default."""
         for part, make in (("model", default_model), ("vectorizer", default_vectorizer)):

@@ -193,6 +193,12 @@ def test_features_are_counted_from_where_training_counted_them(folder):
         (("fit", "{0}/empty.csv", "-o", "{0}/x.lrml"), "must have a header"),
         (("fit", "{0}/train.csv", "-o", "{0}/model.lrml"), "must be new.*--force"),
         (("fit", "{0}/train.csv", "-o", "{0}/no/where.lrml"), "there is no folder"),
+        (
+            ("fit", "{0}/train.csv", "-o", "{0}/train.csv", "--force"),
+            "another file than the one that is read",
+        ),
+        (("fit", "{0}/train.csv", "-o", os.devnull, "--force"), "a device"),
+        (("fit", "{0}/train.csv", "-o", "{0}/x.lrml", "--seed", "-1"), "seed"),
         (("fit", "{0}/train.csv", "-o", "{0}/x.lrml", "--text", "body"), "body"),
         (("fit", "{0}/train.csv", "-o", "{0}/x.lrml", "--alpha", "-1"), "alpha must be"),
         (("fit", "{0}/train.csv", "-o", "{0}/x.lrml", "--method", "ml-fro", "--theta", "3"), "theta"),
@@ -249,7 +255,8 @@ def test_a_full_disk_leaves_no_half_written_file(folder, tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
-def test_an_interrupted_prediction_leaves_nothing(folder):
+@pytest.mark.parametrize(("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "stopped")])
+def test_an_interrupted_prediction_leaves_nothing(folder, number, word):
     pipe = subprocess.Popen(
         [sys.executable, "-m", "lrml", "predict", folder / "model.lrml", "-", "-o", folder / "never.csv"],
         stdin=subprocess.PIPE,
@@ -263,8 +270,8 @@ def test_an_interrupted_prediction_leaves_nothing(folder):
         assert pipe.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    pipe.send_signal(signal.SIGINT)
+    pipe.send_signal(number)
     _, errors = pipe.communicate(timeout=60)
-    assert pipe.returncode == 130
-    assert "interrupted; no file is half-written" in errors
+    assert pipe.returncode == 128 + number
+    assert f"{word}; no file is half-written" in errors
     assert not any("never" in name for name in os.listdir(folder))

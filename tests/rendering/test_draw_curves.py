@@ -184,6 +184,16 @@ def test_few_points_have_all_their_markers_unless_crowded():
     assert lines["series-1-1"].get_markevery() is None  # a point without its marker would be gone
 
 
+def test_a_series_may_settle_its_markers_and_a_panel_start_at_zero():
+    x = [float(k) for k in range(1, 41)]
+    drawn = [make_series(name, x, [k + 5 for k in x]) | {"markers": name} for name in ("all", "none")]
+    panel = make_lines(drawn)
+    panel["y"]["from_zero"] = True
+    [axes] = compose(make_figure([panel], 1)).axes
+    assert [line.get_markevery() for line in axes.lines] == [None, []]
+    assert axes.get_ylim()[0] <= 0
+
+
 @given(st.lists(st.floats(0, 1), min_size=13, max_size=60), st.integers(0, 8))
 def test_marked_points_are_few_and_contain_the_ends(places: list[float], position: int):
     kept = marked(np.array(places), position)

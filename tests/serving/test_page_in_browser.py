@@ -66,8 +66,21 @@ def test_a_person_pastes_a_text_and_sees_tags_and_what_spoke_for_them(
     assert page.title() == "lrml: try the model"
     scores = [score.replace("−", "-") for score in page.locator(".score").all_text_contents()]
     assert scores == [f"{score:z.3f}" for score in wanted.scores[0]]
-    shown = page.locator(".tags > li").first.locator(".features li span:first-child").all_text_contents()
-    assert shown == [name for name, _ in model.explain(TEXT, wanted.labels[0, 0])]
+    first = page.locator(".tags > li").first
+    shown = first.locator(".features li span:first-child").all_text_contents()
+    assert shown == [
+        *(name for name, _ in model.explain(TEXT, wanted.labels[0, 0])),
+        "other words",
+        "constant",
+    ]
+    parts = [
+        float(part.replace("−", "-")) for part in first.locator("li span:last-child").all_text_contents()
+    ]
+    assert sum(parts) == pytest.approx(wanted.scores[0, 0], abs=0.005)  # seven rounded numbers
+    grey = [str(name) for name in page.locator(".tags .below .name").all_text_contents()]
+    assert grey == [tag for tag in wanted.labels[0] if tag not in model.predict([TEXT])[0]] != []
+    page.locator(".legend", has_text="below its threshold of 0.500.").wait_for()
+    assert page.locator(".note").count() == 0
     for name in (*model.explain(TEXT, HARMFUL),)[:1]:
         assert page.locator(".features .for", has_text=name[0]).count() > 0
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
@@ -77,6 +90,9 @@ def test_a_person_pastes_a_text_and_sees_tags_and_what_spoke_for_them(
     page.locator("#given").press("Control+Enter")
     page.locator(".tags > li").nth(2).wait_for(state="detached")
     assert visit.tags() == wanted.labels[0, :2].tolist()
+    visit.ask("日本語")
+    page.locator(".note", has_text="No known word: the most frequent tags.").wait_for()
+    assert set(page.locator(".features li span:first-child").all_text_contents()) == {"constant"}
     visit.close()
 
 

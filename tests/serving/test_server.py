@@ -32,6 +32,9 @@ def test_texts_get_the_best_tags_of_the_model(client: Any) -> None:
     assert found == wanted.labels.tolist()
     scores = [[tag["score"] for tag in one["tags"]] for one in answer.json()["predictions"]]
     np.testing.assert_allclose(scores, wanted.scores, rtol=1e-12)
+    notes = [one.get("note") for one in answer.json()["predictions"]]
+    no_word = "no known word: the most frequent tags"
+    assert notes == [None, None, no_word, no_word, None]
     assert len(client.post("/predict", json={"texts": ["x"]}).json()["predictions"][0]["tags"]) == 5
 
 
@@ -41,8 +44,8 @@ def test_words_that_spoke_for_a_tag_add_up_to_its_score(client: Any) -> None:
     assert len(one["tags"]) == 5
     for tag in one["tags"]:
         total = sum(part["contribution"] for part in tag["features"])
-        intercept = model.model_.intercept_[list(model.classes_).index(tag["tag"])]
-        assert total + intercept == pytest.approx(tag["score"], abs=1e-6)
+        assert tag["constant"] == model.model_.intercept_[list(model.classes_).index(tag["tag"])]
+        assert total + tag["constant"] == pytest.approx(tag["score"], abs=1e-6)
         assert {part["feature"] for part in tag["features"]} <= {
             *("play", "chess", "with", "photos", "play chess", "chess with")
         }
@@ -205,6 +208,21 @@ def test_probabilities_come_with_the_logistic_loss() -> None:
     probabilities = np.sort(model.predict_proba(["chess"])[0])[::-1]
     found = [tag["probability"] for tag in answer.json()["predictions"][0]["tags"]]
     np.testing.assert_allclose(found, probabilities[:2])
+
+
+@pytest.mark.parametrize("threshold", [None, 0.3, [0.1, 0.6, 0.2, 0.9, 0.3]])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_tags_that_predict_gives_are_assigned(threshold: Any, loss: str) -> None:
+    model = TextTagger(MLFro(0.3, loss=loss, threshold=threshold)).fit(TEXTS, TAGS)
+    texts = [*TEXTS[:4], "chess photos", ""]
+    answer = without_server(
+        lrml.serving.make_app(model), lambda client: client.post("/predict", json={"texts": texts, "k": 5})
+    )
+    found = [{tag["tag"] for tag in one["tags"] if tag["assigned"]} for one in answer.json()["predictions"]]
+    assert found == [set(tags) for tags in model.predict(texts)]
+    about = without_server(lrml.serving.make_app(model), lambda client: client.get("/model")).json()
+    natural = 0.5 if loss == "squared" else 0.0
+    assert about["threshold"] == (natural if threshold is None else 0.3 if threshold == 0.3 else None)
 
 
 def test_other_models_are_refused() -> None:

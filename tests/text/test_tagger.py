@@ -194,6 +194,9 @@ def test_probabilities_come_with_the_logistic_loss(documents, tagger):
     )
     assert not hasattr(tagger, "predict_proba")
     assert not hasattr(TextTagger(), "predict_proba")
+    for without in (tagger, TextTagger()):
+        with pytest.raises(AttributeError, match=r"predict_proba needs loss='logistic', got .* Pass loss="):
+            without.predict_proba(NEW)
 
 
 def test_score_is_average_precision(documents, tagger):

@@ -7,7 +7,9 @@ function, calls the library and prints. A new one is registered in `_app` below.
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -15,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from lrml._files import OutputError
+from lrml._shown import printable
 from lrml.cli import (
     compare,
     datasets,
@@ -48,18 +51,46 @@ class _Program(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
+            _clean_up_when_stopped()
             code = super().invoke(ctx)
             if sys.stdout is not None:  # as it is where the caller has closed it
                 sys.stdout.flush()
         except (OutputError, CommandError) as error:
-            print(f"lrml {ctx.invoked_subcommand}: error: {_printable(str(error))}", file=sys.stderr)
+            print(f"lrml {ctx.invoked_subcommand}: error: {printable(str(error))}", file=sys.stderr)
             return _USAGE_ERROR
         except BrokenPipeError:
             return _broken_pipe()
         except KeyboardInterrupt:
             print(f"lrml {ctx.invoked_subcommand}: interrupted; no file is half-written.", file=sys.stderr)
             return _INTERRUPTED
+        except _Terminated as error:
+            print(f"lrml {ctx.invoked_subcommand}: stopped; no file is half-written.", file=sys.stderr)
+            return 128 + error.number
         return code
+
+
+class _Terminated(BaseException):
+    """The process was asked to end; raised so that temporary files are removed on the way out."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _clean_up_when_stopped() -> None:
+    """Let SIGTERM and SIGHUP unwind the program as Ctrl-C does; a command may set handlers of its own."""
+
+    def stop(number: int, frame: object) -> None:
+        raise _Terminated(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if (
+            number is not None and signal.getsignal(number) is signal.SIG_DFL
+        ):  # nohup ignores it, and means it
+            signal.signal(number, stop)
 
 
 def _broken_pipe() -> int:
@@ -78,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if context is not None:
             print(context.get_usage(), file=sys.stderr)
         path = "lrml" if context is None else context.command_path
-        print(f"{path}: error: {_printable(error.format_message())}", file=sys.stderr)
+        print(f"{path}: error: {printable(error.format_message())}", file=sys.stderr)
         return _USAGE_ERROR
     return code or 0
 
@@ -104,11 +135,6 @@ def _app() -> typer.Typer:
     app.add_typer(datasets.app, name="datasets")
     app.command("theory")(theory.theory)
     return app
-
-
-def _printable(text: str) -> str:
-    """Return a text in which control characters, of a file name or of data, are written as escapes."""
-    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 def _root(

@@ -17,6 +17,7 @@ from rich.table import Table
 # Wide enough for every table that the program prints. A file or a pipe has no width; a narrow terminal breaks
 # the lines of a table, which is better than cutting off or folding digits.
 _WIDTH = 200
+_NARROW = 80
 
 
 class _ResultConsole(Console):
@@ -74,12 +75,14 @@ def print_json(document: Any) -> None:
 def report_table(table: dict[str, Any]) -> Table:
     """Show a table of a report."""
     columns = table["columns"]
-    # One word per line: a wide table needs narrow headings.
-    headings = {column["key"]: column["title"].replace(" ", "\n") for column in columns}
-    text = [headings[column["key"]] for column in columns if column["kind"] == "text"]
-    shown = plain_table(table["title"], list(headings.values()), text=text)
-    for row in table["rows"]:
-        shown.add_row(*(_cell(row[column["key"]], column) for column in columns))
+    rows = [[_cell(row[column["key"]], column) for column in columns] for row in table["rows"]]
+    headings = [column["title"] for column in columns]
+    if sum(2 + max(map(len, cells)) for cells in zip(headings, *rows, strict=True)) > _NARROW:
+        headings = [heading.replace(" ", "\n") for heading in headings]  # one word per line
+    text = [heading for heading, column in zip(headings, columns, strict=True) if column["kind"] == "text"]
+    shown = plain_table(table["title"], headings, text=text)
+    for row in rows:
+        shown.add_row(*row)
     return shown
 
 

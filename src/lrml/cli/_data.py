@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import warnings
 from collections import Counter
@@ -138,6 +139,14 @@ def plan_reading(source: Source) -> Plan:
     return Plan(source, False, roles)
 
 
+def digest_of(source: Source) -> str | None:
+    """Return the SHA-256 of a data file, so that it is known again; None for a dataset by name."""
+    if not Path(source.name).is_file() or source.name in mulan_entries():
+        return None
+    with open(source.name, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _kind(source: Source) -> str:
     """Return the format of a file, if it was named, or else its suffix."""
     path = Path(source.name)
@@ -203,6 +212,7 @@ class RowsForModel:
     rows: int = _BLOCK_ROWS
     unknown_features: Counter[str] = field(default_factory=Counter)
     unknown_labels: Counter[str] = field(default_factory=Counter)
+    remarks: list[str] = field(default_factory=list)  # on how the rows are read
     _order: list[int] | None = None  # where the model's features are
     _others: list[tuple[int, str]] = field(default_factory=list)
 
@@ -211,7 +221,7 @@ class RowsForModel:
 
     def notes(self) -> list[str]:
         """Say what was left out, once all blocks are read."""
-        lines = []
+        lines = list(self.remarks)
         for what, unknown in (("features", self.unknown_features), ("labels", self.unknown_labels)):
             if unknown:
                 first = ", ".join(shown(name) for name in list(unknown)[:3])
@@ -225,6 +235,8 @@ class RowsForModel:
         from lrml.datasets import iter_texts
 
         if self.source.name == STANDARD_INPUT:
+            if sys.stdin is None:
+                raise ValueError("texts must come from standard input, got a closed one. Pass a file.")
             options: dict[str, Any] = _text_options(self.source)
             blocks = iter_texts(sys.stdin.buffer, **options, tags=False, rows=self.rows)
         else:
@@ -255,6 +267,11 @@ class RowsForModel:
             else:
                 return wanted | usual
         roles = guess_roles(self.source.name, **wanted)
+        if usual and not self.source.texts and roles.text:
+            there = ", ".join(map(shown, roles.text))
+            self.remarks.append(
+                f"column {shown(', '.join(self.reading['text']))} of training is not there: reads {there}"
+            )
         if self.labelled and roles.tags is None and not roles.labels:
             raise ValueError(
                 f"DATA must have tags to compare with, got {self.source.name!r} without a column of tags. "
@@ -364,12 +381,3 @@ def without_names() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         yield
-
-
-def threshold_of(model: Any) -> Any:
-    """Return the score from which on a model assigns a label; one number, or one per label."""
-    from lrml.losses import LOSSES
-
-    inner = getattr(model, "model_", model)
-    cut = inner._decision_threshold
-    return LOSSES[inner.loss_].threshold if cut is None else cut

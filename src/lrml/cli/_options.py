@@ -50,7 +50,7 @@ def user_errors() -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise  # the reader of the output has closed it
-    except (OSError, ValueError, TypeError, ImportError) as error:
+    except (OSError, ValueError, TypeError, ImportError, re.error) as error:
         raise CommandError(str(error)) from error
 
 
@@ -240,6 +240,15 @@ def count_or_share(text: str) -> int | float | str:
         ) from None
 
 
+def check_other_file(path: str, source: str, what: str) -> None:
+    """Refuse to write over the file that a command reads, even if forced."""
+    if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
+        raise ValueError(
+            f"{what} must be another file than the one that is read, got {path!r} for both. Choose another "
+            "name."
+        )
+
+
 def check_new_file(path: str | os.PathLike[str], force: bool, what: str, *others: Path) -> None:
     """Make sure, before anything is read, that a file (and others beside it) may be written."""
     place = Path(path)
@@ -248,9 +257,10 @@ def check_new_file(path: str | os.PathLike[str], force: bool, what: str, *others
             f"{what} must be in a folder that exists, got {os.fspath(path)!r}, and there is no folder "
             f"{os.fspath(place.parent)!r}. Make it first, or choose another."
         )
-    if place.is_dir():
-        raise ValueError(f"{what} must be a file, got {os.fspath(path)!r}, a folder. Add a file name.")
-    there = [os.fspath(file) for file in (place, *others) if file.exists()]
+    if place.exists() and not place.is_file():
+        kind = "a folder. Add a file name." if place.is_dir() else "a device. Choose a file name."
+        raise ValueError(f"{what} must be a file, got {os.fspath(path)!r}, {kind}")
+    there = [os.fspath(file) for file in (place, *others) if file.exists() or file.is_symlink()]
     if there and not force:
         files = f"{what} and the file that belongs to it" if others else what
         raise ValueError(

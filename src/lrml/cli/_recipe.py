@@ -34,7 +34,7 @@ Config = Annotated[
     str | None,
     option("FILE.toml", "Settings: method, and tables [model], [text] and [data]; options take precedence."),
 ]
-Seed = Annotated[int, option("N", "Seed of everything that is drawn.")]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of everything that is drawn.")]
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _check_known(
 def _read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the settings of a file, of which the names at the top are checked."""
     try:
-        found = tomllib.loads(Path(path).read_text("utf-8"))
+        found = tomllib.loads(Path(path).read_text("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(
             f"--config must be a TOML file, got {os.fspath(path)!r} ({error}). "

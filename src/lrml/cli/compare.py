@@ -137,8 +137,9 @@ def _split(training: Training, share: float, seed: int) -> tuple[Training, Train
 def _tune_and_judge(
     name: str, estimator: Any, data: Source, training: Training, judged: Training | None
 ) -> _Judged:
+    from lrml._inner import threshold_of
     from lrml.cli._console import warnings_told
-    from lrml.cli._data import RowsForModel, threshold_of, without_names
+    from lrml.cli._data import RowsForModel, without_names
 
     start = perf_counter()
     with warnings_told("lrml compare"):

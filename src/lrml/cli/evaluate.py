@@ -35,15 +35,17 @@ def evaluate(
       lrml evaluate yeast.lrml yeast --html evaluation.html
     """
     import lrml
+    from lrml._inner import threshold_of
     from lrml.cli._console import advise, print_json, report_table, result_console, say
-    from lrml.cli._data import RowsForModel, threshold_of
+    from lrml.cli._data import RowsForModel, digest_of
     from lrml.evaluation import assess
     from lrml.storage import read_header
 
     if html is not None:
         check_new_file(html, force, "--html")
-    reading = (read_header(model)["summary"] or {}).get("reading", {})
+    summary = read_header(model)["summary"] or {}
     fitted = lrml.load(model)
+    reading = summary.get("reading", {})
     rows = RowsForModel(fitted, data, reading, labelled=True)
     scores, Y = scored(fitted, rows)
     found = assess(
@@ -55,6 +57,8 @@ def evaluate(
         random_state=seed,
     )
     notes = rows.notes()
+    if summary.get("sha256") is not None and summary["sha256"] == digest_of(data):
+        notes.append("the model was trained on these rows, so its figures are too good; judge it on others")
     page = found.summary(f"Evaluation of {model}", about=[("Model", model), ("Data", data.name)])
     page["left_out"] = notes
     if html is not None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lrml.cli._options import Force, Json, check_new_file, option, user_errors
+from lrml.cli._options import Force, Json, check_new_file, check_other_file, option, user_errors
 from lrml.cli.predict import MODEL
 
 
@@ -38,6 +38,7 @@ def export(
     from lrml.cli._console import print_json, result_console, say
 
     check_new_file(out, force, "OUT.onnx")
+    check_other_file(out, model, "OUT.onnx")
     exported = to_onnx(load(model), top_k=top_k, text=not no_text)
     content = exported.SerializeToString()
     write_atomically(out, content)

@@ -9,18 +9,29 @@ from typing import Annotated, Any
 
 import typer
 
-from lrml.cli._options import Force, Json, Quiet, Source, check_new_file, count_or_share, option, takes_source
+from lrml.cli._options import (
+    Force,
+    Json,
+    Quiet,
+    Source,
+    check_new_file,
+    check_other_file,
+    count_or_share,
+    option,
+    takes_source,
+)
 from lrml.cli._recipe import Config, Kernel, Loss, Method, Recipe, Seed
 
 _THETA = "LRML: free singular values, a count or a share of the labels (default: 0.2)."
 _RANK = "LEML, CPLST: the rank, a count or a share of the labels."
 _ALPHA = "Strength of the penalty (default: that of the method)."
 _RIDGE = "Ridge beside the penalty (default: 1 for texts, else that of the method)."
-_THRESHOLD = "Score from which on a tag is assigned, or auto (default: that of the loss)."
+THRESHOLD = "Score from which on a tag is assigned, or auto (default: that of the loss)."
 OUTPUT = typer.Option("-o", "--output", metavar="MODEL", help="The model file to write, such as model.lrml.")
 
 
-def _cut(text: str) -> float | str:
+def cut(text: str) -> float | str:
+    """Parse a threshold."""
     try:
         return text if text == "auto" else float(text)
     except ValueError:
@@ -41,7 +52,7 @@ def fit(
     loss: Loss = None,
     kernel: Kernel = None,
     gamma: Annotated[float | None, option("X", "Kernels: their width (default: 1/features).")] = None,
-    threshold: Annotated[str | None, option("X|auto", _THRESHOLD, _cut)] = None,
+    threshold: Annotated[str | None, option("X|auto", THRESHOLD, cut)] = None,
     config: Config = None,
     seed: Seed = 0,
     force: Force = False,
@@ -80,9 +91,10 @@ def learn(
 ) -> Any:
     """Fit and store a model, and print what it is; a search also tells what it found."""
     from lrml.cli._console import print_json, result_console, say, tell_progress, warnings_told
-    from lrml.cli._data import plan_reading
+    from lrml.cli._data import digest_of, plan_reading
 
     check_new_file(output, force, "MODEL")
+    check_other_file(output, data.name, "MODEL")
     plan = plan_reading(data.with_defaults(recipe.data))
     search = command == "tune"
     wanted: dict[str, Any] = {"search": search, "seed": seed, "verbose": not quiet}
@@ -94,6 +106,8 @@ def learn(
     if not quiet:
         for note in training.notes:
             tell_progress(note)
+        if plan.texts:
+            tell_progress("making features of the texts, then learning")
     start = perf_counter()
     with warnings_told(f"lrml {command}"):
         model = training.fit(estimator)
@@ -104,6 +118,7 @@ def learn(
         "rows": training.n_rows,
         "seconds": round(perf_counter() - start, 3),
         "reading": training.reading,
+        "sha256": digest_of(plan.source),
     }
     import lrml
 
@@ -133,7 +148,15 @@ def _facts(model: Any, summary: dict[str, Any]) -> dict[str, Any]:
     facts["converged"] = bool(getattr(inner, "converged_", True))
     if chosen is not None:
         facts["held_out_score"] = float(inner.best_score_)
+        facts["scoring"] = scoring_of(inner)
     return facts
+
+
+def scoring_of(search: Any) -> str:
+    """Return in words what a search judged by."""
+    if search.scoring is not None:
+        return str(search.scoring)
+    return "average precision" if len(search.intercept_) > 1 else "minus the loss per row"
 
 
 def _lines(output: str, facts: dict[str, Any]) -> list[str]:
@@ -143,7 +166,7 @@ def _lines(output: str, facts: dict[str, Any]) -> list[str]:
     )
     lines = [f"{facts['method']} with {shown}"]
     if "held_out_score" in facts:
-        lines.append(f"average precision on held-out rows: {facts['held_out_score']:.4f}")
+        lines.append(f"{facts['scoring']} on held-out rows: {facts['held_out_score']:.4f}")
     lines.append(
         f"{facts['features']:,d} features, {facts['labels']:,d} labels, rank {facts['rank']}, "
         f"{facts['bytes'] / 1e6:.1f} MB, {facts['seconds']:.1f} s"

@@ -8,14 +8,17 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import Annotated, Any, Protocol
 
 import typer
 
+from lrml._shown import printable
 from lrml.cli._options import Force, Source, check_new_file, option, takes_source
 
 _OUT = "Write a .csv, .jsonl or .parquet file instead of printing."
 _ASSIGNED = "Only tags that reach the model's threshold, at most k."
+_SECONDS = 5.0  # between two lines of progress
 MODEL = typer.Argument(metavar="MODEL", help="A model file of lrml fit or lrml tune.")
 
 
@@ -36,6 +39,8 @@ def predict(
 ) -> None:
     """Predict the k best tags of every row, best first, with their scores.
 
+    With the logistic loss, scores are probabilities.
+
     A model of texts reads the files that lrml fit reads, a .txt file with one text a line, or standard input
     (-), one text a line. A model of numbers reads files of numbers, with or without labels; of a dataset with
     a split, the test rows. Rows are read and written in blocks, so files may be of any length.
@@ -43,15 +48,18 @@ def predict(
     \b
     For example:
       lrml predict articles.lrml new.csv -k 3 -o tags.csv
-      echo "a chess engine with a graphical board" | lrml predict articles.lrml -
+      echo "Is there a good telescope for a comet?" | lrml predict articles.lrml -
     """
     import lrml
-    from lrml.cli._console import advise
-    from lrml.cli._data import RowsForModel, threshold_of, without_names
+    from lrml._inner import threshold_of
+    from lrml.cli._console import advise, tell_progress
+    from lrml.cli._data import RowsForModel, without_names
     from lrml.storage import read_header
 
     if output is not None:
         check_new_file(output, force, "--output")
+    elif sys.stdout is None:
+        raise ValueError("predictions must go somewhere, got a closed standard output. Pass -o FILE.")
     if block < 1:
         raise ValueError(f"--block must be at least 1, got {block}. Leave it out if in doubt.")
     reading = (read_header(model)["summary"] or {}).get("reading", {})
@@ -59,33 +67,42 @@ def predict(
     n_labels = len(fitted.classes_)
     k = min(5, n_labels) if k is None else k
     if not 1 <= k <= n_labels:
-        raise ValueError(
-            f"-k must be in [1, {n_labels}] (the number of labels), got {k}. Pass -k from 1 to {n_labels}."
-        )
+        raise ValueError(f"-k must be in [1, {n_labels}] (the number of labels), got {k}. Pass one of these.")
     rows = RowsForModel(fitted, data, reading, labelled=False, rows=block)
     cut = threshold_of(fitted) if assigned else None
+    done, last = 0, monotonic()
     with _sink(output, k, as_json) as sink:
         for inputs, _ in rows:
             with without_names():
                 labels, scores = fitted.predict_top_k(inputs, k)
             sink.write(*_kept(fitted, labels, scores, cut))
+            done += len(labels)
+            if output is not None and monotonic() - last >= _SECONDS:
+                last = monotonic()
+                tell_progress(f"{done:,d} rows")
+    if output is not None:
+        tell_progress(f"wrote {output}: {done:,d} rows")
     for note in rows.notes():
         advise(f"lrml predict: {note}")
 
 
 def _kept(model: Any, labels: Any, scores: Any, cut: Any) -> tuple[list[list[Any]], list[list[float]]]:
-    """Return tags and scores of every row as lists, without the tags below the cut."""
+    """Return tags and scores (or probabilities) of every row as lists, without the tags below the cut."""
     import numpy as np
 
+    from lrml.losses import LogisticLoss
+
+    inner = getattr(model, "model_", model)
+    shown = LogisticLoss().probability(scores) if inner.loss_ == "logistic" else scores
     if cut is None:
-        return labels.tolist(), scores.tolist()
+        return labels.tolist(), shown.tolist()
     if np.ndim(cut):
         places = {name: place for place, name in enumerate(model.classes_)}
         cut = np.vectorize(lambda name: cut[places[name]], otypes=[float])(labels)
     reached = scores >= cut
     return (
         [row[keep].tolist() for row, keep in zip(labels, reached, strict=True)],
-        [row[keep].tolist() for row, keep in zip(scores, reached, strict=True)],
+        [row[keep].tolist() for row, keep in zip(shown, reached, strict=True)],
     )
 
 
@@ -114,7 +131,8 @@ class _Printer:
                 found = {"row": self._row, "tags": tags, "scores": [round(value, 6) for value in values]}
                 lines.append(json.dumps(found, ensure_ascii=False))
             else:
-                pairs = (f"{tag} {value:.3f}" for tag, value in zip(tags, values, strict=True))
+                pairs = (
+                    f"{printable(str(tag))} {value:.3f}" for tag, value in zip(tags, values, strict=True)
+                )
                 lines.append("\t".join(pairs))
-        print("\n".join(lines))
-        sys.stdout.flush()
+        print("\n".join(lines), flush=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from lrml.cli._options import Force, Json, Quiet, Source, check_new_file, count_or_share, option, takes_source
 from lrml.cli._recipe import Config, Kernel, Loss, Method, Recipe, Seed, typed_list
-from lrml.cli.fit import OUTPUT, learn
+from lrml.cli.fit import OUTPUT, cut, learn, scoring_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _CV = "Folds, or the share of rows that is held out, or loo (default: what suits the data)."
 _RULE = "best, one_standard_error or smallest (in bytes, within one standard error; default: best)."
 _SCORING = "What to judge by, such as average_precision, precision_at_1 or micro_f1."
+_CUT = "Score from which on a tag is assigned (default: auto, the best for micro-F1)."
 _PLOT = "Also draw the scores of all candidates as a picture (.png, .svg or .pdf)."
 # Beyond this many columns a terminal has no room for digits.
 _MOST_DIGITS = 12
@@ -46,6 +47,7 @@ def tune(
     cv: Annotated[str | None, option("N|SHARE|loo", _CV, _cv)] = None,
     scoring: Annotated[str | None, option("NAME", _SCORING)] = None,
     rule: Annotated[str | None, option("NAME", _RULE)] = None,
+    threshold: Annotated[str | None, option("X|auto", _CUT, cut)] = None,
     plot: Annotated[str | None, option("FILE", _PLOT)] = None,
     config: Config = None,
     seed: Seed = 0,
@@ -66,7 +68,7 @@ def tune(
     """
     given = {
         "thetas": thetas, "ranks": ranks, "alphas": alphas, "ridges": ridges, "loss": loss, "kernel": kernel,
-        "gammas": gammas, "cv": cv, "scoring": scoring, "rule": rule,
+        "gammas": gammas, "cv": cv, "scoring": scoring, "rule": rule, "threshold": threshold,
     }  # fmt: skip
     if plot is not None:
         check_new_file(plot, force, "--plot")
@@ -123,7 +125,7 @@ def _heat_map(search: Any, axes: list[str]) -> Table:
     chosen = (best[down] if down else None, best[across])
     heading = f"{down} \\ {across}" if down else across
     table = plain_table(
-        f"{getattr(search, 'scoring', None) or 'average_precision'} on held-out rows",
+        f"{scoring_of(search)} on held-out rows",
         [heading, *(f"{c:.3g}" for c in columns)],
         text=(),
     )
@@ -149,9 +151,11 @@ def _draw(search: Any, path: str) -> None:
     from pathlib import Path
 
     from lrml._files import write_atomically
+    from lrml.cli._console import tell_progress
     from lrml.displays import PathDisplay
 
     suffix = Path(path).suffix.lower().lstrip(".") or "png"
     stream = io.BytesIO()
     PathDisplay.from_estimator(search).figure_.savefig(stream, format=suffix, dpi=200, bbox_inches="tight")
     write_atomically(path, stream.getvalue())
+    tell_progress(f"drew {path}")

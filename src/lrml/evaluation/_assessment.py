@@ -14,12 +14,15 @@ from lrml._ranking import LabelledScores, Matrix, measure
 from lrml.evaluation._measured import (
     Interval,
     Measured,
+    absent_sentence,
     bootstrap,
     check_resampling,
     interval,
     metric_title,
     names_of_labels,
+    of_occurring_labels,
     ratio,
+    said_threshold,
 )
 from lrml.metrics import row_measures
 from lrml.report import column, dots, figure, lines, page, rounded, series, table
@@ -84,6 +87,16 @@ class Assessment:
     threshold: float | list[float]
     level: float
 
+    @property
+    def absent_labels(self) -> int:
+        """Number of labels without a relevant row; each counts as 0 in macro-F1."""
+        return sum(label["support"] == 0 for label in self.labels)
+
+    @property
+    def macro_f1_of_occurring(self) -> float:
+        """Macro-F1 over the labels that occur; NaN if none does."""
+        return of_occurring_labels(self.labels, [label["f1"] for label in self.labels])
+
     def worst_labels(self, n: int = 10, *, least_support: int = _FEW_ROWS) -> list[dict[str, Any]]:
         """Return the labels with the lowest F1, the more frequent ones first among equals.
 
@@ -102,6 +115,8 @@ class Assessment:
             {
                 "n_rows": self.n_rows,
                 "n_labels": len(self.labels),
+                "absent_labels": self.absent_labels,
+                "macro_f1_of_occurring": self.macro_f1_of_occurring,
                 "threshold": self.threshold,
                 "level": self.level,
                 "n_bootstrap": self.n_bootstrap,
@@ -180,8 +195,8 @@ def assess(
     Examples
     --------
     >>> found = assess([[1, 0], [0, 1], [1, 1]], [[0.9, 0.2], [0.6, 0.7], [0.3, 0.8]], n_bootstrap=200)
-    >>> found.metrics["micro_f1"]
-    Interval(value=0.75, low=0.6666666666666666, high=1.0)
+    >>> [round(end, 3) for end in found.metrics["micro_f1"]]
+    [0.75, 0.663, 0.997]
     >>> found.labels[0]["precision"], found.labels[0]["support"], found.left_out["average_auc"]
     (0.5, 2, 1)
     """
@@ -261,6 +276,7 @@ def _reliability(data: LabelledScores) -> Reliability:
 # The page
 
 _N_WORST = 15
+_N_NAMED = 5
 
 
 def _page(found: Assessment, title: str, about: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -288,13 +304,12 @@ def _page(found: Assessment, title: str, about: Sequence[tuple[str, str]]) -> di
         *_labels_table("worst", f"The {len(worst)} worst labels", worst, _worst_caption(found)),
         *_labels_table("labels", "All labels", found.labels, ""),
     ]
-    cut = found.threshold if isinstance(found.threshold, float) else None
     known = [
         *about,
         ("Rows", f"{found.n_rows:,}"),
         ("Labels", f"{len(found.labels):,}"),
-        ("Threshold", "one per label" if cut is None else f"{cut:.4g}"),
-        ("Intervals", f"{found.level:.0%}, {found.n_bootstrap:,} resamples of the rows, percentiles"),
+        ("Threshold", said_threshold(found.threshold)),
+        ("Intervals", f"{found.level:.0%}, {found.n_bootstrap:,} resamples of the rows, centred percentiles"),
     ]
     return page(title, _sentences(found), figures, tables, known)
 
@@ -310,19 +325,31 @@ def _sentences(found: Assessment) -> list[str]:
         f"{said('macro_f1')}; in brackets, where they lie with a confidence of {found.level:.0%}.",
     ]
     never = sum(label["support"] > 0 and label["predicted"] == 0 for label in found.labels)
-    absent = sum(label["support"] == 0 for label in found.labels)
+    sentences.append(f"A label is predicted from this score on: {said_threshold(found.threshold)}.")
     if never:
         sentences.append(
-            f"{never} of {len(found.labels)} labels occur but are never predicted; try a lower threshold."
+            f"{never} of {len(found.labels)} labels occur but are never predicted. A lower threshold "
+            "predicts more: --threshold of lrml fit and lrml tune, or threshold of the estimator in Python."
         )
-    if absent:
-        sentences.append(f"{absent} of {len(found.labels)} labels do not occur in these rows.")
+    missed = _missed(found)
+    if missed:
+        named = ", ".join(f"{label['name']} ({label['support']} rows)" for label in missed[:_N_NAMED])
+        few = "" if len(missed) <= _N_NAMED else "the most frequent are "
+        sentences.append(
+            f"{len(missed)} labels with at least {_FEW_ROWS} relevant rows have an F1 of 0: {few}{named}."
+        )
+    sentences += absent_sentence(found.absent_labels, len(found.labels), f"{found.macro_f1_of_occurring:.3f}")
     if found.reliability.probabilities:
         sentences.append(
             f"Scores are probabilities, off by {found.reliability.error:.4f} on average (expected "
             "calibration error)."
         )
     return sentences
+
+
+def _missed(found: Assessment) -> list[dict[str, Any]]:
+    """Return the labels whose F1 is 0 although they are not rare, the most frequent first."""
+    return [label for label in found.worst_labels(len(found.labels)) if label["f1"] == 0]
 
 
 def _metrics_figure(found: Assessment) -> dict[str, Any]:
@@ -344,14 +371,22 @@ def _labels_figure(found: Assessment) -> dict[str, Any]:
     support = [float(label["support"]) for label in shown]
     points = series("label", support, [label["f1"] for label in shown], "points", names=names)
     panels = [lines("by frequency", "relevant rows", "F1", [points], "log", y_scale="linear")]
-    worst = found.worst_labels(_N_WORST)
+    # A column of zeros shows nothing: a sentence names these labels.
+    nothing = all(label["f1"] == 0 for label in found.worst_labels(_N_WORST))
+    above = " whose F1 is not 0" if nothing else ""
+    worst = [label for label in found.worst_labels(len(found.labels)) if label["f1"] > 0 or not nothing]
+    caption = "By the number of relevant rows."
     if worst:
-        drawn = [series("label", [label["f1"] for label in worst], [], "points")]
-        panels.append(dots("the worst", "F1", [label["name"] for label in worst], drawn))
+        caption = (
+            f"Left: by the number of relevant rows. Right: the worst among those with at least {_FEW_ROWS}"
+            f"{above}."
+        )
+        drawn = [series("label", [label["f1"] for label in worst[:_N_WORST]], [], "points")]
+        panels.append(dots("the worst", "F1", [label["name"] for label in worst[:_N_WORST]], drawn))
     return figure(
         "figure-labels",
         "F1 of each label",
-        f"Left: by the number of relevant rows. Right: the worst among those with at least {_FEW_ROWS}.",
+        caption,
         "F1 of the labels against their number of relevant rows, and the worst labels by name.",
         panels,
         columns=2,

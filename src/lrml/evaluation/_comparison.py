@@ -23,12 +23,15 @@ from lrml.evaluation._measured import (
     Floats,
     Interval,
     Measured,
+    absent_sentence,
     bootstrap,
     check_resampling,
     interval,
     metric_title,
     names_of_labels,
+    of_occurring_labels,
     ratio,
+    said_threshold,
 )
 from lrml.report import column, dots, figure, page, rounded, series, table
 
@@ -49,6 +52,8 @@ class Comparison:
         For every label its ``name``, ``support``, and the F1 of each method under ``f1``.
     left_out : dict of str to int
         As in `Assessment`; the same for all methods.
+    thresholds : dict of str to float or list of float
+        Those that were used, by method.
     n_rows, n_bootstrap, level
         As in `Assessment`.
     """
@@ -57,9 +62,23 @@ class Comparison:
     tests: list[dict[str, Any]]
     labels: list[dict[str, Any]]
     left_out: dict[str, int]
+    thresholds: dict[str, float | list[float]]
     n_rows: int
     n_bootstrap: int
     level: float
+
+    @property
+    def absent_labels(self) -> int:
+        """Number of labels without a relevant row; each counts as 0 in macro-F1."""
+        return sum(label["support"] == 0 for label in self.labels)
+
+    @property
+    def macro_f1_of_occurring(self) -> dict[str, float]:
+        """Macro-F1 of each method over the labels that occur; NaN if none does."""
+        return {
+            method: of_occurring_labels(self.labels, [label["f1"][method] for label in self.labels])
+            for method in self.methods
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data that JSON can hold; None stands for what has no value."""
@@ -67,6 +86,9 @@ class Comparison:
             {
                 "n_rows": self.n_rows,
                 "n_labels": len(self.labels),
+                "absent_labels": self.absent_labels,
+                "macro_f1_of_occurring": self.macro_f1_of_occurring,
+                "thresholds": self.thresholds,
                 "level": self.level,
                 "n_bootstrap": self.n_bootstrap,
                 "methods": {
@@ -163,6 +185,7 @@ def compare(
             for place, (name, support) in enumerate(zip(names, first.counts.positives.tolist(), strict=True))
         ],
         left_out=first.left_out,
+        thresholds={name: own.cut.astype(np.float64).tolist() for name, own in measured.items()},
         n_rows=first.n_rows,
         n_bootstrap=n_bootstrap,
         level=level,
@@ -178,7 +201,7 @@ def _tests(
         for one, other in combinations(measured, 2):
             difference = values[one][metric] - values[other][metric]
             spread = resampled[one][metric] - resampled[other][metric]
-            _, low, high = interval(difference, spread, level)
+            _, low, high = interval(difference, spread, level, least=-1.0)
             if metric in measured[one].per_example:
                 pair = (measured[name].per_example[metric] for name in (one, other))
                 p_value = paired_difference(*pair).p_value
@@ -211,6 +234,8 @@ def _p_value(difference: float, spread: Floats) -> float:
 
 # The page
 
+_DIGITS = 4
+
 
 def _page(found: Comparison, title: str, about: Sequence[tuple[str, str]]) -> dict[str, Any]:
     metrics = list(next(iter(found.methods.values())))
@@ -234,7 +259,7 @@ def _page(found: Comparison, title: str, about: Sequence[tuple[str, str]]) -> di
             f"Values on {found.n_rows:,} rows.",
             [
                 column("metric", "metric"),
-                *(column(key, method, "number", 4) for method, key in keys.items()),
+                *(column(key, method, "number", _DIGITS) for method, key in keys.items()),
                 column("best", "best"),
                 column("verdict", "clearly better than", explanation="after Holm's correction, at 5 %"),
             ],
@@ -280,27 +305,39 @@ def _page(found: Comparison, title: str, about: Sequence[tuple[str, str]]) -> di
         *about,
         ("Rows", f"{found.n_rows:,}"),
         ("Labels", f"{len(found.labels):,}"),
-        ("Intervals", f"{found.level:.0%}, {found.n_bootstrap:,} resamples of the rows, percentiles"),
+        ("Thresholds", _said_thresholds(found)),
+        ("Intervals", f"{found.level:.0%}, {found.n_bootstrap:,} resamples of the rows, centred percentiles"),
     ]
     return page(title, _sentences(found), [picture], tables, known)
 
 
-def _best(found: Comparison, metric: str) -> str:
+def _said_thresholds(found: Comparison) -> str:
+    return "; ".join(f"{method} {said_threshold(own)}" for method, own in found.thresholds.items())
+
+
+def _best(found: Comparison, metric: str) -> list[str]:
+    """Return the best method, and all that tie with it as shown; none if no method has a value."""
     sign = -1 if metric in LOWER_IS_BETTER else 1
-    values = {method: sign * own[metric].value for method, own in found.methods.items()}
-    return max(values, key=lambda method: values[method] if np.isfinite(values[method]) else -np.inf)
+    values = {method: sign * round(own[metric].value, _DIGITS) for method, own in found.methods.items()}
+    known = {method: value for method, value in values.items() if np.isfinite(value)}
+    return [method for method, value in known.items() if value == max(known.values())]
 
 
-def _beaten(found: Comparison, metric: str, method: str) -> list[str]:
-    tests = (test for test in found.tests if test["metric"] == metric and test["better"] == method)
-    return [test["second"] if test["first"] == method else test["first"] for test in tests]
+def _beaten(found: Comparison, metric: str, best: Sequence[str]) -> list[str]:
+    """Return the methods that all the best ones are clearly better than."""
+    clear = {
+        (test["better"], test["second"] if test["first"] == test["better"] else test["first"])
+        for test in found.tests
+        if test["metric"] == metric and test["better"] is not None
+    }
+    return [other for other in found.methods if best and all((own, other) in clear for own in best)]
 
 
 def _metric_row(found: Comparison, metric: str, keys: Mapping[str, str]) -> dict[str, Any]:
     best = _best(found, metric)
     values = {key: found.methods[method][metric].value for method, key in keys.items()}
     beaten = ", ".join(_beaten(found, metric, best)) or None
-    return {"metric": metric_title(metric), **values, "best": best, "verdict": beaten}
+    return {"metric": metric_title(metric), **values, "best": ", ".join(best) or None, "verdict": beaten}
 
 
 def _sentences(found: Comparison) -> list[str]:
@@ -309,10 +346,18 @@ def _sentences(found: Comparison) -> list[str]:
         if metric not in next(iter(found.methods.values())):
             continue
         best = _best(found, metric)
+        if not best:
+            continue
+        said = f"{metric_title(metric)}, {found.methods[best[0]][metric].value:.3f}"
+        if len(best) == len(found.methods):
+            sentences.append(f"All have the same {said}.")
+            continue
         beaten = _beaten(found, metric, best)
         clear = (
             f"clearly better than {', '.join(beaten)}" if beaten else "but not clearly better than any other"
         )
-        value = found.methods[best][metric].value
-        sentences.append(f"{best} has the best {metric_title(metric)}, {value:.3f}, {clear}.")
-    return sentences
+        holds = f"{best[0]} has" if len(best) == 1 else f"{' and '.join(best)} tie for"
+        sentences.append(f"{holds} the best {said}, {clear}.")
+    sentences.append(f"A label is predicted from this score on: {_said_thresholds(found)}.")
+    without = ", ".join(f"{value:.3f} ({method})" for method, value in found.macro_f1_of_occurring.items())
+    return sentences + absent_sentence(found.absent_labels, len(found.labels), without)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
@@ -131,13 +131,45 @@ def bootstrap(measured: Sequence[Measured], n_bootstrap: int, random_state: int)
     ]
 
 
-def interval(value: float, resampled: Floats, level: float) -> Interval:
-    """Percentile interval; resamples without a value do not count."""
+def interval(value: float, resampled: Floats, level: float, least: float = 0.0) -> Interval:
+    """Percentiles of the resamples, moved so that their mean is the value; within [least, 1] and around it.
+
+    Resamples without a value do not count.
+    """
     known = resampled[np.isfinite(resampled)]
     if not known.size:
         return Interval(value, np.nan, np.nan)
-    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value, float(low), float(high))
+    low, high = value - known.mean() + np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(value, min(value, max(least, float(low))), max(value, min(1.0, float(high))))
+
+
+def of_occurring_labels(labels: Sequence[Mapping[str, Any]], f1: Sequence[float]) -> float:
+    """Macro-F1 over the labels with relevant rows; NaN without any."""
+    known = [own for label, own in zip(labels, f1, strict=True) if label["support"] > 0]
+    return sum(known) / len(known) if known else float("nan")
+
+
+def said_threshold(threshold: float | list[float]) -> str:
+    """Return a threshold as in a text.
+
+    Examples
+    --------
+    >>> said_threshold(0.5), said_threshold([0.25, 0.125])
+    ('0.5', '0.125 to 0.25, one per label')
+    """
+    if isinstance(threshold, list):
+        return f"{min(threshold):.4g} to {max(threshold):.4g}, one per label"
+    return f"{threshold:.4g}"
+
+
+def absent_sentence(n_absent: int, n_labels: int, macro_f1: str) -> list[str]:
+    """Say how many labels count as 0 in macro-F1 because no row has them, and what it is without them."""
+    if not n_absent:
+        return []
+    without = f"; over those that occur, it is {macro_f1}" if n_absent < n_labels else ""
+    return [
+        f"{n_absent} of {n_labels} labels do not occur in these rows and count as 0 in macro-F1{without}."
+    ]
 
 
 def ratio(top: npt.NDArray[Any], bottom: npt.NDArray[Any]) -> Floats:

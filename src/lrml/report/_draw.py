@@ -23,7 +23,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from numpy.typing import NDArray
 
 from lrml.report._maps import annotate, draw_contour, draw_surface, mark_lines
-from lrml.report._series import COLOURS, FEW, assigned, base_name, is_published, marked, numbers
+from lrml.report._series import COLOURS, FEW, assigned, base_name, chosen_markers, is_published, numbers
 
 _DPI = 250
 
@@ -107,7 +107,7 @@ def compose(figure: Mapping[str, Any], looks: Mapping[str, Look]) -> Figure:
     canvas.set_layout_engine("none")
     for number, (axes, panel) in enumerate(zip(all_axes, panels, strict=True)):
         if panel["kind"] == "lines":
-            _space_markers(axes)
+            _space_markers(axes, panel)
         else:
             annotate(axes, panel)
         if panel["kind"] != "surface" and _is_above_hole(number, n_columns, len(panels)):
@@ -167,15 +167,15 @@ def _draw_lines(axes: Axes, panel: Mapping[str, Any], number: int, looks: Mappin
     axes.set_axisbelow(True)
 
 
-def _space_markers(axes: Axes) -> None:
+def _space_markers(axes: Axes, panel: Mapping[str, Any]) -> None:
     """Thin the markers of a crowded curve; the axis must have its scale and limits."""
     curves = [line for line in axes.lines if str(line.get_gid()).startswith("series-")]
-    for position, line in enumerate(curves):
+    for position, (line, series) in enumerate(zip(curves, panel["series"], strict=True)):
         points = np.column_stack([line.get_xdata(), line.get_ydata()]).astype(float)
         places = (axes.transScale + axes.transLimits).transform(points)
         places[np.isnan(points).any(axis=1), 0] = np.nan
         if line.get_linestyle() != "None":
-            line.set_markevery(marked(places[:, 0], position))
+            line.set_markevery(chosen_markers(series, places[:, 0], position))
 
 
 def _legend_entries(panels: Sequence[Mapping[str, Any]], looks: Mapping[str, Look]) -> dict[str, Line2D]:
@@ -275,6 +275,8 @@ def _data(panel: Mapping[str, Any], direction: str) -> NDArray[np.float64]:
     """Return all numbers of a panel in a direction that can be shown."""
     keys = ("x",) if direction == "x" else ("y", "low", "high")
     values = [v for series in panel["series"] for key in keys for v in series[key] or ()]
+    if panel[direction].get("from_zero"):
+        values.append(0.0)
     shown = _visible(values, panel[direction]["scale"])
     return shown[np.isfinite(shown)]
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lrml.report._series import COLOURS, assigned, base_name, is_published, marked, numbers, series_of
+from lrml.report._series import COLOURS, assigned, base_name, chosen_markers, is_published, numbers, series_of
 
 Plain: TypeAlias = Mapping[str, Any]
 
@@ -309,6 +309,8 @@ def _plot(panel: Plain, items: Mapping[str, LegendItem]) -> dict[str, Any]:
         for side, axis in axes.items():
             if panel[side]["scale"] == "log" and _has_some_decades(panel, side):
                 axis["dtick"] = 1  # powers of ten alone; Plotly would put a small 2 and 5 between them
+            if panel[side].get("from_zero"):
+                axis["rangemode"] = "tozero"
     elif panel["kind"] == "dots":
         traces = [_dots(panel, place, items[series["name"]]) for place, series in enumerate(panel["series"])]
         axes = {"x": _axis(panel["x"]["label"], "linear"), "y": _axis_of_names(panel)}
@@ -450,7 +452,7 @@ def _space_markers(panel: Plain, traces: Sequence[dict[str, Any]]) -> None:
         return
     low, length = known.min(), np.ptp(known) or 1.0
     for position, (series, places, trace) in enumerate(zip(panel["series"], along, traces, strict=True)):
-        kept = marked((places - low) / length, position)
+        kept = chosen_markers(series, (places - low) / length, position)
         if kept is not None and series["style"] != "points":
             marker = trace["marker"]
             marker["size"] = [marker["size"] if index in kept else 0 for index in range(len(places))]

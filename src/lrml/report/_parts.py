@@ -79,7 +79,10 @@ def series(
     high: _Numbers | None = None,
     **more: Any,
 ) -> Plain:
-    """Return a line or points; ``names`` says what each point is, ``texts`` what is written beside it."""
+    """Return a line or points; ``names`` says what each point is, ``texts`` what is written beside it.
+
+    ``markers`` of "all" or "none" settles which points of a line have one; by default, some of a long line.
+    """
     return {"name": name, "x": x, "y": y, "low": low, "high": high, "style": style, **more}
 
 
@@ -92,9 +95,12 @@ def lines(
     *,
     y_scale: str | None = None,
     bands: Sequence[Plain] = (),
+    from_zero: bool = False,
 ) -> Plain:
     """Return a panel of lines and points; a band shades x between its ``low`` and ``high``."""
-    axes = {"x": {"label": x, "scale": scale}, "y": {"label": y, "scale": y_scale or scale}}
+    axes: Plain = {"x": {"label": x, "scale": scale}, "y": {"label": y, "scale": y_scale or scale}}
+    if from_zero:
+        axes["y"]["from_zero"] = True
     panel = {"kind": "lines", "title": title, **axes, "series": drawn}
     return {**panel, "bands": list(bands)} if bands else panel
 

@@ -85,3 +85,9 @@ def marked(places: NDArray[np.float64], position: int) -> list[int] | None:
     wanted = np.linspace(along[0], along[-1], n_gaps + 1)
     nearest = np.abs(along[:, None] - wanted).argmin(axis=0)
     return sorted({int(shown[index]) for index in (0, *nearest, -1)})
+
+
+def chosen_markers(series: Mapping[str, Any], places: NDArray[np.float64], position: int) -> list[int] | None:
+    """Return the points of a series that have markers, as `marked` does, unless the series says which."""
+    wish = series.get("markers")
+    return marked(places, position) if wish is None else None if wish == "all" else []

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from lrml._inner import threshold_of
 from lrml._shown import shown
 from lrml._version import __version__
 from lrml.estimators import LinearMultiLabelModel
@@ -17,6 +18,7 @@ from lrml.losses import LogisticLoss
 from lrml.serving._requests import Request, RequestReader
 from lrml.text import TextTagger
 
+_NO_WORD = "no known word"
 _MOST_NAMES = 1000  # of labels and features in the answer about the model
 
 
@@ -44,6 +46,8 @@ class Predictor:
             del inner.feature_names_in_
         self.model, self.names = inner, None if names is None else list(map(str, names))
         self.classes = [name.item() if isinstance(name, np.generic) else name for name in inner.classes_]
+        self.places = {name: place for place, name in enumerate(self.classes)}
+        self.threshold = np.asarray(threshold_of(inner), dtype=np.float64)
         self.summary = json.loads(json.dumps(dict(summary or {}), allow_nan=False))
         kernel = vars(inner).get("kernel_")
         self.reader = RequestReader(
@@ -63,17 +67,27 @@ class Predictor:
         return to_json({"predictions": self._predictions(request)})
 
     def _predictions(self, request: Request) -> list[dict[str, Any]]:
-        predictor = self.model if self.tagger is None else self.tagger
-        labels, scores = predictor.predict_top_k(request.given, request.k)
+        X = request.given if self.tagger is None else self.tagger.transform(request.given)
+        labels, scores = self.model.predict_top_k(X, request.k)
         columns = {"tag": labels.tolist(), "score": scores.tolist()}
+        places = [[self.places[tag] for tag in row] for row in columns["tag"]]
+        cut = np.broadcast_to(self.threshold, len(self.classes))[places]
+        columns["assigned"] = (scores >= cut).tolist()
         if self.model.loss_ == "logistic":
             columns["probability"] = LogisticLoss().probability(scores).tolist()
-        predictions = [
+        predictions: list[dict[str, Any]] = [
             {"tags": [dict(zip(columns, values, strict=True)) for values in zip(*row, strict=True)]}
             for row in zip(*columns.values(), strict=True)
         ]
-        if request.explain and self.tagger is not None:
+        if self.tagger is None:
+            return predictions
+        for prediction, known in zip(predictions, X.astype(bool).sum(axis=1), strict=True):
+            if not known:
+                frequent = self.reader.explains and self.model.intercept_.any()
+                prediction["note"] = _NO_WORD + (": the most frequent tags" if frequent else "")
+        if request.explain:
             for tag in predictions[0]["tags"]:
+                tag["constant"] = float(self.model.intercept_[self.places[tag["tag"]]])
                 spoke = self.tagger.explain(request.given[0], tag["tag"], request.explain)
                 tag["features"] = [{"feature": name, "contribution": value} for name, value in spoke]
         return predictions
@@ -88,6 +102,7 @@ class Predictor:
             "rank": len(self.model.factors_.s),
             "n_features": self.reader.n_features,
             "n_labels": len(self.classes),
+            "threshold": None if self.threshold.ndim else float(self.threshold),  # None: one for each label
             "labels": self.classes[:_MOST_NAMES],
         }
         if self.names is not None:

@@ -120,7 +120,8 @@ class RequestReader:
                     f"row {place} (counted from 0). Send all, or an object with those that are not 0."
                 )
         return np.array(
-            [[_number(value, place) for value in row] for place, row in enumerate(rows)], dtype=self.dtype
+            [[_number(value, place, self.dtype) for value in row] for place, row in enumerate(rows)],
+            dtype=self.dtype,
         )
 
     def _sparse(self, rows: list[dict[str, Any]]) -> Any:
@@ -130,7 +131,7 @@ class RequestReader:
         for place, row in enumerate(rows):
             for name, value in row.items():
                 columns.append(self._column(name))
-                numbers.append(_number(value, place))
+                numbers.append(_number(value, place, self.dtype))
             ends.append(len(columns))
         shape = (len(rows), self.n_features)
         matrix = sp.csr_array((np.array(numbers, self.dtype), np.array(columns, np.int64), ends), shape=shape)
@@ -188,14 +189,14 @@ def _count(name: str, value: Any, least: int, most: int) -> int:
     return int(value)
 
 
-def _number(value: Any, row: int) -> float:
+def _number(value: Any, row: int, dtype: Any) -> float:
     try:
         number = float(value) if is_real(value) else math.nan
     except OverflowError:  # an int beyond all floats
         number = math.inf
-    if not math.isfinite(number):
+    if not abs(number) <= np.finfo(dtype).max:  # nor is NaN
         raise RequestError(
-            f"a feature must be a finite number, got {shown(value)} in row {row} (counted from 0). Send a "
+            f"a feature must be a finite number of the model's type {np.dtype(dtype)}, got {shown(value)} in row {row} (counted from 0). Send a "
             "number, or fill in what is missing."
         )
     return number

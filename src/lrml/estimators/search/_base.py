@@ -13,6 +13,7 @@ import numpy as np
 
 from lrml import _checks as check
 from lrml._arrays import is_sparse
+from lrml._progress import tell
 from lrml._shown import shown
 from lrml._targets import check_threshold
 from lrml._threads import one_blas_thread_if
@@ -223,6 +224,9 @@ class SearchModel(LinearMultiLabelModel):
 
     def _final_fit(self, search: Search, index: int, params: Parameters) -> tuple[Any, float]:
         """Fit a candidate on all rows; return it and the seconds taken."""
+        if params.verbose:
+            values = ", ".join(f"{name} {value:.4g}" for name, value in search.candidates[index].items())
+            tell(type(self).__name__, f"fits {values} to all rows")
         cut = params.threshold
         if isinstance(cut, str):
             cut = _best_cut(search, index, params)

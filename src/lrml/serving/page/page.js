@@ -19,6 +19,8 @@ function number(value, signed = false) {
   return sign + text;
 }
 
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+
 async function ask(path, options) {
   let response;
   try {
@@ -46,16 +48,27 @@ function question() {
   return request;
 }
 
-function shownFeature({ feature, contribution }) {
-  const item = element("li", contribution < 0 ? "against" : "for");
+function shownFeature({ feature, contribution }, kind = contribution < 0 ? "against" : "for") {
+  const item = element("li", kind);
   item.append(element("span", "", feature), element("span", "", number(contribution, true)));
   return item;
 }
 
+/* Contributions, and what is missing from them to the score: other words, and the constant of the tag. */
+function shownSum(tag) {
+  const list = element("ul", "features");
+  list.setAttribute("aria-label", `What spoke for ${tag.tag}, or against it`);
+  list.append(...tag.features.map((one) => shownFeature(one)));
+  const others = tag.features.reduce((rest, one) => rest - one.contribution, tag.score - tag.constant);
+  if (tag.features.length === MOST_FEATURES) list.append(shownFeature({ feature: "other words", contribution: others }, "rest"));
+  list.append(shownFeature({ feature: "constant", contribution: tag.constant }, "rest"));
+  return list;
+}
+
 function shownTag(tag, low, high) {
-  const item = element("li");
+  const item = element("li", tag.assigned ? "" : "below");
   const line = element("div", "line");
-  const value = tag.probability === undefined ? number(tag.score) : `${(100 * tag.probability).toFixed(1)} %`;
+  const value = tag.probability === undefined ? number(tag.score) : percent(tag.probability);
   line.append(element("span", "name", tag.tag), element("span", "score", value));
   const bar = element("div", "bar");
   const filled = element("span");
@@ -63,21 +76,17 @@ function shownTag(tag, low, high) {
   filled.style.width = `${100 * Math.min(1, Math.max(0, share))}%`;
   bar.append(filled);
   item.append(line, bar);
-  if (tag.features) {
-    const list = element("ul", "features");
-    list.setAttribute("aria-label", `What spoke for ${tag.tag}, or against it`);
-    list.append(...tag.features.map(shownFeature));
-    if (!tag.features.length) list.append(element("li", "", "No word of the text is known: this is how frequent the tag is."));
-    item.append(list);
-  }
+  if (!tag.assigned) line.append(element("span", "unseen", "below the threshold"));
+  if (tag.features) item.append(shownSum(tag));
   return item;
 }
 
 function show(predictions) {
   const results = byId("results");
   results.replaceChildren();
-  predictions.forEach(({ tags }, place) => {
+  predictions.forEach(({ tags, note }, place) => {
     if (predictions.length > 1) results.append(element("h2", "", `Row ${place + 1}`));
+    if (note) results.append(element("p", "muted note", `${note[0].toUpperCase()}${note.slice(1)}.`));
     const scores = tags.map((tag) => tag.score);
     const low = Math.min(0, ...scores);
     const high = Math.max(1, ...scores);
@@ -85,8 +94,14 @@ function show(predictions) {
     list.append(...tags.map((tag) => shownTag(tag, low, high)));
     results.append(list);
   });
+  if (predictions.some(({ tags }) => tags.some((tag) => !tag.assigned))) {
+    const cut = model.threshold;
+    const shown = model.loss === "logistic" ? percent(1 / (1 + Math.exp(-cut))) : number(cut);
+    const legend = "In grey: tags that the model does not assign, because they are below its threshold";
+    results.append(element("p", "muted legend", cut === null ? `${legend} for the tag.` : `${legend} of ${shown}.`));
+  }
   if (model.explains) {
-    const sum = "Below a tag: the words that spoke for it (+) or against it (−) most. Its score is the sum of all, and of a constant.";
+    const sum = "Below a tag: the words that spoke for it (+) or against it (−) most. Its score is the sum of all words and of a constant, which is the same for all texts.";
     results.append(element("p", "muted", sum));
   }
   results.hidden = false;

@@ -1,0 +1,35 @@
+"""Examples of the documentation run as printed, and give what is printed beside them."""
+
+from __future__ import annotations
+
+import re
+from ast import literal_eval
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_RESULT = re.compile(
+    r"^(?:print\((.+)\)|(.+?))  # (\[\[.*\]\])$", re.MULTILINE
+)  # code and the lists it gives
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/text.md", "docs/pictures.md", "docs/data.md"])
+def test_python_blocks_run_in_order(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
+    for package in ("pandas", "jinja2", "plotly"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    monkeypatch.chdir(tmp_path)
+    pyplot.switch_backend("agg")
+    blocks = _BLOCK.findall((ROOT / page).read_text("utf-8"))
+    names: dict[str, Any] = {}
+    for block in blocks:
+        if "bibtex" in block:
+            continue  # a download
+        exec(compile(block, page, "exec"), names)
+        for printed, bare, result in _RESULT.findall(block):
+            assert [list(row) for row in eval(printed or bare, names)] == literal_eval(result)
+    pyplot.close("all")
+    assert len(blocks) > 3
