@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
     ("arguments", "message"),
     [
         (("fit", "texts.json", "-o", "x.lrml"), r"'.json' .*\.jsonl.*\.svm.*format=.*--from csv"),
-        (("predict", "model.lrml", "texts.csv", "-k", "0"), "got 0. Pass -k from 1 to 4"),
+        (("predict", "model.lrml", "texts.csv", "-k", "0"), r"in \[1, 4\].*got 0. Pass one of these"),
         (("predict", "texts.csv", "texts.csv"), "this is no model file of lrml"),
         (
             ("fit", "texts.csv", "-o", "x.lrml", "--config", "text.toml"),

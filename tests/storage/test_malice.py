@@ -91,7 +91,7 @@ def test_other_formats(kind, load, tmp_path):
         "npy": lambda: (np.save(stream, X), stream.getvalue())[1],
     }[kind]()
     with pytest.raises(
-        ModelFileError, match=r"must begin with the length of its header.*lrml.save has written"
+        ModelFileError, match=r"no model file of lrml.* must begin with the length of its header.*lrml.save"
     ):
         load(content)
     assert not harmed.exists()

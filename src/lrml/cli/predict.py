@@ -67,9 +67,7 @@ def predict(
     n_labels = len(fitted.classes_)
     k = min(5, n_labels) if k is None else k
     if not 1 <= k <= n_labels:
-        raise ValueError(
-            f"-k must be in [1, {n_labels}] (the number of labels), got {k}. Pass -k from 1 to {n_labels}."
-        )
+        raise ValueError(f"-k must be in [1, {n_labels}] (the number of labels), got {k}. Pass one of these.")
     rows = RowsForModel(fitted, data, reading, labelled=False, rows=block)
     cut = threshold_of(fitted) if assigned else None
     done, last = 0, monotonic()

@@ -66,7 +66,7 @@ class PredictionWriter:
         if k is not None and (not is_integer(k) or k < 1):
             raise ValueError(f"k must be an integer of at least 1 or None, got {shown(k)}. Pass k=5.")
         self._path, self._k = path, None if k is None else int(k)
-        self._format = format_of(path, format, PREDICTION_FORMATS, _SUFFIXES)
+        self._format = format_of(path, format, PREDICTION_FORMATS, _SUFFIXES, nameable=False)
         self._stack, self._row = ExitStack(), 0
         self._sink: _Sink | None = None
 
