@@ -50,7 +50,8 @@ def test_the_table_and_the_figure(tmp_path):
     assert sorted(os.listdir(tmp_path)) == [f"theory_yeast.{kind}" for kind in ("pdf", "png", "svg")]
 
 
-def test_a_model_file_in_place_of_a_fit(tmp_path):
+def test_a_model_file_in_place_of_a_fit(tmp_path, monkeypatch):
+    monkeypatch.setenv("LRML_DATA_HOME", str(tmp_path))  # the embedded data, as below, not a copy of Mulan's
     X, Y = load_yeast().train
     model = LRML(3, 20.0, fit_intercept=False).fit(X, Y)
     save(model, tmp_path / "yeast.lrml")

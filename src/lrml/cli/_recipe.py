@@ -93,7 +93,10 @@ class Recipe:
         if self.text:
             words = default_vectorizer()
             _check_known(f"{type(words).__name__} in [text]", self.text, words.get_params(), "Leave it out.")
-            settings = {key: tuple(v) if key == "ngram_range" else v for key, v in self.text.items()}
+            settings = {
+                key: tuple(v) if isinstance(v, list) and key == "ngram_range" else v
+                for key, v in self.text.items()
+            }
             tagger.set_params(**{f"vectorizer__{key}": value for key, value in settings.items()})
         return tagger
 
