@@ -458,9 +458,12 @@ class _CsvTable:
         """Let pyarrow parse the wanted columns of the block, as columns of the given types."""
         parser, names = self.arrow.csv, [str(column) for column in range(len(self.columns.names))]
         wanted = [names[column] for column in self.columns.wanted]
+        part = max(_PART_BYTES, 512 * len(names))
+        # One part needs no threads; those of pyarrow can abort a program that ends right after an error.
+        threads = len(self._block.text) > part
         return parser.read_csv(
             self.arrow.BufferReader(self._block.text),
-            parser.ReadOptions(column_names=names, block_size=max(_PART_BYTES, 512 * len(names))),
+            parser.ReadOptions(column_names=names, block_size=part, use_threads=threads),
             parser.ParseOptions(delimiter=self._delimiter, newlines_in_values=self._block.spans),
             parser.ConvertOptions(
                 include_columns=wanted,
