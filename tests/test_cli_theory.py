@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from sklearn.preprocessing import normalize
 
+from forking import run_program
 from lrml import LRML, save
 from lrml.datasets import load_yeast
 
 
 def lrml(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "lrml", "theory", *map(str, arguments)],
-        capture_output=True,
-        encoding="utf-8",
-        env=os.environ | {"PYTHONIOENCODING": "utf-8"},
-        timeout=300,
-        check=False,
-    )
+    return run_program("theory", *arguments)
 
 
 def test_json_holds_the_norms_of_the_model_and_every_bound():

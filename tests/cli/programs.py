@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
-import os
 import random
-import subprocess
-import sys
+
+from forking import run_program as program
+
+__all__ = ["TOPICS", "program", "sentence", "tagged_texts", "write_csv"]
 
 TOPICS = {
     "music": "guitar piano melody concert rhythm singer chord opera",
@@ -14,20 +15,6 @@ TOPICS = {
     "cooking": "recipe oven butter flavour kitchen soup bread spice",
     "space": "planet orbit rocket telescope galaxy astronaut comet moon",
 }
-
-
-def program(*arguments, stdin=None, **options):
-    """Run lrml as a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "lrml", *map(str, arguments)],
-        input=stdin,
-        capture_output=True,
-        encoding="utf-8",
-        env=os.environ | {"PYTHONIOENCODING": "utf-8", "OMP_NUM_THREADS": "1"},
-        timeout=300,
-        check=False,
-        **options,
-    )
 
 
 def sentence(drawn, topics):

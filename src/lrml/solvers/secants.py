@@ -120,8 +120,8 @@ class SecantMatrix:
 def _add_outer(V: Floats, E: Floats, out: Floats, *, sign: float = 1.0) -> None:
     """Add ± Σ_k v_k v_kᵀ e for every label."""
     for some in _chunks(V):
-        # Products of tiny matrices in single precision sometimes report an invalid value for finite numbers in
-        # and out: the processor adds numbers beside the matrices as well, and their sums are not used.
+        # Products of tiny matrices in single precision sometimes report an invalid value though all numbers
+        # are finite: the processor adds numbers beside the matrices as well, and their sums are not used.
         with np.errstate(invalid="ignore"):
             part = (V[some] @ E[some, :, None]).transpose(0, 2, 1) @ V[some]
         out[some] += sign * part[:, 0]
