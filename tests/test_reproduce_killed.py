@@ -91,7 +91,7 @@ def kill_when(condition, folder, delay):
     return process.returncode == -signal.SIGKILL
 
 
-def test_a_run_that_is_killed_five_times_ends_with_the_same_files(tmp_path):
+def test_a_run_that_is_killed_three_times_ends_with_the_same_files(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     process = start(whole)
     printed = end(process)
@@ -101,14 +101,14 @@ def test_a_run_that_is_killed_five_times_ends_with_the_same_files(tmp_path):
     assert sum(name.startswith("figures/") for name in expected) == 6
 
     moments = random.Random(11)
-    quarter = N_CELLS // 4  # one kill in each quarter of the cells: counted, as seconds differ by machine
+    half = N_CELLS // 2  # one kill in each half of the cells: counted, as seconds differ by machine
     conditions = []
-    for number in range(4):
-        n_lines = moments.randrange(number * quarter, (number + 1) * quarter)
+    for number in range(2):
+        n_lines = moments.randrange(number * half, (number + 1) * half)
         conditions.append(lambda n_lines=n_lines: len(lines_of(killed)) >= n_lines)
     conditions.append(lambda: any((killed / "tables").glob("*.csv")))  # the report is being written
     # What is left to do takes far longer than a delay; the last one comes at once, to be sure of the page.
-    delays = [*(moments.uniform(0.0, 0.3) for _ in range(4)), 0.0]
+    delays = [*(moments.uniform(0.0, 0.3) for _ in range(2)), 0.0]
     for condition, delay in zip(conditions, delays, strict=True):
         before = lines_of(killed)
         assert kill_when(condition, killed, delay)
