@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from lrml.datasets import MultiLabelDataset
 
 EMBEDDED = "yeast"
-TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".txt")
-"""Files in which texts and their tags may be."""
 
 
 def option(metavar: str, words: str, parser: Callable[[str], Any] | None = None) -> Any:
