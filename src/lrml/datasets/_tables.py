@@ -38,7 +38,7 @@ from lrml.datasets._lines import (
 )
 from lrml.datasets._record import Block, MultiLabelDataset
 
-# CSV: bytes that are parsed at a time, in parts by as many threads as there are.
+# CSV: bytes that are read at a time, and parsed in parts.
 _BLOCK_BYTES = 1 << 23
 _PART_BYTES = 1 << 20
 _WORDS = {"": nan, "na": nan, "null": nan, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
@@ -459,11 +459,10 @@ class _CsvTable:
         parser, names = self.arrow.csv, [str(column) for column in range(len(self.columns.names))]
         wanted = [names[column] for column in self.columns.wanted]
         part = max(_PART_BYTES, 512 * len(names))
-        # One part needs no threads; those of pyarrow can abort a program that ends right after an error.
-        threads = len(self._block.text) > part
         return parser.read_csv(
             self.arrow.BufferReader(self._block.text),
-            parser.ReadOptions(column_names=names, block_size=part, use_threads=threads),
+            # Threads of pyarrow sometimes abort a program that ends soon after they have worked.
+            parser.ReadOptions(column_names=names, block_size=part, use_threads=False),
             parser.ParseOptions(delimiter=self._delimiter, newlines_in_values=self._block.spans),
             parser.ConvertOptions(
                 include_columns=wanted,
