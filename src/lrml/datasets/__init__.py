@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lrml.datasets._tables import read_csv, read_parquet
     from lrml.datasets._tagged_texts import make_tagged_texts, write_texts
     from lrml.datasets._texts import TextDataset, guess_roles, iter_texts, read_texts
+    from lrml.datasets._topics import TopicTruth, make_xmc
     from lrml.datasets.arff import read_arff, write_arff
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "PredictionWriter",
     "Roles",
     "TextDataset",
+    "TopicTruth",
     "dataset_status",
     "describe",
     "fetch_mulan",
@@ -63,6 +65,7 @@ __all__ = [
     "load_yeast",
     "make_low_rank_multilabel",
     "make_tagged_texts",
+    "make_xmc",
     "mulan_entries",
     "read_arff",
     "read_csv",
@@ -99,6 +102,7 @@ _HOMES = {
     "Roles": "_roles",
     "TEXT_FORMATS": "_formats",
     "TextDataset": "_texts",
+    "TopicTruth": "_topics",
     "WRITE_FORMATS": "_formats",
     "dataset_status": "_registry",
     "describe": "_describe",
@@ -109,6 +113,7 @@ _HOMES = {
     "load_yeast": "_mulan",
     "make_low_rank_multilabel": "_synthetic",
     "make_tagged_texts": "_tagged_texts",
+    "make_xmc": "_topics",
     "mulan_entries": "_registry",
     "read_arff": "arff",
     "read_csv": "_tables",
