@@ -83,6 +83,16 @@ class TrainingData:
         with one_blas_thread_if(self.X.size * sum(self.shape) <= _SMALL_PRODUCT):
             return Statistics.from_arrays(self.X, self.Y, self.weights)
 
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights of all rows."""
+        return float(self.X.shape[0] if self.weights is None else self.weights.sum())
+
+    def positive_counts(self) -> _Float64:
+        """How many rows, among those with weight, have each label."""
+        counted = np.ones(self.X.shape[0]) if self.weights is None else (self.weights > 0).astype(np.float64)
+        return np.asarray(self.Y.T @ counted, dtype=np.float64).ravel()
+
     def space(
         self,
         *,
@@ -299,6 +309,18 @@ def check_size(data: TrainingData, name: str, road: str = "auto") -> None:
         f"{name} decomposes {matrix}, so 24 {side}² bytes must fit into memory ({present:.0f} GB), got "
         f"n = {n} rows and d = {d} features, which take {24 * size**2 / 1e9:.0f} GB. {remedy}"
     )
+
+
+def check_sums(n_folds: int, shape: tuple[int, int], name: str) -> None:
+    """Refuse more columns than there is room for the sums of all folds, and for those of a block."""
+    d, L = shape
+    needed = 16 * (n_folds + 1) * d * (d + L)
+    if needed > _memory():
+        raise ValueError(
+            f"{name} sums up every fold, so 16 ({n_folds} + 1) d (d + L) bytes must fit into memory "
+            f"({_memory() / 1e9:.0f} GB), got d = {d} features and L = {L} labels, which take "
+            f"{needed / 1e9:.0f} GB. Pass fewer folds or features."
+        )
 
 
 def fits_in_memory(size: int) -> bool:
