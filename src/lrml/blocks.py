@@ -63,6 +63,10 @@ class BlockError(ValueError):
         return type(self), (str(self), self.block, self.row, self.sums)
 
 
+class UnknownLabelsError(BlockError):
+    """A block has unknown labels, which second moments cannot do without."""
+
+
 @dataclass(frozen=True, eq=False)
 class RowBlock:
     """Some consecutive rows, checked: what the functions that are summed up get.
@@ -174,11 +178,7 @@ class Door:
                 index,
             )
         if mask is not None and not self.allow_unknown:
-            raise BlockError(
-                f"{place}: all labels must be known for a fit by sums, got NaN. Impute them, or drop those "
-                "rows; a fit that reads the rows again, such as one with another loss, can do without.",
-                index,
-            )
+            raise _unknown_labels(index, first_row)
         label_names = names if label_names is None else label_names
         if self.classes is not None:
             label_names = self.classes
@@ -196,7 +196,7 @@ class Door:
         values = np.asarray(Y)
         strange = values[~np.isin(values, self.classes)]
         if strange.size or len(self.classes) != 2:
-            got = shown(strange[0]) if strange.size else f"{len(self.classes)} classes"
+            got = shown(strange[:1].tolist()[0]) if strange.size else f"{len(self.classes)} classes"
             raise ValueError(
                 f"a 1-D y must hold two classes, {shown(list(self.classes))}, got {got}. Pass both."
             )
@@ -246,6 +246,14 @@ class Door:
                 f"where the first has {shown(expected[at])}. Reorder the columns.",
                 index,
             )
+
+
+def _unknown_labels(index: int, first_row: int) -> UnknownLabelsError:
+    return UnknownLabelsError(
+        f"block {index} (from row {first_row}): all labels must be known for sums over rows, got NaN. Impute "
+        "them or drop those rows, or use LRML.fit_blocks with blocks that can be read several times.",
+        index,
+    )
 
 
 def _parts(raw: Any, index: int) -> tuple[Any, Any, Any, npt.NDArray[Any] | None]:
@@ -529,5 +537,7 @@ def as_source(blocks: Any) -> BlockSource:
 
 
 def statistics_of(block: RowBlock) -> Statistics:
-    """Return the second moments of a block."""
+    """Return the second moments of a block; all its labels must be known."""
+    if block.mask is not None:
+        raise _unknown_labels(block.index, block.first_row)
     return Statistics.from_arrays(block.X, block.Y, block.weights)
