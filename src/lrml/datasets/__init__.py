@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from lrml._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from lrml.datasets._block_file import BlockFile
     from lrml.datasets._describe import Description, describe
     from lrml.datasets._errors import ChecksumError, DatasetFormatError, DownloadError
     from lrml.datasets._formats import (
@@ -43,6 +44,7 @@ __all__ = [
     "TEXT_FORMATS",
     "WRITE_FORMATS",
     "Block",
+    "BlockFile",
     "ChecksumError",
     "DatasetFormatError",
     "DatasetStatus",
@@ -86,6 +88,7 @@ __all__ = [
 # Each reader imports what it needs, so listing datasets needs neither NumPy nor scikit-learn.
 _HOMES = {
     "Block": "_record",
+    "BlockFile": "_block_file",
     "ChecksumError": "_errors",
     "DATA_HOME_VARIABLE": "_registry",
     "DatasetFormatError": "_errors",

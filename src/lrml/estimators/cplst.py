@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from lrml._arrays import descending_eigh, is_sparse
 from lrml._checks import check_count
+from lrml.estimators._blocks import BlockFitting
 from lrml.estimators._fitting import (
     ClosedForm,
     Solution,
@@ -24,7 +25,7 @@ from lrml.estimators._kernels import KernelLike
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._space import MOST_COMPRESSED, RidgeRegressions, Space, solve_extending
-from lrml.estimators.search import Family, SearchModel, once, reduced_rank_pieces
+from lrml.estimators.search import BlockSearch, Family, once, reduced_rank_pieces
 from lrml.problem import SpectralProblem
 from lrml.solvers import Factors
 
@@ -113,7 +114,7 @@ def check_all_known(data: TrainingData, name: str, others: str) -> None:
         )
 
 
-class CPLST(LabelSpaceModel):
+class CPLST(BlockFitting, LabelSpaceModel):
     """Conditional principal label space transformation.
 
     With Z = Y − 1ȳᵀ the labels without their means, X centred likewise and H = X (XᵀX + ridge·I)⁻¹ Xᵀ the
@@ -248,7 +249,7 @@ class PLST(LabelSpaceModel):
         return top
 
 
-class CPLSTCV(SearchModel):
+class CPLSTCV(BlockSearch):
     """`CPLST` with rank and ridge chosen by scores of unseen rows.
 
     The whole grid is tried. Leave-one-out scores are exact for the full rank, and estimates for lower ones,
