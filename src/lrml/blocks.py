@@ -414,7 +414,7 @@ class LocalBlocks(BlockSource):
                 raise
             first_row += len(block)
             if checkpoint is not None:
-                digest = _digest(block, digest)
+                digest = digest_of(block, digest)
                 if index + 1 == done and kept is not None and digest != kept.digest:
                     raise checkpoint.of_others(done)
             if index < done or not len(block):
@@ -429,7 +429,7 @@ class LocalBlocks(BlockSource):
         return total  # type: ignore[return-value]
 
 
-def _digest(block: RowBlock, before: bytes) -> bytes:
+def digest_of(block: RowBlock, before: bytes) -> bytes:
     """Return a hash of this block and all before it."""
     found = hashlib.blake2b(before, digest_size=16)
     matrices: list[Any] = [block.X, block.Y] + ([] if block.weights is None else [block.weights])
@@ -492,9 +492,9 @@ class Checkpoint:
             "blocks were others. Delete it to start anew."
         )
 
-    def keep(self, state: Kept) -> None:
-        """Write the state, unless the last write was a moment ago."""
-        if monotonic() - self._last < self.seconds:
+    def keep(self, state: Kept, *, now: bool = False) -> None:
+        """Write the state, unless the last write was a moment ago and ``now`` is not set."""
+        if not now and monotonic() - self._last < self.seconds:
             return
         numbers = {
             "n_blocks": np.asarray(state.n_blocks),
