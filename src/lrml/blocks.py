@@ -63,6 +63,10 @@ class BlockError(ValueError):
         return type(self), (str(self), self.block, self.row, self.sums)
 
 
+class UnknownLabelsError(BlockError):
+    """A block has unknown labels, which second moments cannot do without."""
+
+
 @dataclass(frozen=True, eq=False)
 class RowBlock:
     """Some consecutive rows, checked: what the functions that are summed up get.
@@ -174,11 +178,7 @@ class Door:
                 index,
             )
         if mask is not None and not self.allow_unknown:
-            raise BlockError(
-                f"{place}: all labels must be known for a fit by sums, got NaN. Impute them, or drop those "
-                "rows; a fit that reads the rows again, such as one with another loss, can do without.",
-                index,
-            )
+            raise _unknown_labels(index, first_row)
         label_names = names if label_names is None else label_names
         if self.classes is not None:
             label_names = self.classes
@@ -196,7 +196,7 @@ class Door:
         values = np.asarray(Y)
         strange = values[~np.isin(values, self.classes)]
         if strange.size or len(self.classes) != 2:
-            got = shown(strange[0]) if strange.size else f"{len(self.classes)} classes"
+            got = shown(strange[:1].tolist()[0]) if strange.size else f"{len(self.classes)} classes"
             raise ValueError(
                 f"a 1-D y must hold two classes, {shown(list(self.classes))}, got {got}. Pass both."
             )
@@ -246,6 +246,14 @@ class Door:
                 f"where the first has {shown(expected[at])}. Reorder the columns.",
                 index,
             )
+
+
+def _unknown_labels(index: int, first_row: int) -> UnknownLabelsError:
+    return UnknownLabelsError(
+        f"block {index} (from row {first_row}): all labels must be known for sums over rows, got NaN. Impute "
+        "them or drop those rows, or use LRML.fit_blocks with blocks that can be read several times.",
+        index,
+    )
 
 
 def _parts(raw: Any, index: int) -> tuple[Any, Any, Any, npt.NDArray[Any] | None]:
@@ -424,6 +432,8 @@ class LocalBlocks(BlockSource):
                 checkpoint.keep(Kept(index + 1, digest, total))
         if checkpoint is not None and index + 1 < done:
             raise checkpoint.of_others(done)
+        if checkpoint is not None and total is not None:
+            checkpoint.keep(Kept(index + 1, digest, total), at_once=True)
         if first_row == 0:
             raise ValueError("blocks must hold at least one (X, Y) pair, got none. Pass some data.")
         return total  # type: ignore[return-value]
@@ -492,9 +502,9 @@ class Checkpoint:
             "blocks were others. Delete it to start anew."
         )
 
-    def keep(self, state: Kept, *, now: bool = False) -> None:
-        """Write the state, unless the last write was a moment ago and ``now`` is not set."""
-        if not now and monotonic() - self._last < self.seconds:
+    def keep(self, state: Kept, *, at_once: bool = False) -> None:
+        """Write the state, unless the last write was a moment ago."""
+        if not at_once and monotonic() - self._last < self.seconds:
             return
         numbers = {
             "n_blocks": np.asarray(state.n_blocks),
@@ -510,5 +520,7 @@ def as_source(blocks: Any) -> BlockSource:
 
 
 def statistics_of(block: RowBlock) -> Statistics:
-    """Return the second moments of a block."""
+    """Return the second moments of a block; all its labels must be known."""
+    if block.mask is not None:
+        raise _unknown_labels(block.index, block.first_row)
     return Statistics.from_arrays(block.X, block.Y, block.weights)

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import math
 import os
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, TypeAlias
@@ -52,6 +54,11 @@ _MANY_FEATURES, _FEW_NONZEROS = 256, 0.05
 _FAR = 1e-3
 # Numbers of a product of means that are made at a time while blocks are added.
 _PANEL_ENTRIES = 1 << 20
+# What NumPy and zipfile raise if a file is not what it should be.
+_DAMAGED = (
+    *(ValueError, KeyError, EOFError, AttributeError, NotImplementedError, OverflowError, MemoryError),
+    *(RuntimeError, struct.error, zipfile.BadZipFile, zlib.error),
+)
 # What a file of statistics says of itself.
 _FORMAT = "lrml statistics 1"
 
@@ -372,14 +379,14 @@ def save_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np
 def load_arrays(path: str | os.PathLike[str], kind: str) -> dict[str, npt.NDArray[Any]]:
     """Read the arrays of a file of this kind; refuse any other, and a damaged one (it has checksums)."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         found = str(arrays.pop("kind"))
     except FileNotFoundError:
         raise FileNotFoundError(
             f"a file of the kind {kind!r} must exist, got {os.fspath(path)!r}, which does not. Check it."
         ) from None
-    except (ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except _DAMAGED as error:
         raise ValueError(
             f"a file must be of the kind {kind!r}, got {os.fspath(path)!r}, which is damaged or another one "
             f"({error}). Write it again."

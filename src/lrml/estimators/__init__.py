@@ -13,7 +13,6 @@ from lrml.estimators.path import (
     RidgePath,
     alpha_max,
     lrml_path,
-    lrml_path_from_statistics,
     ml_fro_path,
 )
 from lrml.estimators.ridge import MLFro, MLFroCV
@@ -38,7 +37,6 @@ __all__ = [
     "TopK",
     "alpha_max",
     "lrml_path",
-    "lrml_path_from_statistics",
     "ml_fro_path",
     "predict_top_k",
 ]

@@ -142,12 +142,12 @@ class TrainingData:
             return wanted
         n, d = self.X.shape
         exact, size = ("dual", n) if self.is_dual else ("primal", d)
-        if self.only_exact or (size <= _EXACT_UP_TO and _fits(size)):
+        if self.only_exact or (size <= _EXACT_UP_TO and fits_in_memory(size)):
             return exact
         entries = SPARSE_COST * self.X.nnz if is_sparse(self.X) else self.X.size
         products = entries * max(1.0, entries / max(n, d)) if is_sparse(self.X) else entries * size
         dearer = 2.0 * subspace.cost(size, entries, self.Y.shape[1]) >= 10.0 * size**3 + products
-        return exact if dearer and _fits(size) else "compressed"
+        return exact if dearer and fits_in_memory(size) else "compressed"
 
     def part(self, rows: npt.NDArray[np.int64]) -> TrainingData:
         """Return some of the rows, for fits that see plain arrays only."""
@@ -285,7 +285,7 @@ def check_size(data: TrainingData, name: str, road: str = "auto") -> None:
     n, d = data.X.shape
     road = data.road(road)
     size = n if road == "dual" else d
-    if road == "compressed" or _fits(size):
+    if road == "compressed" or fits_in_memory(size):
         return
     present = _memory() / 1e9
     matrix, side = ("XXᵀ", "n") if road == "dual" else ("XᵀX", "d")
@@ -301,7 +301,7 @@ def check_size(data: TrainingData, name: str, road: str = "auto") -> None:
     )
 
 
-def _fits(size: int) -> bool:
+def fits_in_memory(size: int) -> bool:
     """Whether there is room for a square matrix, its eigenvectors, and the work of the decomposition."""
     return 3 * 8 * size**2 <= _memory()
 
@@ -401,7 +401,8 @@ def store(
         "sparse_output_": is_sparse(data.Y),
         "flat_output_": data.flat,
     }
-    for name in ("coef_", "kernel_", "X_fit_", "kernel_gap_", "compression_gap_", "threshold_"):
+    of_last_fit = ("coef_", "kernel_", "X_fit_", "kernel_gap_", "compression_gap_", "threshold_")
+    for name in (*of_last_fit, "statistics_", "_stream"):
         vars(estimator).pop(name, None)
     vars(estimator).update(fitted | extra)
 
@@ -409,7 +410,11 @@ def store(
 def warn_of_scales(X: Any, names: npt.NDArray[Any] | None = None) -> None:
     """Warn if some features vary so little, compared with others, that rounding may swamp them."""
     low, high = (_flat(extreme) for extreme in (X.min(axis=0), X.max(axis=0)))
-    ranges = 0.5 * high - 0.5 * low  # so that nothing overflows
+    warn_of_ranges(0.5 * high - 0.5 * low, names)  # so that nothing overflows
+
+
+def warn_of_ranges(ranges: _Float64, names: npt.NDArray[Any] | None = None) -> None:
+    """Warn if some of these ranges of features are far smaller than others."""
     largest = int(np.argmax(ranges))
     lost = np.flatnonzero((ranges > 0) & (ranges < ranges[largest] / _WIDEST))
     if len(lost) == 0:

@@ -145,7 +145,11 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         data = prepare(self, params, X, y, sample_weight, observed)
         self._fit_data(data, params)
         self._choose_threshold(data, params)
+        self._keep_sums(data)
         return self
+
+    def _keep_sums(self, data: TrainingData) -> None:
+        """Keep what later blocks of rows are added to, where there can be any."""
 
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
         """Check parameters against the shape of the data, then fit."""

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from lrml._arrays import to_numpy
 from lrml._shown import shown
+from lrml.estimators._blocks import BlockFitting
 from lrml.estimators._fitting import (
     Solution,
     TrainingData,
@@ -21,7 +22,6 @@ from lrml.estimators._fitting import (
     warn_of_subspace,
     warn_unless_converged,
 )
-from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import ROADS, Parameters
 from lrml.estimators._row_fits import RowFit, Start
 from lrml.estimators._space import (
@@ -49,13 +49,13 @@ _Float64 = npt.NDArray[np.float64]
 _MAX_ITER_MOMENTS, _MAX_ITER_ROWS = 5000, 1000
 
 
-class SpectralModel(LinearMultiLabelModel):
+class SpectralModel(BlockFitting):
     """Base of the estimators whose penalty is a function of the singular values.
 
     Subclasses define their penalty by ``_penalty`` and ``_ridge``.
     """
 
-    _assumed: ClassVar[dict[str, Any]] = {**LinearMultiLabelModel._assumed, "solver": "auto"}
+    _assumed: ClassVar[dict[str, Any]] = {**BlockFitting._assumed, "solver": "auto"}
     _default_tol = 1e-4
     _default_row_tol = 1e-4
 

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from lrml._arrays import descending_eigh, is_sparse
 from lrml._checks import check_count
+from lrml.estimators._blocks import BlockFitting
 from lrml.estimators._fitting import (
     ClosedForm,
     Solution,
@@ -110,7 +111,7 @@ def check_all_known(data: TrainingData, name: str, others: str) -> None:
         )
 
 
-class CPLST(LabelSpaceModel):
+class CPLST(BlockFitting, LabelSpaceModel):
     """Conditional principal label space transformation.
 
     With Z = Y − 1ȳᵀ the labels without their means, X centred likewise and H = X (XᵀX + ridge·I)⁻¹ Xᵀ the
