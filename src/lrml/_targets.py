@@ -56,8 +56,8 @@ def check_frame(frame: Any, name: str) -> None:
     if graph is not None and graph() is not None:
         raise TypeError(
             f"{name} must be an array, sparse matrix or frame with its values at hand, got a Dask "
-            f"{type(frame).__name__}. Use lrml.engines.dask, where fit(model, X, y) and predict(model, X) take "
-            f"it block by block; or, if it fits into memory, pass {name}.compute()."
+            f"{type(frame).__name__}. Use fit(model, X, y) and predict(model, X) of lrml.engines.dask, which "
+            f"take it block by block, or pass {name}.compute() if it fits into memory."
         )
     if hasattr(frame, "collect") and hasattr(frame, "collect_schema"):
         raise TypeError(

@@ -1,9 +1,12 @@
 """Predictions and metrics of a fitted model, block by block on a cluster."""
 
+# mypy: allow-untyped-calls
+# Dask has few annotations.
+
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from copy import copy
 from typing import Any
 
@@ -15,11 +18,13 @@ from dask.delayed import Delayed, delayed
 from distributed import Client
 from sklearn.utils.validation import check_is_fitted
 
+from lrml._arrays import is_sparse
 from lrml._ranking import LabelCounts, check_k, check_labelled_scores, check_threshold
 from lrml._shown import shown
 from lrml._targets import check_label_names
 from lrml.blocks import RowBlock
-from lrml.engines._sources import DaskBlocks, as_blocks, connect, literal, row_chunks
+from lrml.engines._cluster import connect, literal
+from lrml.engines._sources import DaskBlocks, as_blocks, row_chunks
 from lrml.estimators import TopK
 from lrml.metrics import row_measures
 
@@ -211,7 +216,7 @@ def _for_arrays(model: Any, source: DaskBlocks) -> Any:
 def _measures(
     block: RowBlock, model: Any, ks: list[int] | None, threshold: npt.ArrayLike
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
-    """Sums of the metrics over the rows on which they have a value, the numbers of these, and label counts."""
+    """Return sums of the metrics, the numbers of rows on which they have a value, and counts of labels."""
     data = check_labelled_scores(block.Y, model.decision_function(block.X))
     cut = check_threshold(threshold, data)
     measures = row_measures(data.n_labels, ks, cut).values()
@@ -232,8 +237,8 @@ def _target_sums(block: RowBlock) -> tuple[int, npt.NDArray[np.float64]]:
 def _squared_errors(
     block: RowBlock, model: Any, mean: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Squares of the residuals, and of the targets about their means, summed for each target."""
-    Y = block.Y.toarray() if sp.issparse(block.Y) else block.Y
+    """Return sums, for each target, of squared residuals and of squares about the mean."""
+    Y = block.Y.toarray() if is_sparse(block.Y) else block.Y
     residual = Y - model.predict(block.X).reshape(Y.shape)
     return np.sum(residual**2, axis=0), np.sum((Y - mean) ** 2, axis=0)
 

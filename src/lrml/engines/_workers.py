@@ -1,8 +1,8 @@
 """What the workers of a cluster run: blocks are read, checked and summed there, and sums are merged.
 
-Nothing here knows the cluster. A *leaf* is what one task reads: a block of rows, or a file of several. What
-tasks return is a `Summed`: an error of a block is part of it, not raised, so that the sum of all blocks before
-the first bad one is known in the end, whichever worker was faster.
+Nothing here knows the cluster. A *leaf* is what one task reads: a block of rows, or a file of several. A task
+returns a `Summed`. An error of a block is part of it, not raised, so that in the end the sum of all blocks
+before the first bad one is known, whichever worker was faster.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from lrml._arrays import is_sparse
 from lrml._threads import one_blas_thread
 from lrml.blocks import BlockError, Columns, Door, RowBlock, added, digest_of
+from lrml.datasets import iter_blocks
 from lrml.statistics import Statistics
-
 
 # Bytes: the width of the widest registers, and of a line of the cache.
 _ALIGNMENT = 64
@@ -32,8 +32,6 @@ class FileBlocks:
         self.path, self.rows, self.format, self.options = path, rows, format, options
 
     def __iter__(self) -> Iterator[Any]:
-        from lrml.datasets import iter_blocks  # parsers take a while to import
-
         return iter(iter_blocks(self.path, rows=self.rows, format=self.format, **self.options))
 
 
@@ -117,16 +115,19 @@ def sum_leaf(leaf: Any, first_block: int, first_row: int | None, work: Work) -> 
         for raw in _blocks_of(leaf):
             try:
                 block, _ = work.door.check(raw, first_block + blocks, (first_row or 0) + rows)
+                if work.part is not None and len(block):
+                    total = added(total, work.part(_prepared(block, first_row), *work.arguments))
             except BlockError as error:
                 return Summed((Read(blocks, rows, digest),), total, error)
             blocks, rows = blocks + 1, rows + len(block)
             if work.hashed:
                 digest = digest_of(block, digest)
-            if work.part is not None and len(block):
-                block = replace(block, X=_in_place(block.X), Y=_in_place(block.Y))
-                block = _Unnumbered.of(block) if first_row is None else block
-                total = added(total, work.part(block, *work.arguments))
     return Summed((Read(blocks, rows, digest),), total)
+
+
+def _prepared(block: RowBlock, first_row: int | None) -> RowBlock:
+    block = replace(block, X=_in_place(block.X), Y=_in_place(block.Y))
+    return _Unnumbered.of(block) if first_row is None else block
 
 
 def _in_place(matrix: Any) -> Any:
@@ -191,7 +192,7 @@ class Panel:
         return self.part.to_arrays()
 
 
-def panels(n_features: int, n_labels: int, nbytes: int) -> list[tuple[int, int]]:
+def panels_of(n_features: int, n_labels: int, nbytes: int) -> list[tuple[int, int]]:
     """Return the rows of each panel of at most so many bytes, one row at least; none if all fit into one."""
     step = max(1, nbytes // (8 * (n_features + n_labels)))
     starts = range(0, n_features, step)

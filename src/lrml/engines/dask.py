@@ -1,7 +1,7 @@
 """Fits, predictions and metrics on a cluster of Dask: what one machine's memory cannot hold.
 
-Everything that a fit needs of the rows is a sum over them. The workers read blocks of rows and sum them up, and
-sums, never rows, travel to this process, which solves. See `DaskBlocks` for the sums, and `docs/cluster.md`.
+Everything that a fit needs of the rows is a sum over them. The workers read blocks of rows and sum them up;
+sums, never rows, travel to this process, which solves. See ``docs/cluster.md``.
 
 Needs ``dask[distributed]``: ``pip install "lrml[dask]"``.
 """
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 try:
     from lrml.engines._answers import decision_function, evaluate, predict, predict_top_k, score
-    from lrml.engines._sources import ClusterError, DaskBlocks, as_blocks, connect
+    from lrml.engines._cluster import ClusterError, connect
+    from lrml.engines._sources import DaskBlocks, as_blocks
 except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] not in ("dask", "distributed"):
         raise
