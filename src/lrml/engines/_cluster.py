@@ -172,6 +172,8 @@ class Cluster:
                 raise error
             if attempt == _ATTEMPTS:
                 raise _too_large(error) from error
+            for future in futures:  # or the scheduler would repeat its answer
+                future.release()
             futures = again()
         return futures
 
@@ -202,9 +204,10 @@ class Cluster:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Say what to do if the scheduler is lost, or workers die again and again."""
+        """Let Dask use this client, and say what to do if the scheduler is lost or workers keep dying."""
         try:
-            yield
+            with self.client.as_current():
+                yield
         except KilledWorker as error:
             raise _too_large(error) from error
         except (CancelledError, OSError, RuntimeError) as error:
@@ -257,6 +260,6 @@ def literal(value: Any) -> Delayed:
 def _too_large(error: BaseException) -> ClusterError:
     return ClusterError(
         "a block and its sum must fit into the memory of a worker, got one that ended its workers "
-        f"({type(error).__name__}: {error}). Use smaller blocks (X.rechunk, or fewer rows) or larger workers; "
+        f"({type(error).__name__}: {error}). Use smaller blocks (X.rechunk, fewer rows) or larger workers; "
         "if they died of something else, raise distributed.scheduler.allowed-failures to 10."
     )

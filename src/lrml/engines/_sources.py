@@ -217,12 +217,10 @@ class DaskBlocks(BlockSource):
         if part is statistics_of:
             panels = panels_of(columns.n_features, columns.n_labels, self.panel_bytes)
         work = Work(self.door, part, arguments, hashed=checkpoint is not None)
-        try:
-            summed = self._summed(work, panels, checkpoint)
-        except RowsNotCountedError:
+        summed = self._summed(work, panels, checkpoint)
+        if isinstance(summed.error, RowsNotCountedError):
             summed = self._summed(Work(self.door))
-            if summed.error is None:
-                summed = self._summed(work, panels, checkpoint)
+            summed = self._summed(work, panels, checkpoint) if summed.error is None else summed
         if summed.error is not None:
             raise self._placed(summed.error, summed.total)
         if summed.total is None:
@@ -295,14 +293,14 @@ class DaskBlocks(BlockSource):
             block, row = block + (read.blocks if read else 1), row + (read.rows if read else 0)
         return numbered
 
-    def _placed(self, error: BlockError, total: Any) -> BlockError:
+    def _placed(self, error: Any, total: Any) -> BlockError:
         """Return the error of a block with its place in the whole, and the sum of all blocks before it."""
         if None in self._read:  # the first leaf that is not counted is the one to blame
             leaf = self._numbered()[self._read.index(None)]
             found: Summed = self._cluster.called(sum_leaf, *leaf, work=Work(self.door))
             error = found.error or error
         error.sums = total
-        return error
+        return error  # type: ignore[no-any-return]
 
 
 def _keep(checkpoint: Checkpoint, state: Kept, *, at_once: bool = False) -> None:

@@ -76,12 +76,12 @@ class Summed:
         One per leaf; of the last one, if there is an error, what came before it.
     total : object or None
         The sum; None is an empty one.
-    error : BlockError or None
+    error : BlockError, RowsNotCountedError or None
     """
 
     read: tuple[Read, ...]
     total: Any
-    error: BlockError | None = None
+    error: Exception | None = None
 
     def __sizeof__(self) -> int:  # Dask places tasks and spills results by it
         return _nbytes(self.total)
@@ -117,7 +117,7 @@ def sum_leaf(leaf: Any, first_block: int, first_row: int | None, work: Work) -> 
                 block, _ = work.door.check(raw, first_block + blocks, (first_row or 0) + rows)
                 if work.part is not None and len(block):
                     total = added(total, work.part(_prepared(block, first_row), *work.arguments))
-            except BlockError as error:
+            except (BlockError, RowsNotCountedError) as error:
                 return Summed((Read(blocks, rows, digest),), total, error)
             blocks, rows = blocks + 1, rows + len(block)
             if work.hashed:
