@@ -190,7 +190,7 @@ class Cluster:
     def called(self, function: Callable[..., Any], *arguments: Any, work: Work) -> Any:
         """Return what a function returns on a worker."""
         with self.errors():
-            task = delayed(function, pure=False)(*arguments, self._sent(work))
+            (task,) = dask.optimize(delayed(function, pure=False)(*arguments, self._sent(work)))
             return self.client.compute(task).result()
 
     def _sent(self, work: Work) -> Any:
