@@ -46,8 +46,8 @@ class SummedData(TrainingData):
     """Training data of which only the sums are known: X and Y have all columns, but no rows."""
 
     @classmethod
-    def of(cls, estimator: Any, statistics: Statistics, columns: Columns, targets: str) -> SummedData:
-        """Return data for a fit of an estimator, which does not change."""
+    def of(cls, estimator: Any, statistics: Statistics | None, columns: Columns, targets: str) -> Self:
+        """Return data for a fit of an estimator, which does not change; None tells its shape only."""
         stand_in = copy(estimator)
         for name in ("n_features_in_", "feature_names_in_"):
             vars(stand_in).pop(name, None)
@@ -135,7 +135,7 @@ class BlockFitting(LinearMultiLabelModel):
         params = self._check_params()
         _check_sums_suffice(params, "fit_statistics")
         check_statistics(statistics)
-        names, shape = _checked_classes(classes), (statistics.n_features, statistics.n_labels)
+        names, shape = checked_classes(classes), (statistics.n_features, statistics.n_labels)
         if names is not None and len(names) != shape[1]:
             raise ValueError(
                 f"classes must name all {shape[1]} labels of the statistics, got {len(names)}. Pass one name "
@@ -188,7 +188,7 @@ class BlockFitting(LinearMultiLabelModel):
             )
         if stream is not None:
             validate_data(self, X, reset=False, skip_check_array=True)
-        names = _checked_classes(classes)
+        names = checked_classes(classes)
         if names is None and stream is not None and stream.columns.flat:
             names = stream.columns.label_names
         door = Door(params.targets, classes=names, columns=None if stream is None else stream.columns)
@@ -247,7 +247,7 @@ class BlockFitting(LinearMultiLabelModel):
         params = self._check_params()
         _check_for_blocks(params, "fit_blocks")
         source = as_source(blocks).checked(
-            targets=params.targets, classes=_checked_classes(classes), allow_unknown=self._reads_again
+            targets=params.targets, classes=checked_classes(classes), allow_unknown=self._reads_again
         )
         kept = (
             checkpoint if checkpoint is None or isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
@@ -282,9 +282,7 @@ class BlockFitting(LinearMultiLabelModel):
 
     def _fit_sums(self, statistics: Statistics, columns: Columns, params: Parameters) -> Self:
         data = SummedData.of(self, statistics, columns, params.targets)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            spread = np.sqrt(np.diagonal(statistics.xx) / statistics.weight)
-        warn_of_ranges(spread, columns.feature_names)
+        warn_of_spreads(statistics, columns)
         self._forget_sums()
         self._fit_data(data, params)
         self._stream, self.statistics_ = _Stream(statistics, columns, 0), statistics
@@ -341,7 +339,14 @@ class _Stream(NamedTuple):
     n_blocks: int
 
 
-def _checked_classes(classes: Any) -> npt.NDArray[Any] | None:
+def warn_of_spreads(statistics: Statistics, columns: Columns) -> None:
+    """Warn if some features vary so little, compared with others, that rounding may swamp them."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spreads = np.sqrt(np.diagonal(statistics.xx) / statistics.weight)
+    warn_of_ranges(spreads, columns.feature_names)
+
+
+def checked_classes(classes: Any) -> npt.NDArray[Any] | None:
     """Return names of labels, or two classes, as an array without repetitions."""
     if classes is None:
         return None

@@ -24,7 +24,7 @@ from lrml.estimators._kernels import KernelLike
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._space import MOST_COMPRESSED, RidgeRegressions, Space, solve_extending
-from lrml.estimators.search import Family, SearchModel, once, reduced_rank_pieces
+from lrml.estimators.search import BlockSearch, Family, once, reduced_rank_pieces
 from lrml.problem import SpectralProblem
 from lrml.solvers import Factors
 
@@ -85,7 +85,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
             return (V, encoder, objective), RidgeRegressions(encoder, right, params.ridge), objective
 
         space, (V, encoder, objective), gap = solve_extending(
-            data.space(fit_intercept=True, ridge=params.ridge), solve
+            data.space(fit_intercept=True, ridge=params.ridge, directions=count), solve
         )
         extras: dict[str, Any] = {}
         if gap is not None:
@@ -237,7 +237,7 @@ class PLST(LabelSpaceModel):
         return top
 
 
-class CPLSTCV(SearchModel):
+class CPLSTCV(BlockSearch):
     """`CPLST` with rank and ridge chosen by scores of unseen rows.
 
     The whole grid is tried. Leave-one-out scores are exact for the full rank, and estimates for lower ones,

@@ -29,12 +29,12 @@ from lrml.estimators._space import RidgeRegressions
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.search import (
     MANY_ROWS,
+    BlockSearch,
     Family,
     Limit,
     Params,
     Piece,
     Plan,
-    SearchModel,
     Start,
     Visit,
     extending,
@@ -347,7 +347,7 @@ def _fit_limit(problem: SpectralProblem, theta: int, place: int, visit: Visit) -
     visit(place, RidgeRegressions(left, right, problem.ridge))
 
 
-class TailSearch(SearchModel):
+class TailSearch(BlockSearch):
     """Base of the searches over alpha and ridge, and perhaps theta."""
 
     _names: tuple[str, ...] = ("theta", "alpha", "ridge")
