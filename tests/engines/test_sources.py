@@ -77,12 +77,10 @@ def test_dataframes_name_features_and_labels(client):
 
 def test_files_are_read_block_by_block_where_the_workers_are(client, tmp_path):
     paths = files(tmp_path)
-    options = {"n_features": cb.N_FEATURES, "n_labels": cb.N_LABELS}
-    source = DaskBlocks.from_files(paths, rows=20, format="svmlight", client=client, **options)
+    source = DaskBlocks.from_files(paths, rows=20, client=client)
     assert_same(fit(MLFro(0.5), source))
     # A sum that asks for the numbers of rows and blocks gets them, though nobody told how long the files are.
-    again = DaskBlocks.from_files(paths, rows=20, format="svmlight", client=client, **options)
-    rows, blocks = again.sum(cb.mean_row)
+    rows, blocks = DaskBlocks.from_files(paths, rows=20, client=client).sum(cb.mean_row)
     np.testing.assert_allclose(rows, np.arange(180) @ X)
     assert blocks.tolist() == [sum(range(4 + 2 + 4))]
 
@@ -129,8 +127,7 @@ def test_a_bad_row_in_a_file_leaves_the_blocks_before_it(client, tmp_path):
     lines = paths[1].read_text().splitlines()
     lines[25] = lines[25].split(" ")[0] + " 1:nan"
     paths[1].write_text("\n".join(lines) + "\n")
-    options = {"n_features": cb.N_FEATURES, "n_labels": cb.N_LABELS}
-    source = DaskBlocks.from_files(paths, rows=20, format="svmlight", client=client, **options)
+    source = DaskBlocks.from_files(paths, rows=20, client=client)
     with pytest.raises(BlockError, match="block 5, row 95") as caught:
         source.sum(statistics_of)
     assert caught.value.sums.n_rows == 90

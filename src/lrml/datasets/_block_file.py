@@ -129,6 +129,11 @@ class BlockFile:
             first_row += count
             before += -(-count // self.rows)
 
+    def split(self) -> list[BlockFile]:
+        """Return the blocks of each file apart, for several processes, with the columns of all files."""
+        options: dict[str, Any] = {"rows": self.rows, "labelled": self.labelled, "format": self.format}
+        return [BlockFile(path, **options, **self._all_options) for path in self.paths]
+
     def identity(self) -> str:
         """Return a text that is another for other files, file contents, blocks or options.
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
 import dask
+from dask.base import optimize
 from dask.delayed import Delayed, delayed
 from distributed import Client, KilledWorker, LocalCluster, default_client, wait
 
@@ -190,7 +191,7 @@ class Cluster:
     def called(self, function: Callable[..., Any], *arguments: Any, work: Work) -> Any:
         """Return what a function returns on a worker."""
         with self.errors():
-            (task,) = dask.optimize(delayed(function, pure=False)(*arguments, self._sent(work)))
+            (task,) = optimize(delayed(function, pure=False)(*arguments, self._sent(work)))
             return self.client.compute(task).result()
 
     def _sent(self, work: Work) -> Any:

@@ -18,6 +18,7 @@ from distributed import Client
 
 from lrml._shown import shown
 from lrml.blocks import BlockError, BlockSource, Checkpoint, Columns, Kept, added, statistics_of
+from lrml.datasets import BlockFile
 from lrml.engines._cluster import (
     Cluster,
     ClusterError,
@@ -29,7 +30,6 @@ from lrml.engines._cluster import (
     literal,
 )
 from lrml.engines._workers import (
-    FileBlocks,
     Read,
     RowsNotCountedError,
     Summed,
@@ -174,7 +174,7 @@ class DaskBlocks(BlockSource):
         client: Client | None = None,
         **options: Any,
     ) -> DaskBlocks:
-        """Take files that every worker can read; a task reads one file, block by block.
+        """Take files that this process and every worker can read; a task reads one file, block by block.
 
         A worker has one block in memory, however large the file. Several workers share the work only if there
         are several files: split a large one, or read it with `dask.dataframe`.
@@ -183,11 +183,11 @@ class DaskBlocks(BlockSource):
         ----------
         paths : path-like, or sequence of them
         rows, format, **options
-            As in `lrml.datasets.iter_blocks`.
+            As in `lrml.datasets.BlockFile`, which may read the files once, here, to learn their columns.
         """
         names = [os.fspath(paths)] if isinstance(paths, str | os.PathLike) else [os.fspath(p) for p in paths]
-        files = [FileBlocks(os.path.abspath(name), rows, format, options) for name in names]
-        return cls([literal(file) for file in files], client)
+        whole = BlockFile([os.path.abspath(name) for name in names], rows=rows, format=format, **options)
+        return cls([literal(file) for file in whole.split()], client)
 
     @property
     def _cluster(self) -> Cluster:

@@ -8,7 +8,7 @@ before the first bad one is known, whichever worker was faster.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -18,25 +18,15 @@ import numpy as np
 from lrml._arrays import is_sparse
 from lrml._threads import one_blas_thread
 from lrml.blocks import BlockError, Columns, Door, RowBlock, added, digest_of
-from lrml.datasets import iter_blocks
+from lrml.datasets import BlockFile
 from lrml.statistics import Statistics
 
 # Bytes: the width of the widest registers, and of a line of the cache.
 _ALIGNMENT = 64
 
 
-class FileBlocks:
-    """The blocks of a file, read anew by each loop over them."""
-
-    def __init__(self, path: str, rows: int, format: str | None, options: Mapping[str, Any]) -> None:
-        self.path, self.rows, self.format, self.options = path, rows, format, options
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(iter_blocks(self.path, rows=self.rows, format=self.format, **self.options))
-
-
 def _blocks_of(leaf: Any) -> Iterable[Any]:
-    return leaf if isinstance(leaf, FileBlocks) else [leaf]
+    return leaf if isinstance(leaf, BlockFile) else [leaf]
 
 
 class RowsNotCountedError(Exception):
