@@ -23,7 +23,7 @@ from lrml._ranking import LabelCounts, check_k, check_labelled_scores, check_thr
 from lrml._shown import shown
 from lrml._targets import check_label_names
 from lrml.blocks import RowBlock
-from lrml.engines._cluster import connect, literal
+from lrml.engines._cluster import literal
 from lrml.engines._sources import DaskBlocks, as_blocks, row_chunks
 from lrml.estimators import TopK
 from lrml.metrics import row_measures
@@ -156,8 +156,7 @@ def evaluate(
         Means by name, those of `lrml.metrics.evaluate` up to rounding.
     """
     check_is_fitted(model)
-    with connect(client) as connected:
-        source = as_blocks(X, y, client=connected)
+    with as_blocks(X, y, client=client) as source:
         depths = None if ks is None else list(ks)
         sums, counts, labels = source.sum(_measures, _for_arrays(model, source), depths, threshold)
     n_labels = labels.shape[1]
@@ -181,21 +180,26 @@ def score(model: Any, X: Any, y: Any = None, *, client: Client | str | None = No
     """
     flat = _is_flat(model)
     real = getattr(model, "targets", "binary") == "real"
-    with connect(client) as connected:
-        if not (flat or real):
-            return evaluate(model, X, y, ks=[], client=connected)["average_precision"]
-        source = as_blocks(X, y, client=connected)
+    if not (flat or real):
+        return evaluate(model, X, y, ks=[], client=client)["average_precision"]
+    with as_blocks(X, y, client=client) as source:
         if real:
-            source = source.checked(targets="real")
-            count, totals = source.sum(_target_sums)
-            residual, spread = source.sum(_squared_errors, _for_arrays(model, source), totals / count)
-            # As in scikit-learn: a constant target counts 1 if it is met, and 0 otherwise.
-            share = residual / np.where(spread > 0, spread, 1.0)
-            share[spread == 0] = residual[spread == 0] > 0
-            return float(np.mean(1.0 - share))
-        source = source.checked(classes=model.classes_)
-        right, count = source.sum(_right_classes, _for_arrays(model, source))
-        return float(right / count)
+            return _r_squared(model, source.checked(targets="real"))
+        return _accuracy(model, source.checked(classes=model.classes_))
+
+
+def _r_squared(model: Any, source: DaskBlocks) -> float:
+    count, totals = source.sum(_target_sums)
+    residual, spread = source.sum(_squared_errors, _for_arrays(model, source), totals / count)
+    # As in scikit-learn: a constant target counts 1 if it is met, and 0 otherwise.
+    share = residual / np.where(spread > 0, spread, 1.0)
+    share[spread == 0] = residual[spread == 0] > 0
+    return float(np.mean(1.0 - share))
+
+
+def _accuracy(model: Any, source: DaskBlocks) -> float:
+    right, count = source.sum(_right_classes, _for_arrays(model, source))
+    return right / count
 
 
 def _for_arrays(model: Any, source: DaskBlocks) -> Any:
