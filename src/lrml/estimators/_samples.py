@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -184,12 +185,12 @@ class FoldSums:
     samples: list[RowSample]
 
     def absorb(self, other: FoldSums) -> FoldSums:
-        """Return the sum, in the arrays of ``self``."""
+        """Return the sum, in the arrays of ``self``; the other stays as it is."""
         self.check_same(other.folds)
         for place, part in enumerate(other.parts):
             mine = self.parts[place]
             if part is not None:
-                self.parts[place] = part if mine is None else mine.absorb(part)
+                self.parts[place] = deepcopy(part) if mine is None else mine.absorb(part)
         self.positives += other.positives
         self.weighted |= other.weighted
         self.samples += other.samples
