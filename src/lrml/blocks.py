@@ -373,7 +373,9 @@ class LocalBlocks(BlockSource):
     ----------
     blocks : iterable, or callable that returns one
         Of ``(X, Y)`` or ``(X, Y, sample_weight)``, or of what `lrml.datasets.iter_blocks` yields. A fit that
-        reads the rows several times needs a list, a callable or another iterable that can start again.
+        reads the rows several times needs a list, a callable or another iterable that can start again. One
+        with the methods ``starting_at`` and ``identity``, as `lrml.datasets.BlockFile` has them, goes on from
+        a checkpoint without reading the blocks before it.
     """
 
     def __init__(self, blocks: Any) -> None:
@@ -410,33 +412,48 @@ class LocalBlocks(BlockSource):
 
     def sum(self, part: Callable[..., _Sum], *arguments: Any, checkpoint: Checkpoint | None = None) -> _Sum:
         """Return the sum, added block by block; see `BlockSource.sum`."""
-        door = replace(self.door, columns=self.columns)
         kept = None if checkpoint is None else checkpoint.start()
-        done, total = (0, None) if kept is None else (kept.n_blocks, kept.total)
-        first_row, index, digest = 0, -1, b""
-        for index, raw in enumerate(self._raw()):
-            try:
-                block, _ = door.check(raw, index, first_row)
-            except BlockError as error:
-                error.sums = total
-                raise
-            first_row += len(block)
-            if checkpoint is not None:
-                digest = _digest(block, digest)
-                if index + 1 == done and kept is not None and digest != kept.digest:
-                    raise checkpoint.of_others(done)
-            if index < done or not len(block):
-                continue
-            total = added(total, part(block, *arguments))
-            if checkpoint is not None:
-                checkpoint.keep(Kept(index + 1, digest, total))
-        if checkpoint is not None and index + 1 < done:
-            raise checkpoint.of_others(done)
-        if checkpoint is not None and total is not None:
-            checkpoint.keep(Kept(index + 1, digest, total), at_once=True)
-        if first_row == 0:
+        total: Any = None if kept is None else kept.total
+        state = kept
+        try:
+            for block, digest in self._after(kept, checkpoint):
+                total = added(total, part(block, *arguments))
+                if checkpoint is not None:
+                    state = Kept(block.index + 1, digest, total)
+                    checkpoint.keep(state)
+        except BlockError as error:
+            error.sums = total
+            raise
+        if total is None:
             raise ValueError("blocks must hold at least one (X, Y) pair, got none. Pass some data.")
-        return total  # type: ignore[return-value]
+        if checkpoint is not None and state is not None and state is not kept:
+            checkpoint.keep(state, at_once=True)
+        found: _Sum = total
+        return found
+
+    def _after(self, kept: Kept | None, checkpoint: Checkpoint | None) -> Iterator[tuple[RowBlock, bytes]]:
+        """Yield the blocks that a checkpoint does not have, checked, each with a hash up to there.
+
+        Files are known again by size and time, and their first blocks need not be read once more.
+        """
+        door = replace(self.door, columns=self.columns)
+        done = 0 if kept is None else kept.n_blocks
+        skips = hasattr(self.blocks, "starting_at")
+        digest = self.blocks.identity().encode() if skips else b""
+        if checkpoint is not None and kept is not None and skips and digest != kept.digest:
+            raise checkpoint.of_others(done)
+        first_row, seen = 0, done if skips else 0
+        for index, raw in enumerate(self.blocks.starting_at(done) if skips else self._raw(), seen):
+            block, _ = door.check(raw, index, raw.first_row if skips else first_row)
+            first_row, seen = first_row + len(block), index + 1
+            if checkpoint is not None and not skips:
+                digest = _digest(block, digest)
+                if seen == done and kept is not None and digest != kept.digest:
+                    break
+            if seen > done and len(block):
+                yield block, digest
+        if checkpoint is not None and kept is not None and seen <= done and digest != kept.digest:
+            raise checkpoint.of_others(done)
 
 
 def _digest(block: RowBlock, before: bytes) -> bytes:
@@ -504,7 +521,7 @@ class Checkpoint:
 
     def keep(self, state: Kept, *, at_once: bool = False) -> None:
         """Write the state, unless the last write was a moment ago."""
-        if not at_once and monotonic() - self._last < self.seconds:
+        if monotonic() - self._last < self.seconds and not at_once:
             return
         numbers = {
             "n_blocks": np.asarray(state.n_blocks),

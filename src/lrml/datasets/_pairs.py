@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Literal
@@ -266,7 +266,8 @@ def svmlight_blocks(
     n_labels: int | None = None,
     zero_based: bool | Literal["auto"] = "auto",
     labelled: bool = True,
-) -> Iterator[Block]:
+    skip: int = 0,
+) -> Generator[Block, None, int]:
     """Read an svmlight file block by block; see `iter_blocks`."""
     n_features, n_labels = _checked("n_features", n_features), _checked("n_labels", n_labels)
     _check_zero_based(zero_based)
@@ -282,7 +283,20 @@ def svmlight_blocks(
     known = names_of(sidecar, (n_features or 0, n_labels or 0), (None, None), base)
     names = None if n_features is None else known[0], None if n_labels is None else known[1]
     lines = _significant_lines(path, digest)
-    return _pair_blocks(lines, rows, parser, sidecar, (n_features, n_labels), names, labelled, base, digest)
+    widths = (n_features, n_labels)
+    return _pair_blocks(lines, rows, parser, sidecar, widths, names, labelled, base, digest, skip)
+
+
+def svmlight_shape(path: str | os.PathLike[str], zero_based: bool | str) -> tuple[int, int, bool]:
+    """Read a file without a sidecar to find its numbers of features and labels, and whether 0 occurs."""
+    lowest, highest, highest_label = MOST_COLUMNS, -1, -1
+    for chunk in chunks(_significant_lines(path)):
+        rows = _PairRows(path, _NUMBER, int(zero_based is False), MOST_COLUMNS, MOST_COLUMNS)
+        rows.add(chunk)
+        lowest, highest = min(lowest, rows.lowest), max(highest, rows.highest)
+        highest_label = max(highest_label, rows.highest_label)
+    from_zero = lowest == 0 if zero_based == "auto" else bool(zero_based)
+    return highest + int(from_zero), highest_label + 1, from_zero
 
 
 def xmc_blocks(
@@ -292,7 +306,8 @@ def xmc_blocks(
     feature_names: str | os.PathLike[str] | Sequence[str] | None = None,
     label_names: str | os.PathLike[str] | Sequence[str] | None = None,
     labelled: bool = True,
-) -> Iterator[Block]:
+    skip: int = 0,
+) -> Generator[Block, None, int]:
     """Read an XMC file block by block; see `iter_blocks`."""
     sidecar = read_sidecar(path, "xmc")
     digest = None if sidecar is None else hashlib.sha256()
@@ -305,7 +320,7 @@ def xmc_blocks(
     names = names_of(sidecar, (d, n_labels), given)
     lines = _data_lines(path, lines, n)
     labelled = labelled and n_labels > 0
-    return _pair_blocks(lines, rows, parser, sidecar, (d, n_labels), names, labelled, 0, digest)
+    return _pair_blocks(lines, rows, parser, sidecar, (d, n_labels), names, labelled, 0, digest, skip)
 
 
 def _pair_blocks(
@@ -318,12 +333,13 @@ def _pair_blocks(
     labelled: bool,
     base: int,
     digest: Any,
-) -> Iterator[Block]:
+    skip: int,
+) -> Generator[Block, None, int]:
     """Parse so many lines at a time; what the sidecar says of the whole file is checked at its end.
 
     Widths that are not known are those of each block.
     """
-    count, block = 0, parser()
+    count, block = sum(1 for _ in islice(lines, skip)), parser()
     while True:
         for chunk in chunks(islice(lines, rows)):
             block.add(chunk)
@@ -343,6 +359,7 @@ def _pair_blocks(
     if sidecar is not None:
         sidecar.check("n of shape", sidecar.fields["shape"][0], count)
         sidecar.check_hash(digest.hexdigest())
+    return count
 
 
 class _PairRows:

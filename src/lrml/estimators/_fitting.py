@@ -101,14 +101,18 @@ class TrainingData:
         road: str = "auto",
         bare: bool = False,
         extensible: bool = False,
+        directions: int | None = None,
     ) -> Space:
         """Return the least-squares problem in spectral coordinates, with its means and unseen labels.
 
         It suffices for ridges from the given one on. On the compressed road, ``bare`` limits it to ridge
-        regression with this ridge, and ``extensible`` says that the caller will extend it where needed.
+        regression with this ridge, and ``extensible`` says that the caller will extend it where needed. A
+        solution that has a certain rank needs so many ``directions`` of label space at least.
         """
         road = self.road(road)
-        kind = (fit_intercept, road, ridge if bare and road == "compressed" else None)
+        kind: tuple[Any, ...] = (fit_intercept, road)
+        if road == "compressed":
+            kind += (ridge if bare else None, subspace.n_directions(self.Y.shape[1], directions))
         made_for, space = self._spaces.get(kind, (np.inf, None))
         if space is not None and made_for <= ridge:
             return space
@@ -120,7 +124,9 @@ class TrainingData:
             made_for = 0.0 if space.left_out == LeftOut() else ridge
         elif road == "compressed":
             made_for, rough = ridge, extensible and not bare
-            space = Space.compressed(*rows, **wanted, ridge=ridge, bare=bare, rough=rough)
+            self._check_directions(directions, bare=bare)
+            wanted |= {"ridge": ridge, "bare": bare, "rough": rough, "directions": directions}
+            space = Space.compressed(*rows, **wanted)
         elif road == "dual":
             space = Space.from_rows(*rows, **wanted)
         else:
@@ -128,6 +134,19 @@ class TrainingData:
         if not extensible or road != "compressed":
             self._spaces[kind] = made_for, space
         return space
+
+    def _check_directions(self, directions: int | None, *, bare: bool) -> None:
+        """Refuse more directions of label space than there is room for."""
+        (n, d), n_labels = self.X.shape, self.Y.shape[1]
+        needed = subspace.nbytes(min(n, d), n_labels, directions, bare=bare)
+        if directions is None or needed <= _memory():
+            return
+        raise ValueError(
+            f"with {n} rows, {d} features and {n_labels} labels, a solution must have so small a rank that "
+            f"its subspace fits into memory ({_memory() / 1e9:.0f} GB), got a rank of {directions} or more, "
+            f"which takes {needed / 1e9:.0f} GB. Pass a small theta or rank, as a count (such as 50), and in "
+            "LRML an alpha above 0."
+        )
 
     def spectrum(self, *, fit_intercept: bool) -> SpectralProblem:
         """Return a problem for default strengths, which need its curvature only; an estimate on wide data."""

@@ -147,7 +147,10 @@ class SpectralModel(BlockFitting):
         ridge = self._ridge(params)
         road = params.solver if isinstance(params.solver, str) else "auto"
         centred, bare = {"fit_intercept": params.fit_intercept}, penalty.alpha == 0
-        space = data.space(**centred, ridge=ridge, road=road, bare=bare, extensible=True)
+        directions = data.shape[1] if bare else penalty.theta
+        space = data.space(
+            **centred, ridge=ridge, road=road, bare=bare, extensible=True, directions=directions
+        )
         problem = space.problem.with_ridge(ridge)
         start = None if last is None else space.compress(*last[0])
         result = self._solve(problem, params, penalty, start)
@@ -157,10 +160,12 @@ class SpectralModel(BlockFitting):
             regressions = _as_regressions(problem, penalty, result)
             at_end = extension == MOST_EXTENSIONS or result.status is Status.STOPPED
             unit = space.unit_of_gaps(result.objective)
+            # A solution of less rank than theta may take on a further direction at no price.
+            alpha = penalty.alpha if regressions.left.shape[1] >= penalty.theta else 0.0
             if at_end:
-                gap = space.found(regressions, penalty.alpha, MOST_COMPRESSED * unit).gap / unit
+                gap = space.found(regressions, alpha, MOST_COMPRESSED * unit).gap / unit
                 break
-            gap, larger = space.extended(regressions, penalty.alpha, MOST_COMPRESSED * unit)
+            gap, larger = space.extended(regressions, alpha, MOST_COMPRESSED * unit)
             if larger is None:
                 gap /= unit
                 break

@@ -85,7 +85,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
             return (V, encoder, objective), RidgeRegressions(encoder, right, params.ridge), objective
 
         space, (V, encoder, objective), gap = solve_extending(
-            data.space(fit_intercept=True, ridge=params.ridge), solve
+            data.space(fit_intercept=True, ridge=params.ridge, directions=count), solve
         )
         extras: dict[str, Any] = {}
         if gap is not None:
