@@ -510,7 +510,13 @@ class Checkpoint:
                 f"a checkpoint must say how many blocks it has, got {os.fspath(self.path)!r}, which does "
                 "not. Delete it to start anew."
             ) from None
-        return Kept(n_blocks, digest, self.kind.from_stored(arrays, self.path))
+        try:
+            return Kept(n_blocks, digest, self.kind.from_stored(arrays, self.path))
+        except ValueError as error:
+            raise ValueError(
+                f"a checkpoint must hold {self.kind.__name__}, got {os.fspath(self.path)!r}, which holds "
+                "sums for another fit, or a search. Name another file, or delete it to start anew."
+            ) from error
 
     def of_others(self, n_blocks: int) -> ValueError:
         """Return the error for a checkpoint of other blocks than those at hand."""

@@ -112,7 +112,7 @@ def test_skipped_rows_are_not_parsed(tmp_path, suffix):
         options = options | {"label_names": [f"t{column}" for column in range(5)]}
     else:
         lines = path.read_text().splitlines()
-        lines[1 if suffix == "xmc" else lines.index("@data") + 1 if suffix == "arff" else 0] = "nonsense"
+        lines[1 if suffix == "xmc" else lines.index("@data") + 2 if suffix == "arff" else 0] = "nonsense"
         path.write_text("\n".join([*lines, ""]))
         (tmp_path / f"a.{suffix}.meta.json").unlink(missing_ok=True)
         options = options | ({"n_features": 10, "n_labels": 5} if suffix == "svm" else {})
