@@ -19,7 +19,7 @@ from distributed import Client
 from sklearn.utils.validation import check_is_fitted
 
 from lrml._arrays import is_sparse
-from lrml._ranking import LabelCounts, check_k, check_labelled_scores, check_threshold
+from lrml._ranking import LabelCounts, check_k, check_labelled_scores, check_threshold, ratio
 from lrml._shown import shown
 from lrml._targets import check_label_names
 from lrml.blocks import RowBlock
@@ -157,16 +157,26 @@ def evaluate(
     """
     check_is_fitted(model)
     with as_blocks(X, y, client=client) as source:
-        depths = None if ks is None else list(ks)
-        sums, counts, labels = source.sum(_measures, _for_arrays(model, source), depths, threshold)
-    n_labels = labels.shape[1]
-    names = row_measures(n_labels, depths, np.asarray(threshold))
+        means = _means(model, source, ks, threshold)
+    return {name: _defined(name, mean) for name, mean in means.items()}
+
+
+def _means(
+    model: Any, source: DaskBlocks, ks: Iterable[int] | None, threshold: npt.ArrayLike
+) -> dict[str, float]:
+    """Return all metrics, NaN where no row has a value."""
+    depths = None if ks is None else list(ks)
+    sums, counts, labels = source.sum(_measures, _for_arrays(model, source), depths, threshold)
+    names = row_measures(labels.shape[1], depths, np.asarray(threshold))
     total = LabelCounts(*labels)
-    for name, count in zip(names, counts, strict=True):
-        if count == 0:
-            raise ValueError(f"{name} needs at least one row on which it has a value, got none. Check y.")
-    means = {name: float(s / c) for name, s, c in zip(names, sums, counts, strict=True)}
+    means = dict(zip(names, ratio(sums, counts).tolist(), strict=True))
     return means | {"micro_f1": total.micro_f1, "macro_f1": total.macro_f1}
+
+
+def _defined(name: str, mean: float) -> float:
+    if math.isnan(mean):
+        raise ValueError(f"{name} needs at least one row on which it has a value, got none. Check y.")
+    return mean
 
 
 def score(model: Any, X: Any, y: Any = None, *, client: Client | str | None = None) -> float:
@@ -180,12 +190,12 @@ def score(model: Any, X: Any, y: Any = None, *, client: Client | str | None = No
     """
     flat = _is_flat(model)
     real = getattr(model, "targets", "binary") == "real"
-    if not (flat or real):
-        return evaluate(model, X, y, ks=[], client=client)["average_precision"]
     with as_blocks(X, y, client=client) as source:
         if real:
             return _r_squared(model, source.checked(targets="real"))
-        return _accuracy(model, source.checked(classes=model.classes_))
+        if flat:
+            return _accuracy(model, source.checked(classes=model.classes_))
+        return _defined("average_precision", _means(model, source, [], 0.5)["average_precision"])
 
 
 def _r_squared(model: Any, source: DaskBlocks) -> float:
