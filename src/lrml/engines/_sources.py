@@ -191,7 +191,7 @@ class DaskBlocks(BlockSource):
         """
         names = [os.fspath(paths)] if isinstance(paths, str | os.PathLike) else [os.fspath(p) for p in paths]
         whole = BlockFile([os.path.abspath(name) for name in names], rows=rows, format=format, **options)
-        reading = {"rows": rows, "format": whole.format} | whole.complete_options  # the same for all files
+        reading: dict[str, Any] = {"rows": rows, "format": whole.format} | whole.complete_options
         return cls([literal(BlockFile(path, **reading)) for path in whole.paths], client)
 
     @property
