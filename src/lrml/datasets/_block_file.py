@@ -147,7 +147,7 @@ class BlockFile:
     def split(self) -> list[BlockFile]:
         """Return the blocks of each file apart, for several processes, with the columns of all files."""
         options: dict[str, Any] = {"rows": self.rows, "labelled": self.labelled, "format": self.format}
-        return [BlockFile(path, **options, **self._all_options) for path in self.paths]
+        return [BlockFile(path, **options, **self.complete_options) for path in self.paths]
 
     def identity(self) -> str:
         """Return a text that is another for other files, file contents, blocks or options.
