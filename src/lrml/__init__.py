@@ -68,6 +68,7 @@ _HOMES = dict.fromkeys(__all__, "lrml.estimators") | {
     "to_onnx": "lrml.export",
 }
 _SUBMODULES = (
+    "blocks",
     "completion",
     "datasets",
     "displays",

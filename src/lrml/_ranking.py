@@ -26,6 +26,13 @@ _Counts: TypeAlias = npt.NDArray[np.intp]
 _BLOCK_ENTRIES = 1 << 18
 
 
+class TopK(NamedTuple):
+    """The k best labels of every row, best first: names (or column numbers) and their scores."""
+
+    labels: npt.NDArray[Any]
+    scores: npt.NDArray[np.floating[Any]]
+
+
 class Ranks(NamedTuple):
     """One entry per relevant label of a block, row by row and by decreasing score; ranks count from 1."""
 
@@ -163,6 +170,35 @@ def count_labels(Y: Matrix, S: Matrix, threshold: npt.ArrayLike) -> LabelCounts:
     for block in data.blocks():
         total += LabelCounts.of(block.relevant, block.scores >= cut)
     return LabelCounts(*total)
+
+
+def hits_of(Y: Matrix, top: TopK, k: int) -> tuple[_Counts, _Bools]:
+    """Return the columns of the k best labels of every row, and whether they are relevant."""
+    names = getattr(Y, "columns", None)
+    labels, Y = np.asarray(top.labels), as_matrix(Y)
+    Y = Y.tocsr() if is_sparse(Y) else _as_array(Y, "Y")
+    if Y.ndim != 2 or labels.ndim != 2 or len(labels) != Y.shape[0] or labels.size == 0:
+        raise ValueError(
+            "Y must have one row for every row of the best labels, and at least one, got shapes "
+            f"{Y.shape} and {labels.shape}. Pass the labels of the rows that were predicted."
+        )
+    if labels.shape[1] < k:
+        raise ValueError(
+            f"k must be at most {labels.shape[1]}, as many labels as were predicted, got {k}. "
+            f"Call predict_top_k(X, {k})."
+        )
+    if labels.dtype.kind not in "iu" and names is not None:
+        place = {name: column for column, name in enumerate(names)}
+        labels = np.array([[place.get(name, -1) for name in row] for row in labels])
+    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= Y.shape[1]:
+        raise ValueError(
+            f"the best labels must be columns of Y, by name or by a number below {Y.shape[1]}, got "
+            f"{shown(top.labels.ravel()[0])} and others. Pass the Y, or the frame, that the model knows."
+        )
+    found = Y[np.arange(len(labels))[:, None], labels[:, :k]]
+    found = found.toarray() if is_sparse(found) else found
+    _check_cells((found == 0) | (found == 1), found, 0, "Y must hold only 0 and 1", "Binarise it.")
+    return labels[:, :k], np.asarray(found == 1)
 
 
 def _check_cells(valid: _Bools, values: npt.NDArray[Any], start: int, rule: str, remedy: str) -> None:

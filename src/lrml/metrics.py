@@ -12,6 +12,9 @@ metric                 rows left out                           ties between scor
 ``hamming_loss``       none                                    do not matter
 =====================  ======================================  ========================================
 
+With very many labels, scores of all of them take too much room. `precision_at_k` and its propensity-scored
+form also take what ``predict_top_k`` returns, in place of S.
+
 `micro_f1` counts over all cells, `macro_f1` over each label. They have no value per example.
 
 Rows come in blocks, so a sparse Y is never dense as a whole; in a block, one sort serves all metrics.
@@ -21,6 +24,8 @@ References
 - C. Xu, T. Liu, D. Tao, C. Xu. "Local Rademacher Complexity for Multi-label Learning": all four.
 - R. E. Schapire, Y. Singer. "BoosTexter: A Boosting-based System for Text Categorization". Machine Learning
   39, 135-168, 2000: average precision.
+- H. Jain, Y. Prabhu, M. Varma. "Extreme Multi-label Loss Functions for Recommendation, Tagging, Ranking &
+  Other Missing Label Applications". KDD 2016: propensities.
 - J. A. Hanley, B. J. McNeil. "The meaning and use of the area under a receiver operating characteristic (ROC)
   curve". Radiology 143, 29-36, 1982: AUC as a share of pairs.
 """
@@ -34,17 +39,21 @@ from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
+from lrml._arrays import as_matrix, is_sparse
 from lrml._ranking import (
     Block,
     LabelCounts,
     Matrix,
     Measure,
+    TopK,
     Vector,
     check_k,
     check_labelled_scores,
     check_threshold,
     count_labels,
+    hits_of,
     measure,
     ratio,
 )
@@ -55,9 +64,11 @@ __all__ = [
     "average_precision",
     "evaluate",
     "hamming_loss",
+    "label_propensities",
     "macro_f1",
     "micro_f1",
     "precision_at_k",
+    "propensity_scored_precision_at_k",
 ]
 
 
@@ -66,10 +77,10 @@ def __dir__() -> list[str]:
 
 
 @overload
-def precision_at_k(Y: Matrix, S: Matrix, k: int, *, per_example: Literal[False] = False) -> float: ...
+def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: Literal[False] = False) -> float: ...
 @overload
-def precision_at_k(Y: Matrix, S: Matrix, k: int, *, per_example: Literal[True]) -> Vector: ...
-def precision_at_k(Y: Matrix, S: Matrix, k: int, *, per_example: bool = False) -> float | Vector:
+def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: Literal[True]) -> Vector: ...
+def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: bool = False) -> float | Vector:
     """Share of relevant labels among the k labels with the largest scores (precision at k).
 
     ::
@@ -83,8 +94,9 @@ def precision_at_k(Y: Matrix, S: Matrix, k: int, *, per_example: bool = False) -
     ----------
     Y : array, sparse matrix or frame of shape (n, L)
         Labels, 1 where relevant and 0 elsewhere.
-    S : array or frame of shape (n, L)
-        Finite scores, with the labels in the order of Y.
+    S : array or frame of shape (n, L), or TopK
+        Finite scores, with the labels in the order of Y; or the best labels of every row, at least k of them,
+        as ``predict_top_k`` returns them.
     k : int
         Number of labels to look at, 1 ≤ k ≤ L.
     per_example : bool, default=False
@@ -105,9 +117,99 @@ def precision_at_k(Y: Matrix, S: Matrix, k: int, *, per_example: bool = False) -
     >>> precision_at_k([[1, 0, 1], [0, 1, 0]], [[0.9, 0.2, 0.5], [0.7, 0.7, 0.1]], k=1)
     0.5
     """
-    data = check_labelled_scores(Y, S)
-    (values,) = measure(data, partial(_precision_at, k=check_k(k, data.n_labels, "k")))
+    if isinstance(S, TopK):
+        _, hits = hits_of(Y, S, check_k(k, np.shape(Y)[1], "k"))
+        values = ratio(np.count_nonzero(hits, axis=1), k)
+    else:
+        data = check_labelled_scores(Y, S)
+        (values,) = measure(data, partial(_precision_at, k=check_k(k, data.n_labels, "k")))
     return values if per_example else _mean(values, "precision_at_k")
+
+
+def label_propensities(Y: Matrix, *, a: float = 0.55, b: float = 1.5) -> Vector:
+    """Estimate the share of the rows a label applies to that have it, by its frequency.
+
+    ::
+
+        p_l = 1 / (1 + c (N_l + b)^(−a)),    c = (ln n − 1)(b + 1)^a,    N_l = Σ_i y_il
+
+    Rare labels are forgotten more often than frequent ones. The model and its defaults are those of Jain et
+    al. (2016), fitted to Wikipedia; they use a = 0.6 and b = 2.6 for products of Amazon.
+
+    Parameters
+    ----------
+    Y : array, sparse matrix or frame of shape (n, L)
+        Labels of the training rows, at least 3 of them.
+    a, b : float, default=0.55, 1.5
+
+    Returns
+    -------
+    array of shape (L,)
+        In (0, 1).
+
+    Examples
+    --------
+    >>> label_propensities([[1, 0], [1, 0], [1, 0], [1, 1]]).round(2)
+    array([0.79, 0.72])
+    """
+    Y = as_matrix(Y)
+    n = Y.shape[0]
+    if n < 3:
+        raise ValueError(f"propensities need at least 3 training rows, got {n}. Pass all of them.")
+    counts = np.asarray(Y.sum(axis=0), dtype=np.float64).ravel()
+    c = (np.log(n) - 1.0) * (b + 1.0) ** a
+    found: Vector = 1.0 / (1.0 + c * (counts + b) ** -a)
+    return found
+
+
+def propensity_scored_precision_at_k(
+    Y: Matrix, S: Matrix | TopK, k: int, propensities: npt.ArrayLike
+) -> float:
+    """Precision at k in which a rare label counts more: over its propensity, relative to the best possible.
+
+    ::
+
+        PSP@k = Σ_i Σ_{l ∈ top k of s_i} y_il / p_l  /  Σ_i max_{|T| ≤ k} Σ_{l ∈ T} y_il / p_l
+
+    Parameters
+    ----------
+    Y, S, k
+        As in `precision_at_k`.
+    propensities : array of shape (L,)
+        p, in (0, 1]; see `label_propensities`, which takes the training labels.
+
+    Returns
+    -------
+    float
+        In [0, 1]; higher is better.
+
+    Examples
+    --------
+    >>> Y, S = [[1, 1, 0], [0, 0, 1]], [[0.9, 0.5, 0.1], [0.9, 0.1, 0.5]]
+    >>> round(propensity_scored_precision_at_k(Y, S, 1, [0.8, 0.4, 0.4]), 2)
+    0.25
+    """
+    if not isinstance(S, TopK):
+        data = check_labelled_scores(Y, S)
+        columns = np.argsort(-data.scores, axis=1, kind="stable")
+        S = TopK(columns, np.take_along_axis(data.scores, columns, axis=1))
+    chosen, hits = hits_of(Y, S, check_k(k, np.shape(Y)[1], "k"))
+    labels = as_matrix(Y)
+    labels = sp.csr_array(labels) if is_sparse(labels) else sp.csr_array(np.asarray(labels, dtype=np.float64))
+    p = np.asarray(propensities, dtype=np.float64)
+    if p.shape != labels.shape[1:] or not np.all((p > 0) & (p <= 1)):
+        raise ValueError(
+            f"propensities must be {labels.shape[1]} numbers in (0, 1], one per label, got shape {p.shape}. "
+            "Pass label_propensities of the training labels."
+        )
+    labels.eliminate_zeros()
+    rows, worth = labels.nonzero()[0], 1.0 / p[labels.indices]
+    worth = worth[np.lexsort((-worth, rows))]  # the most valuable labels of each row first
+    place = np.arange(len(rows)) - np.searchsorted(rows, rows)
+    most = float(np.sum(worth[place < k]))
+    if most == 0:
+        raise ValueError("propensity-scored precision needs a row with a relevant label, got none. Check Y.")
+    return float(np.sum(1.0 / p[chosen[hits]])) / most
 
 
 @overload

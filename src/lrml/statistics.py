@@ -16,10 +16,12 @@ is summed block by block.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,6 +29,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from lrml._arrays import as_matrix, is_sparse
+from lrml._files import atomic_file
 
 __all__ = ["Moments", "Statistics"]
 
@@ -49,6 +52,15 @@ _MANY_FEATURES, _FEW_NONZEROS = 256, 0.05
 
 # Least share of the spread of a sparse column in its sum of squares: three digits are lost then.
 _FAR = 1e-3
+# Numbers of a product of means that are made at a time while blocks are added.
+_PANEL_ENTRIES = 1 << 20
+# What NumPy and zipfile raise if a file is not what it should be.
+_DAMAGED = (
+    *(ValueError, KeyError, EOFError, AttributeError, NotImplementedError, OverflowError, MemoryError),
+    *(RuntimeError, struct.error, zipfile.BadZipFile, zlib.error),
+)
+# What a file of statistics says of itself.
+_FORMAT = "lrml statistics 1"
 
 
 class Moments(NamedTuple):
@@ -100,7 +112,7 @@ class CentredRows:
         total = float(w.sum())
         X, Y = _as_float64(X), _as_float64(Y)
         x_mean, x_varies = _mean_and_variation(X, w)
-        y_mean = _flat(Y.T @ w) / (total or 1.0)
+        y_mean = _column_sums(Y, w) / (total or 1.0)
         with np.errstate(over="ignore", invalid="ignore"):  # checked by `check_range`
             X, x_offset = _without_far_means(X, w, x_mean)
             Y, y_offset = _without_far_means(Y, w, y_mean)
@@ -185,22 +197,15 @@ class Statistics:
         Y = _sparse_if_cheaper(Y, X.shape[1])
         w = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         X, Y, w = without_weightless(X, Y, w)
-        return reduce(
-            add,
-            (
-                cls._from_block(_rows(X, rows), _rows(Y, rows), None if w is None else w[rows])
-                for rows in _row_slices(X, Y)
-            ),
+        return _summed(
+            cls._from_block(_rows(X, rows), _rows(Y, rows), None if w is None else w[rows])
+            for rows in _row_slices(X, Y)
         )
 
     @classmethod
     def from_blocks(cls, blocks: Iterable[tuple[Matrix, ...]]) -> Statistics:
         """Summarise an iterable of ``(X, Y)`` or ``(X, Y, sample_weight)`` blocks of rows."""
-        parts = iter(blocks)
-        first = next(parts, None)
-        if first is None:
-            raise ValueError("blocks must hold at least one (X, Y) pair, got none. Pass some data.")
-        return reduce(lambda total, block: total + cls.from_arrays(*block), parts, cls.from_arrays(*first))
+        return _summed(cls.from_arrays(*block) for block in blocks)
 
     @classmethod
     def _from_block(cls, X: Matrix, Y: Matrix, weights: _Float64 | None) -> Statistics:
@@ -235,10 +240,18 @@ class Statistics:
 
     def __add__(self, other: Statistics) -> Statistics:
         """Statistics of the rows of both; exact up to rounding, in any order and grouping."""
+        return self._copied().absorb(other)
+
+    def absorb(self, other: Statistics, rows: slice = slice(None)) -> Statistics:
+        """Return ``self + other``, bit for bit, in the arrays of ``self``, which must not be used any more.
+
+        A sum of many blocks then takes the memory of two. ``rows`` says which rows of ``xx`` and ``xy`` both
+        hold, if not all: a cluster sums large statistics panel by panel.
+        """
         self._check_same_columns(other)
         weight = self.weight + other.weight
         share = other.weight / weight if weight > 0 else 0.0
-        return self._shifted(other, +1, weight, share, self.weight * share)
+        return self._shifted(other, +1, weight, share, rows)
 
     def __sub__(self, other: Statistics) -> Statistics:
         """Statistics of the rows of ``self`` without those of ``other``, which must be among them."""
@@ -249,23 +262,79 @@ class Statistics:
                 f"a subtraction must leave at least one row, got {self.n_rows} − {other.n_rows} rows "
                 f"(weight {weight:g} left). Subtract a proper part of the data."
             )
-        share = -other.weight / weight
-        return self._shifted(other, -1, weight, share, self.weight * share)
+        return self._copied()._shifted(other, -1, weight, -other.weight / weight)
+
+    def _copied(self) -> Statistics:
+        return replace(self, xx=self.xx.copy(), xy=self.xy.copy())
 
     def _shifted(
-        self, other: Statistics, sign: int, weight: float, share: float, between: float
+        self, other: Statistics, sign: int, weight: float, share: float, rows: slice = slice(None)
     ) -> Statistics:
-        """Combine by the parallel formula S = S₁ ± S₂ + between · δδᵀ with δ = mean₂ − mean₁."""
+        """Combine by the parallel formula S = S₁ ± S₂ + between · δδᵀ with δ = mean₂ − mean₁, in place."""
+        between = self.weight * share
         dx, dy = other.x_mean - self.x_mean, other.y_mean - self.y_mean
+        combine = np.add if sign > 0 else np.subtract
+        for mine, theirs, delta in ((self.xx, other.xx, dx), (self.xy, other.xy, dy)):
+            step = max(1, _PANEL_ENTRIES // max(len(delta), 1))
+            for start in range(0, len(mine), step):
+                panel = mine[start : start + step]
+                combine(panel, theirs[start : start + step], out=panel)
+                panel += between * np.outer(dx[rows][start : start + step], delta)
         return Statistics(
             self.n_rows + sign * other.n_rows,
             weight,
             self.x_mean + share * dx,
             self.y_mean + share * dy,
-            self.xx + sign * other.xx + between * np.outer(dx, dx),
-            self.xy + sign * other.xy + between * np.outer(dx, dy),
+            self.xx,
+            self.xy,
             max(self.yy + sign * other.yy + between * float(dy @ dy), 0.0),
         )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the statistics to a file (NumPy's ``.npz``), whole or not at all.
+
+        Examples
+        --------
+        >>> import numpy as np, pathlib, tempfile
+        >>> sums = Statistics.from_arrays(np.eye(3), np.eye(3)[:, :2])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     sums.save(pathlib.Path(folder, "sums.npz"))
+        ...     again = Statistics.load(pathlib.Path(folder, "sums.npz"))
+        >>> bool(np.array_equal(sums.xx, again.xx))
+        True
+        """
+        save_arrays(path, _FORMAT, self.to_arrays())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Statistics:
+        """Read what `save` has written, bit for bit; nothing in the file is ever executed."""
+        return cls.from_stored(load_arrays(path, _FORMAT), path)
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all numbers as arrays, by name."""
+        return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
+
+    @classmethod
+    def from_stored(cls, arrays: Mapping[str, npt.NDArray[Any]], path: str | os.PathLike[str]) -> Statistics:
+        """Undo `to_arrays`; what cannot be statistics is refused, with the path in the message."""
+        try:
+            d, L = len(arrays["x_mean"]), len(arrays["y_mean"])
+            shapes = {"x_mean": (d,), "y_mean": (L,), "xx": (d, d), "xy": (d, L)}
+            right = all(
+                arrays[field.name].shape == shapes.get(field.name, ())
+                and arrays[field.name].dtype == (np.int64 if field.name == "n_rows" else np.float64)
+                and np.all(np.isfinite(arrays[field.name]))
+                for field in fields(cls)
+            )
+        except (KeyError, TypeError):
+            right = False
+        if not right or arrays["n_rows"] < 1 or min(arrays["weight"], arrays["yy"]) < 0:
+            raise ValueError(
+                f"a file of statistics must hold their finite arrays, of one size, got {os.fspath(path)!r}, "
+                "which does not. Write it again with Statistics.save."
+            )
+        numbers: dict[str, Any] = {field.name: arrays[field.name] for field in fields(cls)}
+        return cls(**numbers | {name: numbers[name].item() for name in ("n_rows", "weight", "yy")})
 
     def _check_same_columns(self, other: Statistics) -> None:
         mine, theirs = (self.n_features, self.n_labels), (other.n_features, other.n_labels)
@@ -287,6 +356,47 @@ class Statistics:
     def moments(self, *, fit_intercept: bool) -> Moments:
         """Second moments of a model with or without an intercept."""
         return self.centered() if fit_intercept else self.uncentered()
+
+
+def _summed(parts: Iterable[Statistics]) -> Statistics:
+    """Add up statistics, each used only here, in the arrays of the first."""
+    remaining = iter(parts)
+    total = next(remaining, None)
+    if total is None:
+        raise ValueError("blocks must hold at least one (X, Y) pair, got none. Pass some data.")
+    for part in remaining:
+        total = total.absorb(part)
+    return total
+
+
+def save_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write arrays to one file, which says of what kind it is, whole or not at all."""
+    with atomic_file(path) as stream:
+        named: Any = {"kind": np.asarray(kind), **arrays}
+        np.savez(stream, **named)
+
+
+def load_arrays(path: str | os.PathLike[str], kind: str) -> dict[str, npt.NDArray[Any]]:
+    """Read the arrays of a file of this kind; refuse any other, and a damaged one (it has checksums)."""
+    try:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        found = str(arrays.pop("kind"))
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"a file of the kind {kind!r} must exist, got {os.fspath(path)!r}, which does not. Check it."
+        ) from None
+    except _DAMAGED as error:
+        raise ValueError(
+            f"a file must be of the kind {kind!r}, got {os.fspath(path)!r}, which is damaged or another one "
+            f"({error}). Write it again."
+        ) from error
+    if found != kind:
+        raise ValueError(
+            f"a file must be of the kind {kind!r}, got {os.fspath(path)!r}, which is {found!r}. Pass another "
+            "file, or write it again."
+        )
+    return arrays
 
 
 def without_weightless(X: Matrix, Y: Matrix, w: _Float64 | None) -> tuple[Matrix, Matrix, _Float64 | None]:
@@ -341,7 +451,12 @@ def _mean_and_variation(M: Matrix, w: _Float64) -> tuple[_Float64, npt.NDArray[n
     low, high = (_dense(extreme).ravel() for extreme in (M.min(axis=0), M.max(axis=0)))
     total = float(w.sum())
     varies = low != high
-    return np.where(varies, _flat(M.T @ w) / (total or 1.0), high), varies
+    return np.where(varies, _column_sums(M, w) / (total or 1.0), high), varies
+
+
+def _column_sums(M: Matrix, w: _Float64) -> _Float64:
+    """Weighted sums of columns. BLAS would give other last digits for other addresses of a dense M."""
+    return _flat(M.T @ w) if is_sparse(M) else np.einsum("ij,i->j", M, w)
 
 
 def _without_far_means(M: Matrix, w: _Float64, mean: _Float64) -> tuple[Matrix, _Float64]:

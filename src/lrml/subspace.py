@@ -39,8 +39,12 @@ _Floats = npt.NDArray[np.floating[Any]]
 _COLUMNS = 64
 # Leading directions that the preconditioner knows.
 _LEADING = 128
-# Most directions of label space whose solutions span the subspace.
+# Up to so many labels, the solutions of all of them span the subspace; of more, those of so many directions.
 _MOST_LABELS = 512
+# Directions beside those that a solution is known to have, which come in blocks of `_COLUMNS`.
+_MORE_DIRECTIONS = 64
+# Randomised subspace iterations, which find leading directions of label space; directions they start with.
+_POWER_STEPS, _FIRST_DIRECTIONS = 3, 64
 # Single precision holds the squares of rows, slopes and solutions if the mean eigenvalue is in this range.
 _LEAST_UNIT, _LARGEST_UNIT = 1e-17, 1e18
 # Least and largest shift, in units of the mean eigenvalue, and the ratio of neighbours.
@@ -268,7 +272,13 @@ class Subspace:
 
     @classmethod
     def for_ridges(
-        cls, rows: CentredRows, least: float = 0.0, *, bare: bool = False, rough: bool = False
+        cls,
+        rows: CentredRows,
+        least: float = 0.0,
+        *,
+        bare: bool = False,
+        rough: bool = False,
+        directions: int | None = None,
     ) -> Subspace:
         """Span the solutions of the shifted systems, and the leading directions.
 
@@ -282,9 +292,12 @@ class Subspace:
             Whether only ridge regression with this ridge is wanted.
         rough : bool, default=False
             Solve to a residual of 0.1 instead of 0.01, as it will be extended.
+        directions : int, optional
+            How many directions of label space solutions have at least, which matters for more than 512
+            labels only.
         """
         fast, unit, leading = _prepared(rows)
-        V = _label_directions(rows)
+        V = _label_directions(rows, fast, leading, directions)
         size, width = fast.size, V.shape[1]
         relative = _shifts(least / unit, bare=bare)
         tolerance = _EXTENSION_RESIDUAL if rough else _RESIDUAL
@@ -371,14 +384,24 @@ class Subspace:
         return found
 
     def gap(
-        self, left: _Float64, V: _Float64 | None, shifts: _Float64, alpha: float, ridge: float, enough: float
+        self,
+        left: _Float64,
+        V: _Float64 | None,
+        shifts: _Float64,
+        alpha: float | None,
+        ridge: float,
+        enough: float,
     ) -> Found:
         """Estimate what the subspace costs a solution W = basis left Vᵀ with these shifts s_j.
 
         Where W is stationary inside the subspace, column j solves (op + s_j) a_j = b_j there. With the
         residual r_j outside it, a Newton step lowers the objective by r_jᵀ (X̂ᵀX̂ + s_j)⁻¹ r_j, which in dual
         vectors is ρ_jᵀ K (K + s_j)⁻¹ ρ_j ≤ ‖ρ_j‖². A direction v orthogonal to V, which the penalty holds at
-        zero, gains (τ − alpha/2)² / (uᵀX̂ᵀX̂u + ridge) if τu = X̂ᵀ(Ŷ − X̂W)v is longer than alpha/2.
+        zero, gains (τ − alpha/2)² uᵀ(X̂ᵀX̂ + ridge)⁻¹u if τu = X̂ᵀ(Ŷ − X̂W)v is longer than alpha/2.
+
+        With more than 512 such directions, the longest slopes are found by randomised subspace iteration,
+        until the least one found is shorter than alpha/2, or 512 are found. Their lengths are approached
+        from below. So it is an estimate, not a bound, and where 512 directions would gain it is too small.
 
         Parameters
         ----------
@@ -386,8 +409,9 @@ class Subspace:
         V : array of shape (L, k) or None
             Orthonormal; None stands for the identity.
         shifts : array of shape (k,)
-        alpha, ridge : float
-            alpha is 0 if all directions of label space are used.
+        alpha : float or None
+            None if the rank is given, so that no other direction of label space may come in.
+        ridge : float
         enough : float
             A gap for which no further vectors are wanted.
         """
@@ -405,19 +429,24 @@ class Subspace:
         bounds = squares * (top / (top + shifts)) if self.is_dual else squares / shifts
         gap, further = float(bounds.sum()), []
         if not (np.isfinite(gap) and gap <= enough):  # without a shift there is no bound
-            corrections = self._solved(residuals, shifts)
-            # rᵀ(X̂ᵀX̂ + s)⁻¹r; conjugate gradients approach it from below, by less than they were asked for.
-            along = _column_sums(residuals, corrections)
-            gains = squares - shifts * along if self.is_dual else along
-            gap = float(np.abs(gains).sum()) * (1.0 + 2.0 * _EXTENSION_RESIDUAL)
+            gains, corrections = self._corrected(residuals, shifts)
+            gap = float(gains.sum())
             further.append(corrections)
-        if alpha > 0 and V.shape[1] < len(V):
-            more, vectors = self._new_directions(V, alpha, ridge)
+        del residuals
+        if alpha is not None and V.shape[1] < len(V):
+            more, corrections = self._new_directions(V, 0.5 * alpha, ridge)
             gap += more
-            further.append(vectors)
-        if gap <= enough or not further:
-            return Found(gap, None)
-        return Found(gap, np.hstack(further))
+            further.append(corrections)
+        return Found(gap, None if gap <= enough or not further else np.hstack(further))
+
+    def _corrected(self, residuals: _Floats, shifts: _Float64) -> tuple[_Float64, _Floats]:
+        """Return rᵀ(X̂ᵀX̂ + s)⁻¹r, what each residual gains, and (op + s)⁻¹r."""
+        corrections = self._solved(residuals, shifts)
+        along = _column_sums(residuals, corrections).astype(np.float64)
+        if self.is_dual:
+            along = _column_sums(residuals, residuals) - shifts * along
+        # Conjugate gradients approach it from below, by less than they were asked for.
+        return np.abs(along) * (1.0 + 2.0 * _EXTENSION_RESIDUAL), corrections
 
     def _images(self, A: _Floats) -> _Floats:
         """Return op(A)."""
@@ -449,27 +478,46 @@ class Subspace:
         solved *= np.float32(scale / self.unit)
         return solved
 
-    def _new_directions(self, V: _Float64, alpha: float, ridge: float) -> tuple[float, _Floats]:
-        """Return what directions that the penalty holds at zero would gain, and vectors along them.
+    def _new_directions(self, V: _Float64, held: float, ridge: float) -> tuple[float, _Floats]:
+        """Return what directions orthogonal to V gain whose slopes are longer than ``held``, and vectors.
 
-        They are orthogonal to V, so the solution has no part in them: their slopes are those at zero.
+        The solution has no part in them, so their slopes are those at zero.
         """
-        others = np.linalg.qr(V, mode="complete")[0][:, V.shape[1] :]
-        slopes = self._right_sides(others)
-        images = self._images(slopes)
-        if self.is_dual:
-            inner, bends = slopes.T @ images, images.T @ images
-        else:
-            inner, bends = slopes.T @ slopes, slopes.T @ images
-        squares, S = descending_eigh(0.5 * (inner + inner.T).astype(np.float64))
-        excess = np.sqrt(np.maximum(squares, 0.0)) - 0.5 * alpha
-        free = excess > 0
-        if not free.any():
-            return 0.0, slopes[:, :0]
-        S = S[:, free]
-        curvatures = np.einsum("ij,ij->j", S, bends @ S) / squares[free] + ridge
-        gain = float(np.sum(excess[free] ** 2 / curvatures))
-        return gain, self._solved(slopes @ S, np.full(S.shape[1], max(ridge, _LEAST_SHIFT * self.unit)))
+        slopes, inner = self._steepest(V, held)
+        squares, S = descending_eigh(inner)
+        lengths = np.sqrt(np.maximum(squares, 0.0))
+        free = lengths > max(held, _NO_SHIFT * float(lengths[0]))
+        shifts = np.full(int(free.sum()), max(ridge, _LEAST_SHIFT * self.unit))
+        gains, corrections = self._corrected(slopes @ S[:, free].astype(np.float32), shifts)
+        return float(((1.0 - held / lengths[free]) ** 2 * gains).sum()), corrections
+
+    def _steepest(self, V: _Float64, held: float) -> tuple[_Floats, _Float64]:
+        """Return slopes in orthonormal directions orthogonal to V, and their inner products.
+
+        All directions, or leading ones that have all slopes longer than ``held``, as far as 512 do.
+        """
+        n_labels, count = len(V), len(V) - V.shape[1]
+        if count <= _MOST_LABELS:
+            others = np.linalg.qr(V, mode="complete")[0][:, V.shape[1] :]
+            return self._slopes(others)
+        random, others = np.random.default_rng(0), np.zeros((n_labels, 0))
+        for step in range(20):
+            count = min(_FIRST_DIRECTIONS * 2**step, _MOST_LABELS)
+            others = np.hstack([others, random.standard_normal((n_labels, count - others.shape[1]))])
+            for _ in range(_POWER_STEPS):
+                others = np.linalg.qr(others - V @ (V.T @ others))[0]
+                others = _explained(self.fast, self.rows, others)
+            others = np.linalg.qr(others - V @ (V.T @ others))[0]
+            slopes, inner = self._slopes(others)
+            if count == _MOST_LABELS or np.linalg.eigvalsh(inner)[0] < held**2:
+                break
+        return slopes, inner
+
+    def _slopes(self, V: _Float64) -> tuple[_Floats, _Float64]:
+        """Return X̂ᵀŶV, as dual vectors if there are such, and its inner products."""
+        slopes = self._right_sides(V)
+        inner = slopes.T @ (self._images(slopes) if self.is_dual else slopes)
+        return slopes, 0.5 * (inner + inner.T).astype(np.float64)
 
 
 def _prepared(rows: CentredRows) -> tuple[NormalOperator, float, Leading]:
@@ -504,9 +552,15 @@ def estimated_eigenvalues(rows: CentredRows) -> _Float64:
     return values * unit if values[0] > 0 else np.ones(1)
 
 
-def cost(size: int, entries: float, n_labels: int) -> float:
+def nbytes(size: int, n_labels: int, directions: int | None, *, bare: bool) -> float:
+    """Return about how many bytes a first subspace takes, with copies, and its products with labels."""
+    width = n_directions(n_labels, directions) * (1 if bare else 3) + _LEADING
+    return 24.0 * width * (size + min(n_labels, size))
+
+
+def cost(size: int, entries: float, n_labels: int, wanted: int | None = None) -> float:
     """Return about how many multiplications a subspace takes; X̂ times a vector takes ``entries``."""
-    directions = min(n_labels, _MOST_LABELS)
+    directions = n_directions(n_labels, wanted)
     width = 3 * directions + _LEADING
     return 4.0 * _PASSES * entries * directions + 4.0 * size * width**2 + 10.0 * width**3
 
@@ -566,16 +620,56 @@ def _diagonalised(lengths: _Float64, bends: _Float64) -> tuple[_Float64, _Float6
     return eigenvalues[kept], C @ Q[:, kept]
 
 
-def _label_directions(rows: CentredRows) -> _Float64:
-    """Return directions of label space: all of them, or the leading right singular vectors of Y."""
-    count = rows.Y.shape[1]
-    if count <= _MOST_LABELS:
+def _label_directions(
+    rows: CentredRows, fast: NormalOperator, leading: Leading, wanted: int | None
+) -> _Float64:
+    """Return directions of label space: all of up to 512 labels, or those that X explains best.
+
+    These are the leading right singular vectors of (X̂ᵀX̂ + s)^(−1/2) X̂ᵀŶ, s the mean eigenvalue, by
+    randomised subspace iteration. The inverse knows leading directions and takes all others for alike.
+    """
+    n_labels = rows.Y.shape[1]
+    count = n_directions(n_labels, wanted)
+    if count == n_labels:
         return np.eye(count)
-    Y = rows.Y
-    start = np.random.default_rng(0).standard_normal((count, _MOST_LABELS))
-    for _ in range(2):
-        start = np.linalg.qr(np.asarray(Y.T @ np.asarray(Y @ start)))[0]
-    return start
+    values = leading.values
+    rest = max(fast.size - float(values.sum()), 0.0) / max(fast.size - len(values), 1)
+    gains = ((rest + 1.0) / (values + 1.0) - 1.0)[:, None].astype(fast.dtype)
+
+    def inverse(B: _Floats) -> _Floats:
+        return B + leading.vectors @ (gains * (leading.vectors.T @ B))
+
+    V = np.random.default_rng(0).standard_normal((n_labels, count))
+    for _ in range(_POWER_STEPS):
+        V = np.linalg.qr(_explained(fast, rows, V, inverse))[0]
+    return V
+
+
+def n_directions(n_labels: int, wanted: int | None) -> int:
+    """Return how many directions of label space a first subspace is made for."""
+    if n_labels <= _MOST_LABELS or wanted is None:
+        return min(n_labels, _MOST_LABELS)
+    blocks = -(-(wanted + _MORE_DIRECTIONS) // _COLUMNS)
+    return min(n_labels, blocks * _COLUMNS)
+
+
+def _explained(
+    fast: NormalOperator,
+    rows: CentredRows,
+    V: _Float64,
+    inverse: Callable[[_Floats], _Floats] | None = None,
+) -> _Float64:
+    """Return ŶᵀX̂ P X̂ᵀŶ V, with P an inverse, or the identity."""
+    product = np.empty(V.shape)
+
+    def fill(columns: slice) -> None:
+        B = _right_sides(fast, rows, V[:, columns])
+        B = B if inverse is None else inverse(B)
+        scores = fast.apply(B) if fast.is_dual else fast.forward(B)
+        product[:, columns] = _targets_product(rows, scores).T
+
+    fast.map(fill, V.shape[1])
+    return product
 
 
 def _right_sides(operator: NormalOperator, rows: CentredRows, V: _Float64) -> _Floats:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lrml.estimators as public
-from lrml.estimators import lrml_path, lrml_path_from_statistics, ml_fro_path
+from lrml.estimators import lrml_path, ml_fro_path
 from lrml.problem import SpectralProblem
 from lrml.rows import Rows
 from lrml.solvers import Alternating
@@ -93,7 +93,7 @@ ESTIMATORS = {
     for name in public.__all__
     if hasattr(kind := getattr(public, name), "get_params") and name != "LinearMultiLabelModel"
 }
-FUNCTIONS = [lrml_path, lrml_path_from_statistics, public.alpha_max, ml_fro_path]
+FUNCTIONS = [lrml_path, public.alpha_max, ml_fro_path]
 DATA = {"X", "Y", "statistics", "sample_weight"}
 
 

@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from threadpoolctl import threadpool_limits
 
 from lrml import CPLST, LRML, MLTrace, lrml_path
-from lrml.estimators import LRMLPath, alpha_max, lrml_path_from_statistics
+from lrml.estimators import LRMLPath, alpha_max
 from lrml.statistics import Statistics
 
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
@@ -363,13 +363,11 @@ def test_statistics_are_enough(data):
     X, Y = data
     options = {"thetas": [0, 2], "ridges": [0.0, 1.0], "n_alphas": 5}
     path = lrml_path(X, Y, **options)
-    for model, twin in zip(
-        path, lrml_path_from_statistics(Statistics.from_arrays(X, Y), **options), strict=True
-    ):
+    for model, twin in zip(path, lrml_path(Statistics.from_arrays(X, Y), **options), strict=True):
         assert_array_equal(model.coef, twin.coef)
         assert_array_equal(model.intercept, twin.intercept)
     halves = Statistics.from_arrays(X[:20], Y[:20]) + Statistics.from_arrays(X[20:], Y[20:])
-    assert_same(path, lrml_path_from_statistics(halves, **options))
+    assert_same(path, lrml_path(halves, **options))
 
 
 @INTERCEPT
@@ -513,7 +511,7 @@ def test_bad_parameters_are_named_with_the_remedy(data, options, error, message)
     with pytest.raises(error, match=message):
         lrml_path(*data, **options)
     with pytest.raises(error, match=message):
-        lrml_path_from_statistics(Statistics.from_arrays(*data), **options)
+        lrml_path(Statistics.from_arrays(*data), **options)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
@@ -538,8 +536,8 @@ def test_bad_data_is_named_with_the_remedy(data):
         lrml_path(np.where(X > 2, np.nan, X), Y)
     with pytest.raises(ValueError, match=r"sample_weight must have shape \(60,\)"):
         lrml_path(X, Y, sample_weight=np.ones(3))
-    with pytest.raises(TypeError, match=r"must be lrml.statistics.Statistics, got tuple. Make them with"):
-        lrml_path_from_statistics(data)
+    with pytest.raises(ValueError, match=r"Statistics have labels and weights in them, got Y or"):
+        lrml_path(Statistics.from_arrays(X, Y), Y)
     (model,) = lrml_path(X, Y, 2, 1.0)
     with pytest.raises(ValueError, match="X must have the 7 features of the training data, got 6"):
         model.decision_function(X[:, :6])

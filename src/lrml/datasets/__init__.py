@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from lrml._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from lrml.datasets._block_file import BlockFile
     from lrml.datasets._describe import Description, describe
     from lrml.datasets._errors import ChecksumError, DatasetFormatError, DownloadError
     from lrml.datasets._formats import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from lrml.datasets._tables import read_csv, read_parquet
     from lrml.datasets._tagged_texts import make_tagged_texts, write_texts
     from lrml.datasets._texts import TextDataset, guess_roles, iter_texts, read_texts
+    from lrml.datasets._topics import TopicTruth, make_xmc
     from lrml.datasets.arff import read_arff, write_arff
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "TEXT_FORMATS",
     "WRITE_FORMATS",
     "Block",
+    "BlockFile",
     "ChecksumError",
     "DatasetFormatError",
     "DatasetStatus",
@@ -54,6 +57,7 @@ __all__ = [
     "PredictionWriter",
     "Roles",
     "TextDataset",
+    "TopicTruth",
     "dataset_status",
     "describe",
     "fetch_mulan",
@@ -63,6 +67,7 @@ __all__ = [
     "load_yeast",
     "make_low_rank_multilabel",
     "make_tagged_texts",
+    "make_xmc",
     "mulan_entries",
     "read_arff",
     "read_csv",
@@ -83,6 +88,7 @@ __all__ = [
 # Each reader imports what it needs, so listing datasets needs neither NumPy nor scikit-learn.
 _HOMES = {
     "Block": "_record",
+    "BlockFile": "_block_file",
     "ChecksumError": "_errors",
     "DATA_HOME_VARIABLE": "_registry",
     "DatasetFormatError": "_errors",
@@ -99,6 +105,7 @@ _HOMES = {
     "Roles": "_roles",
     "TEXT_FORMATS": "_formats",
     "TextDataset": "_texts",
+    "TopicTruth": "_topics",
     "WRITE_FORMATS": "_formats",
     "dataset_status": "_registry",
     "describe": "_describe",
@@ -109,6 +116,7 @@ _HOMES = {
     "load_yeast": "_mulan",
     "make_low_rank_multilabel": "_synthetic",
     "make_tagged_texts": "_tagged_texts",
+    "make_xmc": "_topics",
     "mulan_entries": "_registry",
     "read_arff": "arff",
     "read_csv": "_tables",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ Tag: TypeAlias = str | int  # a label in a list of labels
 _Refuse: TypeAlias = Callable[[str, object, str], DatasetFormatError]  # rule, got, remedy
 
 _TEXT_TYPES = frozenset({"type string", "type large_string", "type string_view"})  # of pyarrow, in messages
+_ROWS_AT_ONCE = 10_000  # where only labels are looked for
 _SEARCHED_NAMES = 10_000  # comparing names is slow; a table with more columns gets hints from the first ones
 _WEIGHT_OF_LABEL = 16  # memory of a label in a list, relative to a number
 _WEIGHT_OF_STORED = 3  # the same for an entry of a sparse matrix, including one copy
@@ -273,12 +274,12 @@ class _TagRows:
     """Labels given as a list per row; their names are known only at the end."""
 
     def __init__(self) -> None:
-        self._codes: dict[Tag, int] = {}
+        self.known: dict[Tag, int] = {}  # and their codes
         self._csr = GrowingCSR(np.uint8)
 
     def add(self, tags: Sequence[Tag], listed: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
         """Add rows that list `counts` labels each, by place in `tags`, "" never; twice in a row is once."""
-        known = self._codes
+        known = self.known
         codes = np.array([-1 if tag == "" else known.setdefault(tag, len(known)) for tag in tags], np.int64)
         width = max(len(known), 1)
         cells = np.unique(np.repeat(np.arange(len(counts)), counts) * width + codes[listed])
@@ -292,12 +293,12 @@ class _TagRows:
 
         If names are `known`, with their columns, those are the columns; another name is a `KeyError`.
         """
-        names = sorted(self._codes) if known is None else tuple(known)  # a file has either text or integers
-        rank = np.empty(len(self._codes), np.int32)
-        for tag, code in self._codes.items():
+        names = sorted(self.known) if known is None else tuple(known)  # a file has either text or integers
+        rank = np.empty(len(self.known), np.int32)
+        for tag, code in self.known.items():
             rank[code] = 0 if known is None else known[str(tag)]
         if known is None:
-            rank[[self._codes[name] for name in names]] = np.arange(len(names))
+            rank[[self.known[name] for name in names]] = np.arange(len(names))
         # Labels were numbered as they came, so the columns of a row are in order only now.
         raw = self._csr.matrix(len(names))
         Y = sparse.csr_array((raw.data, rank[raw.indices], raw.indptr), raw.shape)
@@ -396,9 +397,10 @@ class Table(Protocol):
 
     columns: Columns
     arrow: Any
+    skipped: int  # rows, so far
 
-    def batches(self) -> Iterator[Any]:
-        """Yield record batches of pyarrow."""
+    def batches(self, skip: int = 0) -> Iterator[Any]:
+        """Yield record batches of pyarrow, without the first ``skip`` rows."""
 
     def check_size(self, count: int, weight: float) -> None:
         """Refuse more values than the size of the file makes credible."""
@@ -407,10 +409,12 @@ class Table(Protocol):
         """Build the error for a number in the batch that was last yielded."""
 
 
-def read_batches(table: Table, request: Request, rows: int | None = None) -> Iterator[TableBuilder]:
+def read_batches(
+    table: Table, request: Request, rows: int | None = None, skip: int = 0
+) -> Iterator[TableBuilder]:
     """Yield all rows put together, or so many at a time; a batch has the wanted columns, in their order."""
-    columns, builder = table.columns, TableBuilder(table.columns, request)
-    for batch in table.batches():
+    columns, builder = table.columns, TableBuilder(table.columns, request, skip)
+    for batch in table.batches(skip):
         values = _values(batch, len(columns.numeric), table.arrow)
         wrong = columns.first_wrong(values)
         if wrong is not None:
@@ -434,15 +438,26 @@ def read_batches(table: Table, request: Request, rows: int | None = None) -> Ite
 
 
 def table_blocks(
-    table: Table, request: Request, label_names: Sequence[str] | None, rows: int
-) -> Iterator[Block]:
+    table: Table, request: Request, label_names: Sequence[str] | None, rows: int, skip: int
+) -> Generator[Block, None, int]:
     """Yield the rows of a table in blocks; `label_names` are those that a column of lists may have."""
     names = None if label_names is None else _check_list("label_names", label_names)
     labels = None if names is None else {name: column for column, name in enumerate(names)}
     features = tuple(table.columns.names[column] for column in table.columns.features)
-    for builder in read_batches(table, request, rows):
+    read = 0
+    for builder in read_batches(table, request, rows, skip):
         builder.check_rows()
         yield builder.block(features, labels)
+        read += builder.rows
+    return table.skipped + read
+
+
+def listed_labels(table: Table, request: Request) -> set[Tag]:
+    """Return all labels that a column of a table lists."""
+    found: set[Tag] = set()
+    for builder in read_batches(table, request, _ROWS_AT_ONCE):
+        found.update(builder.tags.known)
+    return found
 
 
 def _values(batch: Any, count: int, arrow: Any) -> NDArray[np.float64]:

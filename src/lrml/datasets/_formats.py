@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from importlib import import_module
 from itertools import chain
 from numbers import Integral
@@ -41,6 +41,7 @@ _SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
+_NO_OPTIONS = frozenset({"path", "rows", "labelled", "skip"})  # of the readers, for users
 _PART_OF_SPLIT = re.compile(r"(.+?)[-_](?:train|test)(?:[-_].*)?", re.IGNORECASE)
 
 
@@ -82,7 +83,7 @@ def read_dataset(
     kind = format_of(path, format, READ_FORMATS)
     check_is_file(path, "a dataset to read")
     if kind == "arff" and options.get("xml") is None and options.get("labels") is None:
-        options["xml"] = _label_file_beside(Path(path))
+        options["xml"] = label_file_beside(Path(path))
     reader = getattr(lrml.datasets, f"read_{kind}")  # imported when first used
     _check_options(kind, reader, options)
     dataset: MultiLabelDataset = reader(path, **options)
@@ -131,6 +132,7 @@ def iter_blocks(
     See Also
     --------
     read_dataset : The whole file.
+    BlockFile : Blocks that can be read again, all with the same columns.
     iter_texts : The same for texts and tags.
 
     Notes
@@ -153,26 +155,47 @@ def iter_blocks(
     <Block from row 0: X (2, 4) sparse, Y (2, 3) sparse>
     <Block from row 2: X (1, 4) sparse, Y (1, 3) sparse>
     """
+    blocks = blocks_after(path, 0, rows, labelled, format, options)
+    return chain([next(blocks)], blocks)  # the first block now: a wrong file is reported where it is named
+
+
+def blocks_after(
+    path: str | os.PathLike[str],
+    skip: int,
+    rows: int,
+    labelled: bool,
+    format: str | None,
+    options: Mapping[str, Any],
+) -> Generator[Block, None, int]:
+    """Yield blocks as `iter_blocks` does, without the first ``skip`` rows; return how many rows there are."""
     kind = format_of(path, format, READ_FORMATS)
     check_is_file(path, "a dataset to read")
-    count: Any = rows
-    if isinstance(rows, bool) or not isinstance(count, Integral) or count < 1:
-        raise ValueError(f"rows must be an integer of at least 1, got {shown(rows)}. Pass rows=10_000.")
+    options = dict(options)
     if kind == "arff" and options.get("xml") is None and options.get("labels") is None:
-        options["xml"] = _label_file_beside(Path(path))
-    module = import_module(f"lrml.datasets.{_HOMES_OF_BLOCKS[kind]}")
-    reader = getattr(module, f"{kind}_blocks")
+        options["xml"] = label_file_beside(Path(path))
     options.pop("name", None)
+    reader = reader_of_blocks(kind, options)
+    return reader(path, check_rows(rows), labelled=bool(labelled), skip=skip, **options)
+
+
+def reader_of_blocks(kind: str, options: Mapping[str, object]) -> Callable[..., Generator[Block, None, int]]:
+    """Return what reads blocks of a format; refuse options that it does not have."""
+    module = import_module(f"lrml.datasets.{_HOMES_OF_BLOCKS[kind]}")
+    reader: Callable[..., Generator[Block, None, int]] = getattr(module, f"{kind}_blocks")
     _check_options(kind, reader, options)
-    blocks: Iterator[Block] = reader(path, int(rows), labelled=bool(labelled), **options)
-    return chain([next(blocks)], blocks)  # the first block now: a wrong file is reported where it is named
+    return reader
+
+
+def check_rows(rows: object) -> int:
+    """Refuse a number of rows that no block can have."""
+    if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
+        raise ValueError(f"rows must be an integer of at least 1, got {shown(rows)}. Pass rows=10_000.")
+    return int(rows)
 
 
 def _check_options(kind: str, reader: Callable[..., Any], options: Mapping[str, object]) -> None:
     """Refuse options that a reader does not have."""
-    possible = [
-        name for name in inspect.signature(reader).parameters if name not in {"path", "rows", "labelled"}
-    ]
+    possible = [name for name in inspect.signature(reader).parameters if name not in _NO_OPTIONS]
     strange = next((name for name in options if name not in possible), None)
     if strange is not None:
         raise ValueError(
@@ -264,7 +287,7 @@ def check_is_file(path: str | os.PathLike[str], what: str) -> None:
         raise FileNotFoundError(f"{what} must be a file, got {got}. Check the path.")
 
 
-def _label_file_beside(path: Path) -> Path | None:
+def label_file_beside(path: Path) -> Path | None:
     """Return the XML file that belongs to an ARFF file by its name; None if there is none."""
     own = stem(path)
     part = _PART_OF_SPLIT.fullmatch(own)

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 _MOST = 0.9  # no label applies to a larger share of the rows
 _ALWAYS = 0.999  # no feature occurs in a larger share of the rows
-_ZIPF = 1.0  # exponent of the power law of the popularity of words
+ZIPF = 1.0  # exponent of the power law of the popularity of words
 _LEAST = -30  # logarithm of the smallest singular value, relative to the largest
 _STEEPEST = 10.0  # exponent beyond which the frequencies of labels would underflow
 _BLOCK_CELLS = 2**22  # scores, or words of a text, that are in memory at one time
@@ -144,16 +144,16 @@ def make_low_rank_multilabel(
     (300, True)
     """
     n, d, n_labels = (
-        _check_count(key, value)
+        check_count_of(key, value)
         for key, value in (("n_samples", n_samples), ("n_features", n_features), ("n_labels", n_labels))
     )
-    shape = _check_spectrum(spectrum, decay, _check_rank(rank, d, n_labels))
+    shape = _check_spectrum(spectrum, decay, check_rank(rank, d, n_labels))
     shares = _check_label_shares(cardinality, imbalance, n_labels)
     noise = check_nonnegative("noise", noise, "Pass noise=0 for none.")
     missing = check_nonnegative("missing", missing, "Pass missing=0 to hide no label.")
     if missing >= 1:
         raise ValueError(f"missing must be a share below 1, got {missing}. Pass missing=0 to hide no label.")
-    lengths, entries, factors, errors, hiding = _streams(random_state, 5)
+    lengths, entries, factors, errors, hiding = streams(random_state, 5)
 
     X: FeatureMatrix
     if density is None:
@@ -181,7 +181,7 @@ def make_low_rank_multilabel(
     return dataset, LowRankTruth(U, s, V, -cut, Y_clean)
 
 
-def _streams(random_state: Any, count: int) -> list[np.random.Generator]:
+def streams(random_state: Any, count: int) -> list[np.random.Generator]:
     """One stream of numbers for each purpose, drawn row after row: so the size of a block changes nothing."""
     seed = check_random_state(random_state).randint(2**32, size=4, dtype=np.uint32)
     return [np.random.default_rng(child) for child in np.random.SeedSequence(seed.tolist()).spawn(count)]
@@ -274,16 +274,16 @@ def _labels(
     return Y_clean, Y, sparse.vstack(hidden, format="csr") if hidden else None
 
 
-def _check_count(key: str, value: Any) -> int:
+def check_count_of(key: str, value: Any) -> int:
     """Return an int of at least 1."""
     if not is_integer(value) or value < 1:
         raise ValueError(f"{key} must be an int of at least 1, got {value!r}. Pass a positive count.")
     return int(value)
 
 
-def _check_rank(rank: Any, d: int, n_labels: int) -> int:
+def check_rank(rank: Any, d: int, n_labels: int) -> int:
     """Return a rank that a d × L matrix can have."""
-    checked = _check_count("rank", rank)
+    checked = check_count_of("rank", rank)
     if checked > min(d, n_labels):
         raise ValueError(
             f"rank must be at most {min(d, n_labels)} (the smaller of {d} features and {n_labels} labels), "
@@ -321,7 +321,7 @@ def _check_label_shares(cardinality: Any, imbalance: Any, n_labels: int) -> Floa
 def _check_feature_shares(density: Any, d: int) -> Floats:
     """Return the share of the rows in which each feature occurs."""
     share = _check_within("density", density, 1.0, "Pass None for a dense X")
-    return _skewed_shares(d, min(share, _ALWAYS) * d, _ZIPF, _ALWAYS)
+    return _skewed_shares(d, min(share, _ALWAYS) * d, ZIPF, _ALWAYS)
 
 
 def _check_within(name: str, value: Any, most: float, remedy: str) -> float:

@@ -8,7 +8,7 @@ import os
 import re
 import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from math import nan
@@ -21,8 +21,10 @@ from lrml._shown import shown
 from lrml.datasets._columns import (
     Columns,
     Request,
+    Tag,
     choose_columns,
     is_list,
+    listed_labels,
     read_batches,
     table_blocks,
 )
@@ -227,11 +229,12 @@ def csv_blocks(
     delimiter: str | None = None,
     sparse: bool = False,
     labelled: bool = True,
-) -> Iterator[Block]:
+    skip: int = 0,
+) -> Generator[Block, None, int]:
     """Read a CSV file block by block; see `iter_blocks`."""
     request = Request(labels, label_column, label_separator, features, ignore, sparse, False, not labelled)
     table = _CsvTable(path, request, delimiter)
-    return table_blocks(table, request, label_names, rows)
+    return table_blocks(table, request, label_names, rows, skip)
 
 
 def parquet_blocks(
@@ -246,12 +249,31 @@ def parquet_blocks(
     ignore: Sequence[str] = (),
     sparse: bool = False,
     labelled: bool = True,
-) -> Iterator[Block]:
+    skip: int = 0,
+) -> Generator[Block, None, int]:
     """Read a Parquet file block by block; see `iter_blocks`."""
     request = Request(labels, label_column, label_separator, features, ignore, sparse, False, not labelled)
     arrow = import_pyarrow("Parquet")
     with damage_reported(path, arrow), arrow.OSFile(os.fspath(path)) as source:
-        yield from table_blocks(_ParquetTable(path, request, arrow, source), request, label_names, rows)
+        table = _ParquetTable(path, request, arrow, source)
+        return (yield from table_blocks(table, request, label_names, rows, skip))
+
+
+def labels_listed(
+    path: str | os.PathLike[str],
+    kind: str,
+    label_column: str,
+    label_separator: str = ",",
+    delimiter: str | None = None,
+    **_: object,
+) -> set[Tag]:
+    """Return all labels that occur in the label column of a table; other columns are not converted."""
+    request = Request(None, label_column, label_separator, [], [], False)
+    if kind == "csv":
+        return listed_labels(_CsvTable(path, request, delimiter), request)
+    arrow = import_pyarrow("Parquet")
+    with damage_reported(path, arrow), arrow.OSFile(os.fspath(path)) as source:
+        return listed_labels(_ParquetTable(path, request, arrow, source), request)
 
 
 def import_pyarrow(kind: str) -> Any:
@@ -333,6 +355,7 @@ class _CsvTable:
         self.columns = choose_columns(path, header, request, line=self._header_line)
         self._words = set[int]()  # numeric columns, by position, that have words such as true
         self._block, self._ahead = _Block(b"", 0, False), 0  # at present, and rows of it ahead of a batch
+        self.skipped = 0
         # Whole rows. A quote that opens a cell must have its match before a delimiter or a line end: pyarrow
         # would read "1"2 as 12.
         mark = re.escape(delimiter.encode())
@@ -343,13 +366,19 @@ class _CsvTable:
     def check_size(self, count: int, weight: float) -> None:
         """Check nothing: text is about as long as the numbers it becomes."""
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self, skip: int = 0) -> Iterator[Any]:
         """Yield the rows after the header."""
         for block in self._blocks():
             self._block, self._ahead = block, 0
+            if skip and (count := self._n_rows()) <= skip:
+                skip -= count
+                self.skipped += count
+                continue
             for batch in self._parsed() if block.strict else [self._looked_at()]:
-                yield batch
-                self._ahead += batch.num_rows
+                self._ahead += (cut := min(skip, batch.num_rows))
+                self.skipped, skip = self.skipped + cut, skip - cut
+                yield batch.slice(cut)
+                self._ahead += batch.num_rows - cut
 
     def wrong_value(self, row: int, position: int, value: float) -> DatasetFormatError:
         """Look for the line of a number that is infinite, or is no label."""
@@ -414,6 +443,13 @@ class _CsvTable:
         found = self._strict_rows.match(text)  # slower, but it knows quotes in the middle of a cell
         return found.end() if found else 0, True
 
+    def _n_rows(self) -> int:
+        """Count the rows of the block; pyarrow finds all cells, but converts one column only."""
+        if self._block.strict:
+            with suppress(ValueError):
+                return int(self._table([self.arrow.string()]).num_rows)
+        return sum(1 for _ in self._rows())
+
     def _parsed(self) -> list[Any]:
         """Parse the block, by pyarrow if possible."""
         with suppress(ValueError):  # pyarrow's own error is one
@@ -455,9 +491,9 @@ class _CsvTable:
         return len(self._words) > before
 
     def _table(self, types: list[Any], **options: Any) -> Any:
-        """Let pyarrow parse the wanted columns of the block, as columns of the given types."""
+        """Let pyarrow parse the wanted columns of the block, as columns of the types, as far as given."""
         parser, names = self.arrow.csv, [str(column) for column in range(len(self.columns.names))]
-        wanted = [names[column] for column in self.columns.wanted]
+        wanted = [names[column] for column in self.columns.wanted[: len(types)]]
         part = max(_PART_BYTES, 512 * len(names))
         return parser.read_csv(
             self.arrow.BufferReader(self._block.text),
@@ -525,6 +561,7 @@ class ParquetFile:
 
     def __init__(self, path: str | os.PathLike[str], arrow: Any, source: Any) -> None:
         self.path, self.arrow, self.ahead = path, arrow, 0  # rows ahead of a batch
+        self.skipped = 0
         self._source = source
         self._options = {
             "pre_buffer": False,
@@ -557,7 +594,7 @@ class ParquetFile:
                 "Get the file again if it may be damaged; else name fewer features, or do not compress it.",
             )
 
-    def read(self, names: Sequence[str], rows: int, text: Sequence[str] = ()) -> Iterator[Any]:
+    def read(self, names: Sequence[str], rows: int, text: Sequence[str] = (), skip: int = 0) -> Iterator[Any]:
         """Yield batches of the named columns that are sound: pyarrow does not check text or offsets itself.
 
         Columns in `text` come as codes and their meaning, so that a long text that is often repeated is held
@@ -577,11 +614,19 @@ class ParquetFile:
         )
         # One row group at a time: pyarrow cannot join lists of codes that have different meanings.
         for group in range(file.num_row_groups):
+            count = self.metadata.row_group(group).num_rows
+            if skip - self.skipped >= count:
+                self.skipped += count
+                self.ahead += count
+                continue
             options = {"row_groups": [group], "columns": list(names), "use_threads": False}
             for batch in file.iter_batches(batch_size=rows, **options):
                 batch.validate(full=True)
-                yield batch.select(list(names))
-                self.ahead += batch.num_rows
+                cut = min(skip - self.skipped, batch.num_rows)
+                self.skipped += cut
+                self.ahead += cut
+                yield batch.select(list(names)).slice(cut)
+                self.ahead += batch.num_rows - cut
         declared = self.metadata.num_rows
         if self.ahead != declared:
             rule = f"the file must have the {declared} rows that it declares"
@@ -597,13 +642,13 @@ class _ParquetTable(ParquetFile):
         _check_types(self.columns, self.schema, arrow.types)
         self.check_size(self.metadata.num_rows * len(self.columns.numeric))
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self, skip: int = 0) -> Iterator[Any]:
         """Yield batches that are small."""
         columns = self.columns
         names = [columns.names[column] for column in columns.wanted]
         most = _BATCH_ROWS if columns.tags is None else _BATCH_ROWS_WITH_LISTS
         rows = min(max(_BATCH_CELLS // len(names), 1), most)
-        return self.read(names, rows, names[len(columns.numeric) :])
+        return self.read(names, rows, names[len(columns.numeric) :], skip)
 
     def wrong_value(self, row: int, position: int, value: float) -> DatasetFormatError:
         """Build the error for a number that is infinite, or is no label."""

@@ -1,8 +1,9 @@
 """scikit-learn estimators."""
 
+from lrml._ranking import TopK
 from lrml.estimators._kernels import KERNELS as KERNELS  # for model files
 from lrml.estimators._kernels import Kernel as Kernel
-from lrml.estimators._linear import LinearMultiLabelModel, TopK
+from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._top_k import predict_top_k
 from lrml.estimators.cplst import CPLST, CPLSTCV, PLST
 from lrml.estimators.leml import LEML, LEMLCV
@@ -13,7 +14,6 @@ from lrml.estimators.path import (
     RidgePath,
     alpha_max,
     lrml_path,
-    lrml_path_from_statistics,
     ml_fro_path,
 )
 from lrml.estimators.ridge import MLFro, MLFroCV
@@ -38,7 +38,6 @@ __all__ = [
     "TopK",
     "alpha_max",
     "lrml_path",
-    "lrml_path_from_statistics",
     "ml_fro_path",
     "predict_top_k",
 ]

@@ -83,6 +83,16 @@ class TrainingData:
         with one_blas_thread_if(self.X.size * sum(self.shape) <= _SMALL_PRODUCT):
             return Statistics.from_arrays(self.X, self.Y, self.weights)
 
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights of all rows."""
+        return float(self.X.shape[0] if self.weights is None else self.weights.sum())
+
+    def positive_counts(self) -> _Float64:
+        """How many rows, among those with weight, have each label."""
+        counted = np.ones(self.X.shape[0]) if self.weights is None else (self.weights > 0).astype(np.float64)
+        return np.asarray(self.Y.T @ counted, dtype=np.float64).ravel()
+
     def space(
         self,
         *,
@@ -91,14 +101,18 @@ class TrainingData:
         road: str = "auto",
         bare: bool = False,
         extensible: bool = False,
+        directions: int | None = None,
     ) -> Space:
         """Return the least-squares problem in spectral coordinates, with its means and unseen labels.
 
         It suffices for ridges from the given one on. On the compressed road, ``bare`` limits it to ridge
-        regression with this ridge, and ``extensible`` says that the caller will extend it where needed.
+        regression with this ridge, and ``extensible`` says that the caller will extend it where needed. A
+        solution that has a certain rank needs so many ``directions`` of label space at least.
         """
         road = self.road(road)
-        kind = (fit_intercept, road, ridge if bare and road == "compressed" else None)
+        kind: tuple[Any, ...] = (fit_intercept, road)
+        if road == "compressed":
+            kind += (ridge if bare else None, subspace.n_directions(self.Y.shape[1], directions))
         made_for, space = self._spaces.get(kind, (np.inf, None))
         if space is not None and made_for <= ridge:
             return space
@@ -110,7 +124,9 @@ class TrainingData:
             made_for = 0.0 if space.left_out == LeftOut() else ridge
         elif road == "compressed":
             made_for, rough = ridge, extensible and not bare
-            space = Space.compressed(*rows, **wanted, ridge=ridge, bare=bare, rough=rough)
+            self._check_directions(directions, bare=bare)
+            wanted |= {"ridge": ridge, "bare": bare, "rough": rough, "directions": directions}
+            space = Space.compressed(*rows, **wanted)
         elif road == "dual":
             space = Space.from_rows(*rows, **wanted)
         else:
@@ -118,6 +134,19 @@ class TrainingData:
         if not extensible or road != "compressed":
             self._spaces[kind] = made_for, space
         return space
+
+    def _check_directions(self, directions: int | None, *, bare: bool) -> None:
+        """Refuse more directions of label space than there is room for."""
+        (n, d), n_labels = self.X.shape, self.Y.shape[1]
+        needed = subspace.nbytes(min(n, d), n_labels, directions, bare=bare)
+        if directions is None or needed <= _memory():
+            return
+        raise ValueError(
+            f"with {n} rows, {d} features and {n_labels} labels, a solution must have so small a rank that "
+            f"its subspace fits into memory ({_memory() / 1e9:.0f} GB), got a rank of {directions} or more, "
+            f"which takes {needed / 1e9:.0f} GB. Pass a small theta or rank, as a count (such as 50). A "
+            "ridge alone leaves the rank as it is: use LEML, or LRML with an alpha above 0."
+        )
 
     def spectrum(self, *, fit_intercept: bool) -> SpectralProblem:
         """Return a problem for default strengths, which need its curvature only; an estimate on wide data."""
@@ -142,12 +171,12 @@ class TrainingData:
             return wanted
         n, d = self.X.shape
         exact, size = ("dual", n) if self.is_dual else ("primal", d)
-        if self.only_exact or (size <= _EXACT_UP_TO and _fits(size)):
+        if self.only_exact or (size <= _EXACT_UP_TO and fits_in_memory(size)):
             return exact
         entries = SPARSE_COST * self.X.nnz if is_sparse(self.X) else self.X.size
         products = entries * max(1.0, entries / max(n, d)) if is_sparse(self.X) else entries * size
         dearer = 2.0 * subspace.cost(size, entries, self.Y.shape[1]) >= 10.0 * size**3 + products
-        return exact if dearer and _fits(size) else "compressed"
+        return exact if dearer and fits_in_memory(size) else "compressed"
 
     def part(self, rows: npt.NDArray[np.int64]) -> TrainingData:
         """Return some of the rows, for fits that see plain arrays only."""
@@ -285,7 +314,7 @@ def check_size(data: TrainingData, name: str, road: str = "auto") -> None:
     n, d = data.X.shape
     road = data.road(road)
     size = n if road == "dual" else d
-    if road == "compressed" or _fits(size):
+    if road == "compressed" or fits_in_memory(size):
         return
     present = _memory() / 1e9
     matrix, side = ("XXᵀ", "n") if road == "dual" else ("XᵀX", "d")
@@ -301,7 +330,19 @@ def check_size(data: TrainingData, name: str, road: str = "auto") -> None:
     )
 
 
-def _fits(size: int) -> bool:
+def check_sums(n_folds: int, shape: tuple[int, int], name: str) -> None:
+    """Refuse more columns than there is room for the sums of all folds, and for those of a block."""
+    d, L = shape
+    needed = 16 * (n_folds + 1) * d * (d + L)
+    if needed > _memory():
+        raise ValueError(
+            f"{name} sums up every fold, so 16 ({n_folds} + 1) d (d + L) bytes must fit into memory "
+            f"({_memory() / 1e9:.0f} GB), got d = {d} features and L = {L} labels, which take "
+            f"{needed / 1e9:.0f} GB. Pass fewer folds or features."
+        )
+
+
+def fits_in_memory(size: int) -> bool:
     """Whether there is room for a square matrix, its eigenvectors, and the work of the decomposition."""
     return 3 * 8 * size**2 <= _memory()
 
@@ -401,7 +442,8 @@ def store(
         "sparse_output_": is_sparse(data.Y),
         "flat_output_": data.flat,
     }
-    for name in ("coef_", "kernel_", "X_fit_", "kernel_gap_", "compression_gap_", "threshold_"):
+    of_last_fit = ("coef_", "kernel_", "X_fit_", "kernel_gap_", "compression_gap_", "threshold_")
+    for name in (*of_last_fit, "statistics_", "_stream"):
         vars(estimator).pop(name, None)
     vars(estimator).update(fitted | extra)
 
@@ -409,7 +451,11 @@ def store(
 def warn_of_scales(X: Any, names: npt.NDArray[Any] | None = None) -> None:
     """Warn if some features vary so little, compared with others, that rounding may swamp them."""
     low, high = (_flat(extreme) for extreme in (X.min(axis=0), X.max(axis=0)))
-    ranges = 0.5 * high - 0.5 * low  # so that nothing overflows
+    warn_of_ranges(0.5 * high - 0.5 * low, names)  # so that nothing overflows
+
+
+def warn_of_ranges(ranges: _Float64, names: npt.NDArray[Any] | None = None) -> None:
+    """Warn if some of these ranges of features are far smaller than others."""
     largest = int(np.argmax(ranges))
     lost = np.flatnonzero((ranges > 0) & (ranges < ranges[largest] / _WIDEST))
     if len(lost) == 0:

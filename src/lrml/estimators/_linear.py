@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lrml import metrics
 from lrml._arrays import as_matrix, is_sparse
-from lrml._ranking import check_k
+from lrml._ranking import TopK, check_k
 from lrml._shown import shown
 from lrml._targets import (
     check_label_names,
@@ -30,22 +30,17 @@ from lrml.estimators._fitting import TrainingData, check_features, check_size, p
 from lrml.estimators._kernels import Kernel, kernel_block
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters
-from lrml.estimators._scores import Scores, best_labels, choose_kernel_scorer, choose_scorer
+from lrml.estimators._scores import Parts, Scores, best_of_parts, choose_kernel_scorer, choose_scorer
 from lrml.estimators._size import model_nbytes
 from lrml.losses import LOSSES, LogisticLoss, Loss
 
 _Result = TypeVar("_Result")
 # Scores of one block of rows: 2 MiB of float64, so that they and their results stay near the cache.
 _BLOCK_SCORES = 1 << 18
+# Rows of a block at least, if there are so many labels that they come in blocks too.
+_LEAST_ROWS = 64
 # With fewer blocks than this, BLAS uses its own threads, which may outnumber the blocks.
 _LEAST_BLOCKS = 8
-
-
-class TopK(NamedTuple):
-    """The k best labels of every row, best first: names (or column numbers) and their scores."""
-
-    labels: npt.NDArray[Any]
-    scores: npt.NDArray[np.floating[Any]]
 
 
 def _has_labels(model: Any) -> bool:
@@ -145,7 +140,11 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         data = prepare(self, params, X, y, sample_weight, observed)
         self._fit_data(data, params)
         self._choose_threshold(data, params)
+        self._keep_sums(data)
         return self
+
+    def _keep_sums(self, data: TrainingData) -> None:
+        """Keep what later blocks of rows are added to, where there can be any."""
 
     def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
         """Check parameters against the shape of the data, then fit."""
@@ -237,11 +236,11 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
                 f"{self.n_features_in_} training rows x_i. Pass these values, in the same order."
             ) from None
 
-    def _map_scores(self, function: Callable[[slice, Scores], _Result], X: Any) -> Iterator[_Result]:
+    def _map_scores(self, function: Callable[[slice, Parts], _Result], X: Any) -> Iterator[_Result]:
         """Apply a function to blocks of rows and their scores; yield the results in order.
 
-        The n × L scores never exist at once. The blocks, and so the last digits of the scores, depend neither
-        on the caller nor on the number of threads.
+        The n × L scores never exist at once, nor those of many rows and very many labels. The blocks, and so
+        the last digits of the scores, depend neither on the caller nor on the number of threads.
         """
         X = X.tocsr() if is_sparse(X) else X
         step = max(1, _BLOCK_SCORES // len(self.intercept_))
@@ -251,29 +250,37 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             scorer = choose_scorer(X, self.factors_, vars(self).get("coef_"), self.intercept_)
         else:
             scorer = choose_kernel_scorer(self.factors_, self.intercept_)
+        width = len(self.intercept_)
+        if scorer.second is not None and step < _LEAST_ROWS:
+            step, width = _LEAST_ROWS, max(1, _BLOCK_SCORES // _LEAST_ROWS)
+        if kernel is not None:
             step = min(step, kernel_block(len(self.factors_.U)))
         blocks = [slice(start, start + step) for start in range(0, X.shape[0], step)]
 
         def work(rows: slice) -> _Result:
             block = X[rows] if kernel is None else kernel(X[rows], vars(self).get("X_fit_"))
-            return function(rows, scorer(block))
+            return function(rows, scorer.parts(block, width))
 
         one_by_one = len(blocks) < _LEAST_BLOCKS or not (kernel is None or kernel.is_thread_safe)
         return map(work, blocks) if one_by_one else map_in_threads(work, blocks)
 
-    def _filled(self, function: Callable[[Scores], npt.NDArray[Any]], X: Any, dtype: npt.DTypeLike) -> Any:
-        """Apply a function to the scores, entry by entry; return an n × L array."""
+    def _filled(
+        self, function: Callable[[slice, Scores], npt.NDArray[Any]], X: Any, dtype: npt.DTypeLike
+    ) -> Any:
+        """Apply a function to labels and their scores, entry by entry; return an n × L array."""
         filled = np.empty((X.shape[0], len(self.intercept_)), dtype=dtype)
 
-        def fill(rows: slice, scores: Scores) -> None:
-            filled[rows] = function(scores)
+        def fill(rows: slice, parts: Parts) -> None:
+            for labels, scores in parts:
+                filled[rows, labels] = function(labels, scores)
 
         for _ in self._map_scores(fill, X):
             pass
         return filled
 
     def _scores(self, X: Any) -> Scores:
-        scores: Scores = self._filled(lambda block: block, X, np.result_type(X.dtype, self.intercept_.dtype))
+        dtype = np.result_type(X.dtype, self.intercept_.dtype)
+        scores: Scores = self._filled(lambda _, block: block, X, dtype)
         return scores
 
     @available_if(_has_labels)  # type: ignore[untyped-decorator]  # scikit-learn has no stubs
@@ -328,18 +335,23 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             return self._scores(X)[:, 0] if self._is_flat else self._scores(X)
         if self._is_flat:
             return self.classes_[(self._flattened(self._scores(X)) >= 0).astype(np.intp)]
-        cut = self._cut
+        cut = np.broadcast_to(self._cut, len(self.intercept_))
         if not self.sparse_output_:
-            return self._filled(lambda scores: scores >= cut, X, np.int64)
-        decisions = self._map_scores(lambda _, scores: sp.csr_array(scores >= cut, dtype=np.int64), X)
-        return sp.vstack(list(decisions), format="csr")
+            return self._filled(lambda labels, scores: scores >= cut[labels], X, np.int64)
+
+        def decide(_: slice, parts: Parts) -> Any:
+            found = [sp.csr_array(scores >= cut[labels], dtype=np.int64) for labels, scores in parts]
+            return sp.hstack(found, format="csr")
+
+        return sp.vstack(list(self._map_scores(decide, X)), format="csr")
 
     def predict_top_k(self, X: Any, k: int | None = None) -> TopK:
         """Return the k labels with the largest scores for every row, best first.
 
-        Ties go to the label that comes first. Labels without a positive training example come last, whatever
-        their score, because nothing is known about them. At the end of a pipeline, or in a search of
-        scikit-learn, call ``lrml.predict_top_k(pipeline, X, k)``.
+        Exact, for any number of labels: the scores come in blocks of rows and labels. Ties go to the label
+        that comes first. Labels without a positive training example come last, whatever their score, because
+        nothing is known about them. At the end of a pipeline, or in a search of scikit-learn, call
+        ``lrml.predict_top_k(pipeline, X, k)``.
 
         Parameters
         ----------
@@ -363,10 +375,9 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         labels = np.empty((X.shape[0], k), dtype=self.classes_.dtype)
         best = np.empty((X.shape[0], k), dtype=np.result_type(X.dtype, self.intercept_.dtype))
 
-        def rank(rows: slice, scores: Scores) -> None:
-            columns = best_labels(scores, self.unseen_labels_, k)
+        def rank(rows: slice, parts: Parts) -> None:
+            columns, best[rows] = best_of_parts(parts, self.unseen_labels_, k)
             labels[rows] = self.classes_[columns]
-            best[rows] = np.take_along_axis(scores, columns, axis=1)
 
         for _ in self._map_scores(rank, X):
             pass

@@ -65,9 +65,8 @@ class LeaveOneOut:
     ) -> None:
         self.space = space
         curvature = space.problem.curvature
-        weights = np.ones(data.X.shape[0]) if data.weights is None else data.weights
-        self.weights = weights[rows]
-        self.mean_leverage = self.weights / weights.sum() * fit_intercept
+        self.weights = np.ones(len(rows)) if data.weights is None else data.weights[rows]
+        self.mean_leverage = self.weights / data.total_weight * fit_intercept
         # X̃Λ^(−1/2) has no scale: its rows are at most of length 1/√w.
         unit = space.own_coordinates(data.X, rows, data.weights) / np.sqrt(curvature)
         self.outside = 1.0 - self.mean_leverage - self.weights * np.einsum("ij,ij->i", unit, unit)
@@ -194,11 +193,11 @@ class _LoneLabels:
     """Labels that no other row has: a fit without this row knows nothing about them."""
 
     def __init__(self, data: TrainingData, rows: npt.NDArray[np.int64]) -> None:
-        counted = np.ones(data.X.shape[0]) if data.weights is None else (data.weights > 0).astype(np.float64)
-        totals = np.asarray(data.Y.T @ counted).ravel()
+        totals = data.positive_counts()
         self.columns = np.flatnonzero(totals <= 1.0)
         Y = take(data.Y, rows)[:, self.columns]
-        present = (Y.toarray() if is_sparse(Y) else Y) * counted[rows, None]
+        counted = np.ones(len(rows)) if data.weights is None else data.weights[rows] > 0
+        present = (Y.toarray() if is_sparse(Y) else Y) * counted[:, None]
         self.alone = totals[self.columns] - present <= 0.0
 
     def hide(self, scores: Scores, rows: slice) -> None:

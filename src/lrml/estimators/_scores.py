@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ from lrml._arrays import is_sparse
 from lrml.solvers import Factors
 
 Scores = npt.NDArray[np.floating[Any]]
+Parts = Iterable[tuple[slice, Scores]]
+"""Scores of some rows, in blocks of labels: those of a slice of the labels, in order."""
 
 # Per multiplication, SciPy's sparse product took 6 to 12 (mostly 6 to 9) times as long as BLAS on one core,
 # for 500 to 20,000 features, 50 to 1000 columns, 0.5 to 20 % nonzeros, in either precision; 3 to 5 for 20.
@@ -67,6 +70,16 @@ class Scorer:
         scores += self.intercept
         return scores
 
+    def parts(self, block: Any, width: int) -> Iterator[tuple[slice, Scores]]:
+        """Yield the scores of a block of rows, at most ``width`` labels at a time if there are factors."""
+        if self.second is None or width >= len(self.intercept):
+            yield slice(0, len(self.intercept)), self(block)
+            return
+        codes = Scorer(self.first, None, np.zeros(1, self.first.dtype), self.sparse)(block)
+        for start in range(0, len(self.intercept), width):
+            labels = slice(start, start + width)
+            yield labels, Scorer(self.second[:, labels], None, self.intercept[labels], sparse=False)(codes)
+
 
 def choose_scorer(X: Any, factors: Factors, coef: Scores | None, intercept: Scores) -> Scorer:
     """Return the cheapest way to score the rows of X, judged by shapes and nonzeros.
@@ -92,13 +105,48 @@ def choose_kernel_scorer(factors: Factors, intercept: Scores) -> Scorer:
     return Scorer((U * s) @ V.T, None, intercept, sparse=False)
 
 
-def best_labels(scores: Scores, unseen: npt.NDArray[np.bool_], k: int) -> npt.NDArray[np.intp]:
-    """Columns of the k largest scores of every row, best first.
+def best_of_parts(parts: Parts, unseen: npt.NDArray[np.bool_], k: int) -> tuple[npt.NDArray[np.intp], Scores]:
+    """Columns of the k largest scores of every row, best first, and these scores; over blocks of labels.
 
     Ties go to the column that comes first; ``unseen`` columns come last, whatever their scores.
     """
-    costs = -scores
+    best: tuple[npt.NDArray[Any], ...] = ()
+    for labels, scores in parts:
+        costs = _costs(scores, unseen[labels])
+        rows: Any = slice(None)
+        if best and best[0].shape[1] == k:
+            # A later label must be better than the last of the best, or that may be NaN.
+            rows = np.flatnonzero(~(costs >= best[2][:, -1:]).all(axis=1))
+            if len(rows) == 0:
+                continue
+            costs = costs[rows]
+        columns = _least_columns(costs, min(k, costs.shape[1]))
+        kept = (np.take_along_axis(part, columns, axis=1) for part in (scores[rows], costs))
+        found = (columns + (labels.start or 0), *kept)
+        if not best:
+            best = found
+            continue
+        # Earlier labels come first, and the sort is stable.
+        joined = [np.hstack([old[rows], new]) for old, new in zip(best, found, strict=True)]
+        order = _sorted_columns(joined[2], k)
+        joined = [np.take_along_axis(part, order, axis=1) for part in joined]
+        if isinstance(rows, slice):
+            best = tuple(joined)
+            continue
+        for old, new in zip(best, joined, strict=True):
+            old[rows] = new
+    return best[0], best[1]
+
+
+def _costs(scores: Scores, unseen: npt.NDArray[np.bool_]) -> Scores:
+    """Return numbers that are less for better labels."""
+    costs: Scores = -scores
     costs[:, unseen] = np.inf
+    return costs
+
+
+def _least_columns(costs: Scores, k: int) -> npt.NDArray[np.intp]:
+    """Return the columns of the k least costs of every row, in order; the first of equal ones."""
     n_rows, n_labels = costs.shape
     if k > _SORT_FROM * n_labels:
         return _sorted_columns(costs, k)

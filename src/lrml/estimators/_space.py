@@ -115,10 +115,13 @@ class Space:
         ridge: float,
         bare: bool,
         rough: bool,
+        directions: int | None = None,
     ) -> Space:
         """Decompose inside a subspace that has the solutions for all ridges from the given one on."""
         rows, means = _rows_and_means(X, Y, weights, fit_intercept=fit_intercept, targets=targets)
-        return _in_subspace(Subspace.for_ridges(rows, ridge, bare=bare, rough=rough), means)
+        return _in_subspace(
+            Subspace.for_ridges(rows, ridge, bare=bare, rough=rough, directions=directions), means
+        )
 
     def model_rows(self, X: Any) -> Any:
         """Rows as the coefficients of a model meet them."""
@@ -302,14 +305,17 @@ class InSubspace(Space):
         larger: InSubspace = replace(cast(Any, self), problem=problem, subspace=subspace)
         return larger
 
-    def found(self, solution: RidgeRegressions, alpha: float, enough: float) -> Found:
-        """Return what the subspace costs a solution, and vectors if that is more than enough."""
+    def found(self, solution: RidgeRegressions, alpha: float | None, enough: float) -> Found:
+        """Return what the subspace costs a solution, and vectors if that is more than enough.
+
+        ``alpha`` is the slope of the penalty at zero; None if the rank is given.
+        """
         extra = np.zeros(solution.left.shape[1]) if solution.extra is None else solution.extra
         right = _turned(self.problem.labels, solution.right)
         return self.subspace.gap(solution.left, right, solution.ridge + extra, alpha, solution.ridge, enough)
 
     def extended(
-        self, solution: RidgeRegressions, alpha: float, enough: float
+        self, solution: RidgeRegressions, alpha: float | None, enough: float
     ) -> tuple[float, InSubspace | None]:
         """Return what the subspace costs a solution, and a better one if that is more than enough."""
         found = self.found(solution, alpha, enough)
@@ -352,9 +358,9 @@ def solve_extending(
         unit = space.unit_of_gaps(objective)
         enough = MOST_COMPRESSED * unit
         if extension == MOST_EXTENSIONS:
-            gap = space.found(regressions, 0.0, enough).gap / unit
+            gap = space.found(regressions, None, enough).gap / unit
             break
-        gap, larger = space.extended(regressions, 0.0, enough)
+        gap, larger = space.extended(regressions, None, enough)
         gap /= unit
         if larger is None:
             break

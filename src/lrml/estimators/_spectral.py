@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from lrml._arrays import to_numpy
 from lrml._shown import shown
+from lrml.estimators._blocks import BlockFitting
 from lrml.estimators._fitting import (
     Solution,
     TrainingData,
@@ -21,7 +22,6 @@ from lrml.estimators._fitting import (
     warn_of_subspace,
     warn_unless_converged,
 )
-from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import ROADS, Parameters
 from lrml.estimators._row_fits import RowFit, Start
 from lrml.estimators._space import (
@@ -52,13 +52,13 @@ _MAX_ITER_MOMENTS, _MAX_ITER_ROWS = 5000, 1000
 _WEAK = 0.2
 
 
-class SpectralModel(LinearMultiLabelModel):
+class SpectralModel(BlockFitting):
     """Base of the estimators whose penalty is a function of the singular values.
 
     Subclasses define their penalty by ``_penalty`` and ``_ridge``.
     """
 
-    _assumed: ClassVar[dict[str, Any]] = {**LinearMultiLabelModel._assumed, "solver": "auto"}
+    _assumed: ClassVar[dict[str, Any]] = {**BlockFitting._assumed, "solver": "auto"}
     _default_tol = 1e-4
     _default_row_tol = 1e-4
 
@@ -165,7 +165,10 @@ class SpectralModel(LinearMultiLabelModel):
         """Solve, and extend a subspace until it costs little; also return what it costs."""
         road = params.solver if isinstance(params.solver, str) else "auto"
         centred, bare = {"fit_intercept": params.fit_intercept}, penalty.alpha == 0
-        space = data.space(**centred, ridge=ridge, road=road, bare=bare, extensible=True)
+        directions = data.shape[1] if bare else penalty.theta
+        space = data.space(
+            **centred, ridge=ridge, road=road, bare=bare, extensible=True, directions=directions
+        )
         problem = space.problem.with_ridge(ridge)
         start = None if last is None else space.compress(*last[0])
         result = self._solve(problem, params, penalty, start)
@@ -175,10 +178,12 @@ class SpectralModel(LinearMultiLabelModel):
             regressions = _as_regressions(problem, penalty, result)
             at_end = extension == MOST_EXTENSIONS or result.status is Status.STOPPED
             unit = space.unit_of_gaps(result.objective)
+            # A solution of less rank than theta may take on a further direction at no price.
+            alpha = penalty.alpha if regressions.left.shape[1] >= penalty.theta else 0.0
             if at_end:
-                gap = space.found(regressions, penalty.alpha, MOST_COMPRESSED * unit).gap / unit
+                gap = space.found(regressions, alpha, MOST_COMPRESSED * unit).gap / unit
                 break
-            gap, larger = space.extended(regressions, penalty.alpha, MOST_COMPRESSED * unit)
+            gap, larger = space.extended(regressions, alpha, MOST_COMPRESSED * unit)
             if larger is None:
                 gap /= unit
                 break

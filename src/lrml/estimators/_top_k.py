@@ -6,8 +6,8 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
+from lrml._ranking import TopK
 from lrml._shown import shown
-from lrml.estimators._linear import TopK
 
 
 def predict_top_k(estimator: Any, X: Any, k: int | None = None) -> TopK:

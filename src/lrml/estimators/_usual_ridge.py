@@ -62,9 +62,10 @@ def _mixed(data: TrainingData, *, fit_intercept: bool) -> TrainingData:
     """Return least squares of the slopes of the loss, or of sums of them with random signs."""
     rows, loss = data.rows, data.loss
     _, used, constants = sort_labels(data, rows, fit_intercept=fit_intercept)
-    signs = np.eye(len(used))
     if len(used) > _N_MIXES:
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (len(used), _N_MIXES))
+    else:
+        signs = np.eye(len(used))
     signs *= used[:, None]
     # For every loss, the slope at a given score is linear in the label.
     without, having = (loss.terms(np.full_like(constants, y), constants).slopes for y in (0.0, 1.0))

@@ -253,7 +253,13 @@ def _fit_moments(
         return result, RidgeRegressions(U * s, V, ridge, 0.5 * alpha / s), result.objective
 
     # Without alpha all solutions are ridge regressions with this ridge.
-    space = data.space(fit_intercept=params.fit_intercept, ridge=ridge, bare=not alpha, extensible=True)
+    space = data.space(
+        fit_intercept=params.fit_intercept,
+        ridge=ridge,
+        bare=not alpha,
+        extensible=True,
+        directions=start.rank,
+    )
     space, result, gap = solve_extending(space, solve)
     found = result.factors._replace(
         **dict(zip("UV", space.problem.restore(result.factors.U, result.factors.V), strict=True))

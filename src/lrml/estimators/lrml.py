@@ -29,12 +29,12 @@ from lrml.estimators._space import RidgeRegressions
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.search import (
     MANY_ROWS,
+    BlockSearch,
     Family,
     Limit,
     Params,
     Piece,
     Plan,
-    SearchModel,
     Start,
     Visit,
     extending,
@@ -352,7 +352,7 @@ def _fit_limit(problem: SpectralProblem, theta: int, place: int, visit: Visit) -
     visit(place, RidgeRegressions(left, right, problem.ridge))
 
 
-class TailSearch(SearchModel):
+class TailSearch(BlockSearch):
     """Base of the searches over alpha and ridge, and perhaps theta."""
 
     _names: tuple[str, ...] = ("theta", "alpha", "ridge")
@@ -454,7 +454,7 @@ class LRMLCV(TailSearch):
     L)) per iteration and O(mk (d + L)) for each candidate of rank k, judged on m rows; up to three more
     decompositions to confirm the choice. Memory 3 d² + O(m (d + L)) numbers beside the data, with n in place
     of m if ``threshold="auto"``. A number of folds takes one decomposition per fold. Otherwise one fit of
-    `LRML` per candidate and fold.
+    `LRML` per candidate and fold. Rows that do not fit into memory: ``fit_blocks``.
 
     Parameters
     ----------

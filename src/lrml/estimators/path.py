@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
 from lrml._checks import check_count
+from lrml.estimators._blocks import SummedData, columns_of
 from lrml.estimators._fitting import TrainingData, check_size, prepare
 from lrml.estimators._grid import Grid, GridPoint, chains_of, resolve_thetas
 from lrml.estimators._linear import LinearMultiLabelModel
@@ -155,7 +156,7 @@ class LRMLPath(Sequence[PathModel]):
 
 def lrml_path(
     X: Any,
-    Y: Any,
+    Y: Any = None,
     thetas: Any = None,
     alphas: Any = None,
     ridges: Any = 0.0,
@@ -177,7 +178,9 @@ def lrml_path(
 
     Parameters
     ----------
-    X : array, sparse matrix or frame of shape (n, d)
+    X : array, sparse matrix or frame of shape (n, d), or Statistics
+        `lrml.statistics.Statistics` stand for rows that were summed up, of a stream or on a cluster; there is
+        no Y then, and no weights.
     Y : array, sparse matrix or frame of shape (n, L)
         0/1 labels.
     thetas : sequence of int or float, optional
@@ -223,45 +226,9 @@ def lrml_path(
     return _path(data.space(fit_intercept=params.fit_intercept), params)
 
 
-def lrml_path_from_statistics(
-    statistics: Statistics,
-    thetas: Any = None,
-    alphas: Any = None,
-    ridges: Any = 0.0,
-    *,
-    n_alphas: int = _N_ALPHAS,
-    alpha_ratio: float | None = _ALPHA_RATIO,
-    fit_intercept: bool = True,
-    targets: str = "binary",
-    max_iter: int = _MAX_ITER,
-    tol: float = _TOL,
-) -> LRMLPath:
-    """`lrml_path` for data known only through its `Statistics`: a stream, a cluster, a fold.
-
-    Parameters
-    ----------
-    statistics : Statistics
-    thetas, alphas, ridges, n_alphas, alpha_ratio, fit_intercept, targets, max_iter, tol
-        As in `lrml_path`.
-
-    Returns
-    -------
-    LRMLPath
-    """
-    params = _check(locals())
-    if not isinstance(statistics, Statistics):
-        raise TypeError(
-            f"statistics must be lrml.statistics.Statistics, got {type(statistics).__name__}. "
-            "Make them with Statistics.from_arrays(X, Y), or pass X and Y to lrml_path."
-        )
-    params.thetas = resolve_thetas(params.thetas, (statistics.n_features, statistics.n_labels))
-    space = Space.from_statistics(statistics, fit_intercept=params.fit_intercept, targets=params.targets)
-    return _path(space, params)
-
-
 def alpha_max(
     X: Any,
-    Y: Any,
+    Y: Any = None,
     theta: Any = 0,
     *,
     ridge: float = 0.0,
@@ -322,13 +289,11 @@ def ml_fro_path(
 
     Parameters
     ----------
-    X : array, sparse matrix or frame of shape (n, d)
-    Y : array, sparse matrix or frame of shape (n, L)
-        Any finite numbers.
+    X, Y, sample_weight
+        As in `lrml_path`; Y may hold any finite numbers, and is None beside `Statistics`.
     alphas : iterable of float
         At least 0.
     fit_intercept : bool, default=True
-    sample_weight : array of shape (n,), optional
 
     Returns
     -------
@@ -368,6 +333,12 @@ def _check(arguments: dict[str, Any]) -> Parameters:
 
 def _check_data(X: Any, Y: Any, sample_weight: Any, targets: str) -> TrainingData:
     """Check data as an estimator does; all labels must be known."""
+    if isinstance(X, Statistics):
+        if Y is not None or sample_weight is not None:
+            raise ValueError(
+                "Statistics have labels and weights in them, got Y or sample_weight as well. Leave these out."
+            )
+        return SummedData.of(LinearMultiLabelModel(), X, columns_of(X), targets)
     params = Parameters(targets=targets, loss=SquaredLoss(), threshold=None, kernel="linear")
     data = prepare(LinearMultiLabelModel(), params, X, Y, sample_weight, None, allow_flat=False)
     if data.mask is not None:

@@ -14,10 +14,10 @@ from lrml.estimators._kernels import KernelLike
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.search import (
+    BlockSearch,
     Family,
     Params,
     Plan,
-    SearchModel,
     extending,
     once,
     ridge_pieces,
@@ -119,7 +119,7 @@ class MLFro(SpectralModel):
         return float(params.alpha)
 
 
-class MLFroCV(SearchModel):
+class MLFroCV(BlockSearch):
     """`MLFro` with alpha chosen by scores of unseen rows: ridge regression for label matrices.
 
     With the squared loss and all labels known these are leave-one-out scores, which are exact here (see

@@ -142,6 +142,8 @@ _RULES: dict[str, Rule] = {
     "unseen_labels_": lambda value, sides: _is_array(value, "b", (sides.labels,)),
     "X_fit_": lambda value, sides: _is_rows(value, (sides.rows, sides.features)),
 }
+# Made again from the factors, and sums for later blocks, which have a file of their own: Statistics.save.
+_NOT_STORED = ("coef_", "statistics_")
 # Attributes that every fitted model has, beside its factors.
 _REQUIRED = ("classes_", "intercept_", "loss_", "n_features_in_", "sparse_output_", "unseen_labels_")
 _NARROW = ("intercept_", "singular_values_", "components_")
@@ -174,7 +176,7 @@ def encode_model(writer: Writer, estimator: Any, name: str) -> dict[str, Any]:
         )
     fitted = {}
     for key, value in vars(estimator).items():
-        if not key.endswith("_") or key.startswith("_") or key == "coef_":
+        if not key.endswith("_") or key.startswith("_") or key in _NOT_STORED:
             continue
         fitted[key] = _encode_attribute(writer, key, value, f"{name}{key}")
     found = {

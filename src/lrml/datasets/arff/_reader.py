@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
@@ -107,7 +107,7 @@ def read_arff(
     """
     lines = _significant_lines(path)
     plan = _Plan(path, lines, xml, labels, label_order)
-    X, Y, unknown = next(_read_rows(plan.layout, lines))
+    X, Y, unknown = next(_read_rows(plan.layout, *_first_row(plan.layout, lines)))
     name = plan.header.meka_name if name is None else name
     return MultiLabelDataset(
         name=stem(path) if name is None else name,
@@ -129,16 +129,26 @@ def arff_blocks(
     labels: Iterable[str] | int | None = None,
     label_order: Literal["arff", "xml"] = "arff",
     labelled: bool = True,
-) -> Iterator[Block]:
+    skip: int = 0,
+) -> Generator[Block, None, int]:
     """Read an ARFF file block by block; see `iter_blocks`."""
     lines = _significant_lines(path)
     plan = _Plan(path, lines, xml, labels, label_order, labels_needed=False, missing_allowed=not labelled)
-    names, first_row = plan.label_names if labelled and plan.label_names else None, 0
-    for X, Y, unknown in _read_rows(plan.layout, lines, rows):
+    names = plan.label_names if labelled and plan.label_names else None
+    first, lines = _first_row(plan.layout, lines)
+    first_row = sum(1 for _ in islice(lines, skip))
+    for X, Y, unknown in _read_rows(plan.layout, first, lines, rows):
         targets = None if names is None else plan.in_order(Y)
         marks = None if names is None else plan.in_order(unknown)
         yield Block(X, targets, plan.layout.feature_names, names, first_row, marks)
         first_row += X.shape[0]
+    return first_row
+
+
+def says_split(path: str | os.PathLike[str]) -> bool:
+    """Whether the header, as MEKA writes it, says that some rows are a test set."""
+    options = read_header(path, _significant_lines(path)).options
+    return b"-split-number" in options or b"-split-percentage" in options
 
 
 class _Plan:
@@ -197,17 +207,23 @@ def _significant_lines(path: str | os.PathLike[str]) -> Iterator[Row]:
             yield number, text
 
 
-def _read_rows(layout: Layout, lines: Iterator[Row], rows: int | None = None) -> Iterator[Matrices]:
-    """Yield the data section, all or so many rows at a time; the first row decides whether it is sparse."""
+def _first_row(layout: Layout, lines: Iterator[Row]) -> tuple[Row, Iterator[Row]]:
+    """Return the first row of the data section, and all rows."""
     first = next(lines, None)
     if first is None:
         rule, remedy = "the data section must have a row", "Check that the file is complete."
         raise layout.error(None, rule, Words("none"), remedy)
+    return first, chain([first], lines)
+
+
+def _read_rows(
+    layout: Layout, first: Row, lines: Iterator[Row], rows: int | None = None
+) -> Iterator[Matrices]:
+    """Yield rows, all or so many at a time; the first of the file decides whether they are sparse."""
     kind = SparseRows if first[1].startswith(b"{") else DenseRows
-    rest = chain([first], lines)
     while True:
         reader, empty = kind(layout), True
-        for some in chunks(islice(rest, rows)):
+        for some in chunks(islice(lines, rows)):
             reader.add(some)
             empty = False
         if empty:

@@ -1,11 +1,12 @@
 """Choosing parameters on held-out rows: the parts of the ``…CV`` estimators.
 
-A `SearchModel` is an estimator; a `Plan` proposes candidates, and a `Family` fits those that follow from
-second moments. Each search is defined beside the estimator whose parameters it chooses: `LRMLCV` beside
-`LRML`.
+A `SearchModel` is an estimator, and a `BlockSearch` one that takes rows in blocks, too; a `Plan` proposes
+candidates, and a `Family` fits those that follow from second moments. Each search is defined beside the
+estimator whose parameters it chooses: `LRMLCV` beside `LRML`.
 """
 
 from lrml.estimators.search._base import MANY_ROWS, SearchModel
+from lrml.estimators.search._blocks import BlockSearch
 from lrml.estimators.search._plans import (
     Limit,
     Start,
@@ -29,6 +30,7 @@ from lrml.estimators.search._search import (
 
 __all__ = [
     "MANY_ROWS",
+    "BlockSearch",
     "Family",
     "Limit",
     "Params",

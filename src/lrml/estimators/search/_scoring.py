@@ -19,7 +19,7 @@ from lrml._arrays import is_sparse
 from lrml._ranking import check_k
 from lrml._shown import shown
 from lrml.estimators._linear import LinearMultiLabelModel
-from lrml.estimators._scores import Scorer, Scores
+from lrml.estimators._scores import Parts, Scorer, Scores
 from lrml.estimators._space import Space, with_unseen
 from lrml.losses import Loss, SquaredLoss
 
@@ -160,8 +160,8 @@ class _Candidate(LinearMultiLabelModel):
             )
         return X
 
-    def _map_scores(self, function: Callable[[slice, Scores], _Result], X: Any) -> Iterator[_Result]:
-        yield function(slice(None), self.scores)
+    def _map_scores(self, function: Callable[[slice, Parts], _Result], X: Any) -> Iterator[_Result]:
+        yield function(slice(None), [(slice(None), self.scores)])
 
 
 def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: Any, X: Any) -> float:

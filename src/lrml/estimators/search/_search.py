@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold
 
 from lrml._progress import progress
 from lrml._threads import map_in_threads
@@ -26,7 +25,7 @@ from lrml.estimators._scores import Scores
 from lrml.estimators._space import RidgeRegressions, Space
 from lrml.estimators.search._score_table import ScoreTable
 from lrml.estimators.search._scoring import Criterion, HeldOut, SpectralScores
-from lrml.estimators.search._splits import Split, training_part
+from lrml.estimators.search._splits import Split, confirming_splits, training_part
 from lrml.problem import SpectralProblem
 
 # Most numbers that the decompositions of splits processed at the same time may take.
@@ -35,8 +34,11 @@ _MOST_NUMBERS = 1 << 27
 _BLOCK_NUMBERS = 1 << 25
 # Tolerance up to which a warm start helps.
 _LOOSE = 1e-3
-# Choices are confirmed on up to three of five folds, until a difference of two standard errors is clear.
-_N_FOLDS, _MOST_FOLDS, _CLEAR = 5, 3, 2.0
+N_FOLDS, MOST_FOLDS = 5, 3
+"""Choices are confirmed on up to three of five folds."""
+
+# Until a difference of so many standard errors is clear.
+_CLEAR = 2.0
 # Most candidates that compete there for one choice, beside their rival.
 _MOST_CHOICES = 5
 # A search that is expected to take longer than so many seconds says so.
@@ -324,21 +326,16 @@ class LeaveOneOutSearch(Search):
         return _Contest(own, rival, table.best_error)
 
     def _compare_on_folds(self, contests: list[_Contest], random_state: Any) -> list[int]:
-        weights, n_rows = self.comparison.data.weights, self.comparison.data.X.shape[0]
-        # Rows without weight are in every training part: every fold must have something to fit and to judge.
-        counted = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
-        if len(counted) < _N_FOLDS:
+        splits = confirming_splits(self.comparison.data, N_FOLDS, random_state)
+        if not splits:
             return [contest.own[0] for contest in contests]
-        folds = KFold(_N_FOLDS, shuffle=True, random_state=random_state).split(counted)
-        tests = [counted[test] for _, test in folds]
-        splits = [Split(np.setdiff1d(np.arange(n_rows), test), test) for test in tests]
         comparison = self.comparison._replace(splits=splits)
         places = list(dict.fromkeys(place for contest in contests for place in [*contest.own, contest.rival]))
         first = training_part(comparison.data, splits[0])
         search = MomentSearch(comparison, self.family, first, fit_intercept=self.fit_intercept)
         search.add([self.candidates[place] for place in places])
         leads: list[list[tuple[float, float]]] = []
-        for fold in range(_MOST_FOLDS):
+        for fold in range(MOST_FOLDS):
             search.fit([fold], list(range(len(places))))
             leads = [
                 [table.lead(places.index(own), places.index(rival), range(fold + 1)) for own in owns]

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from lrml import _checks as check
 from lrml._shown import shown
 from lrml.estimators._fitting import TrainingData
+from lrml.estimators._samples import SampledData
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 from lrml.statistics import Statistics
 
@@ -30,6 +31,7 @@ class Split(NamedTuple):
 
     train: _Rows
     test: _Rows
+    fold: int | None = None  # the held-out one, where the rows are a sample of those summed up in folds
 
 
 def check_cv(cv: Any) -> Any:
@@ -67,6 +69,8 @@ def make_splits(cv: Any, data: TrainingData, random_state: Any) -> list[Split]:
         raise ValueError(f"a search must have rows to hold out, got n_samples = {n_rows}. Pass more rows.")
     if isinstance(cv, str):
         return [Split(np.arange(n_rows), _judged_rows(data, random_state))]
+    if isinstance(data, SampledData):
+        return _sampled_splits(data, int(cv) if check.is_integer(cv) else 1)
     if check.is_integer(cv):
         if cv > n_rows:
             raise ValueError(
@@ -89,13 +93,17 @@ def make_splits(cv: Any, data: TrainingData, random_state: Any) -> list[Split]:
     splits = [_check_split(pair, number, n_rows) for number, pair in enumerate(pairs)]
     if not splits:
         raise ValueError("cv must give at least one split, got none. Pass cv=5.")
+    _check_weights(splits, data)
+    return splits
+
+
+def _check_weights(splits: list[Split], data: TrainingData) -> None:
     for number, split in enumerate(splits):
         if data.weights is not None and not np.any(data.weights[split.train] > 0):
             raise ValueError(
                 "sample_weight must be positive for some row that a split fits on, got none in split "
                 f"{number}. Drop the rows that should not count, or pass other splits."
             )
-    return splits
 
 
 def _judged_rows(data: TrainingData, random_state: Any) -> _Rows:
@@ -104,6 +112,43 @@ def _judged_rows(data: TrainingData, random_state: Any) -> _Rows:
     if n_rows <= most:
         return np.arange(n_rows)
     return np.sort(check_random_state(random_state).permutation(n_rows)[:most])
+
+
+def _sampled_splits(data: SampledData, count: int) -> list[Split]:
+    """Hold out the first folds of rows that were summed up in folds."""
+    splits = _sampled_folds(data)[:count]
+    weights = np.array([0.0 if part is None else part.weight for part in data.parts])
+    for fold, split in enumerate(splits):
+        if len(split.test) == 0 or not np.delete(weights, fold).any():
+            raise ValueError(
+                "every split must have rows to hold out, and rows with weight to fit on, got none in split "
+                f"{fold}; a hash of the row numbers made the splits. Pass fewer folds, or fit in memory."
+            )
+    return splits
+
+
+def _sampled_folds(data: SampledData) -> list[Split]:
+    return [
+        Split(np.flatnonzero(data.fold != fold), np.flatnonzero(data.fold == fold), fold)
+        for fold in range(len(data.parts))
+    ]
+
+
+def confirming_splits(data: TrainingData, n_folds: int, random_state: Any) -> list[Split]:
+    """Return random folds on which choices are confirmed; none if there are too few rows.
+
+    Rows without weight are in every training part: every fold must have something to fit and to judge.
+    """
+    n_rows = data.X.shape[0]
+    counted = np.arange(n_rows) if data.weights is None else np.flatnonzero(data.weights > 0)
+    if isinstance(data, SampledData):
+        splits = _sampled_folds(data)[:-1]
+        return splits if all(np.isin(split.test, counted).any() for split in splits) else []
+    if len(counted) < n_folds:
+        return []
+    folds = KFold(n_folds, shuffle=True, random_state=random_state).split(counted)
+    tests = [counted[test] for _, test in folds]
+    return [Split(np.setdiff1d(np.arange(n_rows), test), test) for test in tests]
 
 
 def _check_split(pair: Any, number: int, n_rows: int) -> Split:
@@ -132,6 +177,8 @@ def _check_split(pair: Any, number: int, n_rows: int) -> Split:
 
 def training_part(data: TrainingData, split: Split) -> TrainingData:
     """Return the rows to fit on, their moments by subtracting those of the held-out rows, if possible."""
+    if isinstance(data, SampledData) and split.fold is not None:
+        return replace(data, summed_up=data.without(split.fold))
     part = data.part(split.train)
     if part.road() != "primal" or not _is_complement(split, data.X.shape[0]):
         return part

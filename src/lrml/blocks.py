@@ -1,0 +1,549 @@
+"""Rows that come in blocks, from a stream, from files or on a cluster, and sums over them.
+
+Everything that a fit needs of the rows is a sum over them: second moments, the value and gradient of a loss,
+a product with XᵀX. So a source of blocks has one method, `BlockSource.sum`: it applies a function to every
+block and adds up what that returns, in a fixed order. The blocks themselves never exist all at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from time import monotonic
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import check_array
+
+from lrml._arrays import as_matrix, is_sparse
+from lrml._shown import shown
+from lrml._targets import Targets, check_frame, check_sample_weight, check_targets
+from lrml.rows import Mask
+from lrml.statistics import Statistics, load_arrays, save_arrays
+
+__all__ = ["BlockError", "BlockSource", "Checkpoint", "Columns", "LocalBlocks", "RowBlock", "as_source"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+_Sum = TypeVar("_Sum")
+_FORMAT = "lrml checkpoint 1"
+# Seconds between two checkpoints.
+_SECONDS = 30.0
+
+
+class BlockError(ValueError):
+    """A block breaks a rule; the message says which block and, where one row is to blame, which row.
+
+    Attributes
+    ----------
+    block : int
+        Number of the block, from 0.
+    row : int or None
+        Number of the row in the whole stream, from 0.
+    sums : object or None
+        What was summed before this block, such as `Statistics`, which stays usable:
+        ``model.fit_statistics(error.sums)``.
+    """
+
+    def __init__(self, message: str, block: int, row: int | None = None, sums: Any = None) -> None:
+        super().__init__(message)
+        self.block, self.row, self.sums = block, row, sums
+
+    def __reduce__(self) -> Any:  # an exception of a worker process reaches the caller whole
+        return type(self), (str(self), self.block, self.row, self.sums)
+
+
+class UnknownLabelsError(BlockError):
+    """A block has unknown labels, which second moments cannot do without."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlock:
+    """Some consecutive rows, checked: what the functions that are summed up get.
+
+    Attributes
+    ----------
+    X : array or CSR array of shape (b, d), float64 or float32
+    Y : array or CSR array of shape (b, L)
+        0 where a label is unknown.
+    mask : Mask or None
+        Which labels are known; None means all.
+    weights : array of shape (b,) or None
+    index : int
+        Number of the block.
+    first_row : int
+        Number of its first row in the whole stream.
+    """
+
+    X: Any
+    Y: Any
+    mask: Mask | None
+    weights: npt.NDArray[np.float64] | None
+    index: int
+    first_row: int
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What all blocks have in common, as found in the first one.
+
+    Attributes
+    ----------
+    n_features, n_labels : int
+    feature_names, label_names : array of str or None
+        Columns of frames; for a 1-D y, ``label_names`` are its two classes.
+    dtype : dtype
+        float32 or float64, that of X.
+    sparse_features, sparse_labels, flat : bool
+        Whether X and Y are sparse, and Y 1-D.
+    """
+
+    n_features: int
+    n_labels: int
+    feature_names: npt.NDArray[Any] | None
+    label_names: npt.NDArray[Any] | None
+    dtype: np.dtype[Any]
+    sparse_features: bool
+    sparse_labels: bool
+    flat: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Door:
+    """Checks that every block passes, wherever it is read.
+
+    Parameters
+    ----------
+    targets : {"binary", "real"}
+    allow_unknown : bool
+        Whether labels may be unknown (NaN).
+    classes : sequence or None
+        Names of the labels, or the two classes of a 1-D y.
+    columns : Columns or None
+        Those of the first block, which all others must have.
+    """
+
+    targets: str = "binary"
+    allow_unknown: bool = False
+    classes: npt.NDArray[Any] | None = None
+    columns: Columns | None = None
+
+    def check(self, raw: Any, index: int, first_row: int) -> tuple[RowBlock, Columns]:
+        """Return a block as the functions get it, and its columns."""
+        X, Y, weights, label_names = _parts(raw, index)
+        place = f"block {index} (from row {first_row})"
+        try:
+            check_frame(X, "X")
+            feature_names = _text_columns(X)
+            X = check_array(
+                X,
+                accept_sparse=["csr", "csc"],
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+                ensure_min_samples=0,
+            )
+            X = X.tocsr() if is_sparse(X) else X
+            bad = _first_row(X, lambda values: ~np.isfinite(values))
+            if bad is not None:
+                where = f"block {index}, row {first_row + bad}"
+                raise BlockError(
+                    f"{where}: X must hold finite numbers, got NaN or infinity. Impute or drop that row.",
+                    *(index, first_row + bad),
+                )
+            Y, names, mask, flat = self._targets(Y)
+            weights = _weights(weights, X.shape[0])
+        except BlockError:
+            raise
+        except (ValueError, TypeError) as error:
+            bad = None if X is None else self._first_bad_label(Y)
+            where = place if bad is None else f"block {index}, row {first_row + bad}"
+            raise BlockError(f"{where}: {error}", index, None if bad is None else first_row + bad) from error
+        if Y.shape[0] != X.shape[0]:
+            raise BlockError(
+                f"{place}: X and Y must have the same number of rows, got {X.shape[0]} and {Y.shape[0]}. "
+                "Pass one row of Y for every row of X.",
+                index,
+            )
+        if mask is not None and not self.allow_unknown:
+            raise _unknown_labels(index, first_row)
+        label_names = names if label_names is None else label_names
+        if self.classes is not None:
+            label_names = self.classes
+        columns = Columns(
+            *(X.shape[1], Y.shape[1], feature_names, label_names, X.dtype),
+            *(is_sparse(X), is_sparse(Y), flat),
+        )
+        self._check_columns(columns, place, index)
+        return RowBlock(X, Y, mask, weights, index, first_row), columns
+
+    def _targets(self, Y: Any) -> Targets:
+        flat = getattr(Y, "ndim", np.ndim(Y) if isinstance(Y, list | tuple) else 2) == 1
+        if not flat or self.targets == "real" or self.classes is None:
+            return check_targets(Y, self.targets, allow_unknown=True, allow_flat=True)
+        values = np.asarray(Y)
+        strange = values[~np.isin(values, self.classes)]
+        if strange.size or len(self.classes) != 2:
+            got = shown(strange[:1].tolist()[0]) if strange.size else f"{len(self.classes)} classes"
+            raise ValueError(
+                f"a 1-D y must hold two classes, {shown(list(self.classes))}, got {got}. Pass both."
+            )
+        return check_targets((values == self.classes[1])[:, None], "binary")._replace(flat=True)
+
+    def _first_bad_label(self, Y: Any) -> int | None:
+        """Return the first row with something that is no label; None if that cannot be told."""
+        try:
+            values = as_matrix(Y)
+            values = values.tocsr() if is_sparse(values) else values
+            return _first_row(
+                values,
+                lambda found: (
+                    np.isinf(found)
+                    | ((found != 0) & (found != 1) & ~np.isnan(found) & (self.targets == "binary"))
+                ),
+            )
+        except (TypeError, ValueError, IndexError):
+            return None
+
+    def _check_columns(self, found: Columns, place: str, index: int) -> None:
+        """Refuse columns that are not those of the first block, or of ``classes``."""
+        if self.classes is not None and not found.flat and len(self.classes) != found.n_labels:
+            raise BlockError(
+                f"{place}: classes must name all {found.n_labels} columns of Y, got {len(self.classes)}. "
+                "Pass one name per column.",
+                index,
+            )
+        first = self.columns
+        if first is None:
+            return
+        for what, name in (("features", "n_features"), ("labels", "n_labels")):
+            expected, got = getattr(first, name), getattr(found, name)
+            if expected != got:
+                raise BlockError(
+                    f"{place}: all blocks must have the same columns, {expected} {what} as in the first, got "
+                    f"{got}. Give every block the same columns, in the same order.",
+                    index,
+                )
+        for what in ("feature_names", "label_names"):
+            expected, got = getattr(first, what), getattr(found, what)
+            if expected is None or got is None or expected is got or list(expected) == list(got):
+                continue
+            at = next(i for i, pair in enumerate(zip(expected, got, strict=True)) if pair[0] != pair[1])
+            raise BlockError(
+                f"{place}: all blocks must have the same columns in the same order, got {shown(got[at])} "
+                f"where the first has {shown(expected[at])}. Reorder the columns.",
+                index,
+            )
+
+
+def _unknown_labels(index: int, first_row: int) -> UnknownLabelsError:
+    return UnknownLabelsError(
+        f"block {index} (from row {first_row}): all labels must be known for sums over rows, got NaN. Impute "
+        "them or drop those rows, or use LRML.fit_blocks with blocks that can be read several times.",
+        index,
+    )
+
+
+def _parts(raw: Any, index: int) -> tuple[Any, Any, Any, npt.NDArray[Any] | None]:
+    """Return X, Y, weights and label names of what a user, or `lrml.datasets.iter_blocks`, yields."""
+    if isinstance(raw, tuple | list) and len(raw) in (2, 3):
+        return raw[0], raw[1], raw[2] if len(raw) == 3 else None, None
+    if hasattr(raw, "X") and hasattr(raw, "targets"):  # names that are mere numbers are left out
+        names = raw.label_names if isinstance(raw.label_names, tuple | list) else None
+        return raw.X, raw.targets, None, None if names is None else np.array(names, dtype=object)
+    raise BlockError(
+        f"block {index}: a block must be (X, Y) or (X, Y, sample_weight), got a value of type "
+        f"{type(raw).__name__}. Yield tuples of arrays, sparse matrices or frames.",
+        index,
+    )
+
+
+def _text_columns(X: Any) -> npt.NDArray[Any] | None:
+    """Return the column names of a frame, if all are text, as scikit-learn does."""
+    columns = list(getattr(X, "columns", ()))
+    return np.array(columns, dtype=object) if columns and all(isinstance(c, str) for c in columns) else None
+
+
+def _weights(weights: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
+    """Check weights, which in a block, other than in all rows, may all be 0."""
+    if weights is None or (np.shape(weights) == (n_rows,) and not np.any(weights)):
+        return None if weights is None else np.zeros(n_rows)
+    return check_sample_weight(weights, n_rows)
+
+
+def _first_row(matrix: Any, is_bad: Callable[[Any], Any]) -> int | None:
+    """Return the first row of an array or CSR array with a bad value; None if there is none."""
+    values = matrix.data if is_sparse(matrix) else matrix
+    if values.dtype.kind not in "fc":
+        values = values.astype(np.float64)
+    bad = is_bad(values)
+    if not bad.any():
+        return None
+    if is_sparse(matrix):
+        return int(np.searchsorted(matrix.indptr, np.flatnonzero(bad)[0], side="right")) - 1
+    return int(np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))[0])
+
+
+class Summand(Protocol):
+    """What may be summed over blocks and kept in a checkpoint; `Statistics` is one."""
+
+    def absorb(self, other: Self) -> Self:
+        """Return the sum, perhaps in the arrays of ``self``."""
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all numbers by name."""
+
+
+def added(total: Any, more: Any) -> Any:
+    """Return total + more, perhaps in the arrays of ``total``; None is an empty sum.
+
+    Both are numbers, arrays, objects with a method ``absorb``, or tuples of these.
+    """
+    if total is None:
+        return more
+    if isinstance(total, tuple):
+        parts = [added(*pair) for pair in zip(total, more, strict=True)]
+        return type(total)(*parts) if hasattr(total, "_fields") else tuple(parts)
+    if hasattr(total, "absorb"):
+        return total.absorb(more)
+    if isinstance(total, np.ndarray) and total.ndim and total.dtype == np.result_type(total, more):
+        total += more
+        return total
+    return total + more
+
+
+class BlockSource(ABC):
+    """Rows in blocks, which are read as often as needed.
+
+    Subclasses define where the blocks are. ``door`` says how they are checked.
+    """
+
+    door: Door = Door()
+
+    def checked(self, **changes: Any) -> Self:
+        """Return the same source with another `Door`: ``targets``, ``allow_unknown``, ``classes``."""
+        other = copy(self)
+        other.door = replace(self.door, **changes)
+        return other
+
+    @property
+    def columns(self) -> Columns:
+        """What all blocks have in common; reads the first one, once."""
+        if self.door.columns is None:
+            self.door = replace(self.door, columns=self._first_columns())
+        assert self.door.columns is not None
+        return self.door.columns
+
+    @abstractmethod
+    def _first_columns(self) -> Columns:
+        """Read the first block; refuse a source without one."""
+
+    @abstractmethod
+    def sum(self, part: Callable[..., _Sum], *arguments: Any, checkpoint: Checkpoint | None = None) -> _Sum:
+        """Return Σ part(block, *arguments) over all blocks, always added in the same order.
+
+        Parameters
+        ----------
+        part : callable
+            Gets a `RowBlock` and the arguments, and returns a new object that `added` can add. It must be
+            importable by name, as another process may run it.
+        *arguments
+            The same for all blocks.
+        checkpoint : Checkpoint, optional
+            Where to keep the sum so far, and to go on from.
+        """
+
+
+class LocalBlocks(BlockSource):
+    """Blocks that are read one after the other in this process.
+
+    Parameters
+    ----------
+    blocks : iterable, or callable that returns one
+        Of ``(X, Y)`` or ``(X, Y, sample_weight)``, or of what `lrml.datasets.iter_blocks` yields. A fit that
+        reads the rows several times needs a list, a callable or another iterable that can start again. One
+        with the methods ``starting_at`` and ``identity``, as `lrml.datasets.BlockFile` has them, goes on from
+        a checkpoint without reading the blocks before it.
+    """
+
+    def __init__(self, blocks: Any) -> None:
+        if not callable(blocks) and not hasattr(blocks, "__iter__"):
+            raise TypeError(
+                "blocks must be an iterable of (X, Y) pairs or a function that returns one, got "
+                f"{shown(blocks)}. Pass a list, a generator, or lambda: iter_blocks(path)."
+            )
+        self.blocks = blocks
+        self._read = False
+        self._peeked: list[Any] = []  # the first block, if it was taken from an iterator
+
+    def _first_columns(self) -> Columns:
+        for index, raw in enumerate(self._raw()):
+            if self._is_iterator:
+                self._peeked, self._read = [raw], False
+            return self.door.check(raw, index, 0)[1]
+        raise ValueError("blocks must hold at least one (X, Y) pair, got none. Pass some data.")
+
+    @property
+    def _is_iterator(self) -> bool:
+        return not callable(self.blocks) and iter(self.blocks) is self.blocks
+
+    def _raw(self) -> Iterator[Any]:
+        if not self._is_iterator:
+            return iter(self.blocks() if callable(self.blocks) else self.blocks)
+        if self._read:
+            raise ValueError(
+                "this fit reads the rows more than once, got an iterator, which can be read once only. Pass "
+                "a list, or a function that returns a new iterator: lambda: iter_blocks(path)."
+            )
+        self._read = True
+        return chain(self._peeked, self.blocks)
+
+    def sum(self, part: Callable[..., _Sum], *arguments: Any, checkpoint: Checkpoint | None = None) -> _Sum:
+        """Return the sum, added block by block; see `BlockSource.sum`."""
+        kept = None if checkpoint is None else checkpoint.start()
+        total: Any = None if kept is None else kept.total
+        state = kept
+        try:
+            for block, digest in self._after(kept, checkpoint):
+                total = added(total, part(block, *arguments))
+                if checkpoint is not None:
+                    state = Kept(block.index + 1, digest, total)
+                    checkpoint.keep(state)
+        except BlockError as error:
+            error.sums = total
+            raise
+        if total is None:
+            raise ValueError("blocks must hold at least one (X, Y) pair, got none. Pass some data.")
+        if checkpoint is not None and state is not None and state is not kept:
+            checkpoint.keep(state, at_once=True)
+        found: _Sum = total
+        return found
+
+    def _after(self, kept: Kept | None, checkpoint: Checkpoint | None) -> Iterator[tuple[RowBlock, bytes]]:
+        """Yield the blocks that a checkpoint does not have, checked, each with a hash up to there.
+
+        Files are known again by size and time, and their first blocks need not be read once more.
+        """
+        door = replace(self.door, columns=self.columns)
+        done = 0 if kept is None else kept.n_blocks
+        skips = hasattr(self.blocks, "starting_at")
+        digest = self.blocks.identity().encode() if skips else b""
+        if checkpoint is not None and kept is not None and skips and digest != kept.digest:
+            raise checkpoint.of_others(done)
+        first_row, seen = 0, done if skips else 0
+        for index, raw in enumerate(self.blocks.starting_at(done) if skips else self._raw(), seen):
+            block, _ = door.check(raw, index, raw.first_row if skips else first_row)
+            first_row, seen = first_row + len(block), index + 1
+            if checkpoint is not None and not skips:
+                digest = digest_of(block, digest)
+                if seen == done and kept is not None and digest != kept.digest:
+                    break
+            if seen > done and len(block):
+                yield block, digest
+        if checkpoint is not None and kept is not None and seen <= done and digest != kept.digest:
+            raise checkpoint.of_others(done)
+
+
+def digest_of(block: RowBlock, before: bytes) -> bytes:
+    """Return a hash of this block and all before it."""
+    found = hashlib.blake2b(before, digest_size=16)
+    matrices: list[Any] = [block.X, block.Y] + ([] if block.weights is None else [block.weights])
+    for matrix in matrices:
+        for array in (matrix.indptr, matrix.indices, matrix.data) if is_sparse(matrix) else (matrix,):
+            contiguous: Any = np.ascontiguousarray(array)
+            found.update(contiguous)
+    return found.digest()
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A sum over the first blocks: how many, a hash of them, and the sum."""
+
+    n_blocks: int
+    digest: bytes
+    total: Any
+
+
+class Checkpoint:
+    """A file that keeps the sum over the blocks so far, so that a run that was killed can go on.
+
+    The run that goes on adds the remaining blocks in the same order, and ends with the same bits.
+
+    Parameters
+    ----------
+    path : path-like
+        The file. It appears whole or not at all, and stays until the caller removes it.
+    kind : type, default=Statistics
+        What is summed: a class with ``absorb``, ``to_arrays`` and ``from_stored``.
+    seconds : float, default=30
+        Least time between two writes; 0 writes after every block.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], kind: Any = Statistics, seconds: float = _SECONDS
+    ) -> None:
+        self.path, self.kind, self.seconds = Path(path), kind, seconds
+        self._last = monotonic()
+
+    def start(self) -> Kept | None:
+        """Return what the file has; None if there is none yet."""
+        self._last = monotonic()
+        if not self.path.exists():
+            return None
+        arrays = load_arrays(self.path, _FORMAT)
+        try:
+            n_blocks, digest = int(arrays.pop("n_blocks")), arrays.pop("digest").tobytes()
+        except (KeyError, ValueError):
+            raise ValueError(
+                f"a checkpoint must say how many blocks it has, got {os.fspath(self.path)!r}, which does "
+                "not. Delete it to start anew."
+            ) from None
+        try:
+            return Kept(n_blocks, digest, self.kind.from_stored(arrays, self.path))
+        except ValueError as error:
+            raise ValueError(
+                f"a checkpoint must hold {self.kind.__name__}, got {os.fspath(self.path)!r}, which holds "
+                "sums for another fit, or a search. Name another file, or delete it to start anew."
+            ) from error
+
+    def of_others(self, n_blocks: int) -> ValueError:
+        """Return the error for a checkpoint of other blocks than those at hand."""
+        return ValueError(
+            f"a checkpoint must belong to the same blocks, got {os.fspath(self.path)!r}, whose {n_blocks} "
+            "blocks were others. Delete it to start anew."
+        )
+
+    def keep(self, state: Kept, *, at_once: bool = False) -> None:
+        """Write the state, unless the last write was a moment ago."""
+        if monotonic() - self._last < self.seconds and not at_once:
+            return
+        numbers = {
+            "n_blocks": np.asarray(state.n_blocks),
+            "digest": np.frombuffer(state.digest, dtype=np.uint8),
+        }
+        save_arrays(self.path, _FORMAT, numbers | state.total.to_arrays())
+        self._last = monotonic()
+
+
+def as_source(blocks: Any) -> BlockSource:
+    """Return blocks as a source; a source as it is."""
+    return blocks if isinstance(blocks, BlockSource) else LocalBlocks(blocks)
+
+
+def statistics_of(block: RowBlock) -> Statistics:
+    """Return the second moments of a block; all its labels must be known."""
+    if block.mask is not None:
+        raise _unknown_labels(block.index, block.first_row)
+    return Statistics.from_arrays(block.X, block.Y, block.weights)

@@ -1,0 +1,397 @@
+"""Fits from sums over blocks of rows: ``fit_statistics``, ``partial_fit`` and ``fit_blocks``.
+
+A fit with the squared loss needs second moments only, so rows may come in any number of blocks, of which one
+is in memory at a time, and may never be seen again.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import validate_data
+
+from lrml._arrays import is_sparse
+from lrml._shown import shown
+from lrml.blocks import (
+    BlockSource,
+    Checkpoint,
+    Columns,
+    Door,
+    UnknownLabelsError,
+    as_source,
+    statistics_of,
+)
+from lrml.estimators._fitting import TrainingData, fits_in_memory, warn_of_ranges
+from lrml.estimators._linear import LinearMultiLabelModel
+from lrml.estimators._parameters import Parameters
+from lrml.losses import SquaredLoss
+from lrml.statistics import Statistics
+
+# Solvers that need the rows.
+_NEED_ROWS = ("dual", "compressed")
+# Most numbers of the sums that a fit to all rows keeps for later blocks: 32 MiB.
+_MOST_KEPT = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class SummedData(TrainingData):
+    """Training data of which only the sums are known: X and Y have all columns, but no rows."""
+
+    @classmethod
+    def of(cls, estimator: Any, statistics: Statistics | None, columns: Columns, targets: str) -> Self:
+        """Return data for a fit of an estimator, which does not change; None tells its shape only."""
+        stand_in = copy(estimator)
+        for name in ("n_features_in_", "feature_names_in_"):
+            vars(stand_in).pop(name, None)
+        stand_in.n_features_in_ = columns.n_features
+        if columns.feature_names is not None:
+            stand_in.feature_names_in_ = columns.feature_names
+        X = np.empty((0, columns.n_features), dtype=columns.dtype)
+        Y: Any = np.empty((0, columns.n_labels))
+        return cls(
+            stand_in,
+            X,
+            csr_array(Y) if columns.sparse_labels else Y,
+            mask=None,
+            weights=None,
+            label_names=columns.label_names,
+            loss=SquaredLoss(),
+            targets=targets,
+            flat=columns.flat,
+            summed_up=statistics,
+        )
+
+    def road(self, wanted: str = "auto") -> str:
+        """Return "primal": the sums are those of XᵀX."""
+        return "primal"
+
+    @property
+    def is_dual(self) -> bool:
+        """Sums have no dual side."""
+        return False
+
+
+def columns_of(statistics: Statistics, label_names: npt.NDArray[Any] | None = None) -> Columns:
+    """Return the columns of statistics, which know no names."""
+    shape = (statistics.n_features, statistics.n_labels)
+    return Columns(*shape, None, label_names, np.dtype(np.float64), False, False, False)
+
+
+def check_statistics(value: Any) -> None:
+    """Refuse what is not `Statistics`."""
+    if not isinstance(value, Statistics):
+        raise TypeError(
+            f"statistics must be lrml.statistics.Statistics, got {type(value).__name__}. Make them with "
+            "Statistics.from_arrays(X, Y), or pass X and Y to fit."
+        )
+
+
+def _takes_blocks(model: Any) -> bool:
+    """Whether ``partial_fit`` suits the parameters, as far as that can be told without checking them."""
+    solver, threshold = getattr(model, "solver", "auto"), model.threshold
+    return bool(
+        getattr(model, "loss", "squared") == "squared"
+        and model.kernel == "linear"
+        and not (isinstance(threshold, str) or (isinstance(solver, str) and solver in _NEED_ROWS))
+    )
+
+
+class BlockFitting(LinearMultiLabelModel):
+    """A model that can be fitted from sums over blocks of rows."""
+
+    def fit_statistics(self, statistics: Statistics, *, classes: Any = None) -> Self:
+        """Fit from second moments: of a stream, a cluster, a file, or several of these added up.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Of all rows. It is kept as ``statistics_``, to which ``partial_fit`` adds in a copy.
+        classes : sequence of length L, optional
+            Names of the labels, which become ``classes_``.
+
+        Returns
+        -------
+        self
+            Equal to a ``fit`` to the rows up to rounding; unchanged if anything is wrong.
+
+        Examples
+        --------
+        >>> from lrml import LRML
+        >>> from lrml.datasets import load_yeast
+        >>> from lrml.statistics import Statistics
+        >>> X, Y = load_yeast().train
+        >>> halves = Statistics.from_arrays(X[:700], Y[:700]) + Statistics.from_arrays(X[700:], Y[700:])
+        >>> round(LRML(3, 20.0).fit_statistics(halves).score(*load_yeast().test), 3)
+        0.755
+        """
+        params = self._check_params()
+        _check_sums_suffice(params, "fit_statistics")
+        check_statistics(statistics)
+        names, shape = checked_classes(classes), (statistics.n_features, statistics.n_labels)
+        if names is not None and len(names) != shape[1]:
+            raise ValueError(
+                f"classes must name all {shape[1]} labels of the statistics, got {len(names)}. Pass one name "
+                "per label."
+            )
+        return self._fit_sums(statistics, columns_of(statistics, names), params)
+
+    @available_if(_takes_blocks)  # type: ignore[untyped-decorator]  # scikit-learn has no stubs
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Add a block of rows to those seen so far, by ``fit`` too.
+
+        Only sums are kept, in ``statistics_``: d² + dL numbers for any number of rows. The model is solved
+        on first use, that is, by a prediction or when a fitted attribute is read, with the parameters of that
+        moment. The order and size of the blocks change nothing but the last digits.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (b, d)
+        y : array, sparse matrix or frame of shape (b, L), or (b,)
+            All labels must be known.
+        classes : sequence, optional
+            Names of the L labels; the two classes of a 1-D y, needed in the first call unless they are 0
+            and 1.
+        sample_weight : array of shape (b,), optional
+
+        Returns
+        -------
+        self
+            Unchanged if anything is wrong with the block.
+
+        Examples
+        --------
+        >>> from lrml import LRML
+        >>> from lrml.datasets import load_yeast
+        >>> X, Y = load_yeast().train
+        >>> model = LRML(3, 20.0)
+        >>> for start in range(0, len(X), 500):
+        ...     _ = model.partial_fit(X[start : start + 500], Y[start : start + 500])
+        >>> model.statistics_.n_rows, model.rank_
+        (1500, 8)
+        """
+        params = self._check_params()
+        _check_sums_suffice(params, "partial_fit")
+        stream: _Stream | None = vars(self).get("_stream")
+        if stream is None and "factors_" in vars(self):
+            raise ValueError(
+                "partial_fit adds to sums over rows, got a model that has none: fit keeps them only if they "
+                f"have at most {_MOST_KEPT} numbers, and no file does. Use partial_fit or fit_blocks from "
+                "the first block on."
+            )
+        if stream is not None:
+            validate_data(self, X, reset=False, skip_check_array=True)
+        names = checked_classes(classes)
+        if names is None and stream is not None and stream.columns.flat:
+            names = stream.columns.label_names
+        door = Door(params.targets, classes=names, columns=None if stream is None else stream.columns)
+        place = (0, 0) if stream is None else (stream.n_blocks, stream.sums.n_rows)
+        block, columns = door.check((X, y, sample_weight), *place)
+        if not len(block):
+            raise ValueError("a block must have at least one row, got 0. Pass some data.")
+        if not fits_in_memory(columns.n_features):
+            raise _too_wide(columns.n_features)
+        sums = statistics_of(block)
+        if stream is not None:
+            sums, columns = stream.sums + sums, stream.columns  # the caller may have kept the old ones
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+        self._stream, self.statistics_ = _Stream(sums, columns, place[0] + 1), sums
+        self.n_features_in_ = columns.n_features
+        if columns.feature_names is not None:
+            self.feature_names_in_ = columns.feature_names
+        return self
+
+    def fit_blocks(self, blocks: Any, *, classes: Any = None, checkpoint: Any = None) -> Self:
+        """Fit to rows that come in blocks, one of which is in memory at a time.
+
+        With the squared loss and all labels known it reads the blocks once; the result is that of ``fit`` up
+        to rounding. With another loss, with unknown labels, and where d × d numbers do not fit into memory,
+        every iteration reads them again.
+
+        Parameters
+        ----------
+        blocks : iterable, callable or BlockSource
+            Of ``(X, y)`` or ``(X, y, sample_weight)``; what `lrml.datasets.iter_blocks` yields; a function
+            that returns such an iterable, if blocks are read more than once; or a `lrml.blocks.BlockSource`,
+            such as `lrml.engines.dask.DaskBlocks`.
+        classes : sequence, optional
+            Names of the labels, or the two classes of a 1-D y.
+        checkpoint : path-like or Checkpoint, optional
+            A file that keeps the sums so far, about every 30 seconds. If it exists, the run goes on from
+            there, and ends with the same bits as one that was not interrupted; the blocks must be the same.
+            It stays when the fit has ended. Only for fits that read the blocks once.
+
+        Returns
+        -------
+        self
+            Unchanged if anything is wrong. The error then is a `lrml.blocks.BlockError`, which says which
+            block and row, and has what was summed before in ``sums``.
+
+        Examples
+        --------
+        >>> from lrml import LRML
+        >>> from lrml.datasets import load_yeast
+        >>> X, Y = load_yeast().train
+        >>> blocks = ((X[start : start + 100], Y[start : start + 100]) for start in range(0, 1500, 100))
+        >>> LRML(3, 20.0).fit_blocks(blocks).rank_
+        8
+        """
+        params = self._check_params()
+        _check_for_blocks(params, "fit_blocks")
+        source = as_source(blocks).checked(
+            targets=params.targets, classes=checked_classes(classes), allow_unknown=self._reads_again
+        )
+        kept = (
+            checkpoint if checkpoint is None or isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+        )
+        if self._is_one_pass(source, params):
+            with suppress(UnknownLabelsError):
+                return self._fit_sums(source.sum(statistics_of, checkpoint=kept), source.columns, params)
+        if kept is not None:
+            raise ValueError(
+                f"checkpoint needs a fit that reads the blocks once, got {shown(os.fspath(kept.path))} and "
+                "another loss, unknown labels or very many features. Leave it out."
+            )
+        self._fit_passes(source, params)
+        self._forget_sums()
+        return self
+
+    # Whether ``_fit_passes`` can fit what sums do not suffice for.
+    _reads_again = False
+
+    def _fit_passes(self, source: BlockSource, params: Parameters) -> None:
+        """Fit by reading the blocks several times."""
+        raise NotImplementedError
+
+    def _is_one_pass(self, source: BlockSource, params: Parameters) -> bool:
+        """Whether second moments suffice, and fit into memory."""
+        if params.loss.name != "squared" or vars(params).get("solver") == "compressed":
+            return False
+        n_features = source.columns.n_features
+        if not fits_in_memory(n_features) and not self._reads_again:
+            raise _too_wide(n_features)
+        return fits_in_memory(n_features)
+
+    def _fit_sums(self, statistics: Statistics, columns: Columns, params: Parameters) -> Self:
+        data = SummedData.of(self, statistics, columns, params.targets)
+        warn_of_spreads(statistics, columns)
+        self._forget_sums()
+        self._fit_data(data, params)
+        self._stream, self.statistics_ = _Stream(statistics, columns, 0), statistics
+        return self
+
+    def _keep_sums(self, data: TrainingData) -> None:
+        """Keep the sums of a fit to all rows, if it made any and they are small, for ``partial_fit``."""
+        sums: Statistics | None = vars(data).get("statistics")
+        if sums is None or not data.needs_moments_only or sums.xx.size + sums.xy.size > _MOST_KEPT:
+            return
+        names = getattr(data.stand_in, "feature_names_in_", None)
+        kinds = (is_sparse(data.X), is_sparse(data.Y), data.flat)
+        columns = Columns(*data.shape, names, data.label_names, data.X.dtype, *kinds)
+        self._stream = _Stream(sums, columns, 1)
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        if "statistics_" not in state:  # a model that was fitted at once stays as small as its factors
+            state.pop("_stream", None)
+        return state
+
+    def _forget_sums(self) -> None:
+        for name in ("_stream", "statistics_"):
+            self.__dict__.pop(name, None)
+
+    def _solve_pending(self) -> None:
+        """Solve for the sums of ``partial_fit``, which stay as they are if that fails."""
+        stream = self.__dict__.pop("_stream")
+        try:
+            params = self._check_params()
+            _check_sums_suffice(params, "partial_fit")
+            self._fit_data(SummedData.of(self, stream.sums, stream.columns, params.targets), params)
+        finally:
+            self._stream, self.statistics_ = stream, stream.sums
+
+    def __getattr__(self, name: str) -> Any:
+        pending = "_stream" in vars(self) and "factors_" not in vars(self)
+        if pending and name.endswith("_") and not name.startswith("_") and name != "feature_names_in_":
+            self._solve_pending()
+            return getattr(self, name)
+        if name == "partial_fit":
+            try:
+                _check_sums_suffice(self._check_params(), name)
+            except (ValueError, TypeError) as error:
+                raise AttributeError(str(error)) from error
+        return super().__getattr__(name)
+
+
+class _Stream(NamedTuple):
+    """What ``partial_fit`` has seen: the sums, their columns, and the number of blocks."""
+
+    sums: Statistics
+    columns: Columns
+    n_blocks: int
+
+
+def warn_of_spreads(statistics: Statistics, columns: Columns) -> None:
+    """Warn if some features vary so little, compared with others, that rounding may swamp them."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spreads = np.sqrt(np.diagonal(statistics.xx) / statistics.weight)
+    warn_of_ranges(spreads, columns.feature_names)
+
+
+def checked_classes(classes: Any) -> npt.NDArray[Any] | None:
+    """Return names of labels, or two classes, as an array without repetitions."""
+    if classes is None:
+        return None
+    names = np.asarray(classes if isinstance(classes, np.ndarray) else list(classes))
+    if names.dtype.kind in "US":
+        names = names.astype(object)
+    if names.ndim != 1 or len(set(names.tolist())) != len(names):
+        raise ValueError(
+            f"classes must be a sequence of different names, got {shown(classes)}. Pass one name per label."
+        )
+    return names
+
+
+def _check_for_blocks(params: Parameters, method: str) -> None:
+    """Refuse what needs all rows at once."""
+    if params.kernel != "linear":
+        raise ValueError(
+            f"{method} needs kernel='linear', got kernel={shown(params.kernel)}, which compares all pairs of "
+            "rows. Use features of sklearn.kernel_approximation.Nystroem."
+        )
+    if isinstance(params.threshold, str):
+        raise ValueError(
+            f"threshold='auto' needs rows that the model has not seen, got a fit by {method}. Pass a number, "
+            "or choose one with a search, such as LRMLCV.fit_blocks."
+        )
+
+
+def _check_sums_suffice(params: Parameters, method: str) -> None:
+    """Refuse what sums over rows do not tell."""
+    _check_for_blocks(params, method)
+    if params.loss.name != "squared":
+        raise ValueError(
+            f"{method} needs loss='squared', whose fits follow from sums over rows, got "
+            f"loss={params.loss.name!r}. Use fit, or fit_blocks with blocks that can be read several times."
+        )
+    if vars(params).get("solver") in _NEED_ROWS:
+        raise ValueError(
+            f"{method} decomposes XᵀX, got solver={vars(params)['solver']!r}, which needs the rows. Pass "
+            "solver='auto'."
+        )
+
+
+def _too_wide(n_features: int) -> ValueError:
+    return ValueError(
+        f"sums over rows take 24 d² bytes of memory, got d = {n_features} features, that is "
+        f"{24e-9 * n_features**2:.0f} GB. Use fit_blocks of LRML, MLTrace or MLFro, which then reads the "
+        "rows several times, or fewer features."
+    )

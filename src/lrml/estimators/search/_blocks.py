@@ -1,0 +1,132 @@
+"""Searches over rows that come in blocks and are read once."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from lrml import _checks as check
+from lrml._shown import shown
+from lrml._targets import check_threshold
+from lrml.blocks import BlockError, Checkpoint, Columns, as_source
+from lrml.estimators._blocks import SummedData, checked_classes, warn_of_spreads
+from lrml.estimators._fitting import check_sums
+from lrml.estimators._parameters import Parameters
+from lrml.estimators._samples import Folds, FoldSums, SampledData, fold_sums
+from lrml.estimators.search._base import SearchModel, needs_folds
+from lrml.estimators.search._search import MOST_FOLDS, N_FOLDS
+
+
+class BlockSearch(SearchModel):
+    """A search whose candidates follow from second moments, which add up over blocks of rows."""
+
+    def fit_blocks(self, blocks: Any, *, classes: Any = None, checkpoint: Any = None) -> Self:
+        """Choose the parameters and fit, on rows that come in blocks and are read once.
+
+        Every candidate is fitted to all rows, by sums over them: one for each fold, which add up. They are
+        judged on a sample of at most k = max(7,500, 2²³ / (d + L)) rows. A leave-one-out score follows from
+        the sums of all rows and the row itself; a fold is held out on those of its rows that are sampled. So
+        if all rows are in the sample, ``fit`` differs in the folds only.
+
+        Sample and folds depend on ``random_state`` (None stands for 0) and the numbers of the rows, not on
+        how these are cut into blocks or in which order they are summed. Row i gets the outputs 2i and 2i + 1
+        of the generator SplitMix64, started at ``random_state``. The sample has the rows with the smallest
+        first ones. The second one, divided by 2⁶⁴, lies in [0, 1), of which each fold has an equal part, and
+        a held-out share the beginning.
+
+        Cost: the sums take O(n d² + n d L) at most, as in a fit; the rest is that of ``fit`` to the sample.
+        Memory, for any number of rows, 2 (K + 1)(d² + dL) numbers and 4k rows beside one block. K is 4 by
+        default, the number of folds if ``cv`` is one, and 2 for a held-out share.
+
+        Parameters
+        ----------
+        blocks : iterable, callable or BlockSource
+            As in `LRML.fit_blocks`. An iterator will do.
+        classes, checkpoint
+            As in `LRML.fit_blocks`.
+
+        Returns
+        -------
+        self
+            Unchanged if anything is wrong. Needs the squared loss, all labels known, a linear kernel, and a
+            ``cv`` that is "loo" (the default), a number of folds, which are random here, or a held-out share.
+
+        Examples
+        --------
+        >>> from lrml import MLFroCV
+        >>> from lrml.datasets import load_yeast
+        >>> X, Y = load_yeast().train
+        >>> blocks = ((X[start : start + 100], Y[start : start + 100]) for start in range(0, 1500, 100))
+        >>> round(MLFroCV().fit_blocks(blocks).best_params_["alpha"], 3)
+        3.7
+        >>> round(MLFroCV().fit(X, Y).best_params_["alpha"], 3)
+        3.7
+        """
+        params = self._check_params()
+        params.cv = _check_sums_suffice(params, type(self)._member)
+        source = as_source(blocks).checked(targets=params.targets, classes=checked_classes(classes))
+        columns = source.columns
+        folds = _folds(params, columns)
+        self._check_before(params, columns, folds)
+        try:
+            sums: FoldSums = source.sum(fold_sums, folds, columns, checkpoint=_for_folds(checkpoint))
+        except BlockError as error:
+            if isinstance(error.sums, FoldSums):
+                error.sums = error.sums.total
+            raise
+        sums.check_same(folds)
+        data = SampledData.of_sums(self, sums, columns, params.targets)
+        if data.total_weight == 0:
+            raise ValueError("sample_weight must be positive for some row, got none. Pass other weights.")
+        warn_of_spreads(data.statistics, columns)
+        return self._fit_data(data, params)
+
+    def _check_before(self, params: Parameters, columns: Columns, folds: Folds) -> None:
+        """Check parameters against the shape of the data, before anything is summed."""
+        if not isinstance(params.threshold, str):
+            check_threshold(params.threshold, columns.n_labels, params.loss.threshold)
+        check_sums(folds.count, (columns.n_features, columns.n_labels), type(self).__name__)
+        self._check_shapes(SummedData.of(self, None, columns, params.targets), self._check_params())
+
+
+def _check_sums_suffice(params: Parameters, member: Any) -> Any:
+    """Refuse what sums and a sample do not tell; return how to hold out rows."""
+    if params.loss.name != "squared":
+        raise ValueError(
+            f"a search over blocks needs loss='squared', got loss={params.loss.name!r}. Search on some of "
+            f"the rows with fit, then fit to all with {member.__name__}.fit_blocks."
+        )
+    if params.kernel != "linear":
+        raise ValueError(
+            f"a search over blocks needs kernel='linear', got kernel={shown(params.kernel)}, which compares "
+            "all pairs of rows. Use features of sklearn.kernel_approximation.Nystroem."
+        )
+    cv = params.cv
+    if cv is None:
+        return N_FOLDS if needs_folds(params) else "loo"
+    if not (isinstance(cv, str) or check.is_real(cv)):
+        raise ValueError(
+            "cv must be 'loo', a number of folds or a held-out share in a search over blocks, where the "
+            f"numbers of the rows decide about folds, got {shown(cv)}. Pass cv=5, or search on some of the "
+            f"rows with fit, then fit to all with {member.__name__}.fit_blocks."
+        )
+    return cv
+
+
+def _folds(params: Parameters, columns: Columns) -> Folds:
+    cv, seed = params.cv, params.random_state
+    if isinstance(cv, str):
+        bounds = Folds.equal(N_FOLDS, MOST_FOLDS)  # choices are confirmed on so many
+    else:
+        bounds = Folds.equal(int(cv)) if check.is_integer(cv) else Folds.share(float(cv))
+    if not (seed is None or check.is_integer(seed)):
+        seed = seed.randint(1 << 32, dtype=np.uint64)
+    return Folds(int(seed or 0), bounds, Folds.rows_kept(columns))
+
+
+def _for_folds(checkpoint: Any) -> Checkpoint | None:
+    """Return a checkpoint, or that of a path, for sums of folds."""
+    if isinstance(checkpoint, Checkpoint):
+        return Checkpoint(checkpoint.path, FoldSums, checkpoint.seconds)
+    return None if checkpoint is None else Checkpoint(checkpoint, FoldSums)

@@ -1,0 +1,276 @@
+"""Fits from sums over blocks of rows: equal to fits to all rows, whatever the blocks."""
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+
+import lrml
+from lrml import CPLST, LRML, MLFro, MLTrace, lrml_path, ml_fro_path
+from lrml.blocks import BlockError, Checkpoint
+from lrml.statistics import Statistics
+
+MODELS = [
+    LRML(2, 1.0, tol=1e-10),
+    LRML(2, 1.0, fit_intercept=False, tol=1e-10),
+    MLTrace(2.0, tol=1e-10),
+    MLFro(0.5),
+    CPLST(3, ridge=0.1),
+]
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((240, 9)) * np.geomspace(0.1, 10.0, 9) + 3.0
+    Y = (X @ rng.standard_normal((9, 6)) + rng.standard_normal((240, 6)) > 4.0).astype(np.int64)
+    return X, Y, rng.uniform(0.1, 2.0, 240)
+
+
+def blocks_of(data, edges):
+    """Cut arrays at some rows."""
+    starts = [0, *edges, len(data[0])]
+    return [tuple(part[a:b] for part in data) for a, b in pairwise(starts)]
+
+
+def assert_same(model, other, tol=1e-10):
+    scale = np.abs(other.coef_).max()
+    np.testing.assert_allclose(model.coef_, other.coef_, rtol=0, atol=tol * scale)
+    np.testing.assert_allclose(model.intercept_, other.intercept_, rtol=0, atol=tol * scale * 50)
+    assert model.objective_ == pytest.approx(other.objective_, rel=tol)
+    assert model.rank_ == other.rank_
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_blocks_in_any_order_equal_all_rows(model, form, data):
+    X, Y, w = data
+    whole = clone(model).fit(form(X), form(Y), w)
+    parts = [(form(x), form(y), v) for x, y, v in blocks_of(data, [1, 40, 190])]
+    summed = Statistics.from_blocks(parts)
+    stepwise = clone(model)
+    for x, y, v in reversed(parts):
+        assert stepwise.partial_fit(x, y, sample_weight=v) is stepwise
+    for other in (
+        clone(model).fit_blocks(parts),
+        clone(model).fit_blocks(iter(parts)),
+        clone(model).fit_blocks(lambda: reversed(parts)),
+        clone(model).fit_statistics(summed),
+        stepwise,
+    ):
+        assert_same(other, whole)
+        assert other.statistics_.n_rows == 240
+    assert sp.issparse(clone(model).fit_blocks(parts).predict(form(X))) == (form is sp.csr_array)
+
+
+@settings(max_examples=25, deadline=None)
+@given(edges=st.lists(st.integers(1, 239), max_size=6, unique=True).map(sorted))
+def test_any_cut_gives_ridge_regression(edges, data):
+    X, Y, w = data
+    model = MLFro(0.5).fit_blocks(blocks_of(data, edges))
+    rival = Ridge(0.5).fit(X, Y, w)
+    np.testing.assert_allclose(model.coef_, rival.coef_, atol=1e-10)
+    np.testing.assert_allclose(model.intercept_, rival.intercept_, atol=1e-9)
+
+
+def test_the_same_cut_gives_the_same_bits(data):
+    parts = blocks_of(data, [50, 100])
+    first, second = (LRML(2, 1.0).fit_blocks(parts) for _ in range(2))
+    assert first.coef_.tobytes() == second.coef_.tobytes()
+
+
+def test_partial_fit_solves_on_first_use_with_the_parameters_of_that_moment(data):
+    X, Y, _ = data
+    calls = []
+    model = LRML(2, 1.0, callback=lambda info: calls.append(info.iteration) and None)
+    model.partial_fit(X[:100], Y[:100]).partial_fit(X[100:], Y[100:])
+    assert not calls
+    assert model.n_features_in_ == 9
+    model.set_params(alpha=3.0)
+    assert_same(model, LRML(2, 3.0).fit(X, Y), 1e-6)
+    assert calls
+    n_calls = len(calls)
+    model.predict(X)
+    assert len(calls) == n_calls
+    before = model.statistics_
+    total = before.xx.copy()
+    model.partial_fit(X[:30], Y[:30])
+    np.testing.assert_array_equal(before.xx, total)  # kept by the caller
+    twice = LRML(2, 3.0).fit(np.vstack([X, X[:30]]), np.vstack([Y, Y[:30]]))
+    assert_same(pickle.loads(pickle.dumps(model.set_params(callback=None))), twice, 1e-6)
+
+
+def test_sums_go_on_from_statistics_and_from_blocks(data):
+    X, Y, _ = data
+    whole = MLFro(1.0).fit(X, Y)
+    head = Statistics.from_arrays(X[:90], Y[:90])
+    kept = head.xx.copy()
+    assert_same(MLFro(1.0).fit_statistics(head).partial_fit(X[90:], Y[90:]), whole)
+    np.testing.assert_array_equal(head.xx, kept)
+    assert_same(MLFro(1.0).fit_blocks([(X[:90], Y[:90])]).partial_fit(X[90:], Y[90:]), whole)
+    assert_same(MLFro(1.0).fit(X[:90], Y[:90]).partial_fit(X[90:], Y[90:]), whole)
+    refit = MLFro(1.0).partial_fit(X[:90], Y[:90]).fit(X, Y)
+    assert not hasattr(refit, "statistics_")
+    assert_same(refit, whole)
+
+
+def test_names_and_classes_come_from_frames_and_from_the_caller(data):
+    X, Y, _ = data
+    frames = pd.DataFrame(X, columns=[f"f{i}" for i in range(9)]), pd.DataFrame(Y, columns=list("abcdef"))
+    model = LRML(2).fit_blocks([(frames[0][:100], frames[1][:100]), (frames[0][100:], frames[1][100:])])
+    assert list(model.classes_) == list("abcdef")
+    assert list(model.feature_names_in_) == list(frames[0])
+    assert_same(model, LRML(2).fit(*frames))
+    assert list(LRML(2).fit_blocks([(X, Y)], classes=list("uvwxyz")).classes_) == list("uvwxyz")
+    assert list(LRML(2).partial_fit(X, Y, classes=list("uvwxyz")).classes_) == list("uvwxyz")
+    sums = Statistics.from_arrays(X, Y)
+    assert list(LRML(2).fit_statistics(sums, classes=range(1, 7)).classes_) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_flat_y_may_have_any_two_classes(data):
+    X, Y, _ = data
+    y = np.where(Y[:, 0] == 1, "yes", "no")
+    whole = MLFro(1.0).fit(X, y)
+    order = np.argsort(y, kind="stable")  # the first block has one class only
+    parts = [(X[rows], y[rows]) for rows in np.array_split(order, 4)]
+    model = MLFro(1.0).fit_blocks(parts, classes=["no", "yes"])
+    assert_same(model, whole)
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+    with pytest.raises(BlockError, match=r"block 0.* two classes, \['no', 'yes'\], got 'maybe'"):
+        MLFro().fit_blocks([(X[:2], np.array(["no", "maybe"]))], classes=["no", "yes"])
+
+
+def test_a_model_from_blocks_can_be_saved(data, tmp_path):
+    X, Y, _ = data
+    model = LRML(2).partial_fit(X, Y)
+    lrml.save(model, tmp_path / "model.lrml")
+    np.testing.assert_array_equal(lrml.load(tmp_path / "model.lrml").predict(X), model.predict(X))
+
+
+def test_paths_take_statistics(data):
+    X, Y, w = data
+    sums = Statistics.from_arrays(X, Y, w)
+    for one, other in zip(
+        lrml_path(sums, n_alphas=3), lrml_path(X, Y, n_alphas=3, sample_weight=w), strict=True
+    ):
+        assert one.objective == pytest.approx(other.objective, rel=1e-9)
+    np.testing.assert_allclose(
+        ml_fro_path(sums, None, [0.5]).coefs[0], Ridge(0.5).fit(X, Y, w).coef_, atol=1e-10
+    )
+
+
+class KilledError(Exception):
+    """The end of a process, as far as a test can play it."""
+
+
+@pytest.mark.parametrize("killed_at", [1, 2, 5])
+def test_a_killed_run_goes_on_and_ends_with_the_same_bits(killed_at, data, tmp_path):
+    parts = blocks_of(data, [20, 60, 80, 130, 200])
+
+    def stream(end):
+        for number, part in enumerate(parts):
+            if number == end:
+                raise KilledError
+            yield part
+
+    whole = LRML(2).fit_blocks(stream(None))
+    kept = Checkpoint(tmp_path / "sums.npz", seconds=0)
+    with pytest.raises(KilledError):
+        LRML(2).fit_blocks(stream(killed_at), checkpoint=kept)
+    assert Checkpoint(kept.path).start().n_blocks == killed_at
+    again = LRML(2).fit_blocks(stream(None), checkpoint=kept.path)
+    assert again.statistics_.xx.tobytes() == whole.statistics_.xx.tobytes()
+    assert again.statistics_.xy.tobytes() == whole.statistics_.xy.tobytes()
+    assert again.coef_.tobytes() == whole.coef_.tobytes()
+    with pytest.raises(ValueError, match=r"checkpoint must belong to the same blocks, got .*sums\.npz"):
+        LRML(2).fit_blocks(parts[1:], checkpoint=kept.path)
+    with pytest.raises(ValueError, match=r"checkpoint must belong to the same blocks"):
+        LRML(2).fit_blocks([(x, 1 - y) for x, y, _ in parts], checkpoint=kept.path)
+
+
+def test_a_bad_block_is_named_and_what_was_summed_stays_usable(data):
+    X, Y, _ = data
+    broken = X.copy()
+    broken[150, 3] = np.nan
+    model = MLFro(1.0).fit(X, Y)
+    before = model.coef_.copy()
+    with pytest.raises(BlockError, match=r"block 1, row 150: X must hold finite numbers") as caught:
+        model.fit_blocks([(broken[:100], Y[:100]), (broken[100:], Y[100:])])
+    np.testing.assert_array_equal(model.coef_, before)
+    assert (caught.value.block, caught.value.row) == (1, 150)
+    assert_same(MLFro(1.0).fit_statistics(caught.value.sums), MLFro(1.0).fit(X[:100], Y[:100]))
+    stepwise = MLFro(1.0).partial_fit(X[:100], Y[:100])
+    with pytest.raises(BlockError, match=r"block 1, row 150: X must hold finite numbers"):
+        stepwise.partial_fit(broken[100:], Y[100:])
+    assert_same(stepwise.partial_fit(X[100:], Y[100:]), model)
+
+
+def refused(call, message):
+    with pytest.raises((ValueError, TypeError, AttributeError), match=message):
+        call()
+
+
+def test_bad_input_is_refused_with_a_remedy(data):
+    X, Y, _ = data
+    ok = (X, Y)
+    refused(lambda: LRML(2).fit_blocks([]), r"at least one \(X, Y\) pair, got none")
+    refused(lambda: LRML(2).fit_blocks([ok, (X[:, :5], Y)]), r"block 1 .* 9 features as in the first, got 5")
+    refused(lambda: LRML(2).fit_blocks([ok, (X, Y[:, :5])]), r"block 1 .* 6 labels as in the first, got 5")
+    refused(lambda: LRML(2).fit_blocks([ok, (X, Y[:5])]), r"block 1 .* same number of rows, got 240 and 5")
+    refused(lambda: LRML(2).fit_blocks([ok, (X, Y * 3)]), r"block 1, row 24\d: .*only 0 and 1, got 3")
+    refused(lambda: LRML(2).fit_blocks([X]), r"block 0: a block must be \(X, Y\)")
+    refused(lambda: LRML(2).fit_blocks(7), r"blocks must be an iterable of \(X, Y\) pairs")
+    refused(lambda: LRML(2).partial_fit(*ok).partial_fit(X, Y[:, ::-1][:, :5]), r"6 labels as in the first")
+    refused(lambda: LRML(2).partial_fit(*ok, classes=list("abcde")), r"classes must name all 6 columns")
+    fitted = LRML(2).fit(*ok)
+    refused(lambda: fitted.partial_fit(X, Y[:, :5]), r"block 1 .* 6 labels as in the first, got 5")
+    refused(lambda: fitted.partial_fit(X[:, :5], Y), r"X has 5 features, but LRML is expecting 9")
+    refused(
+        lambda: pickle.loads(pickle.dumps(fitted)).partial_fit(*ok), r"got a model that has none: fit keeps"
+    )
+    refused(lambda: LRML(2, solver="dual").fit(*ok).set_params(solver="auto").partial_fit(*ok), "has none")
+    refused(lambda: LRML(2, loss="logistic").partial_fit(*ok), r"needs loss='squared'")
+    refused(lambda: LRML(2, kernel="rbf").fit_blocks([ok]), r"fit_blocks needs kernel='linear'")
+    refused(lambda: LRML(2, threshold="auto").partial_fit(*ok), r"threshold='auto' needs rows")
+    refused(lambda: LRML(2, solver="dual").partial_fit(*ok), r"got solver='dual', which needs the rows")
+    refused(lambda: LRML(2).fit_statistics(ok), r"must be lrml.statistics.Statistics, got tuple")
+    refused(
+        lambda: LRML(2).fit_statistics(Statistics.from_arrays(*ok), classes=["a"]), r"all 6 labels .*, got 1"
+    )
+    refused(lambda: LRML(-1).partial_fit(*ok), r"theta must be")
+    named = pd.DataFrame(Y, columns=list("abcdef"))
+    refused(
+        lambda: LRML(2).partial_fit(X, named).partial_fit(X, named[list("abcdfe")]),
+        r"same columns in the same order, got 'f' where the first has 'e'",
+    )
+
+
+def test_statistics_come_back_from_a_file_and_others_are_refused(data, tmp_path):
+    sums = Statistics.from_arrays(*data)
+    sums.save(tmp_path / "sums.npz")
+    again = Statistics.load(tmp_path / "sums.npz")
+    for name, value in vars(sums).items():
+        assert np.asarray(value).tobytes() == np.asarray(getattr(again, name)).tobytes()
+    refused(lambda: Checkpoint(tmp_path / "sums.npz").start(), "must be of the kind 'lrml checkpoint 1'")
+    with pytest.raises(FileNotFoundError, match=r"must exist, got .*none\.npz"):
+        Statistics.load(tmp_path / "none.npz")
+    content = (tmp_path / "sums.npz").read_bytes()
+    for place in range(0, len(content), len(content) // 40):
+        (tmp_path / "bad.npz").write_bytes(content[:place] + b"\xff\x00" + content[place + 2 :])
+        try:
+            found = Statistics.load(tmp_path / "bad.npz")
+        except ValueError:
+            continue
+        for name, value in vars(sums).items():  # a byte that does not matter
+            assert np.asarray(value).tobytes() == np.asarray(getattr(found, name)).tobytes()
+    (tmp_path / "short.npz").write_bytes(content[:-100])
+    refused(lambda: Statistics.load(tmp_path / "short.npz"), "damaged or another one")
+    np.savez(tmp_path / "other.npz", kind=np.asarray("lrml statistics 1"), xx=np.eye(2))
+    refused(lambda: Statistics.load(tmp_path / "other.npz"), "must hold their finite arrays")

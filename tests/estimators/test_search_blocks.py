@@ -1,0 +1,285 @@
+"""Searches over blocks of rows: the same decisions as in memory, whatever the blocks."""
+
+import pickle
+from itertools import pairwise
+from random import Random
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+
+from lrml import CPLSTCV, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTraceCV
+from lrml.blocks import BlockError, BlockSource, Checkpoint, added
+from lrml.metrics import average_precision
+
+SEARCHES = [
+    LRMLCV(thetas=[0, 2], n_alphas=3, random_state=3),
+    MLTraceCV(random_state=3),
+    MLFroCV(fit_intercept=False, random_state=3),
+    CPLSTCV(ridges=[0.1, 5.0], random_state=3),
+]
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Correlated labels, of which one has no positive example, one a single one that weighs anything."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((400, 9)) * np.geomspace(0.1, 10.0, 9) + 3.0
+    W = rng.standard_normal((9, 2)) @ rng.standard_normal((2, 7))
+    Y = (X @ W + 8.0 * rng.standard_normal((400, 7)) > 4.0).astype(np.int64)
+    Y[:, 5] = 0
+    Y[:, 6] = np.isin(np.arange(400), (77, 90))
+    weights = rng.uniform(0.1, 2.0, 400)
+    weights[80:100] = 0.0
+    return X, Y, weights
+
+
+def blocks_of(data, edges):
+    """Cut arrays at some rows."""
+    return [tuple(part[a:b] for part in data) for a, b in pairwise([0, *edges, data[0].shape[0]])]
+
+
+def split_mix(seed, place):
+    """SplitMix64 as published, in integers."""
+    state, wrap = seed + (place + 1) * 0x9E3779B97F4A7C15, 2**64
+    z = state % wrap
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % wrap
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % wrap
+    return z ^ (z >> 31)
+
+
+def folds_of(n_rows, seed, bounds):
+    """Return splits, given where the folds in [0, 1) end."""
+    place = np.array([split_mix(seed, 2 * row + 1) / 2**64 for row in range(n_rows)])
+    fold = np.searchsorted(bounds, place, side="right")
+    return [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(len(bounds))]
+
+
+def assert_same(search, other, tol=1e-8):
+    assert search.cv_results_.keys() == other.cv_results_.keys()
+    for name, values in other.cv_results_.items():
+        if name == "params":
+            for mine, theirs in zip(search.cv_results_[name], values, strict=True):
+                assert mine == pytest.approx(theirs, rel=tol)
+        else:
+            np.testing.assert_allclose(search.cv_results_[name], values, rtol=tol, err_msg=name)
+    assert search.best_params_ == pytest.approx(other.best_params_, rel=tol)
+    assert search.best_score_ == pytest.approx(other.best_score_, rel=tol)
+    np.testing.assert_allclose(search.coef_, other.coef_, atol=tol * np.abs(other.coef_).max())
+
+
+def test_the_reference_of_the_generator():
+    assert [split_mix(1234567, place) for place in range(3)] == [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+    ]
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_folds_are_those_of_the_hash(search, form, data):
+    X, Y, w = data
+    blocks = [(form(x), form(y), v) for x, y, v in blocks_of(data, [3, 200, 201])]
+    for cv, bounds in ((3, [1 / 3, 2 / 3, 1]), (0.3, [0.3])):
+        found = clone(search).set_params(cv=cv, threshold="auto").fit_blocks(iter(blocks))
+        splits = folds_of(len(X), 3, bounds)
+        expected = clone(search).set_params(cv=splits, threshold="auto").fit(form(X), form(Y), w)
+        assert_same(found, expected)
+        assert found.threshold_ == pytest.approx(expected.threshold_, rel=1e-5)
+        assert found.n_splits_ == len(bounds)
+        assert sp.issparse(found.predict(form(X))) == (form is sp.csr_array)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
+def test_leave_one_out_scores_are_those_of_all_rows(search, data):
+    X, Y, w = data
+    # A rule of the user's is not confirmed on folds, which differ.
+    search = clone(search).set_params(rule=lambda results: int(results["mean_test_score"].argmax()))
+    assert_same(clone(search).fit_blocks(blocks_of(data, [250])), search.fit(X, Y, w))
+    some = np.where(np.arange(400) < 30, 1.0, w)
+    mixed = [(X[:30], Y[:30]), (X[30:], Y[30:], w[30:])]
+    assert_same(clone(search).fit_blocks(mixed), search.fit(X, Y, some))
+
+
+def test_a_choice_is_confirmed_on_folds_of_the_hash(data):
+    X, Y, _ = data
+    search = LRMLCV([0], [0.0, 10.0, 30.0], [0.0, 20.0], rule="one_standard_error", tol=1e-9)
+    search.fit_blocks([(X, Y)])
+    values, params = search.cv_results_["confirmed_test_score"], search.cv_results_["params"]
+    places = np.flatnonzero(np.isfinite(values))
+    (rival,) = (place for place in places if params[place]["alpha"] == 0)
+    assert len(places) > 1
+
+    def scores(place, train, test):
+        model = LRML(**params[place], tol=1e-9).fit(X[train], Y[train])
+        return average_precision(Y[test], model.decision_function(X[test]))
+
+    splits = folds_of(len(X), 0, [0.2, 0.4, 0.6])
+    for place in set(places) - {rival}:
+        leads = [scores(place, *split) - scores(rival, *split) for split in splits]
+        means = np.cumsum(leads) / [1, 2, 3]  # one fold after the other, until the lead is clear
+        assert np.abs(values[place] - values[rival] - means).min() < 1e-7
+    best = search.best_estimator_
+    whole = LRML(**search.best_params_, tol=1e-9).fit(X, Y)
+    np.testing.assert_allclose(best.coef_, whole.coef_, atol=1e-8)
+
+
+def test_more_rows_than_the_sample_holds(data, monkeypatch):
+    monkeypatch.setattr("lrml.estimators._samples._LEAST_ROWS", 60)
+    monkeypatch.setattr("lrml.estimators._samples._MOST_NUMBERS", 60)
+    X, Y, _ = data
+    order = np.argsort([float(split_mix(9, 2 * row)) for row in range(len(X))])
+    sample = np.sort(order[:60])
+    Y = Y.copy()
+    Y[:, 6] = np.isin(np.arange(400), order[[5, 70]])  # alone in the sample, but not in the whole
+    blocks = blocks_of((X, Y), range(20, 400, 20))
+    search = MLFroCV([0.5, 5.0], random_state=9).fit_blocks(blocks)
+    for alpha, score in zip((0.5, 5.0), search.cv_results_["mean_test_score"], strict=True):
+        scores = MLFro(alpha).leave_one_out_scores(X, Y)[sample]
+        assert score == pytest.approx(average_precision(Y[sample], scores), rel=1e-9)
+    np.testing.assert_allclose(search.coef_, MLFro(**search.best_params_).fit(X, Y).coef_, atol=1e-10)
+    folds = MLFroCV([0.5, 5.0], cv=2, random_state=9).fit_blocks(blocks)
+    train, test = folds_of(len(X), 9, [0.5, 1.0])[1]
+    test = np.intersect1d(test, sample)
+    for alpha, score in zip((0.5, 5.0), folds.cv_results_["split1_test_score"], strict=True):
+        scores = MLFro(alpha).fit(X[train], Y[train]).decision_function(X[test])
+        assert score == pytest.approx(average_precision(Y[test], scores), rel=1e-9)
+
+
+class Cluster(BlockSource):
+    """Blocks that are summed in any order, in pairs, and sent from process to process."""
+
+    def __init__(self, blocks, order):
+        self.blocks, self.order, self.merged = blocks, order, []
+
+    def _first_columns(self):
+        return self.door.check(self.blocks[0], 0, 0)[1]
+
+    def sum(self, part, *arguments, checkpoint=None):
+        columns = self.columns
+        starts = np.cumsum([0, *(len(block[0]) for block in self.blocks)])
+        door = self.checked(columns=columns).door
+        sums = []
+        for index in self.order:
+            block, _ = door.check(self.blocks[index], index, int(starts[index]))
+            sums.append(pickle.loads(pickle.dumps(part(block, *arguments))))
+        while len(sums) > 1:
+            self.merged += [(other, pickle.dumps(other)) for other in sums[1::2]]
+            sums = [added(*sums[i : i + 2]) if i + 1 < len(sums) else sums[i] for i in range(0, len(sums), 2)]
+        assert all(pickle.dumps(other) == before for other, before in self.merged)  # if a task is repeated
+        return sums[0]
+
+
+@settings(max_examples=10)
+@given(
+    edges=st.lists(st.integers(1, 399), min_size=1, max_size=6, unique=True).map(sorted),
+    random=st.randoms(use_true_random=False),
+    cv=st.sampled_from(["loo", 3, 0.25]),
+)
+@example(edges=[1, 2, 3, 4], random=Random(0), cv=3)
+def test_neither_the_cut_into_blocks_nor_their_order_matters(edges, random, cv, data):
+    search = LRMLCV([0, 2], [0.0, 5.0], [0.1, 1.0], cv=cv)
+    blocks = blocks_of(data, edges)
+    order = random.sample(range(len(blocks)), len(blocks))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lrml.estimators._samples._LEAST_ROWS", 150)
+        patch.setattr("lrml.estimators._samples._MOST_NUMBERS", 150)
+        found = clone(search).fit_blocks(Cluster(blocks, order))
+        assert_same(found, search.fit_blocks([data]), 1e-10)
+
+
+def test_a_run_that_was_killed_goes_on_with_the_same_bits(data, tmp_path):
+    for name, form in (("dense", np.asarray), ("sparse", sp.csr_array)):
+        blocks = [(form(x), form(y), v) for x, y, v in blocks_of(data, [2, 150, 300])]
+        search, path = LRMLCV([0, 2], [0.0, 5.0], [0.1, 1.0], cv=3), tmp_path / name
+
+        def interrupted(blocks=blocks):
+            yield from blocks[:3]
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            clone(search).fit_blocks(interrupted(), checkpoint=Checkpoint(path, seconds=0))
+        again = clone(search).fit_blocks(blocks, checkpoint=path)
+        whole = clone(search).fit_blocks(blocks)
+        assert np.array_equal(again.coef_, whole.coef_)
+        for key, values in whole.cv_results_.items():
+            np.testing.assert_array_equal(again.cv_results_[key], values)
+        for other in ({"cv": 4}, {"random_state": 1}):
+            with pytest.raises(ValueError, match=r"same folds and sample.*Pass the same cv and an int"):
+                clone(search).set_params(**other).fit_blocks(blocks, checkpoint=path)
+        LRML().fit_blocks(blocks, checkpoint=tmp_path / f"{name} of another kind")
+        with pytest.raises(ValueError, match=r"checkpoint of a search must hold.*Delete it to start anew"):
+            clone(search).fit_blocks(blocks, checkpoint=tmp_path / f"{name} of another kind")
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        (LRMLCV(loss="logistic"), r"needs loss='squared', got loss='logistic'.*with LRML\.fit_blocks"),
+        (MLTraceCV(kernel="rbf"), r"needs kernel='linear', got kernel='rbf'.*Nystroem"),
+        (MLFroCV(cv=KFold(3)), r"cv must be 'loo', a number of folds or.*got KFold.*with MLFro\.fit_blocks"),
+        (CPLSTCV(cv=[([0, 1], [2])]), r"cv must be 'loo', a number of folds or.*got \[\(.*Pass cv=5"),
+        (LRMLCV(thetas=[8]), r"theta must be .*got 8"),
+        (MLFroCV(threshold=[0.5, 0.5]), r"threshold .*7"),
+        (MLFroCV(scoring="precision_at_9"), r"precision_at_9"),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
+)
+def test_what_sums_and_a_sample_cannot_tell_is_refused_before_anything_is_summed(search, message, data):
+    def blocks():
+        yield data
+        raise AssertionError("read too far")
+
+    with pytest.raises(ValueError, match=message):
+        search.fit_blocks(blocks())
+    assert not hasattr(search, "best_params_")
+
+
+def test_bad_blocks(data, monkeypatch):
+    X, Y, w = data
+    search = MLFroCV([1.0, 2.0]).fit(X, Y)
+    broken = X.copy()
+    broken[210, 3] = np.nan
+    with pytest.raises(BlockError, match=r"block 2, row 210: X must hold finite numbers") as caught:
+        search.fit_blocks(blocks_of((broken, Y), [100, 200]))
+    sums = MLFro(1.0).fit_statistics(caught.value.sums)
+    np.testing.assert_allclose(sums.coef_, MLFro(1.0).fit(X[:200], Y[:200]).coef_, atol=1e-10)
+    unknown = Y.astype(float)
+    unknown[5, 2] = np.nan
+    with pytest.raises(BlockError, match=r"all labels must be known .*LRML\.fit_blocks"):
+        search.fit_blocks([(X, unknown)])
+    with pytest.raises(ValueError, match=r"sample_weight must be positive for some row, got none"):
+        search.fit_blocks([(X, Y, 0.0 * w)])
+    with pytest.raises(ValueError, match=r"every split must have rows to hold out.*got none in split \d+;"):
+        clone(search).set_params(cv=50).fit_blocks([(X[:20], Y[:20])])
+    monkeypatch.setattr("os.sysconf", lambda name: 90)  # 8,100 bytes in all
+    with pytest.raises(ValueError, match=r"16 \(4 \+ 1\) d \(d \+ L\) bytes.*got d = 9 features and L = 7"):
+        search.fit_blocks([(X, Y)])
+    assert search.n_splits_ == 1  # as before
+    assert not hasattr(LEMLCV(), "fit_blocks")
+
+
+def test_names_of_columns_one_label_and_real_targets(data):
+    X, Y, w = data
+    frames = pd.DataFrame(X, columns=list("abcdefghi")), pd.DataFrame(Y, columns=list("tuvwxyz"))
+    search = MLFroCV([1.0]).fit_blocks(blocks_of(frames, [100]))
+    assert list(search.feature_names_in_) == list("abcdefghi")
+    assert list(search.predict_top_k(frames[0], 1).labels[:2, 0]) == list(
+        search.best_estimator_.predict_top_k(frames[0], 1).labels[:2, 0]
+    )
+    assert set(search.classes_) == set("tuvwxyz")
+    flat = np.where(X[:, 8] > 3.0, "yes", "no")
+    one = MLFroCV(random_state=0).fit_blocks(blocks_of((X, flat, w), [100]), classes=["no", "yes"])
+    assert_same(one, MLFroCV(random_state=0).fit(X, flat, w))
+    assert set(one.predict(X)) == {"no", "yes"}
+    targets = 1e3 + X[:, :3] ** 2
+    real = MLFroCV(targets="real", cv=0.5).fit_blocks(blocks_of((X, targets, w), [100]))
+    assert_same(real, MLFroCV(targets="real", cv=folds_of(400, 0, [0.5])).fit(X, targets, w))
+    state = np.random.RandomState(4)
+    assert LRMLCV([0], [1.0], [1.0], random_state=state).fit_blocks([(X, Y)]).n_splits_ == 1
