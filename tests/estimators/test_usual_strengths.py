@@ -1,4 +1,4 @@
-"""Defaults that follow the data: of LEML, ridges of LRML and MLTrace, and grids of searches of single fits."""
+"""Defaults that follow the data: of LEML, ridges of LRML and MLTrace, grids of searches of single fits."""
 
 from __future__ import annotations
 
