@@ -58,6 +58,10 @@ class BlockFile:
         The options, with those that were found by reading the files once.
     n_rows, n_blocks : int or None
         How many there are; None until all have been read or skipped.
+    has_first_pass : bool
+        Whether all files are read once before the first block.
+    has_split : bool
+        Whether a file says that some of its rows are a test set; they are read like all others.
 
     Raises
     ------
@@ -150,7 +154,7 @@ class BlockFile:
         It is made from sizes and times of change, not from the contents, so that it takes no time.
         """
         said = [self.rows, self.labelled, self.format, sorted(map(repr, self.options.items()))]
-        states = [self._states[path] for path in self._files()]
+        states = [*(self._states[path] for path in self.paths), *self._states.values()]
         return hashlib.sha256(json.dumps([said, states]).encode()).hexdigest()
 
     @property
@@ -167,6 +171,15 @@ class BlockFile:
     def _names(self) -> tuple[Sequence[str], Sequence[str] | None]:
         first = next(self._read(self.paths[0], 0))
         return first.feature_names, first.label_names
+
+    @property
+    def has_first_pass(self) -> bool:
+        """Whether all files are read once before the first block, to find what its columns are."""
+        given = _given(self.options)
+        if self.format == "svmlight":
+            stated = {"n_features", "n_labels"} <= set(given)
+            return not (stated or any(sidecar_path(path).exists() for path in self.paths))
+        return "label_column" in given and "label_names" not in given and self.labelled
 
     @property
     def has_split(self) -> bool:
@@ -188,7 +201,7 @@ class BlockFile:
         options = self.options
         if self.format == "svmlight" and not {"n_features", "n_labels"} <= set(_given(options)):
             return options | self._svmlight_options()
-        if _given(options).get("label_column") and self.labelled and not _given(options).get("label_names"):
+        if self.has_first_pass:
             from lrml.datasets._tables import labels_listed  # noqa: PLC0415 - the other formats do not need it
 
             found = set().union(*(labels_listed(path, self.format, **options) for path in self.paths))
