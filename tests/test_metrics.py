@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lrml import _ranking
-from lrml.metrics import average_auc, average_precision, evaluate, hamming_loss, precision_at_k
+from lrml.estimators import TopK
+from lrml.metrics import (
+    average_auc,
+    average_precision,
+    evaluate,
+    hamming_loss,
+    label_propensities,
+    precision_at_k,
+    propensity_scored_precision_at_k,
+)
 from model_checks import SPARSE_FORMATS
 
 METRICS = {
@@ -567,3 +576,67 @@ def test_default_ks_are_those_that_the_labels_allow():
         "precision_at_1,precision_at_3,precision_at_5",
         "precision_at_1,precision_at_3,precision_at_5",
     ]
+
+
+# ---- the best labels in place of scores ----
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 9), st.booleans())
+def test_the_best_labels_are_enough_for_precision(seed, n, n_labels, sparse_labels):
+    rng = np.random.default_rng(seed)
+    Y, S = rng.integers(0, 2, (n, n_labels)), rng.integers(0, 4, (n, n_labels)).astype(float)
+    columns = np.argsort(-S, axis=1, kind="stable")
+    top = TopK(columns, np.take_along_axis(S, columns, axis=1))
+    given_labels = sp.csr_array(Y) if sparse_labels else Y
+    propensities = rng.uniform(0.1, 1.0, n_labels)
+    for k in range(1, n_labels + 1):
+        values = precision_at_k(given_labels, top, k, per_example=True)
+        np.testing.assert_array_equal(values, precision_at_k(Y, S, k, per_example=True))
+        if not Y.any():
+            continue
+        # By the definition: hits over propensities, and the best choice of k labels of every row.
+        found = sum(Y[i, j] / propensities[j] for i in range(n) for j in columns[i, :k])
+        most = sum(np.sort(Y[i] / propensities)[::-1][:k].sum() for i in range(n))
+        for scores in (top, S):
+            value = propensity_scored_precision_at_k(given_labels, scores, k, propensities)
+            assert value == pytest.approx(found / most)
+
+
+def test_best_labels_by_name():
+    Y = pd.DataFrame({"cat": [1, 0], "dog": [0, 1], "elk": [1, 1]})
+    top = TopK(np.array([["elk", "dog"], ["cat", "dog"]], dtype=object), np.zeros((2, 2)))
+    assert precision_at_k(Y, top, 2, per_example=True).tolist() == [0.5, 0.5]
+    with pytest.raises(ValueError, match=r"columns of Y, by name or by a number below 3, got 'elk'"):
+        precision_at_k(Y.to_numpy(), top, 1)
+
+
+@pytest.mark.parametrize(
+    ("Y", "labels", "k", "message"),
+    [
+        (np.eye(2), [[0]], 1, r"one row for every row of the best labels.*\(2, 2\) and \(1, 1\)"),
+        (np.eye(2), [[0], [1]], 2, r"k must be at most 1, as many labels as were predicted, got 2"),
+        (np.eye(2), [[0], [2]], 1, "columns of Y, by name or by a number below 2"),
+        (2 * np.eye(2), [[0], [1]], 1, "Y must hold only 0 and 1, got 2"),
+        (np.zeros((2, 2)), [[0], [1]], 3, r"k must be in \[1, 2\]"),
+    ],
+)
+def test_best_labels_that_do_not_fit_are_refused(Y, labels, k, message):
+    with pytest.raises(ValueError, match=message):
+        precision_at_k(Y, TopK(np.array(labels), np.zeros(np.shape(labels))), k)
+
+
+def test_propensities_follow_the_formula():
+    Y = np.repeat(np.eye(3, dtype=int), [1, 10, 100], axis=0)
+    expected = [1 / (1 + (np.log(111) - 1) * 2.5**0.55 * (count + 1.5) ** -0.55) for count in (1, 10, 100)]
+    np.testing.assert_allclose(label_propensities(Y), expected)
+    np.testing.assert_allclose(label_propensities(sp.csr_array(Y)), expected)
+    with pytest.raises(ValueError, match="at least 3 training rows, got 2"):
+        label_propensities(np.eye(2))
+
+
+@pytest.mark.parametrize("wrong", [[0.5], [0.5, 0.0], [0.5, 1.1], [0.5, np.nan]])
+def test_wrong_propensities_are_refused(wrong):
+    with pytest.raises(ValueError, match=r"propensities must be 2 numbers in \(0, 1\]"):
+        propensity_scored_precision_at_k(np.eye(2), np.eye(2), 1, wrong)
+    with pytest.raises(ValueError, match="a row with a relevant label"):
+        propensity_scored_precision_at_k(np.zeros((2, 2)), np.eye(2), 1, [0.5, 0.5])

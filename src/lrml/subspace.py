@@ -558,9 +558,9 @@ def nbytes(size: int, n_labels: int, directions: int | None, *, bare: bool) -> f
     return 24.0 * width * (size + min(n_labels, size))
 
 
-def cost(size: int, entries: float, n_labels: int) -> float:
+def cost(size: int, entries: float, n_labels: int, wanted: int | None = None) -> float:
     """Return about how many multiplications a subspace takes; X̂ times a vector takes ``entries``."""
-    directions = min(n_labels, _MOST_LABELS)
+    directions = n_directions(n_labels, wanted)
     width = 3 * directions + _LEADING
     return 4.0 * _PASSES * entries * directions + 4.0 * size * width**2 + 10.0 * width**3
 

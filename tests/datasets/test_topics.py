@@ -32,6 +32,7 @@ def test_rows_are_texts():
     assert sparse.issparse(X)
     assert sparse.issparse(Y)
     assert set(np.unique(Y.data)) == {1}
+    assert X.indices.dtype == Y.indices.dtype == np.int32
     np.testing.assert_allclose(sparse.linalg.norm(X, axis=1), 1.0)
     assert X.min() >= 0
     assert 18 < X.nnz / 500 < 30

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+import tracemalloc
 
-from lrml import LRML, MLTrace, subspace
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.decomposition import PCA
+
+from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace, subspace
 from lrml.datasets import make_xmc
+from lrml.estimators import _fitting
+from lrml.estimators._fitting import TrainingData
 
 
 @pytest.fixture(scope="module", params=[(200, 300), (300, 200)], ids=["dual", "primal"])
@@ -38,3 +45,58 @@ def test_directions_that_a_first_subspace_lacks_are_found(many_labels, monkeypat
     assert exact.rank_ > 16
     assert -1e-6 < found.objective_ / exact.objective_ - 1 <= 1.1 * found.compression_gap_ + 1e-5
     assert found.compression_gap_ <= 5e-4
+
+
+@pytest.mark.parametrize("make", [LEML, CPLST, PLST])
+def test_a_small_rank_in_a_subspace_is_that_of_the_exact_road(many_labels, monkeypatch, make):
+    X, Y, road = many_labels
+    monkeypatch.setattr(TrainingData, "road", lambda self, wanted="auto": road)
+    exact = make(6, ridge=0.5).fit(X, Y)
+    monkeypatch.setattr(TrainingData, "road", lambda self, wanted="auto": "compressed")
+    found = make(6, ridge=0.5).fit(X, Y)
+    assert found.rank_ == exact.rank_ == 6
+    assert found.compression_gap_ <= 5e-4
+    assert found.objective_ == pytest.approx(exact.objective_, rel=1e-3)
+
+
+def test_directions_of_very_many_labels_are_those_of_a_dense_decomposition():
+    """PLST with Lanczos' method against the principal components of Y by scikit-learn."""
+    dataset, _ = make_xmc(150, 60, 2500, rank=4, random_state=0)
+    Y = dataset.Y.toarray().astype(float)
+    found = PLST(3, ridge=1.0).fit(dataset.X, dataset.Y).components_
+    expected = PCA(3, svd_solver="full").fit(Y).components_
+    np.testing.assert_allclose(np.abs(np.sum(found * expected, axis=1)), 1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", [LRML(0.2), LRML(50, 0.0), MLFro(), CPLST(0.2)], ids=repr)
+def test_ranks_that_do_not_fit_into_memory_are_refused(monkeypatch, model):
+    X = sp.eye_array(5000, 4000, format="csr")
+    Y = sp.eye_array(5000, 3000, dtype=np.int64, format="csr")
+    monkeypatch.setattr(_fitting, "_memory", lambda: 2e8)
+    with pytest.raises(ValueError, match=r"a rank of \d+ or more, which takes .* GB. Pass a small theta"):
+        model.fit(X, Y)
+
+
+def test_no_matrix_with_a_row_for_every_label_and_a_column_for_every_label_or_feature():
+    """12.8 GB for two sides of labels, 3.8 GB for one of features."""
+    n, d, n_labels = 4_000, 12_000, 40_000
+    rng = np.random.default_rng(0)
+    topic = rng.integers(0, 3, n)
+    word, label = topic * 4000 + rng.integers(0, 400, n), topic * 13_000 + rng.integers(0, 100, n)
+    X = sp.csr_array((np.ones(n), (np.arange(n), word)), shape=(n, d))
+    Y = sp.csr_array((np.ones(n, dtype=np.int64), (np.arange(n), label)), shape=(n, n_labels))
+    tracemalloc.start()
+    try:
+        model = LRML(2, 10.0, ridge=1.0, tol=1e-2).fit(X, Y)
+        top = model.predict_top_k(X[:200], 3)
+        decided = model.predict(X[:200])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 6e8
+    scores = model.decision_function(X[:200])
+    expected = np.argsort(np.where(model.unseen_labels_, np.inf, -scores), axis=1, kind="stable")[:, :3]
+    np.testing.assert_array_equal(top.labels, expected)
+    np.testing.assert_array_equal(top.scores, np.take_along_axis(scores, expected, axis=1))
+    assert sp.issparse(decided)
+    np.testing.assert_array_equal(decided.toarray(), scores >= 0.5)

@@ -148,6 +148,11 @@ class BlockFile:
             before += -(-count // self.rows)
         self.n_rows, self.n_blocks = first_row, before
 
+    def split(self) -> list[BlockFile]:
+        """Return the blocks of each file apart, for several processes, with the columns of all files."""
+        options: dict[str, Any] = {"rows": self.rows, "labelled": self.labelled, "format": self.format}
+        return [BlockFile(path, **options, **self._all_options) for path in self.paths]
+
     def identity(self) -> str:
         """Return a text that is another for other files, file contents, blocks or options.
 

@@ -189,6 +189,8 @@ def _drawn(
 
 def _counts(rows: NDArray[np.intp], columns: NDArray[np.intp], shape: tuple[int, int]) -> sparse.csr_array:
     """Return how often each pair occurs."""
-    found = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
+    # Most libraries expect 32-bit places.
+    places = (rows.astype(np.int32), columns.astype(np.int32))
+    found = sparse.csr_array((np.ones(len(rows)), places), shape=shape)
     found.sum_duplicates()
     return found

@@ -144,8 +144,8 @@ class TrainingData:
         raise ValueError(
             f"with {n} rows, {d} features and {n_labels} labels, a solution must have so small a rank that "
             f"its subspace fits into memory ({_memory() / 1e9:.0f} GB), got a rank of {directions} or more, "
-            f"which takes {needed / 1e9:.0f} GB. Pass a small theta or rank, as a count (such as 50), and in "
-            "LRML an alpha above 0."
+            f"which takes {needed / 1e9:.0f} GB. Pass a small theta or rank, as a count (such as 50). A "
+            "ridge alone leaves the rank as it is: use LEML, or LRML with an alpha above 0."
         )
 
     def spectrum(self, *, fit_intercept: bool) -> SpectralProblem:

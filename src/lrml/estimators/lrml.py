@@ -449,7 +449,7 @@ class LRMLCV(TailSearch):
     L)) per iteration and O(mk (d + L)) for each candidate of rank k, judged on m rows; up to three more
     decompositions to confirm the choice. Memory 3 d² + O(m (d + L)) numbers beside the data, with n in place
     of m if ``threshold="auto"``. A number of folds takes one decomposition per fold. Otherwise one fit of
-    `LRML` per candidate and fold.
+    `LRML` per candidate and fold. Rows that do not fit into memory: ``fit_blocks``.
 
     Parameters
     ----------

@@ -48,7 +48,9 @@ def prefers_moments(X: Any, n_labels: int, rank: int, alpha: float = 0.0) -> boo
     by_rows = _PRODUCTS * (features_cost(X, rank) + 4.0 * n * rank**2)
     if alpha == 0:
         entries = features_cost(X, 1) / 4.0
-        return bool(min(n, d) <= _FEW_FEATURES or subspace.cost(min(n, d), entries, n_labels) <= by_rows)
+        return bool(
+            min(n, d) <= _FEW_FEATURES or subspace.cost(min(n, d), entries, n_labels, rank) <= by_rows
+        )
     if d <= _FEW_FEATURES or d > _MOST_FEATURES:
         return bool(d <= _FEW_FEATURES)
     return bool(gram_cost(X) + float(d) ** 2 * n_labels <= by_rows)
