@@ -115,6 +115,19 @@ def test_a_search_in_blocks(folder):
     )
 
 
+def test_a_cluster_finds_the_same(folder):
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+    options = {"n_workers": 1, "processes": False, "protocol": "tcp", "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster:
+        paths = [folder / "part-1.xmc", folder / "part-2.xmc"]
+        model, found, _ = fit(folder, "dask", *paths, "--dask", cluster.scheduler_address, "--theta", 2)
+    assert found["rows"] == 150
+    np.testing.assert_allclose(model.coef_, lrml.load(folder / "whole.lrml").coef_, atol=1e-5)
+    run = program("fit", folder / "all.xmc", "--dask", "nonsense://x", "-o", folder / "none.lrml")
+    assert run.returncode == 2
+    assert "a scheduler must answer at its address, got 'nonsense://x'" in run.stderr
+
+
 def test_wrong_usage(folder):
     write_csv(folder / "texts.csv", *tagged_texts(20))
     write_dataset(lrml.datasets.load_yeast(), folder / "split.xmc")

@@ -166,6 +166,8 @@ def test_wrong_files(tmp_path, names, options, message):
     (tmp_path / "a.svm").write_text("0 1:1\n")
     with pytest.raises((ValueError, OSError), match=message):
         list(BlockFile([tmp_path / name for name in names], **options))
+    with pytest.raises((ValueError, OSError), match=message):  # the same where each process reads a file
+        [list(part) for part in BlockFile([tmp_path / name for name in names], **options).split()]
 
 
 class StoppedError(Exception):

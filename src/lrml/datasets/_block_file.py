@@ -113,6 +113,7 @@ class BlockFile:
                 f"{os.fspath(listed[other])!r} ({kinds[other]}). Read them one by one."
             )
         self.paths = tuple(Path(path) for path in listed)
+        self._first = self.paths[0]  # the file whose columns all must have
         self.rows, self.labelled, self.format = check_rows(rows), bool(labelled), kinds[0]
         self.options = {key: value for key, value in options.items() if key != "name"}
         reader_of_blocks(self.format, self.options)
@@ -151,7 +152,10 @@ class BlockFile:
     def split(self) -> list[BlockFile]:
         """Return the blocks of each file apart, for several processes, with the columns of all files."""
         options: dict[str, Any] = {"rows": self.rows, "labelled": self.labelled, "format": self.format}
-        return [BlockFile(path, **options, **self._all_options) for path in self.paths]
+        parts = [BlockFile(path, **options, **self.complete_options) for path in self.paths]
+        for part in parts:
+            part._first, part._names = self._first, self._names
+        return parts
 
     def identity(self) -> str:
         """Return a text that is another for other files, file contents, blocks or options.
@@ -174,7 +178,7 @@ class BlockFile:
 
     @cached_property
     def _names(self) -> tuple[Sequence[str], Sequence[str] | None]:
-        first = next(self._read(self.paths[0], 0))
+        first = next(self._read(self._first, 0))
         return first.feature_names, first.label_names
 
     @property
@@ -239,7 +243,7 @@ class BlockFile:
 
     def _blocks_of(self, path: Path, skip: int, first_row: int) -> Generator[Block, None, int]:
         """Yield the blocks of a file, numbered on; return how many rows it has."""
-        blocks, compared = self._read(path, skip), path == self.paths[0]
+        blocks, compared = self._read(path, skip), path == self._first
         while True:
             try:
                 block = next(blocks)
@@ -283,7 +287,7 @@ class BlockFile:
         ):
             if _same(names, first):
                 continue
-            rule = f"all files must have the same {what}s in the same order, those of {self.paths[0]}"
+            rule = f"all files must have the same {what}s in the same order, those of {self._first}"
             got = f"{len(names or ())} {what}s, for {len(first or ())}"
             if names is not None and first is not None and len(names) == len(first):
                 at = next(pair for pair in zip(names, first, strict=True) if pair[0] != pair[1])
