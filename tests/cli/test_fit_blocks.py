@@ -117,7 +117,7 @@ def test_a_search_in_blocks(folder):
 
 def test_a_cluster_finds_the_same(folder):
     distributed = pytest.importorskip("distributed", reason="Dask is not installed")
-    options = {"n_workers": 1, "processes": False, "protocol": "tcp", "dashboard_address": None}
+    options = {"n_workers": 1, "processes": False, "protocol": "tcp", "dashboard_address": ":0"}
     with distributed.LocalCluster(**options) as cluster:
         paths = [folder / "part-1.xmc", folder / "part-2.xmc"]
         model, found, _ = fit(folder, "dask", *paths, "--dask", cluster.scheduler_address, "--theta", 2)
@@ -134,23 +134,19 @@ def test_wrong_usage(folder):
     (folder / "plain.csv").write_text("a,b\n1,2\n")
     for arguments, message in (
         (["all.xmc", "--blocks", 0], "--blocks must have at least 1 row each, got 0"),
-        (["all.xmc", "--blocks", -5], "--blocks must have at least 1 row each, got -5"),
         (
             ["all.xmc", "--checkpoint", "x"],
             "--checkpoint is for files that are read in blocks, got 'x' without",
         ),
         (["part-1.xmc", "part-2.xmc"], "several files must be read in blocks, got 2 files without --blocks"),
         (["all.xmc", "none.xmc", "--blocks"], "or a file, got"),
-        (["all.xmc", "all.csv", "--blocks"], "all files must be of one format"),
         (["all.xmc", "--blocks", "--checkpoint", "none/x"], "must be in a folder that exists"),
         (["all.xmc", "--blocks", "--checkpoint", "/proc/x"], "must be a folder that can be written"),
         (["all.xmc", "--blocks", "--checkpoint", folder / "new.lrml"], "must be a file of its own"),
-        (["all.xmc", "--blocks", "--checkpoint", folder / "all.xmc"], "must be a file of its own"),
         (["all.xmc", "--blocks", "--checkpoint", folder / "all.csv"], "must be of the kind 'lrml checkpoint"),
         (["texts.csv", "--blocks"], "--blocks is for files of numbers, got"),
         (["plain.csv", "--labels", 1, "--blocks", "--method", "leml"], "--blocks needs a method that can be"),
         (["all.xmc", "--blocks", "--kernel", "rbf"], "fit_blocks needs kernel='linear'"),
-        (["all.xmc", "--blocks", "--threshold", "auto"], "threshold='auto' needs rows"),
         (["all.csv", "--labels", -6, "--test", "all.csv", "--blocks"], "--blocks reads rows to learn from"),
         (["split.xmc", "--blocks"], "--blocks learns from all rows of a file"),
         (["yeast", "--blocks"], "--blocks is for files of numbers, got 'yeast', a dataset by name"),
