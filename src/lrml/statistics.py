@@ -455,8 +455,18 @@ def _mean_and_variation(M: Matrix, w: _Float64) -> tuple[_Float64, npt.NDArray[n
 
 
 def _column_sums(M: Matrix, w: _Float64) -> _Float64:
-    """Weighted sums of columns. BLAS would give other last digits for other addresses of a dense M."""
-    return _flat(M.T @ w) if is_sparse(M) else np.einsum("ij,i->j", M, w)
+    """Weighted sums of columns, in pairs: exact to the last digits, and the same for any address of M.
+
+    BLAS would give other last digits for other addresses, and so would a run on another day.
+    """
+    if is_sparse(M):
+        return _flat(M.T @ w)
+    terms = M * w[:, None]
+    while len(terms) > 1:
+        half = (len(terms) + 1) // 2
+        terms[: len(terms) - half] += terms[half:]
+        terms = terms[:half]
+    return terms[0]  # type: ignore[no-any-return]
 
 
 def _without_far_means(M: Matrix, w: _Float64, mean: _Float64) -> tuple[Matrix, _Float64]:

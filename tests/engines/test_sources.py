@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 
 import cluster_blocks as cb
@@ -17,7 +18,7 @@ import dask.bag as db
 import dask.dataframe as dd
 from dask import delayed
 
-from lrml import LEML, LRML, MLFro
+from lrml import LEML, LRML, LRMLCV, MLFro
 from lrml.blocks import BlockError, statistics_of
 from lrml.engines.dask import ClusterError, DaskBlocks, connect, fit
 from lrml.statistics import Statistics
@@ -83,6 +84,16 @@ def test_files_are_read_block_by_block_where_the_workers_are(client, tmp_path):
     rows, blocks = DaskBlocks.from_files(paths, rows=20, client=client).sum(cb.mean_row)
     np.testing.assert_allclose(rows, np.arange(180) @ X)
     assert blocks.tolist() == [sum(range(4 + 2 + 4))]
+
+
+def test_a_search_finds_what_it_finds_in_this_process(client):
+    search = LRMLCV(thetas=[0, 2], alphas=[0.1, 10.0], cv=3)
+    blocks = list(map(cb.make, range(6)))
+    expected = clone(search).fit_blocks(blocks)
+    found = fit(search, [delayed(cb.make)(number) for number in range(6)], client=client)
+    assert found.best_params_ == expected.best_params_
+    np.testing.assert_allclose(found.best_score_, expected.best_score_, rtol=1e-10)
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6, atol=1e-8)
 
 
 def test_a_bag_of_files(client, tmp_path):

@@ -19,11 +19,11 @@ from distributed import Client
 from sklearn.utils.validation import check_is_fitted
 
 from lrml._arrays import is_sparse
-from lrml._ranking import LabelCounts, check_k, check_labelled_scores, check_threshold
+from lrml._ranking import LabelCounts, check_k, check_labelled_scores, check_threshold, ratio
 from lrml._shown import shown
 from lrml._targets import check_label_names
 from lrml.blocks import RowBlock
-from lrml.engines._cluster import connect, literal
+from lrml.engines._cluster import literal
 from lrml.engines._sources import DaskBlocks, as_blocks, row_chunks
 from lrml.estimators import TopK
 from lrml.metrics import row_measures
@@ -156,18 +156,27 @@ def evaluate(
         Means by name, those of `lrml.metrics.evaluate` up to rounding.
     """
     check_is_fitted(model)
-    with connect(client) as connected:
-        source = as_blocks(X, y, client=connected)
-        depths = None if ks is None else list(ks)
-        sums, counts, labels = source.sum(_measures, _for_arrays(model, source), depths, threshold)
-    n_labels = labels.shape[1]
-    names = row_measures(n_labels, depths, np.asarray(threshold))
+    with as_blocks(X, y, client=client) as source:
+        means = _means(model, source, ks, threshold)
+    return {name: _defined(name, mean) for name, mean in means.items()}
+
+
+def _means(
+    model: Any, source: DaskBlocks, ks: Iterable[int] | None, threshold: npt.ArrayLike
+) -> dict[str, float]:
+    """Return all metrics, NaN where no row has a value."""
+    depths = None if ks is None else list(ks)
+    sums, counts, labels = source.sum(_measures, _for_arrays(model, source), depths, threshold)
+    names = row_measures(labels.shape[1], depths, np.asarray(threshold))
     total = LabelCounts(*labels)
-    for name, count in zip(names, counts, strict=True):
-        if count == 0:
-            raise ValueError(f"{name} needs at least one row on which it has a value, got none. Check y.")
-    means = {name: float(s / c) for name, s, c in zip(names, sums, counts, strict=True)}
+    means = dict(zip(names, ratio(sums, counts).tolist(), strict=True))
     return means | {"micro_f1": total.micro_f1, "macro_f1": total.macro_f1}
+
+
+def _defined(name: str, mean: float) -> float:
+    if math.isnan(mean):
+        raise ValueError(f"{name} needs at least one row on which it has a value, got none. Check y.")
+    return mean
 
 
 def score(model: Any, X: Any, y: Any = None, *, client: Client | str | None = None) -> float:
@@ -181,21 +190,26 @@ def score(model: Any, X: Any, y: Any = None, *, client: Client | str | None = No
     """
     flat = _is_flat(model)
     real = getattr(model, "targets", "binary") == "real"
-    with connect(client) as connected:
-        if not (flat or real):
-            return evaluate(model, X, y, ks=[], client=connected)["average_precision"]
-        source = as_blocks(X, y, client=connected)
+    with as_blocks(X, y, client=client) as source:
         if real:
-            source = source.checked(targets="real")
-            count, totals = source.sum(_target_sums)
-            residual, spread = source.sum(_squared_errors, _for_arrays(model, source), totals / count)
-            # As in scikit-learn: a constant target counts 1 if it is met, and 0 otherwise.
-            share = residual / np.where(spread > 0, spread, 1.0)
-            share[spread == 0] = residual[spread == 0] > 0
-            return float(np.mean(1.0 - share))
-        source = source.checked(classes=model.classes_)
-        right, count = source.sum(_right_classes, _for_arrays(model, source))
-        return float(right / count)
+            return _r_squared(model, source.checked(targets="real"))
+        if flat:
+            return _accuracy(model, source.checked(classes=model.classes_))
+        return _defined("average_precision", _means(model, source, [], 0.5)["average_precision"])
+
+
+def _r_squared(model: Any, source: DaskBlocks) -> float:
+    count, totals = source.sum(_target_sums)
+    residual, spread = source.sum(_squared_errors, _for_arrays(model, source), totals / count)
+    # As in scikit-learn: a constant target counts 1 if it is met, and 0 otherwise.
+    share = residual / np.where(spread > 0, spread, 1.0)
+    share[spread == 0] = residual[spread == 0] > 0
+    return float(np.mean(1.0 - share))
+
+
+def _accuracy(model: Any, source: DaskBlocks) -> float:
+    right, count = source.sum(_right_classes, _for_arrays(model, source))
+    return right / count
 
 
 def _for_arrays(model: Any, source: DaskBlocks) -> Any:

@@ -95,7 +95,7 @@ def current_client() -> Client | None:
 
 @contextmanager
 def _local_cluster(options: dict[str, Any]) -> Iterator[LocalCluster]:
-    usual: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": None}
+    usual: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": ":0"}
     # Every task on a worker that dies counts as a suspect, and three deaths are soon reached.
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": _ALLOWED_FAILURES}),
@@ -216,7 +216,8 @@ class Cluster:
         except KilledWorker as error:
             raise _too_large(error) from error
         except (CancelledError, OSError, RuntimeError) as error:
-            if isinstance(error, ClusterError) or self.client.status == "running":
+            alive = self.client.status == "running" and not isinstance(error, CancelledError)
+            if alive or isinstance(error, ClusterError):
                 raise
             raise ClusterError(
                 f"the scheduler must stay up, got a lost connection ({type(error).__name__}). Start it and "

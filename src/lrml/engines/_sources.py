@@ -9,6 +9,8 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -25,6 +27,7 @@ from lrml.engines._cluster import (
     Leaf,
     Panels,
     Tree,
+    connect,
     current_client,
     group_size,
     literal,
@@ -77,7 +80,7 @@ class DaskBlocks(BlockSource):
                 f"client must be a distributed.Client or None, got {shown(client)}. Use: with "
                 "lrml.engines.dask.connect(address) as client."
             )
-        self.leaves, self._client, self.panel_bytes = list(leaves), client, panel_bytes
+        self.leaves, self.client, self.panel_bytes = list(leaves), client, panel_bytes
         # What is known of each leaf; the first round fills it in.
         self._read: list[Read | None] = [None] * len(self.leaves)
         if n_rows is not None:
@@ -156,6 +159,7 @@ class DaskBlocks(BlockSource):
     @classmethod
     def from_delayed(cls, blocks: Sequence[Delayed], *, client: Client | None = None) -> DaskBlocks:
         """Take Delayed objects, each of which gives ``(X, Y)`` or ``(X, Y, sample_weight)``."""
+        blocks = list(blocks)
         strange = next((block for block in blocks if not isinstance(block, Delayed)), None)
         if strange is not None:
             raise TypeError(
@@ -191,7 +195,7 @@ class DaskBlocks(BlockSource):
 
     @property
     def _cluster(self) -> Cluster:
-        client = self._client or current_client()
+        client = current_client() if self.client is None else self.client
         if client is None:
             raise ClusterError(
                 "a cluster must be at hand, got no current client. Use: with lrml.engines.dask.connect() as "
@@ -317,10 +321,23 @@ def _chained(digest: bytes, read: Sequence[Read]) -> bytes:
     return hashlib.blake2b(digest + b"".join(leaf.digest for leaf in read), digest_size=16).digest()
 
 
-def as_blocks(X: Any, y: Any = None, sample_weight: Any = None, *, client: Client) -> DaskBlocks:
-    """Return whatever Dask has of rows as a source; a source as it is."""
+@contextmanager
+def as_blocks(
+    X: Any, y: Any = None, sample_weight: Any = None, *, client: Client | str | None
+) -> Iterator[DaskBlocks]:
+    """Yield whatever Dask has of rows as a source, which keeps its own client, if it has one."""
+    if isinstance(X, DaskBlocks) and X.client is not None:
+        yield X
+        return
+    with connect(client) as connected:
+        yield _source(X, y, sample_weight, connected)
+
+
+def _source(X: Any, y: Any, sample_weight: Any, client: Client) -> DaskBlocks:
     if isinstance(X, DaskBlocks):
-        return X
+        source = copy(X)
+        source.client = client
+        return source
     if hasattr(X, "dask") and hasattr(X, "chunks"):
         return DaskBlocks.from_arrays(X, y, sample_weight, client=client)
     if hasattr(X, "dask") and hasattr(X, "columns"):

@@ -95,7 +95,6 @@ def fit(
             f"a fit on a cluster needs a model with fit_blocks, got {type(model).__name__}. Use LRML, "
             "MLTrace, MLFro, CPLST or LRMLCV."
         )
-    with connect(client) as connected:
-        source = as_blocks(X, y, sample_weight, client=connected)
+    with as_blocks(X, y, sample_weight, client=client) as source:
         fit_blocks(source, classes=classes, checkpoint=checkpoint)
     return model
