@@ -72,9 +72,7 @@ def connect(client: Client | str | None = None, **options: Any) -> Iterator[Clie
             yield own
     else:
         try:
-            resolve_address(
-                client
-            )  # after an address of the wrong form, a client would not let the program end
+            resolve_address(client)  # a client of an address in the wrong form would never let go
             own = Client(client, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
             raise ClusterError(
