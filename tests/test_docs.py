@@ -16,10 +16,12 @@ _RESULT = re.compile(
 )  # code and the lists it gives
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/text.md", "docs/pictures.md", "docs/data.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/text.md", "docs/pictures.md", "docs/data.md", "docs/cluster.md"]
+)
 def test_python_blocks_run_in_order(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
-    for package in ("pandas", "jinja2", "plotly"):
+    for package in ("pandas", "jinja2", "plotly", *(["distributed"] if "cluster" in page else [])):
         pytest.importorskip(package, reason=f"{package} is not installed")
     monkeypatch.chdir(tmp_path)
     pyplot.switch_backend("agg")

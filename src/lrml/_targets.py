@@ -51,7 +51,14 @@ def _as_floats(value: Any) -> npt.NDArray[np.float64] | None:
 
 
 def check_frame(frame: Any, name: str) -> None:
-    """Reject a frame that is still to be computed, or two of whose columns have the same name."""
+    """Reject data that is still to be computed, and a frame two of whose columns have the same name."""
+    graph = getattr(frame, "__dask_graph__", None)
+    if graph is not None and graph() is not None:
+        raise TypeError(
+            f"{name} must be an array, sparse matrix or frame with its values at hand, got a Dask "
+            f"{type(frame).__name__}. Use fit(model, X, y) and predict(model, X) of lrml.engines.dask, which "
+            f"take it block by block, or pass {name}.compute() if it fits into memory."
+        )
     if hasattr(frame, "collect") and hasattr(frame, "collect_schema"):
         raise TypeError(
             f"{name} must be an array, sparse matrix or frame with its values at hand, got a polars "

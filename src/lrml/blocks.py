@@ -447,7 +447,7 @@ class LocalBlocks(BlockSource):
             block, _ = door.check(raw, index, raw.first_row if skips else first_row)
             first_row, seen = first_row + len(block), index + 1
             if checkpoint is not None and not skips:
-                digest = _digest(block, digest)
+                digest = digest_of(block, digest)
                 if seen == done and kept is not None and digest != kept.digest:
                     break
             if seen > done and len(block):
@@ -456,7 +456,7 @@ class LocalBlocks(BlockSource):
             raise checkpoint.of_others(done)
 
 
-def _digest(block: RowBlock, before: bytes) -> bytes:
+def digest_of(block: RowBlock, before: bytes) -> bytes:
     """Return a hash of this block and all before it."""
     found = hashlib.blake2b(before, digest_size=16)
     matrices: list[Any] = [block.X, block.Y] + ([] if block.weights is None else [block.weights])
@@ -510,7 +510,13 @@ class Checkpoint:
                 f"a checkpoint must say how many blocks it has, got {os.fspath(self.path)!r}, which does "
                 "not. Delete it to start anew."
             ) from None
-        return Kept(n_blocks, digest, self.kind.from_stored(arrays, self.path))
+        try:
+            return Kept(n_blocks, digest, self.kind.from_stored(arrays, self.path))
+        except ValueError as error:
+            raise ValueError(
+                f"a checkpoint must hold {self.kind.__name__}, got {os.fspath(self.path)!r}, which holds "
+                "sums for another fit, or a search. Name another file, or delete it to start anew."
+            ) from error
 
     def of_others(self, n_blocks: int) -> ValueError:
         """Return the error for a checkpoint of other blocks than those at hand."""

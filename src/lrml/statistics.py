@@ -112,7 +112,7 @@ class CentredRows:
         total = float(w.sum())
         X, Y = _as_float64(X), _as_float64(Y)
         x_mean, x_varies = _mean_and_variation(X, w)
-        y_mean = _flat(Y.T @ w) / (total or 1.0)
+        y_mean = _column_sums(Y, w) / (total or 1.0)
         with np.errstate(over="ignore", invalid="ignore"):  # checked by `check_range`
             X, x_offset = _without_far_means(X, w, x_mean)
             Y, y_offset = _without_far_means(Y, w, y_mean)
@@ -242,15 +242,16 @@ class Statistics:
         """Statistics of the rows of both; exact up to rounding, in any order and grouping."""
         return self._copied().absorb(other)
 
-    def absorb(self, other: Statistics) -> Statistics:
+    def absorb(self, other: Statistics, rows: slice = slice(None)) -> Statistics:
         """Return ``self + other``, bit for bit, in the arrays of ``self``, which must not be used any more.
 
-        A sum of many blocks then takes the memory of two.
+        A sum of many blocks then takes the memory of two. ``rows`` says which rows of ``xx`` and ``xy`` both
+        hold, if not all: a cluster sums large statistics panel by panel.
         """
         self._check_same_columns(other)
         weight = self.weight + other.weight
         share = other.weight / weight if weight > 0 else 0.0
-        return self._shifted(other, +1, weight, share)
+        return self._shifted(other, +1, weight, share, rows)
 
     def __sub__(self, other: Statistics) -> Statistics:
         """Statistics of the rows of ``self`` without those of ``other``, which must be among them."""
@@ -266,17 +267,19 @@ class Statistics:
     def _copied(self) -> Statistics:
         return replace(self, xx=self.xx.copy(), xy=self.xy.copy())
 
-    def _shifted(self, other: Statistics, sign: int, weight: float, share: float) -> Statistics:
+    def _shifted(
+        self, other: Statistics, sign: int, weight: float, share: float, rows: slice = slice(None)
+    ) -> Statistics:
         """Combine by the parallel formula S = S₁ ± S₂ + between · δδᵀ with δ = mean₂ − mean₁, in place."""
         between = self.weight * share
         dx, dy = other.x_mean - self.x_mean, other.y_mean - self.y_mean
         combine = np.add if sign > 0 else np.subtract
         for mine, theirs, delta in ((self.xx, other.xx, dx), (self.xy, other.xy, dy)):
             step = max(1, _PANEL_ENTRIES // max(len(delta), 1))
-            for start in range(0, len(dx), step):
+            for start in range(0, len(mine), step):
                 panel = mine[start : start + step]
                 combine(panel, theirs[start : start + step], out=panel)
-                panel += between * np.outer(dx[start : start + step], delta)
+                panel += between * np.outer(dx[rows][start : start + step], delta)
         return Statistics(
             self.n_rows + sign * other.n_rows,
             weight,
@@ -448,7 +451,22 @@ def _mean_and_variation(M: Matrix, w: _Float64) -> tuple[_Float64, npt.NDArray[n
     low, high = (_dense(extreme).ravel() for extreme in (M.min(axis=0), M.max(axis=0)))
     total = float(w.sum())
     varies = low != high
-    return np.where(varies, _flat(M.T @ w) / (total or 1.0), high), varies
+    return np.where(varies, _column_sums(M, w) / (total or 1.0), high), varies
+
+
+def _column_sums(M: Matrix, w: _Float64) -> _Float64:
+    """Weighted sums of columns, in pairs: exact to the last digits, and the same for any address of M.
+
+    BLAS would give other last digits for other addresses, and so would a run on another day.
+    """
+    if is_sparse(M):
+        return _flat(M.T @ w)
+    terms = M * w[:, None]
+    while len(terms) > 1:
+        half = (len(terms) + 1) // 2
+        terms[: len(terms) - half] += terms[half:]
+        terms = terms[:half]
+    return terms[0]  # type: ignore[no-any-return]
 
 
 def _without_far_means(M: Matrix, w: _Float64, mean: _Float64) -> tuple[Matrix, _Float64]:

@@ -43,6 +43,42 @@ def test_numbers_are_rounded_correctly(tmp_path_factory, texts):
     assert found.tobytes() == np.array(expected).tobytes()
 
 
+# Rows in the usual form are converted all at once. Beside a row with a tabulator they are checked one by one.
+
+_USUAL = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, 9).map(str), max_size=3, unique=True).map(",".join),
+        st.sampled_from([" ", " ", "", "  "]),
+        st.lists(
+            st.tuples(st.integers(0, 9), st.from_regex(r"-?[0-9]{1,3}(\.[0-9]{1,24})?", fullmatch=True)),
+            max_size=3,
+        ).map(lambda pairs: " ".join(f"{index}:{value}" for index, value in pairs)),
+    ).map("".join),
+    max_size=4,
+).map("\n".join)
+_NEARLY_USUAL = st.builds(
+    lambda text, place, mark: text[:place] + mark + text[place:],
+    *(_USUAL, st.integers(0, 30), st.sampled_from([*"0:, .-\n", "", "::", "0.0"])),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(_NEARLY_USUAL | st.text("01:, .\n", max_size=12))
+def test_rows_in_usual_form_are_read_like_others(tmp_path_factory, text):
+    path = tmp_path_factory.getbasetemp() / "usual.xmc"
+    found = []
+    for extra in ("5 5:5", "5\t5:5"):
+        rows = f"{text}\n{extra}\n"
+        path.write_text(f"{rows.count(chr(10))} 10 10\n{rows}")
+        try:
+            dataset = read_xmc(path)
+        except DatasetFormatError as error:
+            found.append(str(error))
+        else:
+            found.append((dataset.X.toarray().tobytes(), dataset.Y.toarray().tobytes()))
+    assert found[0] == found[1]
+
+
 # Round trip: nothing is lost, whatever the format and the size of the chunks.
 
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=6)

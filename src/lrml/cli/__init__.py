@@ -31,6 +31,7 @@ from lrml.cli import (
     theory,
     tune,
 )
+from lrml.cli._blocks import BlockCommand
 from lrml.cli._options import CommandError
 
 __all__ = ["main"]
@@ -123,8 +124,8 @@ def _app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_root)
-    app.command("fit")(fit.fit)
-    app.command("tune")(tune.tune)
+    app.command("fit", cls=BlockCommand)(fit.fit)
+    app.command("tune", cls=BlockCommand)(tune.tune)
     app.command("predict")(predict.predict)
     app.command("evaluate")(evaluate.evaluate)
     app.command("compare")(compare.compare)

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lrml._shown import shown
+from lrml.cli._blocks import Stream, name_columns
 from lrml.cli._options import Source
 from lrml.datasets import mulan_entries
 
 if TYPE_CHECKING:
     from scipy import sparse
 
-    from lrml.datasets import MultiLabelDataset, Roles
+    from lrml.cli._blocks import Blockwise
+    from lrml.datasets import BlockFile, MultiLabelDataset, Roles
 
 STANDARD_INPUT = "-"
 _NUMBER_SUFFIXES = (".arff", ".xmc", ".svm", ".svmlight", ".libsvm")
@@ -55,13 +57,49 @@ class Plan(NamedTuple):
         names = (dataset.feature_names, dataset.label_names)
         return Training(dataset.name, X, Y, names, (*notes, *self._explained()), self._reading(dataset))
 
-    def _reading(self, dataset: MultiLabelDataset) -> dict[str, Any]:
+    def stream(self, how: Blockwise, quiet: bool) -> Stream:
+        """Return the rows to learn from as blocks, of which one is in memory at a time."""
+        from lrml.cli._console import tell_progress
+        from lrml.datasets import BlockFile
+
+        source = self.source
+        if self.texts or source.name in mulan_entries():
+            what = "texts: weights of words are learned from all" if self.texts else "a dataset by name"
+            remedy = "write features to an svmlight file, for example of sklearn's HashingVectorizer"
+            raise ValueError(
+                f"--blocks is for files of numbers, got {source.name!r}, {what}. Leave it out"
+                f"{', or ' + remedy if self.texts else ''}."
+            )
+        options = dict(source.reading)
+        if "test" in options:
+            raise ValueError(
+                f"--blocks reads rows to learn from, got --test {options['test']!r}. Leave it out, and judge "
+                "the model with lrml evaluate."
+            )
+        name = options.pop("name", None)
+        file = BlockFile((source.name, *source.others), rows=how.rows, **options)
+        if file.has_split:
+            raise ValueError(
+                f"--blocks learns from all rows of a file, got {source.name!r}, which says that some are a "
+                "test set. Write the training rows to a file of their own."
+            )
+        if file.has_first_pass and not quiet:
+            remedy = "; --n-features and --n-labels would save that" if file.format == "svmlight" else ""
+            tell_progress(f"reads all files once, to find features and labels{remedy}")
+        if file.label_names is None:
+            raise ValueError(
+                f"DATA must have labels to learn from, got {source.name!r} without them. Say where they are, "
+                "for example with --labels."
+            )
+        return Stream(how, quiet, file, name, self._explained(), self._reading(file))
+
+    def _reading(self, dataset: MultiLabelDataset | BlockFile) -> dict[str, Any]:
         """Return how later files are to be read: columns by name, and numbers from where these began."""
         from lrml.datasets import NumberedNames
 
         reading = {key: value for key, value in self.source.reading.items() if key not in ("name", "test")}
         if isinstance(reading.get("labels"), int):
-            reading["labels"] = list(dataset.label_names)
+            reading["labels"] = list(dataset.label_names or ())
         kind = _kind(self.source)
         if kind in _SVMLIGHT and isinstance(dataset.feature_names, NumberedNames):
             reading["zero_based"] = dataset.feature_names.start == 0
@@ -109,7 +147,7 @@ class Training(NamedTuple):
         """Fit, and give the model the names of the columns, which arrays do not have."""
         model = estimator.fit(self.X, self.Y)
         if self.names is not None:
-            _name_columns(model, *self.names)
+            name_columns(model, *self.names)
         return model
 
 
@@ -140,8 +178,8 @@ def plan_reading(source: Source) -> Plan:
 
 
 def digest_of(source: Source) -> str | None:
-    """Return the SHA-256 of a data file, so that it is known again; None for a dataset by name."""
-    if not Path(source.name).is_file() or source.name in mulan_entries():
+    """Return the SHA-256 of a data file, so that it is known again; None for a name or several files."""
+    if not Path(source.name).is_file() or source.name in mulan_entries() or source.others:
         return None
     with open(source.name, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -174,20 +212,6 @@ def check_complete(X: Any) -> None:
             f"all features must be known, got {missing:,d} missing values. Fill them in, for example with "
             "lrml.completion.LowRankImputer, or leave out their columns with --ignore."
         )
-
-
-def _name_columns(model: Any, feature_names: Sequence[str], label_names: Sequence[str]) -> None:
-    """Store the names of features and labels where a fit on frames would have stored them."""
-    import numpy as np
-
-    from lrml.datasets import NumberedNames
-
-    for one in (model, *vars(model).get("best_estimators_", {}).values(), vars(model).get("best_estimator_")):
-        if one is None:
-            continue
-        one.classes_ = np.array(label_names, dtype=object)
-        if not isinstance(feature_names, NumberedNames):
-            one.feature_names_in_ = np.array(feature_names, dtype=object)
 
 
 class Block(NamedTuple):

@@ -138,15 +138,17 @@ class Source:
     data_home: str | None
     reading: dict[str, Any]
     texts: dict[str, Any] = field(default_factory=dict)  # options for texts with tags
+    others: tuple[str, ...] = ()  # files that follow the first one
 
     def check(self) -> None:
         """Refuse a source that cannot be read, or options that do not fit to it."""
         known = mulan_entries()
-        if self.name not in known and not Path(self.name).exists():
-            raise ValueError(
-                f"NAME|PATH must be one of {', '.join(known)} or a file, got {self.name!r}. "
-                f"{did_you_mean(self.name, known)}Check the spelling, or see: lrml datasets."
-            )
+        for name in (self.name, *self.others):
+            if name not in known and not Path(name).exists():
+                raise ValueError(
+                    f"NAME|PATH must be one of {', '.join(known)} or a file, got {name!r}. "
+                    f"{did_you_mean(name, known)}Check the spelling, or see: lrml datasets."
+                )
         if self.name in known and (given := {**self.texts, **self.reading}):
             raise ValueError(
                 f"{_name(next(iter(given)))} is for data files, got the dataset {self.name!r}. "
@@ -180,23 +182,28 @@ class Source:
 
 
 def takes_source(
-    *, texts: bool = False, metavar: str = "NAME|PATH"
+    *, texts: bool = False, several: bool = False, metavar: str = "NAME|PATH"
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a command with the parameter ``data: Source`` an argument NAME|PATH and the options of readers.
 
-    With ``texts``, also the options for texts with tags.
+    With ``texts``, also the options for texts with tags; with ``several``, any number of paths.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         every = {"format": _format(tuple(dict.fromkeys(READ_FORMATS + TEXT_FORMATS)))}
-        return _with_source(command, _TEXTS | _READING | every if texts else _READING, metavar)
+        options = _TEXTS | _READING | every if texts else _READING
+        return _with_source(command, options, list[str] if several else str, metavar)
 
     return decorate
 
 
-def _with_source(command: Callable[..., Any], options: Mapping[str, Any], metavar: str) -> Callable[..., Any]:
+def _with_source(
+    command: Callable[..., Any], options: Mapping[str, Any], kind: Any, metavar: str
+) -> Callable[..., Any]:
     words = "A dataset that lrml knows, or a data file."
-    argument = Annotated[str, typer.Argument(metavar=metavar, help=words)]
+    if kind is not str:
+        words, metavar = f"{words[:-1]}, or several to be read with --blocks.", f"{metavar}..."
+    argument = Annotated[kind, typer.Argument(metavar=metavar, help=words)]
     parameters = [
         _parameter("source", argument, inspect.Parameter.empty)
         if name == "data"
@@ -211,13 +218,15 @@ def _with_source(command: Callable[..., Any], options: Mapping[str, Any], metava
     parameters.append(_parameter("data_home", DataHome))
 
     @functools.wraps(command)
-    def run(source: str, data_home: str | None, **values: Any) -> Any:
+    def run(source: str | list[str], data_home: str | None, **values: Any) -> Any:
+        name, *others = [source] if isinstance(source, str) else source
         numbers, about_texts = (
             {key: value for key in part if (value := values.pop(key, None)) is not None}
             for part in (_READING, _TEXTS)
         )
         with user_errors():
-            return command(data=Source(source, data_home, numbers, about_texts), **values)
+            data = Source(name, data_home, numbers, about_texts, tuple(others))
+            return command(data=data, **values)
 
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
 import typer
 
+from lrml._files import writable_folder
+from lrml.cli._blocks import Blocks, Blockwise, CheckpointFile, Dask
 from lrml.cli._options import (
     Force,
     Json,
@@ -40,7 +43,7 @@ def cut(text: str) -> float | str:
         ) from None
 
 
-@takes_source(texts=True)
+@takes_source(texts=True, several=True)
 def fit(
     data: Source,
     output: Annotated[str, OUTPUT],
@@ -53,6 +56,9 @@ def fit(
     kernel: Kernel = None,
     gamma: Annotated[float | None, option("X", "Kernels: their width (default: 1/features).")] = None,
     threshold: Annotated[str | None, option("X|auto", THRESHOLD, cut)] = None,
+    blocks: Blocks = None,
+    checkpoint: CheckpointFile = None,
+    dask: Dask = None,
     config: Config = None,
     seed: Seed = 0,
     force: Force = False,
@@ -64,19 +70,21 @@ def fit(
     DATA is a dataset that lrml knows, a file of numbers (ARFF, XMC, svmlight, CSV, Parquet), or a CSV, TSV,
     JSONL or Parquet file with a column of texts and one of tags. Columns of texts and tags are guessed and
     shown. Of a dataset with a split, the training rows are used. To have theta, alpha and ridge chosen, use
-    lrml tune.
+    lrml tune. Files of numbers that are larger than memory are read with --blocks.
 
     \b
     For example:
       lrml fit articles.csv -o articles.lrml
       lrml fit articles.csv --text title,body --tags topics -o articles.lrml
       lrml fit yeast --theta 3 --alpha 20 -o yeast.lrml
+      lrml fit part-*.xmc --blocks --checkpoint sums.npz -o big.lrml
     """
     given = {
         "theta": theta, "rank": rank, "alpha": alpha, "ridge": ridge, "loss": loss, "kernel": kernel,
         "gamma": gamma, "threshold": threshold,
     }  # fmt: skip
-    learn("fit", data, output, Recipe.of(method, given, config), seed, force, quiet, as_json)
+    how = Blockwise.of(blocks, checkpoint, dask, data, output)
+    learn("fit", data, output, Recipe.of(method, given, config), seed, force, quiet, as_json, how)
 
 
 def learn(
@@ -88,20 +96,25 @@ def learn(
     force: bool,
     quiet: bool,
     as_json: bool,
+    how: Blockwise | None = None,
 ) -> Any:
     """Fit and store a model, and print what it is; a search also tells what it found."""
     from lrml.cli._console import print_json, result_console, say, tell_progress, warnings_told
     from lrml.cli._data import digest_of, plan_reading
 
     check_new_file(output, force, "MODEL")
-    check_other_file(output, data.name, "MODEL")
+    for name in (data.name, *data.others):
+        check_other_file(output, name, "MODEL")
+    if how is not None:
+        writable_folder(Path(output).parent)  # known before hours of reading, not after
     plan = plan_reading(data.with_defaults(recipe.data))
     search = command == "tune"
     wanted: dict[str, Any] = {"search": search, "seed": seed, "verbose": not quiet}
-    recipe.estimator(
-        **wanted, n_texts=0 if plan.texts else None
-    )  # refuses wrong parameters before long reading
-    training = plan.load()
+    # Wrong parameters are refused before long reading.
+    checked = recipe.estimator(**wanted, n_texts=0 if plan.texts else None)
+    if how is not None and not plan.texts:
+        how.check(checked)
+    training: Any = plan.load() if how is None else plan.stream(how, quiet)
     estimator = recipe.estimator(**wanted, n_texts=training.n_rows if plan.texts else None)
     if not quiet:
         for note in training.notes:
@@ -116,6 +129,7 @@ def learn(
         "method": recipe.method,
         "data": training.name,
         "rows": training.n_rows,
+        **({} if how is None else {"blocks": training.n_blocks}),
         "seconds": round(perf_counter() - start, 3),
         "reading": training.reading,
         "sha256": digest_of(plan.source),
@@ -141,6 +155,8 @@ def _facts(model: Any, summary: dict[str, Any]) -> dict[str, Any]:
     chosen = getattr(inner, "best_params_", None)
     names = ("theta", "rank", "alpha", "ridge", "loss", "kernel")
     params = inner.get_params(deep=False)
+    if params.get("ridge", 0.0) is None:
+        params["ridge"] = vars(inner).get("ridge_")  # what the default stood for
     facts: dict[str, Any] = dict(summary)
     facts["params"] = {name: params[name] for name in names if params.get(name) is not None} | (chosen or {})
     facts["features"], facts["labels"] = int(inner.n_features_in_), len(inner.intercept_)
@@ -165,6 +181,10 @@ def _lines(output: str, facts: dict[str, Any]) -> list[str]:
         for key, value in facts["params"].items()
     )
     lines = [f"{facts['method']} with {shown}"]
+    if facts.get("blocks"):
+        lines.append(f"{facts['rows']:,d} rows in {facts['blocks']:,d} blocks")
+    elif "blocks" in facts and facts["rows"]:  # other machines have counted the blocks
+        lines.append(f"{facts['rows']:,d} rows")
     if "held_out_score" in facts:
         lines.append(f"{facts['scoring']} on held-out rows: {facts['held_out_score']:.4f}")
     lines.append(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from lrml.cli._blocks import Blocks, Blockwise, CheckpointFile, Dask
 from lrml.cli._options import Force, Json, Quiet, Source, check_new_file, count_or_share, option, takes_source
 from lrml.cli._recipe import Config, Kernel, Loss, Method, Recipe, Seed, typed_list
 from lrml.cli.fit import OUTPUT, cut, learn, scoring_of
@@ -28,7 +29,7 @@ def _cv(text: str) -> Any:
     return text if text == "loo" else int(text) if text.isdecimal() else float(text)
 
 
-@takes_source(texts=True)
+@takes_source(texts=True, several=True)
 def tune(
     data: Source,
     output: Annotated[str, OUTPUT],
@@ -49,6 +50,9 @@ def tune(
     rule: Annotated[str | None, option("NAME", _RULE)] = None,
     threshold: Annotated[str | None, option("X|auto", _CUT, cut)] = None,
     plot: Annotated[str | None, option("FILE", _PLOT)] = None,
+    blocks: Blocks = None,
+    checkpoint: CheckpointFile = None,
+    dask: Dask = None,
     config: Config = None,
     seed: Seed = 0,
     force: Force = False,
@@ -58,7 +62,8 @@ def tune(
     """Choose theta, alpha and ridge on held-out rows, then learn the model on all rows.
 
     What is not given is chosen from the data. The cut from which on a tag is assigned is chosen as well, for
-    the best micro-F1 on held-out rows. DATA is what lrml fit takes.
+    the best micro-F1 on held-out rows. DATA is what lrml fit takes. With --blocks, all rows are learned from
+    and held out in turn, but scores are taken on a sample of them that fits into memory.
 
     \b
     For example:
@@ -72,7 +77,8 @@ def tune(
     }  # fmt: skip
     if plot is not None:
         check_new_file(plot, force, "--plot")
-    model = learn("tune", data, output, Recipe.of(method, given, config), seed, force, quiet, as_json)
+    how = Blockwise.of(blocks, checkpoint, dask, data, output)
+    model = learn("tune", data, output, Recipe.of(method, given, config), seed, force, quiet, as_json, how)
     search = getattr(model, "model_", model)
     if not as_json:
         _print_map(search)

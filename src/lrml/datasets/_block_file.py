@@ -20,6 +20,7 @@ from lrml.datasets._formats import (
     check_rows,
     format_of,
     label_file_beside,
+    reader_of_blocks,
     sidecar_path,
 )
 from lrml.datasets._record import Block
@@ -53,6 +54,14 @@ class BlockFile:
         Names of the features.
     label_names : sequence of str or None
         Names of the labels; None if the files have none.
+    complete_options : dict
+        The options, with those that were found by reading the files once.
+    n_rows, n_blocks : int or None
+        How many there are; None until all have been read or skipped.
+    has_first_pass : bool
+        Whether all files are read once before the first block.
+    has_split : bool
+        Whether a file says that some of its rows are a test set; they are read like all others.
 
     Raises
     ------
@@ -72,9 +81,11 @@ class BlockFile:
     ...     path = pathlib.Path(folder, "toy.svm")
     ...     _ = path.write_text("0,2 1:0.5 4:1\n 2:2\n1 3:1\n")
     ...     blocks = BlockFile(path, rows=2)
+    ...     print(blocks)
     ...     for block in blocks:
     ...         print(block)
     ...     next(blocks.starting_at(1))
+    <BlockFile toy.svm: svmlight, blocks of 2 rows>
     <Block from row 0: X (2, 4) sparse, Y (2, 3) sparse>
     <Block from row 2: X (1, 4) sparse, Y (1, 3) sparse>
     <Block from row 2: X (1, 4) sparse, Y (1, 3) sparse>
@@ -102,9 +113,17 @@ class BlockFile:
                 f"{os.fspath(listed[other])!r} ({kinds[other]}). Read them one by one."
             )
         self.paths = tuple(Path(path) for path in listed)
+        self._first = self.paths[0]  # the file whose columns all must have
         self.rows, self.labelled, self.format = check_rows(rows), bool(labelled), kinds[0]
         self.options = {key: value for key, value in options.items() if key != "name"}
+        reader_of_blocks(self.format, self.options)
+        self.n_rows: int | None = None
+        self.n_blocks: int | None = None
         self._states = {path: _state(path) for path in self._files()}
+
+    def __repr__(self) -> str:
+        others = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
+        return f"<BlockFile {self.paths[0].name}{others}: {self.format}, blocks of {self.rows} rows>"
 
     def __iter__(self) -> Iterator[Block]:
         return self.starting_at(0)
@@ -128,6 +147,15 @@ class BlockFile:
             count = yield from self._blocks_of(path, skip, first_row)
             first_row += count
             before += -(-count // self.rows)
+        self.n_rows, self.n_blocks = first_row, before
+
+    def split(self) -> list[BlockFile]:
+        """Return the blocks of each file apart, for several processes, with the columns of all files."""
+        options: dict[str, Any] = {"rows": self.rows, "labelled": self.labelled, "format": self.format}
+        parts = [BlockFile(path, **options, **self.complete_options) for path in self.paths]
+        for part in parts:
+            part._first, part._names = self._first, self._names
+        return parts
 
     def identity(self) -> str:
         """Return a text that is another for other files, file contents, blocks or options.
@@ -135,7 +163,7 @@ class BlockFile:
         It is made from sizes and times of change, not from the contents, so that it takes no time.
         """
         said = [self.rows, self.labelled, self.format, sorted(map(repr, self.options.items()))]
-        states = [self._states[path] for path in self._files()]
+        states = [*(self._states[path] for path in self.paths), *self._states.values()]
         return hashlib.sha256(json.dumps([said, states]).encode()).hexdigest()
 
     @property
@@ -150,16 +178,39 @@ class BlockFile:
 
     @cached_property
     def _names(self) -> tuple[Sequence[str], Sequence[str] | None]:
-        first = next(self._read(self.paths[0], 0))
+        first = next(self._read(self._first, 0))
         return first.feature_names, first.label_names
 
+    @property
+    def has_first_pass(self) -> bool:
+        """Whether all files are read once before the first block, to find what its columns are."""
+        given = _given(self.options)
+        if self.format == "svmlight":
+            stated = {"n_features", "n_labels"} <= set(given)
+            return not (stated or any(sidecar_path(path).exists() for path in self.paths))
+        return "label_column" in given and "label_names" not in given and self.labelled
+
+    @property
+    def has_split(self) -> bool:
+        """Whether a file says that some of its rows are a test set; they are read like all others."""
+        if self.format == "arff":
+            from lrml.datasets.arff import says_split  # noqa: PLC0415 - the other formats do not need it
+
+            return any(map(says_split, self.paths))
+        if self.format not in ("xmc", "svmlight"):
+            return False
+        from lrml.datasets._sidecar import read_sidecar  # noqa: PLC0415
+
+        found = (read_sidecar(path, self.format) for path in self.paths)
+        return any(sidecar is not None and sidecar.fields.get("n_train") is not None for sidecar in found)
+
     @cached_property
-    def _all_options(self) -> dict[str, Any]:
-        """The options, with those that only the whole files show."""
+    def complete_options(self) -> dict[str, Any]:
+        """The options, with those that were found by reading the files once."""
         options = self.options
         if self.format == "svmlight" and not {"n_features", "n_labels"} <= set(_given(options)):
             return options | self._svmlight_options()
-        if _given(options).get("label_column") and self.labelled and not _given(options).get("label_names"):
+        if self.has_first_pass:
             from lrml.datasets._tables import labels_listed  # noqa: PLC0415 - the other formats do not need it
 
             found = set().union(*(labels_listed(path, self.format, **options) for path in self.paths))
@@ -192,7 +243,7 @@ class BlockFile:
 
     def _blocks_of(self, path: Path, skip: int, first_row: int) -> Generator[Block, None, int]:
         """Yield the blocks of a file, numbered on; return how many rows it has."""
-        blocks, compared = self._read(path, skip), path == self.paths[0]
+        blocks, compared = self._read(path, skip), path == self._first
         while True:
             try:
                 block = next(blocks)
@@ -207,7 +258,7 @@ class BlockFile:
 
     def _read(self, path: Path, skip: int) -> Generator[Block, None, int]:
         self._check_unchanged(path)
-        return blocks_after(path, skip, self.rows, self.labelled, self.format, self._all_options)
+        return blocks_after(path, skip, self.rows, self.labelled, self.format, self.complete_options)
 
     def _files(self) -> Iterator[Path]:
         """Yield all files that say what the blocks are."""
@@ -236,7 +287,7 @@ class BlockFile:
         ):
             if _same(names, first):
                 continue
-            rule = f"all files must have the same {what}s in the same order, those of {self.paths[0]}"
+            rule = f"all files must have the same {what}s in the same order, those of {self._first}"
             got = f"{len(names or ())} {what}s, for {len(first or ())}"
             if names is not None and first is not None and len(names) == len(first):
                 at = next(pair for pair in zip(names, first, strict=True) if pair[0] != pair[1])

@@ -173,14 +173,17 @@ def blocks_after(
     options = dict(options)
     if kind == "arff" and options.get("xml") is None and options.get("labels") is None:
         options["xml"] = label_file_beside(Path(path))
-    module = import_module(f"lrml.datasets.{_HOMES_OF_BLOCKS[kind]}")
-    reader = getattr(module, f"{kind}_blocks")
     options.pop("name", None)
+    reader = reader_of_blocks(kind, options)
+    return reader(path, check_rows(rows), labelled=bool(labelled), skip=skip, **options)
+
+
+def reader_of_blocks(kind: str, options: Mapping[str, object]) -> Callable[..., Generator[Block, None, int]]:
+    """Return what reads blocks of a format; refuse options that it does not have."""
+    module = import_module(f"lrml.datasets.{_HOMES_OF_BLOCKS[kind]}")
+    reader: Callable[..., Generator[Block, None, int]] = getattr(module, f"{kind}_blocks")
     _check_options(kind, reader, options)
-    blocks: Generator[Block, None, int] = reader(
-        path, check_rows(rows), labelled=bool(labelled), skip=skip, **options
-    )
-    return blocks
+    return reader
 
 
 def check_rows(rows: object) -> int:

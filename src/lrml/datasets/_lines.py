@@ -37,7 +37,7 @@ LONGEST_ROW = 1 << 24
 # How a table of CSV is written is seen from so many lines, or bytes.
 _START_LINES, _START_BYTES = 100, 1 << 20
 _DELIMITERS = ",;\t"
-_CHUNK_BYTES = 1 << 20  # enough rows to make bulk conversion pay, few enough to keep memory flat
+_CHUNK_BYTES = 1 << 17  # enough rows to make bulk conversion pay, few enough to stay in the cache
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _MAGIC = {  # how a file begins: what it is then, and what to do
     b"\x1f\x8b": ("gzip", "Rename the file so that it ends with .gz."),
@@ -48,8 +48,8 @@ _MAGIC = {  # how a file begins: what it is then, and what to do
 }
 _TO_SPACES = bytes.maketrans(b":,\t", b"   ")
 _TO_ZEROS = bytes.maketrans(b"eEnNaA", b"000000")  # so that each number stays one run of digits
-_EXACT = 2**53  # below it, each integer is a float64
-_POWERS = 10.0 ** np.arange(23)  # the powers of ten that are a float64
+EXACT = 2**53  # below it, each integer is a float64
+POWERS = 10.0 ** np.arange(23)  # the powers of ten that are a float64
 _DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 
 
@@ -272,7 +272,7 @@ def check_width(path: str | os.PathLike[str], line: int, row: list[str], width: 
 
 
 def chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Group rows into lists of about a megabyte, for readers that convert many rows at once."""
+    """Group rows into lists of about 128 KiB, for readers that convert many rows at once."""
     group: list[Row] = []
     size = 0
     for row in rows:
@@ -304,10 +304,10 @@ def to_numbers(text: bytes) -> NDArray[np.float64]:
     number = np.cumsum(is_space)  # to which number a mark belongs
     digits = np.diff(marks, append=len(text))[is_point] - 1
     numbers = integers.astype(np.float64)
-    numbers[number[is_point]] /= _POWERS[np.minimum(digits, len(_POWERS) - 1)]
+    numbers[number[is_point]] /= POWERS[np.minimum(digits, len(POWERS) - 1)]
     numbers[number[kind == ord("-")]] *= -1  # also turns 0.0 into -0.0
-    inexact = integers >= _EXACT  # beyond the range of int64, the largest int64 was read
-    inexact[number[is_point][digits >= len(_POWERS)]] = True
+    inexact = integers >= EXACT  # beyond the range of int64, the largest int64 was read
+    inexact[number[is_point][digits >= len(POWERS)]] = True
     inexact[number[kind > ord("9")]] = True
     if inexact.any():
         ends = np.append(marks[is_space], len(text))

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,16 @@ from scipy import sparse
 
 from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
-from lrml.datasets._lines import GrowingCSR, Row, chunks, entry_order, numbered_lines, to_numbers
+from lrml.datasets._lines import (
+    EXACT,
+    POWERS,
+    GrowingCSR,
+    Row,
+    chunks,
+    entry_order,
+    numbered_lines,
+    to_numbers,
+)
 from lrml.datasets._record import Block, FeatureMatrix, LabelMatrix, MultiLabelDataset, NumberedNames
 from lrml.datasets._sidecar import (
     MOST_COLUMNS,
@@ -29,7 +38,25 @@ from lrml.datasets._sidecar import (
     write_with_sidecar,
 )
 
+# Labels and pairs per row, labels, and pairs.
+_Numbers: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
+
 _BLANKS = b" \t\r\n"
+# What rows are usually written with, and which mark may follow which, with digits in between or without.
+_PLAIN = b"0123456789,: .-\n"
+_TO_BLANKS = bytes.maketrans(b":,\n", b"   ")
+_LINE_END, _COMMA, _COLON, _BLANK, _POINT, _MINUS = range(6)
+_MARK = np.zeros(256, np.uint8)
+_MARK[list(b"\n,: .-")] = range(6)
+_FOLLOWS = np.zeros((2, 6, 6), np.bool_)
+_FOLLOWS[0, _LINE_END, [_COMMA, _BLANK, _COLON, _LINE_END]] = True
+_FOLLOWS[0, _COMMA, [_COMMA, _BLANK, _LINE_END]] = True
+_FOLLOWS[0, _BLANK, _COLON] = True
+_FOLLOWS[0, _COLON, [_POINT, _BLANK, _LINE_END]] = True
+_FOLLOWS[0, _MINUS, [_POINT, _BLANK, _LINE_END]] = True
+_FOLLOWS[0, _POINT, [_BLANK, _LINE_END]] = True
+_FOLLOWS[1, _LINE_END, [_BLANK, _LINE_END]] = True
+_FOLLOWS[1, _COLON, _MINUS] = True
 # Possessive quantifiers: the grammar is unambiguous, so backtracking could only cost time.
 _INTEGER = rb"\d++"
 _NUMBER = rb"[-+]?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][-+]?+\d++)?+"
@@ -383,23 +410,29 @@ class _PairRows:
         self.highest_label = -1  # the highest label
 
     def add(self, rows: list[Row]) -> None:
-        """Read a chunk of rows: check the grammar row by row, then convert all numbers at once."""
-        texts, counts = [], np.zeros((len(rows), 2), np.int64)
-        for position, (line, raw) in enumerate(rows):
-            text = raw.rstrip(_BLANKS)
+        """Read a chunk of rows: check the grammar, then convert all numbers at once."""
+        texts = [raw.rstrip(_BLANKS) for _, raw in rows]
+        found = _plain_rows(b"\n".join([*texts, b""]))
+        if found is None:
+            found = self._row_by_row(rows, texts)
+        label_counts, pair_counts, labels, pairs = found
+        self._add_labels(rows, label_counts, labels)
+        self._add_pairs(rows, pair_counts, pairs)
+        self.n_rows += len(rows)
+
+    def _row_by_row(self, rows: list[Row], texts: list[bytes]) -> _Numbers:
+        """Check the grammar of each row, and say what is wrong."""
+        counts = np.zeros((len(rows), 2), np.int64)
+        for position, text in enumerate(texts):
             match = self._row.fullmatch(text)
             if match is None:
-                raise self._explain(line, text)
-            if text:
-                texts.append(text.strip(_BLANKS))
-                # Commas are only between labels, colons only inside pairs.
-                counts[position, 0] = 0 if match.lastindex is None else text.count(b",") + 1
-                counts[position, 1] = text.count(b":")
-        numbers = to_numbers(b" ".join(texts))
+                raise self._explain(rows[position][0], text)
+            # Commas are only between labels, colons only inside pairs.
+            counts[position, 0] = 0 if match.lastindex is None else text.count(b",") + 1
+            counts[position, 1] = text.count(b":")
+        numbers = to_numbers(b" ".join([text for text in texts if text]))
         is_pair = np.repeat(np.tile([False, True], len(rows)), (counts * np.array([1, 2])).ravel())
-        self._add_labels(rows, counts[:, 0], numbers[~is_pair])
-        self._add_pairs(rows, counts[:, 1], numbers[is_pair].reshape(-1, 2))
-        self.n_rows += len(rows)
+        return counts[:, 0], counts[:, 1], numbers[~is_pair], numbers[is_pair].reshape(-1, 2)
 
     def matrices(self, features: int, labels: int, base: int) -> tuple[sparse.csr_array, sparse.csr_array]:
         """Return features (float64), with all zeros that were written, and labels (uint8)."""
@@ -468,6 +501,41 @@ class _PairRows:
             rule = 'after the labels, a row must consist of pairs "index:value", separated by spaces'
             remedy = 'Write rows such as "0,4 3:0.5 17:1".'
         return DatasetFormatError.at(self.path, line, rule, token, remedy)
+
+
+def _plain_rows(text: bytes) -> _Numbers | None:
+    """Convert rows that are written in the usual way, all at once; None if there is anything unusual.
+
+    Usual are digits, in values with a point and a minus, one mark after each number, and one blank in front
+    of a row without labels. A row is right if each of its marks may follow the one before.
+    """
+    if text.translate(None, _PLAIN):
+        return None
+    characters = np.frombuffer(text, np.uint8)
+    marks = np.flatnonzero((characters < ord("0")) | (characters > ord("9")))
+    kind = _MARK[characters[marks]]
+    before, empty = np.empty_like(kind), np.empty(len(kind), np.bool_)
+    before[0], before[1:] = _LINE_END, kind[:-1]
+    empty[0], empty[1:] = marks[0] == 0, marks[1:] - marks[:-1] == 1  # no digit since the mark before
+    if not _FOLLOWS.ravel()[empty * np.uint8(36) + before * np.uint8(6) + kind].all():
+        return None
+    ends = ~empty & (kind != _POINT)  # of numbers
+    points = np.flatnonzero(kind == _POINT)
+    digits = marks[points + 1] - marks[points] - 1
+    integers = np.fromstring(text.translate(_TO_BLANKS, b".-"), np.int64, sep=" ")
+    if digits.max(initial=0) >= len(POWERS) or integers.max(initial=0) >= EXACT:
+        return None
+    numbers = integers.astype(np.float64)
+    number = np.cumsum(ends)  # to which number a mark belongs
+    numbers[number[points]] /= POWERS[digits]
+    numbers[number[kind == _MINUS]] *= -1
+    # A number is a label unless a colon follows, or a mark of a value comes before it.
+    is_index = kind == _COLON
+    is_label = ends & ~is_index & ((before == _LINE_END) | (before == _COMMA))
+    rows = np.flatnonzero(kind == _LINE_END)
+    counts = [np.diff(np.cumsum(found)[rows], prepend=0) for found in (is_label, is_index)]
+    is_label = is_label[ends]
+    return counts[0], counts[1], numbers[is_label], numbers[~is_label].reshape(-1, 2)
 
 
 _LABEL_RULE = (

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,13 +153,17 @@ def chains_of(
 def chains_from(
     points: Mapping[int, GridPoint], known: Mapping[GridPoint, tuple[Any, Any]]
 ) -> list[tuple[float, Chain]]:
-    """One chain for each point, with its ridge, from the nearest solution that is known."""
+    """One chain for each point, with its ridge, from the nearest solution that is known.
 
-    def distance(one: GridPoint, other: GridPoint) -> tuple[bool, float]:
-        return one.theta != other.theta, abs(math.log(one.alpha / other.alpha))
+    A point halfway between two of them starts from the one with the larger alpha, whatever the last digits.
+    """
+
+    def distance(one: GridPoint, other: GridPoint) -> tuple[float, ...]:
+        away = round(abs(math.log(one.alpha / other.alpha)), 6)
+        return one.theta != other.theta, away, abs(one.ridge - other.ridge), -other.alpha
 
     chains = []
     for index, point in points.items():
-        start = min(known, key=lambda other: (*distance(point, other), abs(point.ridge - other.ridge)))
+        start = min(known, key=partial(distance, point))
         chains.append((point.ridge, Chain(point.theta, (point.alpha,), (index,), known[start])))
     return chains

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -28,7 +29,7 @@ _Float64 = npt.NDArray[np.float64]
 _Arrays = dict[str, npt.NDArray[Any]]
 
 # The sample has so many numbers at most if X and Y are dense, but at least so many rows.
-_MOST_NUMBERS, _LEAST_ROWS = 1 << 24, 7500
+_MOST_NUMBERS, _LEAST_ROWS = 1 << 23, 7500
 # A block leaves out rows that would be in the sample by a deviation of so many standard errors only: never.
 _FAR_OUT = 8.0
 
@@ -70,7 +71,7 @@ class Folds:
 
     @staticmethod
     def rows_kept(columns: Columns) -> int:
-        """Return how many rows the sample of such data has: max(7,500, 2²⁴ / (d + L))."""
+        """Return how many rows the sample of such data has: max(7,500, 2²³ / (d + L))."""
         return max(_LEAST_ROWS, _MOST_NUMBERS // (columns.n_features + columns.n_labels))
 
     @property
@@ -123,13 +124,8 @@ class RowSample:
         """Return the rows with the smallest numbers of all samples, in the order of the stream."""
         whole = samples[0]
         if len(samples) > 1:
-            whole = RowSample(
-                *(
-                    np.concatenate([getattr(one, name) for one in samples])
-                    for name in ("rows", "order", "weights")
-                ),
-                *(_stacked([getattr(one, name) for one in samples]) for name in ("X", "Y")),
-            )
+            names = ("rows", "order", "weights", "X", "Y")
+            whole = RowSample(*(_stacked([getattr(one, name) for one in samples]) for name in names))
         places = np.arange(len(whole))
         if len(whole) > most:
             places = np.argpartition(whole.order, most - 1)[:most]
@@ -150,12 +146,9 @@ class RowSample:
     def from_arrays(arrays: Mapping[str, npt.NDArray[Any]], shape: tuple[int, int]) -> RowSample:
         """Undo `to_arrays`, given the numbers of features and labels."""
         rows, order, weights = arrays["rows"], arrays["order"], arrays["weights"]
-        if (
-            rows.dtype != np.int64
-            or order.dtype != np.uint64
-            or not rows.shape == order.shape == weights.shape
-        ):
-            raise ValueError("rows, order and weights must be as long as each other")
+        same = rows.shape == order.shape == weights.shape
+        if not same or [one.dtype.kind for one in (rows, order, weights)] != ["i", "u", "f"]:
+            raise ValueError("rows, order and weights must have one number per row")
         found: list[Any] = []
         for name, n_columns in zip(("X", "Y"), shape, strict=True):
             matrix: Any = arrays.get(name)
@@ -184,12 +177,12 @@ class FoldSums:
     samples: list[RowSample]
 
     def absorb(self, other: FoldSums) -> FoldSums:
-        """Return the sum, in the arrays of ``self``."""
+        """Return the sum, in the arrays of ``self``; the other stays as it is."""
         self.check_same(other.folds)
         for place, part in enumerate(other.parts):
             mine = self.parts[place]
             if part is not None:
-                self.parts[place] = part if mine is None else mine.absorb(part)
+                self.parts[place] = deepcopy(part) if mine is None else mine.absorb(part)
         self.positives += other.positives
         self.weighted |= other.weighted
         self.samples += other.samples
@@ -244,12 +237,12 @@ class FoldSums:
             positives = arrays["positives"].astype(np.float64)
             if positives.shape != shape[1:]:
                 raise ValueError("positives must have one number per label")
+            return cls(folds, parts, positives, bool(arrays["weighted"]), [sample])
         except (KeyError, TypeError, StopIteration, ValueError) as error:
             raise ValueError(
                 "a checkpoint of a search must hold the sums of its folds and a sample, got "
                 f"{os.fspath(path)!r}, which does not ({error}). Delete it to start anew."
             ) from error
-        return cls(folds, parts, positives, bool(arrays["weighted"]), [sample])
 
 
 def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> _Arrays:

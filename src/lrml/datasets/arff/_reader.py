@@ -145,6 +145,12 @@ def arff_blocks(
     return first_row
 
 
+def says_split(path: str | os.PathLike[str]) -> bool:
+    """Whether the header, as MEKA writes it, says that some rows are a test set."""
+    options = read_header(path, _significant_lines(path)).options
+    return b"-split-number" in options or b"-split-percentage" in options
+
+
 class _Plan:
     """The header of a file, which of its attributes are labels and in which order, and who said so."""
 

@@ -54,6 +54,11 @@ _PASSED_ON = (
 )
 
 
+def needs_folds(params: Parameters) -> bool:
+    """Whether a standard error is to be told, without values of rows that would tell it."""
+    return params.rule in _WITHIN_ERROR and not all(criterion.by_row for criterion in params.criteria)
+
+
 def _check_rule(rule: Any) -> Any:
     if not callable(rule) and not (isinstance(rule, str) and rule in ("best", *_WITHIN_ERROR)):
         raise ValueError(
@@ -136,10 +141,8 @@ class SearchModel(LinearMultiLabelModel):
             data = data.exactly()
             check_size(data, type(self).__name__)
         if params.cv is None:
-            # A standard error needs values of rows, or several folds.
-            by_row = all(criterion.by_row for criterion in params.criteria)
             params.cv = _N_FOLDS
-            if by_row or params.rule not in _WITHIN_ERROR:
+            if not needs_folds(params):
                 # Leave-one-out scores need all directions. Where there are too many, there are rows to spare.
                 spare = in_coordinates and data.X.shape[0] >= MANY_ROWS
                 several = _HELD_OUT if spare else _N_FOLDS

@@ -14,7 +14,7 @@ from lrml.estimators._blocks import SummedData, checked_classes, warn_of_spreads
 from lrml.estimators._fitting import check_sums
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._samples import Folds, FoldSums, SampledData, fold_sums
-from lrml.estimators.search._base import SearchModel
+from lrml.estimators.search._base import SearchModel, needs_folds
 from lrml.estimators.search._search import MOST_FOLDS, N_FOLDS
 
 
@@ -25,7 +25,7 @@ class BlockSearch(SearchModel):
         """Choose the parameters and fit, on rows that come in blocks and are read once.
 
         Every candidate is fitted to all rows, by sums over them: one for each fold, which add up. They are
-        judged on a sample of at most k = max(7,500, 2²⁴ / (d + L)) rows. A leave-one-out score follows from
+        judged on a sample of at most k = max(7,500, 2²³ / (d + L)) rows. A leave-one-out score follows from
         the sums of all rows and the row itself; a fold is held out on those of its rows that are sampled. So
         if all rows are in the sample, ``fit`` differs in the folds only.
 
@@ -36,7 +36,7 @@ class BlockSearch(SearchModel):
         a held-out share the beginning.
 
         Cost: the sums take O(n d² + n d L) at most, as in a fit; the rest is that of ``fit`` to the sample.
-        Memory, for any number of rows, 2 (K + 1)(d² + dL) numbers and 2k rows beside one block. K is 4 by
+        Memory, for any number of rows, 2 (K + 1)(d² + dL) numbers and 4k rows beside one block. K is 4 by
         default, the number of folds if ``cv`` is one, and 2 for a held-out share.
 
         Parameters
@@ -104,9 +104,7 @@ def _check_sums_suffice(params: Parameters, member: Any) -> Any:
         )
     cv = params.cv
     if cv is None:
-        # A standard error needs values of rows, or several folds.
-        by_row = all(criterion.by_row for criterion in params.criteria)
-        return "loo" if by_row or callable(params.rule) or params.rule == "best" else N_FOLDS
+        return N_FOLDS if needs_folds(params) else "loo"
     if not (isinstance(cv, str) or check.is_real(cv)):
         raise ValueError(
             "cv must be 'loo', a number of folds or a held-out share in a search over blocks, where the "

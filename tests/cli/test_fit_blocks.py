@@ -1,0 +1,247 @@
+"""`lrml fit --blocks` as real processes on real files, also processes that are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import lrml
+from cli.programs import program, tagged_texts, write_csv
+from forking import CAN_FORK
+from lrml.datasets import make_low_rank_multilabel, read_dataset, write_dataset
+from lrml.storage import read_header
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """One file of rows, the same rows in two files and as a table, and a model of all rows at once."""
+    folder = tmp_path_factory.mktemp("blocks")
+    dataset, _ = make_low_rank_multilabel(150, 12, 6, rank=2, density=0.4, random_state=0)
+    write_dataset(dataset, folder / "all.xmc")
+    (folder / "all.xmc.meta.json").unlink()
+    header, *rows = (folder / "all.xmc").read_text().splitlines()
+    assert header == "150 12 6"
+    for name, some in (("part-1", rows[:80]), ("part-2", rows[80:])):
+        (folder / f"{name}.xmc").write_text("\n".join([f"{len(some)} 12 6", *some, ""]))
+    X, Y = (pd.DataFrame(matrix.toarray()) for matrix in (dataset.X, sparse.csr_array(dataset.Y)))
+    X.columns, Y.columns = [f"x{k}" for k in range(12)], [f"tag{k}" for k in range(6)]
+    pd.concat([X, Y], axis=1).to_csv(folder / "all.csv", index=False)
+    run = program("fit", folder / "all.xmc", "--theta", 2, "-o", folder / "whole.lrml")
+    assert run.returncode == 0, run.stderr
+    return folder
+
+
+def fit(folder, name, *arguments, command="fit"):
+    out = folder / f"{name}.lrml"
+    run = program(command, *arguments, "-o", out, "--json", "--force")
+    assert run.returncode == 0, run.stderr
+    return lrml.load(out), json.loads(run.stdout), run.stderr
+
+
+@pytest.mark.parametrize(
+    ("sources", "options", "blocks"),
+    [
+        (["all.xmc"], ["--blocks", 40], 4),
+        (["part-1.xmc", "part-2.xmc"], ["--blocks=40"], 4),
+        (["all.csv"], ["--labels", -6, "--blocks"], 1),
+    ],
+)
+def test_a_fit_in_blocks_is_that_of_all_rows(folder, sources, options, blocks):
+    paths = [folder / name for name in sources]
+    model, found, told = fit(folder, "blocks", *options, "--theta", 2, *paths)
+    assert (found["rows"], found["blocks"]) == (150, blocks)
+    assert "12 features, 6 labels" in told
+    summary = read_header(folder / "blocks.lrml")["summary"]
+    assert (summary["rows"], summary["blocks"]) == (150, blocks)
+    whole = lrml.load(folder / "whole.lrml")
+    np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-5)
+    names = "tag" if sources == ["all.csv"] else "label"
+    assert list(model.classes_) == [f"{names}{k}" for k in range(6)]
+    assert (sources == ["all.csv"]) == hasattr(model, "feature_names_in_")
+    run = program("predict", folder / "blocks.lrml", paths[0], "--json", "-k", 6)
+    assert run.returncode == 0, run.stderr
+    scores = whole.decision_function(read_dataset(folder / "all.xmc").X)
+    for line, expected in zip(run.stdout.splitlines(), scores, strict=len(sources) == 1):
+        found = json.loads(line)
+        columns = [int(name.removeprefix(names)) for name in found["tags"]]
+        np.testing.assert_allclose(found["scores"], expected[columns], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("method", "same"), [("ml-trace", lrml.MLTrace()), ("ml-fro", lrml.MLFro()), ("cplst", lrml.CPLST(2))]
+)
+def test_other_methods(folder, method, same):
+    given = ["--method", method, *(["--rank", 2] if method == "cplst" else [])]
+    model, *_ = fit(folder, method, folder / "all.xmc", "--blocks", 40, *given)
+    whole = read_dataset(folder / "all.xmc")
+    np.testing.assert_allclose(model.coef_, same.fit(whole.X, whole.Y).coef_, atol=1e-5)
+
+
+def test_a_checkpoint_serves_other_models_of_the_same_file_only(folder):
+    kept = ["--blocks", 40, "--checkpoint", folder / "sums"]
+    fit(folder, "kept", folder / "all.xmc", *kept)
+    model, found, told = fit(folder, "kept", folder / "all.xmc", *kept, "--theta", 2)
+    assert "going on from block 4" in told
+    assert (found["rows"], found["blocks"]) == (150, 4)
+    np.testing.assert_allclose(model.coef_, lrml.load(folder / "whole.lrml").coef_, atol=1e-5)
+    for other in (["part-1.xmc", *kept], ["all.xmc", "--blocks", 41, *kept[2:]]):
+        run = program("fit", folder / other[0], *other[1:], "-o", folder / "other.lrml")
+        assert run.returncode == 2
+        assert "a checkpoint must belong to the same blocks" in run.stderr
+        assert "Delete it to start anew" in run.stderr
+    run = program("tune", folder / "all.xmc", *kept, "--method", "ml-fro", "-o", folder / "other.lrml")
+    assert run.returncode == 2
+    assert "which holds sums for another fit, or a search. Name another file" in run.stderr
+    assert not (folder / "other.lrml").exists()
+
+
+def test_a_search_in_blocks(folder):
+    given = [folder / "all.xmc", "--method", "ml-fro", "--alphas", "0.1,1,10"]
+    model, found, _ = fit(folder, "tuned", *given, "--blocks", 40, command="tune")
+    assert (found["rows"], found["blocks"]) == (150, 4)
+    whole, other, _ = fit(folder, "tuned", *given, command="tune")
+    assert model.best_params_ == whole.best_params_
+    assert list(model.classes_) == list(whole.classes_) == [f"label{k}" for k in range(6)]
+    np.testing.assert_allclose(found["held_out_score"], other["held_out_score"], atol=1e-6)
+    np.testing.assert_allclose(
+        model.decision_function(np.eye(12)), whole.decision_function(np.eye(12)), atol=1e-5
+    )
+
+
+def test_a_cluster_finds_the_same(folder):
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+    options = {"n_workers": 1, "processes": False, "protocol": "tcp", "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options) as cluster:
+        paths = [folder / "part-1.xmc", folder / "part-2.xmc"]
+        model, found, _ = fit(folder, "dask", *paths, "--dask", cluster.scheduler_address, "--theta", 2)
+    assert found["rows"] == 150
+    np.testing.assert_allclose(model.coef_, lrml.load(folder / "whole.lrml").coef_, atol=1e-5)
+    run = program("fit", folder / "all.xmc", "--dask", "nonsense://x", "-o", folder / "none.lrml")
+    assert run.returncode == 2
+    assert "a scheduler must answer at its address, got 'nonsense://x'" in run.stderr
+
+
+def test_wrong_usage(folder):
+    write_csv(folder / "texts.csv", *tagged_texts(20))
+    write_dataset(lrml.datasets.load_yeast(), folder / "split.xmc")
+    (folder / "plain.csv").write_text("a,b\n1,2\n")
+    for arguments, message in (
+        (["all.xmc", "--blocks", 0], "--blocks must have at least 1 row each, got 0"),
+        (
+            ["all.xmc", "--checkpoint", "x"],
+            "--checkpoint is for files that are read in blocks, got 'x' without",
+        ),
+        (["part-1.xmc", "part-2.xmc"], "several files must be read in blocks, got 2 files without --blocks"),
+        (["all.xmc", "none.xmc", "--blocks"], "or a file, got"),
+        (["all.xmc", "--blocks", "--checkpoint", "none/x"], "must be in a folder that exists"),
+        (["all.xmc", "--blocks", "--checkpoint", "/proc/x"], "must be a folder that can be written"),
+        (["all.xmc", "--blocks", "--checkpoint", folder / "new.lrml"], "must be a file of its own"),
+        (["all.xmc", "--blocks", "--checkpoint", folder / "all.csv"], "must be of the kind 'lrml checkpoint"),
+        (["texts.csv", "--blocks"], "--blocks is for files of numbers, got"),
+        (["plain.csv", "--labels", 1, "--blocks", "--method", "leml"], "--blocks needs a method that can be"),
+        (["all.xmc", "--blocks", "--kernel", "rbf"], "fit_blocks needs kernel='linear'"),
+        (["all.csv", "--labels", -6, "--test", "all.csv", "--blocks"], "--blocks reads rows to learn from"),
+        (["split.xmc", "--blocks"], "--blocks learns from all rows of a file"),
+        (["yeast", "--blocks"], "--blocks is for files of numbers, got 'yeast', a dataset by name"),
+    ):
+        if "/proc/x" in arguments and sys.platform != "linux":
+            continue
+        given = [folder / word if (folder / str(word)).is_file() else word for word in arguments]
+        run = program("fit", *given, "-o", folder / "new.lrml")
+        assert run.returncode == 2, arguments
+        assert message in run.stderr, run.stderr
+        assert not (folder / "new.lrml").exists()
+
+
+def test_an_error_in_a_block_names_file_line_or_row(folder):
+    lines = (folder / "all.xmc").read_text().splitlines()
+    lines[100] = "0 1:x"
+    (folder / "bad.xmc").write_text("\n".join([*lines, ""]))
+    run = program("fit", folder / "bad.xmc", "--blocks", 40, "-o", folder / "bad.lrml")
+    assert run.returncode == 2
+    assert "bad.xmc, line 101: a value must be a finite number" in run.stderr
+    lines[100] = "0 1:nan"
+    (folder / "bad.xmc").write_text("\n".join([*lines, ""]))
+    run = program("fit", folder / "bad.xmc", "--blocks", 40, "-o", folder / "bad.lrml")
+    assert run.returncode == 2
+    assert "block 2, row 99: X must hold finite numbers" in run.stderr
+
+
+# A process that has imported everything forks the command again and again and kills it, at random moments.
+_KILLER = """
+import os, random, signal, sys, time
+from pathlib import Path
+from lrml.blocks import Checkpoint
+from lrml.cli import main
+from lrml.statistics import Statistics
+Checkpoint.__init__.__defaults__ = (Statistics, 0.0)  # keep every block
+keep, left = Checkpoint.keep, [10**9]
+def keep_or_wait(*arguments, **options):  # a run that should be killed must not end before
+    keep(*arguments, **options)
+    left[0] -= 1
+    if not left[0]:
+        time.sleep(60)
+Checkpoint.keep = keep_or_wait
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where tests run in the background
+folder = Path(sys.argv[1])
+def command(name):
+    options = ["--blocks", "2", "--theta", "2", "--checkpoint", str(folder / f"{name}.sums")]
+    return ["fit", str(folder / "all.xmc"), *options, "-o", str(folder / f"{name}.lrml")]
+assert main(command("quiet")) == 0
+drawn, kept = random.Random(0), folder / "killed.sums"
+def start():
+    child = os.fork()
+    if child == 0:
+        log = os.open(folder / "killed.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(log, 2)
+        code = main(command("killed"))
+        sys.stderr.flush()
+        os._exit(code)
+    return child
+def stopped(child, number):
+    os.kill(child, number)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+codes, left[0] = [], 9
+for number in [signal.SIGKILL] * 5 + [signal.SIGTERM, signal.SIGINT]:
+    before = kept.stat().st_mtime_ns if kept.exists() else 0
+    child = start()
+    while not kept.exists() or kept.stat().st_mtime_ns == before:  # some block more
+        time.sleep(0.0005)
+    time.sleep(drawn.uniform(0, 0.03))
+    codes.append(stopped(child, number))
+left[0] = 10**9
+codes.append(os.waitstatus_to_exitcode(os.waitpid(start(), 0)[1]))
+print(codes)
+"""
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="needs fork")
+def test_a_killed_run_goes_on_and_ends_with_the_same_bits(folder):
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLER, folder],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[-9, -9, -9, -9, -9, 143, 130, 0]"
+    told = (folder / "killed.err").read_text()
+    assert told.count("going on from block") == 7
+    assert told.count("has the sums over the blocks so far; run the same command again to go on") == 2
+    with np.load(folder / "quiet.sums") as quiet, np.load(folder / "killed.sums") as killed:
+        assert quiet["n_blocks"] == 75
+        assert quiet["n_rows"] == 150
+        assert {name: quiet[name].tobytes() for name in quiet} == {
+            name: killed[name].tobytes() for name in killed
+        }
+    models = [lrml.load(folder / f"{name}.lrml") for name in ("quiet", "killed")]
+    np.testing.assert_array_equal(*(model.coef_ for model in models))

@@ -1,0 +1,93 @@
+"""Predictions and metrics on a cluster equal those in memory."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import cluster_blocks as cb
+
+pytest.importorskip("distributed", reason="Dask is not installed")
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+from dask import delayed
+
+from lrml import LRML, MLFro
+from lrml.engines.dask import decision_function, evaluate, predict, predict_top_k, score
+from lrml.metrics import evaluate as evaluate_in_memory
+
+X, Y = cb.everything(6)
+Y[[3, 50]] = 0  # rows without a label, which some metrics leave out
+x, y = da.from_array(X, chunks=(50, 6)), da.from_array(Y, chunks=(180, -1))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return LRML(2, 1.0).fit(X, Y)
+
+
+def test_answers_are_lazy_arrays(model, client):
+    for found, expected in (
+        (predict(model, x), model.predict(X)),
+        (decision_function(model, x), model.decision_function(X)),
+        (predict_top_k(model, x, 3).labels, model.predict_top_k(X, 3).labels),
+        (predict_top_k(model, x).scores, model.predict_top_k(X).scores),
+    ):
+        assert isinstance(found, da.Array)
+        assert (found.shape, found.dtype, found.chunks[0]) == (expected.shape, expected.dtype, x.chunks[0])
+        np.testing.assert_allclose(client.compute(found).result(), expected, rtol=1e-12, atol=1e-14)
+    with pytest.raises(ValueError, match="k must be in"):
+        predict_top_k(model, x, 6)
+    with pytest.raises(TypeError, match="call the method of the model"):
+        predict(model, X)
+
+
+def test_a_sparse_model_answers_in_sparse_chunks(client):
+    model = MLFro(0.5).fit(sp.csr_array(X), sp.csr_array(Y))
+    found = client.compute(predict(model, x.map_blocks(sp.csr_array))).result()
+    assert sp.issparse(found)
+    assert (found != model.predict(X)).nnz == 0
+
+
+def test_dataframes_and_delayed_rows_of_unknown_number(client):
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(cb.N_FEATURES)])
+    labels = pd.DataFrame(Y, columns=list("abcde"))
+    model = MLFro(0.5).fit(frame, labels)
+    rows = dd.from_pandas(frame, npartitions=3)
+    top = client.gather(client.compute(list(predict_top_k(model, rows, 2))))
+    assert top[0].tolist() == model.predict_top_k(frame, 2).labels.tolist()
+    assert np.array_equal(
+        dask.compute(predict(model, [delayed(frame[:70]), delayed(frame[70:])]))[0], model.predict(frame)
+    )
+    targets = dd.from_pandas(labels, npartitions=3)
+    assert score(model, rows, targets, client=client) == pytest.approx(model.score(frame, labels), rel=1e-12)
+    with pytest.raises(ValueError, match=r"named and ordered as in fit.*'x1'"):
+        score(model, rows[[*frame.columns[1:], "x0"]], targets, client=client)
+    with pytest.raises(ValueError, match="columns of Y must be named and ordered as in fit"):
+        score(model, rows, targets[list("bacde")], client=client)
+
+
+def test_metrics_equal_those_in_memory(model, client):
+    expected = evaluate_in_memory(Y, model.decision_function(X), ks=[1, 4], threshold=0.4)
+    found = evaluate(model, x, y, ks=[1, 4], threshold=0.4, client=client)
+    assert list(found) == list(expected)
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, rel=1e-12), name
+    assert score(model, x, y, client=client) == pytest.approx(model.score(X, Y), rel=1e-12)
+    with pytest.raises(ValueError, match=r"average_precision needs at least one row .* got none"):
+        score(model, x, da.zeros_like(y), client=client)
+
+
+def test_scores_of_real_targets_and_of_one_label(client):
+    targets = np.hstack([X[:, :2] ** 2, np.ones((len(X), 1))])
+    model = MLFro(0.5, targets="real").fit(X, targets)
+    found = score(model, x, da.from_array(targets, chunks=(60, -1)), client=client)
+    assert found == pytest.approx(model.score(X, targets), rel=1e-12)
+    words = np.where(Y[:, 0] == 1, "yes", "no")
+    model = MLFro(0.5).fit(X, words)
+    blocks = da.from_array(words, chunks=60)
+    assert score(model, x, blocks, client=client) == model.score(X, words)
+    assert np.array_equal(client.compute(predict(model, x)).result(), model.predict(X))
+    assert decision_function(model, x).shape == (len(X),)
