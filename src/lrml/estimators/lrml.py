@@ -279,9 +279,9 @@ class LRML(SpectralModel):
         self._keep(locals())
 
     def _ridge(self, data: TrainingData, params: Parameters) -> float:
-        if params.ridge is None and params.theta != "auto" and params.alpha > 0:
-            if check_count("theta", params.theta, 0, data.shape) == 0:
-                return 0.0  # the trace norm limits all singular values
+        by_default = params.ridge is None and params.theta != "auto" and params.alpha > 0
+        if by_default and check_count("theta", params.theta, 0, data.shape) == 0:
+            return 0.0  # the trace norm limits all singular values
         return super()._ridge(data, params)
 
     def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
