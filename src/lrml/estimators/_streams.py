@@ -100,18 +100,17 @@ class Passes:
 
 
 class Broadcast:
-    """An array that is sent to another process as two factors, if it is a matrix of low rank."""
+    """A matrix that is sent to another process as two factors, if its rank is low."""
 
     def __init__(self, matrix: _Floats) -> None:
         self.matrix = matrix
 
     def __reduce__(self) -> Any:
         shape = self.matrix.shape
-        if len(shape) == 2 and self.matrix.size >= _LEAST_FACTORED and min(shape) <= _LARGEST_FACTORED:
+        if self.matrix.size >= _LEAST_FACTORED and min(shape) <= _LARGEST_FACTORED:
             U, s, Vt = thin_svd(self.matrix.astype(np.float64))
-            rank = int(
-                np.count_nonzero(s > np.finfo(self.matrix.dtype).eps * s[0])
-            )  # the others are rounding
+            # Smaller singular values are rounding.
+            rank = int(np.count_nonzero(s > np.finfo(self.matrix.dtype).eps * s[0]))
             if rank * sum(shape) < self.matrix.size:
                 left, right = (U * s)[:, :rank], Vt[:rank]
                 return _multiplied, tuple(part.astype(self.matrix.dtype) for part in (left, right))
@@ -188,7 +187,7 @@ class StreamedRows:
 
     def sum(self, part: Callable[..., _Result], *arguments: Any) -> _Result:
         """Sum over all blocks and their parts, as `Rows.sum` does; matrices are sent as factors."""
-        sent = (Broadcast(each) if isinstance(each, np.ndarray) else each for each in arguments)
+        sent = (Broadcast(each) if getattr(each, "ndim", 0) == 2 else each for each in arguments)
         total: _Result = self.passes.sum(_sum_of_block, part, self.used, self.dtype, *sent)
         return total
 
