@@ -9,9 +9,9 @@ whose features have mixed scales) is taken raw, with rows of unit length, standa
 times 1e4; if it has 50 features or more, also standardised with half as many rows as features. Strengths are
 derived from the data, so that each gets weak and strong penalties. The objective of a fit is computed here,
 from its coefficients and the rows, or from its dual coefficients and the kernel matrix. It is compared with
-the least known one: of a fit with a small ``tol``, of one that continues from the default fit, and, for
-``MLFro`` with the squared loss, of scikit-learn's ``Ridge`` or ``KernelRidge``. Fits that warn are counted
-separately.
+the least known one: of a fit with a small ``tol``, of one that continues from the default fit, for ``LRML``
+with another loss of one that begins almost without penalties, and, for ``MLFro`` with the squared loss, of
+scikit-learn's ``Ridge`` or ``KernelRidge``. Fits that warn are counted separately.
 """
 
 from __future__ import annotations
@@ -110,15 +110,16 @@ def objective(model: Any, X: np.ndarray, Y: np.ndarray) -> float:
         squares = np.linalg.eigvalsh(model.dual_coef_.T @ scores)  # of aᵀKa, so those of WᵀW
         sigma = np.sqrt(np.maximum(squares[::-1], 0.0))
     total = float(loss.terms(Y, scores + intercept).values[:, seen].sum())
+    squares = float((sigma**2).sum())
     if name == "LRML":
-        return total + model.alpha * sigma[model.theta_ :].sum() + model.ridge * (sigma**2).sum()
+        return total + model.alpha * sigma[model.theta_ :].sum() + model.ridge_ * squares
     if name == "MLTrace":
-        return total + model.alpha * sigma.sum() + model.ridge * (sigma**2).sum()
+        return total + model.alpha * sigma.sum() + model.ridge_ * squares
     if name == "MLFro":
-        return total + model.alpha * (sigma**2).sum()
+        return total + model.alpha * squares
     if name == "LEML":
-        return total + model.alpha * sigma.sum()  # of balanced factors
-    return total + model.ridge * (sigma**2).sum()
+        return total + model.alpha_ * sigma.sum() + model.ridge_ * squares  # of balanced factors
+    return total + model.ridge * squares
 
 
 def ridge_leaving(X: np.ndarray, share: float) -> float:
@@ -161,12 +162,20 @@ def members(X: np.ndarray, Y: np.ndarray, quick: bool) -> Iterator[tuple[str, An
     if size > MEDIUM or (quick and size > SMALL):
         return
     yield "LEML", LEML(0.4, 0.01 * strongest, random_state=0)
+    yield from row_members(strongest, ridge)
+
+
+def row_members(strongest: float, ridge: float) -> Iterator[tuple[str, Any]]:
+    """Yield estimators with other losses."""
     for loss, scale in (("logistic", 0.1), ("squared_hinge", 1.0)):
         for share in (0.1, 1e-3):
             for strength in (1e-3 * scale * ridge, scale * ridge):
                 yield f"LRML {loss}", LRML(0.2, share * scale * strongest, ridge=strength, loss=loss)
-        yield f"LRML {loss}", LRML(0.2, 1.0, loss=loss)
-        yield f"MLTrace {loss}", MLTrace(0.03 * scale * strongest, loss=loss)
+        yield f"LRML {loss}", LRML(0.2, 1.0, ridge=0.0, loss=loss)
+        yield f"MLTrace {loss}", MLTrace(0.03 * scale * strongest, ridge=0.0, loss=loss)
+        for kind in (LRML, MLTrace, MLFro, LEML):
+            seed = {"random_state": 0} if kind is LEML else {}
+            yield f"{kind.__name__} {loss}", kind(loss=loss, **seed)  # all defaults
         yield f"MLFro {loss}", MLFro(scale * ridge, loss=loss)
         yield f"LEML {loss}", LEML(0.4, 0.03 * scale * strongest, loss=loss, random_state=0)
 
@@ -196,11 +205,19 @@ def best_known(model: Any, X: np.ndarray, Y: np.ndarray) -> float:
     if "tol" in model.get_params():
         by_rows = model.loss != "squared"
         long = {"tol": 1e-6, "max_iter": 1500} if by_rows else {"tol": 1e-9, "max_iter": 3000}
-        further = clone(model).set_params(**long, warm_start=True)
-        vars(further).update({name: value for name, value in vars(model).items() if name.endswith("_")})
-        for start in (further, clone(model).set_params(**long)):
+        starts = [model]
+        if by_rows and type(model) is LRML:  # a saddle point may hide a better one: start beyond the penalty
+            starts.append(fit(MLFro(1e-3 * ridge_leaving(X, 0.9), loss=model.loss), X, Y)[0])
+        for start in (clone(model).set_params(**long), *(continued(model, one, long) for one in starts)):
             known.append(objective(fit(start, X, Y)[0], X, Y))
     return min(known, default=np.inf)
+
+
+def continued(model: Any, start: Any, settings: dict[str, Any]) -> Any:
+    """Return an estimator like the model that begins with the coefficients of another."""
+    further = clone(model).set_params(**settings, warm_start=True)
+    vars(further).update({name: value for name, value in vars(start).items() if name.endswith("_")})
+    return further
 
 
 def fits(name: str, scaling: str, X: np.ndarray, Y: np.ndarray, quick: bool) -> Iterator[Record]:

@@ -14,6 +14,7 @@ import pytest
 
 from cli_output import without_progress
 from experiments.runner_jobs import wait_until
+from forking import run_program as program
 from lrml import __version__
 from lrml.cli import main
 from lrml.experiments import load_experiment
@@ -26,17 +27,6 @@ def _no_data(tmp_path_factory):
         patch.setenv("LRML_DATA_HOME", str(tmp_path_factory.mktemp("empty")))
         patch.setenv("PYTHONIOENCODING", "utf-8")
         yield
-
-
-def program(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "lrml", *map(str, arguments)],
-        capture_output=True,
-        encoding="utf-8",
-        env=os.environ | environment,
-        timeout=300,
-        check=False,
-    )
 
 
 def console_script():

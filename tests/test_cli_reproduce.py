@@ -16,6 +16,7 @@ import pytest
 
 from cli_output import without_progress
 from failing_work import fail_in_one_cell
+from forking import run_program as program
 from lrml.cli import main
 from lrml.experiments.runner import Store
 
@@ -31,17 +32,6 @@ def _no_data(tmp_path_factory):
         patch.setenv("LRML_DATA_HOME", str(tmp_path_factory.mktemp("empty")))
         patch.setenv("PYTHONIOENCODING", "utf-8")
         yield
-
-
-def program(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "lrml", *map(str, arguments)],
-        capture_output=True,
-        encoding="utf-8",
-        env=os.environ | environment,
-        timeout=300,
-        check=False,
-    )
 
 
 def contents(folder):
@@ -274,7 +264,14 @@ def test_a_failure_is_said_in_a_quiet_run_too(with_a_gap, capsys, monkeypatch):
 def test_without_the_libraries_of_the_report(missing, figure_run, out, tmp_path):
     shutil.copytree(out, tmp_path / "out", ignore=shutil.ignore_patterns("figures", "tables", "*.html"))
     (tmp_path / f"{missing}.py").write_text(f"raise ModuleNotFoundError('blocked', name={missing!r})\n")
-    found = program(*FIGURE2, "--out", tmp_path / "out", PYTHONPATH=str(tmp_path))
+    found = subprocess.run(  # one that has not imported anything yet
+        [sys.executable, "-m", "lrml", *FIGURE2, "--out", str(tmp_path / "out")],
+        capture_output=True,
+        encoding="utf-8",
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        timeout=300,
+        check=False,
+    )
     assert found.returncode == 0
     assert found.stderr.startswith("lrml reproduce: not all of the report was written (")
     assert found.stderr.endswith('Install what it needs with: pip install "lrml[report]"\n')

@@ -153,6 +153,10 @@ class RowSums(Protocol):
         """Numbers of rows, features and labels."""
 
     @property
+    def total_weight(self) -> float:
+        """Sum of the weights of the rows."""
+
+    @property
     def dtype(self) -> type[np.floating[Any]]:
         """Precision of the scores."""
 

@@ -68,8 +68,13 @@ def test_dataframes_name_features_and_labels(client):
     assert_same(model, WEIGHTS)
     assert model.feature_names_in_.tolist() == FEATURES
     assert model.classes_.tolist() == LABELS
-    apart = fit(MLFro(0.5), together[FEATURES], together[LABELS], client=client)
-    assert_same(apart)
+    assert_same(fit(MLFro(0.5), together[FEATURES], together[LABELS], client=client))
+    mixed = fit(
+        MLFro(0.5), together[[*FEATURES, *LABELS]], tuple(LABELS), sample_weight=together["w"], client=client
+    )
+    assert_same(mixed, WEIGHTS)
+    with pytest.raises(TypeError, match="y must be the names of the label columns of X"):
+        fit(MLFro(0.5), together, client=client)
     with pytest.raises(ValueError, match="columns of the dataframe, got 'red', which is none"):
         DaskBlocks.from_dataframes(together, ["red"])
     with pytest.raises(ValueError, match="same partitions, got 4 and 2"):
@@ -131,6 +136,9 @@ def test_a_bad_row_is_named_and_what_was_summed_before_stays(counted, client):
     np.testing.assert_allclose(caught.value.sums.xx, expected.xx, rtol=1e-10)
     assert caught.value.sums.n_rows == 60
     assert MLFro(0.5).fit_statistics(caught.value.sums).rank_ == cb.N_LABELS
+    with pytest.raises(BlockError, match="block 2, row 77") as caught:
+        source.sum(cb.mean_row)  # asks for the numbers of the rows
+    np.testing.assert_allclose(caught.value.sums[0], np.arange(60) @ X[:60])
 
 
 def test_a_bad_row_in_a_file_leaves_the_blocks_before_it(client, tmp_path):

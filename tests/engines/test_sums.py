@@ -51,7 +51,8 @@ def test_any_number_of_workers_gives_the_same_bits(quiet):  # which two have sum
     with connect(None, n_workers=4, memory_limit=0) as client:
         for n_workers in (4, 2, 1):
             client.cluster.scale(n_workers)
-            while len(client.nthreads()) != n_workers:
+            deadline = time.monotonic() + 120
+            while len(client.nthreads()) != n_workers and time.monotonic() < deadline:
                 time.sleep(0.02)
             fit(model, delayed_blocks(40), client=client)
             assert bits(model.statistics_) == bits(quiet)

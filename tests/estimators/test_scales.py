@@ -138,6 +138,20 @@ def test_other_losses_do_not_end_above_a_model_that_is_not_theirs(scaling, loss)
         assert model.objective_ <= 1.01 * theirs
 
 
+def test_without_a_ridge_a_saddle_point_is_not_the_end():
+    """One free singular value, features over four decades: fits from constant scores end 2.2 % higher."""
+    rng = np.random.default_rng(6)
+    scales = np.logspace(-3, 1, 8)
+    X = rng.standard_normal((60, 8)) * scales
+    W = rng.standard_normal((8, 4)) / scales[:, None]
+    Y = (X @ W + np.sqrt(8) * rng.standard_normal((60, 4)) > 0).astype(float)
+    model = LRML(1, 1.0, ridge=0.0, loss="logistic").fit(X, Y)
+    sigma = np.linalg.svd(model.coef_, compute_uv=False)
+    free = logistic_objective(model.coef_.T, model.intercept_, X, Y, 0.0, 0.0) + sigma[1:].sum()
+    assert model.objective_ == pytest.approx(free, rel=1e-5)
+    assert free <= 1.005 * 123.8  # of long runs from several starts
+
+
 @SCALED
 def test_logistic_trace_norm_without_a_penalty_is_logistic_regression(scaling):
     """An independent optimiser, on features that it can cope with."""

@@ -23,6 +23,7 @@ MODELS = [
     MLFro(0.5, loss="logistic", tol=1e-12),
     LRML("auto", 2.0, tol=1e-9),  # with unknown labels
     LRML(2, 1.0, loss="logistic"),  # in single precision
+    LRML(1, 1.0, ridge=0.0, loss="logistic", tol=1e-7),  # compared with a start without the penalty
 ]
 
 
@@ -73,6 +74,7 @@ def test_passes_over_blocks_equal_a_fit_to_all_rows(model, form, unknown):
         assert found.gap_ == pytest.approx(whole.gap_, rel=0.05, abs=1e-12)
     if isinstance(model, LRML):
         assert found.theta_ == whole.theta_
+        assert found.ridge_ == pytest.approx(whole.ridge_, rel=1e-9)  # the default one suits the rows
 
 
 @pytest.fixture(scope="module")

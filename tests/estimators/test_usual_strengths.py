@@ -1,4 +1,4 @@
-"""Defaults that follow the data: alpha and rank of LEML, and the grids of searches that fit one by one."""
+"""Defaults that follow the data: of LEML, ridges of LRML and MLTrace, grids of searches of single fits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
-from lrml import LEML, LEMLCV, LRMLCV, MLFro, MLFroCV, MLTraceCV
+from lrml import LEML, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV
 from lrml.datasets import load_yeast
 from lrml.solvers import leml as core
 
@@ -194,6 +194,43 @@ def test_constant_features_leave_nothing_to_penalise(either_path, loss):
     assert model.rank_ == 0
     assert np.isfinite(model.ridge_)
     assert LEMLCV(loss=loss, cv=2, random_state=0).fit(np.ones((4, 3)), Y).rank_ == 0
+
+
+# LRML and ML-trace
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+@pytest.mark.parametrize("kind", [LRML, MLTrace])
+def test_the_default_ridge_is_none_for_squares_and_weak_for_others(data, kind, loss, masked):
+    X, Y = data
+    known = np.random.default_rng(0).random(Y.shape) < 0.6 if masked else None
+    model = kind(loss=loss).fit(X, Y, observed=known)
+    best = LEML(3, loss=loss, random_state=0).fit(X, Y, observed=known).ridge_
+    assert model.ridge_ == (0.0 if loss == "squared" else pytest.approx(0.2 * best))
+    twin = kind(loss=loss, ridge=model.ridge_).fit(X, Y, observed=known)
+    assert twin.ridge_ == model.ridge_
+    np.testing.assert_array_equal(twin.coef_, model.coef_)
+
+
+@pytest.mark.parametrize("theta", ["auto", 6, 2])
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_separable_labels_have_a_solution_by_default(theta, alpha):
+    """Without a ridge their coefficients grow without limit."""
+    X = np.random.default_rng(0).standard_normal((50, 8))
+    model = LRML(theta, alpha, loss="logistic", tol=1e-6).fit(X, X[:, :6] > 0)
+    tighter = LRML(theta, alpha, loss="logistic", tol=1e-9, max_iter=3000).fit(X, X[:, :6] > 0)
+    assert model.converged_
+    assert tighter.converged_
+    np.testing.assert_allclose(model.singular_values_, tighter.singular_values_, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("kind", [LRML, MLTrace])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_default_ridge_of_features_that_tell_nothing(kind, loss):
+    Y = np.array([[0, 1], [1, 0], [1, 1], [0, 0]])
+    assert np.isfinite(kind(loss=loss).fit(np.ones((4, 3)), Y).ridge_)
+    assert kind(loss=loss).fit(np.eye(4), np.ones((4, 2))).ridge_ >= 0  # no label needs coefficients
 
 
 @pytest.mark.parametrize(

@@ -179,11 +179,11 @@ def test_features_of_many_scales_end_on_no_plateau(seed, loss, alpha, best_known
     scores /= scores.std(axis=0)
     noisy = scores + 0.5 * rng.standard_normal(scores.shape)
     Y = (noisy > np.quantile(scores, 0.7, axis=0)).astype(float)
-    model = LRML(1, alpha, loss=loss).fit(X, Y)
+    model = LRML(1, alpha, ridge=0.0, loss=loss).fit(X, Y)
     sigma = np.linalg.svd(model.coef_, compute_uv=False)
     losses = LOSSES[loss].terms(Y, X @ model.coef_.T + model.intercept_).values
     objective = float(losses.sum()) + alpha * float(sigma[1:].sum())
     assert model.objective_ == pytest.approx(objective, rel=1e-5)
     assert model.converged_
     assert objective <= 1.01 * best_known
-    assert model.n_iter_ <= 200
+    assert model.n_iter_ <= 250

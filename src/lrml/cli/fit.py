@@ -155,6 +155,8 @@ def _facts(model: Any, summary: dict[str, Any]) -> dict[str, Any]:
     chosen = getattr(inner, "best_params_", None)
     names = ("theta", "rank", "alpha", "ridge", "loss", "kernel")
     params = inner.get_params(deep=False)
+    if params.get("ridge", 0.0) is None:
+        params["ridge"] = vars(inner).get("ridge_")  # what the default stood for
     facts: dict[str, Any] = dict(summary)
     facts["params"] = {name: params[name] for name in names if params.get(name) is not None} | (chosen or {})
     facts["features"], facts["labels"] = int(inner.n_features_in_), len(inner.intercept_)

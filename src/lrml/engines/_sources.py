@@ -136,9 +136,14 @@ class DaskBlocks(BlockSource):
         sample_weight : dask.dataframe.Series or array, or str, optional
             The same for weights.
         """
-        rest = [name for name in (y, sample_weight) if name is not None]
-        names = [name for name in rest if isinstance(name, str | list | tuple)]
-        taken = [column for name in names for column in ([name] if isinstance(name, str) else name)]
+        if y is None:
+            raise TypeError(
+                "y must be the names of the label columns of X, or a Dask dataframe, got None. Pass one."
+            )
+        rest = [y] if sample_weight is None else [y, sample_weight]
+        rest = [list(part) if isinstance(part, tuple) else part for part in rest]
+        named = [part for part in rest if isinstance(part, str | list)]
+        taken = [column for part in named for column in ([part] if isinstance(part, str) else part)]
         absent = [column for column in taken if column not in list(X.columns)]
         if absent:
             raise ValueError(
@@ -146,9 +151,7 @@ class DaskBlocks(BlockSource):
                 f"none. Choose among {shown(list(X.columns))}."
             )
         parts = [X[[column for column in X.columns if column not in taken]]]
-        parts += [
-            X[list(name) if isinstance(name, tuple) else name] if name in names else name for name in rest
-        ]
+        parts += [X[part] if isinstance(part, str | list) else part for part in rest]
         columns = [row_chunks(part) for part in parts]
         if len({len(column) for column in columns}) > 1:
             raise ValueError(
@@ -225,8 +228,8 @@ class DaskBlocks(BlockSource):
         work = Work(self.door, part, arguments, hashed=checkpoint is not None)
         summed = self._summed(work, panels, checkpoint)
         if isinstance(summed.error, RowsNotCountedError):
-            summed = self._summed(Work(self.door))
-            summed = self._summed(work, panels, checkpoint) if summed.error is None else summed
+            self._summed(Work(self.door))  # counts them, up to the first bad block
+            summed = self._summed(work, panels, checkpoint)
         if summed.error is not None:
             raise self._placed(summed.error, summed.total)
         if summed.total is None:
@@ -340,9 +343,9 @@ def _source(X: Any, y: Any, sample_weight: Any, client: Client) -> DaskBlocks:
         source = copy(X)
         source.client = client
         return source
-    if hasattr(X, "dask") and hasattr(X, "chunks"):
+    if hasattr(X, "__dask_graph__") and hasattr(X, "chunks"):
         return DaskBlocks.from_arrays(X, y, sample_weight, client=client)
-    if hasattr(X, "dask") and hasattr(X, "columns"):
+    if hasattr(X, "__dask_graph__") and hasattr(X, "columns"):
         return DaskBlocks.from_dataframes(X, y, sample_weight, client=client)
     if isinstance(X, Bag):
         X = client.compute(X).result()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ from lrml.estimators._parameters import ROADS, Parameters
 from lrml.estimators._scores import SPARSE_COST
 from lrml.estimators._size import model_nbytes
 from lrml.estimators._space import KernelSpace, Space, estimated_spectrum, with_unseen
-from lrml.losses import Loss
+from lrml.losses import Loss, SquaredLoss
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
 from lrml.rows import Mask, Rows, RowSums
@@ -242,6 +242,15 @@ class TrainingData:
         """The data for a fit that looks at every row."""
         X = self.X.tocsr() if is_sparse(self.X) else self.X
         return Rows(X.astype(np.float64, copy=False), self.Y, self.mask, self.weights)
+
+    def with_targets(self, made: Callable[..., _Float64], *arguments: Any) -> TrainingData:
+        """Return least squares on the same rows, with made(Y, mask, *arguments) as targets.
+
+        ``made`` works row by row and is importable by name.
+        """
+        Y = made(self.Y, self.mask, *arguments)
+        plain: dict[str, Any] = {"mask": None, "label_names": None, "targets": "real", "summed_up": None}
+        return replace(self, Y=Y, loss=SquaredLoss(), **plain)
 
     def row_problem(self, used: _Bools, dtype: type[np.floating[Any]], *, fit_intercept: bool) -> RowProblem:
         """Return the problem of the labels in use over all rows, without a ridge; made once."""

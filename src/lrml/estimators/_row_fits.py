@@ -28,7 +28,7 @@ from lrml.estimators._space import MOST_COMPRESSED, MOST_EXTENSIONS, InSubspace,
 from lrml.penalties import TailSum
 from lrml.row_problem import RowProblem
 from lrml.rows import Rows
-from lrml.solvers import Callback, Factors, SolverResult, slopes_at, solve_rows, solve_separable
+from lrml.solvers import SUCCESSES, Callback, Factors, SolverResult, slopes_at, solve_rows, solve_separable
 
 _Float64 = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
@@ -36,6 +36,8 @@ _Bools = npt.NDArray[np.bool_]
 _SINGLE_PRECISION_FROM = 1e-5
 # The ridges whose solutions span a subspace: the least one in units of the mean eigenvalue, and their ratio.
 _LEAST_SHIFT, _RATIO, _SPAN_TOL = 0.03, 10.0, 1e-2
+# A ridge that leaves more than this share of the effective directions limits nothing.
+_LOOSE_SHARE = 0.998
 
 
 class Start(NamedTuple):
@@ -86,7 +88,38 @@ class RowFit:
         return RowSolution(solution.result.factors, solution.intercept, solution.result, None, {})
 
     def penalised(self, start: Start | None, road: str) -> RowSolution:
-        """Solve with the penalty, in the coordinates of a road."""
+        """Solve with the penalty, in the coordinates of a road.
+
+        Where hardly anything limits the free singular values, a fit can end near a saddle point and not show
+        it. Then it is compared with one that starts from the solution without the penalty.
+        """
+        found = self._on(road, start)
+        if start is not None or not self._is_loose(found):
+            return found
+        scale = loss_scale(self.data, fit_intercept=self.fit_intercept)
+        ridge = scale * self.data.spectrum(fit_intercept=self.fit_intercept).ridge_leaving(_LOOSE_SHARE)
+        bare = replace(self, ridge=ridge, callback=None)._bare()
+        U, s, V = bare.factors
+        rival = self._on(road, Start(U * s, V, bare.intercept))
+        better = rival.result.objective < (1.0 - self.tol) * found.result.objective
+        return rival if better else found
+
+    def _bare(self) -> RowSolution:
+        """Solve without the penalty."""
+        if self.data.n_passes is None:
+            return self.separable(None)
+        return replace(self, penalty=TailSum(theta=0, alpha=0.0))._on("primal", None)
+
+    def _is_loose(self, found: RowSolution) -> bool:
+        """Whether a fit says that it has converged, without a ridge that makes this credible."""
+        if self.penalty.theta == 0 or self.data.loss.name == "squared" or found.problem is None:
+            return False
+        values = found.problem.spread[1:, 0]
+        ridge = self.ridge / loss_scale(self.data, fit_intercept=self.fit_intercept)
+        return found.result.status in SUCCESSES and bool(np.mean(values / (values + ridge)) > _LOOSE_SHARE)
+
+    def _on(self, road: str, start: Start | None) -> RowSolution:
+        """Solve with the penalty once."""
         if road == "primal":
             problem, result = self._solve(self.data, start)
             return RowSolution(result.factors, problem.intercept(result.solution), result, problem, {})

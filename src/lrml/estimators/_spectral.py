@@ -34,6 +34,7 @@ from lrml.estimators._space import (
     with_unseen,
 )
 from lrml.estimators._streams import fit_by_passes
+from lrml.estimators._usual_ridge import usual_ridge
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
@@ -49,6 +50,8 @@ from lrml.solvers import (
 _Float64 = npt.NDArray[np.float64]
 # If every iteration reads the rows, there is time for fewer iterations.
 _MAX_ITER_MOMENTS, _MAX_ITER_ROWS = 5000, 1000
+# The default ridge of losses other than the squared one, as a share of the best one without a penalty.
+_WEAK = 0.2
 
 
 class SpectralModel(BlockFitting):
@@ -65,9 +68,13 @@ class SpectralModel(BlockFitting):
         """Return the penalty for data of this shape."""
         raise NotImplementedError
 
-    def _ridge(self, params: Parameters) -> float:
-        """Return the strength of the squared Frobenius norm."""
-        return float(params.ridge)
+    def _ridge(self, data: TrainingData, params: Parameters) -> float:
+        """Return the strength of the squared Frobenius norm: as given, or one that suits loss and data."""
+        if params.ridge is not None:
+            return float(params.ridge)
+        if data.loss.name == "squared":
+            return 0.0
+        return _WEAK * usual_ridge(data, fit_intercept=params.fit_intercept)
 
     def _certificate(self, penalty: TailSum) -> Certificate | None:
         """Return the certificate to use if the moments suffice; None for the solver's estimate."""
@@ -97,9 +104,11 @@ class SpectralModel(BlockFitting):
         last = None
         if is_warm_start(self, params, data):
             last = self._start_of(data), self.intercept_.astype(np.float64)
-        penalty = self._penalty(data, params)
+        penalty, ridge = self._penalty(data, params), self._ridge(data, params)
         fit = self._fit_moments if data.needs_moments_only else self._fit_rows
-        solution, extras = fit(data, params, penalty, last)
+        solution, extras = fit(data, params, penalty, ridge, last)
+        if "ridge" in vars(params):
+            extras["ridge_"] = ridge
         store(self, data, solution, **extras)
         warn_unless_converged(solution.outcome)
         return self
@@ -124,13 +133,18 @@ class SpectralModel(BlockFitting):
         return Factors(*(factor.astype(np.float64) for factor in self.factors_))
 
     def _fit_moments(
-        self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[Factors, _Float64] | None
+        self,
+        data: TrainingData,
+        params: Parameters,
+        penalty: TailSum,
+        ridge: float,
+        last: tuple[Factors, _Float64] | None,
     ) -> tuple[Solution, dict[str, Any]]:
         """Least squares with all labels known: everything follows from the second moments."""
-        space, problem, result, gap = self._solve_moments(data, params, penalty, last)
+        space, problem, result, gap = self._solve_moments(data, params, penalty, ridge, last)
         extras: dict[str, Any] = space.kernel_gap(problem.ridge, result.objective)
         if isinstance(space, InSubspace):
-            extras = {"compression_gap_": gap} | warn_of_subspace(self, gap, 2 * MOST_COMPRESSED)
+            extras = {"compression_gap_": gap} | warn_of_subspace(self, gap, 2 * MOST_COMPRESSED, ridge)
             space = space.without_coordinates()
         extras |= self._extras(penalty, problem, result)
         del problem
@@ -146,14 +160,18 @@ class SpectralModel(BlockFitting):
             params = Parameters(**vars(params) | {"solver": "auto"})  # as the space that reads the solution
         penalty = self._penalty(data, params)
         last = (self._start_of(data), self.intercept_.astype(np.float64)) if warm else None
-        _, problem, result, _ = self._solve_moments(data, params, penalty, last)
+        _, problem, result, _ = self._solve_moments(data, params, penalty, self._ridge(data, params), last)
         return _as_regressions(problem, penalty, result)
 
     def _solve_moments(
-        self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[Factors, _Float64] | None
+        self,
+        data: TrainingData,
+        params: Parameters,
+        penalty: TailSum,
+        ridge: float,
+        last: tuple[Factors, _Float64] | None,
     ) -> tuple[Space, SpectralProblem, SolverResult, float]:
         """Solve, and extend a subspace until it costs little; also return what it costs."""
-        ridge = self._ridge(params)
         road = params.solver if isinstance(params.solver, str) else "auto"
         centred, bare = {"fit_intercept": params.fit_intercept}, penalty.alpha == 0
         directions = data.shape[1] if bare else penalty.theta
@@ -201,7 +219,12 @@ class SpectralModel(BlockFitting):
             )
 
     def _fit_rows(
-        self, data: TrainingData, params: Parameters, penalty: TailSum, last: tuple[Factors, _Float64] | None
+        self,
+        data: TrainingData,
+        params: Parameters,
+        penalty: TailSum,
+        ridge: float,
+        last: tuple[Factors, _Float64] | None,
     ) -> tuple[Solution, dict[str, Any]]:
         """Any loss, with or without unknown labels: every iteration reads the rows."""
         rows = data.row_sums
@@ -219,7 +242,7 @@ class SpectralModel(BlockFitting):
             start = Start(last[0].U * last[0].s, last[0].V[used], last[1][used])
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as callback:
             fit = RowFit(
-                *(data, used, penalty, self._ridge(params), params.fit_intercept),
+                *(data, used, penalty, ridge, params.fit_intercept),
                 *(params.solver, max_iter, tol, callback),
             )
             if self._is_separable(data, params, penalty):

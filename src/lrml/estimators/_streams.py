@@ -8,6 +8,7 @@ unless the fit is in single precision (*, 4 bytes):
 round                        to each worker                back, blocks added up
 ============================ ============================= =========================
 the first                    nothing                       d² + 4d + 2L
+for the default ridge        2L min(L, 32)                 d² + d min(L, 32)
 loss and slopes at rank k    k(d + L) + L, or dL + L *     dL + 2L + 1
 certificate of `MLTrace`     the same                      dL + 1, after 2L
 the first, of wide data      nothing                       4d + L
@@ -176,6 +177,11 @@ class StreamedRows:
         statistics = self.overview.statistics
         return statistics.n_rows, statistics.n_features, int(np.count_nonzero(self.used))
 
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights of the rows."""
+        return self.overview.statistics.weight
+
     def moments_of_features(self) -> Statistics:
         """Moments of X, with one column of zeros for the labels."""
         found = self.overview.statistics
@@ -190,6 +196,10 @@ class StreamedRows:
         sent = (Broadcast(each) if getattr(each, "ndim", 0) == 2 else each for each in arguments)
         total: _Result = self.passes.sum(_sum_of_block, part, self.used, self.dtype, *sent)
         return total
+
+
+def _moments_with(block: RowBlock, made: Callable[..., _Float64], *arguments: Any) -> Statistics:
+    return Statistics.from_arrays(block.X, made(block.Y, block.mask, *arguments), block.weights)
 
 
 def _sum_of_block(
@@ -242,6 +252,12 @@ class StreamedData(SummedData):
     def row_sums(self) -> RowSums:
         """The rows, as far as sums over them are needed."""
         return StreamedRows(self.passes, self.overview, np.ones(self.shape[1], dtype=np.bool_))
+
+    def with_targets(self, made: Callable[..., _Float64], *arguments: Any) -> SummedData:
+        """Return least squares on the same rows, with targets made of Y in a pass."""
+        sums = self.passes.sum(_moments_with, made, *arguments)
+        columns = replace(self.passes.source.columns, n_labels=sums.n_labels, label_names=None)
+        return SummedData.of(self.stand_in, sums, columns, "real")
 
     def row_problem(self, used: _Bools, dtype: type[np.floating[Any]], *, fit_intercept: bool) -> RowProblem:
         """Return the problem of the labels in use, without a ridge."""

@@ -24,7 +24,7 @@ from lrml.estimators._grid import (
     ridges_leaving,
 )
 from lrml.estimators._kernels import KernelLike
-from lrml.estimators._parameters import CHECKS, Parameters, check_theta_or_auto
+from lrml.estimators._parameters import CHECKS, Parameters, check_theta_or_auto, optional
 from lrml.estimators._space import RidgeRegressions
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.search import (
@@ -102,9 +102,12 @@ class LRML(SpectralModel):
     alpha : float, default=1.0
         Strength of the penalty, the paper's C. (scikit-learn reads ``C`` as an inverse strength, hence the
         name.)
-    ridge : float, default=0.0
+    ridge : float, optional
         Strength of an additional squared Frobenius norm, which also shrinks the free singular values. Not in
-        the paper. With other losses it should be positive: separable labels have no optimum without it.
+        the paper. By default 0 with the squared loss. With another one it is weak and follows the data: a
+        fifth of the default ridge of `LEML`. Without any, nothing limits the free singular values, and
+        separable labels have no optimum; a fit that seems to have converged is then compared with a second
+        one, which starts from the solution without the penalty, and the better one is kept.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
         What is summed over labels and examples, see `lrml.losses`. "squared" with all labels known needs one
         pass over the data; otherwise every iteration takes one, in blocks of rows.
@@ -197,6 +200,8 @@ class LRML(SpectralModel):
         last extension has gained.
     theta_ : int
         The number of free singular values that ``theta`` stands for.
+    ridge_ : float
+        The ridge in use.
     n_iter_ : int
     n_passes_ : int
         How often ``fit_blocks`` has read the blocks, if once does not suffice.
@@ -248,14 +253,14 @@ class LRML(SpectralModel):
     (8, 0.755)
     """
 
-    _checks = CHECKS | {"theta": check_theta_or_auto}
+    _checks = CHECKS | {"theta": check_theta_or_auto, "ridge": optional(CHECKS["ridge"])}
 
     def __init__(
         self,
         theta: int | float | str = 0.2,
         alpha: float = 1.0,
         *,
-        ridge: float = 0.0,
+        ridge: float | None = None,
         loss: str = "squared",
         fit_intercept: bool = True,
         kernel: KernelLike = "linear",
@@ -278,8 +283,8 @@ class LRML(SpectralModel):
     def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
         theta = params.theta
         if theta == "auto":
-            space = data.space(fit_intercept=params.fit_intercept, ridge=params.ridge)
-            problem = space.problem.with_ridge(params.ridge)
+            ridge = self._ridge(data, params)
+            problem = data.space(fit_intercept=params.fit_intercept, ridge=ridge).problem.with_ridge(ridge)
             scaled = problem.cross / np.sqrt(problem.curvature)[:, None]
             theta = elbow(np.linalg.svd(scaled, compute_uv=False) ** 2)
         return TailSum(check_count("theta", theta, 0, data.shape), params.alpha)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._kernels import KernelLike
-from lrml.estimators._parameters import Parameters
+from lrml.estimators._parameters import CHECKS, Parameters, optional
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.lrml import TailSearch
 from lrml.penalties import TailSum, TraceNorm
@@ -48,8 +48,9 @@ class MLTrace(SpectralModel):
     ----------
     alpha : float, default=1.0
         Strength of the trace norm.
-    ridge : float, default=0.0
-        Strength of an additional squared Frobenius norm.
+    ridge : float, optional
+        Strength of an additional squared Frobenius norm. The default is that of `LRML`: 0 with the squared
+        loss, and a weak one with others.
     loss, fit_intercept, kernel, gamma, degree, coef0, solver, targets, threshold, threshold_scoring
         As in `LRML`.
     threshold_per_label, warm_start, callback, verbose
@@ -65,7 +66,7 @@ class MLTrace(SpectralModel):
         (primal − dual) / primal: an upper bound of the relative distance of the objective from its minimum.
     coef_, dual_coef_, X_fit_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_
         As in `LRML`.
-    converged_, status_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
+    ridge_, converged_, status_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
         As in `LRML`.
     compression_gap_, n_passes_
         As in `LRML`: what a subspace costs, where n and d are both large, and how often blocks were read.
@@ -85,11 +86,13 @@ class MLTrace(SpectralModel):
     True
     """
 
+    _checks = CHECKS | {"ridge": optional(CHECKS["ridge"])}
+
     def __init__(
         self,
         alpha: float = 1.0,
         *,
-        ridge: float = 0.0,
+        ridge: float | None = None,
         loss: str = "squared",
         fit_intercept: bool = True,
         kernel: KernelLike = "linear",
