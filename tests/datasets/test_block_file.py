@@ -85,7 +85,9 @@ def test_what_an_svmlight_file_does_not_say_is_found_in_all_files(tmp_path):
     assert (X.shape, Y.shape) == ((4, 8), (4, 6))
     assert np.argwhere(X).tolist() == [[0, 1], [1, 7], [2, 2], [3, 0]]
     assert Y.argmax(axis=1).tolist() == [3, 0, 1, 5]
+    assert blocks.has_first_pass
     given = BlockFile(tmp_path / "b.svm", n_features=3, n_labels=2)
+    assert not given.has_first_pass
     assert [block.X.shape for block in given] == [(1, 3)]
     (tmp_path / "d.svm").write_text(" 1:1\n")
     with pytest.raises(DatasetFormatError, match="must have some labels, got none"):
@@ -139,9 +141,10 @@ def test_identity_is_that_of_the_blocks(tmp_path):
     usual = BlockFile(a).identity()
     assert usual == BlockFile(str(a), name="any").identity()
     others = [BlockFile(a, rows=3), BlockFile([a, b]), BlockFile([b, a]), BlockFile(a, zero_based=False)]
+    others.append(BlockFile([a, a]))
     os.utime(tmp_path / "a.svm.meta.json", (1, 1))
     others.append(BlockFile(a))
-    assert len({usual, *(blocks.identity() for blocks in others)}) == 6
+    assert len({usual, *(blocks.identity() for blocks in others)}) == 7
 
 
 @pytest.mark.parametrize(
@@ -163,6 +166,8 @@ def test_wrong_files(tmp_path, names, options, message):
     (tmp_path / "a.svm").write_text("0 1:1\n")
     with pytest.raises((ValueError, OSError), match=message):
         list(BlockFile([tmp_path / name for name in names], **options))
+    with pytest.raises((ValueError, OSError), match=message):  # the same where each process reads a file
+        [list(part) for part in BlockFile([tmp_path / name for name in names], **options).split()]
 
 
 class StoppedError(Exception):

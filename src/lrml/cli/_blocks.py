@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -150,7 +149,8 @@ class Stream:
         if self.how.dask is None:
             yield _Told(self.file, self.quiet)
             return
-        engine: Any = import_module("lrml.engines.dask")
+        from lrml.engines import dask as engine
+
         try:
             with engine.connect(None if self.how.dask == _LOCAL else self.how.dask) as client:
                 yield engine.DaskBlocks.from_files(

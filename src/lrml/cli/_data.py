@@ -59,6 +59,7 @@ class Plan(NamedTuple):
 
     def stream(self, how: Blockwise, quiet: bool) -> Stream:
         """Return the rows to learn from as blocks, of which one is in memory at a time."""
+        from lrml.cli._console import tell_progress
         from lrml.datasets import BlockFile
 
         source = self.source
@@ -82,6 +83,9 @@ class Plan(NamedTuple):
                 f"--blocks learns from all rows of a file, got {source.name!r}, which says that some are a "
                 "test set. Write the training rows to a file of their own."
             )
+        if file.has_first_pass and not quiet:
+            remedy = "; --n-features and --n-labels would save that" if file.format == "svmlight" else ""
+            tell_progress(f"reads all files once, to find features and labels{remedy}")
         if file.label_names is None:
             raise ValueError(
                 f"DATA must have labels to learn from, got {source.name!r} without them. Say where they are, "

@@ -181,8 +181,10 @@ def _lines(output: str, facts: dict[str, Any]) -> list[str]:
         for key, value in facts["params"].items()
     )
     lines = [f"{facts['method']} with {shown}"]
-    if facts.get("blocks") is not None:
+    if facts.get("blocks"):
         lines.append(f"{facts['rows']:,d} rows in {facts['blocks']:,d} blocks")
+    elif "blocks" in facts and facts["rows"]:  # other machines have counted the blocks
+        lines.append(f"{facts['rows']:,d} rows")
     if "held_out_score" in facts:
         lines.append(f"{facts['scoring']} on held-out rows: {facts['held_out_score']:.4f}")
     lines.append(

@@ -58,6 +58,10 @@ class BlockFile:
         The options, with those that were found by reading the files once.
     n_rows, n_blocks : int or None
         How many there are; None until all have been read or skipped.
+    has_first_pass : bool
+        Whether all files are read once before the first block.
+    has_split : bool
+        Whether a file says that some of its rows are a test set; they are read like all others.
 
     Raises
     ------
@@ -109,6 +113,7 @@ class BlockFile:
                 f"{os.fspath(listed[other])!r} ({kinds[other]}). Read them one by one."
             )
         self.paths = tuple(Path(path) for path in listed)
+        self._first = self.paths[0]  # the file whose columns all must have
         self.rows, self.labelled, self.format = check_rows(rows), bool(labelled), kinds[0]
         self.options = {key: value for key, value in options.items() if key != "name"}
         reader_of_blocks(self.format, self.options)
@@ -144,13 +149,21 @@ class BlockFile:
             before += -(-count // self.rows)
         self.n_rows, self.n_blocks = first_row, before
 
+    def split(self) -> list[BlockFile]:
+        """Return the blocks of each file apart, for several processes, with the columns of all files."""
+        options: dict[str, Any] = {"rows": self.rows, "labelled": self.labelled, "format": self.format}
+        parts = [BlockFile(path, **options, **self.complete_options) for path in self.paths]
+        for part in parts:
+            part._first, part._names = self._first, self._names
+        return parts
+
     def identity(self) -> str:
         """Return a text that is another for other files, file contents, blocks or options.
 
         It is made from sizes and times of change, not from the contents, so that it takes no time.
         """
         said = [self.rows, self.labelled, self.format, sorted(map(repr, self.options.items()))]
-        states = [self._states[path] for path in self._files()]
+        states = [*(self._states[path] for path in self.paths), *self._states.values()]
         return hashlib.sha256(json.dumps([said, states]).encode()).hexdigest()
 
     @property
@@ -165,8 +178,17 @@ class BlockFile:
 
     @cached_property
     def _names(self) -> tuple[Sequence[str], Sequence[str] | None]:
-        first = next(self._read(self.paths[0], 0))
+        first = next(self._read(self._first, 0))
         return first.feature_names, first.label_names
+
+    @property
+    def has_first_pass(self) -> bool:
+        """Whether all files are read once before the first block, to find what its columns are."""
+        given = _given(self.options)
+        if self.format == "svmlight":
+            stated = {"n_features", "n_labels"} <= set(given)
+            return not (stated or any(sidecar_path(path).exists() for path in self.paths))
+        return "label_column" in given and "label_names" not in given and self.labelled
 
     @property
     def has_split(self) -> bool:
@@ -188,7 +210,7 @@ class BlockFile:
         options = self.options
         if self.format == "svmlight" and not {"n_features", "n_labels"} <= set(_given(options)):
             return options | self._svmlight_options()
-        if _given(options).get("label_column") and self.labelled and not _given(options).get("label_names"):
+        if self.has_first_pass:
             from lrml.datasets._tables import labels_listed  # noqa: PLC0415 - the other formats do not need it
 
             found = set().union(*(labels_listed(path, self.format, **options) for path in self.paths))
@@ -221,7 +243,7 @@ class BlockFile:
 
     def _blocks_of(self, path: Path, skip: int, first_row: int) -> Generator[Block, None, int]:
         """Yield the blocks of a file, numbered on; return how many rows it has."""
-        blocks, compared = self._read(path, skip), path == self.paths[0]
+        blocks, compared = self._read(path, skip), path == self._first
         while True:
             try:
                 block = next(blocks)
@@ -265,7 +287,7 @@ class BlockFile:
         ):
             if _same(names, first):
                 continue
-            rule = f"all files must have the same {what}s in the same order, those of {self.paths[0]}"
+            rule = f"all files must have the same {what}s in the same order, those of {self._first}"
             got = f"{len(names or ())} {what}s, for {len(first or ())}"
             if names is not None and first is not None and len(names) == len(first):
                 at = next(pair for pair in zip(names, first, strict=True) if pair[0] != pair[1])

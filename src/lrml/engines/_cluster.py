@@ -24,6 +24,7 @@ import dask
 from dask.base import optimize
 from dask.delayed import Delayed, delayed
 from distributed import Client, KilledWorker, LocalCluster, default_client, wait
+from distributed.comm.addressing import resolve_address
 
 from lrml._shown import shown
 from lrml.engines._workers import Summed, Work, joined, merged, outline_of, panel_of, sum_leaf
@@ -71,6 +72,7 @@ def connect(client: Client | str | None = None, **options: Any) -> Iterator[Clie
             yield own
     else:
         try:
+            resolve_address(client)  # a client of an address in the wrong form would never let go
             own = Client(client, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
             raise ClusterError(

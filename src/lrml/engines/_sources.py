@@ -195,8 +195,7 @@ class DaskBlocks(BlockSource):
         """
         names = [os.fspath(paths)] if isinstance(paths, str | os.PathLike) else [os.fspath(p) for p in paths]
         whole = BlockFile([os.path.abspath(name) for name in names], rows=rows, format=format, **options)
-        reading: dict[str, Any] = {"rows": rows, "format": whole.format} | whole.complete_options
-        return cls([literal(BlockFile(path, **reading)) for path in whole.paths], client)
+        return cls([literal(file) for file in whole.split()], client)
 
     @property
     def _cluster(self) -> Cluster:
