@@ -32,7 +32,7 @@ from lrml.blocks import (
 from lrml.estimators._fitting import TrainingData, fits_in_memory, warn_of_ranges
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
-from lrml.losses import SquaredLoss
+from lrml.losses import Loss, SquaredLoss
 from lrml.statistics import Statistics
 
 # Solvers that need the rows.
@@ -46,7 +46,15 @@ class SummedData(TrainingData):
     """Training data of which only the sums are known: X and Y have all columns, but no rows."""
 
     @classmethod
-    def of(cls, estimator: Any, statistics: Statistics | None, columns: Columns, targets: str) -> Self:
+    def of(
+        cls,
+        estimator: Any,
+        statistics: Statistics | None,
+        columns: Columns,
+        targets: str,
+        loss: Loss | None = None,
+        **further: Any,
+    ) -> Self:
         """Return data for a fit of an estimator, which does not change; None tells its shape only."""
         stand_in = copy(estimator)
         for name in ("n_features_in_", "feature_names_in_"):
@@ -63,10 +71,11 @@ class SummedData(TrainingData):
             mask=None,
             weights=None,
             label_names=columns.label_names,
-            loss=SquaredLoss(),
+            loss=SquaredLoss() if loss is None else loss,
             targets=targets,
             flat=columns.flat,
             summed_up=statistics,
+            **further,
         )
 
     def road(self, wanted: str = "auto") -> str:

@@ -203,6 +203,8 @@ class LRML(SpectralModel):
     ridge_ : float
         The ridge in use.
     n_iter_ : int
+    n_passes_ : int
+        How often ``fit_blocks`` has read the blocks, if once does not suffice.
     objective_ : float
         At the returned W and its best intercept (which for an unseen label is 0, not −1).
     residual_ : float
