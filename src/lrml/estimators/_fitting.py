@@ -148,7 +148,8 @@ class TrainingData:
         """Refuse more directions of label space than there is room for."""
         (n, d), n_labels = self._n_and_d, self.Y.shape[1]
         needed = subspace.nbytes(min(n, d), n_labels, directions, bare=bare)
-        if directions is None or needed <= _memory():
+        more = subspace.n_directions(n_labels, directions) > subspace.n_directions(n_labels, None)
+        if not more or needed <= _memory():
             return
         raise ValueError(
             f"with {n} rows, {d} features and {n_labels} labels, a solution must have so small a rank that "

@@ -91,7 +91,8 @@ class LRML(SpectralModel):
     takes a few passes over the rows, in blocks, O(ndL) each. With more features than rows, and for kernels,
     an n × n matrix takes the place of the d × d one: O(n² d + n³ + n² L), memory 4 n² + O(nL). Where n and d
     are both large, a subspace of r ≈ 4L + 128 dimensions takes 15 to 30 passes over the nonzeros with L
-    columns, and memory O(r min(n, d) + k (d + L)) for a solution of rank k.
+    columns, and memory O(r min(n, d) + k (d + L)) for a solution of rank k. Of more than 512 labels it takes
+    theta + 64 directions in place of L (and further ones where alpha is small), and O(r L) numbers more.
 
     Parameters
     ----------
