@@ -25,7 +25,7 @@ from sklearn.utils import check_array
 from lrml._arrays import as_matrix, is_sparse
 from lrml._shown import shown
 from lrml._targets import Targets, check_frame, check_sample_weight, check_targets
-from lrml.rows import Mask
+from lrml.rows import Mask, added
 from lrml.statistics import Statistics, load_arrays, save_arrays
 
 __all__ = ["BlockError", "BlockSource", "Checkpoint", "Columns", "LocalBlocks", "RowBlock", "as_source"]
@@ -178,7 +178,7 @@ class Door:
                 index,
             )
         if mask is not None and not self.allow_unknown:
-            raise _unknown_labels(index, first_row)
+            raise unknown_labels(index, first_row)
         label_names = names if label_names is None else label_names
         if self.classes is not None:
             label_names = self.classes
@@ -248,7 +248,7 @@ class Door:
             )
 
 
-def _unknown_labels(index: int, first_row: int) -> UnknownLabelsError:
+def unknown_labels(index: int, first_row: int) -> UnknownLabelsError:
     return UnknownLabelsError(
         f"block {index} (from row {first_row}): all labels must be known for sums over rows, got NaN. Impute "
         "them or drop those rows, or use LRML.fit_blocks with blocks that can be read several times.",
@@ -304,24 +304,6 @@ class Summand(Protocol):
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all numbers by name."""
-
-
-def added(total: Any, more: Any) -> Any:
-    """Return total + more, perhaps in the arrays of ``total``; None is an empty sum.
-
-    Both are numbers, arrays, objects with a method ``absorb``, or tuples of these.
-    """
-    if total is None:
-        return more
-    if isinstance(total, tuple):
-        parts = [added(*pair) for pair in zip(total, more, strict=True)]
-        return type(total)(*parts) if hasattr(total, "_fields") else tuple(parts)
-    if hasattr(total, "absorb"):
-        return total.absorb(more)
-    if isinstance(total, np.ndarray) and total.ndim and total.dtype == np.result_type(total, more):
-        total += more
-        return total
-    return total + more
 
 
 class BlockSource(ABC):
@@ -545,5 +527,5 @@ def as_source(blocks: Any) -> BlockSource:
 def statistics_of(block: RowBlock) -> Statistics:
     """Return the second moments of a block; all its labels must be known."""
     if block.mask is not None:
-        raise _unknown_labels(block.index, block.first_row)
+        raise unknown_labels(block.index, block.first_row)
     return Statistics.from_arrays(block.X, block.Y, block.weights)

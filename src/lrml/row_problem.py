@@ -27,8 +27,7 @@ from lrml._arrays import few_threads, is_sparse
 from lrml.losses import Floats, Loss, best_constants
 from lrml.penalties import Penalty, SpectralProx, spectral_prox
 from lrml.problem import spectral_coordinates
-from lrml.rows import Block, Rows, Scratch
-from lrml.statistics import Statistics
+from lrml.rows import Block, RowSums
 
 _Float64 = npt.NDArray[np.float64]
 # Least curvature of a label, as a share of that at the origin: a perfectly fitted label has none.
@@ -49,7 +48,7 @@ class RowProblem:
 
     Parameters
     ----------
-    rows : Rows
+    rows : RowSums
         The data.
     loss : Loss
     ridge : float
@@ -57,10 +56,9 @@ class RowProblem:
         If False, the first row of V stays zero, and X is not centred.
     """
 
-    def __init__(self, rows: Rows, loss: Loss, ridge: float = 0.0, *, fit_intercept: bool = True) -> None:
+    def __init__(self, rows: RowSums, loss: Loss, ridge: float = 0.0, *, fit_intercept: bool = True) -> None:
         self.rows, self.loss, self.ridge, self.fit_intercept = rows, loss, ridge, fit_intercept
-        # Only the moments of X are needed: one column of zeros stands for no labels.
-        moments = Statistics.from_arrays(rows.X, np.zeros((rows.shape[0], 1)), rows.weights)
+        moments = rows.moments_of_features()
         eigenvalues, self.features, _ = spectral_coordinates(moments.moments(fit_intercept=fit_intercept))
         if not (np.any(moments.xx) or (np.any(moments.x_mean) and not fit_intercept)):
             self.features = np.zeros_like(self.features)  # X is constant: only rounding would be learnt
@@ -74,7 +72,6 @@ class RowProblem:
             self.origin[0] = best_constants(loss, *rows.label_totals()) / self.unit
         # What a solver has learnt about the loss, for the next one on the same rows.
         self.learnt: dict[str, Any] = {}
-        self._scratch = Scratch(rows)
         self._last: tuple[_Float64, Evaluation] | None = None
         first = self.evaluate(self.origin)
         self.scale = float(np.linalg.norm(first.gradient[1:])) or 1.0
@@ -121,43 +118,14 @@ class RowProblem:
             self._last = (V, self._pass(V))
         return self._last[1]
 
-    def scorer(self, V: _Float64) -> Callable[..., Floats]:
-        """Return a function that gives the scores of a block, perhaps in a given array ``out``."""
+    def scoring(self, V: _Float64) -> tuple[Floats, Floats]:
+        """Return coefficients (d × L) and intercepts, in the precision of the scores; see `scores_of`."""
         dtype = self.rows.dtype
-        coefficients = (self.features @ V[1:]).astype(dtype)
-        shift = self.intercept(V).astype(dtype)
-
-        def scores(block: Block, out: Floats | None = None) -> Floats:
-            if out is None or is_sparse(block.X):
-                out = np.asarray(block.X @ coefficients)
-            else:
-                np.matmul(block.X, coefficients, out=out)
-            out += shift
-            return out
-
-        return scores
+        return (self.features @ V[1:]).astype(dtype), self.intercept(V).astype(dtype)
 
     def _pass(self, V: _Float64) -> Evaluation:
-        W, scores = V[1:], self.scorer(V)
-
-        def part(block: Block, room: Floats, work: Floats) -> tuple[float, _Float64, _Float64, _Float64]:
-            values, slopes, curvatures = block.terms(self.loss, scores(block, room), work)
-            return (
-                float(values.sum(dtype=np.float64)),
-                block.X.T @ slopes,
-                slopes.sum(axis=0, dtype=np.float64),
-                curvatures.sum(axis=0, dtype=np.float64),
-            )
-
-        value, curvatures = 0.0, np.zeros(V.shape[1])
-        moments, totals = np.zeros((len(self.features), V.shape[1])), np.zeros(V.shape[1])
-        parts = self.rows.map_in_place(part, self._scratch)
-        for value_part, moments_part, totals_part, curvatures_part in parts:
-            value += value_part
-            moments += moments_part
-            totals += totals_part
-            curvatures += curvatures_part
-        gradient = np.empty_like(V)
+        value, moments, totals, curvatures = self.rows.sum(_loss_sums, self.loss, *self.scoring(V))
+        W, gradient = V[1:], np.empty_like(V)
         gradient[0] = self.unit * totals if self.fit_intercept else 0.0
         gradient[1:] = self.features.T @ moments - np.outer(self.center, totals) + 2.0 * self.ridge * W
         value += self.ridge * float(np.vdot(W, W))
@@ -192,6 +160,30 @@ class RowProblem:
         """Map the intercepts back to the original space."""
         intercept: _Float64 = self.unit * V[0] - self.center @ V[1:]
         return intercept
+
+
+def scores_of(block: Block, out: Floats, coefficients: Floats, shift: Floats) -> Floats:
+    """Return the scores of a block, perhaps in the array ``out``."""
+    if is_sparse(block.X):
+        out = np.asarray(block.X @ coefficients)
+    else:
+        np.matmul(block.X, coefficients, out=out)
+    out += shift
+    return out
+
+
+def _loss_sums(
+    block: Block, work: Floats, loss: Loss, coefficients: Floats, shift: Floats
+) -> tuple[float, _Float64, _Float64, _Float64]:
+    """Return the value of a loss on a block, XᵀS for its slopes S, and sums of slopes and curvatures."""
+    scores = scores_of(block, work[0], coefficients, shift)
+    values, slopes, curvatures = block.terms(loss, scores, work[1:])
+    return (
+        float(values.sum(dtype=np.float64)),
+        np.asarray(block.X.T @ slopes, dtype=np.float64),
+        slopes.sum(axis=0, dtype=np.float64),
+        curvatures.sum(axis=0, dtype=np.float64),
+    )
 
 
 @dataclass(frozen=True, eq=False)

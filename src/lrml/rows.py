@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from functools import cached_property, reduce
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from scipy.sparse import csr_array
 from lrml._arrays import is_sparse
 from lrml._threads import map_in_threads
 from lrml.losses import Floats, Loss, Terms
+from lrml.statistics import Statistics
 
 _Result = TypeVar("_Result")
 Matrix: TypeAlias = Any
@@ -31,6 +33,24 @@ _LEAST_ROWS = 32  # enough for products with a block to be worth a BLAS call
 _DENSE_FROM = 0.1
 _DENSE_BYTES = 1 << 28
 _ROUNDING = 1e-13
+
+
+def added(total: Any, more: Any) -> Any:
+    """Return total + more, perhaps in the arrays of ``total``; None is an empty sum.
+
+    Both are numbers, arrays, objects with a method ``absorb``, or tuples of these.
+    """
+    if total is None:
+        return more
+    if isinstance(total, tuple):
+        parts = [added(*pair) for pair in zip(total, more, strict=True)]
+        return type(total)(*parts) if hasattr(total, "_fields") else tuple(parts)
+    if hasattr(total, "absorb"):
+        return total.absorb(more)
+    if isinstance(total, np.ndarray) and total.ndim and total.dtype == np.result_type(total, more):
+        total += more
+        return total
+    return total + more
 
 
 def dense_block(matrix: Matrix, rows: slice, dtype: npt.DTypeLike, out: Floats | None = None) -> Floats:
@@ -125,6 +145,31 @@ class Block:
         return terms
 
 
+class RowSums(Protocol):
+    """What a fit needs of rows, in memory or not: their shape, and sums over them."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Numbers of rows, features and labels."""
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights of the rows."""
+
+    @property
+    def dtype(self) -> type[np.floating[Any]]:
+        """Precision of the scores."""
+
+    def moments_of_features(self) -> Statistics:
+        """Moments of X, with one column of zeros for the labels."""
+
+    def label_totals(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Weighted number of known examples, and of positive ones, per label."""
+
+    def sum(self, part: Callable[..., _Result], *arguments: Any) -> _Result:
+        """Return Σ part(block, work, *arguments) in one pass over the rows; see `Rows.sum`."""
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Examples, their labels, which of these are known, and weights.
@@ -189,16 +234,27 @@ class Rows:
         """Apply a function to each block, in several threads; yield the results in order."""
         return map_in_threads(lambda rows: function(self._block(rows)), self._slices())
 
-    def map_in_place(
-        self, function: Callable[[Block, Floats, Floats], _Result], scratch: Scratch
-    ) -> Iterator[_Result]:
-        """As `map`, with an array for the scores and four more to work in, which the next block gets too."""
+    def sum(self, part: Callable[..., _Result], *arguments: Any) -> _Result:
+        """Return Σ part(block, work, *arguments) over the blocks, in several threads, added in their order.
+
+        ``part`` is importable by name, as rows may be elsewhere, and returns what `added` can add, in double
+        precision. ``work`` has room for the scores of the block and four more such arrays; the next block
+        gets it too.
+        """
 
         def work(rows: slice) -> _Result:
-            with scratch.borrow(rows.stop - rows.start) as room:
-                return function(self._block(rows, room[0]), room[1], room[2:])
+            with self._scratch.borrow(rows.stop - rows.start) as room:
+                return part(self._block(rows, room[0]), room[1:], *arguments)
 
-        return map_in_threads(work, self._slices())
+        return reduce(added, map_in_threads(work, self._slices()))
+
+    @cached_property
+    def _scratch(self) -> Scratch:
+        return Scratch(self)
+
+    def moments_of_features(self) -> Statistics:
+        """Moments of X, with one column of zeros for the labels."""
+        return Statistics.from_arrays(self.X, np.zeros((self.X.shape[0], 1)), self.weights)
 
     @property
     def block_rows(self) -> int:

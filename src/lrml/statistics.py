@@ -479,14 +479,24 @@ def _without_far_means(M: Matrix, w: _Float64, mean: _Float64) -> tuple[Matrix, 
         return M, mean
     total = float(w.sum())
     squares = _flat(_squared(M).T @ w)
-    far = squares - total * mean**2 < _FAR * squares
+    far = are_far(squares - total * mean**2, squares)
     if not far.any():
         return M, mean
+    M = without_means(M, mean, far)
+    return M, _flat(M.T @ w) / (total or 1.0)
+
+
+def are_far(scatter: _Float64, squares: _Float64) -> npt.NDArray[np.bool_]:
+    """Whether columns are far from zero relative to their spread, given their centred and raw squares."""
+    return scatter < _FAR * squares
+
+
+def without_means(M: Matrix, mean: _Float64, far: npt.NDArray[np.bool_]) -> Matrix:
+    """Subtract the means of those columns of a sparse M that are far from zero."""
     M = M.tocsc()
     order = np.concatenate([np.flatnonzero(~far), np.flatnonzero(far)])
     moved = sp.hstack([M[:, ~far], sp.csc_array(M[:, far].toarray() - mean[far])], format="csc")
-    M = moved[:, np.argsort(order)]
-    return M, _flat(M.T @ w) / (total or 1.0)
+    return moved[:, np.argsort(order)]
 
 
 def _centred_targets(

@@ -27,21 +27,29 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import descending_eigh, is_sparse
-from lrml._threads import map_in_threads
+from lrml._arrays import descending_eigh
+from lrml.operators import (
+    COLUMNS,
+    Leading,
+    NormalOperator,
+    Operator,
+    RowsElsewhere,
+    column_sums,
+    leading_directions,
+    operator_of,
+    solve_shifted,
+)
 from lrml.problem import Coordinates
-from lrml.statistics import CentredRows, scaled_rows
+from lrml.statistics import CentredRows
 
 _Float64 = npt.NDArray[np.float64]
 _Floats = npt.NDArray[np.floating[Any]]
 
-# Columns that are processed at a time: wide enough for sparse products, narrow enough to stay near the cache.
-_COLUMNS = 64
 # Leading directions that the preconditioner knows.
 _LEADING = 128
 # Up to so many labels, the solutions of all of them span the subspace; of more, those of so many directions.
 _MOST_LABELS = 512
-# Directions beside those that a solution is known to have, which come in blocks of `_COLUMNS`.
+# Directions beside those that a solution is known to have, which come in blocks of `COLUMNS`.
 _MORE_DIRECTIONS = 64
 # Randomised subspace iterations, which find leading directions of label space; directions they start with.
 _POWER_STEPS, _FIRST_DIRECTIONS = 3, 64
@@ -51,7 +59,6 @@ _LEAST_UNIT, _LARGEST_UNIT = 1e-17, 1e18
 _LEAST_SHIFT, _LARGEST_SHIFT, _SHIFT_RATIO = 0.03, 3.0, 10.0
 # Residual to which the systems of the first subspace are solved, and those of an extension.
 _RESIDUAL, _EXTENSION_RESIDUAL = 1e-2, 0.1
-_MOST_STEPS = 60
 # Products with X̂ and X̂ᵀ that two or three shifts take together, as a rule.
 _PASSES = 25
 # Without a shift, a residual that no vector reaches would count; single precision tells no less than this.
@@ -62,154 +69,6 @@ _BLOCK_ROWS = 4096
 _DEPENDENT = 1e-9
 
 
-class NormalOperator:
-    """X̂X̂ᵀ if there are at most as many rows as features, else X̂ᵀX̂; applied, never made.
-
-    Parameters
-    ----------
-    rows : CentredRows
-    dtype : type
-        Precision of the products.
-    unit : float, default=1.0
-        X̂ is divided by its square root, which keeps numbers of single precision in their range.
-    """
-
-    def __init__(self, rows: CentredRows, dtype: type[np.floating[Any]], unit: float = 1.0) -> None:
-        root = np.sqrt(rows.weights / unit)
-        X = rows.X if np.all(root == 1.0) else scaled_rows(rows.X, root)
-        offset = rows.x_offset
-        if is_sparse(X):
-            X = X.tocsr()
-            if X.shape[0] <= X.shape[1]:
-                # XXᵀ does not depend on the order of features; frequent ones side by side stay in the cache.
-                order = np.argsort(-np.bincount(X.indices, minlength=X.shape[1]), kind="stable")
-                X, offset = X[:, order], offset[order]
-        self.X = X.astype(dtype, copy=False)
-        # Transposed once: products with rows of the result in order are faster.
-        self.Xt = self.X.T.tocsr() if is_sparse(X) else self.X.T
-        self.root, self.offset = root.astype(dtype), offset.astype(dtype)
-        self.along = np.asarray(self.X @ self.offset)
-        self.dtype = dtype
-
-    @property
-    def is_dual(self) -> bool:
-        """Whether vectors have one entry per row."""
-        return bool(self.X.shape[0] <= self.X.shape[1])
-
-    @property
-    def size(self) -> int:
-        """Length of the vectors."""
-        return int(min(self.X.shape))
-
-    def forward(self, W: _Floats) -> _Floats:
-        """X̂ W; not for dual vectors, as features may be in another order."""
-        product: _Floats = np.asarray(self.X @ W) - np.outer(self.root, self.offset @ W)
-        return product
-
-    def backward(self, A: _Floats) -> _Floats:
-        """X̂ᵀ A; not for dual vectors."""
-        product: _Floats = np.asarray(self.Xt @ A) - np.outer(self.offset, self.root @ A)
-        return product
-
-    def apply(self, B: _Floats) -> _Floats:
-        """Return the product with a narrow block of vectors."""
-        if not self.is_dual:
-            return self.backward(self.forward(B))
-        # X̂ = M − root offsetᵀ, so centring takes no further array with one row per feature.
-        sums = self.root @ B
-        product = np.asarray(self.X @ np.asarray(self.Xt @ B))
-        product -= np.outer(self.along, sums)
-        product += np.outer(self.root, (self.offset @ self.offset) * sums - self.along @ B)
-        return product
-
-    def map(self, function: Callable[[slice], Any], count: int) -> list[Any]:
-        """Apply a function to groups of columns, in threads."""
-        groups = [slice(start, min(start + _COLUMNS, count)) for start in range(0, count, _COLUMNS)]
-        return list(map_in_threads(function, groups, ahead=len(groups)))
-
-    def apply_wide(self, B: _Floats) -> _Floats:
-        """Return the product with any number of vectors."""
-        product = np.empty(B.shape, dtype=self.dtype)
-
-        def fill(columns: slice) -> None:
-            product[:, columns] = self.apply(np.ascontiguousarray(B[:, columns]))
-
-        self.map(fill, B.shape[1])
-        return product
-
-
-class Leading(NamedTuple):
-    """Leading eigenvectors (columns) and eigenvalues of an operator, approximately."""
-
-    vectors: _Floats
-    values: _Floats
-
-
-def leading_directions(operator: NormalOperator, count: int, seed: int = 0) -> Leading:
-    """Return leading eigenvectors by a randomised Nyström approximation, with one power step.
-
-    With S = op(Q), Q orthonormal, op ≈ S (QᵀS)⁻¹ Sᵀ, which never exceeds the operator.
-    """
-    count = min(count, operator.size)
-    random = np.random.default_rng(seed).standard_normal((operator.size, count)).astype(operator.dtype)
-    Q = np.linalg.qr(operator.apply_wide(random))[0]
-    S = operator.apply_wide(Q)
-    inner = Q.T.astype(np.float64) @ S
-    values, P = descending_eigh(0.5 * (inner + inner.T))
-    kept = values > 1e-5 * max(float(values[0]), 0.0)
-    if not kept.any():
-        return Leading(Q[:, :0], values[:0])
-    root = S @ (P[:, kept] / np.sqrt(values[kept])).astype(operator.dtype)
-    squares, V = descending_eigh(root.T.astype(np.float64) @ root)
-    kept = squares > 1e-6 * squares[0]
-    vectors = root @ (V[:, kept] / np.sqrt(squares[kept])).astype(operator.dtype)
-    return Leading(vectors, squares[kept])
-
-
-def solve_shifted(
-    operator: NormalOperator,
-    B: _Floats,
-    shifts: _Floats,
-    leading: Leading,
-    tolerance: float,
-    max_steps: int = _MOST_STEPS,
-) -> _Floats:
-    """Solve (op + s_j) a_j = b_j for every column by preconditioned conjugate gradients.
-
-    The preconditioner is U diag((μ + s_j) / (λ + s_j)) Uᵀ + (I − UUᵀ), μ the least of the leading
-    eigenvalues λ. It ends when the residual of the block is ``tolerance`` times B, and the last step has
-    lowered the quadratic function by that share of all steps: a large part of the residual may lie along a
-    large eigenvalue, where it matters little.
-    """
-    U, values = leading
-    least = values[-1] if len(values) else 0.0
-    gains = ((least + shifts) / (values[:, None] + shifts) - 1.0).astype(operator.dtype)
-    shifts = shifts.astype(operator.dtype)
-
-    def preconditioned(R: _Floats) -> _Floats:
-        return R + U @ (gains * (U.T @ R))
-
-    A, R = np.zeros_like(B), B.copy()
-    Z = preconditioned(R)
-    P, along = Z.copy(), _column_sums(R, Z)
-    limit, gain, gained = tolerance * float(np.linalg.norm(B)), 0.0, 0.0
-    for _ in range(max_steps):
-        if float(np.linalg.norm(R)) <= limit and gain <= tolerance * gained:
-            break
-        Q = operator.apply(P)
-        Q += shifts * P
-        step = _quotient(along, _column_sums(P, Q))
-        gain = float(step @ along)
-        gained += gain
-        A += step * P
-        R -= step * Q
-        Z = preconditioned(R)
-        last, along = along, _column_sums(R, Z)
-        P *= _quotient(along, last)
-        P += Z
-    return A
-
-
 def _shifts(least: float, *, bare: bool) -> _Float64:
     """Return the shifts, in units of the mean eigenvalue."""
     if bare:
@@ -217,15 +76,6 @@ def _shifts(least: float, *, bare: bool) -> _Float64:
     first = max(least, _LEAST_SHIFT)
     last = max(_LARGEST_SHIFT, _SHIFT_RATIO * first)
     return np.geomspace(first, last, max(2, 1 + round(np.log(last / first) / np.log(_SHIFT_RATIO))))
-
-
-def _column_sums(A: _Floats, B: _Floats) -> _Floats:
-    sums: _Floats = np.einsum("ij,ij->j", A, B)
-    return sums
-
-
-def _quotient(above: _Floats, below: _Floats) -> _Floats:
-    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
 class Found(NamedTuple):
@@ -249,8 +99,8 @@ class Subspace:
 
     Attributes
     ----------
-    rows : CentredRows
-    fast : NormalOperator
+    rows : CentredRows or RowsElsewhere
+    fast : Operator
         In single precision, divided by ``unit``.
     unit : float
         Mean eigenvalue.
@@ -262,8 +112,8 @@ class Subspace:
     cross : array of shape (r, L)
     """
 
-    rows: CentredRows
-    fast: NormalOperator
+    rows: CentredRows | RowsElsewhere
+    fast: Operator
     unit: float
     leading: Leading
     basis: _Float64
@@ -273,7 +123,7 @@ class Subspace:
     @classmethod
     def for_ridges(
         cls,
-        rows: CentredRows,
+        rows: CentredRows | RowsElsewhere,
         least: float = 0.0,
         *,
         bare: bool = False,
@@ -284,7 +134,7 @@ class Subspace:
 
         Parameters
         ----------
-        rows : CentredRows
+        rows : CentredRows or RowsElsewhere
         least : float, default=0.0
             The least ridge for which it is made. Shifts go from there, or from 0.03 times the mean
             eigenvalue, to 3 times the mean.
@@ -297,7 +147,7 @@ class Subspace:
             labels only.
         """
         fast, unit, leading = _prepared(rows)
-        V = _label_directions(rows, fast, leading, directions)
+        V = _label_directions(fast, leading, directions)
         size, width = fast.size, V.shape[1]
         relative = _shifts(least / unit, bare=bare)
         tolerance = _EXTENSION_RESIDUAL if rough else _RESIDUAL
@@ -305,10 +155,13 @@ class Subspace:
         found[:, len(relative) * width :] = leading.vectors
 
         def fill(columns: slice) -> None:
-            B = _right_sides(fast, rows, V[:, columns])
-            for place, shift in enumerate(relative):
-                A = solve_shifted(fast, B, np.full(B.shape[1], shift), leading, tolerance)
-                found[:, place * width + columns.start : place * width + columns.stop] = A
+            B = fast.right_sides(V[:, columns])
+            places = np.arange(len(relative))
+            for together in [places] if fast.in_lockstep else places[:, None]:
+                shifts = np.repeat(relative[together], B.shape[1])
+                A = solve_shifted(fast, np.tile(B, len(together)), shifts, leading, tolerance)
+                for place, part in zip(together, np.hsplit(A, len(together)), strict=True):
+                    found[:, place * width + columns.start : place * width + columns.stop] = part
 
         fast.map(fill, width)
         return cls._spanned(rows, fast, unit, leading, found)
@@ -322,13 +175,18 @@ class Subspace:
 
     @classmethod
     def _spanned(
-        cls, rows: CentredRows, fast: NormalOperator, unit: float, leading: Leading, vectors: _Floats
+        cls,
+        rows: CentredRows | RowsElsewhere,
+        fast: Operator,
+        unit: float,
+        leading: Leading,
+        vectors: _Floats,
     ) -> Subspace:
         block = _Block.of(rows, vectors)
         if block.vectors.shape[1] == 0:  # X is constant; one direction, with nothing to learn
             return cls(
                 *(rows, fast, unit, leading),
-                *(np.zeros((fast.size, 1)), np.ones(1), np.zeros((1, rows.Y.shape[1]))),
+                *(np.zeros((fast.size, 1)), np.ones(1), np.zeros((1, fast.n_labels))),
             )
         eigenvalues, turn = _diagonalised(*block.inner)
         cross, A = turn.T @ block.cross, block.vectors
@@ -345,7 +203,7 @@ class Subspace:
         A, Z, own, new_cross = new.vectors, new.images, new.inner, new.cross
         del new
         if self.is_dual:  # the images of the basis are not kept, but (K basis)ᵀ Z = basisᵀ (K Z)
-            products = (self.basis.T @ Z, self.basis.T @ NormalOperator(self.rows, np.float64).apply_wide(Z))
+            products = (self.basis.T @ Z, self.basis.T @ operator_of(self.rows, np.float64).apply_wide(Z))
         else:
             products = (self.basis.T @ A, self.basis.T @ Z)
         lengths, bends = (
@@ -373,13 +231,13 @@ class Subspace:
     def coordinates(self) -> Coordinates:
         """The problem inside; features are dual vectors D^(1/2) A if there are more features than rows."""
         features = self.basis
-        if self.is_dual and np.any(self.rows.weights != 1.0):
+        if self.is_dual and isinstance(self.rows, CentredRows) and np.any(self.rows.weights != 1.0):
             features = features * np.sqrt(self.rows.weights)[:, None]
         return Coordinates(self.eigenvalues, features, self.cross)
 
     def inside(self, vectors: _Float64) -> _Float64:
         """Return the coordinates of vectors: those of X̂ᵀA for dual ones."""
-        sides = NormalOperator(self.rows, np.float64).apply_wide(vectors) if self.is_dual else vectors
+        sides = operator_of(self.rows, np.float64).apply_wide(vectors) if self.is_dual else vectors
         found: _Float64 = self.basis.T @ sides
         return found
 
@@ -423,7 +281,7 @@ class Subspace:
         A *= shifts.astype(np.float32)
         residuals -= A
         del A
-        squares = _column_sums(residuals, residuals).astype(np.float64)
+        squares = column_sums(residuals, residuals).astype(np.float64)
         shifts = np.where(shifts > 0, shifts, _NO_SHIFT * self.unit)
         top = float(self.eigenvalues[0])
         bounds = squares * (top / (top + shifts)) if self.is_dual else squares / shifts
@@ -442,9 +300,9 @@ class Subspace:
     def _corrected(self, residuals: _Floats, shifts: _Float64) -> tuple[_Float64, _Floats]:
         """Return rᵀ(X̂ᵀX̂ + s)⁻¹r, what each residual gains, and (op + s)⁻¹r."""
         corrections = self._solved(residuals, shifts)
-        along = _column_sums(residuals, corrections).astype(np.float64)
+        along = column_sums(residuals, corrections).astype(np.float64)
         if self.is_dual:
-            along = _column_sums(residuals, residuals) - shifts * along
+            along = column_sums(residuals, residuals) - shifts * along
         # Conjugate gradients approach it from below, by less than they were asked for.
         return np.abs(along) * (1.0 + 2.0 * _EXTENSION_RESIDUAL), corrections
 
@@ -459,7 +317,7 @@ class Subspace:
         scale = np.float32(1.0 if self.is_dual else self.unit**0.5)
 
         def fill(group: slice) -> None:
-            sides[:, group] = scale * _right_sides(self.fast, self.rows, V[:, group])
+            sides[:, group] = scale * self.fast.right_sides(V[:, group])
 
         self.fast.map(fill, V.shape[1])
         return sides
@@ -506,7 +364,7 @@ class Subspace:
             others = np.hstack([others, random.standard_normal((n_labels, count - others.shape[1]))])
             for _ in range(_POWER_STEPS):
                 others = np.linalg.qr(others - V @ (V.T @ others))[0]
-                others = _explained(self.fast, self.rows, others)
+                others = _explained(self.fast, others)
             others = np.linalg.qr(others - V @ (V.T @ others))[0]
             slopes, inner = self._slopes(others)
             if count == _MOST_LABELS or np.linalg.eigvalsh(inner)[0] < held**2:
@@ -520,23 +378,25 @@ class Subspace:
         return slopes, 0.5 * (inner + inner.T).astype(np.float64)
 
 
-def _prepared(rows: CentredRows) -> tuple[NormalOperator, float, Leading]:
+def _prepared(rows: CentredRows | RowsElsewhere) -> tuple[Operator, float, Leading]:
     """Return the operator in single precision, its unit, and its leading directions."""
-    unit = float(rows.scatter.sum()) / min(rows.X.shape) or 1.0
+    n_eigenvalues = min(rows.X.shape) if isinstance(rows, CentredRows) else rows.n_eigenvalues
+    unit = float(rows.scatter.sum()) / n_eigenvalues or 1.0
     if not _LEAST_UNIT <= unit <= _LARGEST_UNIT:
         raise ValueError(
             "a fit in a subspace takes single precision, so the mean eigenvalue of XᵀX must be in "
             f"[{_LEAST_UNIT:.0e}, {_LARGEST_UNIT:.0e}], got {unit:.1e}. Divide X by {unit**0.5:.0e}."
         )
-    fast = NormalOperator(rows, np.float32, unit)
+    fast = operator_of(rows, np.float32, unit)
     return fast, unit, leading_directions(fast, _LEADING)
 
 
-def _from_rows(operator: NormalOperator, S: _Floats) -> _Floats:
+def _from_rows(operator: Operator, S: _Floats) -> _Floats:
     """Return S itself as dual vectors, else X̂ᵀS."""
     S = S.astype(operator.dtype, copy=False)
     if operator.is_dual:
         return S
+    assert isinstance(operator, NormalOperator)
     parts = operator.map(lambda group: operator.backward(np.ascontiguousarray(S[:, group])), S.shape[1])
     return np.hstack([np.zeros((operator.size, 0), dtype=operator.dtype), *parts])
 
@@ -544,10 +404,10 @@ def _from_rows(operator: NormalOperator, S: _Floats) -> _Floats:
 def estimated_eigenvalues(rows: CentredRows) -> _Float64:
     """Return all eigenvalues of X̂ᵀX̂, roughly: leading ones, and for each of the others their mean."""
     fast, unit, leading = _prepared(rows)
-    values = np.full(fast.size, 0.0)
+    values = np.full(fast.n_eigenvalues, 0.0)
     values[: len(leading.values)] = leading.values
     others = values[len(leading.values) :]
-    others[:] = max(fast.size - float(values.sum()), 0.0) / max(len(others), 1)
+    others[:] = max(len(values) - float(values.sum()), 0.0) / max(len(others), 1)
     values = np.sort(np.maximum(values, np.finfo(np.float32).eps * values.max()))[::-1]
     return values * unit if values[0] > 0 else np.ones(1)
 
@@ -574,30 +434,25 @@ class _Block(NamedTuple):
     is_dual: bool
 
     @classmethod
-    def of(cls, rows: CentredRows, vectors: _Floats) -> _Block:
+    def of(cls, rows: CentredRows | RowsElsewhere, vectors: _Floats) -> _Block:
         """Compute the images, in double precision."""
-        operator = NormalOperator(rows, np.float64)
-        lengths = np.sqrt(_column_sums(vectors, vectors))
+        operator = operator_of(rows, np.float64)
+        lengths = np.sqrt(column_sums(vectors, vectors))
         noise = np.finfo(np.float64).eps * float(rows.scatter.sum())
         some = np.flatnonzero((lengths > 0) & (noise > 0))
         A = np.empty((len(vectors), len(some)))
-        for start in range(0, len(some), _COLUMNS):  # large arrays: no further copy of one
-            columns = some[start : start + _COLUMNS]
-            A[:, start : start + _COLUMNS] = vectors[:, columns] / lengths[columns]
-        images, cross = np.empty_like(A), np.empty((A.shape[1], rows.Y.shape[1]))
+        for start in range(0, len(some), COLUMNS):  # large arrays: no further copy of one
+            columns = some[start : start + COLUMNS]
+            A[:, start : start + COLUMNS] = vectors[:, columns] / lengths[columns]
+        images, cross = np.empty_like(A), np.empty((A.shape[1], operator.n_labels))
 
         def fill(columns: slice) -> None:
             block = np.ascontiguousarray(A[:, columns])
-            if operator.is_dual:
-                images[:, columns] = scores = operator.apply(block)
-            else:
-                scores = operator.forward(block)
-                images[:, columns] = operator.backward(scores)
-            cross[columns] = _targets_product(rows, scores)
+            images[:, columns], cross[columns] = operator.apply_and_cross(block)
 
         operator.map(fill, A.shape[1])
         if operator.is_dual:  # vectors orthogonal to all features, such as constant ones, are rounding
-            kept = _column_sums(A, images) > noise
+            kept = column_sums(A, images) > noise
             if not kept.all():
                 A, images, cross = A[:, kept], images[:, kept], cross[kept]
         return cls(A, images, cross, operator.is_dual)
@@ -620,20 +475,19 @@ def _diagonalised(lengths: _Float64, bends: _Float64) -> tuple[_Float64, _Float6
     return eigenvalues[kept], C @ Q[:, kept]
 
 
-def _label_directions(
-    rows: CentredRows, fast: NormalOperator, leading: Leading, wanted: int | None
-) -> _Float64:
+def _label_directions(fast: Operator, leading: Leading, wanted: int | None) -> _Float64:
     """Return directions of label space: all of up to 512 labels, or those that X explains best.
 
     These are the leading right singular vectors of (X̂ᵀX̂ + s)^(−1/2) X̂ᵀŶ, s the mean eigenvalue, by
     randomised subspace iteration. The inverse knows leading directions and takes all others for alike.
     """
-    n_labels = rows.Y.shape[1]
+    n_labels = fast.n_labels
     count = n_directions(n_labels, wanted)
     if count == n_labels:
         return np.eye(count)
     values = leading.values
-    rest = max(fast.size - float(values.sum()), 0.0) / max(fast.size - len(values), 1)
+    others = fast.n_eigenvalues - len(values)
+    rest = max(fast.n_eigenvalues - float(values.sum()), 0.0) / max(others, 1)
     gains = ((rest + 1.0) / (values + 1.0) - 1.0)[:, None].astype(fast.dtype)
 
     def inverse(B: _Floats) -> _Floats:
@@ -641,7 +495,7 @@ def _label_directions(
 
     V = np.random.default_rng(0).standard_normal((n_labels, count))
     for _ in range(_POWER_STEPS):
-        V = np.linalg.qr(_explained(fast, rows, V, inverse))[0]
+        V = np.linalg.qr(_explained(fast, V, inverse))[0]
     return V
 
 
@@ -649,38 +503,17 @@ def n_directions(n_labels: int, wanted: int | None) -> int:
     """Return how many directions of label space a first subspace is made for."""
     if n_labels <= _MOST_LABELS or wanted is None:
         return min(n_labels, _MOST_LABELS)
-    blocks = -(-(wanted + _MORE_DIRECTIONS) // _COLUMNS)
-    return min(n_labels, blocks * _COLUMNS)
+    blocks = -(-(wanted + _MORE_DIRECTIONS) // COLUMNS)
+    return min(n_labels, blocks * COLUMNS)
 
 
-def _explained(
-    fast: NormalOperator,
-    rows: CentredRows,
-    V: _Float64,
-    inverse: Callable[[_Floats], _Floats] | None = None,
-) -> _Float64:
+def _explained(fast: Operator, V: _Float64, inverse: Callable[[_Floats], _Floats] | None = None) -> _Float64:
     """Return ŶᵀX̂ P X̂ᵀŶ V, with P an inverse, or the identity."""
     product = np.empty(V.shape)
 
     def fill(columns: slice) -> None:
-        B = _right_sides(fast, rows, V[:, columns])
-        B = B if inverse is None else inverse(B)
-        scores = fast.apply(B) if fast.is_dual else fast.forward(B)
-        product[:, columns] = _targets_product(rows, scores).T
+        B = fast.right_sides(V[:, columns])
+        product[:, columns] = fast.cross(B if inverse is None else inverse(B)).T
 
     fast.map(fill, V.shape[1])
     return product
-
-
-def _right_sides(operator: NormalOperator, rows: CentredRows, V: _Float64) -> _Floats:
-    """Ŷ V for dual vectors, X̂ᵀŶ V for others, in units of the operator."""
-    root = np.sqrt(rows.weights)[:, None]
-    targets = (root * (np.asarray(rows.Y @ V) - rows.y_offset @ V)).astype(operator.dtype)
-    return targets if operator.is_dual else operator.backward(targets)
-
-
-def _targets_product(rows: CentredRows, scores: _Floats) -> _Floats:
-    """Return scoresᵀ Ŷ without making a sparse Y dense."""
-    weighted = np.sqrt(rows.weights)[:, None] * scores
-    product: _Floats = np.asarray(rows.Y.T @ weighted).T
-    return product - np.outer(weighted.sum(axis=0), rows.y_offset)

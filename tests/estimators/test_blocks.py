@@ -1,6 +1,7 @@
 """Fits from sums over blocks of rows: equal to fits to all rows, whatever the blocks."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -105,6 +106,28 @@ def test_partial_fit_solves_on_first_use_with_the_parameters_of_that_moment(data
     np.testing.assert_array_equal(before.xx, total)  # kept by the caller
     twice = LRML(2, 3.0).fit(np.vstack([X, X[:30]]), np.vstack([Y, Y[:30]]))
     assert_same(pickle.loads(pickle.dumps(model.set_params(callback=None))), twice, 1e-6)
+
+
+def test_threads_that_come_at_once_solve_once(data):
+    X, Y, _ = data
+    starts = []
+    model = LRML(2, 1.0, callback=lambda info: starts.append(info.iteration == 0) and None)
+    model.partial_fit(X, Y)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: model.decision_function(X), range(8)))
+    assert sum(starts) == 1
+    for scores in found:
+        np.testing.assert_array_equal(scores, found[0])
+
+
+def test_a_fit_that_fails_changes_nothing(data):
+    X, Y, _ = data
+    model = LRML(2, 1.0).partial_fit(X, Y)
+    model.set_params(theta=20)
+    for call in (lambda: model.rank_, lambda: model.fit_blocks([(X, Y)]), lambda: model.fit(X, Y)):
+        refused(call, r"theta must be in \[0, 6\]")
+    assert_same(model.set_params(theta=2), LRML(2, 1.0).fit(X, Y))
+    assert model.statistics_.n_rows == 240
 
 
 def test_sums_go_on_from_statistics_and_from_blocks(data):
@@ -238,6 +261,9 @@ def test_bad_input_is_refused_with_a_remedy(data):
     refused(lambda: LRML(2, solver="dual").fit(*ok).set_params(solver="auto").partial_fit(*ok), "has none")
     refused(lambda: LRML(2, loss="logistic").partial_fit(*ok), r"needs loss='squared'")
     refused(lambda: LRML(2, kernel="rbf").fit_blocks([ok]), r"fit_blocks needs kernel='linear'")
+    refused(lambda: LRML(2, threshold=[0.5, 0.5]).partial_fit(*ok), r"one per label \(6\)")
+    refused(lambda: LRML(2, threshold=[0.5, 0.5]).fit_blocks([ok]), r"one per label \(6\)")
+    refused(lambda: LRML(2, solver="dual").fit_blocks([ok]), r"fit_blocks has no solver='dual'")
     refused(lambda: LRML(2, threshold="auto").partial_fit(*ok), r"threshold='auto' needs rows")
     refused(lambda: LRML(2, solver="dual").partial_fit(*ok), r"got solver='dual', which needs the rows")
     refused(lambda: LRML(2).fit_statistics(ok), r"must be lrml.statistics.Statistics, got tuple")

@@ -18,11 +18,11 @@ from lrml import CPLST, LEML, LEMLCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrac
 from lrml.estimators import _fitting
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._space import Compressed, CompressedDual, RidgeRegressions, Space
+from lrml.operators import NormalOperator, leading_directions, solve_shifted
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.solvers import Factors, solve
 from lrml.statistics import CentredRows, Statistics
-from lrml.subspace import NormalOperator, leading_directions, solve_shifted
 
 
 def text_like(n=300, d=700, n_labels=20, *, seed=0, dense=False):

@@ -38,7 +38,7 @@ def test_fits_end_at_the_exact_objective(many_labels, theta, alpha, ridge):
 def test_directions_that_a_first_subspace_lacks_are_found(many_labels, monkeypatch, alpha):
     """A solution of rank 50 to 200, in a subspace that begins with 8 directions."""
     X, Y, road = many_labels
-    monkeypatch.setattr(subspace, "_COLUMNS", 8)
+    monkeypatch.setattr(subspace, "COLUMNS", 8)
     monkeypatch.setattr(subspace, "_MORE_DIRECTIONS", 8)
     found = MLTrace(alpha, ridge=0.5, solver="compressed", tol=1e-6).fit(X, Y)
     exact = MLTrace(alpha, ridge=0.5, solver=road, tol=1e-6).fit(X, Y)

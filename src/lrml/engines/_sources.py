@@ -19,7 +19,7 @@ from dask.delayed import Delayed, delayed
 from distributed import Client
 
 from lrml._shown import shown
-from lrml.blocks import BlockError, BlockSource, Checkpoint, Columns, Kept, added, statistics_of
+from lrml.blocks import BlockError, BlockSource, Checkpoint, Columns, Kept, statistics_of
 from lrml.datasets import BlockFile
 from lrml.engines._cluster import (
     Cluster,
@@ -42,6 +42,7 @@ from lrml.engines._workers import (
     sum_leaf,
     together,
 )
+from lrml.rows import added
 
 _Sum = TypeVar("_Sum")
 _PANEL_BYTES = 1 << 26

@@ -17,8 +17,9 @@ import numpy as np
 
 from lrml._arrays import is_sparse
 from lrml._threads import one_blas_thread
-from lrml.blocks import BlockError, Columns, Door, RowBlock, added, digest_of
+from lrml.blocks import BlockError, Columns, Door, RowBlock, digest_of
 from lrml.datasets import BlockFile
+from lrml.rows import added
 from lrml.statistics import Statistics
 
 # Bytes: the width of the widest registers, and of a line of the cache.

@@ -10,6 +10,7 @@ import os
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn.utils.validation import validate_data
 
 from lrml._arrays import is_sparse
 from lrml._shown import shown
+from lrml._targets import check_threshold
 from lrml.blocks import (
     BlockSource,
     Checkpoint,
@@ -32,9 +34,11 @@ from lrml.blocks import (
 from lrml.estimators._fitting import TrainingData, fits_in_memory, warn_of_ranges
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
-from lrml.losses import SquaredLoss
+from lrml.losses import Loss, SquaredLoss
 from lrml.statistics import Statistics
 
+# Threads that use a model at the same time solve it once.
+_SOLVING = RLock()
 # Solvers that need the rows.
 _NEED_ROWS = ("dual", "compressed")
 # Most numbers of the sums that a fit to all rows keeps for later blocks: 32 MiB.
@@ -46,7 +50,15 @@ class SummedData(TrainingData):
     """Training data of which only the sums are known: X and Y have all columns, but no rows."""
 
     @classmethod
-    def of(cls, estimator: Any, statistics: Statistics | None, columns: Columns, targets: str) -> Self:
+    def of(
+        cls,
+        estimator: Any,
+        statistics: Statistics | None,
+        columns: Columns,
+        targets: str,
+        loss: Loss | None = None,
+        **further: Any,
+    ) -> Self:
         """Return data for a fit of an estimator, which does not change; None tells its shape only."""
         stand_in = copy(estimator)
         for name in ("n_features_in_", "feature_names_in_"):
@@ -63,10 +75,11 @@ class SummedData(TrainingData):
             mask=None,
             weights=None,
             label_names=columns.label_names,
-            loss=SquaredLoss(),
+            loss=SquaredLoss() if loss is None else loss,
             targets=targets,
             flat=columns.flat,
             summed_up=statistics,
+            **further,
         )
 
     def road(self, wanted: str = "auto") -> str:
@@ -141,6 +154,7 @@ class BlockFitting(LinearMultiLabelModel):
                 f"classes must name all {shape[1]} labels of the statistics, got {len(names)}. Pass one name "
                 "per label."
             )
+        check_threshold(params.threshold, shape[1], params.loss.threshold)
         return self._fit_sums(statistics, columns_of(statistics, names), params)
 
     @available_if(_takes_blocks)  # type: ignore[untyped-decorator]  # scikit-learn has no stubs
@@ -198,6 +212,7 @@ class BlockFitting(LinearMultiLabelModel):
             raise ValueError("a block must have at least one row, got 0. Pass some data.")
         if not fits_in_memory(columns.n_features):
             raise _too_wide(columns.n_features)
+        check_threshold(params.threshold, columns.n_labels, params.loss.threshold)
         sums = statistics_of(block)
         if stream is not None:
             sums, columns = stream.sums + sums, stream.columns  # the caller may have kept the old ones
@@ -246,12 +261,19 @@ class BlockFitting(LinearMultiLabelModel):
         """
         params = self._check_params()
         _check_for_blocks(params, "fit_blocks")
+        solver = vars(params).get("solver")
+        if solver == "dual" or (solver == "compressed" and params.loss.name != "squared"):
+            raise ValueError(
+                f"fit_blocks has no solver={solver!r} with loss={params.loss.name!r}, which needs all rows "
+                "at once. Pass solver='auto'."
+            )
         source = as_source(blocks).checked(
             targets=params.targets, classes=checked_classes(classes), allow_unknown=self._reads_again
         )
         kept = (
             checkpoint if checkpoint is None or isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
         )
+        check_threshold(params.threshold, source.columns.n_labels, params.loss.threshold)
         if self._is_one_pass(source, params):
             with suppress(UnknownLabelsError):
                 return self._fit_sums(source.sum(statistics_of, checkpoint=kept), source.columns, params)
@@ -261,7 +283,6 @@ class BlockFitting(LinearMultiLabelModel):
                 "another loss, unknown labels or very many features. Leave it out."
             )
         self._fit_passes(source, params)
-        self._forget_sums()
         return self
 
     # Whether ``_fit_passes`` can fit what sums do not suffice for.
@@ -283,7 +304,6 @@ class BlockFitting(LinearMultiLabelModel):
     def _fit_sums(self, statistics: Statistics, columns: Columns, params: Parameters) -> Self:
         data = SummedData.of(self, statistics, columns, params.targets)
         warn_of_spreads(statistics, columns)
-        self._forget_sums()
         self._fit_data(data, params)
         self._stream, self.statistics_ = _Stream(statistics, columns, 0), statistics
         return self
@@ -304,19 +324,18 @@ class BlockFitting(LinearMultiLabelModel):
             state.pop("_stream", None)
         return state
 
-    def _forget_sums(self) -> None:
-        for name in ("_stream", "statistics_"):
-            self.__dict__.pop(name, None)
-
     def _solve_pending(self) -> None:
-        """Solve for the sums of ``partial_fit``, which stay as they are if that fails."""
-        stream = self.__dict__.pop("_stream")
-        try:
-            params = self._check_params()
+        """Solve for the sums of ``partial_fit``, once, whichever thread comes first."""
+        with _SOLVING:
+            if "factors_" in vars(self):
+                return
+            params, twin = self._check_params(), copy(self)
             _check_sums_suffice(params, "partial_fit")
-            self._fit_data(SummedData.of(self, stream.sums, stream.columns, params.targets), params)
-        finally:
-            self._stream, self.statistics_ = stream, stream.sums
+            stream = twin.__dict__.pop("_stream")
+            twin._fit_data(SummedData.of(self, stream.sums, stream.columns, params.targets), params)
+            self.__dict__.update(
+                {name: value for name, value in vars(twin).items() if name not in vars(self)}
+            )
 
     def __getattr__(self, name: str) -> Any:
         pending = "_stream" in vars(self) and "factors_" not in vars(self)

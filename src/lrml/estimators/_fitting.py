@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -29,10 +29,10 @@ from lrml.estimators._parameters import ROADS, Parameters
 from lrml.estimators._scores import SPARSE_COST
 from lrml.estimators._size import model_nbytes
 from lrml.estimators._space import KernelSpace, Space, estimated_spectrum, with_unseen
-from lrml.losses import Loss
+from lrml.losses import Loss, SquaredLoss
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
-from lrml.rows import Mask, Rows
+from lrml.rows import Mask, Rows, RowSums
 from lrml.solvers import SUCCESSES, Callback, Factors, History, IterationInfo, Status
 from lrml.statistics import Statistics
 
@@ -125,8 +125,8 @@ class TrainingData:
         elif road == "compressed":
             made_for, rough = ridge, extensible and not bare
             self._check_directions(directions, bare=bare)
-            wanted |= {"ridge": ridge, "bare": bare, "rough": rough, "directions": directions}
-            space = Space.compressed(*rows, **wanted)
+            asked = {"ridge": ridge, "bare": bare, "rough": rough, "directions": directions}
+            space = self._compressed(**wanted, **asked)
         elif road == "dual":
             space = Space.from_rows(*rows, **wanted)
         else:
@@ -135,9 +135,18 @@ class TrainingData:
             self._spaces[kind] = made_for, space
         return space
 
+    def _compressed(self, **wanted: Any) -> Space:
+        return Space.compressed(self.X, self.Y, self.weights, **wanted)
+
+    @property
+    def _n_and_d(self) -> tuple[int, int]:
+        """Numbers of rows and features."""
+        n, d = self.X.shape
+        return n, d
+
     def _check_directions(self, directions: int | None, *, bare: bool) -> None:
         """Refuse more directions of label space than there is room for."""
-        (n, d), n_labels = self.X.shape, self.Y.shape[1]
+        (n, d), n_labels = self._n_and_d, self.Y.shape[1]
         needed = subspace.nbytes(min(n, d), n_labels, directions, bare=bare)
         more = subspace.n_directions(n_labels, directions) > subspace.n_directions(n_labels, None)
         if not more or needed <= _memory():
@@ -215,10 +224,34 @@ class TrainingData:
         return self.loss.name == "squared" and self.mask is None
 
     @property
+    def n_passes(self) -> int | None:
+        """How often rows were read that are not in memory; None if they are."""
+        return None
+
+    @property
+    def ranges(self) -> tuple[_Float64, _Float64]:
+        """Least and largest value of every feature."""
+        return ranges_of(self.X)
+
+    @property
+    def row_sums(self) -> RowSums:
+        """The rows, as far as sums over them are needed only."""
+        return self.rows
+
+    @property
     def rows(self) -> Rows:
         """The data for a fit that looks at every row."""
         X = self.X.tocsr() if is_sparse(self.X) else self.X
         return Rows(X.astype(np.float64, copy=False), self.Y, self.mask, self.weights)
+
+    def with_targets(self, made: Callable[..., _Float64], *arguments: Any) -> TrainingData:
+        """Return least squares on the same rows, with made(Y, mask, *arguments) as targets.
+
+        ``made`` works row by row and is importable by name.
+        """
+        Y = made(self.Y, self.mask, *arguments)
+        plain: dict[str, Any] = {"mask": None, "label_names": None, "targets": "real", "summed_up": None}
+        return replace(self, Y=Y, loss=SquaredLoss(), **plain)
 
     def row_problem(self, used: _Bools, dtype: type[np.floating[Any]], *, fit_intercept: bool) -> RowProblem:
         """Return the problem of the labels in use over all rows, without a ridge; made once."""
@@ -388,7 +421,7 @@ class SortedLabels(NamedTuple):
     constants: _Float64  # best scores of a model without features; zeros without intercept
 
 
-def sort_labels(data: TrainingData, rows: Rows, *, fit_intercept: bool) -> SortedLabels:
+def sort_labels(data: TrainingData, rows: RowSums, *, fit_intercept: bool) -> SortedLabels:
     """Set apart labels that no example has, or that all have if an intercept fits them without loss."""
     known, positive = rows.label_totals()
     share = np.divide(positive, known, out=np.zeros_like(positive), where=known > 0)
@@ -420,6 +453,8 @@ def store(
     elif with_coef and data.shape[0] * data.shape[1] <= _MOST_COEFFICIENTS:
         U, s, V = solution.factors
         extra["coef_"] = np.ascontiguousarray((V * s) @ U.T, dtype=dtype)
+    if data.n_passes is not None:
+        extra["n_passes_"] = data.n_passes
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(data.stand_in, name):
             setattr(estimator, name, getattr(data.stand_in, name))
@@ -443,7 +478,7 @@ def store(
         "sparse_output_": is_sparse(data.Y),
         "flat_output_": data.flat,
     }
-    of_last_fit = ("coef_", "kernel_", "X_fit_", "kernel_gap_", "compression_gap_", "threshold_")
+    of_last_fit = ("coef_", "kernel_", "X_fit_", "kernel_gap_", "compression_gap_", "threshold_", "n_passes_")
     for name in (*of_last_fit, "statistics_", "_stream"):
         vars(estimator).pop(name, None)
     vars(estimator).update(fitted | extra)
@@ -451,7 +486,7 @@ def store(
 
 def warn_of_scales(X: Any, names: npt.NDArray[Any] | None = None) -> None:
     """Warn if some features vary so little, compared with others, that rounding may swamp them."""
-    low, high = (_flat(extreme) for extreme in (X.min(axis=0), X.max(axis=0)))
+    low, high = ranges_of(X)
     warn_of_ranges(0.5 * high - 0.5 * low, names)  # so that nothing overflows
 
 
@@ -481,8 +516,13 @@ def level_of_user() -> int:
     return level
 
 
-def _flat(extreme: Any) -> _Float64:
-    return np.asarray(extreme.toarray() if is_sparse(extreme) else extreme, dtype=np.float64).ravel()
+def ranges_of(X: Any) -> tuple[_Float64, _Float64]:
+    """Least and largest value of every column."""
+    low, high = (
+        np.asarray(extreme.toarray() if is_sparse(extreme) else extreme, dtype=np.float64).ravel()
+        for extreme in (X.min(axis=0), X.max(axis=0))
+    )
+    return low, high
 
 
 def warn_unless_converged(outcome: Any) -> None:

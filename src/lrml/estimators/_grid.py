@@ -127,7 +127,7 @@ def loss_scale(data: TrainingData, *, fit_intercept: bool) -> float:
     """
     if data.needs_moments_only:
         return 1.0
-    rows = data.rows
+    rows = data.row_sums
     known, positive = rows.label_totals()
     constants = sort_labels(data, rows, fit_intercept=fit_intercept).constants
     bends = data.loss.terms(np.ones_like(constants), constants).curvatures * known / rows.total_weight

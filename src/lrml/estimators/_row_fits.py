@@ -27,6 +27,7 @@ from lrml.estimators._grid import loss_scale
 from lrml.estimators._space import MOST_COMPRESSED, MOST_EXTENSIONS, InSubspace, Space
 from lrml.penalties import TailSum
 from lrml.row_problem import RowProblem
+from lrml.rows import Rows
 from lrml.solvers import SUCCESSES, Callback, Factors, SolverResult, slopes_at, solve_rows, solve_separable
 
 _Float64 = npt.NDArray[np.float64]
@@ -97,11 +98,17 @@ class RowFit:
             return found
         scale = loss_scale(self.data, fit_intercept=self.fit_intercept)
         ridge = scale * self.data.spectrum(fit_intercept=self.fit_intercept).ridge_leaving(_LOOSE_SHARE)
-        bare = replace(self, ridge=ridge, callback=None).separable(None)
+        bare = replace(self, ridge=ridge, callback=None)._bare()
         U, s, V = bare.factors
         rival = self._on(road, Start(U * s, V, bare.intercept))
         better = rival.result.objective < (1.0 - self.tol) * found.result.objective
         return rival if better else found
+
+    def _bare(self) -> RowSolution:
+        """Solve without the penalty."""
+        if self.data.n_passes is None:
+            return self.separable(None)
+        return replace(self, penalty=TailSum(theta=0, alpha=0.0))._on("primal", None)
 
     def _is_loose(self, found: RowSolution) -> bool:
         """Whether a fit says that it has converged, without a ridge that makes this credible."""
@@ -123,7 +130,7 @@ class RowFit:
 
     @property
     def _dtype(self) -> type[np.floating[Any]]:
-        single = self.tol >= _SINGLE_PRECISION_FROM and _suits_single_precision(self.data.X)
+        single = self.tol >= _SINGLE_PRECISION_FROM and _suits_single_precision(*self.data.ranges)
         return np.float32 if single else np.float64
 
     def _solve(self, data: TrainingData, start: Start | None) -> tuple[RowProblem, SolverResult]:
@@ -172,6 +179,7 @@ class RowFit:
         for _ in range(MOST_EXTENSIONS):
             U, s, V = result.factors
             inside = problem.features @ result.solution[1:], problem.intercept(result.solution)
+            assert isinstance(problem.rows, Rows)
             slopes = slopes_at(problem.rows, data.loss, *inside)
             larger = space.along(slopes @ V, data.weights)
             left = larger.subspace.inside(space.subspace.basis @ (U * s))
@@ -195,14 +203,12 @@ class RowFit:
             yield slopes_at(rows, self.data.loss, found.result.solution, found.intercept)
 
 
-def _suits_single_precision(X: Any) -> bool:
+def _suits_single_precision(low: _Float64, high: _Float64) -> bool:
     """Whether no feature is far from zero relative to its spread, or too large or small for float32 squares.
 
     Scores of features that are not centred are differences of large numbers. If features differ much in
     scale, rounding errors would swamp the smaller ones.
     """
-    edges = (X.min(axis=0), X.max(axis=0))
-    low, high = (edge.toarray().ravel() if is_sparse(edge) else edge for edge in edges)
     size = np.maximum(np.abs(low), np.abs(high))[low != high]
     spread = (high - low)[low != high]
     alike = spread.max(initial=0.0) <= 1e3 * spread.min(initial=np.inf)

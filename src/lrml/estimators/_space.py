@@ -119,7 +119,7 @@ class Space:
     ) -> Space:
         """Decompose inside a subspace that has the solutions for all ridges from the given one on."""
         rows, means = _rows_and_means(X, Y, weights, fit_intercept=fit_intercept, targets=targets)
-        return _in_subspace(
+        return in_subspace(
             Subspace.for_ridges(rows, ridge, bare=bare, rough=rough, directions=directions), means
         )
 
@@ -293,7 +293,7 @@ class InSubspace(Space):
         """Span X̂ᵀS for slopes S (n × L) of a loss, which include the weights."""
         rows, means = _rows_and_means(X, Y, weights, fit_intercept=fit_intercept, targets=targets)
         subspace = Subspace.of_vectors(rows, (_weighing(part, weights) for part in slopes))
-        return _in_subspace(subspace, means)
+        return in_subspace(subspace, means)
 
     def along(self, slopes: _Floats, weights: _Float64 | None) -> InSubspace:
         """Add X̂ᵀS for slopes S of a loss."""
@@ -388,9 +388,12 @@ def estimated_spectrum(X: Any, Y: Any, weights: _Float64 | None, *, fit_intercep
     return SpectralProblem(values, np.zeros((len(values), 1)), 0.0, np.zeros((0, len(values))), None)
 
 
-def _in_subspace(subspace: Subspace, means: tuple[_Float64, _Bools, _Float64]) -> InSubspace:
+def in_subspace(subspace: Subspace, means: tuple[_Float64, _Bools, _Float64]) -> InSubspace:
+    """Return the space of a subspace, given ȳ, which labels are unseen, and x̄."""
     problem = SpectralProblem.from_coordinates(subspace.coordinates, subspace.rows.yy)
-    return (CompressedDual if subspace.is_dual else Compressed)(problem, *means, subspace.rows, subspace)
+    if subspace.is_dual and isinstance(subspace.rows, CentredRows):
+        return CompressedDual(problem, *means, subspace.rows, subspace)
+    return Compressed(problem, *means, subspace)
 
 
 def _weighing(slopes: _Floats, weights: _Float64 | None) -> _Floats:
@@ -413,7 +416,6 @@ def _turned(labels: _Float64 | None, right: _Float64 | None) -> _Float64 | None:
 class Compressed(InSubspace):
     """The same in a subspace of feature space."""
 
-    rows: CentredRows
     subspace: Subspace
 
 

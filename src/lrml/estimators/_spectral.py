@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from lrml._arrays import to_numpy
 from lrml._shown import shown
+from lrml.blocks import BlockSource
 from lrml.estimators._blocks import BlockFitting
 from lrml.estimators._fitting import (
     Solution,
@@ -32,6 +33,7 @@ from lrml.estimators._space import (
     Space,
     with_unseen,
 )
+from lrml.estimators._streams import fit_by_passes
 from lrml.estimators._usual_ridge import usual_ridge
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
@@ -114,7 +116,14 @@ class SpectralModel(BlockFitting):
     def _is_separable(self, data: TrainingData, params: Parameters, penalty: TailSum) -> bool:
         """Whether a fit by rows is one of every label on its own, without a certificate."""
         inactive = not np.any(penalty.slopes(np.ones(min(data.shape))))
-        return inactive and params.solver == "auto" and self._certificate(penalty) is None
+        alone = inactive and params.solver == "auto" and self._certificate(penalty) is None
+        return alone and data.n_passes is None
+
+    _reads_again = True
+
+    def _fit_passes(self, source: BlockSource, params: Parameters) -> None:
+        """Fit by reading the blocks several times."""
+        fit_by_passes(self, source, params)
 
     def _start_of(self, data: TrainingData) -> Factors:
         """Coefficients of the last fit as factors; for a kernel, its scores without the intercept."""
@@ -218,7 +227,7 @@ class SpectralModel(BlockFitting):
         last: tuple[Factors, _Float64] | None,
     ) -> tuple[Solution, dict[str, Any]]:
         """Any loss, with or without unknown labels: every iteration reads the rows."""
-        rows = data.rows
+        rows = data.row_sums
         if not rows.label_totals()[0].any():
             raise ValueError(
                 "some label must be known in a row with a positive weight, got none. Check sample_weight."

@@ -22,7 +22,6 @@ and it chose 0.9 where 1.4 to 2 was best.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,8 +30,8 @@ import numpy.typing as npt
 from lrml.estimators._fitting import TrainingData, sort_labels, take
 from lrml.estimators._grid import loss_scale
 from lrml.estimators._space import InSubspace
-from lrml.losses import SquaredLoss
 from lrml.problem import SpectralProblem
+from lrml.rows import Mask
 
 _Float64 = npt.NDArray[np.float64]
 # Ridges are compared that leave between these shares of the directions; beyond, the quotient is 0/0 or flat.
@@ -49,19 +48,19 @@ _WEAKEST, _STRONGEST, _RATIO = 0.03, 100.0, 1.1
 def usual_ridge(data: TrainingData, *, fit_intercept: bool) -> float:
     """Return the ridge that suits the data, 0 if there is nothing to shrink; it does not depend on chance."""
     if data.needs_moments_only and data.road() != "compressed":
-        return _by_gcv(data.space(fit_intercept=fit_intercept).problem, data.rows.total_weight)
+        return _by_gcv(data.space(fit_intercept=fit_intercept).problem, data.row_sums.total_weight)
     mixed = _mixed(data, fit_intercept=fit_intercept)
     if mixed.road() == "compressed":
         found = _on_held_out_rows(mixed, fit_intercept=fit_intercept)
     else:
-        found = _by_gcv(mixed.space(fit_intercept=fit_intercept).problem, data.rows.total_weight)
+        found = _by_gcv(mixed.space(fit_intercept=fit_intercept).problem, data.row_sums.total_weight)
     return found * loss_scale(data, fit_intercept=fit_intercept)
 
 
 def _mixed(data: TrainingData, *, fit_intercept: bool) -> TrainingData:
     """Return least squares of the slopes of the loss, or of sums of them with random signs."""
-    rows, loss = data.rows, data.loss
-    _, used, constants = sort_labels(data, rows, fit_intercept=fit_intercept)
+    loss = data.loss
+    _, used, constants = sort_labels(data, data.row_sums, fit_intercept=fit_intercept)
     if len(used) > _N_MIXES:
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (len(used), _N_MIXES))
     else:
@@ -69,16 +68,19 @@ def _mixed(data: TrainingData, *, fit_intercept: bool) -> TrainingData:
     signs *= used[:, None]
     # For every loss, the slope at a given score is linear in the label.
     without, having = (loss.terms(np.full_like(constants, y), constants).slopes for y in (0.0, 1.0))
-    slopes = np.asarray(data.Y @ ((having - without)[:, None] * signs), dtype=np.float64)
-    constant = without[:, None] * signs
-    if data.mask is None:
+    return data.with_targets(_sums_of_slopes, without[:, None] * signs, (having - without)[:, None] * signs)
+
+
+def _sums_of_slopes(Y: Any, mask: Mask | None, constant: _Float64, change: _Float64) -> _Float64:
+    """Return sums of slopes (n × m): a known label brings a constant, and a change if it applies."""
+    slopes = np.asarray(Y @ change, dtype=np.float64)
+    if mask is None:
         slopes += constant.sum(axis=0)
-    elif data.mask.marks_known:
-        slopes += data.mask.pattern @ constant
+    elif mask.marks_known:
+        slopes += mask.pattern @ constant
     else:
-        slopes += constant.sum(axis=0) - data.mask.pattern @ constant
-    plain: dict[str, Any] = {"mask": None, "label_names": None, "targets": "real", "summed_up": None}
-    return replace(data, Y=slopes, loss=SquaredLoss(), **plain)
+        slopes += constant.sum(axis=0) - mask.pattern @ constant
+    return slopes
 
 
 def _by_gcv(problem: SpectralProblem, n_rows: float) -> float:

@@ -105,10 +105,10 @@ class LRML(SpectralModel):
         name.)
     ridge : float, optional
         Strength of an additional squared Frobenius norm, which also shrinks the free singular values. Not in
-        the paper. By default 0 with the squared loss. With another one it is weak and follows the data: a
-        fifth of the default ridge of `LEML`. Without any, nothing limits the free singular values, and
-        separable labels have no optimum; a fit that seems to have converged is then compared with a second
-        one, which starts from the solution without the penalty, and the better one is kept.
+        the paper. By default 0 with the squared loss, and where theta is 0. With another loss it is weak and
+        follows the data: a fifth of the default ridge of `LEML`. Without any, nothing limits the free
+        singular values, and separable labels have no optimum; a fit that seems to have converged is then
+        compared with a second one, which starts from the solution without the penalty.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
         What is summed over labels and examples, see `lrml.losses`. "squared" with all labels known needs one
         pass over the data; otherwise every iteration takes one, in blocks of rows.
@@ -204,6 +204,8 @@ class LRML(SpectralModel):
     ridge_ : float
         The ridge in use.
     n_iter_ : int
+    n_passes_ : int
+        How often ``fit_blocks`` has read the blocks, if once does not suffice.
     objective_ : float
         At the returned W and its best intercept (which for an unseen label is 0, not −1).
     residual_ : float
@@ -278,6 +280,12 @@ class LRML(SpectralModel):
         verbose: int = 0,
     ) -> None:
         self._keep(locals())
+
+    def _ridge(self, data: TrainingData, params: Parameters) -> float:
+        by_default = params.ridge is None and params.theta != "auto" and params.alpha > 0
+        if by_default and check_count("theta", params.theta, 0, data.shape) == 0:
+            return 0.0  # the trace norm limits all singular values
+        return super()._ridge(data, params)
 
     def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
         theta = params.theta

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._kernels import KernelLike
-from lrml.estimators._parameters import CHECKS, Parameters, optional
+from lrml.estimators._parameters import Parameters
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.lrml import TailSearch
 from lrml.penalties import TailSum, TraceNorm
@@ -48,9 +48,8 @@ class MLTrace(SpectralModel):
     ----------
     alpha : float, default=1.0
         Strength of the trace norm.
-    ridge : float, optional
-        Strength of an additional squared Frobenius norm. The default is that of `LRML`: 0 with the squared
-        loss, and a weak one with others.
+    ridge : float, default=0.0
+        Strength of an additional squared Frobenius norm.
     loss, fit_intercept, kernel, gamma, degree, coef0, solver, targets, threshold, threshold_scoring
         As in `LRML`.
     threshold_per_label, warm_start, callback, verbose
@@ -68,8 +67,8 @@ class MLTrace(SpectralModel):
         As in `LRML`.
     ridge_, converged_, status_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
         As in `LRML`.
-    compression_gap_
-        As in `LRML`: what a subspace costs, where n and d are both large.
+    compression_gap_, n_passes_
+        As in `LRML`: what a subspace costs, where n and d are both large, and how often blocks were read.
 
     References
     ----------
@@ -86,13 +85,11 @@ class MLTrace(SpectralModel):
     True
     """
 
-    _checks = CHECKS | {"ridge": optional(CHECKS["ridge"])}
-
     def __init__(
         self,
         alpha: float = 1.0,
         *,
-        ridge: float | None = None,
+        ridge: float = 0.0,
         loss: str = "squared",
         fit_intercept: bool = True,
         kernel: KernelLike = "linear",

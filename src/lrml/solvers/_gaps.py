@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import inner
-from lrml.losses import Floats
+from lrml.losses import Floats, Loss
 from lrml.penalties import Penalty
 from lrml.problem import SpectralProblem
-from lrml.row_problem import RowProblem
+from lrml.row_problem import RowProblem, scores_of
 from lrml.rows import Block
 from lrml.solvers._loop import Point
 from lrml.solvers._result import Status
@@ -72,56 +72,86 @@ def row_duality_gap(problem: RowProblem, alpha: float, V: _Float64) -> float:
     down. Without a ridge all of u is scaled down until XᵀA is within alpha.
     """
     feasible = _feasible(problem, V)
-
-    def part(block: Block) -> tuple[_Float64, float]:
-        U = feasible(block)
-        A = U if block.factors is None else U * block.factors
-        return np.asarray(block.X.T @ A, dtype=np.float64), _dual_sum(problem, block, U)
-
-    moments, dual = np.zeros((problem.rows.shape[1], problem.rows.shape[2])), 0.0
-    for moments_part, dual_part in problem.rows.map(part):
-        moments += moments_part
-        dual += dual_part
+    moments, dual = problem.rows.sum(_dual_sums, *feasible)
     sigma = np.linalg.svd(moments, compute_uv=False)
     if problem.ridge > 0:
         dual -= float(np.sum(np.maximum(sigma - alpha, 0.0) ** 2)) / (4.0 * problem.ridge)
     elif sigma[0] > alpha:
-        share = alpha / float(sigma[0])
-        dual = sum(problem.rows.map(lambda block: _dual_sum(problem, block, share * feasible(block))))
+        dual = problem.rows.sum(_dual_sum, *feasible, alpha / float(sigma[0]))
     trace = float(np.linalg.svd(V[1:], compute_uv=False).sum())
     primal = problem.value(V) + alpha * trace
     return max(primal - dual, 0.0) / primal if primal > 0 else 0.0
 
 
-def _dual_sum(problem: RowProblem, block: Block, U: Floats) -> float:
-    values = problem.loss.dual(block.Y, U)
-    return float(np.sum(values if block.factors is None else values * block.factors, dtype=np.float64))
+class _Feasible(NamedTuple):
+    """What makes u of the rows: minus the slopes at a point, minus a mean, or times shares by label sign."""
+
+    loss: Loss
+    coefficients: Floats
+    shift: Floats
+    mean: Floats | None = None
+    shares: tuple[Floats, Floats] | None = None  # of the labels that apply, and of the others
 
 
-def _feasible(problem: RowProblem, V: _Float64) -> Callable[[Block], Floats]:
-    """Return a function that gives minus the slopes of a block, so that weighted columns add up to 0."""
-    scores = problem.scorer(V)
-
-    def raw(block: Block) -> Floats:
-        slopes: Floats = -problem.loss.terms(block.Y, scores(block)).slopes
-        return slopes
-
+def _feasible(problem: RowProblem, V: _Float64) -> _Feasible:
+    """Return what gives minus the slopes of the rows, so that weighted columns add up to 0."""
+    raw = _Feasible(problem.loss, *problem.scoring(V))
     if not problem.fit_intercept:
         return raw
-
-    def sums(block: Block) -> _Float64:
-        A = raw(block) if block.factors is None else raw(block) * block.factors
-        positive = np.where(block.Y > 0, A, 0.0)
-        return np.stack([positive.sum(axis=0, dtype=np.float64), A.sum(axis=0, dtype=np.float64)])
-
-    of_positive, total = sum(problem.rows.map(sums), np.zeros((2, V.shape[1])))
+    of_positive, total = problem.rows.sum(_signed_sums, *raw)
+    dtype = problem.rows.dtype
     if problem.loss.name == "squared":
-        mean = total / problem.rows.label_totals()[0]
-        return lambda block: raw(block) - mean.astype(problem.rows.dtype)
+        return raw._replace(mean=(total / problem.rows.label_totals()[0]).astype(dtype))
     of_negative = of_positive - total
     lighter = np.minimum(of_positive, of_negative)
     up, down = (
-        np.divide(lighter, part, out=np.zeros_like(part), where=part > 0).astype(problem.rows.dtype)
+        np.divide(lighter, part, out=np.zeros_like(part), where=part > 0).astype(dtype)
         for part in (of_positive, of_negative)
     )
-    return lambda block: raw(block) * np.where(block.Y > 0, up, down)
+    return raw._replace(shares=(up, down))
+
+
+def _minus_slopes(
+    block: Block,
+    work: Floats,
+    loss: Loss,
+    coefficients: Floats,
+    shift: Floats,
+    mean: Floats | None,
+    shares: tuple[Floats, Floats] | None,
+) -> Floats:
+    """Return u of a block."""
+    U: Floats = -loss.terms(block.Y, scores_of(block, work[0], coefficients, shift), work[1:]).slopes
+    if mean is not None:
+        U -= mean
+    if shares is not None:
+        U *= np.where(block.Y > 0, *shares)
+    return U
+
+
+def _weighted(block: Block, values: Floats) -> Floats:
+    return values if block.factors is None else values * block.factors
+
+
+def _signed_sums(block: Block, work: Floats, *feasible: Any) -> _Float64:
+    """Return the sums of f ∘ u over labels that apply, and over all."""
+    A = _weighted(block, _minus_slopes(block, work, *feasible))
+    positive = np.where(block.Y > 0, A, 0.0)
+    return np.stack([positive.sum(axis=0, dtype=np.float64), A.sum(axis=0, dtype=np.float64)])
+
+
+def _dual_sums(block: Block, work: Floats, *feasible: Any) -> tuple[_Float64, float]:
+    """Return XᵀA and the sum of the dual of the loss."""
+    U = _minus_slopes(block, work, *feasible)
+    A = np.asarray(block.X.T @ _weighted(block, U), dtype=np.float64)
+    return A, _dual_sum_at(block, feasible[0], U)
+
+
+def _dual_sum(block: Block, work: Floats, *feasible_and_share: Any) -> float:
+    """Return the sum of the dual of the loss, u scaled down."""
+    *feasible, share = feasible_and_share
+    return _dual_sum_at(block, feasible[0], share * _minus_slopes(block, work, *feasible))
+
+
+def _dual_sum_at(block: Block, loss: Loss, U: Floats) -> float:
+    return float(np.sum(_weighted(block, loss.dual(block.Y, U)), dtype=np.float64))

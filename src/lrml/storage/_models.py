@@ -128,6 +128,7 @@ _RULES: dict[str, Rule] = {
     "n_components_": _is_count,
     "n_features_in_": lambda value, sides: value == sides.features,
     "n_iter_": _is_count,
+    "n_passes_": _is_count,
     "n_splits_": _is_count,
     "objective_": _is_number,
     "rank_": lambda value, sides: is_integer(value) and value == sides.rank,

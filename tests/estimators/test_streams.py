@@ -1,0 +1,276 @@
+"""Fits that read blocks in several passes: equal to fits to all rows, whatever the blocks."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from lrml import LRML, MLFro, MLTrace
+from lrml.blocks import BlockError, LocalBlocks
+
+FORMS = pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+MODELS = [
+    LRML(1, 1.0, loss="logistic", tol=1e-9),
+    LRML(1, 1.0, ridge=0.3, loss="squared_hinge", fit_intercept=False, tol=1e-9),
+    MLTrace(1.0, ridge=0.1, loss="logistic", tol=1e-9),
+    MLTrace(2.0, loss="squared_hinge", tol=1e-9),
+    MLFro(0.5, loss="logistic", tol=1e-12),
+    LRML("auto", 2.0, tol=1e-9),  # with unknown labels
+    LRML(2, 1.0, loss="logistic"),  # in single precision
+    LRML(1, 1.0, ridge=0.0, loss="logistic", tol=1e-7),  # compared with a start without the penalty
+]
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Features off centre, labels with one that never occurs and one that is always there, and weights."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((150, 7)) * np.geomspace(0.5, 4.0, 7)
+    X[rng.random(X.shape) < 0.3] = 0.0
+    Y = (X @ rng.standard_normal((7, 6)) + 2 * rng.standard_normal((150, 6)) > 1.0).astype(float)
+    Y[:, 2], Y[:, 4] = 0.0, 1.0
+    return X, Y, rng.uniform(0.1, 2.0, 150)
+
+
+@pytest.fixture(scope="module")
+def unknown(data):
+    """The same with unknown labels in every block but the first."""
+    X, Y, w = data
+    hidden = np.random.default_rng(4).random(Y.shape) < 0.3
+    hidden[:20] = False
+    return X, np.where(hidden, np.nan, Y), w
+
+
+def cut(data, *edges):
+    return list(zip(*(np.split(part, edges) for part in data), strict=True))
+
+
+def assert_same(model, other, objective=1e-9, coefficients=1e-5):
+    assert model.objective_ == pytest.approx(other.objective_, rel=objective)
+    scale = np.abs(other.coef_).max()
+    np.testing.assert_allclose(model.coef_, other.coef_, rtol=0, atol=coefficients * scale)
+    np.testing.assert_allclose(model.intercept_, other.intercept_, rtol=0, atol=20 * coefficients * scale)
+    np.testing.assert_array_equal(model.unseen_labels_, other.unseen_labels_)
+    assert model.rank_ == other.rank_
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+@FORMS
+def test_passes_over_blocks_equal_a_fit_to_all_rows(model, form, unknown):
+    X, Y, w = unknown
+    whole = clone(model).fit(form(X), form(Y), w)
+    found = clone(model).fit_blocks([(form(x), form(y), v) for x, y, v in cut(unknown, 20, 21, 90)])
+    assert_same(found, whole, *((1e-6, 3e-3) if model.tol is None else ()))
+    assert found.n_passes_ > found.n_iter_ > 1
+    assert found.status_ == whole.status_
+    assert found.sparse_output_ == whole.sparse_output_ == (form is sp.csr_array)
+    if isinstance(model, MLTrace):
+        assert found.gap_ == pytest.approx(whole.gap_, rel=0.05, abs=1e-12)
+    if isinstance(model, LRML):
+        assert found.theta_ == whole.theta_
+        assert found.ridge_ == pytest.approx(whole.ridge_, rel=1e-9)  # the default one suits the rows
+
+
+@pytest.fixture(scope="module")
+def one_block(data):
+    return LRML(1, 2.0, ridge=0.1, loss="logistic", tol=1e-10).fit_blocks([data])
+
+
+@settings(max_examples=6, deadline=None)
+@given(edges=st.lists(st.integers(0, 150), max_size=5).map(sorted))
+def test_the_blocks_do_not_matter(data, one_block, edges):
+    assert_same(clone(one_block).fit_blocks(cut(data, *edges)), one_block, 1e-12, 1e-6)
+
+
+def test_without_a_penalty_it_is_logistic_regression(data):
+    X, Y, w = data
+    found = MLFro(0.2, loss="logistic", tol=1e-16).fit_blocks(cut(data, 70))
+    for label in (0, 1, 3, 5):
+        one = LogisticRegression(C=1 / 0.4, tol=1e-12, max_iter=1000).fit(X, Y[:, label], w)
+        np.testing.assert_allclose(found.coef_[label], one.coef_[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_later_fit_forgets_the_passes(data):
+    model = LRML(1, 2.0, loss="logistic", tol=1e-3).fit_blocks(cut(data, 70))
+    assert model.n_passes_ == pickle.loads(pickle.dumps(model)).n_passes_
+    assert not hasattr(model.fit(*data), "n_passes_")
+
+
+def test_a_warm_start_saves_passes(data):
+    blocks = cut(data, 50, 100)
+    model = LRML(1, 2.0, ridge=0.1, loss="logistic", tol=1e-9, warm_start=True).fit_blocks(blocks)
+    cold = model.n_passes_
+    assert model.fit_blocks(blocks).n_passes_ < 0.5 * cold
+
+
+def test_max_iter_warns_and_limits_the_passes(data):
+    model = LRML(1, 2.0, loss="logistic", tol=1e-12, max_iter=3)
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        model.fit_blocks(cut(data, 50))
+    assert model.n_iter_ == 3
+    assert model.n_passes_ <= 8
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("model", [MLFro(1.0, loss="logistic"), LRML(1, 1.0)], ids=["loss", "unknown labels"])
+def test_an_iterator_can_be_read_once_only(model, unknown):
+    with pytest.raises(ValueError, match=r"reads the rows more than once, got an iterator.*lambda"):
+        model.fit_blocks(iter(cut(unknown, 50)))
+    assert not hasattr(model, "coef_")
+
+
+class TurnsBad:
+    """Blocks of which the last has NaN in the third pass."""
+
+    def __init__(self, blocks):
+        self.blocks, self.count = blocks, 0
+
+    def __call__(self):
+        self.count += 1
+        X, *rest = self.blocks[-1]
+        bad = X.copy()
+        bad[5, 2] = np.nan
+        return iter([*self.blocks[:-1], (bad if self.count == 4 else X, *rest)])
+
+
+def test_a_block_that_turns_bad_in_a_later_pass_is_named(data):
+    model = LRML(1, 1.0, loss="logistic")
+    with pytest.raises(BlockError, match=r"block 2, row 85: X must hold finite numbers") as caught:
+        model.fit_blocks(TurnsBad(cut(data, 30, 80)))
+    assert (caught.value.block, caught.value.row, caught.value.sums) == (2, 85, None)
+    assert not hasattr(model, "coef_")
+
+
+def test_a_threshold_has_one_number_per_label(data):
+    with pytest.raises(ValueError, match="threshold"):
+        LRML(1, 1.0, loss="logistic", threshold=np.zeros(3)).fit_blocks(cut(data, 30))
+
+
+def test_some_label_must_be_known(data):
+    X, Y, w = data
+    with pytest.raises(ValueError, match="some label must be known"):
+        LRML(1, 1.0).fit_blocks([(X, np.full_like(Y, np.nan), w)])
+
+
+# What travels
+
+
+class Wire(LocalBlocks):
+    """Blocks behind a wire: arguments and results are pickled, and counted."""
+
+    def __init__(self, blocks):
+        super().__init__(blocks)
+        self.sent, self.back = [], []
+
+    def sum(self, part, *arguments, checkpoint=None):
+        packed = pickle.dumps((part, arguments))
+        self.sent.append(len(packed))
+        part, arguments = pickle.loads(packed)
+        found = pickle.dumps(super().sum(part, *arguments))
+        self.back.append(len(found))
+        return pickle.loads(found)
+
+
+def test_a_round_sends_factors_and_gets_slopes_back():
+    rng = np.random.default_rng(0)
+    d, n_labels = 120, 150
+    X = rng.standard_normal((300, d))
+    Y = X @ rng.standard_normal((d, 3)) @ rng.standard_normal((3, n_labels)) > 5.0
+    model = LRML(2, 30.0, ridge=1.0, loss="logistic", tol=1e-3)
+    # `checked` copies the source, but not the lists.
+    wire = Wire([(X[:200], Y[:200]), (X[200:], Y[200:])])
+    found = model.fit_blocks(wire)
+    assert len(wire.sent) == found.n_passes_
+    assert_same(found, LRML(2, 30.0, ridge=1.0, loss="logistic", tol=1e-3).fit(X, Y), 1e-4, 0.05)
+    room = 2_000  # for names and shapes
+    assert wire.sent[-1] <= 4 * (found.rank_ * (d + n_labels) + n_labels) + room < 4 * d * n_labels
+    assert wire.back[-1] <= 8 * (d * n_labels + 2 * n_labels + 1) + room
+    assert wire.back[0] <= 8 * (d * d + 4 * d + 2 * n_labels) + room
+
+
+# Wide data, least squares
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """More features than rows, one of them far from zero, and weights, some of which are 0."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((90, 400)) * (rng.random((90, 400)) < 0.2)
+    X[:, 7] = 50.0 + rng.standard_normal(90)
+    Y = (X[:, 10:50] @ rng.standard_normal((40, 8)) + rng.standard_normal((90, 8)) > 1.0).astype(float)
+    Y[:, 5] = 0.0
+    return X, Y, rng.uniform(0.5, 2.0, 90) * (rng.random(90) < 0.9)
+
+
+WIDE = [
+    LRML(1, 3.0, ridge=1.0, tol=1e-8),
+    LRML(1, 3.0, ridge=1.0, fit_intercept=False, tol=1e-8),
+    LRML("auto", 3.0, ridge=1.0, tol=1e-8),
+    MLTrace(3.0, ridge=1.0, tol=1e-8),
+]
+
+
+@pytest.mark.parametrize("model", WIDE, ids=repr)
+@FORMS
+def test_wide_data_in_a_subspace_equal_the_dual_solution(model, form, wide):
+    X, Y, w = wide
+    exact = clone(model).set_params(solver="dual").fit(form(X), form(Y), w)
+    blocks = [(form(x), form(y), v) for x, y, v in cut(wide, 1, 30, 31, 70)]
+    found = clone(model).set_params(solver="compressed").fit_blocks(blocks)
+    # With fewer rows than leading directions the subspace has them all, up to single precision.
+    assert_same(found, exact, 1e-6, 1e-3)
+    assert found.compression_gap_ < 1e-4
+    assert found.n_passes_ < 40
+    assert isinstance(model, MLTrace) or found.theta_ == exact.theta_
+
+
+def test_a_subspace_of_many_rows_costs_little_and_few_passes():
+    rng = np.random.default_rng(2)
+    X = sp.random_array((1200, 500), density=0.03, rng=rng, format="csr")
+    Y = sp.csr_array(X @ rng.standard_normal((500, 20)) + rng.standard_normal((1200, 20)) > 1.0)
+    exact = LRML(2, 4.0, ridge=0.3).fit(X, Y)
+    blocks = [(X[start : start + 500], Y[start : start + 500]) for start in range(0, 1200, 500)]
+    found = clone(exact).set_params(solver="compressed").fit_blocks(blocks)
+    gap = found.objective_ / exact.objective_ - 1
+    assert -1e-4 < gap < 5e-4
+    assert found.compression_gap_ > 0.3 * gap
+    assert found.n_passes_ < 40
+
+
+def test_without_room_for_the_moments_a_ridge_regression_is_found_in_a_subspace(wide, monkeypatch):
+    X, Y, w = wide
+    exact = MLFro(1.0).fit(X, Y, w)
+    monkeypatch.setattr("os.sysconf", lambda name: 1500)  # 2.25 MB, less than 24 · 400²
+    found = MLFro(1.0).fit_blocks(cut(wide, 50))
+    assert_same(found, exact, 1e-6, 1e-3)
+    with pytest.raises(ValueError, match=r"24 d² bytes must fit .* got d = 400 .* Use loss='squared'"):
+        MLFro(1.0, loss="logistic").fit_blocks(cut(wide, 50))
+    unknown = np.where(np.arange(720).reshape(90, 8) == 700, np.nan, Y)
+    with pytest.raises(ValueError, match="or unknown labels decomposes XᵀX"):
+        MLFro(1.0).fit_blocks(cut((X, unknown, w), 50))
+
+
+def test_unknown_labels_of_data_that_is_not_so_wide_are_read_by_rows(unknown):
+    by_rows = LRML(1, 2.0, ridge=0.1, tol=1e-9)
+    found = clone(by_rows).set_params(solver="compressed").fit_blocks(cut(unknown, 60))
+    assert_same(found, by_rows.fit(*unknown))
+
+
+def test_a_round_of_wide_data_sends_vectors_in_single_precision(wide):
+    wire = Wire(cut(wide, 40))
+    found = LRML(1, 3.0, ridge=1.0, solver="compressed").fit_blocks(wire)
+    assert len(wire.sent) == found.n_passes_
+    d, n_labels, room = 400, 8, 2_000
+    vectors = 3 * n_labels  # three shifts, side by side
+    steps = sorted(wire.sent)[len(wire.sent) // 2]
+    assert steps <= 4 * d * vectors + 9 * d + 8 * n_labels + room
+    assert max(wire.back) <= 8 * (vectors + 128) * (d + n_labels) + room
+    assert wire.back[0] <= 8 * (4 * d + n_labels) + room
