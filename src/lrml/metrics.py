@@ -150,7 +150,7 @@ def label_propensities(Y: Matrix, *, a: float = 0.55, b: float = 1.5) -> Vector:
     Examples
     --------
     >>> label_propensities([[1, 0], [1, 0], [1, 0], [1, 1]]).round(2)
-    array([0.79, 0.72])
+    array([0.8 , 0.72])
     """
     Y = as_matrix(Y)
     n = Y.shape[0]
