@@ -11,6 +11,7 @@ import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -26,7 +27,7 @@ from lrml._arrays import as_matrix, is_sparse
 from lrml._shown import shown
 from lrml._targets import Targets, check_frame, check_sample_weight, check_targets
 from lrml.rows import Mask, added
-from lrml.statistics import Statistics, load_arrays, save_arrays
+from lrml.statistics import CHECKPOINT_FORMAT, Statistics, load_arrays, save_arrays
 
 __all__ = ["BlockError", "BlockSource", "Checkpoint", "Columns", "LocalBlocks", "RowBlock", "as_source"]
 
@@ -36,7 +37,6 @@ def __dir__() -> list[str]:
 
 
 _Sum = TypeVar("_Sum")
-_FORMAT = "lrml checkpoint 1"
 # Seconds between two checkpoints.
 _SECONDS = 30.0
 
@@ -371,7 +371,7 @@ class LocalBlocks(BlockSource):
         self._peeked: list[Any] = []  # the first block, if it was taken from an iterator
 
     def _first_columns(self) -> Columns:
-        for index, raw in enumerate(self._raw()):
+        for index, raw in _numbered(self._raw()):
             if self._is_iterator:
                 self._peeked, self._read = [raw], False
             return self.door.check(raw, index, 0)[1]
@@ -395,22 +395,27 @@ class LocalBlocks(BlockSource):
     def sum(self, part: Callable[..., _Sum], *arguments: Any, checkpoint: Checkpoint | None = None) -> _Sum:
         """Return the sum, added block by block; see `BlockSource.sum`."""
         kept = None if checkpoint is None else checkpoint.start()
-        total: Any = None if kept is None else kept.total
-        state = kept
+        state, whole = kept, True
         try:
             for block, digest in self._after(kept, checkpoint):
-                total = added(total, part(block, *arguments))
+                more = part(block, *arguments)
+                whole = False  # where an addition in place is interrupted, the sums are of no use
+                total = added(None if state is None else state.total, more)
+                state, whole = Kept(block.index + 1, digest, total), True
                 if checkpoint is not None:
-                    state = Kept(block.index + 1, digest, total)
                     checkpoint.keep(state)
-        except BlockError as error:
-            error.sums = total
+        except BaseException as error:  # Ctrl-C, too: what was summed is worth as much
+            if checkpoint is not None and state is not None and state is not kept and whole:
+                with suppress(Exception):
+                    checkpoint.keep(state, at_once=True)
+            if isinstance(error, BlockError):
+                error.sums = state.total if state is not None and whole else None
             raise
-        if total is None:
+        if state is None:
             raise ValueError("blocks must hold at least one (X, Y) pair, got none. Pass some data.")
-        if checkpoint is not None and state is not None and state is not kept:
+        if checkpoint is not None and state is not kept:
             checkpoint.keep(state, at_once=True)
-        found: _Sum = total
+        found: _Sum = state.total
         return found
 
     def _after(self, kept: Kept | None, checkpoint: Checkpoint | None) -> Iterator[tuple[RowBlock, bytes]]:
@@ -425,7 +430,7 @@ class LocalBlocks(BlockSource):
         if checkpoint is not None and kept is not None and skips and digest != kept.digest:
             raise checkpoint.of_others(done)
         first_row, seen = 0, done if skips else 0
-        for index, raw in enumerate(self.blocks.starting_at(done) if skips else self._raw(), seen):
+        for index, raw in _numbered(self.blocks.starting_at(done) if skips else self._raw(), seen):
             block, _ = door.check(raw, index, raw.first_row if skips else first_row)
             first_row, seen = first_row + len(block), index + 1
             if checkpoint is not None and not skips:
@@ -436,6 +441,17 @@ class LocalBlocks(BlockSource):
                 yield block, digest
         if checkpoint is not None and kept is not None and seen <= done and digest != kept.digest:
             raise checkpoint.of_others(done)
+
+
+def _numbered(blocks: Iterator[Any], index: int = 0) -> Iterator[tuple[int, Any]]:
+    """Yield blocks with their numbers; an error of their iterator stays what it is, but gets a note."""
+    try:
+        for raw in blocks:
+            yield index, raw
+            index += 1
+    except Exception as error:
+        error.add_note(f"It was raised while block {index} was read.")
+        raise
 
 
 def digest_of(block: RowBlock, before: bytes) -> bytes:
@@ -477,14 +493,14 @@ class Checkpoint:
         self, path: str | os.PathLike[str], kind: Any = Statistics, seconds: float = _SECONDS
     ) -> None:
         self.path, self.kind, self.seconds = Path(path), kind, seconds
-        self._last = monotonic()
+        self._last, self._written = monotonic(), 0
 
     def start(self) -> Kept | None:
         """Return what the file has; None if there is none yet."""
-        self._last = monotonic()
+        self._last, self._written = monotonic(), 0
         if not self.path.exists():
             return None
-        arrays = load_arrays(self.path, _FORMAT)
+        arrays = load_arrays(self.path, CHECKPOINT_FORMAT)
         try:
             n_blocks, digest = int(arrays.pop("n_blocks")), arrays.pop("digest").tobytes()
         except (KeyError, ValueError):
@@ -508,15 +524,15 @@ class Checkpoint:
         )
 
     def keep(self, state: Kept, *, at_once: bool = False) -> None:
-        """Write the state, unless the last write was a moment ago."""
-        if monotonic() - self._last < self.seconds and not at_once:
+        """Write the state, unless the last write was a moment ago or had the same."""
+        if state.n_blocks == self._written or (monotonic() - self._last < self.seconds and not at_once):
             return
         numbers = {
             "n_blocks": np.asarray(state.n_blocks),
             "digest": np.frombuffer(state.digest, dtype=np.uint8),
         }
-        save_arrays(self.path, _FORMAT, numbers | state.total.to_arrays())
-        self._last = monotonic()
+        save_arrays(self.path, CHECKPOINT_FORMAT, numbers | state.total.to_arrays())
+        self._last, self._written = monotonic(), state.n_blocks
 
 
 def as_source(blocks: Any) -> BlockSource:

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import lrml
-from lrml import CPLST, LRML, MLFro, MLTrace, lrml_path, ml_fro_path
+from lrml import CPLST, LRML, MLFro, MLFroCV, MLTrace, lrml_path, ml_fro_path
 from lrml.blocks import BlockError, Checkpoint
 from lrml.statistics import Statistics
 
@@ -218,6 +218,51 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bits(killed_at, data, tmp_p
         LRML(2).fit_blocks([(x, 1 - y) for x, y, _ in parts], checkpoint=kept.path)
 
 
+@pytest.mark.parametrize("end", [KeyboardInterrupt, OSError, BlockError("no", 3)], ids=repr)
+def test_whatever_ends_a_run_the_checkpoint_has_the_sums_so_far(end, data, tmp_path):
+    parts, path = blocks_of(data, [20, 60, 80, 130, 200]), tmp_path / "sums.npz"
+
+    def stream():
+        yield from parts[:3]
+        raise end
+
+    with pytest.raises(end if isinstance(end, type) else type(end)) as caught:  # 30 seconds have not passed
+        LRML(2).fit_blocks(stream(), checkpoint=path)
+    notes = ["It was raised while block 3 was read."]
+    assert getattr(caught.value, "__notes__", []) == ([] if end is KeyboardInterrupt else notes)
+    so_far = Statistics.load(path)
+    assert_same(LRML(2).fit_statistics(so_far), LRML(2).fit_blocks(parts[:3]))
+    whole = LRML(2).fit_blocks(parts)
+    for x, y, w in parts[3:]:
+        so_far = so_far + Statistics.from_arrays(x, y, w)
+    assert_same(LRML(2).fit_statistics(so_far), whole)
+    again = LRML(2).fit_blocks(parts, checkpoint=path)  # a stream that has grown
+    assert again.coef_.tobytes() == whole.coef_.tobytes()
+
+
+@pytest.mark.parametrize("place", ["before", "within", "after"])
+def test_a_signal_while_sums_are_added_leaves_no_wrong_checkpoint(place, data, tmp_path, monkeypatch):
+    parts, path, calls = blocks_of(data, [20, 60, 80, 130, 200]), tmp_path / "sums.npz", []
+    absorb = Statistics.absorb
+
+    def interrupted(self, other):
+        calls.append(place)
+        if len(calls) < 3:
+            return absorb(self, other)
+        if place == "within":
+            self.xx[0] += 1.0
+        elif place == "after":
+            absorb(self, other)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Statistics, "absorb", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        MLFro(1.0).fit_blocks(parts, checkpoint=path)
+    monkeypatch.undo()
+    again, whole = MLFro(1.0).fit_blocks(parts, checkpoint=path), MLFro(1.0).fit_blocks(parts)
+    assert again.statistics_.xx.tobytes() == whole.statistics_.xx.tobytes()
+
+
 def test_a_bad_block_is_named_and_what_was_summed_stays_usable(data):
     X, Y, _ = data
     broken = X.copy()
@@ -256,7 +301,7 @@ def test_bad_input_is_refused_with_a_remedy(data):
     refused(lambda: fitted.partial_fit(X, Y[:, :5]), r"block 1 .* 6 labels as in the first, got 5")
     refused(lambda: fitted.partial_fit(X[:, :5], Y), r"X has 5 features, but LRML is expecting 9")
     refused(
-        lambda: pickle.loads(pickle.dumps(fitted)).partial_fit(*ok), r"got a model that has none: fit keeps"
+        lambda: pickle.loads(pickle.dumps(fitted)).partial_fit(*ok), r"Statistics.load\(FILE\)\).partial_fit"
     )
     refused(lambda: LRML(2, solver="dual").fit(*ok).set_params(solver="auto").partial_fit(*ok), "has none")
     refused(lambda: LRML(2, loss="logistic").partial_fit(*ok), r"needs loss='squared'")
@@ -300,3 +345,8 @@ def test_statistics_come_back_from_a_file_and_others_are_refused(data, tmp_path)
     refused(lambda: Statistics.load(tmp_path / "short.npz"), "damaged or another one")
     np.savez(tmp_path / "other.npz", kind=np.asarray("lrml statistics 1"), xx=np.eye(2))
     refused(lambda: Statistics.load(tmp_path / "other.npz"), "must hold their finite arrays")
+    MLFroCV(alphas=[1.0]).fit_blocks([data], checkpoint=tmp_path / "search.npz")
+    refused(
+        lambda: Statistics.load(tmp_path / "search.npz"),
+        "a checkpoint of a search, which has those of its folds",
+    )

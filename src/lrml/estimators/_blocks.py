@@ -197,8 +197,9 @@ class BlockFitting(LinearMultiLabelModel):
         if stream is None and "factors_" in vars(self):
             raise ValueError(
                 "partial_fit adds to sums over rows, got a model that has none: fit keeps them only if they "
-                f"have at most {_MOST_KEPT} numbers, and no file does. Use partial_fit or fit_blocks from "
-                "the first block on."
+                f"have at most {_MOST_KEPT} numbers, and no model file does. Keep them with "
+                "model.statistics_.save(FILE) after fit_blocks or partial_fit, or with checkpoint=FILE, and "
+                "go on with fit_statistics(Statistics.load(FILE)).partial_fit(X, y)."
             )
         if stream is not None:
             validate_data(self, X, reset=False, skip_check_array=True)
@@ -241,14 +242,22 @@ class BlockFitting(LinearMultiLabelModel):
             Names of the labels, or the two classes of a 1-D y.
         checkpoint : path-like or Checkpoint, optional
             A file that keeps the sums so far, about every 30 seconds. If it exists, the run goes on from
-            there, and ends with the same bits as one that was not interrupted; the blocks must be the same.
-            It stays when the fit has ended. Only for fits that read the blocks once.
+            there, and ends with the same bits as one that was not interrupted; the blocks must be the same,
+            but a stream may have more of them now. It stays when the fit has ended. Only for fits that read
+            the blocks once.
 
         Returns
         -------
         self
-            Unchanged if anything is wrong. The error then is a `lrml.blocks.BlockError`, which says which
-            block and row, and has what was summed before in ``sums``.
+            Unchanged if anything is wrong.
+
+        Raises
+        ------
+        BlockError
+            If a block breaks a rule (`lrml.blocks.BlockError`): which one, which row, and in ``sums`` what
+            was summed before. An error of the iterator itself, such as an OSError, passes as it is, with a
+            note that says which block was read. Whatever the end, Ctrl-C too, the checkpoint gets the sums
+            so far.
 
         Examples
         --------
