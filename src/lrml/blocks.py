@@ -24,7 +24,8 @@ import numpy.typing as npt
 from sklearn.utils import check_array
 
 from lrml._arrays import as_matrix, is_sparse
-from lrml._shown import shown
+from lrml._progress import Reading
+from lrml._shown import counted, shown
 from lrml._targets import Targets, check_frame, check_sample_weight, check_targets
 from lrml.rows import Mask, added
 from lrml.statistics import CHECKPOINT_FORMAT, Statistics, load_arrays, save_arrays
@@ -309,10 +310,12 @@ class Summand(Protocol):
 class BlockSource(ABC):
     """Rows in blocks, which are read as often as needed.
 
-    Subclasses define where the blocks are. ``door`` says how they are checked.
+    Subclasses define where the blocks are. ``door`` says how they are checked, ``told`` where it is told how
+    far the reading is; None means nowhere.
     """
 
     door: Door = Door()
+    told: Reading | None = None
 
     def checked(self, **changes: Any) -> Self:
         """Return the same source with another `Door`: ``targets``, ``allow_unknown``, ``classes``."""
@@ -361,10 +364,17 @@ class LocalBlocks(BlockSource):
     """
 
     def __init__(self, blocks: Any) -> None:
-        if not callable(blocks) and not hasattr(blocks, "__iter__"):
+        remedy = None if callable(blocks) or hasattr(blocks, "__iter__") else "a list, a generator"
+        if isinstance(blocks, str | os.PathLike):
+            remedy = "lrml.datasets.BlockFile(path)"
+        elif hasattr(blocks, "__dask_graph__"):
+            remedy = "X and y to lrml.engines.dask.fit(model, X, y)"
+        elif hasattr(blocks, "shape"):
+            remedy = "[(X, y)], or X and y to fit"
+        if remedy is not None:
             raise TypeError(
                 "blocks must be an iterable of (X, Y) pairs or a function that returns one, got "
-                f"{shown(blocks)}. Pass a list, a generator, or lambda: iter_blocks(path)."
+                f"{shown(blocks)}. Pass {remedy}."
             )
         self.blocks = blocks
         self._read = False
@@ -430,6 +440,8 @@ class LocalBlocks(BlockSource):
         if checkpoint is not None and kept is not None and skips and digest != kept.digest:
             raise checkpoint.of_others(done)
         first_row, seen = 0, done if skips else 0
+        told = Reading() if self.told is None else self.told
+        told.begin()
         for index, raw in _numbered(self.blocks.starting_at(done) if skips else self._raw(), seen):
             block, _ = door.check(raw, index, raw.first_row if skips else first_row)
             first_row, seen = first_row + len(block), index + 1
@@ -437,10 +449,15 @@ class LocalBlocks(BlockSource):
                 digest = digest_of(block, digest)
                 if seen == done and kept is not None and digest != kept.digest:
                     break
+            if done and seen == done + 1:
+                told.say(f"going on from block {done:,d}")
             if seen > done and len(block):
                 yield block, digest
-        if checkpoint is not None and kept is not None and seen <= done and digest != kept.digest:
-            raise checkpoint.of_others(done)
+            told.update(seen, block.first_row + len(block), len(block))
+        if checkpoint is not None and kept is not None and seen <= done:
+            if digest != kept.digest:
+                raise checkpoint.of_others(done)
+            told.say(f"all {counted(done, 'block')} are in {os.fspath(checkpoint.path)}")
 
 
 def _numbered(blocks: Iterator[Any], index: int = 0) -> Iterator[tuple[int, Any]]:
@@ -511,16 +528,23 @@ class Checkpoint:
         try:
             return Kept(n_blocks, digest, self.kind.from_stored(arrays, self.path))
         except ValueError as error:
+            kinds = [
+                "a fit (fit_blocks of a model, lrml fit)",
+                "a search (fit_blocks of a search, lrml tune)",
+            ]
+            wanted, other = kinds if self.kind is Statistics else reversed(kinds)
             raise ValueError(
-                f"a checkpoint must hold {self.kind.__name__}, got {os.fspath(self.path)!r}, which holds "
-                "sums for another fit, or a search. Name another file, or delete it to start anew."
+                f"a checkpoint must be that of {wanted}, got {os.fspath(self.path)!r}, which is not, but "
+                f"perhaps that of {other}. Name another file, or delete it to start anew."
             ) from error
 
     def of_others(self, n_blocks: int) -> ValueError:
         """Return the error for a checkpoint of other blocks than those at hand."""
         return ValueError(
-            f"a checkpoint must belong to the same blocks, got {os.fspath(self.path)!r}, whose {n_blocks} "
-            "blocks were others. Delete it to start anew."
+            f"a checkpoint must belong to the same blocks, got {os.fspath(self.path)!r}, whose "
+            f"{counted(n_blocks, 'block')} came from other rows: from other files, files that have changed, "
+            "blocks of another size or order, or with other options of the reader. Pass the same, or delete "
+            "it to start anew."
         )
 
     def keep(self, state: Kept, *, at_once: bool = False) -> None:

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import lrml
-from lrml import CPLST, LRML, MLFro, MLFroCV, MLTrace, lrml_path, ml_fro_path
+from lrml import CPLST, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, lrml_path, ml_fro_path
 from lrml.blocks import BlockError, Checkpoint
 from lrml.statistics import Statistics
 
@@ -285,7 +285,7 @@ def refused(call, message):
         call()
 
 
-def test_bad_input_is_refused_with_a_remedy(data):
+def test_bad_input_is_refused_with_a_remedy(data, tmp_path):
     X, Y, _ = data
     ok = (X, Y)
     refused(lambda: LRML(2).fit_blocks([]), r"at least one \(X, Y\) pair, got none")
@@ -295,6 +295,22 @@ def test_bad_input_is_refused_with_a_remedy(data):
     refused(lambda: LRML(2).fit_blocks([ok, (X, Y * 3)]), r"block 1, row 24\d: .*only 0 and 1, got 3")
     refused(lambda: LRML(2).fit_blocks([X]), r"block 0: a block must be \(X, Y\)")
     refused(lambda: LRML(2).fit_blocks(7), r"blocks must be an iterable of \(X, Y\) pairs")
+    refused(lambda: LRML(2).fit_blocks("big.xmc"), r"got 'big.xmc'. Pass lrml.datasets.BlockFile\(path\)")
+    collection = type("Array", (), {"__dask_graph__": None, "__iter__": None})()
+    refused(lambda: LRML(2).fit_blocks(collection), r"Pass X and y to lrml.engines.dask.fit\(model, X, y\)")
+    refused(lambda: LRML(2).fit_blocks(X), r"Pass \[\(X, y\)\], or X and y to fit")
+    refused(lambda: LRML(2).fit_blocks(X, Y), r"got X and y apart. Pass \[\(X, y\)\], or use fit")
+    refused(lambda: LRMLCV().fit_blocks(X, Y), r"got X and y apart")
+    refused(lambda: LRMLCV().partial_fit(X, Y), r"got LRMLCV, which chooses them on all rows. Use fit_blocks")
+    path = tmp_path / "sums.npz"
+    for model, blocks, got in (
+        (LRML(2, loss="logistic"), [ok], "loss='logistic'"),
+        (LRML(2, solver="compressed"), [ok], "solver='compressed'"),
+        (LRML(2), [(X, np.where(Y > 0, np.nan, Y))], "unknown labels"),
+    ):
+        refused(
+            lambda model=model, blocks=blocks: model.fit_blocks(blocks, checkpoint=path), f"and {got}. Leave"
+        )
     refused(lambda: LRML(2).partial_fit(*ok).partial_fit(X, Y[:, ::-1][:, :5]), r"6 labels as in the first")
     refused(lambda: LRML(2).partial_fit(*ok, classes=list("abcde")), r"classes must name all 6 columns")
     fitted = LRML(2).fit(*ok)
