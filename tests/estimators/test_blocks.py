@@ -324,7 +324,7 @@ def test_bad_input_is_refused_with_a_remedy(data):
         )
     refused(
         lambda: LRML(2).partial_fit(X, named).partial_fit(X, named[list("abcdfe")]),
-        r"same columns in the same order, got 'f' where the first has 'e'",
+        r"same columns in the same order, got 'f' where the first block has 'e'",
     )
 
 

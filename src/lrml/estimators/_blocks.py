@@ -61,10 +61,7 @@ class SummedData(TrainingData):
     ) -> Self:
         """Return data for a fit of an estimator, which does not change; None tells its shape only."""
         if statistics is not None and statistics.weight <= 0:
-            raise ValueError(
-                "sample_weight must be positive for some row, got sums over rows without any. Pass other "
-                "weights."
-            )
+            raise ValueError("sample_weight must be positive for some row, got none. Pass other weights.")
         stand_in = copy(estimator)
         for name in ("n_features_in_", "feature_names_in_"):
             vars(stand_in).pop(name, None)
