@@ -441,8 +441,14 @@ class LocalBlocks(BlockSource):
 def digest_of(block: RowBlock, before: bytes) -> bytes:
     """Return a hash of this block and all before it."""
     found = hashlib.blake2b(before, digest_size=16)
-    matrices: list[Any] = [block.X, block.Y] + ([] if block.weights is None else [block.weights])
-    for matrix in matrices:
+    unknown = None if block.mask is None else block.mask.pattern
+    parts: tuple[Any, ...] = (block.X, block.Y, block.weights, unknown)
+    for matrix in parts:
+        if matrix is None:
+            found.update(b"none")
+            continue
+        # The same bytes may be another matrix in another shape.
+        found.update(f"{matrix.shape} {matrix.dtype.str} {is_sparse(matrix)}".encode())
         for array in (matrix.indptr, matrix.indices, matrix.data) if is_sparse(matrix) else (matrix,):
             contiguous: Any = np.ascontiguousarray(array)
             found.update(contiguous)

@@ -147,6 +147,24 @@ def test_identity_is_that_of_the_blocks(tmp_path):
     assert len({usual, *(blocks.identity() for blocks in others)}) == 7
 
 
+def test_identity_tells_files_and_long_options_apart(tmp_path):
+    a, b = (tmp_path / name for name in ("a.csv", "b.csv"))
+    names = np.array([f"t{number:04d}" for number in range(3000)])
+    other = np.concatenate([names[:1500], ["other"], names[1501:]])
+    assert repr(names) == repr(other)  # NumPy leaves out the middle
+    for path in (a, b):
+        path.write_text("x,tags\n1,t0000\n")
+        os.utime(path, (1, 1))
+    known = [BlockFile(a, label_column="tags", label_names=chosen) for chosen in (names, other)]
+    found = {blocks.identity() for blocks in (*known, BlockFile(a), BlockFile(b))}
+    assert len(found) == 4
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    a.rename(moved / "a.csv")
+    there = BlockFile(moved / "a.csv", label_column="tags", label_names=names.tolist())
+    assert there.identity() == known[0].identity()
+
+
 @pytest.mark.parametrize(
     ("names", "options", "message"),
     [

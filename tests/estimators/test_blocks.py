@@ -218,6 +218,15 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bits(killed_at, data, tmp_p
         LRML(2).fit_blocks([(x, 1 - y) for x, y, _ in parts], checkpoint=kept.path)
 
 
+def test_a_checkpoint_tells_blocks_apart_that_have_the_same_bytes(tmp_path):
+    X, labels = np.arange(12.0), np.array([[0, 1, 0, 1], [1, 0, 1, 0], [1, 1, 0, 0]])
+    LRML(1, 1.0).fit_blocks([(X.reshape(6, 2), labels.reshape(6, 2))], checkpoint=tmp_path / "sums")
+    other_shape, weighted = (X.reshape(3, 4), labels), (X.reshape(6, 2), labels.reshape(6, 2), np.ones(6))
+    for other in (other_shape, weighted):
+        with pytest.raises(ValueError, match="a checkpoint must belong to the same blocks"):
+            LRML(1, 1.0).fit_blocks([other], checkpoint=tmp_path / "sums")
+
+
 def test_a_bad_block_is_named_and_what_was_summed_stays_usable(data):
     X, Y, _ = data
     broken = X.copy()
