@@ -367,30 +367,17 @@ class LocalBlocks(BlockSource):
                 f"{shown(blocks)}. Pass a list, a generator, or lambda: iter_blocks(path)."
             )
         self.blocks = blocks
-        self._read = False
-        self._peeked: list[Any] = []  # the first block, if it was taken from an iterator
+        self._iterators = _Iterators(blocks)
+        self._count: tuple[int, int] | None = None  # blocks and rows of the first pass
 
     def _first_columns(self) -> Columns:
         for index, raw in enumerate(self._raw()):
-            if self._is_iterator:
-                self._peeked, self._read = [raw], False
+            self._iterators.put_back(raw)
             return self.door.check(raw, index, 0)[1]
         raise ValueError("blocks must hold at least one (X, Y) pair, got none. Pass some data.")
 
-    @property
-    def _is_iterator(self) -> bool:
-        return not callable(self.blocks) and iter(self.blocks) is self.blocks
-
     def _raw(self) -> Iterator[Any]:
-        if not self._is_iterator:
-            return iter(self.blocks() if callable(self.blocks) else self.blocks)
-        if self._read:
-            raise ValueError(
-                "this fit reads the rows more than once, got an iterator, which can be read once only. Pass "
-                "a list, or a function that returns a new iterator: lambda: iter_blocks(path)."
-            )
-        self._read = True
-        return chain(self._peeked, self.blocks)
+        return self._iterators.start()
 
     def sum(self, part: Callable[..., _Sum], *arguments: Any, checkpoint: Checkpoint | None = None) -> _Sum:
         """Return the sum, added block by block; see `BlockSource.sum`."""
@@ -436,6 +423,45 @@ class LocalBlocks(BlockSource):
                 yield block, digest
         if checkpoint is not None and kept is not None and seen <= done and digest != kept.digest:
             raise checkpoint.of_others(done)
+        if kept is None:
+            self._check_count(seen, first_row)
+
+    def _check_count(self, n_blocks: int, n_rows: int) -> None:
+        """Refuse a pass that has read more or less than the first one."""
+        self._count = self._count or (n_blocks, n_rows)
+        if self._count != (n_blocks, n_rows):
+            raise ValueError(
+                f"all passes over the blocks must read the same rows, {self._count[1]} in {self._count[0]} "
+                f"blocks as in the first, got {n_rows} in {n_blocks} blocks. Pass a list, or a function that "
+                "starts anew with every call, over data that does not change."
+            )
+
+
+class _Iterators:
+    """The iterators over some blocks, one for each pass; copies of a source share them."""
+
+    def __init__(self, blocks: Any) -> None:
+        self.blocks = blocks
+        self._last: Any = None  # what was given out, which must not come again
+        self._begun: Iterator[Any] | None = None  # one whose first block was put back
+
+    def start(self) -> Iterator[Any]:
+        """Return an iterator over all blocks."""
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            return begun
+        found: Iterator[Any] = iter(self.blocks() if callable(self.blocks) else self.blocks)
+        if found is self._last:
+            raise ValueError(
+                "an iterator can be read once only, got one whose rows are needed again. Pass a list, or a "
+                "function that returns a new iterator: lambda: iter_blocks(path)."
+            )
+        self._last = found
+        return found
+
+    def put_back(self, raw: Any) -> None:
+        """Let the next pass begin with the block that was just taken, and go on with the same iterator."""
+        self._begun = chain([raw], self._last)
 
 
 def digest_of(block: RowBlock, before: bytes) -> bytes:
