@@ -171,6 +171,9 @@ def test_wrong_collections(client):
         fit(MLFro(), X, Y, client=client)
     with pytest.raises(TypeError, match="needs a model with fit_blocks, got LEML"):
         fit(LEML(), x, y, client=client)
+    for more in ({"y": y}, {"sample_weight": x[:, 0]}):  # which would be ignored
+        with pytest.raises(TypeError, match=rf"of their own, got {next(iter(more))} of type Array as well"):
+            fit(MLFro(), DaskBlocks.from_arrays(x, y, client=client), **more)
     with pytest.raises(ValueError, match="at least one"):
         DaskBlocks.from_delayed([])
     with pytest.raises(TypeError, match="must be Delayed objects, got a value of type tuple"):

@@ -330,6 +330,13 @@ def as_blocks(
     X: Any, y: Any = None, sample_weight: Any = None, *, client: Client | str | None
 ) -> Iterator[DaskBlocks]:
     """Yield whatever Dask has of rows as a source, which keeps its own client, if it has one."""
+    if isinstance(X, DaskBlocks) and not (y is None and sample_weight is None):
+        given = "y" if sample_weight is None else "sample_weight"
+        raise TypeError(
+            f"DaskBlocks have labels and weights of their own, got {given} of type "
+            f"{type(sample_weight if y is None else y).__name__} as well. Leave {given} out, and give it to "
+            "DaskBlocks.from_arrays or another of its constructors."
+        )
     if isinstance(X, DaskBlocks) and X.client is not None:
         yield X
         return
@@ -347,7 +354,7 @@ def _source(X: Any, y: Any, sample_weight: Any, client: Client) -> DaskBlocks:
     if hasattr(X, "__dask_graph__") and hasattr(X, "columns"):
         return DaskBlocks.from_dataframes(X, y, sample_weight, client=client)
     if isinstance(X, Bag):
-        X = client.compute(X).result()
+        X = Cluster(client).result(client.compute(X))
     items = [X] if isinstance(X, str | os.PathLike) else X
     if isinstance(items, list | tuple) and y is None and sample_weight is None:
         if all(isinstance(item, str | os.PathLike) for item in items):
