@@ -181,6 +181,8 @@ class Door:
             raise unknown_labels(index, first_row)
         label_names = names if label_names is None else label_names
         if self.classes is not None:
+            if not flat and label_names is not None:
+                _check_same(self.classes, label_names, place, "classes", index)
             label_names = self.classes
         columns = Columns(
             *(X.shape[1], Y.shape[1], feature_names, label_names, X.dtype),
@@ -191,16 +193,30 @@ class Door:
 
     def _targets(self, Y: Any) -> Targets:
         flat = getattr(Y, "ndim", np.ndim(Y) if isinstance(Y, list | tuple) else 2) == 1
-        if not flat or self.targets == "real" or self.classes is None:
-            return check_targets(Y, self.targets, allow_unknown=True, allow_flat=True)
+        classes = self.classes
+        if classes is None and self.columns is not None and self.columns.flat:
+            classes = self.columns.label_names  # those of the first block
+        checks = {"allow_unknown": True, "allow_flat": True, "some_known": False}
+        if not flat or self.targets == "real":
+            return check_targets(Y, self.targets, **checks)
+        if classes is None:
+            try:
+                return check_targets(Y, "binary", **checks)
+            except ValueError as error:
+                raise ValueError(
+                    f"{str(error).partition('. ')[0]}. Pass both as classes=, as one block may not have them."
+                ) from error
         values = np.asarray(Y)
-        strange = values[~np.isin(values, self.classes)]
-        if strange.size or len(self.classes) != 2:
-            got = shown(strange[:1].tolist()[0]) if strange.size else f"{len(self.classes)} classes"
+        known = values == values  # noqa: PLR0124  # NaN does not equal itself
+        strange = values[known & ~np.isin(values, classes)]
+        if strange.size or len(classes) != 2:
+            got = shown(strange[:1].tolist()[0]) if strange.size else f"{len(classes)} classes"
             raise ValueError(
-                f"a 1-D y must hold two classes, {shown(list(self.classes))}, got {got}. Pass both."
+                f"a 1-D y must hold two classes, {shown(classes.tolist())}, got {got}. Pass both as classes=."
             )
-        return check_targets((values == self.classes[1])[:, None], "binary")._replace(flat=True)
+        positive = np.where(known, values == classes[1], np.nan)
+        found = check_targets(positive[:, None], "binary", allow_unknown=True, some_known=False)
+        return found._replace(flat=True, names=classes)
 
     def _first_bad_label(self, Y: Any) -> int | None:
         """Return the first row with something that is no label; None if that cannot be told."""
@@ -236,19 +252,28 @@ class Door:
                     f"{got}. Give every block the same columns, in the same order.",
                     index,
                 )
-        for what in ("feature_names", "label_names"):
-            expected, got = getattr(first, what), getattr(found, what)
-            if expected is None or got is None or expected is got or list(expected) == list(got):
-                continue
-            at = next(i for i, pair in enumerate(zip(expected, got, strict=True)) if pair[0] != pair[1])
-            raise BlockError(
-                f"{place}: all blocks must have the same columns in the same order, got {shown(got[at])} "
-                f"where the first has {shown(expected[at])}. Reorder the columns.",
-                index,
-            )
+        for name in ("feature_names", "label_names"):
+            expected, got = getattr(first, name), getattr(found, name)
+            if expected is not None and got is not None and expected is not got:
+                _check_same(expected, got, place, "the first block", index)
+
+
+def _check_same(expected: Any, got: Any, place: str, where: str, index: int) -> None:
+    """Refuse names that are not the expected ones, in their order."""
+    expected, got = list(expected), list(got)
+    if expected == got:
+        return
+    pairs = zip(expected, got, strict=False)
+    ours, theirs = next((pair for pair in pairs if pair[0] != pair[1]), (len(expected), len(got)))
+    raise BlockError(
+        f"{place}: all blocks must have the same columns in the same order, got {shown(theirs)} where "
+        f"{where} has {shown(ours)}. Reorder the columns.",
+        index,
+    )
 
 
 def unknown_labels(index: int, first_row: int) -> UnknownLabelsError:
+    """Return the error for a block whose labels are not all known."""
     return UnknownLabelsError(
         f"block {index} (from row {first_row}): all labels must be known for sums over rows, got NaN. Impute "
         "them or drop those rows, or use LRML.fit_blocks with blocks that can be read several times.",
@@ -379,6 +404,12 @@ class LocalBlocks(BlockSource):
     def _raw(self) -> Iterator[Any]:
         return self._iterators.start()
 
+    def _widen(self, dtype: np.dtype[Any]) -> None:
+        """Note that one block at least is in double precision: the order of blocks must not matter."""
+        columns = self.columns
+        if columns.dtype != dtype == np.float64:
+            self.door = replace(self.door, columns=replace(columns, dtype=dtype))
+
     def sum(self, part: Callable[..., _Sum], *arguments: Any, checkpoint: Checkpoint | None = None) -> _Sum:
         """Return the sum, added block by block; see `BlockSource.sum`."""
         kept = None if checkpoint is None else checkpoint.start()
@@ -413,7 +444,8 @@ class LocalBlocks(BlockSource):
             raise checkpoint.of_others(done)
         first_row, seen = 0, done if skips else 0
         for index, raw in enumerate(self.blocks.starting_at(done) if skips else self._raw(), seen):
-            block, _ = door.check(raw, index, raw.first_row if skips else first_row)
+            block, found = door.check(raw, index, raw.first_row if skips else first_row)
+            self._widen(found.dtype)
             first_row, seen = first_row + len(block), index + 1
             if checkpoint is not None and not skips:
                 digest = digest_of(block, digest)

@@ -197,10 +197,18 @@ class Statistics:
         Y = _sparse_if_cheaper(Y, X.shape[1])
         w = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         X, Y, w = without_weightless(X, Y, w)
+        if w is not None and X.shape[0] and not w.any():
+            return cls._of_nothing(X.shape, Y.shape[1])
         return _summed(
             cls._from_block(_rows(X, rows), _rows(Y, rows), None if w is None else w[rows])
             for rows in _row_slices(X, Y)
         )
+
+    @classmethod
+    def _of_nothing(cls, shape: tuple[int, int], n_labels: int) -> Statistics:
+        """Return those of rows without any weight, which add nothing to others."""
+        n, d = shape
+        return cls(n, 0.0, np.zeros(d), np.zeros(n_labels), np.zeros((d, d)), np.zeros((d, n_labels)), 0.0)
 
     @classmethod
     def from_blocks(cls, blocks: Iterable[tuple[Matrix, ...]]) -> Statistics:

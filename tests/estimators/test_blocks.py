@@ -2,7 +2,7 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pandas as pd
@@ -170,6 +170,45 @@ def test_a_flat_y_may_have_any_two_classes(data):
         MLFro().fit_blocks([(X[:2], np.array(["no", "maybe"]))], classes=["no", "yes"])
 
 
+def test_the_first_use_may_be_a_prediction_of_classes(data):
+    X, Y, _ = data
+    y = np.where(Y[:, 0] == 1, "yes", "no")
+    whole = MLFro(1.0).fit(X, y)
+    np.testing.assert_array_equal(MLFro(1.0).partial_fit(X, y).predict(X), whole.predict(X))
+    assert MLFro(1.0).partial_fit(X, y).score(X, y) == whole.score(X, y)
+    assert MLFro(1.0, targets="real").partial_fit(X, X[:, 0]).predict(X).shape == (240,)
+    # Later blocks may have one class only, the first must have both.
+    order = np.concatenate([[np.argmin(Y[:, 0]), np.argmax(Y[:, 0])], np.argsort(Y[:, 0])])
+    parts = [(X[rows], y[rows]) for rows in np.array_split(order, 9)]
+    assert list(MLFro(1.0).fit_blocks(parts).classes_) == ["no", "yes"]
+    refused(lambda: MLFro(1.0).fit_blocks(parts[:0:-1]), r"Pass both as classes=")
+
+
+def test_rows_without_weight_count_for_nothing(data):
+    X, Y, w = data
+    whole = LRML(2, 1.0, tol=1e-10).fit(X, Y, w)
+    far = (np.full((2, 9), 9.97e36), Y[:2], np.zeros(2))
+    farther = (np.full((2, 9), 1e200), Y[:2], np.zeros(2))
+    for blocks in ([far, (X, Y, w)], [(X, Y, w), far], [farther, (X, Y, w)], [(X, Y, w), farther]):
+        assert_same(LRML(2, 1.0, tol=1e-10).fit_blocks(blocks), whole)
+    refused(lambda: LRML(2).fit_blocks([far]), "sample_weight must be positive for some row")
+    refused(
+        lambda: LRML(2).partial_fit(*far[:2], sample_weight=far[2]).coef_, "must be positive for some row"
+    )
+
+
+def test_the_widest_type_of_all_blocks_is_that_of_the_model(data):
+    X, Y, _ = data
+    parts = [(X[:100].astype(np.float32), Y[:100]), (X[100:], Y[100:])]
+    for blocks in (parts, parts[::-1]):
+        assert MLFro(1.0).fit_blocks(blocks).coef_.dtype == np.float64
+        stepwise = MLFro(1.0)
+        for block in blocks:
+            stepwise.partial_fit(*block)
+        assert stepwise.coef_.dtype == np.float64
+    assert MLFro(1.0).fit_blocks(parts[:1]).coef_.dtype == np.float32
+
+
 def test_a_model_from_blocks_can_be_saved(data, tmp_path):
     X, Y, _ = data
     model = LRML(2).partial_fit(X, Y)
@@ -280,10 +319,21 @@ def test_bad_input_is_refused_with_a_remedy(data):
         lambda: LRML(2).fit_statistics(Statistics.from_arrays(*ok), classes=["a"]), r"all 6 labels .*, got 1"
     )
     refused(lambda: LRML(-1).partial_fit(*ok), r"theta must be")
+    gone = iter([])  # what is wrong is said before anything but the first block is read
+    refused(lambda: LRML(99).fit_blocks(chain([ok], gone)), r"theta must be in \[0, 6\]")
+    refused(lambda: CPLST(99).fit_blocks([ok]), r"rank must be in \[1, 6\]")
+    holes = Y.astype(float)
+    holes[:100] = np.nan  # the first block knows nothing
+    refused(lambda: CPLST(2).fit_blocks([(X, Y), (X, holes)]), r"block 1 .*all labels must be known")
+    refused(lambda: LRML(2).partial_fit(*ok).partial_fit(*ok, classes=list("abcdef")), "in the first call")
     named = pd.DataFrame(Y, columns=list("abcdef"))
+    for classes in ("abcdfe", "uvwxyz"):
+        refused(
+            lambda names=classes: LRML(2).fit_blocks([(X, named)], classes=list(names)), "Reorder the columns"
+        )
     refused(
         lambda: LRML(2).partial_fit(X, named).partial_fit(X, named[list("abcdfe")]),
-        r"same columns in the same order, got 'f' where the first has 'e'",
+        r"same columns in the same order, got 'f' where the first block has 'e'",
     )
 
 

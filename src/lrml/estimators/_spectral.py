@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from lrml._arrays import to_numpy
 from lrml._shown import shown
-from lrml.blocks import BlockSource
-from lrml.estimators._blocks import BlockFitting
+from lrml.blocks import BlockSource, Columns
+from lrml.estimators._blocks import BlockFitting, SummedData
 from lrml.estimators._fitting import (
     Solution,
     TrainingData,
@@ -120,6 +120,10 @@ class SpectralModel(BlockFitting):
         return alone and data.n_passes is None
 
     _reads_again = True
+
+    def _check_before(self, columns: Columns, params: Parameters) -> None:
+        if vars(params).get("theta") != "auto":
+            self._penalty(SummedData.of(self, None, columns, params.targets), params)
 
     def _fit_passes(self, source: BlockSource, params: Parameters) -> None:
         """Fit by reading the blocks several times."""
