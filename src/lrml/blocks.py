@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -23,6 +25,7 @@ import numpy.typing as npt
 from sklearn.utils import check_array
 
 from lrml._arrays import as_matrix, is_sparse
+from lrml._files import OutputError, output_errors
 from lrml._shown import shown
 from lrml._targets import Targets, check_frame, check_sample_weight, check_targets
 from lrml.rows import Mask, added
@@ -286,6 +289,12 @@ def _parts(raw: Any, index: int) -> tuple[Any, Any, Any, npt.NDArray[Any] | None
     if isinstance(raw, tuple | list) and len(raw) in (2, 3):
         return raw[0], raw[1], raw[2] if len(raw) == 3 else None, None
     if hasattr(raw, "X") and hasattr(raw, "targets"):  # names that are mere numbers are left out
+        if raw.targets is None:
+            raise BlockError(
+                f"block {index}: a fit needs labels, got a file of which no column was named as one. Pass "
+                "labels=[…] with their columns, or label_column=… with the one that lists them.",
+                index,
+            )
         names = raw.label_names if isinstance(raw.label_names, tuple | list) else None
         return raw.X, raw.targets, None, None if names is None else np.array(names, dtype=object)
     raise BlockError(
@@ -540,14 +549,28 @@ class Checkpoint:
     def __init__(
         self, path: str | os.PathLike[str], kind: Any = Statistics, seconds: float = _SECONDS
     ) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(
+                f"checkpoint must be the path of a file or a Checkpoint, got {shown(path)}. Pass a name such "
+                "as 'sums.npz'."
+            )
         self.path, self.kind, self.seconds = Path(path), kind, seconds
         self._last = monotonic()
 
+    # Whether the last write has failed.
+    _failed = False
+
     def start(self) -> Kept | None:
-        """Return what the file has; None if there is none yet."""
+        """Return what the file has; None if there is none yet. Refuse a place where it cannot be written."""
         self._last = monotonic()
+        if self.path.is_dir():
+            raise IsADirectoryError(
+                f"a checkpoint must be a file, got the folder {os.fspath(self.path)!r}. Name a file in it, "
+                f"such as {os.fspath(self.path / 'sums.npz')!r}."
+            )
         if not self.path.exists():
-            return None
+            with output_errors(self.path), tempfile.TemporaryFile(dir=self.path.parent):
+                return None
         arrays = load_arrays(self.path, _FORMAT)
         try:
             n_blocks, digest = int(arrays.pop("n_blocks")), arrays.pop("digest").tobytes()
@@ -572,14 +595,30 @@ class Checkpoint:
         )
 
     def keep(self, state: Kept, *, at_once: bool = False) -> None:
-        """Write the state, unless the last write was a moment ago."""
+        """Write the state, unless the last write was a moment ago.
+
+        Where that fails, a warning says so, and the next attempt is made as usual: a full disk does not end a
+        fit.
+        """
         if monotonic() - self._last < self.seconds and not at_once:
             return
         numbers = {
             "n_blocks": np.asarray(state.n_blocks),
             "digest": np.frombuffer(state.digest, dtype=np.uint8),
         }
-        save_arrays(self.path, _FORMAT, numbers | state.total.to_arrays())
+        try:
+            save_arrays(self.path, _FORMAT, numbers | state.total.to_arrays())
+            self._failed = False
+        except OutputError as error:
+            if not self._failed:
+                self._failed = True
+                reason = getattr(error.__cause__, "strerror", error)
+                warnings.warn(
+                    f"a checkpoint must be written to {os.fspath(self.path)!r}, got an error ({reason}). The "
+                    "fit goes on and tries again later. Free some space, or its sums are lost if it is stopped.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
         self._last = monotonic()
 
 

@@ -396,8 +396,8 @@ def load_arrays(path: str | os.PathLike[str], kind: str) -> dict[str, npt.NDArra
         ) from None
     except _DAMAGED as error:
         raise ValueError(
-            f"a file must be of the kind {kind!r}, got {os.fspath(path)!r}, which is damaged or another one "
-            f"({error}). Write it again."
+            f"a file must be of the kind {kind!r}, got {os.fspath(path)!r}, which is damaged or another one. "
+            "Delete it to start anew, or name another file."
         ) from error
     if found != kind:
         raise ValueError(

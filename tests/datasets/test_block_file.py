@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 import lrml.datasets._tables as tables
+from lrml import LRML
 from lrml.blocks import BlockError, Checkpoint, LocalBlocks, statistics_of
 from lrml.datasets import (
     BlockFile,
@@ -234,6 +235,12 @@ def test_a_stopped_sum_goes_on_and_ends_with_the_same_bits(files, tmp_path):
         LocalBlocks(BlockFile(files, rows=4, **blocks.options)).sum(statistics_of, checkpoint=checkpoint)
     with pytest.raises(ValueError, match="a checkpoint must belong to the same blocks"):
         LocalBlocks(list(blocks)).sum(statistics_of, checkpoint=checkpoint)
+
+
+def test_a_table_whose_labels_are_not_named(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,0\n")
+    with pytest.raises(BlockError, match=r"needs labels, got a file of which no column .* Pass labels="):
+        LRML(1).fit_blocks(BlockFile(tmp_path / "a.csv"))
 
 
 def test_an_error_after_a_checkpoint_names_block_and_row(tmp_path):
