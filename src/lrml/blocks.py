@@ -615,7 +615,7 @@ class Checkpoint:
                 reason = getattr(error.__cause__, "strerror", error)
                 warnings.warn(
                     f"a checkpoint must be written to {os.fspath(self.path)!r}, got an error ({reason}). The "
-                    "fit goes on and tries again later. Free some space, or its sums are lost if it is stopped.",
+                    "fit goes on and tries again later. Free some space, or a stop loses its sums.",
                     RuntimeWarning,
                     stacklevel=2,
                 )

@@ -158,6 +158,14 @@ def test_blocks_with_other_columns_are_refused(client):
         fit(MLFro(0.5), [delayed(cb.make)(0), narrow], client=client)
 
 
+def test_a_part_that_changes_between_passes_is_refused(client, tmp_path):
+    parts = [delayed(cb.make)(0), delayed(cb.shrinking)(1, str(tmp_path))]
+    source = DaskBlocks.from_delayed(parts, client=client)
+    assert source.sum(statistics_of).n_rows == 60
+    with pytest.raises(ValueError, match=r"same rows, 30 in part 1, got 29\. Leave the data"):
+        source.sum(statistics_of)
+
+
 def test_wrong_collections(client):
     x, y = da.from_array(X, chunks=(60, -1)), da.from_array(Y, chunks=(60, -1))
     unknown = x[x[:, 0] > 0]

@@ -288,8 +288,19 @@ class DaskBlocks(BlockSource):
         """Yield the number of the next leaf, the sum on the cluster, and its outline, group by group."""
         for start, stop, node, outline in self._cluster.groups(self._numbered(), numbers, work, panels):
             whole = len(outline.read) - (outline.error is not None)  # the last one may have ended early
-            self._read[start : start + whole] = outline.read[:whole]
+            for place, read in enumerate(outline.read[:whole], start):
+                self._check_count(place, read)
+                self._read[place] = read
             yield stop, node, outline
+
+    def _check_count(self, place: int, read: Read) -> None:
+        """Refuse a leaf that has more or fewer rows than when it was read before."""
+        before = self._read[place]
+        if before is not None and before.rows != read.rows:
+            raise ValueError(
+                f"all passes over the blocks must read the same rows, {before.rows} in part {place}, got "
+                f"{read.rows}. Leave the data as they are during a fit, and make new DaskBlocks of new data."
+            )
 
     def _numbered(self) -> list[Leaf]:
         """Return the leaves with their first blocks and rows, as far as these have been counted."""
