@@ -121,6 +121,9 @@ class SpectralModel(BlockFitting):
 
     _reads_again = True
 
+    def _iterates(self, params: Parameters) -> bool:
+        return bool(params.alpha > 0)
+
     def _fit_passes(self, source: BlockSource, params: Parameters) -> None:
         """Fit by reading the blocks several times."""
         fit_by_passes(self, source, params)
