@@ -17,13 +17,14 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
+from time import sleep
 from typing import Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
 import dask
 from dask.base import optimize
 from dask.delayed import Delayed, delayed
-from distributed import Client, KilledWorker, LocalCluster, default_client, wait
+from distributed import Client, KilledWorker, LocalCluster, wait
 from distributed.comm.addressing import resolve_address
 
 from lrml._shown import shown
@@ -39,6 +40,8 @@ _FAN_IN = 4
 _GROUP = _FAN_IN**2
 # How often a group is tried whose workers die, and how often the scheduler of `connect` tries a task.
 _ATTEMPTS, _ALLOWED_FAILURES = 3, 10
+# Seconds before a group is tried again.
+_PAUSE = 0.2
 
 
 class ClusterError(RuntimeError):
@@ -48,6 +51,8 @@ class ClusterError(RuntimeError):
 @contextmanager
 def connect(client: Client | str | None = None, **options: Any) -> Iterator[Client]:
     """Yield a client of a cluster: what is given, else the current one, else one of a new local cluster.
+
+    Inside the ``with`` block Dask uses it: ``X.persist()``, and `fit` without a client.
 
     Parameters
     ----------
@@ -66,27 +71,37 @@ def connect(client: Client | str | None = None, **options: Any) -> Iterator[Clie
     """
     client = current_client() if client is None else client
     if isinstance(client, Client):
-        yield client
+        with client.as_current():
+            yield client
     elif client is None:
-        with _local_cluster(options) as cluster, Client(cluster, set_as_default=False) as own:
+        with (
+            _local_cluster(options) as cluster,
+            Client(cluster, set_as_default=False) as own,
+            own.as_current(),
+        ):
             yield own
+    elif not isinstance(client, str):
+        raise TypeError(
+            "client must be a distributed.Client or the address of a scheduler, got "
+            f"{type(client).__name__}. Use: with lrml.engines.dask.connect(address) as client."
+        )
     else:
         try:
             resolve_address(client)  # a client of an address in the wrong form would never let go
             own = Client(client, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError) as error:
             raise ClusterError(
                 f"a scheduler must answer at its address, got {shown(client)}, where none does ({error}). "
                 "Start one with `dask scheduler`, and pass the address that it prints."
             ) from error
-        with own:
+        with own, own.as_current():
             yield own
 
 
 def current_client() -> Client | None:
     """Return the client that Dask would use; None if there is none."""
     try:
-        return default_client()  # type: ignore[no-any-return]
+        return Client.current()  # type: ignore[no-any-return]
     except ValueError:
         return None
 
@@ -175,8 +190,9 @@ class Cluster:
                 raise error
             if attempt == _ATTEMPTS:
                 raise _too_large(error) from error
-            for future in futures:  # or the scheduler would repeat its answer
+            for future in futures:  # or the scheduler would repeat its answer, as it does until it knows
                 future.release()
+            sleep(_PAUSE * attempt)
             futures = again()
         return futures
 
