@@ -567,6 +567,19 @@ def warn_of_subspace(model: Any, gap: float, most: float, ridge: float | None = 
     return {"converged_": False, "status_": Status.SUBSPACE_POOR.value}
 
 
+def warn_of_weakness(alpha: float, found: subspace.Found) -> None:
+    """Warn, before the long work, if so weak a penalty lets very many directions of label space in."""
+    if found.further is None or found.enough_alpha is None:
+        return
+    warnings.warn(
+        "alpha should keep most directions of label space out if there are very many, got "
+        f"alpha={alpha:g}, which lets hundreds of them in: the fit may take very long. Raise alpha to about "
+        f"{found.enough_alpha:.2g}.",
+        UserWarning,
+        stacklevel=level_of_user(),
+    )
+
+
 @contextmanager
 def solver_progress(
     verbose: int, max_iter: int, callback: Callback | None, name: str = "LRML"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from lrml.estimators._fitting import (
     sort_labels,
     store,
     warn_of_subspace,
+    warn_of_weakness,
     warn_unless_converged,
 )
 from lrml.estimators._parameters import ROADS, Parameters
@@ -195,7 +197,8 @@ class SpectralModel(BlockFitting):
             if at_end:
                 gap = space.found(regressions, alpha, MOST_COMPRESSED * unit).gap / unit
                 break
-            gap, larger = space.extended(regressions, alpha, MOST_COMPRESSED * unit)
+            tell = None if extension or alpha == 0 else partial(warn_of_weakness, alpha)
+            gap, larger = space.extended(regressions, alpha, MOST_COMPRESSED * unit, tell)
             if larger is None:
                 gap /= unit
                 break
