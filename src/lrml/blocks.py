@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -24,6 +26,7 @@ import numpy.typing as npt
 from sklearn.utils import check_array
 
 from lrml._arrays import as_matrix, is_sparse
+from lrml._files import OutputError, output_errors
 from lrml._progress import Reading
 from lrml._shown import counted, shown
 from lrml._targets import Targets, check_frame, check_sample_weight, check_targets
@@ -287,6 +290,12 @@ def _parts(raw: Any, index: int) -> tuple[Any, Any, Any, npt.NDArray[Any] | None
     if isinstance(raw, tuple | list) and len(raw) in (2, 3):
         return raw[0], raw[1], raw[2] if len(raw) == 3 else None, None
     if hasattr(raw, "X") and hasattr(raw, "targets"):  # names that are mere numbers are left out
+        if raw.targets is None:
+            raise BlockError(
+                f"block {index}: a fit needs labels, got a file of which no column was named as one. Pass "
+                "labels=[…] with their columns, or label_column=… with the one that lists them.",
+                index,
+            )
         names = raw.label_names if isinstance(raw.label_names, tuple | list) else None
         return raw.X, raw.targets, None, None if names is None else np.array(names, dtype=object)
     raise BlockError(
@@ -402,30 +411,17 @@ class LocalBlocks(BlockSource):
                 f"{shown(blocks)}. Pass {remedy}."
             )
         self.blocks = blocks
-        self._read = False
-        self._peeked: list[Any] = []  # the first block, if it was taken from an iterator
+        self._iterators = _Iterators(blocks)
+        self._count: tuple[int, int] | None = None  # blocks and rows of the first pass
 
     def _first_columns(self) -> Columns:
         for index, raw in _numbered(self._raw()):
-            if self._is_iterator:
-                self._peeked, self._read = [raw], False
+            self._iterators.put_back(raw)
             return self.door.check(raw, index, 0)[1]
         raise ValueError("blocks must hold at least one (X, Y) pair, got none. Pass some data.")
 
-    @property
-    def _is_iterator(self) -> bool:
-        return not callable(self.blocks) and iter(self.blocks) is self.blocks
-
     def _raw(self) -> Iterator[Any]:
-        if not self._is_iterator:
-            return iter(self.blocks() if callable(self.blocks) else self.blocks)
-        if self._read:
-            raise ValueError(
-                "this fit reads the rows more than once, got an iterator, which can be read once only. Pass "
-                "a list, or a function that returns a new iterator: lambda: iter_blocks(path)."
-            )
-        self._read = True
-        return chain(self._peeked, self.blocks)
+        return self._iterators.start()
 
     def _widen(self, dtype: np.dtype[Any]) -> None:
         """Note that one block at least is in double precision: the order of blocks must not matter."""
@@ -490,6 +486,45 @@ class LocalBlocks(BlockSource):
             if digest != kept.digest:
                 raise checkpoint.of_others(done)
             told.say(f"all {counted(done, 'block')} are in {os.fspath(checkpoint.path)}")
+        if kept is None:
+            self._check_count(seen, first_row)
+
+    def _check_count(self, n_blocks: int, n_rows: int) -> None:
+        """Refuse a pass that has read more or less than the first one."""
+        self._count = self._count or (n_blocks, n_rows)
+        if self._count != (n_blocks, n_rows):
+            raise ValueError(
+                f"all passes over the blocks must read the same rows, {self._count[1]} in {self._count[0]} "
+                f"blocks as in the first, got {n_rows} in {n_blocks} blocks. Pass a list, or a function that "
+                "starts anew with every call, over data that does not change."
+            )
+
+
+class _Iterators:
+    """The iterators over some blocks, one for each pass; copies of a source share them."""
+
+    def __init__(self, blocks: Any) -> None:
+        self.blocks = blocks
+        self._last: Any = None  # what was given out, which must not come again
+        self._begun: Iterator[Any] | None = None  # one whose first block was put back
+
+    def start(self) -> Iterator[Any]:
+        """Return an iterator over all blocks."""
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            return begun
+        found: Iterator[Any] = iter(self.blocks() if callable(self.blocks) else self.blocks)
+        if found is self._last:
+            raise ValueError(
+                "an iterator can be read once only, got one whose rows are needed again. Pass a list, or a "
+                "function that returns a new iterator: lambda: iter_blocks(path)."
+            )
+        self._last = found
+        return found
+
+    def put_back(self, raw: Any) -> None:
+        """Let the next pass begin with the block that was just taken, and go on with the same iterator."""
+        self._begun = chain([raw], self._last)
 
 
 def _numbered(blocks: Iterator[Any], index: int = 0) -> Iterator[tuple[int, Any]]:
@@ -506,8 +541,14 @@ def _numbered(blocks: Iterator[Any], index: int = 0) -> Iterator[tuple[int, Any]
 def digest_of(block: RowBlock, before: bytes) -> bytes:
     """Return a hash of this block and all before it."""
     found = hashlib.blake2b(before, digest_size=16)
-    matrices: list[Any] = [block.X, block.Y] + ([] if block.weights is None else [block.weights])
-    for matrix in matrices:
+    unknown = None if block.mask is None else block.mask.pattern
+    parts: tuple[Any, ...] = (block.X, block.Y, block.weights, unknown)
+    for matrix in parts:
+        if matrix is None:
+            found.update(b"none")
+            continue
+        # The same bytes may be another matrix in another shape.
+        found.update(f"{matrix.shape} {matrix.dtype.str} {is_sparse(matrix)}".encode())
         for array in (matrix.indptr, matrix.indices, matrix.data) if is_sparse(matrix) else (matrix,):
             contiguous: Any = np.ascontiguousarray(array)
             found.update(contiguous)
@@ -541,14 +582,28 @@ class Checkpoint:
     def __init__(
         self, path: str | os.PathLike[str], kind: Any = Statistics, seconds: float = _SECONDS
     ) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(
+                f"checkpoint must be the path of a file or a Checkpoint, got {shown(path)}. Pass a name such "
+                "as 'sums.npz'."
+            )
         self.path, self.kind, self.seconds = Path(path), kind, seconds
         self._last, self._written = monotonic(), 0
 
+    # Whether the last write has failed.
+    _failed = False
+
     def start(self) -> Kept | None:
-        """Return what the file has; None if there is none yet."""
+        """Return what the file has; None if there is none yet. Refuse a place where it cannot be written."""
         self._last, self._written = monotonic(), 0
+        if self.path.is_dir():
+            raise IsADirectoryError(
+                f"a checkpoint must be a file, got the folder {os.fspath(self.path)!r}. Name a file in it, "
+                f"such as {os.fspath(self.path / 'sums.npz')!r}."
+            )
         if not self.path.exists():
-            return None
+            with output_errors(self.path), tempfile.TemporaryFile(dir=self.path.parent):
+                return None
         arrays = load_arrays(self.path, CHECKPOINT_FORMAT)
         try:
             n_blocks, digest = int(arrays.pop("n_blocks")), arrays.pop("digest").tobytes()
@@ -580,15 +635,31 @@ class Checkpoint:
         )
 
     def keep(self, state: Kept, *, at_once: bool = False) -> None:
-        """Write the state, unless the last write was a moment ago or had the same."""
+        """Write the state, unless the last write was a moment ago or had the same.
+
+        Where that fails, a warning says so, and the next attempt is made as usual: a full disk does not end a
+        fit.
+        """
         if state.n_blocks == self._written or (monotonic() - self._last < self.seconds and not at_once):
             return
         numbers = {
             "n_blocks": np.asarray(state.n_blocks),
             "digest": np.frombuffer(state.digest, dtype=np.uint8),
         }
-        save_arrays(self.path, CHECKPOINT_FORMAT, numbers | state.total.to_arrays())
-        self._last, self._written = monotonic(), state.n_blocks
+        try:
+            save_arrays(self.path, CHECKPOINT_FORMAT, numbers | state.total.to_arrays())
+            self._failed, self._written = False, state.n_blocks
+        except OutputError as error:
+            if not self._failed:
+                self._failed = True
+                reason = getattr(error.__cause__, "strerror", error)
+                warnings.warn(
+                    f"a checkpoint must be written to {os.fspath(self.path)!r}, got an error ({reason}). The "
+                    "fit goes on and tries again later. Free some space, or a stop loses its sums.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        self._last = monotonic()
 
 
 def as_source(blocks: Any) -> BlockSource:

@@ -302,6 +302,51 @@ def test_a_signal_while_sums_are_added_leaves_no_wrong_checkpoint(place, data, t
     assert again.statistics_.xx.tobytes() == whole.statistics_.xx.tobytes()
 
 
+def test_a_checkpoint_tells_blocks_apart_that_have_the_same_bytes(tmp_path):
+    X, labels = np.arange(12.0), np.array([[0, 1, 0, 1], [1, 0, 1, 0], [1, 1, 0, 0]])
+    LRML(1, 1.0).fit_blocks([(X.reshape(6, 2), labels.reshape(6, 2))], checkpoint=tmp_path / "sums")
+    other_shape, weighted = (X.reshape(3, 4), labels), (X.reshape(6, 2), labels.reshape(6, 2), np.ones(6))
+    for other in (other_shape, weighted):
+        with pytest.raises(ValueError, match="a checkpoint must belong to the same blocks"):
+            LRML(1, 1.0).fit_blocks([other], checkpoint=tmp_path / "sums")
+
+
+def test_a_checkpoint_that_cannot_be_written_does_not_end_a_fit(data, tmp_path):
+    path, parts = tmp_path / "sums.npz", blocks_of(data, [50, 100, 150])
+
+    def stream(may_write_in_the_end):
+        yield parts[0]
+        path.unlink()
+        path.mkdir()  # in the way, as a full disk would be
+        yield from parts[1:]
+        if may_write_in_the_end:
+            path.rmdir()
+
+    for writes in (False, True):
+        with pytest.warns(RuntimeWarning, match=r"sums\.npz', got an error.*The fit goes on") as warned:
+            model = LRML(2).fit_blocks(stream(writes), checkpoint=Checkpoint(path, seconds=0))
+        assert len(warned) == 1
+        assert np.array_equal(model.coef_, LRML(2).fit_blocks(parts).coef_)
+        if not writes:
+            path.rmdir()
+    assert Checkpoint(path).start().n_blocks == 4
+
+
+def test_a_place_that_is_none_for_a_checkpoint(data, tmp_path):
+    for place in (5, [tmp_path]):
+        refused(
+            lambda place=place: LRML(2).fit_blocks([data], checkpoint=place), "must be the path of a file"
+        )
+    with pytest.raises(IsADirectoryError, match=r"must be a file, got the folder .*sums\.npz"):
+        LRML(2).fit_blocks([data], checkpoint=tmp_path)
+    with pytest.raises(OSError, match=r"must be written to .*nowhere.*choose another folder"):
+        LRML(2).fit_blocks([data], checkpoint=tmp_path / "nowhere" / "sums.npz")
+    (tmp_path / "text").write_text("no archive")
+    with pytest.raises(ValueError, match=r"damaged or another one\. Delete it to start anew") as error:
+        LRML(2).fit_blocks([data], checkpoint=tmp_path / "text")
+    assert "pickle" not in str(error.value)
+
+
 def test_a_bad_block_is_named_and_what_was_summed_stays_usable(data):
     X, Y, _ = data
     broken = X.copy()
