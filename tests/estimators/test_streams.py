@@ -138,7 +138,9 @@ class Stored:
         return self.iterator
 
 
-@pytest.mark.parametrize("hide", [Stored, lambda iterator: lambda: iterator, LocalBlocks], ids=str)
+@pytest.mark.parametrize(
+    "hide", [Stored, lambda iterator: lambda: iterator, LocalBlocks], ids=["object", "function", "source"]
+)
 def test_an_iterator_in_disguise_is_read_whole_once(hide, data):
     blocks = hide(iter(cut(data, 50, 100)))
     model = LRML(1, 1.0)
