@@ -17,6 +17,7 @@ import dask.array as da
 import dask.bag as db
 import dask.dataframe as dd
 from dask import delayed
+from distributed import Client, futures_of
 
 from lrml import LEML, LRML, LRMLCV, MLFro
 from lrml.blocks import BlockError, statistics_of
@@ -158,6 +159,14 @@ def test_blocks_with_other_columns_are_refused(client):
         fit(MLFro(0.5), [delayed(cb.make)(0), narrow], client=client)
 
 
+def test_a_part_that_changes_between_passes_is_refused(client, tmp_path):
+    parts = [delayed(cb.make)(0), delayed(cb.shrinking)(1, str(tmp_path))]
+    source = DaskBlocks.from_delayed(parts, client=client)
+    assert source.sum(statistics_of).n_rows == 60
+    with pytest.raises(ValueError, match=r"same rows, 30 in part 1, got 29\. Leave the data"):
+        source.sum(statistics_of)
+
+
 def test_wrong_collections(client):
     x, y = da.from_array(X, chunks=(60, -1)), da.from_array(Y, chunks=(60, -1))
     unknown = x[x[:, 0] > 0]
@@ -171,6 +180,9 @@ def test_wrong_collections(client):
         fit(MLFro(), X, Y, client=client)
     with pytest.raises(TypeError, match="needs a model with fit_blocks, got LEML"):
         fit(LEML(), x, y, client=client)
+    for more in ({"y": y}, {"sample_weight": x[:, 0]}):  # which would be ignored
+        with pytest.raises(TypeError, match=rf"of their own, got {next(iter(more))} of type Array as well"):
+            fit(MLFro(), DaskBlocks.from_arrays(x, y, client=client), **more)
     with pytest.raises(ValueError, match="at least one"):
         DaskBlocks.from_delayed([])
     with pytest.raises(TypeError, match="must be Delayed objects, got a value of type tuple"):
@@ -181,6 +193,25 @@ def test_wrong_collections(client):
         DaskBlocks.from_arrays(x, y).sum(statistics_of)
     with pytest.raises(ClusterError, match="must answer at its address, got 'nowhere'"), connect("nowhere"):
         pass
+
+
+def test_a_connected_client_is_the_current_one(monkeypatch):
+    x, y = da.from_array(X, chunks=(60, -1)), da.from_array(Y, chunks=(60, -1))
+    with connect(n_workers=1, processes=False) as own:
+        monkeypatch.setattr("lrml.engines._cluster.LocalCluster", None)  # there will be no other
+        assert Client.current() is own
+        kept = x.persist()
+        assert {future.client for future in futures_of(kept)} == {own}
+        found = fit(MLFro(0.5), kept, y)
+        with connect(own) as same:
+            assert same is own
+    assert_same(found)
+    with pytest.raises(ValueError, match="No clients found"):
+        Client.current()
+    with pytest.raises(
+        TypeError, match=r"got _GeneratorContextManager\. Use: with .*connect\(address\) as client"
+    ):
+        fit(MLFro(), x, y, client=connect("tcp://127.0.0.1:1"))
 
 
 @pytest.mark.parametrize("method", ["fit", "predict", "score"])

@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from lrml import LRML, MLFro, MLTrace
 from lrml.blocks import BlockError, LocalBlocks
 
+READ_ONCE = r"iterator can be read once only, got one whose rows are needed again.*lambda"
 FORMS = pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 MODELS = [
     LRML(1, 1.0, loss="logistic", tol=1e-9),
@@ -122,9 +123,51 @@ def test_max_iter_warns_and_limits_the_passes(data):
 
 @pytest.mark.parametrize("model", [MLFro(1.0, loss="logistic"), LRML(1, 1.0)], ids=["loss", "unknown labels"])
 def test_an_iterator_can_be_read_once_only(model, unknown):
-    with pytest.raises(ValueError, match=r"reads the rows more than once, got an iterator.*lambda"):
+    with pytest.raises(ValueError, match=READ_ONCE):
         model.fit_blocks(iter(cut(unknown, 50)))
     assert not hasattr(model, "coef_")
+
+
+class Stored:
+    """An object that always returns the same iterator."""
+
+    def __init__(self, iterator):
+        self.iterator = iterator
+
+    def __iter__(self):
+        return self.iterator
+
+
+@pytest.mark.parametrize("hide", [Stored, lambda iterator: lambda: iterator, LocalBlocks], ids=str)
+def test_an_iterator_in_disguise_is_read_whole_once(hide, data):
+    blocks = hide(iter(cut(data, 50, 100)))
+    model = LRML(1, 1.0)
+    if isinstance(blocks, LocalBlocks):
+        assert blocks.columns.n_labels == data[1].shape[1]  # reads the first block
+    assert model.fit_blocks(blocks).statistics_.n_rows == len(data[0])
+    if isinstance(blocks, LocalBlocks):
+        with pytest.raises(ValueError, match=READ_ONCE):
+            model.fit_blocks(blocks)
+    with pytest.raises(ValueError, match=READ_ONCE):
+        clone(model).set_params(loss="logistic").fit_blocks(hide(iter(cut(data, 50, 100))))
+
+
+def test_passes_that_read_other_rows_than_the_first_are_refused(data):
+    parts, calls = cut(data, 50, 100), []
+
+    def shrinking():
+        calls.append(None)
+        return iter(parts if len(calls) < 4 else parts[1:])
+
+    model = LRML(1, 1.0, loss="logistic")
+    with pytest.raises(
+        ValueError, match=r"same rows, (\d+) in 3 blocks as in the first, got \d+ in 2 blocks"
+    ):
+        model.fit_blocks(shrinking)
+    assert not hasattr(model, "coef_")
+    once = iter(parts)
+    with pytest.raises(ValueError, match=r"in 3 blocks as in the first, got 0 in 0 blocks\. Pass a list"):
+        model.fit_blocks(lambda: map(tuple, once))
 
 
 class TurnsBad:
@@ -276,6 +319,40 @@ def test_without_room_for_the_moments_a_ridge_regression_is_found_in_a_subspace(
     unknown = np.where(np.arange(720).reshape(90, 8) == 700, np.nan, Y)
     with pytest.raises(ValueError, match="or unknown labels decomposes XᵀX"):
         MLFro(1.0).fit_blocks(cut((X, unknown, w), 50))
+
+
+def test_labels_count_where_sums_must_fit_into_memory(monkeypatch):
+    """XᵀX of 60 features takes nothing; XᵀY and the solve with 1,500 labels do."""
+    rng = np.random.default_rng(3)
+    topic = rng.integers(0, 3, (200, 1))
+    X = 1.0 * (rng.random((200, 60)) < np.where(np.arange(60) % 3 == topic, 0.3, 0.02))
+    Y = 1.0 * (rng.random((200, 1500)) < np.where(np.arange(1500) % 3 == topic, 0.2, 0.01))
+    model, blocks = LRML(2, 40.0, ridge=1.0, tol=1e-6), cut((X, Y, np.ones(200)), 70, 130)
+    once = clone(model).fit_blocks(blocks)
+    assert not hasattr(once, "n_passes_")
+    memory = 4_000_000  # less than 8 · 60 · (3 · 60 + 5 · 1500 + 24 · 60)
+    monkeypatch.setattr("os.sysconf", lambda name: memory if name == "SC_PHYS_PAGES" else 1)
+    passes = clone(model).fit_blocks(blocks)
+    assert passes.n_passes_ > 10
+    assert passes.objective_ == pytest.approx(once.objective_, rel=5e-4)
+    with pytest.raises(
+        ValueError, match=r"d = 60 features and L = 1500 labels, which take 0.0 GB. Use fit_b"
+    ):
+        LRML(2, 40.0, ridge=1.0).partial_fit(X, Y)
+
+
+@pytest.mark.parametrize("model", [LRML(0.9, 40.0), LRML(2, 0.0), MLFro()], ids=repr)
+def test_a_rank_that_does_not_fit_into_memory_is_refused_before_the_rows_are_read(model, monkeypatch):
+    reads = []
+
+    def blocks():
+        reads.append(1)
+        yield sp.eye_array(600, format="csr"), sp.eye_array(600, 1500, dtype=np.int64, format="csr")
+
+    monkeypatch.setattr("os.sysconf", lambda name: 5000)  # 25 MB
+    with pytest.raises(ValueError, match=r"with 600 features and 1500 labels, .* got a rank of \d+ or more"):
+        model.fit_blocks(blocks)
+    assert len(reads) == 1  # for the shape of the first block
 
 
 def test_unknown_labels_of_data_that_is_not_so_wide_are_read_by_rows(unknown):

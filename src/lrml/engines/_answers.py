@@ -90,7 +90,21 @@ def predict_top_k(model: Any, X: Any, k: int | None = None) -> TopK:
 
 
 def _answer(model: Any, chunk: Any, method: str, *arguments: Any) -> Any:
-    return getattr(model, method)(chunk, *arguments)
+    answer = getattr(model, method)
+    if not hasattr(chunk, "shape") or chunk.shape[0]:
+        return answer(chunk, *arguments)
+    found = answer(_zero_row(chunk), *arguments)  # models refuse to answer for no row
+    return tuple(part[:0] for part in found) if isinstance(found, tuple) else found[:0]
+
+
+def _zero_row(chunk: Any) -> Any:
+    """Return a row of zeros like those that an array, sparse matrix or frame without rows would have."""
+    shape = (1, chunk.shape[1])
+    if is_sparse(chunk):
+        return type(chunk)(shape, dtype=chunk.dtype)
+    if hasattr(chunk, "columns"):
+        return type(chunk)(np.zeros(shape), columns=chunk.columns).astype(chunk.dtypes)
+    return np.zeros(shape, dtype=chunk.dtype)
 
 
 def _is_flat(model: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any, NamedTuple, Self
 
@@ -31,7 +31,7 @@ from lrml.blocks import (
     as_source,
     statistics_of,
 )
-from lrml.estimators._fitting import TrainingData, fits_in_memory, warn_of_ranges
+from lrml.estimators._fitting import TrainingData, sums_fit_in_memory, sums_nbytes, warn_of_ranges
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
 from lrml.losses import Loss, SquaredLoss
@@ -60,6 +60,8 @@ class SummedData(TrainingData):
         **further: Any,
     ) -> Self:
         """Return data for a fit of an estimator, which does not change; None tells its shape only."""
+        if statistics is not None and statistics.weight <= 0:
+            raise ValueError("sample_weight must be positive for some row, got none. Pass other weights.")
         stand_in = copy(estimator)
         for name in ("n_features_in_", "feature_names_in_"):
             vars(stand_in).pop(name, None)
@@ -196,26 +198,30 @@ class BlockFitting(LinearMultiLabelModel):
         stream: _Stream | None = vars(self).get("_stream")
         if stream is None and "factors_" in vars(self):
             raise ValueError(
-                "partial_fit adds to sums over rows, got a model that has none: fit keeps them only if they "
-                f"have at most {_MOST_KEPT} numbers, and no file does. Use partial_fit or fit_blocks from "
-                "the first block on."
+                "partial_fit adds to sums over rows, got a model that has none: fit keeps them only if it "
+                f"decomposes XᵀX and they have at most {_MOST_KEPT} numbers, and no file does. Use "
+                "partial_fit or fit_blocks from the first block on."
             )
         if stream is not None:
             validate_data(self, X, reset=False, skip_check_array=True)
         names = checked_classes(classes)
-        if names is None and stream is not None and stream.columns.flat:
-            names = stream.columns.label_names
+        if names is not None and stream is not None and list(names) != list(_names(stream.columns)):
+            raise ValueError(
+                f"classes must be given in the first call, and stay the same, got {shown(names.tolist())} "
+                f"after {shown(list(_names(stream.columns)))}. Leave them out."
+            )
         door = Door(params.targets, classes=names, columns=None if stream is None else stream.columns)
         place = (0, 0) if stream is None else (stream.n_blocks, stream.sums.n_rows)
         block, columns = door.check((X, y, sample_weight), *place)
         if not len(block):
             raise ValueError("a block must have at least one row, got 0. Pass some data.")
-        if not fits_in_memory(columns.n_features):
-            raise _too_wide(columns.n_features)
+        if not self._has_room(columns, params):
+            raise self._too_wide(columns, params)
         check_threshold(params.threshold, columns.n_labels, params.loss.threshold)
         sums = statistics_of(block)
         if stream is not None:
-            sums, columns = stream.sums + sums, stream.columns  # the caller may have kept the old ones
+            sums = stream.sums + sums  # the caller may have kept the old ones
+            columns = replace(stream.columns, dtype=np.result_type(stream.columns.dtype, columns.dtype))
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
         self._stream, self.statistics_ = _Stream(sums, columns, place[0] + 1), sums
@@ -228,8 +234,8 @@ class BlockFitting(LinearMultiLabelModel):
         """Fit to rows that come in blocks, one of which is in memory at a time.
 
         With the squared loss and all labels known it reads the blocks once; the result is that of ``fit`` up
-        to rounding. With another loss, with unknown labels, and where d × d numbers do not fit into memory,
-        every iteration reads them again.
+        to rounding. With another loss, with unknown labels, and where d² + dL numbers and the work
+        of the solve do not fit into memory, every iteration reads them again.
 
         Parameters
         ----------
@@ -274,8 +280,9 @@ class BlockFitting(LinearMultiLabelModel):
             checkpoint if checkpoint is None or isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
         )
         check_threshold(params.threshold, source.columns.n_labels, params.loss.threshold)
+        self._check_before(source.columns, params)
         if self._is_one_pass(source, params):
-            with suppress(UnknownLabelsError):
+            with suppress(*([UnknownLabelsError] if self._reads_again else [])):
                 return self._fit_sums(source.sum(statistics_of, checkpoint=kept), source.columns, params)
         if kept is not None:
             raise ValueError(
@@ -284,6 +291,9 @@ class BlockFitting(LinearMultiLabelModel):
             )
         self._fit_passes(source, params)
         return self
+
+    def _check_before(self, columns: Columns, params: Parameters) -> None:
+        """Check parameters against the number of columns, before anything is read."""
 
     # Whether ``_fit_passes`` can fit what sums do not suffice for.
     _reads_again = False
@@ -296,10 +306,27 @@ class BlockFitting(LinearMultiLabelModel):
         """Whether second moments suffice, and fit into memory."""
         if params.loss.name != "squared" or vars(params).get("solver") == "compressed":
             return False
-        n_features = source.columns.n_features
-        if not fits_in_memory(n_features) and not self._reads_again:
-            raise _too_wide(n_features)
-        return fits_in_memory(n_features)
+        if not self._has_room(source.columns, params) and not self._reads_again:
+            raise self._too_wide(source.columns, params)
+        return self._has_room(source.columns, params)
+
+    def _iterates(self, params: Parameters) -> bool:
+        """Whether a solve from sums is more than a decomposition."""
+        return False
+
+    def _has_room(self, columns: Columns, params: Parameters) -> bool:
+        """Whether sums over rows with these columns, and the solve, fit into memory."""
+        shape = columns.n_features, columns.n_labels
+        return sums_fit_in_memory(shape, iterates=self._iterates(params))
+
+    def _too_wide(self, columns: Columns, params: Parameters) -> ValueError:
+        shape = columns.n_features, columns.n_labels
+        needed = sums_nbytes(shape, iterates=self._iterates(params))
+        return ValueError(
+            f"sums over rows and the solve must fit into memory, got d = {shape[0]} features and L = "
+            f"{shape[1]} labels, which take {needed / 1e9:.1f} GB. Use fit_blocks of LRML or MLTrace, which "
+            "then reads the rows several times, or fewer features or labels."
+        )
 
     def _fit_sums(self, statistics: Statistics, columns: Columns, params: Parameters) -> Self:
         data = SummedData.of(self, statistics, columns, params.targets)
@@ -348,6 +375,11 @@ class BlockFitting(LinearMultiLabelModel):
             except (ValueError, TypeError) as error:
                 raise AttributeError(str(error)) from error
         return super().__getattr__(name)
+
+
+def _names(columns: Columns) -> Any:
+    """Return the names of the labels as ``classes_`` has them."""
+    return range(columns.n_labels) if columns.label_names is None else columns.label_names
 
 
 class _Stream(NamedTuple):
@@ -406,11 +438,3 @@ def _check_sums_suffice(params: Parameters, method: str) -> None:
             f"{method} decomposes XᵀX, got solver={vars(params)['solver']!r}, which needs the rows. Pass "
             "solver='auto'."
         )
-
-
-def _too_wide(n_features: int) -> ValueError:
-    return ValueError(
-        f"sums over rows take 24 d² bytes of memory, got d = {n_features} features, that is "
-        f"{24e-9 * n_features**2:.0f} GB. Use fit_blocks of LRML, MLTrace or MLFro, which then reads the "
-        "rows several times, or fewer features."
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -9,8 +10,8 @@ import numpy.typing as npt
 
 from lrml._arrays import to_numpy
 from lrml._shown import shown
-from lrml.blocks import BlockSource
-from lrml.estimators._blocks import BlockFitting
+from lrml.blocks import BlockSource, Columns
+from lrml.estimators._blocks import BlockFitting, SummedData
 from lrml.estimators._fitting import (
     Solution,
     TrainingData,
@@ -21,6 +22,7 @@ from lrml.estimators._fitting import (
     sort_labels,
     store,
     warn_of_subspace,
+    warn_of_weakness,
     warn_unless_converged,
 )
 from lrml.estimators._parameters import ROADS, Parameters
@@ -121,6 +123,13 @@ class SpectralModel(BlockFitting):
 
     _reads_again = True
 
+    def _check_before(self, columns: Columns, params: Parameters) -> None:
+        if vars(params).get("theta") != "auto":
+            self._penalty(SummedData.of(self, None, columns, params.targets), params)
+
+    def _iterates(self, params: Parameters) -> bool:
+        return bool(params.alpha > 0)
+
     def _fit_passes(self, source: BlockSource, params: Parameters) -> None:
         """Fit by reading the blocks several times."""
         fit_by_passes(self, source, params)
@@ -192,7 +201,8 @@ class SpectralModel(BlockFitting):
             if at_end:
                 gap = space.found(regressions, alpha, MOST_COMPRESSED * unit).gap / unit
                 break
-            gap, larger = space.extended(regressions, alpha, MOST_COMPRESSED * unit)
+            tell = None if extension or alpha == 0 else partial(warn_of_weakness, alpha)
+            gap, larger = space.extended(regressions, alpha, MOST_COMPRESSED * unit, tell)
             if larger is None:
                 gap /= unit
                 break

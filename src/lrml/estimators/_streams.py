@@ -33,7 +33,7 @@ from lrml import _targets as check
 from lrml._arrays import is_sparse, thin_svd
 from lrml.blocks import BlockError, BlockSource, RowBlock, UnknownLabelsError, unknown_labels
 from lrml.estimators._blocks import SummedData, warn_of_spreads
-from lrml.estimators._fitting import fits_in_memory, ranges_of, warn_of_ranges
+from lrml.estimators._fitting import check_directions, fits_in_memory, ranges_of, warn_of_ranges
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._space import Space, in_subspace
 from lrml.operators import NormalOperator, Operator
@@ -69,12 +69,12 @@ def fit_by_passes(model: Any, source: BlockSource, params: Parameters) -> None:
     """
     passes = Passes(source)
     check.check_threshold(params.threshold, source.columns.n_labels, params.loss.threshold)
-    fits = fits_in_memory(source.columns.n_features)
     data: SummedData | None = None
-    if params.loss.name == "squared" and (params.solver == "compressed" or not fits):
+    has_room = model._has_room(source.columns, params)
+    if params.loss.name == "squared" and (params.solver == "compressed" or not has_room):
         with suppress(UnknownLabelsError):
             data = WideData.read(model, passes, params)
-    if data is None and not fits:
+    if data is None and not fits_in_memory(source.columns.n_features):
         raise ValueError(
             f"fit_blocks with loss={params.loss.name!r} or unknown labels decomposes XᵀX, so 24 d² bytes "
             f"must fit into memory, got d = {source.columns.n_features} features. Use loss='squared' with "
@@ -460,6 +460,13 @@ class WideData(SummedData):
     def read(cls, estimator: Any, passes: Passes, params: Parameters) -> WideData:
         """Read the rows for the first time."""
         columns = passes.source.columns
+        if (
+            vars(params).get("theta") != "auto"
+        ):  # a rank that does not fit is refused before the rows are read
+            shape = columns.n_features, columns.n_labels
+            penalty = estimator._penalty(SummedData.of(estimator, None, columns, params.targets), params)
+            directions = shape[1] if penalty.alpha == 0 else penalty.theta
+            check_directions(shape, directions, bare=penalty.alpha == 0, given=f"{shape[0]} features")
         marginals = passes.sum(Marginals.of)
         warn_of_ranges(0.5 * marginals.high - 0.5 * marginals.low, columns.feature_names)
         given = (None, columns, params.targets, params.loss)
@@ -470,11 +477,10 @@ class WideData(SummedData):
         """How often the rows were read."""
         return self.passes.count
 
-    @property
-    def _n_and_d(self) -> tuple[int, int]:
-        """Numbers of rows and features, of which the former does not matter: vectors have length d."""
-        d = self.X.shape[1]
-        return d, d
+    def _check_directions(self, directions: int | None, *, bare: bool) -> None:
+        """Refuse more directions of label space than there is room for; vectors have length d here."""
+        d, n_labels = self.shape
+        check_directions((d, n_labels), directions, bare=bare, given=f"{d} features")
 
     def road(self, wanted: str = "auto") -> str:
         """Return "compressed": there is no room for XᵀX."""
