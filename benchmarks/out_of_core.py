@@ -137,7 +137,7 @@ def main() -> None:
     if options.one:
         print(json.dumps(measure(options.one[0], int(options.one[1]))))
         return
-    lengths = [options.rows // share for share in (16, 8, 4, 2, 1)]
+    lengths = [options.rows // share for share in (8, 4, 2, 1)]
     found = [run("lrml", rows) for rows in lengths]
     for clock in ("seconds", "cpu", "passing"):
         slope = np.polyfit(np.log(lengths), np.log([one[clock] for one in found]), 1)[0]

@@ -63,6 +63,11 @@ def _first_time(folder: str, event: str) -> bool:
     return True
 
 
+def shrinking(number: int, folder: str) -> tuple[Any, Any]:
+    """Return a block that has lost a row when it is read again."""
+    return make(number, N_ROWS if _first_time(folder, f"read {number}") else N_ROWS - 1)
+
+
 def killing(number: int, folder: str) -> tuple[Any, Any]:
     """Kill the process that reads the block for the first time."""
     if _first_time(folder, f"killed {number}"):

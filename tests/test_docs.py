@@ -18,7 +18,15 @@ _RESULT = re.compile(
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "docs/text.md", "docs/pictures.md", "docs/data.md", "docs/cluster.md", "docs/extreme.md"],
+    [
+        "README.md",
+        "docs/text.md",
+        "docs/pictures.md",
+        "docs/data.md",
+        "docs/cluster.md",
+        "docs/scale.md",
+        "docs/extreme.md",
+    ],
 )
 def test_python_blocks_run_in_order(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")

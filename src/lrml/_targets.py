@@ -82,12 +82,13 @@ def check_targets(
     observed: Any = None,
     offers_real: bool = True,
     allow_flat: bool = False,
+    some_known: bool = True,
 ) -> Targets:
     """Validate a label matrix: 2-D, at least one label, finite, and 0/1 if ``targets`` is "binary".
 
-    NaN marks an unknown label if ``allow_unknown``; ``observed`` marks the known ones. Unknown labels are 0
-    in the matrix that is returned, and the mask is None if there are none. If ``allow_flat``, a 1-D Y is one
-    label, and may then have any two classes.
+    NaN marks an unknown label if ``allow_unknown``; ``observed`` marks the known ones, of which there must be
+    one if ``some_known``. Unknown labels are 0 in the matrix that is returned, and the mask is None if there
+    are none. If ``allow_flat``, a 1-D Y is one label, and may then have any two classes.
     """
     if Y is None:
         raise ValueError(
@@ -108,7 +109,7 @@ def check_targets(
     mask = None
     if allow_unknown:
         _check_same_columns(names, observed)
-        values, mask = split_unknown(values, observed)
+        values, mask = split_unknown(values, observed, some_known=some_known)
     stored = values.data if is_sparse(values) else values
     if not np.all(np.isfinite(stored)):
         found = "NaN" if np.any(np.isnan(stored)) else "infinity"
@@ -242,7 +243,7 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float
     return weights
 
 
-def split_unknown(Y: Any, observed: Any) -> tuple[Any, Mask | None]:
+def split_unknown(Y: Any, observed: Any, *, some_known: bool = True) -> tuple[Any, Mask | None]:
     """Separate a label matrix into labels, 0 where unknown, and the mask of known labels.
 
     Parameters
@@ -251,6 +252,8 @@ def split_unknown(Y: Any, observed: Any) -> tuple[Any, Mask | None]:
         NaN, which a sparse Y may store, marks an unknown label.
     observed : array, sparse matrix or frame of bool of shape (n, L), or None
         True where a label was observed; in a sparse matrix, entries not stored were not.
+    some_known : bool, default=True
+        Whether to refuse a Y of which nothing is known, which some of the rows may be.
 
     Returns
     -------
@@ -262,7 +265,8 @@ def split_unknown(Y: Any, observed: Any) -> tuple[Any, Mask | None]:
     if observed is None and unknown is None:
         return Y, None
     if observed is None:
-        _check_some_known(Y.shape[0] * Y.shape[1] - int(unknown.sum()))
+        if some_known:
+            _check_some_known(Y.shape[0] * Y.shape[1] - int(unknown.sum()))
         return Y, Mask(unknown, marks_known=False)
     known = _check_observed(observed, Y.shape)
     if unknown is not None:
@@ -270,7 +274,8 @@ def split_unknown(Y: Any, observed: Any) -> tuple[Any, Mask | None]:
     n_known = known.count_nonzero() if is_sparse(known) else np.count_nonzero(known)
     if n_known == known.shape[0] * known.shape[1]:
         return Y, None
-    _check_some_known(int(n_known))
+    if some_known:
+        _check_some_known(int(n_known))
     # The value of an unobserved entry must not count, whatever it is.
     Y = _only_known(Y, known) if is_sparse(Y) else np.where(_dense(known), Y, 0).astype(Y.dtype)
     return Y, Mask(known)

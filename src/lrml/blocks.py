@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -23,6 +25,7 @@ import numpy.typing as npt
 from sklearn.utils import check_array
 
 from lrml._arrays import as_matrix, is_sparse
+from lrml._files import OutputError, output_errors
 from lrml._shown import shown
 from lrml._targets import Targets, check_frame, check_sample_weight, check_targets
 from lrml.rows import Mask, added
@@ -181,6 +184,8 @@ class Door:
             raise unknown_labels(index, first_row)
         label_names = names if label_names is None else label_names
         if self.classes is not None:
+            if not flat and label_names is not None:
+                _check_same(self.classes, label_names, place, "classes", index)
             label_names = self.classes
         columns = Columns(
             *(X.shape[1], Y.shape[1], feature_names, label_names, X.dtype),
@@ -191,16 +196,30 @@ class Door:
 
     def _targets(self, Y: Any) -> Targets:
         flat = getattr(Y, "ndim", np.ndim(Y) if isinstance(Y, list | tuple) else 2) == 1
-        if not flat or self.targets == "real" or self.classes is None:
-            return check_targets(Y, self.targets, allow_unknown=True, allow_flat=True)
+        classes = self.classes
+        if classes is None and self.columns is not None and self.columns.flat:
+            classes = self.columns.label_names  # those of the first block
+        checks = {"allow_unknown": True, "allow_flat": True, "some_known": False}
+        if not flat or self.targets == "real":
+            return check_targets(Y, self.targets, **checks)
+        if classes is None:
+            try:
+                return check_targets(Y, "binary", **checks)
+            except ValueError as error:
+                raise ValueError(
+                    f"{str(error).partition('. ')[0]}. Pass both as classes=, as one block may not have them."
+                ) from error
         values = np.asarray(Y)
-        strange = values[~np.isin(values, self.classes)]
-        if strange.size or len(self.classes) != 2:
-            got = shown(strange[:1].tolist()[0]) if strange.size else f"{len(self.classes)} classes"
+        known = values == values  # noqa: PLR0124  # NaN does not equal itself
+        strange = values[known & ~np.isin(values, classes)]
+        if strange.size or len(classes) != 2:
+            got = shown(strange[:1].tolist()[0]) if strange.size else f"{len(classes)} classes"
             raise ValueError(
-                f"a 1-D y must hold two classes, {shown(list(self.classes))}, got {got}. Pass both."
+                f"a 1-D y must hold two classes, {shown(classes.tolist())}, got {got}. Pass both as classes=."
             )
-        return check_targets((values == self.classes[1])[:, None], "binary")._replace(flat=True)
+        positive = np.where(known, values == classes[1], np.nan)
+        found = check_targets(positive[:, None], "binary", allow_unknown=True, some_known=False)
+        return found._replace(flat=True, names=classes)
 
     def _first_bad_label(self, Y: Any) -> int | None:
         """Return the first row with something that is no label; None if that cannot be told."""
@@ -236,19 +255,28 @@ class Door:
                     f"{got}. Give every block the same columns, in the same order.",
                     index,
                 )
-        for what in ("feature_names", "label_names"):
-            expected, got = getattr(first, what), getattr(found, what)
-            if expected is None or got is None or expected is got or list(expected) == list(got):
-                continue
-            at = next(i for i, pair in enumerate(zip(expected, got, strict=True)) if pair[0] != pair[1])
-            raise BlockError(
-                f"{place}: all blocks must have the same columns in the same order, got {shown(got[at])} "
-                f"where the first has {shown(expected[at])}. Reorder the columns.",
-                index,
-            )
+        for name in ("feature_names", "label_names"):
+            expected, got = getattr(first, name), getattr(found, name)
+            if expected is not None and got is not None and expected is not got:
+                _check_same(expected, got, place, "the first block", index)
+
+
+def _check_same(expected: Any, got: Any, place: str, where: str, index: int) -> None:
+    """Refuse names that are not the expected ones, in their order."""
+    expected, got = list(expected), list(got)
+    if expected == got:
+        return
+    pairs = zip(expected, got, strict=False)
+    ours, theirs = next((pair for pair in pairs if pair[0] != pair[1]), (len(expected), len(got)))
+    raise BlockError(
+        f"{place}: all blocks must have the same columns in the same order, got {shown(theirs)} where "
+        f"{where} has {shown(ours)}. Reorder the columns.",
+        index,
+    )
 
 
 def unknown_labels(index: int, first_row: int) -> UnknownLabelsError:
+    """Return the error for a block whose labels are not all known."""
     return UnknownLabelsError(
         f"block {index} (from row {first_row}): all labels must be known for sums over rows, got NaN. Impute "
         "them or drop those rows, or use LRML.fit_blocks with blocks that can be read several times.",
@@ -261,6 +289,12 @@ def _parts(raw: Any, index: int) -> tuple[Any, Any, Any, npt.NDArray[Any] | None
     if isinstance(raw, tuple | list) and len(raw) in (2, 3):
         return raw[0], raw[1], raw[2] if len(raw) == 3 else None, None
     if hasattr(raw, "X") and hasattr(raw, "targets"):  # names that are mere numbers are left out
+        if raw.targets is None:
+            raise BlockError(
+                f"block {index}: a fit needs labels, got a file of which no column was named as one. Pass "
+                "labels=[…] with their columns, or label_column=… with the one that lists them.",
+                index,
+            )
         names = raw.label_names if isinstance(raw.label_names, tuple | list) else None
         return raw.X, raw.targets, None, None if names is None else np.array(names, dtype=object)
     raise BlockError(
@@ -367,30 +401,23 @@ class LocalBlocks(BlockSource):
                 f"{shown(blocks)}. Pass a list, a generator, or lambda: iter_blocks(path)."
             )
         self.blocks = blocks
-        self._read = False
-        self._peeked: list[Any] = []  # the first block, if it was taken from an iterator
+        self._iterators = _Iterators(blocks)
+        self._count: tuple[int, int] | None = None  # blocks and rows of the first pass
 
     def _first_columns(self) -> Columns:
         for index, raw in enumerate(self._raw()):
-            if self._is_iterator:
-                self._peeked, self._read = [raw], False
+            self._iterators.put_back(raw)
             return self.door.check(raw, index, 0)[1]
         raise ValueError("blocks must hold at least one (X, Y) pair, got none. Pass some data.")
 
-    @property
-    def _is_iterator(self) -> bool:
-        return not callable(self.blocks) and iter(self.blocks) is self.blocks
-
     def _raw(self) -> Iterator[Any]:
-        if not self._is_iterator:
-            return iter(self.blocks() if callable(self.blocks) else self.blocks)
-        if self._read:
-            raise ValueError(
-                "this fit reads the rows more than once, got an iterator, which can be read once only. Pass "
-                "a list, or a function that returns a new iterator: lambda: iter_blocks(path)."
-            )
-        self._read = True
-        return chain(self._peeked, self.blocks)
+        return self._iterators.start()
+
+    def _widen(self, dtype: np.dtype[Any]) -> None:
+        """Note that one block at least is in double precision: the order of blocks must not matter."""
+        columns = self.columns
+        if columns.dtype != dtype == np.float64:
+            self.door = replace(self.door, columns=replace(columns, dtype=dtype))
 
     def sum(self, part: Callable[..., _Sum], *arguments: Any, checkpoint: Checkpoint | None = None) -> _Sum:
         """Return the sum, added block by block; see `BlockSource.sum`."""
@@ -426,7 +453,8 @@ class LocalBlocks(BlockSource):
             raise checkpoint.of_others(done)
         first_row, seen = 0, done if skips else 0
         for index, raw in enumerate(self.blocks.starting_at(done) if skips else self._raw(), seen):
-            block, _ = door.check(raw, index, raw.first_row if skips else first_row)
+            block, found = door.check(raw, index, raw.first_row if skips else first_row)
+            self._widen(found.dtype)
             first_row, seen = first_row + len(block), index + 1
             if checkpoint is not None and not skips:
                 digest = digest_of(block, digest)
@@ -436,13 +464,58 @@ class LocalBlocks(BlockSource):
                 yield block, digest
         if checkpoint is not None and kept is not None and seen <= done and digest != kept.digest:
             raise checkpoint.of_others(done)
+        if kept is None:
+            self._check_count(seen, first_row)
+
+    def _check_count(self, n_blocks: int, n_rows: int) -> None:
+        """Refuse a pass that has read more or less than the first one."""
+        self._count = self._count or (n_blocks, n_rows)
+        if self._count != (n_blocks, n_rows):
+            raise ValueError(
+                f"all passes over the blocks must read the same rows, {self._count[1]} in {self._count[0]} "
+                f"blocks as in the first, got {n_rows} in {n_blocks} blocks. Pass a list, or a function that "
+                "starts anew with every call, over data that does not change."
+            )
+
+
+class _Iterators:
+    """The iterators over some blocks, one for each pass; copies of a source share them."""
+
+    def __init__(self, blocks: Any) -> None:
+        self.blocks = blocks
+        self._last: Any = None  # what was given out, which must not come again
+        self._begun: Iterator[Any] | None = None  # one whose first block was put back
+
+    def start(self) -> Iterator[Any]:
+        """Return an iterator over all blocks."""
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            return begun
+        found: Iterator[Any] = iter(self.blocks() if callable(self.blocks) else self.blocks)
+        if found is self._last:
+            raise ValueError(
+                "an iterator can be read once only, got one whose rows are needed again. Pass a list, or a "
+                "function that returns a new iterator: lambda: iter_blocks(path)."
+            )
+        self._last = found
+        return found
+
+    def put_back(self, raw: Any) -> None:
+        """Let the next pass begin with the block that was just taken, and go on with the same iterator."""
+        self._begun = chain([raw], self._last)
 
 
 def digest_of(block: RowBlock, before: bytes) -> bytes:
     """Return a hash of this block and all before it."""
     found = hashlib.blake2b(before, digest_size=16)
-    matrices: list[Any] = [block.X, block.Y] + ([] if block.weights is None else [block.weights])
-    for matrix in matrices:
+    unknown = None if block.mask is None else block.mask.pattern
+    parts: tuple[Any, ...] = (block.X, block.Y, block.weights, unknown)
+    for matrix in parts:
+        if matrix is None:
+            found.update(b"none")
+            continue
+        # The same bytes may be another matrix in another shape.
+        found.update(f"{matrix.shape} {matrix.dtype.str} {is_sparse(matrix)}".encode())
         for array in (matrix.indptr, matrix.indices, matrix.data) if is_sparse(matrix) else (matrix,):
             contiguous: Any = np.ascontiguousarray(array)
             found.update(contiguous)
@@ -476,14 +549,28 @@ class Checkpoint:
     def __init__(
         self, path: str | os.PathLike[str], kind: Any = Statistics, seconds: float = _SECONDS
     ) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(
+                f"checkpoint must be the path of a file or a Checkpoint, got {shown(path)}. Pass a name such "
+                "as 'sums.npz'."
+            )
         self.path, self.kind, self.seconds = Path(path), kind, seconds
         self._last = monotonic()
 
+    # Whether the last write has failed.
+    _failed = False
+
     def start(self) -> Kept | None:
-        """Return what the file has; None if there is none yet."""
+        """Return what the file has; None if there is none yet. Refuse a place where it cannot be written."""
         self._last = monotonic()
+        if self.path.is_dir():
+            raise IsADirectoryError(
+                f"a checkpoint must be a file, got the folder {os.fspath(self.path)!r}. Name a file in it, "
+                f"such as {os.fspath(self.path / 'sums.npz')!r}."
+            )
         if not self.path.exists():
-            return None
+            with output_errors(self.path), tempfile.TemporaryFile(dir=self.path.parent):
+                return None
         arrays = load_arrays(self.path, _FORMAT)
         try:
             n_blocks, digest = int(arrays.pop("n_blocks")), arrays.pop("digest").tobytes()
@@ -508,14 +595,30 @@ class Checkpoint:
         )
 
     def keep(self, state: Kept, *, at_once: bool = False) -> None:
-        """Write the state, unless the last write was a moment ago."""
+        """Write the state, unless the last write was a moment ago.
+
+        Where that fails, a warning says so, and the next attempt is made as usual: a full disk does not end a
+        fit.
+        """
         if monotonic() - self._last < self.seconds and not at_once:
             return
         numbers = {
             "n_blocks": np.asarray(state.n_blocks),
             "digest": np.frombuffer(state.digest, dtype=np.uint8),
         }
-        save_arrays(self.path, _FORMAT, numbers | state.total.to_arrays())
+        try:
+            save_arrays(self.path, _FORMAT, numbers | state.total.to_arrays())
+            self._failed = False
+        except OutputError as error:
+            if not self._failed:
+                self._failed = True
+                reason = getattr(error.__cause__, "strerror", error)
+                warnings.warn(
+                    f"a checkpoint must be written to {os.fspath(self.path)!r}, got an error ({reason}). The "
+                    "fit goes on and tries again later. Free some space, or a stop loses its sums.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
         self._last = monotonic()
 
 

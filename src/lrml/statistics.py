@@ -199,10 +199,18 @@ class Statistics:
         Y = _sparse_if_cheaper(Y, X.shape[1])
         w = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         X, Y, w = without_weightless(X, Y, w)
+        if w is not None and X.shape[0] and not w.any():
+            return cls._of_nothing(X.shape, Y.shape[1])
         return _summed(
             cls._from_block(_rows(X, rows), _rows(Y, rows), None if w is None else w[rows])
             for rows in _row_slices(X, Y)
         )
+
+    @classmethod
+    def _of_nothing(cls, shape: tuple[int, int], n_labels: int) -> Statistics:
+        """Return those of rows without any weight, which add nothing to others."""
+        n, d = shape
+        return cls(n, 0.0, np.zeros(d), np.zeros(n_labels), np.zeros((d, d)), np.zeros((d, n_labels)), 0.0)
 
     @classmethod
     def from_blocks(cls, blocks: Iterable[tuple[Matrix, ...]]) -> Statistics:
@@ -394,8 +402,8 @@ def load_arrays(path: str | os.PathLike[str], kind: str) -> dict[str, npt.NDArra
         ) from None
     except _DAMAGED as error:
         raise ValueError(
-            f"a file must be of the kind {kind!r}, got {os.fspath(path)!r}, which is damaged or another one "
-            f"({error}). Write it again."
+            f"a file must be of the kind {kind!r}, got {os.fspath(path)!r}, which is damaged or another one. "
+            "Delete it to start anew, or name another file."
         ) from error
     if found != kind:
         raise ValueError(

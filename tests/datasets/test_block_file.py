@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 import lrml.datasets._tables as tables
+from lrml import LRML
 from lrml.blocks import BlockError, Checkpoint, LocalBlocks, statistics_of
 from lrml.datasets import (
     BlockFile,
@@ -147,6 +148,24 @@ def test_identity_is_that_of_the_blocks(tmp_path):
     assert len({usual, *(blocks.identity() for blocks in others)}) == 7
 
 
+def test_identity_tells_files_and_long_options_apart(tmp_path):
+    a, b = (tmp_path / name for name in ("a.csv", "b.csv"))
+    names = np.array([f"t{number:04d}" for number in range(3000)])
+    other = np.concatenate([names[:1500], ["other"], names[1501:]])
+    assert repr(names) == repr(other)  # NumPy leaves out the middle
+    for path in (a, b):
+        path.write_text("x,tags\n1,t0000\n")
+        os.utime(path, (1, 1))
+    known = [BlockFile(a, label_column="tags", label_names=chosen) for chosen in (names, other)]
+    found = {blocks.identity() for blocks in (*known, BlockFile(a), BlockFile(b))}
+    assert len(found) == 4
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    a.rename(moved / "a.csv")
+    there = BlockFile(moved / "a.csv", label_column="tags", label_names=names.tolist())
+    assert there.identity() == known[0].identity()
+
+
 @pytest.mark.parametrize(
     ("names", "options", "message"),
     [
@@ -216,6 +235,12 @@ def test_a_stopped_sum_goes_on_and_ends_with_the_same_bits(files, tmp_path):
         LocalBlocks(BlockFile(files, rows=4, **blocks.options)).sum(statistics_of, checkpoint=checkpoint)
     with pytest.raises(ValueError, match="a checkpoint must belong to the same blocks"):
         LocalBlocks(list(blocks)).sum(statistics_of, checkpoint=checkpoint)
+
+
+def test_a_table_whose_labels_are_not_named(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,0\n")
+    with pytest.raises(BlockError, match=r"needs labels, got a file of which no column .* Pass labels="):
+        LRML(1).fit_blocks(BlockFile(tmp_path / "a.csv"))
 
 
 def test_an_error_after_a_checkpoint_names_block_and_row(tmp_path):

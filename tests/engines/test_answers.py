@@ -69,6 +69,23 @@ def test_dataframes_and_delayed_rows_of_unknown_number(client):
         score(model, rows, targets[list("bacde")], client=client)
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, pd.DataFrame], ids=["dense", "sparse", "frame"])
+def test_partitions_without_rows(form):
+    def shaped(part):  # in single precision, which answers keep
+        return form(part) if form is not pd.DataFrame else form(part, columns=list("abcdefghijkl"))
+
+    data = shaped(X.astype(np.float32))
+    model = MLFro(0.5).fit(data, sp.csr_array(Y) if form is sp.csr_array else Y)
+    rows = [
+        delayed(shaped(X[cut].astype(np.float32))) for cut in (slice(0, 70), slice(70, 70), slice(70, None))
+    ]
+    found, top = dask.compute(predict(model, rows), list(predict_top_k(model, rows, 2)), scheduler="sync")
+    assert (found != model.predict(data)).sum() == 0
+    expected = model.predict_top_k(data, 2)
+    assert np.array_equal(top[0], expected.labels)
+    assert top[1].dtype == expected.scores.dtype
+
+
 def test_metrics_equal_those_in_memory(model, client):
     expected = evaluate_in_memory(Y, model.decision_function(X), ks=[1, 4], threshold=0.4)
     found = evaluate(model, x, y, ks=[1, 4], threshold=0.4, client=client)

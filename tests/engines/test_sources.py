@@ -159,6 +159,14 @@ def test_blocks_with_other_columns_are_refused(client):
         fit(MLFro(0.5), [delayed(cb.make)(0), narrow], client=client)
 
 
+def test_a_part_that_changes_between_passes_is_refused(client, tmp_path):
+    parts = [delayed(cb.make)(0), delayed(cb.shrinking)(1, str(tmp_path))]
+    source = DaskBlocks.from_delayed(parts, client=client)
+    assert source.sum(statistics_of).n_rows == 60
+    with pytest.raises(ValueError, match=r"same rows, 30 in part 1, got 29\. Leave the data"):
+        source.sum(statistics_of)
+
+
 def test_wrong_collections(client):
     x, y = da.from_array(X, chunks=(60, -1)), da.from_array(Y, chunks=(60, -1))
     unknown = x[x[:, 0] > 0]
@@ -175,6 +183,9 @@ def test_wrong_collections(client):
             model.fit_blocks(x)
     with pytest.raises(TypeError, match="needs a model with fit_blocks, got LEML"):
         fit(LEML(), x, y, client=client)
+    for more in ({"y": y}, {"sample_weight": x[:, 0]}):  # which would be ignored
+        with pytest.raises(TypeError, match=rf"of their own, got {next(iter(more))} of type Array as well"):
+            fit(MLFro(), DaskBlocks.from_arrays(x, y, client=client), **more)
     with pytest.raises(ValueError, match="at least one"):
         DaskBlocks.from_delayed([])
     with pytest.raises(TypeError, match="must be Delayed objects, got a value of type tuple"):

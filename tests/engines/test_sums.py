@@ -116,6 +116,16 @@ def test_a_block_that_does_not_fit_is_tried_again_but_not_for_ever(client, quiet
         source.sum(statistics_of)
 
 
+def test_a_cluster_without_workers_is_not_waited_for_for_ever():
+    rule = r"must have workers, got none for \d+ s\. Start some.*'10 min'"
+    with (
+        connect(n_workers=0, processes=False) as empty,
+        dask.config.set({"lrml.worker-timeout": "100 ms"}),
+        pytest.raises(ClusterError, match=rule),
+    ):
+        fit(MLFro(0.5), delayed_blocks(2), client=empty)
+
+
 @pytest.fixture
 def lost_cluster(tmp_path):
     """A client of a scheduler that is a process of its own, and the number of that process."""

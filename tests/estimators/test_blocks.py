@@ -2,7 +2,7 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pandas as pd
@@ -170,6 +170,45 @@ def test_a_flat_y_may_have_any_two_classes(data):
         MLFro().fit_blocks([(X[:2], np.array(["no", "maybe"]))], classes=["no", "yes"])
 
 
+def test_the_first_use_may_be_a_prediction_of_classes(data):
+    X, Y, _ = data
+    y = np.where(Y[:, 0] == 1, "yes", "no")
+    whole = MLFro(1.0).fit(X, y)
+    np.testing.assert_array_equal(MLFro(1.0).partial_fit(X, y).predict(X), whole.predict(X))
+    assert MLFro(1.0).partial_fit(X, y).score(X, y) == whole.score(X, y)
+    assert MLFro(1.0, targets="real").partial_fit(X, X[:, 0]).predict(X).shape == (240,)
+    # Later blocks may have one class only, the first must have both.
+    order = np.concatenate([[np.argmin(Y[:, 0]), np.argmax(Y[:, 0])], np.argsort(Y[:, 0])])
+    parts = [(X[rows], y[rows]) for rows in np.array_split(order, 9)]
+    assert list(MLFro(1.0).fit_blocks(parts).classes_) == ["no", "yes"]
+    refused(lambda: MLFro(1.0).fit_blocks(parts[:0:-1]), r"Pass both as classes=")
+
+
+def test_rows_without_weight_count_for_nothing(data):
+    X, Y, w = data
+    whole = LRML(2, 1.0, tol=1e-10).fit(X, Y, w)
+    far = (np.full((2, 9), 9.97e36), Y[:2], np.zeros(2))
+    farther = (np.full((2, 9), 1e200), Y[:2], np.zeros(2))
+    for blocks in ([far, (X, Y, w)], [(X, Y, w), far], [farther, (X, Y, w)], [(X, Y, w), farther]):
+        assert_same(LRML(2, 1.0, tol=1e-10).fit_blocks(blocks), whole)
+    refused(lambda: LRML(2).fit_blocks([far]), "sample_weight must be positive for some row")
+    refused(
+        lambda: LRML(2).partial_fit(*far[:2], sample_weight=far[2]).coef_, "must be positive for some row"
+    )
+
+
+def test_the_widest_type_of_all_blocks_is_that_of_the_model(data):
+    X, Y, _ = data
+    parts = [(X[:100].astype(np.float32), Y[:100]), (X[100:], Y[100:])]
+    for blocks in (parts, parts[::-1]):
+        assert MLFro(1.0).fit_blocks(blocks).coef_.dtype == np.float64
+        stepwise = MLFro(1.0)
+        for block in blocks:
+            stepwise.partial_fit(*block)
+        assert stepwise.coef_.dtype == np.float64
+    assert MLFro(1.0).fit_blocks(parts[:1]).coef_.dtype == np.float32
+
+
 def test_a_model_from_blocks_can_be_saved(data, tmp_path):
     X, Y, _ = data
     model = LRML(2).partial_fit(X, Y)
@@ -216,6 +255,51 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bits(killed_at, data, tmp_p
         LRML(2).fit_blocks(parts[1:], checkpoint=kept.path)
     with pytest.raises(ValueError, match=r"checkpoint must belong to the same blocks"):
         LRML(2).fit_blocks([(x, 1 - y) for x, y, _ in parts], checkpoint=kept.path)
+
+
+def test_a_checkpoint_tells_blocks_apart_that_have_the_same_bytes(tmp_path):
+    X, labels = np.arange(12.0), np.array([[0, 1, 0, 1], [1, 0, 1, 0], [1, 1, 0, 0]])
+    LRML(1, 1.0).fit_blocks([(X.reshape(6, 2), labels.reshape(6, 2))], checkpoint=tmp_path / "sums")
+    other_shape, weighted = (X.reshape(3, 4), labels), (X.reshape(6, 2), labels.reshape(6, 2), np.ones(6))
+    for other in (other_shape, weighted):
+        with pytest.raises(ValueError, match="a checkpoint must belong to the same blocks"):
+            LRML(1, 1.0).fit_blocks([other], checkpoint=tmp_path / "sums")
+
+
+def test_a_checkpoint_that_cannot_be_written_does_not_end_a_fit(data, tmp_path):
+    path, parts = tmp_path / "sums.npz", blocks_of(data, [50, 100, 150])
+
+    def stream(may_write_in_the_end):
+        yield parts[0]
+        path.unlink()
+        path.mkdir()  # in the way, as a full disk would be
+        yield from parts[1:]
+        if may_write_in_the_end:
+            path.rmdir()
+
+    for writes in (False, True):
+        with pytest.warns(RuntimeWarning, match=r"sums\.npz', got an error.*The fit goes on") as warned:
+            model = LRML(2).fit_blocks(stream(writes), checkpoint=Checkpoint(path, seconds=0))
+        assert len(warned) == 1
+        assert np.array_equal(model.coef_, LRML(2).fit_blocks(parts).coef_)
+        if not writes:
+            path.rmdir()
+    assert Checkpoint(path).start().n_blocks == 4
+
+
+def test_a_place_that_is_none_for_a_checkpoint(data, tmp_path):
+    for place in (5, [tmp_path]):
+        refused(
+            lambda place=place: LRML(2).fit_blocks([data], checkpoint=place), "must be the path of a file"
+        )
+    with pytest.raises(IsADirectoryError, match=r"must be a file, got the folder .*sums\.npz"):
+        LRML(2).fit_blocks([data], checkpoint=tmp_path)
+    with pytest.raises(OSError, match=r"must be written to .*nowhere.*choose another folder"):
+        LRML(2).fit_blocks([data], checkpoint=tmp_path / "nowhere" / "sums.npz")
+    (tmp_path / "text").write_text("no archive")
+    with pytest.raises(ValueError, match=r"damaged or another one\. Delete it to start anew") as error:
+        LRML(2).fit_blocks([data], checkpoint=tmp_path / "text")
+    assert "pickle" not in str(error.value)
 
 
 def test_a_bad_block_is_named_and_what_was_summed_stays_usable(data):
@@ -271,10 +355,21 @@ def test_bad_input_is_refused_with_a_remedy(data):
         lambda: LRML(2).fit_statistics(Statistics.from_arrays(*ok), classes=["a"]), r"all 6 labels .*, got 1"
     )
     refused(lambda: LRML(-1).partial_fit(*ok), r"theta must be")
+    gone = iter([])  # what is wrong is said before anything but the first block is read
+    refused(lambda: LRML(99).fit_blocks(chain([ok], gone)), r"theta must be in \[0, 6\]")
+    refused(lambda: CPLST(99).fit_blocks([ok]), r"rank must be in \[1, 6\]")
+    holes = Y.astype(float)
+    holes[:100] = np.nan  # the first block knows nothing
+    refused(lambda: CPLST(2).fit_blocks([(X, Y), (X, holes)]), r"block 1 .*all labels must be known")
+    refused(lambda: LRML(2).partial_fit(*ok).partial_fit(*ok, classes=list("abcdef")), "in the first call")
     named = pd.DataFrame(Y, columns=list("abcdef"))
+    for classes in ("abcdfe", "uvwxyz"):
+        refused(
+            lambda names=classes: LRML(2).fit_blocks([(X, named)], classes=list(names)), "Reorder the columns"
+        )
     refused(
         lambda: LRML(2).partial_fit(X, named).partial_fit(X, named[list("abcdfe")]),
-        r"same columns in the same order, got 'f' where the first has 'e'",
+        r"same columns in the same order, got 'f' where the first block has 'e'",
     )
 
 

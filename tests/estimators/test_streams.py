@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from lrml import LRML, MLFro, MLTrace
 from lrml.blocks import BlockError, LocalBlocks
 
+READ_ONCE = r"iterator can be read once only, got one whose rows are needed again.*lambda"
 FORMS = pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 MODELS = [
     LRML(1, 1.0, loss="logistic", tol=1e-9),
@@ -122,9 +123,51 @@ def test_max_iter_warns_and_limits_the_passes(data):
 
 @pytest.mark.parametrize("model", [MLFro(1.0, loss="logistic"), LRML(1, 1.0)], ids=["loss", "unknown labels"])
 def test_an_iterator_can_be_read_once_only(model, unknown):
-    with pytest.raises(ValueError, match=r"reads the rows more than once, got an iterator.*lambda"):
+    with pytest.raises(ValueError, match=READ_ONCE):
         model.fit_blocks(iter(cut(unknown, 50)))
     assert not hasattr(model, "coef_")
+
+
+class Stored:
+    """An object that always returns the same iterator."""
+
+    def __init__(self, iterator):
+        self.iterator = iterator
+
+    def __iter__(self):
+        return self.iterator
+
+
+@pytest.mark.parametrize("hide", [Stored, lambda iterator: lambda: iterator, LocalBlocks], ids=str)
+def test_an_iterator_in_disguise_is_read_whole_once(hide, data):
+    blocks = hide(iter(cut(data, 50, 100)))
+    model = LRML(1, 1.0)
+    if isinstance(blocks, LocalBlocks):
+        assert blocks.columns.n_labels == data[1].shape[1]  # reads the first block
+    assert model.fit_blocks(blocks).statistics_.n_rows == len(data[0])
+    if isinstance(blocks, LocalBlocks):
+        with pytest.raises(ValueError, match=READ_ONCE):
+            model.fit_blocks(blocks)
+    with pytest.raises(ValueError, match=READ_ONCE):
+        clone(model).set_params(loss="logistic").fit_blocks(hide(iter(cut(data, 50, 100))))
+
+
+def test_passes_that_read_other_rows_than_the_first_are_refused(data):
+    parts, calls = cut(data, 50, 100), []
+
+    def shrinking():
+        calls.append(None)
+        return iter(parts if len(calls) < 4 else parts[1:])
+
+    model = LRML(1, 1.0, loss="logistic")
+    with pytest.raises(
+        ValueError, match=r"same rows, (\d+) in 3 blocks as in the first, got \d+ in 2 blocks"
+    ):
+        model.fit_blocks(shrinking)
+    assert not hasattr(model, "coef_")
+    once = iter(parts)
+    with pytest.raises(ValueError, match=r"in 3 blocks as in the first, got 0 in 0 blocks\. Pass a list"):
+        model.fit_blocks(lambda: map(tuple, once))
 
 
 class TurnsBad:

@@ -160,11 +160,13 @@ class BlockFile:
     def identity(self) -> str:
         """Return a text that is another for other files, file contents, blocks or options.
 
-        It is made from sizes and times of change, not from the contents, so that it takes no time.
+        It is made from names, sizes and times of change, not from the contents, so that it takes no time. A
+        folder that is moved with its files keeps it.
         """
-        said = [self.rows, self.labelled, self.format, sorted(map(repr, self.options.items()))]
-        states = [*(self._states[path] for path in self.paths), *self._states.values()]
-        return hashlib.sha256(json.dumps([said, states]).encode()).hexdigest()
+        options = {key: value for key, value in self.options.items() if key != "xml"}  # one of the files
+        states = [(path.name, *self._states[path]) for path in (*self.paths, *self._states)]
+        said = [self.rows, self.labelled, self.format, options, states]
+        return hashlib.sha256(json.dumps(said, sort_keys=True, default=_plain).encode()).hexdigest()
 
     @property
     def feature_names(self) -> Sequence[str]:
@@ -295,6 +297,15 @@ class BlockFile:
             raise DatasetFormatError.at(
                 path, None, rule, Words(got), "Write all files with the same columns."
             )
+
+
+def _plain(value: Any) -> Any:
+    """Return an option as JSON can write it, all of it: `repr` leaves out the middle of long arrays."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, set | frozenset):
+        return sorted(map(repr, value))
+    return list(value) if isinstance(value, Iterable) else repr(value)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

@@ -69,7 +69,8 @@ def decision_function(model: Any, X: Any) -> Any:
 def predict_top_k(model: Any, X: Any, k: int | None = None) -> TopK:
     """Return the k best labels of every row, best first, and their scores, as two lazy Dask arrays.
 
-    Compute both at once, ``dask.compute(*top)``: scores are then made once.
+    Compute both at once, ``dask.compute(*top)``: scores are then made once. A metric takes
+    ``TopK(*dask.compute(*top), top.classes)``.
 
     Parameters
     ----------
@@ -84,11 +85,26 @@ def predict_top_k(model: Any, X: Any, k: int | None = None) -> TopK:
     sent = literal(model)
     best = [delayed(_answer)(sent, chunk, "predict_top_k", k) for chunk in chunks]
     metas = np.empty((0, k), dtype=model.classes_.dtype), _score_type(model, X)
-    return TopK(*(_stacked([pair[i] for pair in best], n_rows, k, metas[i]) for i in range(2)))
+    labels, scores = (_stacked([pair[i] for pair in best], n_rows, k, metas[i]) for i in range(2))
+    return TopK(labels, scores, model.classes_)
 
 
 def _answer(model: Any, chunk: Any, method: str, *arguments: Any) -> Any:
-    return getattr(model, method)(chunk, *arguments)
+    answer = getattr(model, method)
+    if not hasattr(chunk, "shape") or chunk.shape[0]:
+        return answer(chunk, *arguments)
+    found = answer(_zero_row(chunk), *arguments)  # models refuse to answer for no row
+    return tuple(part[:0] for part in found) if isinstance(found, tuple) else found[:0]
+
+
+def _zero_row(chunk: Any) -> Any:
+    """Return a row of zeros like those that an array, sparse matrix or frame without rows would have."""
+    shape = (1, chunk.shape[1])
+    if is_sparse(chunk):
+        return type(chunk)(shape, dtype=chunk.dtype)
+    if hasattr(chunk, "columns"):
+        return type(chunk)(np.zeros(shape), columns=chunk.columns).astype(chunk.dtypes)
+    return np.zeros(shape, dtype=chunk.dtype)
 
 
 def _is_flat(model: Any) -> bool:

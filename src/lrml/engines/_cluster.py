@@ -17,13 +17,14 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
 import dask
 from dask.base import optimize
 from dask.delayed import Delayed, delayed
+from dask.utils import parse_timedelta
 from distributed import Client, KilledWorker, LocalCluster, wait
 from distributed.comm.addressing import resolve_address
 
@@ -38,14 +39,16 @@ Panels: TypeAlias = Sequence[tuple[int, int]]
 _FAN_IN = 4
 # Leaves whose sum is asked for at a time, at least: a power of the number above.
 _GROUP = _FAN_IN**2
+# Seconds between two looks at the workers, and how long there may be none; a setting of Dask may change that.
+_PAUSE, _PATIENCE, _PATIENCE_SETTING = 1.0, 30.0, "lrml.worker-timeout"
 # How often a group is tried whose workers die, and how often the scheduler of `connect` tries a task.
 _ATTEMPTS, _ALLOWED_FAILURES = 3, 10
 # Seconds before a group is tried again.
-_PAUSE = 0.2
+_BEFORE_AGAIN = 0.2
 
 
 class ClusterError(RuntimeError):
-    """The cluster cannot go on, as its scheduler is lost or blocks kill its workers; and what to do then."""
+    """The cluster cannot go on: it has no scheduler, no workers, or blocks that kill them; and what to do."""
 
 
 @contextmanager
@@ -162,8 +165,7 @@ class Cluster:
                 return
             start, stop, again, futures = running.popleft()
             *node, outline = self._settled(futures, again)
-            with self.errors():
-                found: Summed = outline.result()
+            found: Summed = self.result(outline)
             yield Group(start, stop, node, found)
 
     def _submitted(self, leaves: Sequence[Leaf], order: Any, panels: Panels) -> Node:
@@ -180,8 +182,7 @@ class Cluster:
     def _settled(self, futures: Node, again: Callable[[], Node]) -> Node:
         """Wait for futures; ask again for those that ended because workers died, but not for ever."""
         for attempt in range(1, _ATTEMPTS + 1):
-            with self.errors():
-                wait(futures)
+            self._wait(futures)
             failed = next((future for future in futures if future.status == "error"), None)
             if failed is None:
                 break
@@ -192,7 +193,7 @@ class Cluster:
                 raise _too_large(error) from error
             for future in futures:  # or the scheduler would repeat its answer, as it does until it knows
                 future.release()
-            sleep(_PAUSE * attempt)
+            sleep(_BEFORE_AGAIN * attempt)
             futures = again()
         return futures
 
@@ -203,14 +204,35 @@ class Cluster:
 
     def fetched(self, node: Node) -> Summed:
         """Bring a sum to this process, one panel at a time."""
-        with self.errors():
-            return joined(future.result() for future in node)
+        return joined(self.result(future) for future in node)
 
     def called(self, function: Callable[..., Any], *arguments: Any, work: Work) -> Any:
         """Return what a function returns on a worker."""
         with self.errors():
             (task,) = optimize(delayed(function, pure=False)(*arguments, self._sent(work)))
-            return self.client.compute(task).result()
+            asked = self.client.compute(task)
+        return self.result(asked)
+
+    def result(self, future: Any) -> Any:
+        """Bring the result of a future to this process."""
+        self._wait([future])
+        with self.errors():
+            return future.result()
+
+    def _wait(self, futures: Node) -> None:
+        """Wait until futures are done, but not for ever if there are no workers."""
+        seen = monotonic()
+        with self.errors():
+            while True:
+                try:
+                    wait(futures, timeout=_PAUSE)
+                except TimeoutError:
+                    now, patience = monotonic(), dask.config.get(_PATIENCE_SETTING, _PATIENCE)
+                    seen = now if self.client.nthreads() else seen
+                    if now - seen >= parse_timedelta(patience):
+                        raise _without_workers(now - seen) from None
+                else:
+                    return
 
     def _sent(self, work: Work) -> Any:
         """Send what all tasks of a round need, once.
@@ -275,6 +297,14 @@ def group_size(n_leaves: int) -> int:
 def literal(value: Any) -> Delayed:
     """Return a task whose result is a value, as it is."""
     return delayed(value, name=f"lrml-{uuid4().hex}", traverse=False)  # type: ignore[no-any-return]
+
+
+def _without_workers(seconds: float) -> ClusterError:
+    return ClusterError(
+        f"a cluster must have workers, got none for {seconds:.0f} s. Start some (`dask worker ADDRESS`, or "
+        "cluster.scale(2)), or let it wait longer for them with dask.config.set({'"
+        f"{_PATIENCE_SETTING}': '10 min'}})."
+    )
 
 
 def _too_large(error: BaseException) -> ClusterError:

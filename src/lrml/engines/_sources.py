@@ -288,8 +288,19 @@ class DaskBlocks(BlockSource):
         """Yield the number of the next leaf, the sum on the cluster, and its outline, group by group."""
         for start, stop, node, outline in self._cluster.groups(self._numbered(), numbers, work, panels):
             whole = len(outline.read) - (outline.error is not None)  # the last one may have ended early
-            self._read[start : start + whole] = outline.read[:whole]
+            for place, read in enumerate(outline.read[:whole], start):
+                self._check_count(place, read)
+                self._read[place] = read
             yield stop, node, outline
+
+    def _check_count(self, place: int, read: Read) -> None:
+        """Refuse a leaf that has more or fewer rows than when it was read before."""
+        before = self._read[place]
+        if before is not None and before.rows != read.rows:
+            raise ValueError(
+                f"all passes over the blocks must read the same rows, {before.rows} in part {place}, got "
+                f"{read.rows}. Leave the data as they are during a fit, and make new DaskBlocks of new data."
+            )
 
     def _numbered(self) -> list[Leaf]:
         """Return the leaves with their first blocks and rows, as far as these have been counted."""
@@ -330,6 +341,13 @@ def as_blocks(
     X: Any, y: Any = None, sample_weight: Any = None, *, client: Client | str | None
 ) -> Iterator[DaskBlocks]:
     """Yield whatever Dask has of rows as a source, which keeps its own client, if it has one."""
+    if isinstance(X, DaskBlocks) and not (y is None and sample_weight is None):
+        given = "y" if sample_weight is None else "sample_weight"
+        raise TypeError(
+            f"DaskBlocks have labels and weights of their own, got {given} of type "
+            f"{type(sample_weight if y is None else y).__name__} as well. Leave {given} out, and give it to "
+            "DaskBlocks.from_arrays or another of its constructors."
+        )
     if isinstance(X, DaskBlocks) and X.client is not None:
         yield X
         return
@@ -347,7 +365,7 @@ def _source(X: Any, y: Any, sample_weight: Any, client: Client) -> DaskBlocks:
     if hasattr(X, "__dask_graph__") and hasattr(X, "columns"):
         return DaskBlocks.from_dataframes(X, y, sample_weight, client=client)
     if isinstance(X, Bag):
-        X = client.compute(X).result()
+        X = Cluster(client).result(client.compute(X))
     items = [X] if isinstance(X, str | os.PathLike) else X
     if isinstance(items, list | tuple) and y is None and sample_weight is None:
         if all(isinstance(item, str | os.PathLike) for item in items):

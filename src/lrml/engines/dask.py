@@ -87,7 +87,8 @@ def fit(
     BlockError
         If a block breaks a rule: which one, which row, and the sum of all blocks before it.
     ClusterError
-        If the scheduler is lost, or a block ends every worker that it is given to.
+        If the scheduler is lost, there have been no workers for 30 seconds (``lrml.worker-timeout`` in the
+        configuration of Dask), or a block ends every worker that it is given to.
     """
     fit_blocks: Any = getattr(model, "fit_blocks", None)
     if fit_blocks is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any, NamedTuple, Self
 
@@ -60,6 +60,8 @@ class SummedData(TrainingData):
         **further: Any,
     ) -> Self:
         """Return data for a fit of an estimator, which does not change; None tells its shape only."""
+        if statistics is not None and statistics.weight <= 0:
+            raise ValueError("sample_weight must be positive for some row, got none. Pass other weights.")
         stand_in = copy(estimator)
         for name in ("n_features_in_", "feature_names_in_"):
             vars(stand_in).pop(name, None)
@@ -196,15 +198,18 @@ class BlockFitting(LinearMultiLabelModel):
         stream: _Stream | None = vars(self).get("_stream")
         if stream is None and "factors_" in vars(self):
             raise ValueError(
-                "partial_fit adds to sums over rows, got a model that has none: fit keeps them only if they "
-                f"have at most {_MOST_KEPT} numbers, and no file does. Use partial_fit or fit_blocks from "
-                "the first block on."
+                "partial_fit adds to sums over rows, got a model that has none: fit keeps them only if it "
+                f"decomposes XᵀX and they have at most {_MOST_KEPT} numbers, and no file does. Use "
+                "partial_fit or fit_blocks from the first block on."
             )
         if stream is not None:
             validate_data(self, X, reset=False, skip_check_array=True)
         names = checked_classes(classes)
-        if names is None and stream is not None and stream.columns.flat:
-            names = stream.columns.label_names
+        if names is not None and stream is not None and list(names) != list(_names(stream.columns)):
+            raise ValueError(
+                f"classes must be given in the first call, and stay the same, got {shown(names.tolist())} "
+                f"after {shown(list(_names(stream.columns)))}. Leave them out."
+            )
         door = Door(params.targets, classes=names, columns=None if stream is None else stream.columns)
         place = (0, 0) if stream is None else (stream.n_blocks, stream.sums.n_rows)
         block, columns = door.check((X, y, sample_weight), *place)
@@ -215,7 +220,8 @@ class BlockFitting(LinearMultiLabelModel):
         check_threshold(params.threshold, columns.n_labels, params.loss.threshold)
         sums = statistics_of(block)
         if stream is not None:
-            sums, columns = stream.sums + sums, stream.columns  # the caller may have kept the old ones
+            sums = stream.sums + sums  # the caller may have kept the old ones
+            columns = replace(stream.columns, dtype=np.result_type(stream.columns.dtype, columns.dtype))
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
         self._stream, self.statistics_ = _Stream(sums, columns, place[0] + 1), sums
@@ -274,8 +280,9 @@ class BlockFitting(LinearMultiLabelModel):
             checkpoint if checkpoint is None or isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
         )
         check_threshold(params.threshold, source.columns.n_labels, params.loss.threshold)
+        self._check_before(source.columns, params)
         if self._is_one_pass(source, params):
-            with suppress(UnknownLabelsError):
+            with suppress(*([UnknownLabelsError] if self._reads_again else [])):
                 return self._fit_sums(source.sum(statistics_of, checkpoint=kept), source.columns, params)
         if kept is not None:
             raise ValueError(
@@ -284,6 +291,9 @@ class BlockFitting(LinearMultiLabelModel):
             )
         self._fit_passes(source, params)
         return self
+
+    def _check_before(self, columns: Columns, params: Parameters) -> None:
+        """Check parameters against the number of columns, before anything is read."""
 
     # Whether ``_fit_passes`` can fit what sums do not suffice for.
     _reads_again = False
@@ -365,6 +375,11 @@ class BlockFitting(LinearMultiLabelModel):
             except (ValueError, TypeError) as error:
                 raise AttributeError(str(error)) from error
         return super().__getattr__(name)
+
+
+def _names(columns: Columns) -> Any:
+    """Return the names of the labels as ``classes_`` has them."""
+    return range(columns.n_labels) if columns.label_names is None else columns.label_names
 
 
 class _Stream(NamedTuple):

@@ -308,7 +308,8 @@ def prepare(
             "Pass kernel='linear', for example on features made by sklearn.kernel_approximation.Nystroem."
         )
     if not precomputed:
-        warn_of_scales(X, getattr(stand_in, "feature_names_in_", None))
+        weighty = X if weights is None or weights.all() else take(X, np.flatnonzero(weights))
+        warn_of_scales(weighty, getattr(stand_in, "feature_names_in_", None))
     return TrainingData(stand_in, X, Y, mask, weights, names, params.loss, params.targets, kernel, flat)
 
 

@@ -214,7 +214,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     @property
     def _is_flat(self) -> bool:
         """Whether the model was fitted on a 1-D y."""
-        return bool(vars(self).get("flat_output_", False))
+        return bool(getattr(self, "flat_output_", False))
 
     def _flattened(self, scores: Scores) -> Scores:
         """Scores of a model's single label, from 0 on where it applies, as scikit-learn has them."""
@@ -381,7 +381,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
         for _ in self._map_scores(rank, X):
             pass
-        return TopK(labels, best)
+        return TopK(labels, best, self.classes_)
 
     @available_if(_has_closed_form)  # type: ignore[untyped-decorator]
     def leave_one_out_scores(

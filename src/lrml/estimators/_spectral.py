@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from lrml._arrays import to_numpy
 from lrml._shown import shown
-from lrml.blocks import BlockSource
-from lrml.estimators._blocks import BlockFitting
+from lrml.blocks import BlockSource, Columns
+from lrml.estimators._blocks import BlockFitting, SummedData
 from lrml.estimators._fitting import (
     Solution,
     TrainingData,
@@ -125,6 +125,10 @@ class SpectralModel(BlockFitting):
 
     def _iterates(self, params: Parameters) -> bool:
         return bool(params.alpha > 0)
+
+    def _check_before(self, columns: Columns, params: Parameters) -> None:
+        if vars(params).get("theta") != "auto":
+            self._penalty(SummedData.of(self, None, columns, params.targets), params)
 
     def _fit_passes(self, source: BlockSource, params: Parameters) -> None:
         """Fit by reading the blocks several times."""

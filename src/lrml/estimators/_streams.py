@@ -32,7 +32,7 @@ import numpy.typing as npt
 from lrml import _targets as check
 from lrml._arrays import is_sparse, thin_svd
 from lrml.blocks import BlockError, BlockSource, RowBlock, UnknownLabelsError, unknown_labels
-from lrml.estimators._blocks import SummedData
+from lrml.estimators._blocks import SummedData, warn_of_spreads
 from lrml.estimators._fitting import check_directions, fits_in_memory, ranges_of, warn_of_ranges
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._space import Space, in_subspace
@@ -134,6 +134,8 @@ class Overview:
         As of `Rows.label_totals`.
     low, high : array of shape (d,)
         Least and largest value of every feature.
+    squared_weights : float
+        As of `Rows`.
     """
 
     statistics: Statistics
@@ -141,6 +143,7 @@ class Overview:
     positive: _Float64
     low: _Float64
     high: _Float64
+    squared_weights: float
 
     @classmethod
     def of(cls, block: RowBlock, with_labels: bool) -> Overview:
@@ -149,7 +152,7 @@ class Overview:
         statistics = rows.moments_of_features()
         if with_labels:
             statistics = Statistics.from_arrays(block.X, block.Y, block.weights)
-        return cls(statistics, *rows.label_totals(), *ranges_of(block.X))
+        return cls(statistics, *rows.label_totals(), *ranges_of(block.X), rows.squared_weights)
 
     def absorb(self, other: Overview) -> Overview:
         """Return that of the rows of both."""
@@ -159,6 +162,7 @@ class Overview:
             self.positive + other.positive,
             np.minimum(self.low, other.low),
             np.maximum(self.high, other.high),
+            self.squared_weights + other.squared_weights,
         )
 
 
@@ -181,6 +185,11 @@ class StreamedRows:
     def total_weight(self) -> float:
         """Sum of the weights of the rows."""
         return self.overview.statistics.weight
+
+    @property
+    def squared_weights(self) -> float:
+        """Sum of the squares of the weights of the rows."""
+        return self.overview.squared_weights
 
     def moments_of_features(self) -> Statistics:
         """Moments of X, with one column of zeros for the labels."""
@@ -229,7 +238,7 @@ class StreamedData(SummedData):
         """Read the rows for the first time."""
         columns = passes.source.columns
         overview = passes.sum(Overview.of, vars(params).get("theta") == "auto")
-        warn_of_ranges(0.5 * overview.high - 0.5 * overview.low, columns.feature_names)
+        warn_of_spreads(overview.statistics, columns)
         given = (overview.statistics, columns, params.targets, params.loss)
         return cls.of(estimator, *given, passes=passes, overview=overview)
 

@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from lrml._arrays import descending_eigh, is_sparse
 from lrml._checks import check_count
+from lrml.blocks import Columns
 from lrml.estimators._blocks import BlockFitting
 from lrml.estimators._fitting import (
     ClosedForm,
@@ -176,6 +177,9 @@ class CPLST(BlockFitting, LabelSpaceModel):
     >>> model.rank_, model.components_.shape
     (5, (5, 14))
     """
+
+    def _check_before(self, columns: Columns, params: Parameters) -> None:
+        check_count("rank", params.rank, 1, (columns.n_features, columns.n_labels))
 
     def _directions(self, data: TrainingData, problem: SpectralProblem, count: int) -> _Float64:
         # ZᵀHZ = Cᵀ(Λ + ridge)⁻¹C with C = QᵀXᵀZ: no n × n hat matrix is needed.

@@ -77,8 +77,6 @@ class BlockSearch(SearchModel):
             raise
         sums.check_same(folds)
         data = SampledData.of_sums(self, sums, columns, params.targets)
-        if data.total_weight == 0:
-            raise ValueError("sample_weight must be positive for some row, got none. Pass other weights.")
         warn_of_spreads(data.statistics, columns)
         return self._fit_data(data, params)
 
