@@ -111,3 +111,24 @@ def test_a_long_search_says_how_long(capsys, clock, monkeypatch):
     ]
     assert lines[-2] == "MLFroCV: 6 of 6 models on splits, 120.0 s"
     assert re.fullmatch(r"MLFroCV: fits alpha [124] to all rows", lines[-1])
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_rows_that_are_read_in_blocks_are_told(capsys, clock, tmp_path, loss):
+    X = np.random.default_rng(0).standard_normal((400, 4))
+
+    def blocks():
+        for start in range(0, 400, 100):
+            clock[0] += 2.0
+            yield X[start : start + 100], X[start : start + 100, :2] > 0
+
+    model = LRML(1, loss=loss, verbose=1).fit_blocks(blocks)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "LRML: 400 rows in 4 blocks, 67 rows a second"  # the first was read before
+    passes = [line for line in lines if line.startswith("LRML: pass 2: 300 rows in 3 blocks, 50")]
+    assert len(passes) == (loss == "logistic")
+    assert not any("inf" in line for line in lines)
+    if loss == "squared":
+        for _ in range(2):
+            model.fit_blocks(blocks, checkpoint=tmp_path / "sums.npz")
+        assert f"LRML: all 4 blocks are in {tmp_path / 'sums.npz'}" in capsys.readouterr().err

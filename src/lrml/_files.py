@@ -7,6 +7,7 @@ import secrets
 import stat
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -107,3 +108,11 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write all bytes of a file, or none: see `atomic_file`."""
     with atomic_file(path) as stream:
         stream.write(content)
+
+
+def pattern_of(folder: str | os.PathLike[str]) -> str:
+    """Return a pattern for the files of a folder, such as "folder/*.csv", by their most frequent suffix."""
+    suffixes = Counter(
+        Path(entry.name).suffix for entry in os.scandir(folder) if entry.is_file() and entry.name[0] != "."
+    )
+    return os.path.join(folder, "*" + max(sorted(suffixes), key=lambda suffix: suffixes[suffix], default=""))

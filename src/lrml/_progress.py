@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib.util import find_spec
@@ -13,8 +13,12 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from lrml._shown import counted
+
 # Lines are so many seconds apart, and time left is told after as many.
 _SECONDS = 5.0
+# Lines about blocks of rows: each time that so much more time has passed.
+_GROWTH = 1.1
 
 
 class Report(Protocol):
@@ -31,6 +35,45 @@ def tell(title: str, sentence: str) -> None:
     """Write a line about what begins now and cannot be counted."""
     if sys.stderr is not None:  # a program without a console has none
         print(f"{title}: {sentence}", file=sys.stderr, flush=True)
+
+
+class Reading:
+    """Lines about rows that are read in blocks, perhaps several times.
+
+    Parameters
+    ----------
+    write : callable or None
+        Gets each line; None tells nothing.
+
+    Attributes
+    ----------
+    passes : int
+        How often the reading has begun.
+    """
+
+    def __init__(self, write: Callable[[str], None] | None = None) -> None:
+        self._write, self.passes = write, 0
+
+    def say(self, line: str) -> None:
+        """Write a line."""
+        if self._write is not None:
+            self._write(line)
+
+    def begin(self) -> None:
+        """Tell that the first block comes next."""
+        self.passes += 1
+        self._start, self._pause, self._rows = monotonic(), _SECONDS, 0
+
+    def update(self, n_blocks: int, n_rows: int, more: int) -> None:
+        """Tell of blocks and rows so far, and of those that are new, unless that was a moment ago."""
+        self._rows += more
+        seconds = monotonic() - self._start
+        if seconds < self._pause:
+            return
+        self._pause = max(seconds * _GROWTH, seconds + _SECONDS)
+        which = f"pass {self.passes}: " if self.passes > 1 else ""
+        speed = round(self._rows / seconds)
+        self.say(f"{which}{n_rows:,d} rows in {counted(n_blocks, 'block')}, {speed:,d} rows a second")
 
 
 @contextmanager

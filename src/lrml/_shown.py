@@ -31,3 +31,8 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 def printable(text: str) -> str:
     """Return a text in which control characters, of a file name or of data, are written as escapes."""
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def counted(number: int, unit: str) -> str:
+    """Return a number of things, such as "1 block" or "1,200 blocks"."""
+    return f"{number:,d} {unit}{'' if number == 1 else 's'}"

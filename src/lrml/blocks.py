@@ -13,6 +13,7 @@ import tempfile
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -26,10 +27,11 @@ from sklearn.utils import check_array
 
 from lrml._arrays import as_matrix, is_sparse
 from lrml._files import OutputError, output_errors
-from lrml._shown import shown
+from lrml._progress import Reading
+from lrml._shown import counted, shown
 from lrml._targets import Targets, check_frame, check_sample_weight, check_targets
 from lrml.rows import Mask, added
-from lrml.statistics import Statistics, load_arrays, save_arrays
+from lrml.statistics import CHECKPOINT_FORMAT, Statistics, load_arrays, save_arrays
 
 __all__ = ["BlockError", "BlockSource", "Checkpoint", "Columns", "LocalBlocks", "RowBlock", "as_source"]
 
@@ -39,7 +41,6 @@ def __dir__() -> list[str]:
 
 
 _Sum = TypeVar("_Sum")
-_FORMAT = "lrml checkpoint 1"
 # Seconds between two checkpoints.
 _SECONDS = 30.0
 
@@ -343,10 +344,12 @@ class Summand(Protocol):
 class BlockSource(ABC):
     """Rows in blocks, which are read as often as needed.
 
-    Subclasses define where the blocks are. ``door`` says how they are checked.
+    Subclasses define where the blocks are. ``door`` says how they are checked, ``told`` where it is told how
+    far the reading is; None means nowhere.
     """
 
     door: Door = Door()
+    told: Reading | None = None
 
     def checked(self, **changes: Any) -> Self:
         """Return the same source with another `Door`: ``targets``, ``allow_unknown``, ``classes``."""
@@ -395,17 +398,24 @@ class LocalBlocks(BlockSource):
     """
 
     def __init__(self, blocks: Any) -> None:
-        if not callable(blocks) and not hasattr(blocks, "__iter__"):
+        remedy = None if callable(blocks) or hasattr(blocks, "__iter__") else "a list, a generator"
+        if isinstance(blocks, str | os.PathLike):
+            remedy = "lrml.datasets.BlockFile(path)"
+        elif hasattr(blocks, "__dask_graph__"):
+            remedy = "X and y to lrml.engines.dask.fit(model, X, y)"
+        elif hasattr(blocks, "shape"):
+            remedy = "[(X, y)], or X and y to fit"
+        if remedy is not None:
             raise TypeError(
                 "blocks must be an iterable of (X, Y) pairs or a function that returns one, got "
-                f"{shown(blocks)}. Pass a list, a generator, or lambda: iter_blocks(path)."
+                f"{shown(blocks)}. Pass {remedy}."
             )
         self.blocks = blocks
         self._iterators = _Iterators(blocks)
         self._count: tuple[int, int] | None = None  # blocks and rows of the first pass
 
     def _first_columns(self) -> Columns:
-        for index, raw in enumerate(self._raw()):
+        for index, raw in _numbered(self._raw()):
             self._iterators.put_back(raw)
             return self.door.check(raw, index, 0)[1]
         raise ValueError("blocks must hold at least one (X, Y) pair, got none. Pass some data.")
@@ -422,22 +432,27 @@ class LocalBlocks(BlockSource):
     def sum(self, part: Callable[..., _Sum], *arguments: Any, checkpoint: Checkpoint | None = None) -> _Sum:
         """Return the sum, added block by block; see `BlockSource.sum`."""
         kept = None if checkpoint is None else checkpoint.start()
-        total: Any = None if kept is None else kept.total
-        state = kept
+        state, whole = kept, True
         try:
             for block, digest in self._after(kept, checkpoint):
-                total = added(total, part(block, *arguments))
+                more = part(block, *arguments)
+                whole = False  # where an addition in place is interrupted, the sums are of no use
+                total = added(None if state is None else state.total, more)
+                state, whole = Kept(block.index + 1, digest, total), True
                 if checkpoint is not None:
-                    state = Kept(block.index + 1, digest, total)
                     checkpoint.keep(state)
-        except BlockError as error:
-            error.sums = total
+        except BaseException as error:  # Ctrl-C, too: what was summed is worth as much
+            if checkpoint is not None and state is not None and state is not kept and whole:
+                with suppress(Exception):
+                    checkpoint.keep(state, at_once=True)
+            if isinstance(error, BlockError):
+                error.sums = state.total if state is not None and whole else None
             raise
-        if total is None:
+        if state is None:
             raise ValueError("blocks must hold at least one (X, Y) pair, got none. Pass some data.")
-        if checkpoint is not None and state is not None and state is not kept:
+        if checkpoint is not None and state is not kept:
             checkpoint.keep(state, at_once=True)
-        found: _Sum = total
+        found: _Sum = state.total
         return found
 
     def _after(self, kept: Kept | None, checkpoint: Checkpoint | None) -> Iterator[tuple[RowBlock, bytes]]:
@@ -452,7 +467,9 @@ class LocalBlocks(BlockSource):
         if checkpoint is not None and kept is not None and skips and digest != kept.digest:
             raise checkpoint.of_others(done)
         first_row, seen = 0, done if skips else 0
-        for index, raw in enumerate(self.blocks.starting_at(done) if skips else self._raw(), seen):
+        told = Reading() if self.told is None else self.told
+        told.begin()
+        for index, raw in _numbered(self.blocks.starting_at(done) if skips else self._raw(), seen):
             block, found = door.check(raw, index, raw.first_row if skips else first_row)
             self._widen(found.dtype)
             first_row, seen = first_row + len(block), index + 1
@@ -460,10 +477,15 @@ class LocalBlocks(BlockSource):
                 digest = digest_of(block, digest)
                 if seen == done and kept is not None and digest != kept.digest:
                     break
+            if done and seen == done + 1:
+                told.say(f"going on from block {done:,d}")
             if seen > done and len(block):
                 yield block, digest
-        if checkpoint is not None and kept is not None and seen <= done and digest != kept.digest:
-            raise checkpoint.of_others(done)
+            told.update(seen, block.first_row + len(block), len(block))
+        if checkpoint is not None and kept is not None and seen <= done:
+            if digest != kept.digest:
+                raise checkpoint.of_others(done)
+            told.say(f"all {counted(done, 'block')} are in {os.fspath(checkpoint.path)}")
         if kept is None:
             self._check_count(seen, first_row)
 
@@ -503,6 +525,17 @@ class _Iterators:
     def put_back(self, raw: Any) -> None:
         """Let the next pass begin with the block that was just taken, and go on with the same iterator."""
         self._begun = chain([raw], self._last)
+
+
+def _numbered(blocks: Iterator[Any], index: int = 0) -> Iterator[tuple[int, Any]]:
+    """Yield blocks with their numbers; an error of their iterator stays what it is, but gets a note."""
+    try:
+        for raw in blocks:
+            yield index, raw
+            index += 1
+    except Exception as error:
+        error.add_note(f"It was raised while block {index} was read.")
+        raise
 
 
 def digest_of(block: RowBlock, before: bytes) -> bytes:
@@ -555,14 +588,14 @@ class Checkpoint:
                 "as 'sums.npz'."
             )
         self.path, self.kind, self.seconds = Path(path), kind, seconds
-        self._last = monotonic()
+        self._last, self._written = monotonic(), 0
 
     # Whether the last write has failed.
     _failed = False
 
     def start(self) -> Kept | None:
         """Return what the file has; None if there is none yet. Refuse a place where it cannot be written."""
-        self._last = monotonic()
+        self._last, self._written = monotonic(), 0
         if self.path.is_dir():
             raise IsADirectoryError(
                 f"a checkpoint must be a file, got the folder {os.fspath(self.path)!r}. Name a file in it, "
@@ -571,7 +604,7 @@ class Checkpoint:
         if not self.path.exists():
             with output_errors(self.path), tempfile.TemporaryFile(dir=self.path.parent):
                 return None
-        arrays = load_arrays(self.path, _FORMAT)
+        arrays = load_arrays(self.path, CHECKPOINT_FORMAT)
         try:
             n_blocks, digest = int(arrays.pop("n_blocks")), arrays.pop("digest").tobytes()
         except (KeyError, ValueError):
@@ -582,33 +615,40 @@ class Checkpoint:
         try:
             return Kept(n_blocks, digest, self.kind.from_stored(arrays, self.path))
         except ValueError as error:
+            kinds = [
+                "a fit (fit_blocks of a model, lrml fit)",
+                "a search (fit_blocks of a search, lrml tune)",
+            ]
+            wanted, other = kinds if self.kind is Statistics else reversed(kinds)
             raise ValueError(
-                f"a checkpoint must hold {self.kind.__name__}, got {os.fspath(self.path)!r}, which holds "
-                "sums for another fit, or a search. Name another file, or delete it to start anew."
+                f"a checkpoint must be that of {wanted}, got {os.fspath(self.path)!r}, which is not, but "
+                f"perhaps that of {other}. Name another file, or delete it to start anew."
             ) from error
 
     def of_others(self, n_blocks: int) -> ValueError:
         """Return the error for a checkpoint of other blocks than those at hand."""
         return ValueError(
-            f"a checkpoint must belong to the same blocks, got {os.fspath(self.path)!r}, whose {n_blocks} "
-            "blocks were others. Delete it to start anew."
+            f"a checkpoint must belong to the same blocks, got {os.fspath(self.path)!r}, whose "
+            f"{counted(n_blocks, 'block')} came from other rows: from other files, files that have changed, "
+            "blocks of another size or order, or with other options of the reader. Pass the same, or delete "
+            "it to start anew."
         )
 
     def keep(self, state: Kept, *, at_once: bool = False) -> None:
-        """Write the state, unless the last write was a moment ago.
+        """Write the state, unless the last write was a moment ago or had the same.
 
         Where that fails, a warning says so, and the next attempt is made as usual: a full disk does not end a
         fit.
         """
-        if monotonic() - self._last < self.seconds and not at_once:
+        if state.n_blocks == self._written or (monotonic() - self._last < self.seconds and not at_once):
             return
         numbers = {
             "n_blocks": np.asarray(state.n_blocks),
             "digest": np.frombuffer(state.digest, dtype=np.uint8),
         }
         try:
-            save_arrays(self.path, _FORMAT, numbers | state.total.to_arrays())
-            self._failed = False
+            save_arrays(self.path, CHECKPOINT_FORMAT, numbers | state.total.to_arrays())
+            self._failed, self._written = False, state.n_blocks
         except OutputError as error:
             if not self._failed:
                 self._failed = True

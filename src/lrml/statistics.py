@@ -61,6 +61,7 @@ _DAMAGED = (
 )
 # What a file of statistics says of itself.
 _FORMAT = "lrml statistics 1"
+CHECKPOINT_FORMAT = "lrml checkpoint 1"
 
 
 class Moments(NamedTuple):
@@ -315,8 +316,19 @@ class Statistics:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Statistics:
-        """Read what `save` has written, bit for bit; nothing in the file is ever executed."""
-        return cls.from_stored(load_arrays(path, _FORMAT), path)
+        """Read what `save` has written, bit for bit; nothing in the file is ever executed.
+
+        A checkpoint of ``fit_blocks`` or ``lrml fit`` will do as well: it gives the sums over the blocks that
+        it has.
+        """
+        arrays = load_arrays(path, _FORMAT, CHECKPOINT_FORMAT)
+        if "n_blocks" in arrays and "xx" not in arrays:
+            raise ValueError(
+                "a file of statistics must have the sums over all rows, got "
+                f"{os.fspath(path)!r}, a checkpoint of a search, which has those of its folds. Use one of "
+                "fit_blocks or lrml fit."
+            )
+        return cls.from_stored(arrays, path)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all numbers as arrays, by name."""
@@ -384,8 +396,8 @@ def save_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np
         np.savez(stream, **named)
 
 
-def load_arrays(path: str | os.PathLike[str], kind: str) -> dict[str, npt.NDArray[Any]]:
-    """Read the arrays of a file of this kind; refuse any other, and a damaged one (it has checksums)."""
+def load_arrays(path: str | os.PathLike[str], kind: str, *others: str) -> dict[str, npt.NDArray[Any]]:
+    """Read the arrays of a file of a kind; refuse any other, and a damaged one (it has checksums)."""
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
@@ -399,7 +411,7 @@ def load_arrays(path: str | os.PathLike[str], kind: str) -> dict[str, npt.NDArra
             f"a file must be of the kind {kind!r}, got {os.fspath(path)!r}, which is damaged or another one. "
             "Delete it to start anew, or name another file."
         ) from error
-    if found != kind:
+    if found not in (kind, *others):
         raise ValueError(
             f"a file must be of the kind {kind!r}, got {os.fspath(path)!r}, which is {found!r}. Pass another "
             "file, or write it again."

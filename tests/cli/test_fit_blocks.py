@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -15,6 +16,8 @@ from scipy import sparse
 import lrml
 from cli.programs import program, tagged_texts, write_csv
 from forking import CAN_FORK
+from lrml.blocks import Door
+from lrml.cli import main
 from lrml.datasets import make_low_rank_multilabel, read_dataset, write_dataset
 from lrml.storage import read_header
 
@@ -60,6 +63,7 @@ def test_a_fit_in_blocks_is_that_of_all_rows(folder, sources, options, blocks):
     assert "12 features, 6 labels" in told
     summary = read_header(folder / "blocks.lrml")["summary"]
     assert (summary["rows"], summary["blocks"]) == (150, blocks)
+    assert summary["data"] == sources[0] + (" and 1 more file" if len(sources) > 1 else "")
     whole = lrml.load(folder / "whole.lrml")
     np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-5)
     names = "tag" if sources == ["all.csv"] else "label"
@@ -88,17 +92,17 @@ def test_a_checkpoint_serves_other_models_of_the_same_file_only(folder):
     kept = ["--blocks", 40, "--checkpoint", folder / "sums"]
     fit(folder, "kept", folder / "all.xmc", *kept)
     model, found, told = fit(folder, "kept", folder / "all.xmc", *kept, "--theta", 2)
-    assert "going on from block 4" in told
+    assert f"all 4 blocks are in {folder / 'sums'}" in told
     assert (found["rows"], found["blocks"]) == (150, 4)
     np.testing.assert_allclose(model.coef_, lrml.load(folder / "whole.lrml").coef_, atol=1e-5)
     for other in (["part-1.xmc", *kept], ["all.xmc", "--blocks", 41, *kept[2:]]):
         run = program("fit", folder / other[0], *other[1:], "-o", folder / "other.lrml")
         assert run.returncode == 2
         assert "a checkpoint must belong to the same blocks" in run.stderr
-        assert "Delete it to start anew" in run.stderr
+        assert "blocks of another size or order" in run.stderr
     run = program("tune", folder / "all.xmc", *kept, "--method", "ml-fro", "-o", folder / "other.lrml")
     assert run.returncode == 2
-    assert "which holds sums for another fit, or a search. Name another file" in run.stderr
+    assert "must be that of a search (fit_blocks of a search, lrml tune), got" in run.stderr
     assert not (folder / "other.lrml").exists()
 
 
@@ -132,6 +136,11 @@ def test_wrong_usage(folder):
     write_csv(folder / "texts.csv", *tagged_texts(20))
     write_dataset(lrml.datasets.load_yeast(), folder / "split.xmc")
     (folder / "plain.csv").write_text("a,b\n1,2\n")
+    (folder / "sub").mkdir()
+    for name in ("1.csv", "2.csv", "README.md", ".hidden"):
+        (folder / "sub" / name).write_text("a,b\n1,2\n")
+    run = program("tune", folder / "all.xmc", "--blocks", "--loss", "logistic", "-o", folder / "new.lrml")
+    assert "then lrml fit --blocks --loss logistic" in run.stderr
     for arguments, message in (
         (["all.xmc", "--blocks", 0], "--blocks must have at least 1 row each, got 0"),
         (
@@ -146,7 +155,11 @@ def test_wrong_usage(folder):
         (["all.xmc", "--blocks", "--checkpoint", folder / "all.csv"], "must be of the kind 'lrml checkpoint"),
         (["texts.csv", "--blocks"], "--blocks is for files of numbers, got"),
         (["plain.csv", "--labels", 1, "--blocks", "--method", "leml"], "--blocks needs a method that can be"),
-        (["all.xmc", "--blocks", "--kernel", "rbf"], "fit_blocks needs kernel='linear'"),
+        (["all.xmc", "--blocks", "--kernel", "rbf"], "--blocks needs --kernel linear, got rbf"),
+        (["all.xmc", "--blocks=abc"], "must be a number of rows, got 'abc'"),
+        (["all.xmc", "--blocks", "--threshold", "auto"], "or use lrml tune --blocks, which chooses one"),
+        (["all.xmc", "--blocks", "--checkpoint", "x", "--loss", "logistic"], "--checkpoint needs --loss squ"),
+        ([folder / "sub", "--blocks"], f"which is a folder. Name its files: {folder / 'sub' / '*.csv'}"),
         (["all.csv", "--labels", -6, "--test", "all.csv", "--blocks"], "--blocks reads rows to learn from"),
         (["split.xmc", "--blocks"], "--blocks learns from all rows of a file"),
         (["yeast", "--blocks"], "--blocks is for files of numbers, got 'yeast', a dataset by name"),
@@ -158,6 +171,26 @@ def test_wrong_usage(folder):
         assert run.returncode == 2, arguments
         assert message in run.stderr, run.stderr
         assert not (folder / "new.lrml").exists()
+
+
+def test_advice_after_a_stop_is_true(folder, monkeypatch, capsys):
+    given = ["fit", folder / "all.xmc", "--blocks", 40, "-o", folder / "stopped.lrml"]
+    kept, check = folder / "stopped.sums", Door.check
+    for complete, options, advice in (
+        (2, [], "with --checkpoint FILE, the next run goes on"),
+        (2, ["--loss", "logistic"], "what reads the files several times has no checkpoint"),
+        (0, ["--checkpoint", kept], "stopped.sums was not written, as no block was complete"),
+        (3, ["--checkpoint", kept], "stopped.sums has the sums over the first 3 blocks"),
+    ):
+
+        def stopped(self, *block, complete=complete):
+            if block[1] == complete and self.columns is not None:
+                raise KeyboardInterrupt
+            return check(self, *block)
+
+        monkeypatch.setattr(Door, "check", stopped)
+        assert main(list(map(str, [*given, *options]))) == 130
+        assert advice in " ".join(capsys.readouterr().err.split())
 
 
 def test_an_error_in_a_block_names_file_line_or_row(folder):
@@ -186,7 +219,7 @@ keep, left = Checkpoint.keep, [10**9]
 def keep_or_wait(*arguments, **options):  # a run that should be killed must not end before
     keep(*arguments, **options)
     left[0] -= 1
-    if not left[0]:
+    if not left[0] and not options:
         time.sleep(60)
 Checkpoint.keep = keep_or_wait
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where tests run in the background
@@ -236,7 +269,10 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bits(folder):
     assert done.stdout.splitlines()[-1] == "[-9, -9, -9, -9, -9, 143, 130, 0]"
     told = (folder / "killed.err").read_text()
     assert told.count("going on from block") == 7
-    assert told.count("has the sums over the blocks so far; run the same command again to go on") == 2
+    stopped = re.findall(r"has the sums over the first (\d+) blocks; run the same command again", told)
+    assert len(stopped) == 2
+    went_on = [int(block) for block in re.findall(r"going on from block (\d+)", told)]
+    assert went_on[-2:] == [int(block) for block in stopped]
     with np.load(folder / "quiet.sums") as quiet, np.load(folder / "killed.sums") as killed:
         assert quiet["n_blocks"] == 75
         assert quiet["n_rows"] == 150

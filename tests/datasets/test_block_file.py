@@ -253,3 +253,18 @@ def test_an_error_after_a_checkpoint_names_block_and_row(tmp_path):
             LocalBlocks(blocks).sum(statistics_of, checkpoint=checkpoint)
         assert isinstance(error.value.sums, Statistics)
         assert error.value.sums.n_rows == 6
+
+
+def test_patterns_name_files_and_folders_are_told_how(tmp_path):
+    for name in ("b", "a", "[c]"):
+        (tmp_path / f"{name}.csv").write_text("x,y\n1,0\n")
+    (tmp_path / "notes.txt").write_text("")
+    every = BlockFile(tmp_path / "*.csv", labels=-1)
+    assert [path.name for path in every.paths] == ["[c].csv", "a.csv", "b.csv"]
+    assert BlockFile([tmp_path / "b*", tmp_path / "[c].csv"], labels=-1).paths[1].name == "[c].csv"
+    with pytest.raises(
+        FileNotFoundError, match=r"is a folder. Name its files, as a list or a pattern: .*\*\.csv"
+    ):
+        BlockFile(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"none\*.csv', which does not exist"):
+        BlockFile(tmp_path / "none*.csv")

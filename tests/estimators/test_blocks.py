@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import lrml
-from lrml import CPLST, LRML, MLFro, MLTrace, lrml_path, ml_fro_path
+from lrml import CPLST, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, lrml_path, ml_fro_path
 from lrml.blocks import BlockError, Checkpoint
 from lrml.statistics import Statistics
 
@@ -302,6 +302,51 @@ def test_a_place_that_is_none_for_a_checkpoint(data, tmp_path):
     assert "pickle" not in str(error.value)
 
 
+@pytest.mark.parametrize("end", [KeyboardInterrupt, OSError, BlockError("no", 3)], ids=repr)
+def test_whatever_ends_a_run_the_checkpoint_has_the_sums_so_far(end, data, tmp_path):
+    parts, path = blocks_of(data, [20, 60, 80, 130, 200]), tmp_path / "sums.npz"
+
+    def stream():
+        yield from parts[:3]
+        raise end
+
+    with pytest.raises(end if isinstance(end, type) else type(end)) as caught:  # 30 seconds have not passed
+        LRML(2).fit_blocks(stream(), checkpoint=path)
+    notes = ["It was raised while block 3 was read."]
+    assert getattr(caught.value, "__notes__", []) == ([] if end is KeyboardInterrupt else notes)
+    so_far = Statistics.load(path)
+    assert_same(LRML(2).fit_statistics(so_far), LRML(2).fit_blocks(parts[:3]))
+    whole = LRML(2).fit_blocks(parts)
+    for x, y, w in parts[3:]:
+        so_far = so_far + Statistics.from_arrays(x, y, w)
+    assert_same(LRML(2).fit_statistics(so_far), whole)
+    again = LRML(2).fit_blocks(parts, checkpoint=path)  # a stream that has grown
+    assert again.coef_.tobytes() == whole.coef_.tobytes()
+
+
+@pytest.mark.parametrize("place", ["before", "within", "after"])
+def test_a_signal_while_sums_are_added_leaves_no_wrong_checkpoint(place, data, tmp_path, monkeypatch):
+    parts, path, calls = blocks_of(data, [20, 60, 80, 130, 200]), tmp_path / "sums.npz", []
+    absorb = Statistics.absorb
+
+    def interrupted(self, other):
+        calls.append(place)
+        if len(calls) < 3:
+            return absorb(self, other)
+        if place == "within":
+            self.xx[0] += 1.0
+        elif place == "after":
+            absorb(self, other)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Statistics, "absorb", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        MLFro(1.0).fit_blocks(parts, checkpoint=path)
+    monkeypatch.undo()
+    again, whole = MLFro(1.0).fit_blocks(parts, checkpoint=path), MLFro(1.0).fit_blocks(parts)
+    assert again.statistics_.xx.tobytes() == whole.statistics_.xx.tobytes()
+
+
 def test_a_bad_block_is_named_and_what_was_summed_stays_usable(data):
     X, Y, _ = data
     broken = X.copy()
@@ -324,7 +369,7 @@ def refused(call, message):
         call()
 
 
-def test_bad_input_is_refused_with_a_remedy(data):
+def test_bad_input_is_refused_with_a_remedy(data, tmp_path):
     X, Y, _ = data
     ok = (X, Y)
     refused(lambda: LRML(2).fit_blocks([]), r"at least one \(X, Y\) pair, got none")
@@ -334,13 +379,29 @@ def test_bad_input_is_refused_with_a_remedy(data):
     refused(lambda: LRML(2).fit_blocks([ok, (X, Y * 3)]), r"block 1, row 24\d: .*only 0 and 1, got 3")
     refused(lambda: LRML(2).fit_blocks([X]), r"block 0: a block must be \(X, Y\)")
     refused(lambda: LRML(2).fit_blocks(7), r"blocks must be an iterable of \(X, Y\) pairs")
+    refused(lambda: LRML(2).fit_blocks("big.xmc"), r"got 'big.xmc'. Pass lrml.datasets.BlockFile\(path\)")
+    collection = type("Array", (), {"__dask_graph__": None, "__iter__": None})()
+    refused(lambda: LRML(2).fit_blocks(collection), r"Pass X and y to lrml.engines.dask.fit\(model, X, y\)")
+    refused(lambda: LRML(2).fit_blocks(X), r"Pass \[\(X, y\)\], or X and y to fit")
+    refused(lambda: LRML(2).fit_blocks(X, Y), r"got X and y apart. Pass \[\(X, y\)\], or use fit")
+    refused(lambda: LRMLCV().fit_blocks(X, Y), r"got X and y apart")
+    refused(lambda: LRMLCV().partial_fit(X, Y), r"got LRMLCV, which chooses them on all rows. Use fit_blocks")
+    path = tmp_path / "sums.npz"
+    for model, blocks, got in (
+        (LRML(2, loss="logistic"), [ok], "loss='logistic'"),
+        (LRML(2, solver="compressed"), [ok], "solver='compressed'"),
+        (LRML(2), [(X, np.where(Y > 0, np.nan, Y))], "unknown labels"),
+    ):
+        refused(
+            lambda model=model, blocks=blocks: model.fit_blocks(blocks, checkpoint=path), f"and {got}. Leave"
+        )
     refused(lambda: LRML(2).partial_fit(*ok).partial_fit(X, Y[:, ::-1][:, :5]), r"6 labels as in the first")
     refused(lambda: LRML(2).partial_fit(*ok, classes=list("abcde")), r"classes must name all 6 columns")
     fitted = LRML(2).fit(*ok)
     refused(lambda: fitted.partial_fit(X, Y[:, :5]), r"block 1 .* 6 labels as in the first, got 5")
     refused(lambda: fitted.partial_fit(X[:, :5], Y), r"X has 5 features, but LRML is expecting 9")
     refused(
-        lambda: pickle.loads(pickle.dumps(fitted)).partial_fit(*ok), r"got a model that has none: fit keeps"
+        lambda: pickle.loads(pickle.dumps(fitted)).partial_fit(*ok), r"Statistics.load\(FILE\)\).partial_fit"
     )
     refused(lambda: LRML(2, solver="dual").fit(*ok).set_params(solver="auto").partial_fit(*ok), "has none")
     refused(lambda: LRML(2, loss="logistic").partial_fit(*ok), r"needs loss='squared'")
@@ -395,3 +456,8 @@ def test_statistics_come_back_from_a_file_and_others_are_refused(data, tmp_path)
     refused(lambda: Statistics.load(tmp_path / "short.npz"), "damaged or another one")
     np.savez(tmp_path / "other.npz", kind=np.asarray("lrml statistics 1"), xx=np.eye(2))
     refused(lambda: Statistics.load(tmp_path / "other.npz"), "must hold their finite arrays")
+    MLFroCV(alphas=[1.0]).fit_blocks([data], checkpoint=tmp_path / "search.npz")
+    refused(
+        lambda: Statistics.load(tmp_path / "search.npz"),
+        "a checkpoint of a search, which has those of its folds",
+    )

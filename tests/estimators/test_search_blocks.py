@@ -214,9 +214,7 @@ def test_a_run_that_was_killed_goes_on_with_the_same_bits(data, tmp_path):
             with pytest.raises(ValueError, match=r"same folds and sample.*Pass the same cv and an int"):
                 clone(search).set_params(**other).fit_blocks(blocks, checkpoint=path)
         LRML().fit_blocks(blocks, checkpoint=tmp_path / f"{name} of another kind")
-        with pytest.raises(
-            ValueError, match=r"a checkpoint must hold FoldSums, got .*delete it to start anew"
-        ):
+        with pytest.raises(ValueError, match=r"must be that of a search .*delete it to start anew"):
             clone(search).fit_blocks(blocks, checkpoint=tmp_path / f"{name} of another kind")
 
 

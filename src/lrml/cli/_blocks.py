@@ -8,21 +8,21 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import typer
 from typer.core import TyperCommand
 
-from lrml._files import writable_folder
+from lrml._files import pattern_of, writable_folder
+from lrml._shown import counted
 from lrml.cli._options import CommandError, Source, check_new_file, check_other_file, option
 
 if TYPE_CHECKING:
-    from lrml.datasets import Block, BlockFile
+    from lrml._progress import Reading
+    from lrml.datasets import BlockFile
 
 _ROWS = 10_000
 _LOCAL = "local"
-# Progress is told after so many seconds, then each time that so much more of them have passed.
-_SECONDS, _GROWTH = 5.0, 1.1
 
 _BLOCKS = (
     "Read files of numbers block by block, in memory that does not grow with the rows; a block has "
@@ -30,13 +30,24 @@ _BLOCKS = (
 )
 _CHECKPOINT = (
     "With --blocks: keep the sums over the blocks so far in this file, and go on from them if it is there. "
-    "It stays, so that another model of the same files needs no reading."
+    "It stays, so that the same command with other parameters needs no reading."
 )
 _DASK = (
     "Sum up the blocks of several files on a Dask cluster: the address of its scheduler, or local for "
     "processes on this machine."
 )
-Blocks = Annotated[int | None, option("[ROWS]", _BLOCKS)]
+
+
+def _row_count(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"must be a number of rows, got {text!r}. Leave the number out if in doubt."
+        ) from None
+
+
+Blocks = Annotated[str | None, option("[ROWS]", _BLOCKS, _row_count)]
 CheckpointFile = Annotated[str | None, option("FILE", _CHECKPOINT)]
 Dask = Annotated[str | None, option("ADDRESS", _DASK)]
 
@@ -63,7 +74,7 @@ class Blockwise(NamedTuple):
 
     @classmethod
     def of(
-        cls, rows: int | None, checkpoint: str | None, dask: str | None, data: Source, output: str
+        cls, rows: Any, checkpoint: str | None, dask: str | None, data: Source, output: str
     ) -> Blockwise | None:
         """Return what the options say, checked before anything is read; None without ``--blocks``."""
         if rows is None and dask is not None:
@@ -84,25 +95,43 @@ class Blockwise(NamedTuple):
             raise ValueError(
                 f"--blocks must have at least 1 row each, got {rows}. Leave the number out if in doubt."
             )
+        folder = next((name for name in (data.name, *data.others) if Path(name).is_dir()), None)
+        if folder is not None:
+            raise ValueError(
+                f"DATA must be files, got {folder!r}, which is a folder. Name its files: {pattern_of(folder)}"
+            )
         if checkpoint is not None:
-            check_new_file(checkpoint, True, "--checkpoint")
-            writable_folder(Path(checkpoint).parent)
-            for other in (output, data.name, *data.others):
-                if Path(checkpoint).absolute() == Path(other).absolute():
-                    raise ValueError(
-                        f"--checkpoint must be a file of its own, got {checkpoint!r}, which is the model or "
-                        "the data, too. Choose another name."
-                    )
-                check_other_file(checkpoint, other, "--checkpoint")
+            _check_checkpoint(checkpoint, (output, data.name, *data.others))
         return cls(rows, checkpoint, dask)
 
     def check(self, estimator: Any) -> None:
-        """Refuse an estimator that needs all rows at once."""
+        """Refuse an estimator that needs all rows at once, in the words of the options."""
         if not hasattr(estimator, "fit_blocks"):
             raise ValueError(
                 "--blocks needs a method that can be fitted from sums over rows, got "
                 f"{type(estimator).__name__}. Leave --blocks out, or choose --method lrml, ml-trace, ml-fro "
                 "or cplst."
+            )
+        searches, loss = hasattr(estimator, "cv"), getattr(estimator, "loss", "squared")
+        if estimator.kernel != "linear":
+            raise ValueError(
+                f"--blocks needs --kernel linear, got {estimator.kernel}, which compares all pairs of rows. "
+                "Leave one of them out."
+            )
+        if estimator.threshold == "auto" and not searches:
+            raise ValueError(
+                "--threshold auto needs rows that the model has not seen, got --blocks, of which none are "
+                "kept. Pass a number, or use lrml tune --blocks, which chooses one."
+            )
+        if loss != "squared" and searches:
+            raise ValueError(
+                f"lrml tune --blocks needs --loss squared, got {loss}. Use lrml tune on some of the rows "
+                f"without --blocks, then lrml fit --blocks --loss {loss} with what it has chosen."
+            )
+        if loss != "squared" and self.checkpoint is not None:
+            raise ValueError(
+                f"--checkpoint needs --loss squared, got {loss}, which reads the files several times. Leave "
+                "--checkpoint out."
             )
 
 
@@ -120,10 +149,11 @@ class Stream:
     ) -> None:
         self.how, self.quiet, self.file, self.reading = how, quiet, file, reading
         self.name = name or file.paths[0].name
-        others = len(file.paths) - 1
-        also = "" if not others else f" and {others} more file{'s' if others > 1 else ''}"
+        if len(file.paths) > 1:
+            self.name += f" and {counted(len(file.paths) - 1, 'more file')}"
         shape = f"{len(file.feature_names):,d} features, {len(file.label_names or ()):,d} labels"
-        self.notes = (f"{self.name}{also}: {shape}", *explained)
+        self.notes = (f"{self.name}: {shape}", *explained)
+        self._told: Reading | None = None
         self.n_rows: int | None = None
         self.n_blocks: int | None = None
 
@@ -135,7 +165,7 @@ class Stream:
             except (ValueError, TypeError):
                 raise
             except BaseException:  # stopped by the user, out of memory, a cluster that is lost
-                self._say_how_to_go_on()
+                self._say_how_to_go_on(estimator)
                 raise
         assert self.file.label_names is not None
         name_columns(model, self.file.feature_names, self.file.label_names)
@@ -147,7 +177,13 @@ class Stream:
     @contextmanager
     def _source(self) -> Iterator[Any]:
         if self.how.dask is None:
-            yield _Told(self.file, self.quiet)
+            from lrml._progress import Reading
+            from lrml.blocks import LocalBlocks
+            from lrml.cli._console import tell_progress
+
+            source = LocalBlocks(self.file)
+            source.told = self._told = Reading(None if self.quiet else tell_progress)
+            yield source
             return
         from lrml.engines import dask as engine
 
@@ -163,43 +199,46 @@ class Stream:
         except engine.ClusterError as error:
             raise CommandError(str(error)) from error
 
-    def _say_how_to_go_on(self) -> None:
+    def _say_how_to_go_on(self, estimator: Any) -> None:
         from lrml.cli._console import advise
 
         kept = self.how.checkpoint
-        if kept is None:
+        if kept is not None:
+            advise(f"{kept} {_content(kept)}; run the same command again to go on")
+        elif _reads_once(estimator) and (self._told is None or self._told.passes < 2):
             advise(
                 "nothing was kept; with --checkpoint FILE, the next run goes on where this one was stopped"
             )
-        elif Path(kept).exists():
-            advise(f"{kept} has the sums over the blocks so far; run the same command again to go on")
         else:
-            advise(f"{kept} was not written yet; run the same command again")
+            advise("nothing was kept: what reads the files several times has no checkpoint")
 
 
-class _Told:
-    """The blocks of files, with a line on standard error every now and then."""
+def _check_checkpoint(checkpoint: str, others: Sequence[str]) -> None:
+    """Refuse a checkpoint that cannot be written, or one of the other files."""
+    check_new_file(checkpoint, True, "--checkpoint")
+    writable_folder(Path(checkpoint).parent)
+    for other in others:
+        if Path(checkpoint).absolute() == Path(other).absolute():
+            raise ValueError(
+                f"--checkpoint must be a file of its own, got {checkpoint!r}, which is the model or the "
+                "data, too. Choose another name."
+            )
+        check_other_file(checkpoint, other, "--checkpoint")
 
-    def __init__(self, file: BlockFile, quiet: bool) -> None:
-        self.file, self.quiet, self.identity = file, quiet, file.identity
 
-    def __iter__(self) -> Iterator[Block]:
-        return self.starting_at(0)
+def _reads_once(estimator: Any) -> bool:
+    """Whether sums over the rows suffice, as far as the parameters say."""
+    return bool(getattr(estimator, "loss", "squared") == "squared")
 
-    def starting_at(self, start: int) -> Iterator[Block]:
-        from lrml.cli._console import tell_progress
 
-        if start and not self.quiet:
-            tell_progress(f"going on from block {start:,d}")
-        begin, pause, read = monotonic(), _SECONDS, 0
-        for index, block in enumerate(self.file.starting_at(start), start):
-            yield block
-            read += len(block)
-            seconds = monotonic() - begin
-            if seconds >= pause and not self.quiet:
-                rows, speed = block.first_row + len(block), round(read / seconds)
-                tell_progress(f"{rows:,d} rows in {index + 1:,d} blocks, {speed:,d} rows a second")
-                pause = max(seconds * _GROWTH, seconds + _SECONDS)
+def _content(checkpoint: str) -> str:
+    """Return in words what a checkpoint has."""
+    import numpy as np
+
+    if not Path(checkpoint).exists():
+        return "was not written, as no block was complete"
+    with np.load(checkpoint, allow_pickle=False) as arrays:
+        return f"has the sums over the first {counted(int(arrays['n_blocks']), 'block')}"
 
 
 def name_columns(model: Any, feature_names: Sequence[str], label_names: Sequence[str]) -> None:

@@ -148,7 +148,8 @@ def _tune_and_judge(
     inner = getattr(model, "model_", model)
     facts = {"seconds": round(seconds, 3), "rank": int(inner.rank_), "params": inner.best_params_}
     if judged is None:
-        scores, Y = scored(model, RowsForModel(model, data, training.reading, labelled=True))
+        rows = RowsForModel(model, data, training.reading, labelled=True)
+        scores, Y = scored(model, rows, quiet=True)
     else:
         Y = model.binarize(judged.Y) if judged.names is None else judged.Y
         with without_names():

@@ -4,14 +4,18 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Annotated, Any
 
+from lrml._shown import counted
 from lrml.cli._options import Force, Json, Source, check_new_file, option, takes_source
 from lrml.cli.predict import MODEL
 
 HTML = "Write a page with figures and tables."
 _RESAMPLES = "Resamples of the rows for the intervals."
 _N_WORST = 10
+# From so many scores on, it is told what takes the time; and every so many seconds.
+_MANY_CELLS, _SECONDS = 10_000_000, 5.0
 
 
 @takes_source(texts=True)
@@ -27,7 +31,8 @@ def evaluate(
     """Judge a model on rows with known labels: all metrics with intervals, worst labels, reliability.
 
     The rows must not be those of the training; of a dataset with a split, the test rows are taken. Intervals
-    have a confidence of 95 %. The whole table of labels is in --json and --html.
+    have a confidence of 95 %. The whole table of labels is in --json and --html. The scores of all rows must
+    fit into memory: 8 bytes for each row and label, several times; judge on a sample of a larger file.
 
     \b
     For example:
@@ -89,21 +94,30 @@ def evaluate(
         advise(f"lrml evaluate: {note}")
 
 
-def scored(model: Any, rows: Any) -> tuple[Any, Any]:
+def scored(model: Any, rows: Any, *, quiet: bool = False) -> tuple[Any, Any]:
     """Return scores and labels of all rows; the labels stay sparse."""
     import numpy as np
     from scipy import sparse
 
+    from lrml.cli._console import tell_progress
     from lrml.cli._data import without_names
 
     scores, labels = [], []
+    done, last = 0, monotonic()
     for inputs, Y in rows:
         with without_names():
             scores.append(model.decision_function(inputs))
         labels.append(Y)
+        done += Y.shape[0]
+        if monotonic() - last >= _SECONDS and not quiet:
+            last = monotonic()
+            tell_progress(f"{counted(done, 'row')} scored")
     if not scores:
         raise ValueError(f"DATA must have rows to judge a model on, got none in {rows.source.name!r}.")
-    return np.concatenate(scores), sparse.vstack(labels, format="csr")
+    found = np.concatenate(scores)
+    if found.size >= _MANY_CELLS and not quiet:
+        tell_progress(f"{counted(done, 'row')} scored; the metrics come next, then their intervals")
+    return found, sparse.vstack(labels, format="csr")
 
 
 def write_page(path: str, summary: dict[str, Any]) -> None:

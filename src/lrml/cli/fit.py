@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from lrml._files import writable_folder
+from lrml._shown import counted
 from lrml.cli._blocks import Blocks, Blockwise, CheckpointFile, Dask
 from lrml.cli._options import (
     Force,
@@ -182,7 +183,7 @@ def _lines(output: str, facts: dict[str, Any]) -> list[str]:
     )
     lines = [f"{facts['method']} with {shown}"]
     if facts.get("blocks"):
-        lines.append(f"{facts['rows']:,d} rows in {facts['blocks']:,d} blocks")
+        lines.append(f"{counted(facts['rows'], 'row')} in {counted(facts['blocks'], 'block')}")
     elif "blocks" in facts and facts["rows"]:  # other machines have counted the blocks
         lines.append(f"{facts['rows']:,d} rows")
     if "held_out_score" in facts:

@@ -70,6 +70,7 @@ def tune(
       lrml tune articles.csv -o articles.lrml
       lrml tune articles.csv --loss logistic --rule smallest -o small.lrml
       lrml tune yeast --kernel rbf --plot grid.png -o yeast.lrml
+      lrml tune part-*.xmc --blocks --checkpoint folds.npz -o big.lrml
     """
     given = {
         "thetas": thetas, "ranks": ranks, "alphas": alphas, "ridges": ridges, "loss": loss, "kernel": kernel,

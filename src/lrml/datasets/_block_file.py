@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -11,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from lrml._files import pattern_of
 from lrml._shown import shown
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._formats import (
@@ -38,7 +40,8 @@ class BlockFile:
     ----------
     paths : path-like or sequence of path-like
         The files, perhaps compressed (``.gz``, ``.bz2``, ``.xz``), all of one format and with the same
-        columns. Their rows follow each other; a block ends where its file ends.
+        columns, or patterns such as ``"folder/*.parquet"``, whose files are sorted by name. Their rows follow
+        each other; a block ends where its file ends.
     rows : int, default=10_000
         Rows of a block; the last of a file may have fewer.
     labelled : bool, default=True
@@ -100,7 +103,8 @@ class BlockFile:
         format: str | None = None,
         **options: Any,
     ) -> None:
-        listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+        given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+        listed = [path for each in given for path in _matching(each)]
         if not listed:
             raise ValueError("paths must name a file, got none. Pass the path of a data file, or several.")
         for path in listed:
@@ -306,6 +310,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(map(repr, value))
     return list(value) if isinstance(value, Iterable) else repr(value)
+
+
+def _matching(path: str | os.PathLike[str]) -> list[str | os.PathLike[str]]:
+    """Return a path, or all files of a pattern, unless it is the name of a file."""
+    if os.path.isdir(path):
+        raise FileNotFoundError(
+            f"a dataset to read must be a file, got {os.fspath(path)!r}, which is a folder. Name its files, "
+            f"as a list or a pattern: {pattern_of(path)!r}."
+        )
+    found = [] if os.path.exists(path) else sorted(glob.glob(os.fspath(path)))
+    return [*found] or [path]
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

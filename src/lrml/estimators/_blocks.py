@@ -10,6 +10,7 @@ import os
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import RLock
 from typing import Any, NamedTuple, Self
 
@@ -20,6 +21,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from lrml._arrays import is_sparse
+from lrml._progress import Reading, tell
 from lrml._shown import shown
 from lrml._targets import check_threshold
 from lrml.blocks import (
@@ -199,8 +201,9 @@ class BlockFitting(LinearMultiLabelModel):
         if stream is None and "factors_" in vars(self):
             raise ValueError(
                 "partial_fit adds to sums over rows, got a model that has none: fit keeps them only if it "
-                f"decomposes XᵀX and they have at most {_MOST_KEPT} numbers, and no file does. Use "
-                "partial_fit or fit_blocks from the first block on."
+                f"decomposes XᵀX and they have at most {_MOST_KEPT} numbers, and no model file does. Keep "
+                "them with model.statistics_.save(FILE) after fit_blocks or partial_fit, or with "
+                "checkpoint=FILE, and go on with fit_statistics(Statistics.load(FILE)).partial_fit(X, y)."
             )
         if stream is not None:
             validate_data(self, X, reset=False, skip_check_array=True)
@@ -230,7 +233,7 @@ class BlockFitting(LinearMultiLabelModel):
             self.feature_names_in_ = columns.feature_names
         return self
 
-    def fit_blocks(self, blocks: Any, *, classes: Any = None, checkpoint: Any = None) -> Self:
+    def fit_blocks(self, blocks: Any, y: None = None, *, classes: Any = None, checkpoint: Any = None) -> Self:
         """Fit to rows that come in blocks, one of which is in memory at a time.
 
         With the squared loss and all labels known it reads the blocks once; the result is that of ``fit`` up
@@ -243,18 +246,28 @@ class BlockFitting(LinearMultiLabelModel):
             Of ``(X, y)`` or ``(X, y, sample_weight)``; what `lrml.datasets.iter_blocks` yields; a function
             that returns such an iterable, if blocks are read more than once; or a `lrml.blocks.BlockSource`,
             such as `lrml.engines.dask.DaskBlocks`.
+        y : None
+            The blocks have the labels.
         classes : sequence, optional
             Names of the labels, or the two classes of a 1-D y.
         checkpoint : path-like or Checkpoint, optional
             A file that keeps the sums so far, about every 30 seconds. If it exists, the run goes on from
-            there, and ends with the same bits as one that was not interrupted; the blocks must be the same.
-            It stays when the fit has ended. Only for fits that read the blocks once.
+            there, and ends with the same bits as one that was not interrupted; the blocks must be the same,
+            but a stream may have more of them now. It stays when the fit has ended. Only for fits that read
+            the blocks once.
 
         Returns
         -------
         self
-            Unchanged if anything is wrong. The error then is a `lrml.blocks.BlockError`, which says which
-            block and row, and has what was summed before in ``sums``.
+            Unchanged if anything is wrong.
+
+        Raises
+        ------
+        BlockError
+            If a block breaks a rule (`lrml.blocks.BlockError`): which one, which row, and in ``sums`` what
+            was summed before. An error of the iterator itself, such as an OSError, passes as it is, with a
+            note that says which block was read. Whatever the end, Ctrl-C too, the checkpoint gets the sums
+            so far.
 
         Examples
         --------
@@ -267,27 +280,29 @@ class BlockFitting(LinearMultiLabelModel):
         """
         params = self._check_params()
         _check_for_blocks(params, "fit_blocks")
+        check_no_labels(y)
         solver = vars(params).get("solver")
         if solver == "dual" or (solver == "compressed" and params.loss.name != "squared"):
             raise ValueError(
                 f"fit_blocks has no solver={solver!r} with loss={params.loss.name!r}, which needs all rows "
                 "at once. Pass solver='auto'."
             )
-        source = as_source(blocks).checked(
-            targets=params.targets, classes=checked_classes(classes), allow_unknown=self._reads_again
-        )
+        source = opened(self, blocks, classes, params, allow_unknown=self._reads_again)
         kept = (
             checkpoint if checkpoint is None or isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
         )
         check_threshold(params.threshold, source.columns.n_labels, params.loss.threshold)
         self._check_before(source.columns, params)
+        got = "very many features or labels" if solver != "compressed" else "solver='compressed'"
+        got = got if params.loss.name == "squared" else f"loss={params.loss.name!r}"
         if self._is_one_pass(source, params):
+            got = "unknown labels"
             with suppress(*([UnknownLabelsError] if self._reads_again else [])):
                 return self._fit_sums(source.sum(statistics_of, checkpoint=kept), source.columns, params)
         if kept is not None:
             raise ValueError(
                 f"checkpoint needs a fit that reads the blocks once, got {shown(os.fspath(kept.path))} and "
-                "another loss, unknown labels or very many features. Leave it out."
+                f"{got}. Leave it out."
             )
         self._fit_passes(source, params)
         return self
@@ -371,6 +386,26 @@ class _Stream(NamedTuple):
     sums: Statistics
     columns: Columns
     n_blocks: int
+
+
+def opened(
+    model: Any, blocks: Any, classes: Any, params: Parameters, *, allow_unknown: bool = False
+) -> BlockSource:
+    """Return blocks as a source that checks them for a model and, if that is verbose, tells how far it is."""
+    source = as_source(blocks).checked(
+        targets=params.targets, classes=checked_classes(classes), allow_unknown=allow_unknown
+    )
+    if vars(params).get("verbose") and source.told is None:
+        source.told = Reading(partial(tell, type(model).__name__))
+    return source
+
+
+def check_no_labels(y: Any) -> None:
+    """Refuse labels beside blocks."""
+    if y is not None:
+        raise TypeError(
+            "fit_blocks needs blocks that have the labels, got X and y apart. Pass [(X, y)], or use fit."
+        )
 
 
 def warn_of_spreads(statistics: Statistics, columns: Columns) -> None:

@@ -565,7 +565,8 @@ def solver_progress(
     with progress(name, "iterations", at_most=True) as shown_progress:
 
         def report(info: IterationInfo) -> bool | None:
-            words = f"objective {info.objective:.6g}, residual {info.residual:.1e}, rank {info.rank}"
+            residual = f"residual {info.residual:.1e}, " if np.isfinite(info.residual) else ""  # unknown yet
+            words = f"objective {info.objective:.6g}, {residual}rank {info.rank}"
             shown_progress.update(info.iteration, max_iter, words)
             return callback(info) if callback is not None else None
 

@@ -9,8 +9,8 @@ import numpy as np
 from lrml import _checks as check
 from lrml._shown import shown
 from lrml._targets import check_threshold
-from lrml.blocks import BlockError, Checkpoint, Columns, as_source
-from lrml.estimators._blocks import SummedData, checked_classes, warn_of_spreads
+from lrml.blocks import BlockError, Checkpoint, Columns
+from lrml.estimators._blocks import SummedData, check_no_labels, opened, warn_of_spreads
 from lrml.estimators._fitting import check_sums
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._samples import Folds, FoldSums, SampledData, fold_sums
@@ -21,7 +21,7 @@ from lrml.estimators.search._search import MOST_FOLDS, N_FOLDS
 class BlockSearch(SearchModel):
     """A search whose candidates follow from second moments, which add up over blocks of rows."""
 
-    def fit_blocks(self, blocks: Any, *, classes: Any = None, checkpoint: Any = None) -> Self:
+    def fit_blocks(self, blocks: Any, y: None = None, *, classes: Any = None, checkpoint: Any = None) -> Self:
         """Choose the parameters and fit, on rows that come in blocks and are read once.
 
         Every candidate is fitted to all rows, by sums over them: one for each fold, which add up. They are
@@ -43,7 +43,7 @@ class BlockSearch(SearchModel):
         ----------
         blocks : iterable, callable or BlockSource
             As in `LRML.fit_blocks`. An iterator will do.
-        classes, checkpoint
+        y, classes, checkpoint
             As in `LRML.fit_blocks`.
 
         Returns
@@ -65,7 +65,8 @@ class BlockSearch(SearchModel):
         """
         params = self._check_params()
         params.cv = _check_sums_suffice(params, type(self)._member)
-        source = as_source(blocks).checked(targets=params.targets, classes=checked_classes(classes))
+        check_no_labels(y)
+        source = opened(self, blocks, classes, params)
         columns = source.columns
         folds = _folds(params, columns)
         self._check_before(params, columns, folds)
@@ -79,6 +80,14 @@ class BlockSearch(SearchModel):
         data = SampledData.of_sums(self, sums, columns, params.targets)
         warn_of_spreads(data.statistics, columns)
         return self._fit_data(data, params)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "partial_fit":
+            raise AttributeError(
+                f"partial_fit adds rows to a model with given parameters, got {type(self).__name__}, which "
+                "chooses them on all rows. Use fit_blocks, which reads blocks once."
+            )
+        return super().__getattr__(name)
 
     def _check_before(self, params: Parameters, columns: Columns, folds: Folds) -> None:
         """Check parameters against the shape of the data, before anything is summed."""
