@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lrml import _ranking
-from lrml.estimators import TopK
+from lrml.estimators import MLFro, TopK
 from lrml.metrics import (
     average_auc,
     average_precision,
@@ -608,6 +608,32 @@ def test_best_labels_by_name():
     assert precision_at_k(Y, top, 2, per_example=True).tolist() == [0.5, 0.5]
     with pytest.raises(ValueError, match=r"columns of Y, by name or by a number below 3, got 'elk'"):
         precision_at_k(Y.to_numpy(), top, 1)
+
+
+@pytest.mark.parametrize("classes", [[1, 2, 3], [2, 0, 1], [0, 1, 2], ["cat", "dog", "elk"]])
+def test_best_labels_know_their_columns(classes):
+    """Names may be numbers, but of other columns."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    Y = (X[:, :3] + rng.normal(size=(60, 3)) > 0.3).astype(int)
+    model = MLFro(1.0).fit_blocks([(X, Y)], classes=classes)
+    expected = precision_at_k(Y, model.decision_function(X), 2)
+    top = model.predict_top_k(X, 2)
+    labels, scores = top
+    assert len(top) == 2
+    assert set(np.unique(labels).tolist()) <= set(classes)
+    for given_labels in (Y, sp.csr_array(Y), pd.DataFrame(Y, columns=classes)):
+        assert precision_at_k(given_labels, top, 2) == expected
+    for copied in (pickle.loads(pickle.dumps(top)), top._replace(scores=scores + 1)):
+        assert precision_at_k(Y, copied, 2) == expected
+    assert propensity_scored_precision_at_k(Y, top, 2, np.ones(3)) == pytest.approx(
+        propensity_scored_precision_at_k(Y, model.decision_function(X), 2, np.ones(3))
+    )
+    if classes != [0, 1, 2]:
+        turned = pd.DataFrame(Y, columns=classes).iloc[:, ::-1]
+        assert precision_at_k(turned, top, 2) == expected  # a frame goes by its names
+    with pytest.raises(ValueError, match="the best labels must be columns of Y"):
+        precision_at_k(np.eye(60)[:, :4], top, 2)
 
 
 @pytest.mark.parametrize(

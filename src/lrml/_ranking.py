@@ -26,11 +26,37 @@ _Counts: TypeAlias = npt.NDArray[np.intp]
 _BLOCK_ENTRIES = 1 << 18
 
 
-class TopK(NamedTuple):
-    """The k best labels of every row, best first: names (or column numbers) and their scores."""
-
+class _LabelsAndScores(NamedTuple):
     labels: npt.NDArray[Any]
     scores: npt.NDArray[np.floating[Any]]
+
+
+class TopK(_LabelsAndScores):
+    """The k best labels of every row, best first: a pair of names (or column numbers) and their scores.
+
+    Attributes
+    ----------
+    labels, scores : array of shape (n, k)
+    classes : array of shape (L,) or None
+        Names of all labels, in the order of their columns, by which metrics find the columns of ``labels``;
+        None if these are column numbers.
+    """
+
+    classes: npt.NDArray[Any] | None
+
+    def __new__(
+        cls,
+        labels: npt.NDArray[Any],
+        scores: npt.NDArray[np.floating[Any]],
+        classes: npt.NDArray[Any] | None = None,
+    ) -> TopK:
+        """Make a pair; the classes are no part of it."""
+        found = super().__new__(cls, labels, scores)
+        found.classes = classes
+        return found
+
+    def _replace(self, **changed: Any) -> TopK:
+        return TopK(**(self._asdict() | changed), classes=self.classes)
 
 
 class Ranks(NamedTuple):
@@ -187,9 +213,10 @@ def hits_of(Y: Matrix, top: TopK, k: int) -> tuple[_Counts, _Bools]:
             f"k must be at most {labels.shape[1]}, as many labels as were predicted, got {k}. "
             f"Call predict_top_k(X, {k})."
         )
-    if labels.dtype.kind not in "iu" and names is not None:
-        place = {name: column for column, name in enumerate(names)}
-        labels = np.array([[place.get(name, -1) for name in row] for row in labels])
+    order = _order_of(top, names, Y.shape[1])
+    if order is not None:
+        place = {name: column for column, name in enumerate(order)}
+        labels = np.array([[place.get(name, -1) for name in row] for row in labels.tolist()])
     if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= Y.shape[1]:
         raise ValueError(
             f"the best labels must be columns of Y, by name or by a number below {Y.shape[1]}, got "
@@ -199,6 +226,19 @@ def hits_of(Y: Matrix, top: TopK, k: int) -> tuple[_Counts, _Bools]:
     found = found.toarray() if is_sparse(found) else found
     _check_cells((found == 0) | (found == 1), found, 0, "Y must hold only 0 and 1", "Binarise it.")
     return labels[:, :k], np.asarray(found == 1)
+
+
+def _order_of(top: TopK, names: Any, n_labels: int) -> list[Any] | None:
+    """Return the names of the columns of Y, those of a frame first; None if the best labels are numbers."""
+    if top.classes is None and np.asarray(top.labels).dtype.kind in "iu":
+        return None
+    classes = None if top.classes is None else np.asarray(top.classes).tolist()
+    if classes == list(range(n_labels)):
+        return None
+    named = [] if names is None else list(names)
+    if classes is not None and not set(classes) <= set(named) and not any(isinstance(n, str) for n in named):
+        return classes if len(classes) == n_labels else []
+    return named
 
 
 def _check_cells(valid: _Bools, values: npt.NDArray[Any], start: int, rule: str, remedy: str) -> None:

@@ -157,6 +157,10 @@ class RowSums(Protocol):
         """Sum of the weights of the rows."""
 
     @property
+    def squared_weights(self) -> float:
+        """Sum of the squares of the weights of the rows."""
+
+    @property
     def dtype(self) -> type[np.floating[Any]]:
         """Precision of the scores."""
 
@@ -201,6 +205,11 @@ class Rows:
     def total_weight(self) -> float:
         """Sum of the weights of the rows."""
         return float(self.X.shape[0] if self.weights is None else self.weights.sum())
+
+    @property
+    def squared_weights(self) -> float:
+        """Sum of the squares of the weights of the rows."""
+        return float(self.X.shape[0] if self.weights is None else self.weights @ self.weights)
 
     @property
     def suits_blas(self) -> bool:

@@ -161,6 +161,8 @@ class Statistics:
     >>> parts = Statistics.from_arrays(X[:2], Y[:2]) + Statistics.from_arrays(X[2:], Y[2:])
     >>> bool(np.allclose(whole.xx, parts.xx)) and whole.n_rows == parts.n_rows
     True
+    >>> whole
+    Statistics(n_rows=6, n_features=2, n_labels=3, weight=6)
     """
 
     n_rows: int
@@ -236,6 +238,10 @@ class Statistics:
                 xy = np.ascontiguousarray((Y.T @ X).T)
         check_range(np.diagonal(xx), rows.x_varies, total)
         return cls(X.shape[0], total, rows.x_mean, rows.y_mean, xx, xy, rows.yy)
+
+    def __repr__(self) -> str:
+        shape = f"n_features={self.n_features}, n_labels={self.n_labels}"
+        return f"Statistics(n_rows={self.n_rows}, {shape}, weight={self.weight:g})"
 
     @property
     def n_features(self) -> int:

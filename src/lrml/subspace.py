@@ -87,10 +87,13 @@ class Found(NamedTuple):
         Estimate of F(W) − F*, W* the solution without the subspace.
     further : array or None
         Vectors to extend the subspace by; None if the gap is small enough.
+    enough_alpha : float or None
+        If 512 directions that the penalty holds at zero would gain: the alpha from which on others do not.
     """
 
     gap: float
     further: _Floats | None
+    enough_alpha: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,17 +288,17 @@ class Subspace:
         shifts = np.where(shifts > 0, shifts, _NO_SHIFT * self.unit)
         top = float(self.eigenvalues[0])
         bounds = squares * (top / (top + shifts)) if self.is_dual else squares / shifts
-        gap, further = float(bounds.sum()), []
+        gap, further, enough_alpha = float(bounds.sum()), [], None
         if not (np.isfinite(gap) and gap <= enough):  # without a shift there is no bound
             gains, corrections = self._corrected(residuals, shifts)
             gap = float(gains.sum())
             further.append(corrections)
         del residuals
         if alpha is not None and V.shape[1] < len(V):
-            more, corrections = self._new_directions(V, 0.5 * alpha, ridge)
+            more, corrections, enough_alpha = self._new_directions(V, 0.5 * alpha, ridge)
             gap += more
             further.append(corrections)
-        return Found(gap, None if gap <= enough or not further else np.hstack(further))
+        return Found(gap, None if gap <= enough or not further else np.hstack(further), enough_alpha)
 
     def _corrected(self, residuals: _Floats, shifts: _Float64) -> tuple[_Float64, _Floats]:
         """Return rᵀ(X̂ᵀX̂ + s)⁻¹r, what each residual gains, and (op + s)⁻¹r."""
@@ -336,10 +339,11 @@ class Subspace:
         solved *= np.float32(scale / self.unit)
         return solved
 
-    def _new_directions(self, V: _Float64, held: float, ridge: float) -> tuple[float, _Floats]:
+    def _new_directions(self, V: _Float64, held: float, ridge: float) -> tuple[float, _Floats, float | None]:
         """Return what directions orthogonal to V gain whose slopes are longer than ``held``, and vectors.
 
-        The solution has no part in them, so their slopes are those at zero.
+        The solution has no part in them, so their slopes are those at zero. Also return twice the shortest
+        slope if all are longer and there may be more.
         """
         slopes, inner = self._steepest(V, held)
         squares, S = descending_eigh(inner)
@@ -347,7 +351,9 @@ class Subspace:
         free = lengths > max(held, _NO_SHIFT * float(lengths[0]))
         shifts = np.full(int(free.sum()), max(ridge, _LEAST_SHIFT * self.unit))
         gains, corrections = self._corrected(slopes @ S[:, free].astype(np.float32), shifts)
-        return float(((1.0 - held / lengths[free]) ** 2 * gains).sum()), corrections
+        crowded = bool(free.all()) and len(free) < len(V) - V.shape[1]
+        gain = float(((1.0 - held / lengths[free]) ** 2 * gains).sum())
+        return gain, corrections, 2.0 * float(lengths[-1]) if crowded else None
 
     def _steepest(self, V: _Float64, held: float) -> tuple[_Floats, _Float64]:
         """Return slopes in orthonormal directions orthogonal to V, and their inner products.

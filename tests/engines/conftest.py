@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -20,5 +21,9 @@ def client() -> Iterator[Any]:
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
         needed = ["distributed", "pandas", "lrml.engines.dask", "lrml.estimators", "cluster_blocks"]
         utils.get_mp_context().set_forkserver_preload(needed)
-        with engine.connect(n_workers=2, memory_limit=MEMORY_LIMIT) as client:
-            yield client
+        connection = engine.connect(n_workers=2, memory_limit=MEMORY_LIMIT)
+        own_context = copy_context()  # or it would be the current client of all tests from now on
+        connected = own_context.run(connection.__enter__)
+        with dask.config.set(scheduler=None):
+            yield connected
+        own_context.run(connection.__exit__, None, None, None)

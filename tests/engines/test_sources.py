@@ -17,6 +17,7 @@ import dask.array as da
 import dask.bag as db
 import dask.dataframe as dd
 from dask import delayed
+from distributed import Client, futures_of
 
 from lrml import LEML, LRML, LRMLCV, MLFro
 from lrml.blocks import BlockError, statistics_of
@@ -192,6 +193,25 @@ def test_wrong_collections(client):
         DaskBlocks.from_arrays(x, y).sum(statistics_of)
     with pytest.raises(ClusterError, match="must answer at its address, got 'nowhere'"), connect("nowhere"):
         pass
+
+
+def test_a_connected_client_is_the_current_one(monkeypatch):
+    x, y = da.from_array(X, chunks=(60, -1)), da.from_array(Y, chunks=(60, -1))
+    with connect(n_workers=1, processes=False) as own:
+        monkeypatch.setattr("lrml.engines._cluster.LocalCluster", None)  # there will be no other
+        assert Client.current() is own
+        kept = x.persist()
+        assert {future.client for future in futures_of(kept)} == {own}
+        found = fit(MLFro(0.5), kept, y)
+        with connect(own) as same:
+            assert same is own
+    assert_same(found)
+    with pytest.raises(ValueError, match="No clients found"):
+        Client.current()
+    with pytest.raises(
+        TypeError, match=r"got _GeneratorContextManager\. Use: with .*connect\(address\) as client"
+    ):
+        fit(MLFro(), x, y, client=connect("tcp://127.0.0.1:1"))
 
 
 @pytest.mark.parametrize("method", ["fit", "predict", "score"])

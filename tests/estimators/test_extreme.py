@@ -47,6 +47,25 @@ def test_directions_that_a_first_subspace_lacks_are_found(many_labels, monkeypat
     assert found.compression_gap_ <= 5e-4
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_weak_alpha_is_told_with_one_that_is_not(many_labels, monkeypatch):
+    X, Y, _ = many_labels
+    monkeypatch.setattr(subspace, "COLUMNS", 8)
+    monkeypatch.setattr(subspace, "_MORE_DIRECTIONS", 8)
+    monkeypatch.setattr(subspace, "_LEADING", 8)
+    monkeypatch.setattr(subspace, "_MOST_LABELS", 16)
+    model = LRML(2, 0.5, ridge=0.5, solver="compressed")
+    with pytest.warns(
+        UserWarning, match=r"got alpha=0.5, which lets hundreds .* Raise alpha to about"
+    ) as told:
+        model.fit(X, Y)
+    text = next(str(each.message) for each in told if "hundreds" in str(each.message))
+    assert text.startswith("alpha should")
+    enough = float(text.removesuffix(".").rpartition(" ")[2])
+    assert enough > 0.5
+    model.set_params(alpha=1.1 * enough).fit(X, Y)  # without a warning
+
+
 @pytest.mark.parametrize("make", [LEML, CPLST, PLST])
 def test_a_small_rank_in_a_subspace_is_that_of_the_exact_road(many_labels, monkeypatch, make):
     X, Y, road = many_labels

@@ -258,6 +258,21 @@ def test_beyond_a_hundred_million_a_warning_names_the_columns():
         LRML().fit(names[["time", "pay", "size"]], Y)
 
 
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_rows_without_weight_are_of_no_scale(loss, kind):
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((40, 4)), (rng.random((40, 3)) < 0.4).astype(int)
+    X[:3, 0], weights = 1e10, np.r_[np.zeros(3), np.ones(37)]
+    model = MLFro(1.0, loss=loss, tol=1e-9)
+    expected = clone(model).fit(X[3:], Y[3:]).decision_function(X[3:])
+    for fitted in (
+        clone(model).fit(kind(X), Y, sample_weight=weights),
+        clone(model).fit_blocks([(kind(X), Y, weights)]),
+    ):
+        np.testing.assert_allclose(fitted.decision_function(X[3:]), expected, atol=1e-4)
+
+
 # The reduced-rank solution
 
 

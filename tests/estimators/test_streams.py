@@ -301,6 +301,40 @@ def test_without_room_for_the_moments_a_ridge_regression_is_found_in_a_subspace(
         MLFro(1.0).fit_blocks(cut((X, unknown, w), 50))
 
 
+def test_labels_count_where_sums_must_fit_into_memory(monkeypatch):
+    """XᵀX of 60 features takes nothing; XᵀY and the solve with 1,500 labels do."""
+    rng = np.random.default_rng(3)
+    topic = rng.integers(0, 3, (200, 1))
+    X = 1.0 * (rng.random((200, 60)) < np.where(np.arange(60) % 3 == topic, 0.3, 0.02))
+    Y = 1.0 * (rng.random((200, 1500)) < np.where(np.arange(1500) % 3 == topic, 0.2, 0.01))
+    model, blocks = LRML(2, 40.0, ridge=1.0, tol=1e-6), cut((X, Y, np.ones(200)), 70, 130)
+    once = clone(model).fit_blocks(blocks)
+    assert not hasattr(once, "n_passes_")
+    memory = 4_000_000  # less than 8 · 60 · (3 · 60 + 5 · 1500 + 24 · 60)
+    monkeypatch.setattr("os.sysconf", lambda name: memory if name == "SC_PHYS_PAGES" else 1)
+    passes = clone(model).fit_blocks(blocks)
+    assert passes.n_passes_ > 10
+    assert passes.objective_ == pytest.approx(once.objective_, rel=5e-4)
+    with pytest.raises(
+        ValueError, match=r"d = 60 features and L = 1500 labels, which take 0.0 GB. Use fit_b"
+    ):
+        LRML(2, 40.0, ridge=1.0).partial_fit(X, Y)
+
+
+@pytest.mark.parametrize("model", [LRML(0.9, 40.0), LRML(2, 0.0), MLFro()], ids=repr)
+def test_a_rank_that_does_not_fit_into_memory_is_refused_before_the_rows_are_read(model, monkeypatch):
+    reads = []
+
+    def blocks():
+        reads.append(1)
+        yield sp.eye_array(600, format="csr"), sp.eye_array(600, 1500, dtype=np.int64, format="csr")
+
+    monkeypatch.setattr("os.sysconf", lambda name: 5000)  # 25 MB
+    with pytest.raises(ValueError, match=r"with 600 features and 1500 labels, .* got a rank of \d+ or more"):
+        model.fit_blocks(blocks)
+    assert len(reads) == 1  # for the shape of the first block
+
+
 def test_unknown_labels_of_data_that_is_not_so_wide_are_read_by_rows(unknown):
     by_rows = LRML(1, 2.0, ridge=0.1, tol=1e-9)
     found = clone(by_rows).set_params(solver="compressed").fit_blocks(cut(unknown, 60))

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
@@ -211,6 +212,29 @@ def test_the_default_ridge_is_none_for_squares_and_weak_for_others(data, theta, 
     twin = LRML(theta, loss=loss, ridge=model.ridge_).fit(X, Y, observed=known)
     assert twin.ridge_ == model.ridge_
     np.testing.assert_array_equal(twin.coef_, model.coef_)
+
+
+@pytest.mark.parametrize("model", [LRML(alpha=0.0, loss="logistic"), LEML(3), LEML(3, loss="logistic")])
+def test_small_weights_act_by_their_ratios_and_whole_ones_as_repetitions(data, model):
+    X, Y = data
+    weights = np.random.default_rng(0).integers(1, 4, len(X))
+    for some in (np.ones(len(X)), weights / weights.max()):
+        strength = clone(model).fit(X, Y, sample_weight=some).ridge_
+        for scale in (1 / len(X), 0.03):
+            scaled = clone(model).fit(X, Y, sample_weight=scale * some).ridge_
+            assert scaled / scale == pytest.approx(strength)
+    repeated = np.repeat(np.arange(len(X)), weights)
+    expected = clone(model).fit(X[repeated], Y[repeated]).ridge_
+    assert clone(model).fit(X, Y, sample_weight=weights).ridge_ == pytest.approx(expected)
+
+
+def test_blocks_have_the_default_ridge_of_all_their_rows(data):
+    X, Y = data
+    w = np.random.default_rng(1).uniform(0, 0.1, len(X))
+    model = LRML(2, loss="logistic")
+    blocks = [(X[:30], Y[:30], w[:30]), (X[30:], Y[30:], w[30:])]
+    expected = clone(model).fit(X, Y, sample_weight=w).ridge_
+    assert clone(model).fit_blocks(blocks).ridge_ == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("theta", ["auto", 6, 2])

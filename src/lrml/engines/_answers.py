@@ -69,7 +69,8 @@ def decision_function(model: Any, X: Any) -> Any:
 def predict_top_k(model: Any, X: Any, k: int | None = None) -> TopK:
     """Return the k best labels of every row, best first, and their scores, as two lazy Dask arrays.
 
-    Compute both at once, ``dask.compute(*top)``: scores are then made once.
+    Compute both at once, ``dask.compute(*top)``: scores are then made once. A metric takes
+    ``TopK(*dask.compute(*top), top.classes)``.
 
     Parameters
     ----------
@@ -84,7 +85,8 @@ def predict_top_k(model: Any, X: Any, k: int | None = None) -> TopK:
     sent = literal(model)
     best = [delayed(_answer)(sent, chunk, "predict_top_k", k) for chunk in chunks]
     metas = np.empty((0, k), dtype=model.classes_.dtype), _score_type(model, X)
-    return TopK(*(_stacked([pair[i] for pair in best], n_rows, k, metas[i]) for i in range(2)))
+    labels, scores = (_stacked([pair[i] for pair in best], n_rows, k, metas[i]) for i in range(2))
+    return TopK(labels, scores, model.classes_)
 
 
 def _answer(model: Any, chunk: Any, method: str, *arguments: Any) -> Any:

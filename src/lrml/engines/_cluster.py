@@ -17,7 +17,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
@@ -25,7 +25,7 @@ import dask
 from dask.base import optimize
 from dask.delayed import Delayed, delayed
 from dask.utils import parse_timedelta
-from distributed import Client, KilledWorker, LocalCluster, default_client, wait
+from distributed import Client, KilledWorker, LocalCluster, wait
 from distributed.comm.addressing import resolve_address
 
 from lrml._shown import shown
@@ -43,6 +43,8 @@ _GROUP = _FAN_IN**2
 _PAUSE, _PATIENCE, _PATIENCE_SETTING = 1.0, 30.0, "lrml.worker-timeout"
 # How often a group is tried whose workers die, and how often the scheduler of `connect` tries a task.
 _ATTEMPTS, _ALLOWED_FAILURES = 3, 10
+# Seconds before a group is tried again.
+_REST = 0.2
 
 
 class ClusterError(RuntimeError):
@@ -52,6 +54,8 @@ class ClusterError(RuntimeError):
 @contextmanager
 def connect(client: Client | str | None = None, **options: Any) -> Iterator[Client]:
     """Yield a client of a cluster: what is given, else the current one, else one of a new local cluster.
+
+    Inside the ``with`` block Dask uses it: ``X.persist()``, and `fit` without a client.
 
     Parameters
     ----------
@@ -70,27 +74,37 @@ def connect(client: Client | str | None = None, **options: Any) -> Iterator[Clie
     """
     client = current_client() if client is None else client
     if isinstance(client, Client):
-        yield client
+        with client.as_current():
+            yield client
     elif client is None:
-        with _local_cluster(options) as cluster, Client(cluster, set_as_default=False) as own:
+        with (
+            _local_cluster(options) as cluster,
+            Client(cluster, set_as_default=False) as own,
+            own.as_current(),
+        ):
             yield own
+    elif not isinstance(client, str):
+        raise TypeError(
+            "client must be a distributed.Client or the address of a scheduler, got "
+            f"{type(client).__name__}. Use: with lrml.engines.dask.connect(address) as client."
+        )
     else:
         try:
             resolve_address(client)  # a client of an address in the wrong form would never let go
             own = Client(client, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError) as error:
             raise ClusterError(
                 f"a scheduler must answer at its address, got {shown(client)}, where none does ({error}). "
                 "Start one with `dask scheduler`, and pass the address that it prints."
             ) from error
-        with own:
+        with own, own.as_current():
             yield own
 
 
 def current_client() -> Client | None:
     """Return the client that Dask would use; None if there is none."""
     try:
-        return default_client()  # type: ignore[no-any-return]
+        return Client.current()  # type: ignore[no-any-return]
     except ValueError:
         return None
 
@@ -177,8 +191,9 @@ class Cluster:
                 raise error
             if attempt == _ATTEMPTS:
                 raise _too_large(error) from error
-            for future in futures:  # or the scheduler would repeat its answer
+            for future in futures:  # or the scheduler would repeat its answer, as it does until it knows
                 future.release()
+            sleep(_REST * attempt)
             futures = again()
         return futures
 

@@ -33,7 +33,7 @@ from lrml.blocks import (
     as_source,
     statistics_of,
 )
-from lrml.estimators._fitting import TrainingData, fits_in_memory, warn_of_ranges
+from lrml.estimators._fitting import TrainingData, sums_fit_in_memory, sums_nbytes, warn_of_ranges
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
 from lrml.losses import Loss, SquaredLoss
@@ -218,8 +218,8 @@ class BlockFitting(LinearMultiLabelModel):
         block, columns = door.check((X, y, sample_weight), *place)
         if not len(block):
             raise ValueError("a block must have at least one row, got 0. Pass some data.")
-        if not fits_in_memory(columns.n_features):
-            raise _too_wide(columns.n_features)
+        if not self._has_room(columns, params):
+            raise self._too_wide(columns, params)
         check_threshold(params.threshold, columns.n_labels, params.loss.threshold)
         sums = statistics_of(block)
         if stream is not None:
@@ -237,8 +237,8 @@ class BlockFitting(LinearMultiLabelModel):
         """Fit to rows that come in blocks, one of which is in memory at a time.
 
         With the squared loss and all labels known it reads the blocks once; the result is that of ``fit`` up
-        to rounding. With another loss, with unknown labels, and where d × d numbers do not fit into memory,
-        every iteration reads them again.
+        to rounding. With another loss, with unknown labels, and where d² + dL numbers and the work
+        of the solve do not fit into memory, every iteration reads them again.
 
         Parameters
         ----------
@@ -321,10 +321,27 @@ class BlockFitting(LinearMultiLabelModel):
         """Whether second moments suffice, and fit into memory."""
         if params.loss.name != "squared" or vars(params).get("solver") == "compressed":
             return False
-        n_features = source.columns.n_features
-        if not fits_in_memory(n_features) and not self._reads_again:
-            raise _too_wide(n_features)
-        return fits_in_memory(n_features)
+        if not self._has_room(source.columns, params) and not self._reads_again:
+            raise self._too_wide(source.columns, params)
+        return self._has_room(source.columns, params)
+
+    def _iterates(self, params: Parameters) -> bool:
+        """Whether a solve from sums is more than a decomposition."""
+        return False
+
+    def _has_room(self, columns: Columns, params: Parameters) -> bool:
+        """Whether sums over rows with these columns, and the solve, fit into memory."""
+        shape = columns.n_features, columns.n_labels
+        return sums_fit_in_memory(shape, iterates=self._iterates(params))
+
+    def _too_wide(self, columns: Columns, params: Parameters) -> ValueError:
+        shape = columns.n_features, columns.n_labels
+        needed = sums_nbytes(shape, iterates=self._iterates(params))
+        return ValueError(
+            f"sums over rows and the solve must fit into memory, got d = {shape[0]} features and L = "
+            f"{shape[1]} labels, which take {needed / 1e9:.1f} GB. Use fit_blocks of LRML or MLTrace, which "
+            "then reads the rows several times, or fewer features or labels."
+        )
 
     def _fit_sums(self, statistics: Statistics, columns: Columns, params: Parameters) -> Self:
         data = SummedData.of(self, statistics, columns, params.targets)
@@ -456,11 +473,3 @@ def _check_sums_suffice(params: Parameters, method: str) -> None:
             f"{method} decomposes XᵀX, got solver={vars(params)['solver']!r}, which needs the rows. Pass "
             "solver='auto'."
         )
-
-
-def _too_wide(n_features: int) -> ValueError:
-    return ValueError(
-        f"sums over rows take 24 d² bytes of memory, got d = {n_features} features, that is "
-        f"{24e-9 * n_features**2:.0f} GB. Use fit_blocks of LRML, MLTrace or MLFro, which then reads the "
-        "rows several times, or fewer features."
-    )

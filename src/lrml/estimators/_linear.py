@@ -381,7 +381,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
         for _ in self._map_scores(rank, X):
             pass
-        return TopK(labels, best)
+        return TopK(labels, best, self.classes_)
 
     @available_if(_has_closed_form)  # type: ignore[untyped-decorator]
     def leave_one_out_scores(

@@ -315,10 +315,16 @@ class InSubspace(Space):
         return self.subspace.gap(solution.left, right, solution.ridge + extra, alpha, solution.ridge, enough)
 
     def extended(
-        self, solution: RidgeRegressions, alpha: float | None, enough: float
+        self,
+        solution: RidgeRegressions,
+        alpha: float | None,
+        enough: float,
+        tell: Callable[[Found], None] | None = None,
     ) -> tuple[float, InSubspace | None]:
         """Return what the subspace costs a solution, and a better one if that is more than enough."""
         found = self.found(solution, alpha, enough)
+        if tell is not None:
+            tell(found)
         if found.further is None:
             return found.gap, None
         return found.gap, self._with(self.subspace.extended(found.further))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from lrml.estimators._fitting import (
     sort_labels,
     store,
     warn_of_subspace,
+    warn_of_weakness,
     warn_unless_converged,
 )
 from lrml.estimators._parameters import ROADS, Parameters
@@ -125,6 +127,9 @@ class SpectralModel(BlockFitting):
         if vars(params).get("theta") != "auto":
             self._penalty(SummedData.of(self, None, columns, params.targets), params)
 
+    def _iterates(self, params: Parameters) -> bool:
+        return bool(params.alpha > 0)
+
     def _fit_passes(self, source: BlockSource, params: Parameters) -> None:
         """Fit by reading the blocks several times."""
         fit_by_passes(self, source, params)
@@ -196,7 +201,8 @@ class SpectralModel(BlockFitting):
             if at_end:
                 gap = space.found(regressions, alpha, MOST_COMPRESSED * unit).gap / unit
                 break
-            gap, larger = space.extended(regressions, alpha, MOST_COMPRESSED * unit)
+            tell = None if extension or alpha == 0 else partial(warn_of_weakness, alpha)
+            gap, larger = space.extended(regressions, alpha, MOST_COMPRESSED * unit, tell)
             if larger is None:
                 gap /= unit
                 break

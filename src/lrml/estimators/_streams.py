@@ -32,8 +32,8 @@ import numpy.typing as npt
 from lrml import _targets as check
 from lrml._arrays import is_sparse, thin_svd
 from lrml.blocks import BlockError, BlockSource, RowBlock, UnknownLabelsError, unknown_labels
-from lrml.estimators._blocks import SummedData
-from lrml.estimators._fitting import fits_in_memory, ranges_of, warn_of_ranges
+from lrml.estimators._blocks import SummedData, warn_of_spreads
+from lrml.estimators._fitting import check_directions, fits_in_memory, ranges_of, warn_of_ranges
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._space import Space, in_subspace
 from lrml.operators import NormalOperator, Operator
@@ -69,12 +69,12 @@ def fit_by_passes(model: Any, source: BlockSource, params: Parameters) -> None:
     """
     passes = Passes(source)
     check.check_threshold(params.threshold, source.columns.n_labels, params.loss.threshold)
-    fits = fits_in_memory(source.columns.n_features)
     data: SummedData | None = None
-    if params.loss.name == "squared" and (params.solver == "compressed" or not fits):
+    has_room = model._has_room(source.columns, params)
+    if params.loss.name == "squared" and (params.solver == "compressed" or not has_room):
         with suppress(UnknownLabelsError):
             data = WideData.read(model, passes, params)
-    if data is None and not fits:
+    if data is None and not fits_in_memory(source.columns.n_features):
         raise ValueError(
             f"fit_blocks with loss={params.loss.name!r} or unknown labels decomposes XᵀX, so 24 d² bytes "
             f"must fit into memory, got d = {source.columns.n_features} features. Use loss='squared' with "
@@ -134,6 +134,8 @@ class Overview:
         As of `Rows.label_totals`.
     low, high : array of shape (d,)
         Least and largest value of every feature.
+    squared_weights : float
+        As of `Rows`.
     """
 
     statistics: Statistics
@@ -141,6 +143,7 @@ class Overview:
     positive: _Float64
     low: _Float64
     high: _Float64
+    squared_weights: float
 
     @classmethod
     def of(cls, block: RowBlock, with_labels: bool) -> Overview:
@@ -149,7 +152,7 @@ class Overview:
         statistics = rows.moments_of_features()
         if with_labels:
             statistics = Statistics.from_arrays(block.X, block.Y, block.weights)
-        return cls(statistics, *rows.label_totals(), *ranges_of(block.X))
+        return cls(statistics, *rows.label_totals(), *ranges_of(block.X), rows.squared_weights)
 
     def absorb(self, other: Overview) -> Overview:
         """Return that of the rows of both."""
@@ -159,6 +162,7 @@ class Overview:
             self.positive + other.positive,
             np.minimum(self.low, other.low),
             np.maximum(self.high, other.high),
+            self.squared_weights + other.squared_weights,
         )
 
 
@@ -181,6 +185,11 @@ class StreamedRows:
     def total_weight(self) -> float:
         """Sum of the weights of the rows."""
         return self.overview.statistics.weight
+
+    @property
+    def squared_weights(self) -> float:
+        """Sum of the squares of the weights of the rows."""
+        return self.overview.squared_weights
 
     def moments_of_features(self) -> Statistics:
         """Moments of X, with one column of zeros for the labels."""
@@ -229,7 +238,7 @@ class StreamedData(SummedData):
         """Read the rows for the first time."""
         columns = passes.source.columns
         overview = passes.sum(Overview.of, vars(params).get("theta") == "auto")
-        warn_of_ranges(0.5 * overview.high - 0.5 * overview.low, columns.feature_names)
+        warn_of_spreads(overview.statistics, columns)
         given = (overview.statistics, columns, params.targets, params.loss)
         return cls.of(estimator, *given, passes=passes, overview=overview)
 
@@ -446,6 +455,13 @@ class WideData(SummedData):
     def read(cls, estimator: Any, passes: Passes, params: Parameters) -> WideData:
         """Read the rows for the first time."""
         columns = passes.source.columns
+        if (
+            vars(params).get("theta") != "auto"
+        ):  # a rank that does not fit is refused before the rows are read
+            shape = columns.n_features, columns.n_labels
+            penalty = estimator._penalty(SummedData.of(estimator, None, columns, params.targets), params)
+            directions = shape[1] if penalty.alpha == 0 else penalty.theta
+            check_directions(shape, directions, bare=penalty.alpha == 0, given=f"{shape[0]} features")
         marginals = passes.sum(Marginals.of)
         warn_of_ranges(0.5 * marginals.high - 0.5 * marginals.low, columns.feature_names)
         given = (None, columns, params.targets, params.loss)
@@ -456,11 +472,10 @@ class WideData(SummedData):
         """How often the rows were read."""
         return self.passes.count
 
-    @property
-    def _n_and_d(self) -> tuple[int, int]:
-        """Numbers of rows and features, of which the former does not matter: vectors have length d."""
-        d = self.X.shape[1]
-        return d, d
+    def _check_directions(self, directions: int | None, *, bare: bool) -> None:
+        """Refuse more directions of label space than there is room for; vectors have length d here."""
+        d, n_labels = self.shape
+        check_directions((d, n_labels), directions, bare=bare, given=f"{d} features")
 
     def road(self, wanted: str = "auto") -> str:
         """Return "compressed": there is no room for XᵀX."""

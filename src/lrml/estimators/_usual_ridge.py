@@ -14,6 +14,10 @@ with tr H_ρ = Σ λ_i / (λ_i + ρ) and ‖(I − H_ρ) G‖² = Σ e_i (ρ / (
 the i-th left singular vector of X. c = 1 is the textbook; where the minimum is flat, that chooses too weak a
 ridge, so c is a little larger (Kim and Gu 2004).
 
+With weights w, X and G are D^(1/2)X and D^(1/2)G, and n is the larger of Σ w and (Σ w)² / Σ w². Weights that
+are whole numbers so act as repetitions of rows, n = Σ w; others, such as shares of a total, by their ratios:
+a weight of 1/10 for every row leaves n as it is, and makes the ridge a tenth.
+
 Where n and d are both large, a fifth of the rows is *held out*, and the mixes are regressed on the others in
 a subspace, which serves all ridges. GCV takes every row for equally influential; rows of wide text are not,
 and it chose 0.9 where 1.4 to 2 was best.
@@ -48,12 +52,12 @@ _WEAKEST, _STRONGEST, _RATIO = 0.03, 100.0, 1.1
 def usual_ridge(data: TrainingData, *, fit_intercept: bool) -> float:
     """Return the ridge that suits the data, 0 if there is nothing to shrink; it does not depend on chance."""
     if data.needs_moments_only and data.road() != "compressed":
-        return _by_gcv(data.space(fit_intercept=fit_intercept).problem, data.row_sums.total_weight)
+        return _by_gcv(data.space(fit_intercept=fit_intercept).problem, _n_rows(data))
     mixed = _mixed(data, fit_intercept=fit_intercept)
     if mixed.road() == "compressed":
         found = _on_held_out_rows(mixed, fit_intercept=fit_intercept)
     else:
-        found = _by_gcv(mixed.space(fit_intercept=fit_intercept).problem, data.row_sums.total_weight)
+        found = _by_gcv(mixed.space(fit_intercept=fit_intercept).problem, _n_rows(data))
     return found * loss_scale(data, fit_intercept=fit_intercept)
 
 
@@ -83,8 +87,14 @@ def _sums_of_slopes(Y: Any, mask: Mask | None, constant: _Float64, change: _Floa
     return slopes
 
 
+def _n_rows(data: TrainingData) -> float:
+    """Return for how many rows of weight 1 the rows count, at least."""
+    total, squares = data.row_sums.total_weight, data.row_sums.squared_weights
+    return max(total, total * (total / squares)) if squares > 0 else total  # squares may underflow
+
+
 def _by_gcv(problem: SpectralProblem, n_rows: float) -> float:
-    """Return the ridge with the least GCV; if the rows weigh too little, one that leaves half."""
+    """Return the ridge with the least GCV; if there are too few rows, one that leaves half."""
     values = problem.curvature
     energies = np.einsum("ij,ij->i", problem.cross, problem.cross) / values
     if not energies.sum() > 0:

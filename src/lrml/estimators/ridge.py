@@ -112,6 +112,9 @@ class MLFro(SpectralModel):
 
     _default_row_tol = 1e-5
 
+    def _iterates(self, params: Parameters) -> bool:
+        return False
+
     def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
         return TailSum(theta=0, alpha=0.0)
 
