@@ -17,7 +17,7 @@ import lrml
 from cli.programs import program, tagged_texts, write_csv
 from forking import CAN_FORK
 from lrml.blocks import Door
-from lrml.cli import main
+from lrml.cli import evaluate, main
 from lrml.datasets import make_low_rank_multilabel, read_dataset, write_dataset
 from lrml.storage import read_header
 
@@ -212,7 +212,7 @@ _KILLER = """
 import os, random, signal, sys, time
 from pathlib import Path
 from lrml.blocks import Checkpoint
-from lrml.cli import main
+from lrml.cli import evaluate, main
 from lrml.statistics import Statistics
 Checkpoint.__init__.__defaults__ = (Statistics, 0.0)  # keep every block
 keep, left = Checkpoint.keep, [10**9]
@@ -281,3 +281,14 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bits(folder):
         }
     models = [lrml.load(folder / f"{name}.lrml") for name in ("quiet", "killed")]
     np.testing.assert_array_equal(*(model.coef_ for model in models))
+
+
+def test_a_long_evaluation_tells_how_far_it_is(folder, monkeypatch, capsys):
+    judged = ["evaluate", str(folder / "whole.lrml"), str(folder / "all.xmc"), "--bootstrap", "10"]
+    assert main(judged) == 0
+    assert "scored" not in capsys.readouterr().err
+    monkeypatch.setattr(evaluate, "_SECONDS", 0.0)
+    monkeypatch.setattr(evaluate, "_MANY_CELLS", 150 * 6)
+    assert main(judged) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told[:2] == ["150 rows scored", "150 rows scored; the metrics come next, then their intervals"]
