@@ -124,8 +124,7 @@ def test_rows_that_are_read_in_blocks_are_told(capsys, clock, tmp_path, loss):
 
     model = LRML(1, loss=loss, verbose=1).fit_blocks(blocks)
     lines = capsys.readouterr().err.splitlines()
-    # The first block was read before, to see the columns.
-    assert lines[0] == "LRML: 400 rows in 4 blocks, 67 rows a second"
+    assert lines[0] == "LRML: 400 rows in 4 blocks, 67 rows a second"  # the first was read before
     passes = [line for line in lines if line.startswith("LRML: pass 2: 300 rows in 3 blocks, 50")]
     assert len(passes) == (loss == "logistic")
     assert not any("inf" in line for line in lines)

@@ -97,6 +97,10 @@ class RowsElsewhere(Protocol):
 
     @property
     def scatter(self) -> _Float64:
+        """Σ w x̂² of every column."""
+
+    @property
+    def variation(self) -> _Float64:
         """Σ w (x − x̄)² of every column."""
 
     def operator(self, dtype: type[np.floating[Any]], unit: float) -> Operator:

@@ -148,6 +148,12 @@ class CentredRows:
         check_range(found, self.x_varies, self.weight)
         return found
 
+    @property
+    def variation(self) -> _Float64:
+        """The same about the means, for a model without intercept too, up to rounding."""
+        mean = _flat(self.X.T @ self.weights) / self.weight
+        return self.scatter + self.weight * (self.x_offset**2 - mean**2)
+
 
 @dataclass(frozen=True, eq=False)
 class Statistics:

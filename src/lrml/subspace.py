@@ -61,8 +61,11 @@ _LEAST_SHIFT, _LARGEST_SHIFT, _SHIFT_RATIO = 0.03, 3.0, 10.0
 _RESIDUAL, _EXTENSION_RESIDUAL = 1e-2, 0.1
 # Products with X̂ and X̂ᵀ that two or three shifts take together, as a rule.
 _PASSES = 25
-# Without a shift, a residual that no vector reaches would count; single precision tells no less than this.
-_NO_SHIFT = 1e-6
+# Without a shift, a residual that no vector reaches would count. In units of the mean eigenvalue, products in
+# single and in double precision tell no less than this; a column that varies less takes the latter.
+_NO_SHIFT = {np.float32: 1e-6, np.float64: 1e-13}
+# Columns whose share of squares about the mean is less are constant, up to rounding.
+_CONSTANT = 1e-13
 # Rows that are turned at a time.
 _BLOCK_ROWS = 4096
 # Directions whose share of the length is below this are combinations of others, up to rounding.
@@ -104,7 +107,7 @@ class Subspace:
     ----------
     rows : CentredRows or RowsElsewhere
     fast : Operator
-        In single precision, divided by ``unit``.
+        Divided by ``unit``; in single precision, unless some column varies far less than others.
     unit : float
         Mean eigenvalue.
     leading : Leading
@@ -154,7 +157,7 @@ class Subspace:
         size, width = fast.size, V.shape[1]
         relative = _shifts(least / unit, bare=bare)
         tolerance = _EXTENSION_RESIDUAL if rough else _RESIDUAL
-        found = np.empty((size, len(relative) * width + len(leading.values)), dtype=np.float32)
+        found = np.empty((size, len(relative) * width + len(leading.values)), dtype=fast.dtype)
         found[:, len(relative) * width :] = leading.vectors
 
         def fill(columns: slice) -> None:
@@ -276,16 +279,15 @@ class Subspace:
         enough : float
             A gap for which no further vectors are wanted.
         """
-        # Single precision is enough to tell what a subspace costs.
-        V = np.eye(self.cross.shape[1]) if V is None else V
-        A = (self.basis @ left).astype(np.float32)
+        V, dtype = np.eye(self.cross.shape[1]) if V is None else V, self.fast.dtype
+        A = (self.basis @ left).astype(dtype)
         residuals = self._right_sides(V)
         residuals -= self._images(A)
-        A *= shifts.astype(np.float32)
+        A *= shifts.astype(dtype)
         residuals -= A
         del A
         squares = column_sums(residuals, residuals).astype(np.float64)
-        shifts = np.where(shifts > 0, shifts, _NO_SHIFT * self.unit)
+        shifts = np.where(shifts > 0, shifts, _NO_SHIFT[dtype] * self.unit)
         top = float(self.eigenvalues[0])
         bounds = squares * (top / (top + shifts)) if self.is_dual else squares / shifts
         gap, further, enough_alpha = float(bounds.sum()), [], None
@@ -312,12 +314,12 @@ class Subspace:
     def _images(self, A: _Floats) -> _Floats:
         """Return op(A)."""
         images = self.fast.apply_wide(A)
-        images *= np.float32(self.unit)
+        images *= self.fast.dtype(self.unit)
         return images
 
     def _right_sides(self, V: _Float64) -> _Floats:
-        sides = np.empty((self.fast.size, V.shape[1]), dtype=np.float32)
-        scale = np.float32(1.0 if self.is_dual else self.unit**0.5)
+        sides = np.empty((self.fast.size, V.shape[1]), dtype=self.fast.dtype)
+        scale = self.fast.dtype(1.0 if self.is_dual else self.unit**0.5)
 
         def fill(group: slice) -> None:
             sides[:, group] = scale * self.fast.right_sides(V[:, group])
@@ -331,12 +333,12 @@ class Subspace:
         relative = shifts / self.unit
 
         def part(group: slice) -> _Floats:
-            block = (residuals[:, group] / scale).astype(np.float32)
+            block = (residuals[:, group] / scale).astype(self.fast.dtype)
             return solve_shifted(self.fast, block, relative[group], self.leading, _EXTENSION_RESIDUAL)
 
-        none = np.zeros((len(residuals), 0), dtype=np.float32)
+        none = np.zeros((len(residuals), 0), dtype=self.fast.dtype)
         solved: _Floats = np.hstack([none, *self.fast.map(part, residuals.shape[1])])
-        solved *= np.float32(scale / self.unit)
+        solved *= self.fast.dtype(scale / self.unit)
         return solved
 
     def _new_directions(self, V: _Float64, held: float, ridge: float) -> tuple[float, _Floats, float | None]:
@@ -348,9 +350,9 @@ class Subspace:
         slopes, inner = self._steepest(V, held)
         squares, S = descending_eigh(inner)
         lengths = np.sqrt(np.maximum(squares, 0.0))
-        free = lengths > max(held, _NO_SHIFT * float(lengths[0]))
+        free = lengths > max(held, _NO_SHIFT[self.fast.dtype] * float(lengths[0]))
         shifts = np.full(int(free.sum()), max(ridge, _LEAST_SHIFT * self.unit))
-        gains, corrections = self._corrected(slopes @ S[:, free].astype(np.float32), shifts)
+        gains, corrections = self._corrected(slopes @ S[:, free].astype(self.fast.dtype), shifts)
         crowded = bool(free.all()) and len(free) < len(V) - V.shape[1]
         gain = float(((1.0 - held / lengths[free]) ** 2 * gains).sum())
         return gain, corrections, 2.0 * float(lengths[-1]) if crowded else None
@@ -385,7 +387,7 @@ class Subspace:
 
 
 def _prepared(rows: CentredRows | RowsElsewhere) -> tuple[Operator, float, Leading]:
-    """Return the operator in single precision, its unit, and its leading directions."""
+    """Return the operator, in single precision if that suffices, its unit, and its leading directions."""
     n_eigenvalues = min(rows.X.shape) if isinstance(rows, CentredRows) else rows.n_eigenvalues
     unit = float(rows.scatter.sum()) / n_eigenvalues or 1.0
     if not _LEAST_UNIT <= unit <= _LARGEST_UNIT:
@@ -393,7 +395,9 @@ def _prepared(rows: CentredRows | RowsElsewhere) -> tuple[Operator, float, Leadi
             "a fit in a subspace takes single precision, so the mean eigenvalue of XᵀX must be in "
             f"[{_LEAST_UNIT:.0e}, {_LARGEST_UNIT:.0e}], got {unit:.1e}. Divide X by {unit**0.5:.0e}."
         )
-    fast = operator_of(rows, np.float32, unit)
+    variation = rows.variation
+    least = float(np.min(variation, initial=np.inf, where=variation > _CONSTANT * rows.scatter))
+    fast = operator_of(rows, np.float32 if least >= _NO_SHIFT[np.float32] * unit else np.float64, unit)
     return fast, unit, leading_directions(fast, _LEADING)
 
 

@@ -178,6 +178,9 @@ def test_wrong_collections(client):
         fit(MLFro(), x, Y, client=client)
     with pytest.raises(TypeError, match=r"got X of type ndarray and y of type ndarray\. For data in memory"):
         fit(MLFro(), X, Y, client=client)
+    for model in (MLFro(), LRMLCV()):
+        with pytest.raises(TypeError, match=r"got a Dask Array.*Use lrml.engines.dask.fit\(model, X, y\)"):
+            model.fit_blocks(x)
     with pytest.raises(TypeError, match="needs a model with fit_blocks, got LEML"):
         fit(LEML(), x, y, client=client)
     for more in ({"y": y}, {"sample_weight": x[:, 0]}):  # which would be ignored

@@ -257,51 +257,6 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bits(killed_at, data, tmp_p
         LRML(2).fit_blocks([(x, 1 - y) for x, y, _ in parts], checkpoint=kept.path)
 
 
-@pytest.mark.parametrize("end", [KeyboardInterrupt, OSError, BlockError("no", 3)], ids=repr)
-def test_whatever_ends_a_run_the_checkpoint_has_the_sums_so_far(end, data, tmp_path):
-    parts, path = blocks_of(data, [20, 60, 80, 130, 200]), tmp_path / "sums.npz"
-
-    def stream():
-        yield from parts[:3]
-        raise end
-
-    with pytest.raises(end if isinstance(end, type) else type(end)) as caught:  # 30 seconds have not passed
-        LRML(2).fit_blocks(stream(), checkpoint=path)
-    notes = ["It was raised while block 3 was read."]
-    assert getattr(caught.value, "__notes__", []) == ([] if end is KeyboardInterrupt else notes)
-    so_far = Statistics.load(path)
-    assert_same(LRML(2).fit_statistics(so_far), LRML(2).fit_blocks(parts[:3]))
-    whole = LRML(2).fit_blocks(parts)
-    for x, y, w in parts[3:]:
-        so_far = so_far + Statistics.from_arrays(x, y, w)
-    assert_same(LRML(2).fit_statistics(so_far), whole)
-    again = LRML(2).fit_blocks(parts, checkpoint=path)  # a stream that has grown
-    assert again.coef_.tobytes() == whole.coef_.tobytes()
-
-
-@pytest.mark.parametrize("place", ["before", "within", "after"])
-def test_a_signal_while_sums_are_added_leaves_no_wrong_checkpoint(place, data, tmp_path, monkeypatch):
-    parts, path, calls = blocks_of(data, [20, 60, 80, 130, 200]), tmp_path / "sums.npz", []
-    absorb = Statistics.absorb
-
-    def interrupted(self, other):
-        calls.append(place)
-        if len(calls) < 3:
-            return absorb(self, other)
-        if place == "within":
-            self.xx[0] += 1.0
-        elif place == "after":
-            absorb(self, other)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Statistics, "absorb", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        MLFro(1.0).fit_blocks(parts, checkpoint=path)
-    monkeypatch.undo()
-    again, whole = MLFro(1.0).fit_blocks(parts, checkpoint=path), MLFro(1.0).fit_blocks(parts)
-    assert again.statistics_.xx.tobytes() == whole.statistics_.xx.tobytes()
-
-
 def test_a_checkpoint_tells_blocks_apart_that_have_the_same_bytes(tmp_path):
     X, labels = np.arange(12.0), np.array([[0, 1, 0, 1], [1, 0, 1, 0], [1, 1, 0, 0]])
     LRML(1, 1.0).fit_blocks([(X.reshape(6, 2), labels.reshape(6, 2))], checkpoint=tmp_path / "sums")
@@ -345,6 +300,51 @@ def test_a_place_that_is_none_for_a_checkpoint(data, tmp_path):
     with pytest.raises(ValueError, match=r"damaged or another one\. Delete it to start anew") as error:
         LRML(2).fit_blocks([data], checkpoint=tmp_path / "text")
     assert "pickle" not in str(error.value)
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, OSError, BlockError("no", 3)], ids=repr)
+def test_whatever_ends_a_run_the_checkpoint_has_the_sums_so_far(end, data, tmp_path):
+    parts, path = blocks_of(data, [20, 60, 80, 130, 200]), tmp_path / "sums.npz"
+
+    def stream():
+        yield from parts[:3]
+        raise end
+
+    with pytest.raises(end if isinstance(end, type) else type(end)) as caught:  # 30 seconds have not passed
+        LRML(2).fit_blocks(stream(), checkpoint=path)
+    notes = ["It was raised while block 3 was read."]
+    assert getattr(caught.value, "__notes__", []) == ([] if end is KeyboardInterrupt else notes)
+    so_far = Statistics.load(path)
+    assert_same(LRML(2).fit_statistics(so_far), LRML(2).fit_blocks(parts[:3]))
+    whole = LRML(2).fit_blocks(parts)
+    for x, y, w in parts[3:]:
+        so_far = so_far + Statistics.from_arrays(x, y, w)
+    assert_same(LRML(2).fit_statistics(so_far), whole)
+    again = LRML(2).fit_blocks(parts, checkpoint=path)  # a stream that has grown
+    assert again.coef_.tobytes() == whole.coef_.tobytes()
+
+
+@pytest.mark.parametrize("place", ["before", "within", "after"])
+def test_a_signal_while_sums_are_added_leaves_no_wrong_checkpoint(place, data, tmp_path, monkeypatch):
+    parts, path, calls = blocks_of(data, [20, 60, 80, 130, 200]), tmp_path / "sums.npz", []
+    absorb = Statistics.absorb
+
+    def interrupted(self, other):
+        calls.append(place)
+        if len(calls) < 3:
+            return absorb(self, other)
+        if place == "within":
+            self.xx[0] += 1.0
+        elif place == "after":
+            absorb(self, other)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Statistics, "absorb", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        MLFro(1.0).fit_blocks(parts, checkpoint=path)
+    monkeypatch.undo()
+    again, whole = MLFro(1.0).fit_blocks(parts, checkpoint=path), MLFro(1.0).fit_blocks(parts)
+    assert again.statistics_.xx.tobytes() == whole.statistics_.xx.tobytes()
 
 
 def test_a_bad_block_is_named_and_what_was_summed_stays_usable(data):

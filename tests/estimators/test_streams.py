@@ -138,7 +138,9 @@ class Stored:
         return self.iterator
 
 
-@pytest.mark.parametrize("hide", [Stored, lambda iterator: lambda: iterator, LocalBlocks], ids=str)
+@pytest.mark.parametrize(
+    "hide", [Stored, lambda iterator: lambda: iterator, LocalBlocks], ids=["object", "function", "source"]
+)
 def test_an_iterator_in_disguise_is_read_whole_once(hide, data):
     blocks = hide(iter(cut(data, 50, 100)))
     model = LRML(1, 1.0)
@@ -286,6 +288,26 @@ def test_a_subspace_of_many_rows_costs_little_and_few_passes():
     assert -1e-4 < gap < 5e-4
     assert found.compression_gap_ > 0.3 * gap
     assert found.n_passes_ < 40
+
+
+@pytest.mark.parametrize("columns", ["far from zero", "of all scales"])
+def test_a_subspace_of_columns_that_single_precision_cannot_hold(columns):
+    """The objective was up to 36 times too large, without a warning."""
+    rng = np.random.default_rng(0)
+    far = columns == "far from zero"
+    X = sp.random_array((400, 800), density=0.05, rng=rng).toarray() if far else rng.normal(size=(300, 12))
+    Y = (X @ rng.normal(size=(X.shape[1], 5)) + (not far) * rng.normal(size=(len(X), 5)) > 0.3).astype(int)
+    X *= 1.0 if far else np.logspace(-3, 3, 12)
+    X[:, 1::2] += 1e4
+    model = LRML(1, 1.0, fit_intercept=not far)
+    exact = clone(model).fit(X, Y)
+    found = clone(model).set_params(solver="compressed").fit_blocks([(X[:90], Y[:90]), (X[90:], Y[90:])])
+    tail = np.linalg.svd(found.coef_, compute_uv=False)[1:]
+    reached = ((Y - found.decision_function(X)) ** 2).sum() + tail.sum()
+    # The problem is not convex: another path may end a little lower.
+    assert 0.98 < reached / exact.objective_ < 1.003
+    assert found.objective_ == pytest.approx(reached, rel=0.01)  # large sums that cancel leave few digits
+    assert found.compression_gap_ < 1e-3
 
 
 def test_without_room_for_the_moments_a_ridge_regression_is_found_in_a_subspace(wide, monkeypatch):

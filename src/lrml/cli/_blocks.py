@@ -187,6 +187,11 @@ class Stream:
             return
         from lrml.engines import dask as engine
 
+        if not self.quiet:
+            from lrml.cli._console import tell_progress
+
+            local = self.how.dask == _LOCAL
+            tell_progress("starting local workers" if local else f"connecting to {self.how.dask}")
         try:
             with engine.connect(None if self.how.dask == _LOCAL else self.how.dask) as client:
                 yield engine.DaskBlocks.from_files(

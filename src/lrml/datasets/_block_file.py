@@ -303,6 +303,15 @@ class BlockFile:
             )
 
 
+def _plain(value: Any) -> Any:
+    """Return an option as JSON can write it, all of it: `repr` leaves out the middle of long arrays."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, set | frozenset):
+        return sorted(map(repr, value))
+    return list(value) if isinstance(value, Iterable) else repr(value)
+
+
 def _matching(path: str | os.PathLike[str]) -> list[str | os.PathLike[str]]:
     """Return a path, or all files of a pattern, unless it is the name of a file."""
     if os.path.isdir(path):
@@ -312,15 +321,6 @@ def _matching(path: str | os.PathLike[str]) -> list[str | os.PathLike[str]]:
         )
     found = [] if os.path.exists(path) else sorted(glob.glob(os.fspath(path)))
     return [*found] or [path]
-
-
-def _plain(value: Any) -> Any:
-    """Return an option as JSON can write it, all of it: `repr` leaves out the middle of long arrays."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    if isinstance(value, set | frozenset):
-        return sorted(map(repr, value))
-    return list(value) if isinstance(value, Iterable) else repr(value)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ _PAUSE, _PATIENCE, _PATIENCE_SETTING = 1.0, 30.0, "lrml.worker-timeout"
 # How often a group is tried whose workers die, and how often the scheduler of `connect` tries a task.
 _ATTEMPTS, _ALLOWED_FAILURES = 3, 10
 # Seconds before a group is tried again.
-_REST = 0.2
+_BEFORE_AGAIN = 0.2
 
 
 class ClusterError(RuntimeError):
@@ -193,7 +193,7 @@ class Cluster:
                 raise _too_large(error) from error
             for future in futures:  # or the scheduler would repeat its answer, as it does until it knows
                 future.release()
-            sleep(_REST * attempt)
+            sleep(_BEFORE_AGAIN * attempt)
             futures = again()
         return futures
 

@@ -123,12 +123,12 @@ class SpectralModel(BlockFitting):
 
     _reads_again = True
 
+    def _iterates(self, params: Parameters) -> bool:
+        return bool(params.alpha > 0)
+
     def _check_before(self, columns: Columns, params: Parameters) -> None:
         if vars(params).get("theta") != "auto":
             self._penalty(SummedData.of(self, None, columns, params.targets), params)
-
-    def _iterates(self, params: Parameters) -> bool:
-        return bool(params.alpha > 0)
 
     def _fit_passes(self, source: BlockSource, params: Parameters) -> None:
         """Fit by reading the blocks several times."""

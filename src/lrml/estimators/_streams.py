@@ -370,6 +370,11 @@ class WideRows:
         return found.scatter if self.fit_intercept else found.scatter + found.weight * found.x_mean**2
 
     @property
+    def variation(self) -> _Float64:
+        """Σ w (x − x̄)² of every column."""
+        return self.marginals.scatter
+
+    @property
     def yy(self) -> float:
         """Σ w ‖ŷ‖²."""
         found = self.marginals
