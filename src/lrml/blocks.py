@@ -662,11 +662,6 @@ class Checkpoint:
 
 def as_source(blocks: Any) -> BlockSource:
     """Return blocks as a source; a source as it is."""
-    if hasattr(blocks, "__dask_graph__"):
-        raise TypeError(
-            f"blocks must be read in this process, got a Dask {type(blocks).__name__}, which workers read. "
-            "Use lrml.engines.dask.fit(model, X, y)."
-        )
     return blocks if isinstance(blocks, BlockSource) else LocalBlocks(blocks)
 
 

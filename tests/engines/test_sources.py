@@ -179,7 +179,9 @@ def test_wrong_collections(client):
     with pytest.raises(TypeError, match=r"got X of type ndarray and y of type ndarray\. For data in memory"):
         fit(MLFro(), X, Y, client=client)
     for model in (MLFro(), LRMLCV()):
-        with pytest.raises(TypeError, match=r"got a Dask Array.*Use lrml.engines.dask.fit\(model, X, y\)"):
+        with pytest.raises(
+            TypeError, match=r"got dask.array.*Pass X and y to lrml.engines.dask.fit\(model, X, y\)"
+        ):
             model.fit_blocks(x)
     with pytest.raises(TypeError, match="needs a model with fit_blocks, got LEML"):
         fit(LEML(), x, y, client=client)
