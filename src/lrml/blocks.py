@@ -401,6 +401,8 @@ class LocalBlocks(BlockSource):
         remedy = None if callable(blocks) or hasattr(blocks, "__iter__") else "a list, a generator"
         if isinstance(blocks, str | os.PathLike):
             remedy = "lrml.datasets.BlockFile(path)"
+        elif hasattr(blocks, "__dask_graph__"):
+            remedy = "X and y to lrml.engines.dask.fit(model, X, y)"
         elif hasattr(blocks, "shape"):
             remedy = "[(X, y)], or X and y to fit"
         if remedy is not None:

@@ -380,6 +380,8 @@ def test_bad_input_is_refused_with_a_remedy(data, tmp_path):
     refused(lambda: LRML(2).fit_blocks([X]), r"block 0: a block must be \(X, Y\)")
     refused(lambda: LRML(2).fit_blocks(7), r"blocks must be an iterable of \(X, Y\) pairs")
     refused(lambda: LRML(2).fit_blocks("big.xmc"), r"got 'big.xmc'. Pass lrml.datasets.BlockFile\(path\)")
+    collection = type("Array", (), {"__dask_graph__": None, "__iter__": None})()
+    refused(lambda: LRML(2).fit_blocks(collection), r"Pass X and y to lrml.engines.dask.fit\(model, X, y\)")
     refused(lambda: LRML(2).fit_blocks(X), r"Pass \[\(X, y\)\], or X and y to fit")
     refused(lambda: LRML(2).fit_blocks(X, Y), r"got X and y apart. Pass \[\(X, y\)\], or use fit")
     refused(lambda: LRMLCV().fit_blocks(X, Y), r"got X and y apart")
