@@ -460,9 +460,8 @@ class WideData(SummedData):
     def read(cls, estimator: Any, passes: Passes, params: Parameters) -> WideData:
         """Read the rows for the first time."""
         columns = passes.source.columns
-        if (
-            vars(params).get("theta") != "auto"
-        ):  # a rank that does not fit is refused before the rows are read
+        # A rank that does not fit is refused before the rows are read.
+        if vars(params).get("theta") != "auto":
             shape = columns.n_features, columns.n_labels
             penalty = estimator._penalty(SummedData.of(estimator, None, columns, params.targets), params)
             directions = shape[1] if penalty.alpha == 0 else penalty.theta
