@@ -7,7 +7,7 @@ its arrays and then speaks the Array API standard, so the same solver runs on an
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import array_api_compat
 import array_api_compat.numpy
@@ -58,14 +58,80 @@ def namespace(*arrays: Array) -> Any:
 
 
 def to_numpy(array: Array) -> npt.NDArray[Any]:
-    """Copy an array to host memory as a NumPy array (no copy when it is one already)."""
-    if array_api_compat.is_numpy_array(array):
-        return np.asarray(array)
-    if array_api_compat.is_array_api_obj(array) and hasattr(array, "get"):  # CuPy copies only when asked
+    """Copy an array to host memory as a NumPy array (no copy when it is one already).
+
+    The only way from a device to the host for more than a single number.
+    """
+    if isinstance(array, np.ndarray):
+        return array
+    if array_api_compat.is_torch_array(array):  # torch refuses to convert device tensors implicitly
+        return np.asarray(array.detach().cpu())
+    if array_api_compat.is_cupy_array(array):  # so does CuPy
         return np.asarray(array.get())
-    if hasattr(array, "cpu"):  # torch refuses to convert device tensors implicitly
-        return np.asarray(array.cpu())
+    xp = namespace(array)
+    if array_api_compat.is_array_api_strict_namespace(xp):
+        return np.asarray(array_api_compat.to_device(array, xp.Device("CPU_DEVICE")))
     return np.asarray(array)
+
+
+class Place(NamedTuple):
+    """Where arrays live: an Array API namespace and one of its devices.
+
+    ``HOST`` is that of NumPy arrays and of SciPy's sparse ones.
+    """
+
+    xp: Any
+    device: Any
+
+    @classmethod
+    def of(cls, array: Any) -> Place:
+        """Return where an array lives; lists, frames and sparse matrices live with NumPy."""
+        if isinstance(array, np.ndarray) or not array_api_compat.is_array_api_obj(array):
+            return HOST
+        return cls(array_api_compat.array_namespace(array), array_api_compat.device(array))
+
+    @property
+    def is_host(self) -> bool:
+        """Whether arrays are NumPy's."""
+        return self.xp is HOST.xp
+
+    def asarray(self, value: Any, dtype: Any = None) -> Array:
+        """Return a value as a dense array here, of a type given by name; copied only if it must be."""
+        if is_sparse(value):
+            value = value.toarray()
+        wanted = None if dtype is None else getattr(self.xp, np.dtype(dtype).name)
+        there = Place.of(value)
+        if there == self:
+            return value if wanted is None else self.xp.astype(value, wanted, copy=False)
+        if there.xp is self.xp:
+            moved = array_api_compat.to_device(value, self.device)
+        else:
+            held = np.asarray(to_numpy(value) if not there.is_host else value)
+            # torch shares the memory of NumPy arrays, and warns if that may not be written to.
+            held = held if held.flags.writeable or self.is_host else held.copy()
+            moved = self.xp.asarray(held, device=self.device)
+        return moved if wanted is None else self.xp.astype(moved, wanted, copy=False)
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: Any = "float64") -> Array:
+        """Return an array of zeros here."""
+        return self.xp.zeros(shape, dtype=getattr(self.xp, np.dtype(dtype).name), device=self.device)
+
+    def ones(self, shape: int | tuple[int, ...], dtype: Any = "float64") -> Array:
+        """Return an array of ones here."""
+        return self.xp.ones(shape, dtype=getattr(self.xp, np.dtype(dtype).name), device=self.device)
+
+
+HOST = Place(array_api_compat.numpy, "cpu")
+
+
+def is_host(*arrays: Any) -> bool:
+    """Whether arrays are NumPy's or SciPy's, so that code of NumPy alone may handle them."""
+    return all(Place.of(array).is_host for array in arrays)
+
+
+def dtype_name(array: Array) -> str:
+    """Name of the type of an array's numbers, such as "float32"."""
+    return str(array.dtype).rpartition(".")[2]
 
 
 def descending_eigh(gram: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
@@ -75,7 +141,7 @@ def descending_eigh(gram: Array, *, overwrite: bool = False) -> tuple[Array, Arr
     """
     xp = namespace(gram)
     with few_threads(gram):
-        if overwrite and gram.shape[0] >= _LARGE:
+        if overwrite and gram.shape[0] >= _LARGE and is_host(gram):
             # LAPACK, as in NumPy; the transpose is in its order, so that nothing is copied. But SciPy has
             # threads of its own, which wait for those of NumPy: small matrices would take ten times as long.
             values, vectors = scipy.linalg.eigh(gram.T, overwrite_a=True, check_finite=False, driver="evd")
@@ -102,7 +168,7 @@ def thin_svd(matrix: Array) -> tuple[Array, Array, Array]:
     with few_threads(matrix):
         try:
             U, s, Vt = xp.linalg.svd(matrix, full_matrices=False)
-        except np.linalg.LinAlgError:
+        except np.linalg.LinAlgError:  # raised for NumPy arrays only
             U, s, Vt = scipy.linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd")
     return U, s, Vt
 
