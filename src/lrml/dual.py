@@ -53,7 +53,7 @@ def centred_kernel(kernel: _Float64, weights: _Float64) -> tuple[_Float64, _Floa
 
 def row_kernel(rows: CentredRows) -> _Float64:
     """Return X_c X_cᵀ, for sparse X by (X − 1oᵀ)(X − 1oᵀ)ᵀ = XXᵀ − Xo1ᵀ − 1oᵀXᵀ + ‖o‖², o the offset."""
-    kernel = dense_product(rows.X, rows.X.T)
+    kernel: _Float64 = dense_product(rows.X, rows.X.T)
     if is_sparse(rows.X):
         along = rows.X @ rows.x_offset
         kernel -= along[:, None] + along - float(rows.x_offset @ rows.x_offset)
