@@ -168,6 +168,7 @@ class Place(NamedTuple):
         wanted = None if dtype is None else getattr(self.xp, np.dtype(dtype).name)
         there = Place.of(value)
         if there == self:
+            value = np.asarray(value) if self.is_host else value  # a list, a frame
             return value if wanted is None else self.xp.astype(value, wanted, copy=False)
         if there.xp is self.xp:
             moved = array_api_compat.to_device(value, self.device)
