@@ -129,6 +129,16 @@ def is_host(*arrays: Any) -> bool:
     return all(Place.of(array).is_host for array in arrays)
 
 
+def take(matrix: Any, places: Any, axis: int = 0) -> Any:
+    """Rows of a vector, array or sparse matrix, or columns (``axis=1``) of an array, by their numbers."""
+    if is_sparse(matrix):
+        return matrix.tocsr()[places]
+    place = Place.of(matrix)
+    if place.is_host:
+        return matrix[places] if axis == 0 else matrix[:, places]
+    return place.xp.take(matrix, place.asarray(places, "int64"), axis=axis)
+
+
 def dtype_name(array: Array) -> str:
     """Name of the type of an array's numbers, such as "float32"."""
     return str(array.dtype).rpartition(".")[2]

@@ -19,7 +19,7 @@ from sklearn.utils.validation import validate_data
 
 from lrml import _targets as check
 from lrml import subspace
-from lrml._arrays import is_sparse
+from lrml._arrays import Place, is_sparse, take
 from lrml._progress import progress
 from lrml._shown import shortened, shown
 from lrml._threads import one_blas_thread_if
@@ -74,6 +74,16 @@ class TrainingData:
     def shape(self) -> tuple[int, int]:
         """Numbers of features (of rows for a kernel) and labels: the shape of the coefficients."""
         return self.X.shape[1 if self.kernel is None else 0], self.Y.shape[1]
+
+    @property
+    def place(self) -> Place:
+        """Where the fit computes."""
+        return Place.of(self.X)
+
+    @property
+    def rows_here(self) -> tuple[Any, Any, Any]:
+        """X, Y and weights where the fit computes."""
+        return self.X, self.Y, self.weights
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -245,11 +255,6 @@ class TrainingData:
             rows = self.rows.select_labels(used).with_precision(dtype)
             self._row_problems[key] = RowProblem(rows, self.loss, fit_intercept=fit_intercept)
         return self._row_problems[key]
-
-
-def take(matrix: Any, rows: npt.NDArray[np.int64]) -> Any:
-    """Rows of an array or sparse matrix."""
-    return matrix.tocsr()[rows] if is_sparse(matrix) else matrix[rows]
 
 
 def check_features(estimator: Any, X: Any, *, reset: bool, precomputed: bool = False) -> Any:
