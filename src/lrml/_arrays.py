@@ -164,7 +164,7 @@ class Place(NamedTuple):
     def asarray(self, value: Any, dtype: Any = None) -> Array:
         """Return a value as a dense array here, of a type given by name; copied only if it must be."""
         if is_sparse(value):
-            value = value.toarray()
+            return self._dense(value, dtype)
         wanted = None if dtype is None else getattr(self.xp, np.dtype(dtype).name)
         there = Place.of(value)
         if there == self:
@@ -178,6 +178,21 @@ class Place(NamedTuple):
             held = held if held.flags.writeable or self.is_host else held.copy()
             moved = self.xp.asarray(held, device=self.device)
         return moved if wanted is None else self.xp.astype(moved, wanted, copy=False)
+
+    def _dense(self, matrix: Any, dtype: Any) -> Array:
+        """Return a sparse matrix as a dense array here; where possible, only what it stores travels."""
+        dtype = np.dtype(matrix.dtype if dtype is None else dtype).name
+        by_places = array_api_compat.is_torch_namespace(self.xp) or array_api_compat.is_cupy_namespace(
+            self.xp
+        )
+        if not by_places:  # the standard cannot write to scattered places
+            return self.asarray(matrix.toarray(), dtype)
+        stored = matrix.tocsr().tocoo()
+        stored.sum_duplicates()
+        row, column = (np.asarray(index, dtype=np.int64) for index in (stored.row, stored.col))
+        dense = self.zeros(math.prod(matrix.shape), dtype)
+        dense[self.asarray(row * matrix.shape[1] + column)] = self.asarray(stored.data, dtype)
+        return self.xp.reshape(dense, tuple(matrix.shape))
 
     def zeros(self, shape: int | tuple[int, ...], dtype: Any = "float64") -> Array:
         """Return an array of zeros here."""
