@@ -348,7 +348,9 @@ def prepare(
         weighty, _, _ = without_weightless(X, X[:, :1], weights)
         warn_of_scales(weighty, getattr(stand_in, "feature_names_in_", None))
     common = (names, params.loss, params.targets, kernel, flat)
-    data = TrainingData(stand_in, X, Y, mask, weights, *common, home=home, sparse_given=is_sparse(Y))
+    data = TrainingData(
+        stand_in, X, Y, mask, weights, *common, place=home, home=home, sparse_given=is_sparse(Y)
+    )
     return data if place == home else _moved(data, place)
 
 
