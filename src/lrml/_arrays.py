@@ -321,3 +321,10 @@ def inner(a: Array, b: Array) -> float:
     """Inner product ⟨A, B⟩ = Σ a_ij b_ij as a Python float."""
     xp = namespace(a, b)
     return float(xp.vecdot(xp.reshape(a, (-1,)), xp.reshape(b, (-1,))))
+
+
+def squared_lengths(matrix: Array) -> Array:
+    """Squared length of every row."""
+    if is_host(matrix):
+        return np.einsum("ij,ij->i", matrix, matrix)
+    return namespace(matrix).vecdot(matrix, matrix)
