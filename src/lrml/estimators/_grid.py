@@ -101,21 +101,28 @@ def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[fl
 
 
 def noise_along(data: TrainingData, ridge: float, *, fit_intercept: bool) -> float:
-    """Return ‖G‖_F √(ridge / n), G (n × L) the slopes of the loss at the best constant scores.
+    """Return ‖D^(1/2)G‖_F √(ridge / n), G (n × L) the slopes of the loss at the best constant scores.
 
     If labels were independent of X, the gradient of the loss along a direction of X with this eigenvalue of
-    XᵀX would have about this length: the usual strength of a penalty on singular values.
+    XᵀX would have about this length: the usual strength of a penalty on singular values. With weights D, n is
+    that of `count_rows`.
     """
-    rows = data.rows
+    rows, n_rows = data.row_sums, count_rows(data)
     known, sums = rows.label_totals()
     constants = sort_labels(data, rows, fit_intercept=fit_intercept).constants
     if data.targets == "real":
         w = np.ones(data.Y.shape[0]) if data.weights is None else data.weights
         squares = np.sum((data.Y * data.Y).T @ w - constants * (2.0 * sums - known * constants))
-        return 2.0 * float(np.sqrt(max(squares, 0.0) * ridge / rows.total_weight))
+        return 2.0 * float(np.sqrt(max(squares, 0.0) * ridge / n_rows))
     without, having = (data.loss.terms(np.full_like(constants, y), constants).slopes for y in (0.0, 1.0))
     squares = (known - sums) @ without**2 + sums @ having**2
-    return float(np.sqrt(squares * ridge / rows.total_weight))
+    return float(np.sqrt(squares * ridge / n_rows))
+
+
+def count_rows(data: TrainingData) -> float:
+    """Return for how many rows of weight 1 the rows count: the larger of Σ w and (Σ w)² / Σ w²."""
+    total, squares = data.row_sums.total_weight, data.row_sums.squared_weights
+    return max(total, total * (total / squares)) if squares > 0 else total  # squares may underflow
 
 
 def loss_scale(data: TrainingData, *, fit_intercept: bool) -> float:
