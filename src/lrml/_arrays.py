@@ -81,6 +81,11 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
     return np.asarray(array)
 
 
+def to_host(value: Any) -> Any:
+    """Return an array on a device as a NumPy array, and lists, frames and sparse matrices as they are."""
+    return value if is_host(value) else to_numpy(value)
+
+
 class Place(NamedTuple):
     """Where arrays live: an Array API namespace and one of its devices.
 
