@@ -324,8 +324,57 @@ def frobenius(array: Array) -> float:
 
 def inner(a: Array, b: Array) -> float:
     """Inner product ⟨A, B⟩ = Σ a_ij b_ij as a Python float."""
+    return float(dot(a, b))
+
+
+def dot(a: Array, b: Array) -> Array:
+    """Inner product ⟨A, B⟩ as an array without axes, for sums that are copied to the host once."""
     xp = namespace(a, b)
-    return float(xp.vecdot(xp.reshape(a, (-1,)), xp.reshape(b, (-1,))))
+    return xp.vecdot(xp.reshape(a, (-1,)), xp.reshape(b, (-1,)))
+
+
+def row_dots(first: Array, *others: Array) -> Array:
+    """Return the sums of the products of matrices, entry by entry, along their rows."""
+    if is_host(first):
+        return np.einsum(",".join(["ij"] * (1 + len(others))) + "->i", first, *others)
+    *further, last = others
+    for factor in further:
+        first = first * factor
+    return namespace(first).vecdot(first, last)
+
+
+@contextmanager
+def full_precision(array: Array) -> Iterator[None]:
+    """Multiply matrices of float32 with all their digits, even if the user has allowed torch to use fewer.
+
+    TF32 on CUDA keeps 10 of the 23 bits of a mantissa, bfloat16 on a CPU 7. The setting belongs to the
+    process, and is restored at the end. CuPy uses TF32 only if the environment says CUPY_TF32=1.
+    """
+    if not array_api_compat.is_torch_array(array):
+        yield
+        return
+    torch = importlib.import_module("torch")
+    # Up to torch 2.8 the first setting is the only one. Since then it is an older name of the others, and
+    # reading it fails if the others contradict it.
+    try:
+        setting = torch.get_float32_matmul_precision()
+    except RuntimeError:
+        setting = "highest"
+    backends = torch.backends.cuda, torch.backends.mkldnn
+    products = [part.matmul for part in backends if hasattr(getattr(part, "matmul", None), "fp32_precision")]
+    found = [part.fp32_precision for part in products]
+    if setting == "highest" and not {"tf32", "bf16"}.intersection(found):
+        yield
+        return
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(setting)
+        for part, precision in zip(products, found, strict=True):
+            part.fp32_precision = "none"  # as that of all backends
+            if part.fp32_precision != precision:
+                part.fp32_precision = precision
 
 
 def squared_lengths(matrix: Array) -> Array:
