@@ -6,7 +6,11 @@ its arrays and then speaks the Array API standard, so the same solver runs on an
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import importlib
+import math
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 import array_api_compat
@@ -16,8 +20,11 @@ import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse as sp
 
+from lrml._shown import shown
 from lrml._threads import one_blas_thread_if
 
+# How the libraries of a device say that its memory is used up.
+_NO_MEMORY = ("OutOfMemoryError", "out of memory", "ALLOC_FAILED")
 # From this size on, memory counts more than threads.
 _LARGE = 2000
 
@@ -90,10 +97,69 @@ class Place(NamedTuple):
             return HOST
         return cls(array_api_compat.array_namespace(array), array_api_compat.device(array))
 
+    @classmethod
+    def named(cls, device: Any) -> Place:
+        """Return the place of a device's name: "cpu" is NumPy's, others are torch's, or else CuPy's."""
+        if isinstance(device, Place):
+            return device
+        name = device if isinstance(device, str) else str(device)
+        if isinstance(device, str) and name == "cpu":
+            return HOST
+        is_name = isinstance(device, str) or type(device).__module__.partition(".")[0] == "torch"
+        if not is_name or not name:
+            raise ValueError(
+                "device must be None or the name of a device, such as 'cuda' or 'cuda:1', got "
+                f"{shown(device)}. Use None to compute where X is."
+            )
+        place = _torch_place(name) or _cupy_place(name)
+        if place is None:
+            raise ValueError(
+                f"device={name!r} needs torch or CuPy, got an environment without them. Install torch, or "
+                "pass device=None."
+            )
+        return place
+
     @property
     def is_host(self) -> bool:
         """Whether arrays are NumPy's."""
         return self.xp is HOST.xp
+
+    def __str__(self) -> str:
+        name = self.xp.__name__.removeprefix("array_api_compat.")
+        return name if self.is_host else f"{name} on {self.device}"
+
+    @property
+    def memory(self) -> float:
+        """Bytes of memory, of a GPU those that are free; infinity where nothing tells."""
+        if array_api_compat.is_torch_namespace(self.xp) and self.device.type == "cuda":
+            torch = importlib.import_module("torch")
+            free, _ = torch.cuda.mem_get_info(self.device)
+            held = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+            return float(free + held)
+        if array_api_compat.is_cupy_namespace(self.xp):
+            cupy = importlib.import_module("cupy")
+            with self.device:
+                return float(cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes())
+        try:
+            return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, ValueError, OSError):
+            return math.inf
+
+    @contextmanager
+    def explaining_errors(self, needs: str) -> Iterator[None]:
+        """Turn a device's lack of memory into an error that says what to do; ``needs`` says what needs it."""
+        try:
+            yield
+        except Exception as error:
+            words = f"{type(error).__name__} {error}"
+            if self.is_host or not any(sign in words for sign in _NO_MEMORY):
+                raise
+            present = self.memory
+            raise MemoryError(
+                f"the arrays of a fit must fit into the memory of the device ({self}), got {needs}, which do "
+                f"not fit beside what is there ({present / 1e9:.1f} GB free). Pass fewer rows or features, "
+                "free memory, or compute on the host: device=None with NumPy arrays."
+            ) from error
 
     def asarray(self, value: Any, dtype: Any = None) -> Array:
         """Return a value as a dense array here, of a type given by name; copied only if it must be."""
@@ -125,6 +191,47 @@ class Place(NamedTuple):
 HOST = Place(array_api_compat.numpy, "cpu")
 
 
+def _torch_place(name: str) -> Place | None:
+    """Return the place of one of torch's devices; None without torch."""
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        return None
+    xp = importlib.import_module("array_api_compat.torch")
+    try:
+        device = torch.empty(0, device=name, dtype=torch.float64).device  # "cuda" becomes "cuda:0"
+    except Exception as error:  # torch has no common type for a name it does not know and a driver it lacks
+        raise ValueError(
+            f"device must be one that is there and knows float64, got {name!r} ({_first_line(error)}). Pass "
+            "device=None to compute on the host, or the name of another device."
+        ) from error
+    return Place(xp, device)
+
+
+def _cupy_place(name: str) -> Place | None:
+    """Return the place of one of CuPy's devices; None without CuPy."""
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError:
+        return None
+    kind, _, number = name.partition(":")
+    try:
+        if kind != "cuda":
+            raise ValueError("CuPy has only CUDA devices")
+        device = cupy.cuda.Device(int(number or 0))
+        device.compute_capability  # noqa: B018  # fails if it is not there
+    except Exception as error:
+        raise ValueError(
+            f"device must be one that is there, got {name!r} ({_first_line(error)}). Pass device=None to "
+            "compute on the host, or the name of another device."
+        ) from error
+    return Place(importlib.import_module("array_api_compat.cupy"), device)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
+
+
 def is_host(*arrays: Any) -> bool:
     """Whether arrays are NumPy's or SciPy's, so that code of NumPy alone may handle them."""
     return all(Place.of(array).is_host for array in arrays)
@@ -133,6 +240,15 @@ def is_host(*arrays: Any) -> bool:
 def dtype_name(array: Array) -> str:
     """Name of the type of an array's numbers, such as "float32"."""
     return str(array.dtype).rpartition(".")[2]
+
+
+def take(matrix: Any, rows: Any, axis: int = 0) -> Any:
+    """Rows of an array or sparse matrix, or columns of an array."""
+    if is_sparse(matrix):
+        return matrix.tocsr()[rows]
+    if is_host(matrix):
+        return matrix[rows] if axis == 0 else matrix[:, rows]
+    return namespace(matrix).take(matrix, Place.of(matrix).asarray(rows), axis=axis)
 
 
 def descending_eigh(gram: Array, *, overwrite: bool = False) -> tuple[Array, Array]:

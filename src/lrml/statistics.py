@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import HOST, Array, Place, as_matrix, is_host, is_sparse, namespace
+from lrml._arrays import HOST, Array, Place, as_matrix, is_host, is_sparse, namespace, take
 from lrml._files import atomic_file
 
 __all__ = ["Moments", "Statistics"]
@@ -505,7 +505,7 @@ def _rows(M: Matrix, rows: slice | Array) -> Matrix:
         return (M if M.format in ("csr", "csc") else M.tocsr())[rows]
     if isinstance(rows, slice):
         return M[rows] if M.ndim == 1 else M[rows, :]
-    return namespace(M).take(M, Place.of(M).asarray(rows), axis=0)
+    return take(M, rows)
 
 
 def _squared(M: Matrix) -> Matrix:
@@ -521,12 +521,13 @@ def _flat(vector: Matrix) -> Array:
 
 
 def extremes(M: Matrix) -> tuple[Array, Array]:
-    """Least and largest value of every column."""
+    """Least and largest value of every column, in float64."""
     if not is_sparse(M):
-        xp = namespace(M)
-        return xp.min(M, axis=0), xp.max(M, axis=0)
-    low, high = (_dense(extreme).ravel() for extreme in (M.min(axis=0), M.max(axis=0)))
-    return low, high
+        place = Place.of(M)
+        return place.asarray(place.xp.min(M, axis=0), "float64"), place.asarray(
+            place.xp.max(M, axis=0), "float64"
+        )
+    return _flat(_dense(M.min(axis=0))), _flat(_dense(M.max(axis=0)))
 
 
 def _mean_and_variation(M: Matrix, w: Array) -> tuple[Array, Array]:

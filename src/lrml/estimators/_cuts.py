@@ -10,8 +10,8 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lrml._arrays import is_sparse
-from lrml.estimators._fitting import TrainingData, take
+from lrml._arrays import is_sparse, take
+from lrml.estimators._fitting import TrainingData
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._scores import Scores

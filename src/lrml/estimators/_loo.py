@@ -31,8 +31,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from lrml._arrays import is_sparse
-from lrml.estimators._fitting import TrainingData, take
+from lrml._arrays import is_sparse, take
+from lrml.estimators._fitting import TrainingData
 from lrml.estimators._scores import Scores
 from lrml.estimators._space import RidgeRegressions, Space
 from lrml.losses import SquaredLoss

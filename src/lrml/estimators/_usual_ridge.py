@@ -31,7 +31,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml.estimators._fitting import TrainingData, sort_labels, take
+from lrml._arrays import take
+from lrml.estimators._fitting import TrainingData, sort_labels
 from lrml.estimators._grid import loss_scale
 from lrml.estimators._space import InSubspace
 from lrml.problem import SpectralProblem

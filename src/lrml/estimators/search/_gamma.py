@@ -10,8 +10,8 @@ import numpy.typing as npt
 from sklearn.metrics.pairwise import chi2_kernel, euclidean_distances, manhattan_distances
 from sklearn.utils import check_random_state
 
-from lrml._arrays import is_sparse
-from lrml.estimators._fitting import TrainingData, take
+from lrml._arrays import is_sparse, take
+from lrml.estimators._fitting import TrainingData
 from lrml.estimators._kernels import Kernel
 from lrml.estimators.search._plans import ridge_plan
 from lrml.estimators.search._score_table import ScoreTable

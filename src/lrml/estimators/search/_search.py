@@ -17,9 +17,10 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from lrml._arrays import take
 from lrml._progress import progress
 from lrml._threads import map_in_threads
-from lrml.estimators._fitting import TrainingData, take
+from lrml.estimators._fitting import TrainingData
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._scores import Scores
 from lrml.estimators._space import RidgeRegressions, Space
