@@ -237,18 +237,19 @@ def is_host(*arrays: Any) -> bool:
     return all(Place.of(array).is_host for array in arrays)
 
 
+def take(matrix: Any, places: Any, axis: int = 0) -> Any:
+    """Rows of a vector, array or sparse matrix, or columns (``axis=1``) of an array, by their numbers."""
+    if is_sparse(matrix):
+        return matrix.tocsr()[places]
+    place = Place.of(matrix)
+    if place.is_host:
+        return matrix[places] if axis == 0 else matrix[:, places]
+    return place.xp.take(matrix, place.asarray(places, "int64"), axis=axis)
+
+
 def dtype_name(array: Array) -> str:
     """Name of the type of an array's numbers, such as "float32"."""
     return str(array.dtype).rpartition(".")[2]
-
-
-def take(matrix: Any, rows: Any, axis: int = 0) -> Any:
-    """Rows of an array or sparse matrix, or columns of an array."""
-    if is_sparse(matrix):
-        return matrix.tocsr()[rows]
-    if is_host(matrix):
-        return matrix[rows] if axis == 0 else matrix[:, rows]
-    return namespace(matrix).take(matrix, Place.of(matrix).asarray(rows), axis=axis)
 
 
 def descending_eigh(gram: Array, *, overwrite: bool = False) -> tuple[Array, Array]:

@@ -85,6 +85,11 @@ class TrainingData:
         """Numbers of features (of rows for a kernel) and labels: the shape of the coefficients."""
         return self.X.shape[1 if self.kernel is None else 0], self.Y.shape[1]
 
+    @property
+    def rows_here(self) -> tuple[Any, Any, Any]:
+        """X, Y and weights where the fit computes."""
+        return self.X, self.Y, self.weights
+
     @cached_property
     def statistics(self) -> Statistics:
         """Moments of X and Y, computed on first use."""
@@ -348,7 +353,9 @@ def prepare(
         weighty, _, _ = without_weightless(X, X[:, :1], weights)
         warn_of_scales(weighty, getattr(stand_in, "feature_names_in_", None))
     common = (names, params.loss, params.targets, kernel, flat)
-    data = TrainingData(stand_in, X, Y, mask, weights, *common, home=home, sparse_given=is_sparse(Y))
+    data = TrainingData(
+        stand_in, X, Y, mask, weights, *common, place=home, home=home, sparse_given=is_sparse(Y)
+    )
     return data if place == home else _moved(data, place)
 
 

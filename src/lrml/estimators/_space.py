@@ -181,12 +181,11 @@ class Space:
 class _DualSpace(Space):
     """A space whose problem has the dual vectors A = D^(1/2) P Λ^(−1/2) (n × r) as its features."""
 
-    def own_coordinates(self, X: Any, rows: Any, weights: Array | None) -> Array:
+    def own_coordinates(self, X: Any, rows: npt.NDArray[np.int64], weights: Array | None) -> Array:
         """Return some rows of the training data, X̃ = P Λ^(1/2) = A Λ if all weights are 1."""
         if weights is not None:
             return super().own_coordinates(X, rows, weights)
-        found: Array = take(self.problem.features, rows) * self.problem.curvature
-        return found
+        return take(self.problem.features, rows) * self.problem.curvature
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,21 +217,24 @@ class KernelSpace(_DualSpace):
         Rows without weight get dual coefficients of zero.
         """
         K = kernel.matrix(X)
-        largest = float(np.abs(K).max())
-        no_features = np.empty((len(K), 0))
+        place = Place.of(K)
+        xp, n = place.xp, K.shape[0]
+        largest = max(float(xp.max(K)), -float(xp.min(K)))
+        no_features = place.zeros((n, 0))
         rows = CentredRows.of(no_features, Y, weights)
         unseen = (rows.y_mean == 0) & (targets == "binary")
-        y_mean, means = np.zeros_like(rows.y_mean), np.zeros(len(K))
+        y_mean, means = xp.zeros_like(rows.y_mean), place.zeros(n)
         if fit_intercept:
             y_mean = rows.y_mean
             K, means = centred_kernel(K, rows.weights)
         else:
             rows = rows.uncentred(no_features, Y)
-        found, left_out = dual_coordinates(K, rows, _KERNEL_ROUNDING * len(K), largest, ridge)
+        found, left_out = dual_coordinates(K, rows, _KERNEL_ROUNDING * n, largest, ridge)
+        del K
         if fit_intercept:
             # Dual vectors add up to 0 but for rounding, which the constant part of a kernel would magnify.
-            share = rows.weights / rows.weight
-            found.features[:] -= np.outer(share, found.features.sum(axis=0))
+            dual, share = found.features, rows.weights / rows.weight
+            dual -= share[:, None] * xp.sum(dual, axis=0)
         problem = SpectralProblem.from_coordinates(found, rows.yy)
         return cls(problem, y_mean, unseen, means, kernel, X, left_out)
 
@@ -246,9 +248,10 @@ class KernelSpace(_DualSpace):
 
     def coordinates(self, X: Any) -> Array:
         """Rows of X in spectral coordinates, in blocks: X̃ = (k(X, ·) − 1x̄ᵀ) A."""
-        n_rows, step = X.shape[0], kernel_block(len(self.x_mean))
-        blocks = [slice(start, start + step) for start in range(0, n_rows, step)]
-        return np.vstack([super(KernelSpace, self).coordinates(X[rows]) for rows in blocks])
+        n_rows, step = X.shape[0], kernel_block(self.x_mean.shape[0])
+        blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+        parts = [super(KernelSpace, self).coordinates(X[rows, :]) for rows in blocks]
+        return namespace(*parts).concat(parts, axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,14 +263,14 @@ class LinearDual(_DualSpace):
     def coordinates(self, X: Any) -> Array:
         """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) X_cᵀ A."""
         M, offset = self.rows.X, self.rows.x_offset
-        products = dense_product(X, M.T) - np.asarray(X @ offset)[:, None]
-        products -= np.asarray(M @ self.x_mean) - offset @ self.x_mean
-        rotated: Array = products @ self.problem.features
-        return rotated
+        X = X if is_host(X) else Place.of(offset).asarray(X, "float64")
+        products = dense_product(X, M.T) - (X @ offset)[:, None]
+        products -= M @ self.x_mean - offset @ self.x_mean
+        return products @ self.problem.features
 
     def model_side(self, left: Array) -> Array:
         """Return X_cᵀ left, d × k, for dual coefficients (n × k)."""
-        return np.asarray(self.rows.X.T @ left) - np.outer(self.rows.x_offset, left.sum(axis=0))
+        return self.rows.X.T @ left - self.rows.x_offset[:, None] * namespace(left).sum(left, axis=0)
 
     def factors(self, found: Factors) -> Factors:
         """Decompose anew: of small eigenvalues, the columns of X_cᵀA are orthogonal to few digits only."""
@@ -276,7 +279,7 @@ class LinearDual(_DualSpace):
 
     def inside(self, left: Array) -> Array:
         """Left side of a model (d × k) in spectral coordinates, Aᵀ X_c left."""
-        return super().inside(np.asarray(self.rows.X @ left) - self.rows.x_offset @ left)
+        return super().inside(self.rows.X @ left - self.rows.x_offset @ left)
 
 
 class InSubspace(Space):
