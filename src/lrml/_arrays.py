@@ -225,7 +225,8 @@ def _torch_place(name: str) -> Place | None:
         float(tried[0])
     except Exception as error:  # torch has no common type for a name it does not know and a driver it lacks
         raise ValueError(
-            f"device must be one that is there and has float64 and eigh, got {name!r} ({_first_line(error)}). "
+            f"device must be one that is there and has float64 and eigh, got {name!r} "
+            f"({_first_line(error)}). "
             "Pass device=None to compute on the host, or the name of another device."
         ) from error
     return Place(xp, tried.device)  # "cuda" has become "cuda:0"
