@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrml import _checks as check
+from lrml._arrays import namespace
 from lrml.estimators._fitting import TrainingData, sort_labels
 from lrml.penalties import singular_values
 from lrml.problem import SpectralProblem
@@ -109,13 +110,14 @@ def noise_along(data: TrainingData, ridge: float, *, fit_intercept: bool) -> flo
     rows = data.rows
     known, sums = rows.label_totals()
     constants = sort_labels(data, rows, fit_intercept=fit_intercept).constants
+    xp = namespace(known)
     if data.targets == "real":
-        w = np.ones(data.Y.shape[0]) if data.weights is None else data.weights
-        squares = np.sum((data.Y * data.Y).T @ w - constants * (2.0 * sums - known * constants))
-        return 2.0 * float(np.sqrt(max(squares, 0.0) * ridge / rows.total_weight))
-    without, having = (data.loss.terms(np.full_like(constants, y), constants).slopes for y in (0.0, 1.0))
+        w = data.place.ones(data.Y.shape[0]) if data.weights is None else data.weights
+        squares = xp.sum((data.Y * data.Y).T @ w - constants * (2.0 * sums - known * constants))
+        return 2.0 * math.sqrt(max(float(squares), 0.0) * ridge / rows.total_weight)
+    without, having = (data.loss.terms(xp.full_like(constants, y), constants).slopes for y in (0.0, 1.0))
     squares = (known - sums) @ without**2 + sums @ having**2
-    return float(np.sqrt(squares * ridge / rows.total_weight))
+    return math.sqrt(float(squares) * ridge / rows.total_weight)
 
 
 def loss_scale(data: TrainingData, *, fit_intercept: bool) -> float:
@@ -130,9 +132,11 @@ def loss_scale(data: TrainingData, *, fit_intercept: bool) -> float:
     rows = data.row_sums
     known, positive = rows.label_totals()
     constants = sort_labels(data, rows, fit_intercept=fit_intercept).constants
-    bends = data.loss.terms(np.ones_like(constants), constants).curvatures * known / rows.total_weight
+    xp = namespace(known)
+    bends = data.loss.terms(xp.ones_like(constants), constants).curvatures * known / rows.total_weight
     weights = known if data.targets == "real" else positive
-    return 0.5 * float(weights @ bends) / float(weights.sum()) if weights.any() else 1.0
+    total = float(xp.sum(weights))
+    return 0.5 * float(weights @ bends) / total if bool(xp.any(weights != 0)) else 1.0
 
 
 def chains_of(

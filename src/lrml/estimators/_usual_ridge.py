@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import take
+from lrml._arrays import Array, Place, namespace, row_dots, take, to_numpy
 from lrml.estimators._fitting import TrainingData, sort_labels
 from lrml.estimators._grid import loss_scale
 from lrml.estimators._space import InSubspace
@@ -66,26 +66,34 @@ def _mixed(data: TrainingData, *, fit_intercept: bool) -> TrainingData:
     """Return least squares of the slopes of the loss, or of sums of them with random signs."""
     loss = data.loss
     _, used, constants = sort_labels(data, data.row_sums, fit_intercept=fit_intercept)
-    if len(used) > _N_MIXES:
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], (len(used), _N_MIXES))
+    xp, n_labels = namespace(constants), constants.shape[0]
+    if n_labels > _N_MIXES:
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (n_labels, _N_MIXES))
     else:
-        signs = np.eye(len(used))
-    signs *= used[:, None]
+        signs = np.eye(n_labels)
+    signs = xp.where(used[:, None], data.place.asarray(signs), 0.0)
     # For every loss, the slope at a given score is linear in the label.
-    without, having = (loss.terms(np.full_like(constants, y), constants).slopes for y in (0.0, 1.0))
+    without, having = (loss.terms(xp.full_like(constants, y), constants).slopes for y in (0.0, 1.0))
     return data.with_targets(_sums_of_slopes, without[:, None] * signs, (having - without)[:, None] * signs)
 
 
-def _sums_of_slopes(Y: Any, mask: Mask | None, constant: _Float64, change: _Float64) -> _Float64:
+def _sums_of_slopes(Y: Any, mask: Mask | None, constant: Array, change: Array) -> Array:
     """Return sums of slopes (n × m): a known label brings a constant, and a change if it applies."""
-    slopes = np.asarray(Y @ change, dtype=np.float64)
+    slopes = _product(Y, change)
+    xp = namespace(constant)
     if mask is None:
-        slopes += constant.sum(axis=0)
+        slopes += xp.sum(constant, axis=0)
     elif mask.marks_known:
-        slopes += mask.pattern @ constant
+        slopes += _product(mask.pattern, constant)
     else:
-        slopes += constant.sum(axis=0) - mask.pattern @ constant
+        slopes += xp.sum(constant, axis=0) - _product(mask.pattern, constant)
     return slopes
+
+
+def _product(marks: Any, B: Array) -> Array:
+    """Multiply a matrix of labels or marks, of any type, in double precision."""
+    place = Place.of(B)
+    return np.asarray(marks @ B, dtype=np.float64) if place.is_host else place.asarray(marks, "float64") @ B
 
 
 def _n_rows(data: TrainingData) -> float:
@@ -96,18 +104,20 @@ def _n_rows(data: TrainingData) -> float:
 
 def _by_gcv(problem: SpectralProblem, n_rows: float) -> float:
     """Return the ridge with the least GCV; if there are too few rows, one that leaves half."""
-    values = problem.curvature
-    energies = np.einsum("ij,ij->i", problem.cross, problem.cross) / values
-    if not energies.sum() > 0:
+    values, place = problem.curvature, Place.of(problem.curvature)
+    xp = place.xp
+    energies = row_dots(problem.cross, problem.cross) / values
+    total = float(xp.sum(energies))
+    if not total > 0:
         return 0.0
-    ridges = np.geomspace(values.max() * 1e3, values.min() * 1e-2, _N_RIDGES)
-    kept = values / (values + ridges[:, None])
-    used = kept.sum(axis=1)
-    share = used / len(values)
+    ridges = np.geomspace(float(xp.max(values)) * 1e3, float(xp.min(values)) * 1e-2, _N_RIDGES)
+    kept = values / (values + place.asarray(ridges)[:, None])
+    used = to_numpy(xp.sum(kept, axis=1))
+    share = used / values.shape[0]
     allowed = (share >= _LEAST_SHARE) & (share <= _MOST_SHARE) & (used <= _MOST_SHARE * (n_rows - 1))
     if not allowed.any():
         return float(ridges[int(np.argmin(np.abs(share - 0.5)))])
-    errors = (1.0 - kept) ** 2 @ energies + max(problem.target - float(energies.sum()), 0.0)
+    errors = to_numpy((1.0 - kept) ** 2 @ energies) + max(problem.target - total, 0.0)
     return float(ridges[allowed][np.argmin((errors / (n_rows - 1.0 - _INFLATION * used) ** 2)[allowed])])
 
 
