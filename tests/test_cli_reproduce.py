@@ -16,6 +16,7 @@ import pytest
 
 from cli_output import without_progress
 from failing_work import fail_in_one_cell
+from forking import quick_workers
 from forking import run_program as program
 from lrml.cli import main
 from lrml.experiments.runner import Store
@@ -31,6 +32,7 @@ def _no_data(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LRML_DATA_HOME", str(tmp_path_factory.mktemp("empty")))
         patch.setenv("PYTHONIOENCODING", "utf-8")
+        quick_workers(patch)
         yield
 
 

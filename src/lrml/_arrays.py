@@ -81,6 +81,11 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
     return np.asarray(array)
 
 
+def to_host(value: Any) -> Any:
+    """Return an array on a device as a NumPy array, and lists, frames and sparse matrices as they are."""
+    return value if is_host(value) else to_numpy(value)
+
+
 class Place(NamedTuple):
     """Where arrays live: an Array API namespace and one of its devices.
 
@@ -164,7 +169,7 @@ class Place(NamedTuple):
     def asarray(self, value: Any, dtype: Any = None) -> Array:
         """Return a value as a dense array here, of a type given by name; copied only if it must be."""
         if is_sparse(value):
-            value = value.toarray()
+            return self._dense(value, dtype)
         wanted = None if dtype is None else getattr(self.xp, np.dtype(dtype).name)
         there = Place.of(value)
         if there == self:
@@ -178,6 +183,21 @@ class Place(NamedTuple):
             held = held if held.flags.writeable or self.is_host else held.copy()
             moved = self.xp.asarray(held, device=self.device)
         return moved if wanted is None else self.xp.astype(moved, wanted, copy=False)
+
+    def _dense(self, matrix: Any, dtype: Any) -> Array:
+        """Return a sparse matrix as a dense array here; where possible, only what it stores travels."""
+        dtype = np.dtype(matrix.dtype if dtype is None else dtype).name
+        by_places = array_api_compat.is_torch_namespace(self.xp) or array_api_compat.is_cupy_namespace(
+            self.xp
+        )
+        if not by_places:  # the standard cannot write to scattered places
+            return self.asarray(matrix.toarray(), dtype)
+        stored = matrix.tocsr().tocoo()
+        stored.sum_duplicates()
+        row, column = (np.asarray(index, dtype=np.int64) for index in (stored.row, stored.col))
+        dense = self.zeros(math.prod(matrix.shape), dtype)
+        dense[self.asarray(row * matrix.shape[1] + column)] = self.asarray(stored.data, dtype)
+        return self.xp.reshape(dense, tuple(matrix.shape))
 
     def zeros(self, shape: int | tuple[int, ...], dtype: Any = "float64") -> Array:
         """Return an array of zeros here."""
@@ -355,3 +375,10 @@ def full_precision(array: Array) -> Iterator[None]:
             part.fp32_precision = "none"  # as that of all backends
             if part.fp32_precision != precision:
                 part.fp32_precision = precision
+
+
+def squared_lengths(matrix: Array) -> Array:
+    """Squared length of every row."""
+    if is_host(matrix):
+        return np.einsum("ij,ij->i", matrix, matrix)
+    return namespace(matrix).vecdot(matrix, matrix)

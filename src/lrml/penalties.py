@@ -97,6 +97,8 @@ class TailSum:
             )
         if self.rule not in ("exact", "paper"):
             raise ValueError(f"rule must be 'exact' or 'paper', got {self.rule!r}. Use the default, 'exact'.")
+        # A scalar of NumPy would try to turn arrays of other libraries into its own.
+        object.__setattr__(self, "alpha", float(self.alpha))
 
     @property
     def n_free(self) -> int:
@@ -106,13 +108,12 @@ class TailSum:
     def value(self, sigma: Array) -> float:
         """Return alpha · Σ_{j > theta} σ_j of the descending values ``sigma``."""
         xp = namespace(sigma)
-        return self.alpha * float(xp.sum(sigma[self._n_head(sigma) :]))
+        return self.alpha * float(xp.sum(self._parts(sigma)[1]))
 
     def prox(self, sigma: Array, step: float) -> Array:
         """Keep the head, soft-threshold the tail by ``step · alpha``; descending in, descending out."""
         xp = namespace(sigma)
-        n_head = self._n_head(sigma)
-        head, tail = sigma[:n_head], sigma[n_head:]
+        head, tail = self._parts(sigma)
         threshold = step * self.alpha
         if self.rule == "paper":
             head = xp.where(head > threshold, head, xp.zeros_like(head))
@@ -125,13 +126,13 @@ class TailSum:
         the tail at σ majorises it elsewhere and is tight at σ.
         """
         xp = namespace(sigma)
-        head = self._n_head(sigma)
-        free = xp.zeros_like(sigma[:head])
-        return xp.concat([free, xp.full_like(sigma[head:], self.alpha)])
+        head, tail = self._parts(sigma)
+        return xp.concat([xp.zeros_like(head), xp.full_like(tail, self.alpha)])
 
-    def _n_head(self, sigma: Array) -> int:
-        """Return how many of these values are free: strict namespaces refuse slices beyond the end."""
-        return min(self.theta, int(sigma.shape[0]))
+    def _parts(self, sigma: Array) -> tuple[Array, Array]:
+        """Head and tail; the standard leaves slices beyond the end of an array undefined."""
+        head = min(self.theta, sigma.shape[0])
+        return sigma[:head], sigma[head:]
 
 
 class TraceNorm(TailSum):

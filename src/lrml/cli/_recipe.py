@@ -81,7 +81,7 @@ class Recipe:
         defaults: dict[str, Any] = {"random_state": seed, "verbose": int(verbose)}
         if search:
             defaults["threshold"] = "auto"
-        elif texts:
+        elif texts and self.params.get("loss", "squared") == "squared":
             defaults["ridge"] = _RIDGE_FOR_TEXTS
         model.set_params(
             **{key: value for key, value in defaults.items() if key in known} | dict(self.params)

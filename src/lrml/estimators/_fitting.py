@@ -85,11 +85,6 @@ class TrainingData:
         """Numbers of features (of rows for a kernel) and labels: the shape of the coefficients."""
         return self.X.shape[1 if self.kernel is None else 0], self.Y.shape[1]
 
-    @property
-    def rows_here(self) -> tuple[Any, Any, Any]:
-        """X, Y and weights where the fit computes."""
-        return self.X, self.Y, self.weights
-
     @cached_property
     def statistics(self) -> Statistics:
         """Moments of X and Y, computed on first use."""

@@ -37,7 +37,7 @@ from lrml.estimators._space import (
     with_unseen,
 )
 from lrml.estimators._streams import fit_by_passes
-from lrml.estimators._usual_ridge import usual_ridge
+from lrml.estimators._usual_ridge import usual_strengths
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
@@ -54,7 +54,7 @@ _Float64 = npt.NDArray[np.float64]
 # If every iteration reads the rows, there is time for fewer iterations.
 _MAX_ITER_MOMENTS, _MAX_ITER_ROWS = 5000, 1000
 # The default ridge of losses other than the squared one, as a share of the best one without a penalty.
-_WEAK = 0.2
+_WEAK = 0.5
 
 
 class SpectralModel(BlockFitting):
@@ -71,13 +71,16 @@ class SpectralModel(BlockFitting):
         """Return the penalty for data of this shape."""
         raise NotImplementedError
 
-    def _ridge(self, data: TrainingData, params: Parameters) -> float:
-        """Return the strength of the squared Frobenius norm: as given, or one that suits loss and data."""
-        if params.ridge is not None:
-            return float(params.ridge)
-        if data.loss.name == "squared":
-            return 0.0
-        return _WEAK * usual_ridge(data, fit_intercept=params.fit_intercept)
+    def _ridge(self, params: Parameters) -> float:
+        """Return the strength of the squared Frobenius norm."""
+        return float(params.ridge)
+
+    def _with_strengths(self, data: TrainingData, params: Parameters) -> Parameters:
+        """Return the parameters with strengths that suit loss and data in place of None."""
+        if None not in (params.alpha, vars(params).get("ridge", 0.0)):
+            return params
+        alpha, ridge = usual_strengths(data, fit_intercept=params.fit_intercept)
+        return _filled(params, alpha=alpha, ridge=_WEAK * ridge)
 
     def _certificate(self, penalty: TailSum) -> Certificate | None:
         """Return the certificate to use if the moments suffice; None for the solver's estimate."""
@@ -93,6 +96,8 @@ class SpectralModel(BlockFitting):
         params = super()._check_params()
         if params.loss.name != "squared":
             _check_row_solver(params)
+        else:
+            params = _filled(params, alpha=1.0, ridge=0.0)
         if params.kernel != "linear" and isinstance(params.solver, str) and params.solver in ROADS:
             raise ValueError(
                 f"solver={params.solver!r} needs kernel='linear', got kernel={shown(params.kernel)}, whose "
@@ -107,11 +112,12 @@ class SpectralModel(BlockFitting):
         last = None
         if is_warm_start(self, params, data):
             last = self._start_of(data), data.place.asarray(self.intercept_, "float64")
-        penalty, ridge = self._penalty(data, params), self._ridge(data, params)
+        params = self._with_strengths(data, params)
+        penalty, ridge = self._penalty(data, params), self._ridge(params)
         fit = self._fit_moments if data.needs_moments_only else self._fit_rows
         solution, extras = fit(data, params, penalty, ridge, last)
         if "ridge" in vars(params):
-            extras["ridge_"] = ridge
+            extras |= {"alpha_": penalty.alpha, "ridge_": ridge}
         store(self, data, solution, **extras)
         warn_unless_converged(solution.outcome)
         return self
@@ -125,10 +131,13 @@ class SpectralModel(BlockFitting):
     _reads_again = True
 
     def _iterates(self, params: Parameters) -> bool:
-        return bool(params.alpha > 0)
+        return bool(params.alpha != 0)
 
     def _check_before(self, columns: Columns, params: Parameters) -> None:
         if vars(params).get("theta") != "auto":
+            params = Parameters(
+                **vars(params) | {"alpha": 0.0}
+            )  # theta is checked; alpha may follow the data
             self._penalty(SummedData.of(self, None, columns, params.targets), params)
 
     def _fit_passes(self, source: BlockSource, params: Parameters) -> None:
@@ -171,7 +180,7 @@ class SpectralModel(BlockFitting):
             params = Parameters(**vars(params) | {"solver": "auto"})  # as the space that reads the solution
         penalty = self._penalty(data, params)
         last = (self._start_of(data), data.place.asarray(self.intercept_, "float64")) if warm else None
-        _, problem, result, _ = self._solve_moments(data, params, penalty, self._ridge(data, params), last)
+        _, problem, result, _ = self._solve_moments(data, params, penalty, self._ridge(params), last)
         return _as_regressions(problem, penalty, result)
 
     def _solve_moments(
@@ -278,6 +287,12 @@ def _as_regressions(problem: SpectralProblem, penalty: TailSum, result: SolverRe
     kept = int(xp.count_nonzero(s > max(problem.shape) * xp.finfo(s.dtype).eps * s[0]))  # they descend
     extra = 0.5 * penalty.slopes(s)[:kept] / s[:kept]
     return RidgeRegressions(U[:, :kept] * s[:kept], V[:, :kept], problem.ridge, extra)
+
+
+def _filled(params: Parameters, **usual: float) -> Parameters:
+    """Return the parameters with the usual strengths in place of None."""
+    missing = {name: value for name, value in usual.items() if vars(params).get(name, value) is None}
+    return Parameters(**vars(params) | missing)
 
 
 def _check_row_solver(params: Parameters) -> None:
