@@ -151,8 +151,8 @@ class LogisticLoss:
         if is_host(share):
             return np.clip(logit(np.clip(share, 0.0, 1.0)), low, high)
         xp = namespace(share)
-        share = xp.clip(share, min=0.0, max=1.0)
-        return xp.clip(xp.log(share) - xp.log1p(-share), min=low, max=high)
+        having, without = (xp.log(xp.clip(part, min=1e-100)) for part in (share, 1.0 - share))
+        return xp.clip(having - without, min=low, max=high)
 
     def dual(self, Y: Array, U: Array) -> Array:
         """Return the entropy of q = m u, which is a probability."""

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from lrml._arrays import Array, Place, full_precision, is_host, is_sparse, namespace
+from lrml._arrays import Array, Place, full_precision, is_host, is_sparse, namespace, take
 from lrml._threads import map_in_threads
 from lrml.losses import Floats, Loss, Terms
 from lrml.statistics import Statistics
@@ -129,7 +129,7 @@ def chosen_columns(matrix: Matrix, chosen: Array) -> Matrix:
     xp = namespace(chosen)
     if bool(xp.all(chosen)):
         return matrix
-    return matrix[:, chosen] if is_host(matrix) else xp.take(matrix, xp.nonzero(chosen)[0], axis=1)
+    return matrix[:, chosen] if is_sparse(matrix) else take(matrix, xp.nonzero(chosen)[0], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
