@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+import namespaces
+from lrml._arrays import Place
 from lrml.datasets import MultiLabelDataset, fetch_mulan
 
 # Read once: some tests change the environment variable.
@@ -18,9 +20,10 @@ _DATA_HOME = os.environ.get("LRML_DATA_HOME")
 _SKIP_REASON = "set LRML_DATA_HOME to a folder with the Mulan files"
 
 # Nothing depends on how busy the machine is. The test command draws the same examples every time;
-# --hypothesis-profile=random draws others (`make test-random`). No test sets these for itself.
+# --hypothesis-profile=random draws others, and twice as many where a test does not say how many
+# (`make test-random`). No test sets these for itself.
 _UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("repeatable", _UNHURRIED, derandomize=True, database=None)
+settings.register_profile("repeatable", _UNHURRIED, derandomize=True, database=None, max_examples=50)
 settings.register_profile("random", _UNHURRIED, derandomize=False, print_blob=True)
 # For mutation tests, where it only matters that a test fails, and soon.
 _UNSHRUNK = (Phase.explicit, Phase.generate)
@@ -48,6 +51,12 @@ def _no_network_and_no_user_cache(tmp_path_factory: pytest.TempPathFactory) -> I
             patch.setenv(variable, "http://127.0.0.1:9")  # nobody listens there
         patch.setenv("no_proxy", "127.0.0.1,localhost")
         yield
+
+
+@pytest.fixture(scope="session", params=namespaces.places())
+def place(request: pytest.FixtureRequest) -> Place:
+    """A namespace and a device; the test runs in each of those that are installed (see `namespaces`)."""
+    return namespaces.place_named(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -106,6 +106,7 @@ class MLFro(SpectralModel):
         threshold_per_label: bool = False,
         warm_start: bool = False,
         callback: Callback | None = None,
+        device: Any = None,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())
@@ -118,7 +119,7 @@ class MLFro(SpectralModel):
     def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
         return TailSum(theta=0, alpha=0.0)
 
-    def _ridge(self, data: TrainingData, params: Parameters) -> float:
+    def _ridge(self, params: Parameters) -> float:
         return float(params.alpha)
 
 
@@ -189,6 +190,7 @@ class MLFroCV(BlockSearch):
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: int | np.random.RandomState | None = None,
+        device: Any = None,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())
