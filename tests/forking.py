@@ -73,8 +73,13 @@ def _server():
         encoding="utf-8",
         env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )
-    atexit.register(server.stdin.close)  # and so it ends
+    atexit.register(_end, server)
     return server
+
+
+def _end(server):
+    server.stdin.close()  # and so it ends
+    server.wait(60)
 
 
 def _serve():

@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import array_api_compat
@@ -211,6 +212,7 @@ class Place(NamedTuple):
 HOST = Place(array_api_compat.numpy, "cpu")
 
 
+@cache
 def _torch_place(name: str) -> Place | None:
     """Return the place of one of torch's devices; None without torch."""
     try:
@@ -219,13 +221,15 @@ def _torch_place(name: str) -> Place | None:
         return None
     xp = importlib.import_module("array_api_compat.torch")
     try:
-        device = torch.empty(0, device=name, dtype=torch.float64).device  # "cuda" becomes "cuda:0"
+        tried = torch.linalg.eigvalsh(torch.ones((1, 1), dtype=torch.float64, device=name))
+        float(tried[0])
     except Exception as error:  # torch has no common type for a name it does not know and a driver it lacks
         raise ValueError(
-            f"device must be one that is there and knows float64, got {name!r} ({_first_line(error)}). Pass "
-            "device=None to compute on the host, or the name of another device."
+            f"device must be one that is there and has float64 and eigh, got {name!r} "
+            f"({_first_line(error)}). "
+            "Pass device=None to compute on the host, or the name of another device."
         ) from error
-    return Place(xp, device)
+    return Place(xp, tried.device)  # "cuda" has become "cuda:0"
 
 
 def _cupy_place(name: str) -> Place | None:
