@@ -383,6 +383,4 @@ def full_precision(array: Array) -> Iterator[None]:
 
 def squared_lengths(matrix: Array) -> Array:
     """Squared length of every row."""
-    if is_host(matrix):
-        return np.einsum("ij,ij->i", matrix, matrix)
-    return namespace(matrix).vecdot(matrix, matrix)
+    return row_dots(matrix, matrix)
