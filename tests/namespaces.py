@@ -6,11 +6,13 @@ that is not asked for raises, so that it finds what would be a hidden copy from 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import array_api_strict
 import numpy as np
@@ -66,10 +68,8 @@ def place_named(name: str) -> Place:
     return Place.of(example)
 
 
-def put(place: Place, array: object) -> object:
-    """Copy what NumPy can read to a place, with its type; shapes (None, numbers, texts) stay as they are."""
-    if array is None or isinstance(array, str | int | float):
-        return array
+def put(place: Place, array: Any) -> Any:
+    """Copy what NumPy can read to a place, with its type."""
     held = np.array(array)  # a copy: torch would share the memory
     return held if place.is_host else place.xp.asarray(held, device=place.device)
 
@@ -85,6 +85,19 @@ def assert_same(actual, expected, place, dtype="float64", rtol=1e-9, atol=None):
     np.testing.assert_allclose(
         to_numpy(actual), expected, rtol=0, atol=rtol * scale if atol is None else atol
     )
+
+
+def moved(place: Place, record: Any) -> Any:
+    """Copy a record, a dataclass or a named tuple, with its arrays in another place."""
+    if isinstance(record, np.ndarray):
+        return put(place, record)
+    if dataclasses.is_dataclass(record):
+        values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+        return dataclasses.replace(record, **{name: moved(place, value) for name, value in values.items()})
+    if isinstance(record, tuple):
+        parts = [moved(place, part) for part in record]
+        return type(record)(*parts) if hasattr(record, "_fields") else tuple(parts)
+    return record
 
 
 @contextmanager

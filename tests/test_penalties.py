@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from lrml._arrays import to_numpy
 from lrml.penalties import TailSum, TraceNorm, gram_noise, right_singular, spectral_prox
+from namespaces import assert_same, put
 
 PENALTIES = [
     TailSum(0, 0.7),
@@ -118,10 +120,17 @@ def test_papers_rule_agrees_where_the_head_exceeds_the_threshold(sigma, theta, s
         assert np.any(printed < exact) or np.any(sigma[:theta] == 0)
 
 
-def test_trace_norm_is_soft_thresholding():
-    sigma = np.array([3.0, 1.0, 0.2])
-    np.testing.assert_allclose(TraceNorm(0.5).prox(sigma, 1.0), [2.5, 0.5, 0.0])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_trace_norm_is_soft_thresholding(place, dtype):
+    sigma = put(place, np.array([3.0, 1.0, 0.2], dtype=dtype))
+    assert_same(TraceNorm(0.5).prox(sigma, 1.0), [2.5, 0.5, 0.0], place, dtype, rtol=1e-7)
+    assert_same(TailSum(1, 0.5).prox(sigma, 1.0), [3.0, 0.5, 0.0], place, dtype, rtol=1e-7)
+    assert_same(TailSum(2, 0.5, rule="paper").prox(sigma, 2.0), [3.0, 0.0, 0.0], place, dtype, rtol=1e-7)
+    assert_same(TailSum(2, 0.5).slopes(sigma), [0.0, 0.0, 0.5], place, dtype)
+    assert_same(TailSum(5, 0.5).slopes(sigma), np.zeros(3), place, dtype)
     assert TraceNorm(0.5).value(sigma) == pytest.approx(2.1)
+    assert TailSum(1, 0.5).value(sigma) == pytest.approx(0.6)
+    assert TailSum(5, 0.5).value(sigma) == 0
 
 
 def test_trace_norm_leaves_no_value_free():
@@ -131,28 +140,31 @@ def test_trace_norm_leaves_no_value_free():
 
 
 @pytest.mark.parametrize("shape", [(40, 7), (7, 40), (9, 9), (5, 1), (1, 5)])
-@pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-12), (np.float32, 2e-5)])
-def test_spectral_prox_matches_a_full_svd(shape, dtype, rtol):
+@pytest.mark.parametrize(("dtype", "rtol"), [("float64", 1e-12), ("float32", 2e-5)])
+def test_spectral_prox_matches_a_full_svd(place, shape, dtype, rtol):
     Q = np.random.default_rng(1).normal(size=shape).astype(dtype)
     U, s, Vt = np.linalg.svd(Q.astype(float), full_matrices=False)
     expected_sigma = np.where(np.arange(len(s)) < 2, s, np.maximum(s - 0.6, 0))
-    matrix, sigma = spectral_prox(Q, TailSum(2, 2.0), 0.3)
-    assert matrix.dtype == sigma.dtype == dtype
-    np.testing.assert_allclose(sigma, expected_sigma, rtol=rtol, atol=rtol)
-    np.testing.assert_allclose(matrix, (U * expected_sigma) @ Vt, atol=rtol * s[0])
+    matrix, sigma = spectral_prox(put(place, Q), TailSum(2, 2.0), 0.3)
+    assert_same(sigma, expected_sigma, place, dtype, rtol)
+    assert_same(matrix, (U * expected_sigma) @ Vt, place, dtype, rtol)
+    matrix, sigma = spectral_prox(put(place, Q), TraceNorm(1e3), 0.3)
+    assert_same(sigma, np.zeros(min(shape)), place, dtype)
+    assert_same(matrix, np.zeros(shape), place, dtype)
 
 
-@pytest.mark.parametrize(("dtype", "small"), [(np.float64, 1e-11), (np.float32, 1e-5)])
-def test_tiny_survivors_are_computed_by_the_fallback(dtype, small):
+@pytest.mark.parametrize(("dtype", "small"), [("float64", 1e-11), ("float32", 1e-5)])
+def test_tiny_survivors_are_computed_by_the_fallback(place, dtype, small):
     """A free singular value below the noise of the Gram matrix must still come out right."""
     rng = np.random.default_rng(0)
     U, V = (np.linalg.qr(rng.normal(size=(n, 4)))[0] for n in (30, 4))
     truth = np.array([1.0, 0.5, small, small / 2])
-    Q = ((U * truth) @ V.T).astype(dtype)
-    _, sigma = spectral_prox(Q, TailSum(3, 1.0), 0.1)
+    Q = put(place, ((U * truth) @ V.T).astype(dtype))
+    matrix, sigma = spectral_prox(Q, TailSum(3, 1.0), 0.1)
     assert small < gram_noise(right_singular(Q)[0]), "this case must lie below the noise floor of the Gram"
-    np.testing.assert_allclose(sigma[:3], truth[:3], rtol=0.05)
-    assert sigma[3] == 0
+    assert_same(sigma[:3], truth[:3], place, dtype, atol=0.05 * small)
+    assert float(sigma[3]) == 0
+    assert_same(matrix, (U[:, :3] * truth[:3]) @ V[:, :3].T, place, dtype, atol=small)
 
 
 def test_tiny_values_that_a_weak_trace_norm_spares_are_computed_by_the_fallback():
@@ -177,10 +189,10 @@ def test_ordinary_matrices_need_no_svd(monkeypatch, penalty):
 @pytest.mark.parametrize("theta", [0, 1])
 @pytest.mark.parametrize("sign", ["mixed", "positive", "negative"])
 @pytest.mark.parametrize("scale", [1e-170, 1e-158, 1e170, 0.0])
-def test_extreme_scales_do_not_overflow(scale, sign, theta):
+def test_extreme_scales_do_not_overflow(place, scale, sign, theta):
     Q = np.random.default_rng(0).normal(size=(6, 3))
     Q = scale * {"mixed": Q, "positive": np.abs(Q), "negative": -np.abs(Q)}[sign]
-    matrix, sigma = spectral_prox(Q, TailSum(theta, scale), 0.1)
+    matrix, sigma = map(to_numpy, spectral_prox(put(place, Q), TailSum(theta, scale), 0.1))
     assert np.all(np.isfinite(matrix))
     assert np.all(np.isfinite(sigma))
     if scale:

@@ -1,11 +1,15 @@
 """The problem in spectral coordinates against the same quantities in the original ones."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from lrml._arrays import namespace, to_numpy
 from lrml.penalties import TraceNorm
 from lrml.problem import SpectralProblem
 from lrml.statistics import Statistics
+from namespaces import assert_same, moved, put
 
 
 def make(n, d, n_labels, ridge=0.0, seed=0, rank=None):
@@ -217,3 +221,77 @@ def test_targets_that_are_zero_leave_units_to_divide_by():
     _, Y, problem = make(40, 6, 4)
     assert problem.target == pytest.approx(np.sum(Y**2))
     assert 0 < problem.least < 1e-12 * problem.target
+
+
+def solution(problem, rank):
+    """Factors in the original coordinates of the best matrix of a rank, or of a ridge solution."""
+    W = problem.ridge_solution(0.1) if rank is None else problem.reduced_rank_solution(rank)[0]
+    eye = namespace(W).eye(problem.shape[1], dtype=W.dtype, device=W.device)
+    return problem.restore(W, eye)
+
+
+@pytest.mark.parametrize("shape", [(40, 6, 4), (40, 6, 15), (10, 25, 4)], ids=str)
+def test_every_place_has_numpys_coordinates(place, shape):
+    """A decomposition leaves the signs of its vectors open, not the solutions and values that follow."""
+    rng = np.random.default_rng(3)
+    n, d, n_labels = shape
+    X, Y = rng.normal(size=(n, d)) + 1.0, (rng.random((n, n_labels)) < 0.3).astype(float)
+    for scales in (np.ones(d), np.geomspace(1, 1e5, d)):  # the second is decomposed by its root
+        for moments in (sums := Statistics.from_arrays(X * scales, Y)).centered(), sums.uncentered():
+            expected = SpectralProblem.from_moments(moments, ridge=0.7)
+            found = SpectralProblem.from_moments(moved(place, moments), ridge=0.7)
+            assert_same(found.curvature, expected.curvature, place, rtol=1e-10)
+            assert found.shape == expected.shape
+            assert found.target == pytest.approx(expected.target)
+            for rank in (None, 2):
+                (U, V), (left, right) = (solution(problem, rank) for problem in (found, expected))
+                assert_same(U @ V.T, left @ right.T, place, rtol=1e-8)
+                compressed = to_numpy(found.compress(U @ V.T))
+                np.testing.assert_allclose(abs(compressed), abs(expected.compress(left @ right.T)), atol=1e-8)
+            assert found.strongest_slopes([0, 2]) == pytest.approx(expected.strongest_slopes([0, 2]))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_every_place_computes_as_numpy_does(place, dtype):
+    """In the same coordinates, so that every number is the same."""
+    rtol = 1e-11 if dtype == "float64" else 1e-4
+    expected = make(40, 6, 15, ridge=0.5)[-1]
+    parts = {
+        name: getattr(expected, name).astype(dtype) for name in ("curvature", "cross", "features", "labels")
+    }
+    found = moved(place, replace(expected, **parts))
+    rng = np.random.default_rng(4)
+    W, weights = rng.normal(size=expected.shape).astype(dtype), np.array([0.0, 3.0, 0.7], dtype=dtype)
+    U, V = (np.linalg.qr(rng.normal(size=(size, 3)))[0].astype(dtype) for size in expected.shape)
+    there, w, left, right = (put(place, array) for array in (W, weights, U, V))
+
+    def same(one, other):
+        if isinstance(one, tuple):
+            for mine, theirs in zip(one, other, strict=True):
+                same(mine, theirs)
+        elif isinstance(one, float):
+            assert one == pytest.approx(other, rel=rtol)
+        else:
+            assert_same(one, other, place, dtype, rtol)
+
+    same(found.value(there), expected.value(W))
+    same(found.decrement(there), expected.decrement(W))
+    same(found.gradient(there), expected.gradient(W))
+    same(found.gradient_step(7.0), expected.gradient_step(7.0))
+    same(found.ridge_solution(2.0), expected.ridge_solution(2.0))
+    same(found.solve_left(right, w), expected.solve_left(V, weights))
+    same(found.solve_right(left, w), expected.solve_right(U, weights))
+    same(found.prox(there, TraceNorm(2.0), 0.3), expected.prox(W, TraceNorm(2.0), 0.3))
+    same(found.restore(left, right), expected.restore(U, V))
+    same(found.with_ridge(2.0).ridge_solution(), expected.with_ridge(2.0).ridge_solution())
+    for name in ("lipschitz", "mean_curvature", "scale"):
+        same(getattr(found, name), getattr(expected, name))
+    same(found.ridge_leaving(0.3), expected.ridge_leaving(0.3))
+
+
+def test_every_place_keeps_one_direction_of_constant_features(place):
+    moments = Statistics.from_arrays(np.full((9, 3), 0.1), np.eye(9)[:, :2]).centered()
+    problem = SpectralProblem.from_moments(moved(place, moments))
+    assert_same(problem.curvature, [1.0], place)
+    assert_same(problem.ridge_solution(), [[0.0]], place)
+    assert_same(problem.features, np.eye(3, 1), place)

@@ -12,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lrml.statistics
+from lrml._arrays import HOST, to_numpy
 from lrml.statistics import Statistics
+from namespaces import assert_same, put
 
 FIELDS = ("n_rows", "weight", "x_mean", "y_mean", "xx", "xy", "yy")
 
 
-def assert_same(a, b, rtol=1e-10):
+def assert_equal_sums(a, b, rtol=1e-10):
     for name in FIELDS:
         scale = max(1.0, np.max(np.abs(getattr(b, name))))  # all sums here are of order 1 or more
         np.testing.assert_allclose(
@@ -54,7 +56,9 @@ def test_equals_the_definition(weighted, form):
 def test_sparse_equals_dense(x_type, y_type, weighted):
     X, Y, w = data()
     w = w if weighted else None
-    assert_same(Statistics.from_arrays(x_type(X), y_type(Y), w), Statistics.from_arrays(X, Y, w), rtol=1e-13)
+    assert_equal_sums(
+        Statistics.from_arrays(x_type(X), y_type(Y), w), Statistics.from_arrays(X, Y, w), rtol=1e-13
+    )
 
 
 @settings(max_examples=40)
@@ -68,11 +72,11 @@ def test_blocks_equal_the_whole_and_order_is_free(cuts, sparse, seed):
     edges = [0, *sorted(cuts), 60]
     blocks = [(X[a:b], Y[a:b], w[a:b]) for a, b in pairwise(edges)]
     whole = Statistics.from_arrays(X, Y, w)
-    assert_same(Statistics.from_blocks(blocks), whole)
-    assert_same(Statistics.from_blocks(reversed(blocks)), whole)
+    assert_equal_sums(Statistics.from_blocks(blocks), whole)
+    assert_equal_sums(Statistics.from_blocks(reversed(blocks)), whole)
     if len(blocks) > 1:  # taking a block away again leaves the rest
         rest = Statistics.from_blocks(blocks[1:])
-        assert_same(whole - Statistics.from_arrays(*blocks[0]), rest, rtol=1e-8)
+        assert_equal_sums(whole - Statistics.from_arrays(*blocks[0]), rest, rtol=1e-8)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -82,7 +86,7 @@ def test_internal_blocking_changes_nothing(monkeypatch, sparse):
     whole = Statistics.from_arrays(X, Y, w)
     monkeypatch.setattr(lrml.statistics, "_BLOCK_ENTRIES", 64)
     assert len(list(lrml.statistics._row_slices(X, Y))) > 5
-    assert_same(Statistics.from_arrays(X, Y, w), whole)
+    assert_equal_sums(Statistics.from_arrays(X, Y, w), whole)
 
 
 def test_a_large_offset_loses_no_digits():
@@ -106,7 +110,7 @@ def test_float32_is_summed_in_float64():
     stats = Statistics.from_arrays(X.astype(np.float32), Y.astype(np.float32))
     exact = Statistics.from_arrays(X.astype(np.float32).astype(float), Y)
     assert stats.xx.dtype == np.float64
-    assert_same(stats, exact, rtol=1e-14)
+    assert_equal_sums(stats, exact, rtol=1e-14)
 
 
 def test_a_block_without_weight_adds_nothing():
@@ -137,8 +141,8 @@ def test_frames_equal_arrays():
     expected = Statistics.from_arrays(X, Y, w)
     pandas_sparse = pd.DataFrame(X).astype(pd.SparseDtype(float, 0.0))
     for frame in (pd.DataFrame, pl.DataFrame):
-        assert_same(Statistics.from_arrays(frame(X), frame(Y.astype(int)), w), expected, rtol=1e-14)
-    assert_same(Statistics.from_arrays(pandas_sparse, Y, w), expected)
+        assert_equal_sums(Statistics.from_arrays(frame(X), frame(Y.astype(int)), w), expected, rtol=1e-14)
+    assert_equal_sums(Statistics.from_arrays(pandas_sparse, Y, w), expected)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -183,7 +187,7 @@ def test_rows_without_weight_are_not_there_at_all(matrix):
     kept = w > 0
     wild = np.where(kept[:, None], X, 1e200)
     got = Statistics.from_arrays(matrix(wild), matrix(Y), w)
-    assert_same(got, Statistics.from_arrays(X[kept], Y[kept], w[kept]), rtol=1e-13)
+    assert_equal_sums(got, Statistics.from_arrays(X[kept], Y[kept], w[kept]), rtol=1e-13)
     assert got.n_rows == kept.sum()
 
 
@@ -204,7 +208,7 @@ def test_squares_beyond_float64_are_refused(matrix, weighted):
 def test_what_a_subtraction_must_leave():
     X, Y, w = data()
     whole = Statistics.from_arrays(X, Y, w)
-    assert_same(
+    assert_equal_sums(
         whole - Statistics.from_arrays(X[:-1], Y[:-1], w[:-1]), Statistics.from_arrays(X[-1:], Y[-1:], w[-1:])
     )
     with pytest.raises(ValueError, match=r"got 60 − 60 rows \(weight .* left\)\. Subtract a proper part"):
@@ -262,3 +266,47 @@ def test_dimensions_and_moments():
     np.testing.assert_array_equal(centred.gram, stats.xx)
     np.testing.assert_allclose(raw.summed().gram, (X.T * w) @ X, atol=1e-12)
     assert raw.summed().further is None
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("blocked", [False, True])
+def test_every_place_sums_as_numpy_does(monkeypatch, place, weighted, dtype, blocked):
+    """Arrays that live there, and NumPy's and SciPy's that are summed there."""
+    if blocked:
+        monkeypatch.setattr(lrml.statistics, "_DEVICE_ENTRIES", 64)
+        monkeypatch.setattr(lrml.statistics, "_BLOCK_ENTRIES", 64)
+    X, Y, w = data()
+    X, w = (X + np.r_[1e4, np.zeros(6)]).astype(dtype), np.where(np.arange(60) % 7, w, 0.0)
+    X[:, 2] = 0.1
+    w = w if weighted else None
+    expected = Statistics.from_arrays(X, Y, w)
+    there = Statistics.from_arrays(*(None if M is None else put(place, M) for M in (X, Y, w)))
+    moved = Statistics.from_arrays(sp.csr_array(X), sp.csc_array(Y), w, place=place)
+    for found in (there, moved, expected.at(place), there.at(HOST).at(place)):
+        assert found.place == place
+        for name in ("x_mean", "y_mean", "xx", "xy"):
+            assert_same(getattr(found, name), getattr(expected, name), place, rtol=1e-10)
+        assert found.weight == pytest.approx(expected.weight)
+        assert found.yy == pytest.approx(expected.yy)
+        assert found.n_rows == expected.n_rows
+        assert np.all(to_numpy(found.xx)[2] == 0)
+    twice = there + there
+    assert_same((twice - there).xx, expected.xx, place, rtol=1e-9)
+    for mine, theirs in zip(there.uncentered().summed()[:2], expected.uncentered().summed()[:2], strict=True):
+        assert_same(mine, theirs, place, rtol=1e-9)
+
+
+def test_every_place_refuses_squares_beyond_float64(place):
+    X, Y, _ = data()
+    with pytest.raises(ValueError, match=r"must stay below 1e308, got features that overflow\. Divide X"):
+        Statistics.from_arrays(put(place, 1e200 * X), put(place, Y))
+
+
+def test_a_file_holds_numpys_arrays_wherever_the_sums_live(place, tmp_path):
+    X, Y, _ = data()
+    sums = Statistics.from_arrays(put(place, X), put(place, Y))
+    sums.save(tmp_path / "sums.npz")
+    again = Statistics.load(tmp_path / "sums.npz")
+    for name in ("x_mean", "y_mean", "xx", "xy"):
+        np.testing.assert_array_equal(getattr(again, name), to_numpy(getattr(sums, name)))

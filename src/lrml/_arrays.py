@@ -6,11 +6,13 @@ its arrays and then speaks the Array API standard, so the same solver runs on an
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import math
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import array_api_compat
@@ -84,6 +86,38 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
 def to_host(value: Any) -> Any:
     """Return an array on a device as a NumPy array, and lists, frames and sparse matrices as they are."""
     return value if is_host(value) else to_numpy(value)
+
+
+def at_home(value: Any, known: dict[int, Any] | None = None) -> Any:
+    """Return a value with every array in it as NumPy's, through records, lists, dictionaries and models.
+
+    What holds none of another library is returned itself. An array that is held twice is copied once, for
+    which ``known`` remembers what was found, by identity. A model has a method ``_at_home(known)``.
+    """
+    known = {} if known is None else known
+    if id(value) not in known:
+        known[id(value)] = _brought_home(value, known)
+    return known[id(value)]
+
+
+def _brought_home(value: Any, known: dict[int, Any]) -> Any:
+    found = value
+    if array_api_compat.is_array_api_obj(value):
+        found = value if isinstance(value, np.ndarray | np.generic) else to_numpy(value)
+    elif hasattr(type(value), "_at_home"):
+        found = value._at_home(known)
+    elif isinstance(value, dict):
+        parts = {key: at_home(one, known) for key, one in value.items()}
+        found = value if all(parts[key] is one for key, one in value.items()) else parts
+    elif isinstance(value, list | tuple):
+        listed = [at_home(one, known) for one in value]
+        if any(new is not old for new, old in zip(listed, value, strict=True)):
+            found = type(value)(*listed) if hasattr(value, "_fields") else type(value)(listed)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        parts = _brought_home(fields, known)
+        found = value if parts is fields else dataclasses.replace(value, **parts)
+    return found
 
 
 class Place(NamedTuple):
@@ -211,6 +245,7 @@ class Place(NamedTuple):
 HOST = Place(array_api_compat.numpy, "cpu")
 
 
+@cache
 def _torch_place(name: str) -> Place | None:
     """Return the place of one of torch's devices; None without torch."""
     try:
@@ -219,13 +254,15 @@ def _torch_place(name: str) -> Place | None:
         return None
     xp = importlib.import_module("array_api_compat.torch")
     try:
-        device = torch.empty(0, device=name, dtype=torch.float64).device  # "cuda" becomes "cuda:0"
+        tried = torch.linalg.eigvalsh(torch.ones((1, 1), dtype=torch.float64, device=name))
+        float(tried[0])
     except Exception as error:  # torch has no common type for a name it does not know and a driver it lacks
         raise ValueError(
-            f"device must be one that is there and knows float64, got {name!r} ({_first_line(error)}). Pass "
-            "device=None to compute on the host, or the name of another device."
+            f"device must be one that is there and has float64 and eigh, got {name!r} "
+            f"({_first_line(error)}). "
+            "Pass device=None to compute on the host, or the name of another device."
         ) from error
-    return Place(xp, device)
+    return Place(xp, tried.device)  # "cuda" has become "cuda:0"
 
 
 def _cupy_place(name: str) -> Place | None:
@@ -324,5 +361,59 @@ def frobenius(array: Array) -> float:
 
 def inner(a: Array, b: Array) -> float:
     """Inner product ⟨A, B⟩ = Σ a_ij b_ij as a Python float."""
+    return float(dot(a, b))
+
+
+def dot(a: Array, b: Array) -> Array:
+    """Inner product ⟨A, B⟩ as an array without axes, for sums that are copied to the host once."""
     xp = namespace(a, b)
-    return float(xp.vecdot(xp.reshape(a, (-1,)), xp.reshape(b, (-1,))))
+    return xp.vecdot(xp.reshape(a, (-1,)), xp.reshape(b, (-1,)))
+
+
+def row_dots(first: Array, *others: Array) -> Array:
+    """Return the sums of the products of matrices, entry by entry, along their rows."""
+    if is_host(first):
+        return np.einsum(",".join(["ij"] * (1 + len(others))) + "->i", first, *others)
+    *further, last = others
+    for factor in further:
+        first = first * factor
+    return namespace(first).vecdot(first, last)
+
+
+@contextmanager
+def full_precision(array: Array) -> Iterator[None]:
+    """Multiply matrices of float32 with all their digits, even if the user has allowed torch to use fewer.
+
+    TF32 on CUDA keeps 10 of the 23 bits of a mantissa, bfloat16 on a CPU 7. The setting belongs to the
+    process, and is restored at the end. CuPy uses TF32 only if the environment says CUPY_TF32=1.
+    """
+    if not array_api_compat.is_torch_array(array):
+        yield
+        return
+    torch = importlib.import_module("torch")
+    # Up to torch 2.8 the first setting is the only one. Since then it is an older name of the others, and
+    # reading it fails if the others contradict it.
+    try:
+        setting = torch.get_float32_matmul_precision()
+    except RuntimeError:
+        setting = "highest"
+    backends = torch.backends.cuda, torch.backends.mkldnn
+    products = [part.matmul for part in backends if hasattr(getattr(part, "matmul", None), "fp32_precision")]
+    found = [part.fp32_precision for part in products]
+    if setting == "highest" and not {"tf32", "bf16"}.intersection(found):
+        yield
+        return
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(setting)
+        for part, precision in zip(products, found, strict=True):
+            part.fp32_precision = "none"  # as that of all backends
+            if part.fp32_precision != precision:
+                part.fp32_precision = precision
+
+
+def squared_lengths(matrix: Array) -> Array:
+    """Squared length of every row."""
+    return row_dots(matrix, matrix)

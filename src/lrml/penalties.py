@@ -97,6 +97,8 @@ class TailSum:
             )
         if self.rule not in ("exact", "paper"):
             raise ValueError(f"rule must be 'exact' or 'paper', got {self.rule!r}. Use the default, 'exact'.")
+        # A scalar of NumPy would try to turn arrays of other libraries into its own.
+        object.__setattr__(self, "alpha", float(self.alpha))
 
     @property
     def n_free(self) -> int:
@@ -106,12 +108,12 @@ class TailSum:
     def value(self, sigma: Array) -> float:
         """Return alpha · Σ_{j > theta} σ_j of the descending values ``sigma``."""
         xp = namespace(sigma)
-        return self.alpha * float(xp.sum(sigma[self.theta :]))
+        return self.alpha * float(xp.sum(self._parts(sigma)[1]))
 
     def prox(self, sigma: Array, step: float) -> Array:
         """Keep the head, soft-threshold the tail by ``step · alpha``; descending in, descending out."""
         xp = namespace(sigma)
-        head, tail = sigma[: self.theta], sigma[self.theta :]
+        head, tail = self._parts(sigma)
         threshold = step * self.alpha
         if self.rule == "paper":
             head = xp.where(head > threshold, head, xp.zeros_like(head))
@@ -124,9 +126,13 @@ class TailSum:
         the tail at σ majorises it elsewhere and is tight at σ.
         """
         xp = namespace(sigma)
+        head, tail = self._parts(sigma)
+        return xp.concat([xp.zeros_like(head), xp.full_like(tail, self.alpha)])
+
+    def _parts(self, sigma: Array) -> tuple[Array, Array]:
+        """Head and tail; the standard leaves slices beyond the end of an array undefined."""
         head = min(self.theta, sigma.shape[0])
-        free = xp.zeros_like(sigma[:head])
-        return xp.concat([free, xp.full_like(sigma[head:], self.alpha)])
+        return sigma[:head], sigma[head:]
 
 
 class TraceNorm(TailSum):

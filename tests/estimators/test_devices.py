@@ -201,6 +201,24 @@ def test_wrong_weights_on_a_device(weights, data):
     refused(LRML(), ValueError, rule, put(place, X), put(place, Y), put(place, weights))
 
 
+def test_a_device_without_numbers_and_half_precision():
+    torch = pytest.importorskip("torch")
+    refused(
+        LRML(device="meta"),
+        ValueError,
+        "has float64 and eigh, got 'meta'",
+        np.eye(3),
+        np.eye(3),
+        dispatch=False,
+    )
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 4)).astype(np.float16)
+    Y = (rng.random((30, 3)) < 0.5).astype(np.float64)
+    with dispatching():
+        half = LRML(1, 2.0).fit(torch.asarray(X), torch.asarray(Y))
+    assert half.objective_ == pytest.approx(LRML(1, 2.0).fit(X, Y).objective_, rel=1e-9)
+
+
 def test_a_device_that_is_not_there():
     refused(
         LRML(device="cuda:99"),

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from lrml._arrays import to_numpy
 from lrml.solvers.anderson import Anderson
+from namespaces import assert_same, put
 
 
 def linear_map(seed, size, contraction=0.9):
@@ -78,12 +80,11 @@ def test_forgetting_begins_anew():
     np.testing.assert_array_equal(again, fresh)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_matrices_keep_their_shape_and_type(dtype):
+@pytest.mark.parametrize(("dtype", "rtol"), [("float32", 1e-3), ("float64", 1e-8)])
+def test_matrices_keep_their_place_shape_and_type(place, dtype, rtol):
     function, solution = linear_map(3, 6)
-    accelerator, y = Anderson(8), np.zeros((2, 3), dtype=dtype)
+    accelerator, y = Anderson(8), place.zeros((2, 3), dtype)
     for _ in range(12):
-        image = function(y.ravel()).reshape(2, 3).astype(dtype)
+        image = put(place, function(to_numpy(y).ravel()).reshape(2, 3).astype(dtype))
         y = accelerator.extrapolate(image, image - y)
-        assert y.dtype == dtype
-    assert_allclose(y.ravel(), solution, rtol=1e-3 if dtype == np.float32 else 1e-8)
+    assert_same(y, solution.reshape(2, 3), place, dtype, rtol)

@@ -24,6 +24,7 @@ from lrml.solvers import (
     solve_chain,
     solve_chains,
 )
+from namespaces import assert_same, moved
 
 DOWN, UP = "reduced rank", "least squares"
 
@@ -187,6 +188,29 @@ def test_another_penalty_may_take_over_from_any_point():
     phase.retarget(TailSum(2, 0.01))
     point = next(point for point in iter(phase.step, None) if point.residual <= 1e-6)
     assert contracts.residual_by_svd(problem, TailSum(2, 0.01), point.W) <= 2e-6
+
+
+@pytest.mark.parametrize("begin", [DOWN, UP, "given"])
+def test_a_chain_is_the_same_in_every_place(place, begin):
+    here = make_problem(ridge=0.1)
+    there = moved(place, here)
+    alphas = (*(alpha_max(here, 2) * np.geomspace(0.5, 0.01, 3)), 0.0)
+    assert alpha_max(there, 2) == pytest.approx(alpha_max(here, 2), rel=1e-12)
+    starts = begin, begin
+    if begin == "given":
+        left, right, _ = here.reduced_rank_factors(2)
+        U, s, Vt = np.linalg.svd(left @ right.T, full_matrices=False)
+        starts = (U[:, :2] * s[:2], Vt[:2].T), moved(place, (U[:, :2] * s[:2], Vt[:2].T))
+    expected, found = (
+        list(solve_chain(problem, Chain(2, alphas, tuple("abcd"), start), tol=1e-12, max_iter=500))
+        for problem, start in zip((here, there), starts, strict=True)
+    )
+    for (key, one), (_, other) in zip(found, expected, strict=True):
+        assert_same(one.left @ one.right.T, matrix(other), place, rtol=1e-5)
+        assert_same(one.sigma, other.sigma, place, rtol=1e-5)
+        assert one.objective == pytest.approx(other.objective, rel=1e-10), key
+        assert one.status is other.status
+        assert one.residual <= 1e-5
 
 
 # Several chains

@@ -24,7 +24,7 @@ from lrml.cli._options import (
     option,
     takes_source,
 )
-from lrml.cli._recipe import Config, Kernel, Loss, Method, Recipe, Seed
+from lrml.cli._recipe import Config, Device, Kernel, Loss, Method, Recipe, Seed
 
 _THETA = "LRML: free singular values, a count or a share of the labels (default: 0.2)."
 _RANK = "LEML, CPLST: the rank, a count or a share of the labels."
@@ -57,6 +57,7 @@ def fit(
     kernel: Kernel = None,
     gamma: Annotated[float | None, option("X", "Kernels: their width (default: 1/features).")] = None,
     threshold: Annotated[str | None, option("X|auto", THRESHOLD, cut)] = None,
+    device: Device = None,
     blocks: Blocks = None,
     checkpoint: CheckpointFile = None,
     dask: Dask = None,
@@ -82,7 +83,7 @@ def fit(
     """
     given = {
         "theta": theta, "rank": rank, "alpha": alpha, "ridge": ridge, "loss": loss, "kernel": kernel,
-        "gamma": gamma, "threshold": threshold,
+        "gamma": gamma, "threshold": threshold, "device": device,
     }  # fmt: skip
     how = Blockwise.of(blocks, checkpoint, dask, data, output)
     learn("fit", data, output, Recipe.of(method, given, config), seed, force, quiet, as_json, how)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy, deepcopy
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from lrml._arrays import (
     Array,
     Place,
     as_matrix,
+    at_home,
     dtype_name,
     is_host,
     is_sparse,
@@ -172,6 +174,44 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         if isinstance(params.threshold, str):
             self.threshold_ = automatic_cut(self, data, params)
 
+    def to_numpy(self) -> Self:
+        """Return a copy of the model with all arrays as NumPy's: home from a GPU.
+
+        It predicts on NumPy arrays and sparse matrices. ``lrml.save`` and pickle bring a model home by
+        themselves, so that files of models fitted on a GPU are read where there is none.
+
+        Returns
+        -------
+        model
+            Of the same class, with the same parameters. Arrays that are NumPy's already are shared.
+        """
+        return self._at_home({})
+
+    def _at_home(self, known: dict[int, Any]) -> Self:
+        """Return the copy; ``known`` as in `lrml._arrays.at_home`."""
+        twin = copy(self)
+        twin.__dict__ = {name: at_home(value, known) for name, value in vars(twin).items()}
+        return twin
+
+    def _state(self) -> dict[str, Any]:
+        """Attributes that copies have."""
+        return dict(super().__getstate__())  # a copy: it would be the model's own dictionary
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = at_home(self._state())
+        return state
+
+    def __copy__(self) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self._state())
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Pickle brings arrays home, and Python copies as pickle does unless told otherwise.
+        memo[id(self)] = twin = type(self).__new__(type(self))
+        twin.__dict__.update(deepcopy(self._state(), memo))
+        return twin
+
     @property
     def dual_coef_(self) -> Array:
         """Coefficients of the kernel values (n × L), made from ``factors_`` on demand; for kernels only."""
@@ -247,7 +287,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         kernel: Kernel | None = vars(self).get("kernel_")
         precomputed = kernel is not None and kernel.is_precomputed
         try:
-            return self._at_home(check_features(self, X, reset=False, precomputed=precomputed))
+            return self._where_it_belongs(check_features(self, X, reset=False, precomputed=precomputed))
         except ValueError as error:
             if not precomputed or "is expecting" not in str(error):
                 raise
@@ -256,7 +296,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
                 f"{self.n_features_in_} training rows x_i. Pass these values, in the same order."
             ) from None
 
-    def _at_home(self, X: Any) -> Any:
+    def _where_it_belongs(self, X: Any) -> Any:
         """Return X if it lives where the model does; nothing is copied to or from a device unasked."""
         there, home = Place.of(X), Place.of(self.intercept_)
         if there == home:

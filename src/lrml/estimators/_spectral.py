@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array, namespace
+from lrml._arrays import Array, namespace, take
 from lrml._shown import shown
 from lrml.blocks import BlockSource, Columns
 from lrml.estimators._blocks import BlockFitting, SummedData
@@ -24,6 +24,7 @@ from lrml.estimators._fitting import (
     warn_of_subspace,
     warn_of_weakness,
     warn_unless_converged,
+    with_used,
 )
 from lrml.estimators._parameters import ROADS, Parameters
 from lrml.estimators._row_fits import RowFit, Start
@@ -248,18 +249,20 @@ class SpectralModel(BlockFitting):
     ) -> tuple[Solution, dict[str, Any]]:
         """Any loss, with or without unknown labels: every iteration reads the rows."""
         rows = data.row_sums
-        if not rows.label_totals()[0].any():
+        xp = data.place.xp
+        if not bool(xp.any(rows.label_totals()[0] != 0)):
             raise ValueError(
                 "some label must be known in a row with a positive weight, got none. Check sample_weight."
             )
         unseen, used, intercept = sort_labels(data, rows, fit_intercept=params.fit_intercept)
-        if not used.any():
+        if not bool(xp.any(used)):
             return nothing_to_learn(data, unseen, intercept), self._extras(penalty, None, None)
         max_iter = _MAX_ITER_ROWS if params.max_iter is None else params.max_iter
         tol = self._default_row_tol if params.tol is None else params.tol
         start = None
         if last is not None:
-            start = Start(last[0].U * last[0].s, last[0].V[used], last[1][used])
+            places = xp.nonzero(used)[0]
+            start = Start(last[0].U * last[0].s, take(last[0].V, places), take(last[1], places))
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as callback:
             fit = RowFit(
                 *(data, used, penalty, ridge, params.fit_intercept),
@@ -269,12 +272,9 @@ class SpectralModel(BlockFitting):
                 found = fit.separable(start)
             else:
                 found = fit.penalised(start, data.road(params.solver))
-        V = np.zeros((len(used), len(found.factors.s)))
-        V[used] = found.factors.V
-        intercept[used] = found.intercept
-        solution = Solution(
-            found.factors._replace(V=V), with_unseen(intercept, unseen, data.loss), unseen, found.result
-        )
+        V = with_used(found.factors.V, used, 0.0)
+        intercept = with_unseen(with_used(found.intercept, used, intercept), unseen, data.loss)
+        solution = Solution(found.factors._replace(V=V), intercept, unseen, found.result)
         return solution, self._extras(penalty, found.problem, found.result) | found.extras
 
 
