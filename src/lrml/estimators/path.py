@@ -113,7 +113,7 @@ class PathModel:
         """Intercepts; −1 for a label without a positive example."""
         return self.space.intercept(*self._sides)
 
-    def decision_function(self, X: Any) -> npt.NDArray[np.floating[Any]]:
+    def decision_function(self, X: Any) -> Array:
         """Scores (n × L) of the rows of X, through the factors."""
         left, right = self._sides
         X = check_array(X, accept_sparse=["csr", "csc"], dtype=np.float64, input_name="X")
