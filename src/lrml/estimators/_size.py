@@ -25,6 +25,5 @@ def model_nbytes(rank: Any, shape: tuple[int, int], dtype: npt.DTypeLike, rows: 
 
 def _nbytes(rows: Any) -> int:
     """Bytes of an array, or of the three arrays of a CSR or CSC matrix."""
-    if is_sparse(rows):
-        return sum(part.nbytes for part in (rows.data, rows.indices, rows.indptr))
-    return int(math.prod(rows.shape) * np.dtype(dtype_name(rows)).itemsize)
+    parts = (rows.data, rows.indices, rows.indptr) if is_sparse(rows) else (rows,)
+    return sum(math.prod(part.shape) * np.dtype(dtype_name(part)).itemsize for part in parts)
