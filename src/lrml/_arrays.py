@@ -6,6 +6,7 @@ its arrays and then speaks the Array API standard, so the same solver runs on an
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import math
 import os
@@ -86,6 +87,38 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
 def to_host(value: Any) -> Any:
     """Return an array on a device as a NumPy array, and lists, frames and sparse matrices as they are."""
     return value if is_host(value) else to_numpy(value)
+
+
+def at_home(value: Any, known: dict[int, Any] | None = None) -> Any:
+    """Return a value with every array in it as NumPy's, through records, lists, dictionaries and models.
+
+    What holds none of another library is returned itself. An array that is held twice is copied once, for
+    which ``known`` remembers what was found, by identity. A model has a method ``_at_home(known)``.
+    """
+    known = {} if known is None else known
+    if id(value) not in known:
+        known[id(value)] = _brought_home(value, known)
+    return known[id(value)]
+
+
+def _brought_home(value: Any, known: dict[int, Any]) -> Any:
+    found = value
+    if array_api_compat.is_array_api_obj(value):
+        found = value if isinstance(value, np.ndarray | np.generic) else to_numpy(value)
+    elif hasattr(type(value), "_at_home"):
+        found = value._at_home(known)
+    elif isinstance(value, dict):
+        parts = {key: at_home(one, known) for key, one in value.items()}
+        found = value if all(parts[key] is one for key, one in value.items()) else parts
+    elif isinstance(value, list | tuple):
+        listed = [at_home(one, known) for one in value]
+        if any(new is not old for new, old in zip(listed, value, strict=True)):
+            found = type(value)(*listed) if hasattr(value, "_fields") else type(value)(listed)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        parts = _brought_home(fields, known)
+        found = value if parts is fields else dataclasses.replace(value, **parts)
+    return found
 
 
 class Place(NamedTuple):

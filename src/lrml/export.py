@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.utils.validation import check_is_fitted
 
+from lrml._arrays import at_home
 from lrml._checks import check_flag
 from lrml._ranking import check_k
 from lrml._shown import shown
@@ -98,6 +99,7 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
         check_is_fitted(tagger)
         model = tagger.model_
     _check_linear(model)
+    model = at_home(model)
     if top_k is not None:
         top_k = check_k(top_k, len(model.intercept_), "top_k")
     front = _TextFront.of(tagger.vectorizer_) if tagger is not None and text else None

@@ -362,8 +362,8 @@ class BlockFitting(LinearMultiLabelModel):
         columns = Columns(*data.shape, names, data.label_names, data.X.dtype, *kinds)
         self._stream = _Stream(sums, columns, 1)
 
-    def __getstate__(self) -> Any:
-        state = super().__getstate__()
+    def _state(self) -> dict[str, Any]:
+        state = super()._state()
         if "statistics_" not in state:  # a model that was fitted at once stays as small as its factors
             state.pop("_stream", None)
         return state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy, deepcopy
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from lrml import metrics
-from lrml._arrays import as_matrix, is_sparse
+from lrml._arrays import as_matrix, at_home, is_sparse
 from lrml._ranking import TopK, check_k
 from lrml._shown import shown
 from lrml._targets import (
@@ -159,6 +160,44 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         """Set ``threshold_`` if the threshold is "auto"."""
         if isinstance(params.threshold, str):
             self.threshold_ = automatic_cut(self, data, params)
+
+    def to_numpy(self) -> Self:
+        """Return a copy of the model with all arrays as NumPy's: home from a GPU.
+
+        It predicts on NumPy arrays and sparse matrices. ``lrml.save`` and pickle bring a model home by
+        themselves, so that files of models fitted on a GPU are read where there is none.
+
+        Returns
+        -------
+        model
+            Of the same class, with the same parameters. Arrays that are NumPy's already are shared.
+        """
+        return self._at_home({})
+
+    def _at_home(self, known: dict[int, Any]) -> Self:
+        """Return the copy; ``known`` as in `lrml._arrays.at_home`."""
+        twin = copy(self)
+        twin.__dict__ = {name: at_home(value, known) for name, value in vars(twin).items()}
+        return twin
+
+    def _state(self) -> dict[str, Any]:
+        """Attributes that copies have."""
+        return dict(super().__getstate__())  # a copy: it would be the model's own dictionary
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = at_home(self._state())
+        return state
+
+    def __copy__(self) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self._state())
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Pickle brings arrays home, and Python copies as pickle does unless told otherwise.
+        memo[id(self)] = twin = type(self).__new__(type(self))
+        twin.__dict__.update(deepcopy(self._state(), memo))
+        return twin
 
     @property
     def dual_coef_(self) -> npt.NDArray[np.float64]:

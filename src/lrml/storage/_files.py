@@ -12,6 +12,7 @@ import numpy as np
 import sklearn
 from sklearn.utils.validation import check_is_fitted
 
+from lrml._arrays import at_home
 from lrml._shown import shown
 from lrml._version import __version__
 from lrml.storage import _container as container
@@ -76,7 +77,9 @@ def save(
         raise ValueError(
             f"dtype must be 'float32', 'float64' or None, got {shown(dtype)}. Leave it out for all digits."
         )
-    model = _check_saveable(estimator)
+    _check_saveable(estimator)
+    estimator = at_home(estimator)
+    model = estimator.model_ if type(estimator) is TextTagger else estimator
     writer = Writer(None if dtype is None else _DTYPES[dtype])
     document = {
         "kind": type(estimator).__name__,
@@ -92,14 +95,12 @@ def save(
     container.write(path, document, writer.tensors, (".".join(map(str, FORMAT)), __version__))
 
 
-def _check_saveable(estimator: Any) -> Any:
-    """Return the model in an estimator: itself, unless that is a tagger."""
-    if type(estimator) is not TextTagger:
-        check_saveable(estimator)
-        return estimator
-    check_is_fitted(estimator)
-    check_saveable(estimator.model_)
-    return estimator.model_
+def _check_saveable(estimator: Any) -> None:
+    """Refuse what is neither a fitted estimator of this library nor a fitted tagger with one."""
+    if type(estimator) is TextTagger:
+        check_is_fitted(estimator)
+        estimator = estimator.model_
+    check_saveable(estimator)
 
 
 def _plain_summary(summary: Mapping[str, Any] | None) -> Any:

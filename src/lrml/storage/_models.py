@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,11 +159,19 @@ def check_saveable(estimator: Any) -> None:
             "model of a class of your own with skops or joblib."
         )
     check_is_fitted(estimator, "factors_")
+    _check_params(estimator)
+
+
+def _check_params(estimator: Any) -> None:
+    """Check the parameters of a model, except whether there is a device of that name: fits alone need it."""
+    device = vars(estimator).get("device")
+    if device is None or isinstance(device, str):
+        estimator = copy(estimator).set_params(**({} if device is None else {"device": None}))
     estimator._check_params()
 
 
 def encode_model(writer: Writer, estimator: Any, name: str) -> dict[str, Any]:
-    """Return the JSON for a fitted estimator."""
+    """Return the JSON for a fitted estimator, brought home from its device."""
     check_saveable(estimator)
     kernel = vars(estimator).get("kernel_")
     if kernel is not None and not isinstance(kernel.metric, str):
@@ -229,7 +238,7 @@ def decode_model(reader: Reader, found: Any, *, newer: bool, kinds: tuple[str, .
     kind, params, fitted = parts(found, kinds)
     model = new_estimator(reader, MODELS[kind], params, newer=newer)
     try:
-        model._check_params()
+        _check_params(model)
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"parameters of {kind} must pass its own checks, got: {error}") from None
     attributes = {
