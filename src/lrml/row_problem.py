@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from lrml._arrays import Array, Place, dot, few_threads, inner, is_host, is_sparse, namespace
+from lrml._arrays import Array, Place, dot, few_threads, inner, is_sparse, namespace
 from lrml.losses import Floats, Loss, best_constants
 from lrml.penalties import Penalty, SpectralProx, spectral_prox
 from lrml.problem import spectral_coordinates
@@ -375,7 +375,7 @@ def _simultaneous(basis: Array, stretch: Array, diagonal: Array) -> tuple[Array,
     """
     xp = namespace(basis)
     with few_threads(diagonal):
-        if is_host(basis):
+        if isinstance(basis, np.ndarray):
             triangle = np.linalg.qr(np.sqrt(stretch)[:, None] * basis, mode="r")
             inverse = solve_triangular(triangle, np.eye(len(triangle)))
         else:

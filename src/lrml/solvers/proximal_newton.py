@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from lrml._arrays import Array, Place, dot, inner, namespace, row_dots
+from lrml._arrays import Array, Place, dot, frobenius, inner, namespace, row_dots
 from lrml.penalties import Penalty
 from lrml.row_problem import Evaluation, QuadraticModel, RowProblem
 from lrml.solvers._loop import Gains, Point, point_at, spectrum
@@ -101,18 +99,18 @@ class ProximalNewton:
                 self.model = self._model(there)
                 slope = namespace(D).asarray(there.gradient, copy=True)
                 slope[1:, :] += subgradient
-                self.last = self._point(found, sigma, slope)
+                self.last = self._point(found, sigma, objective, slope)
                 return self.last
             self.damping = max(4.0 * self.damping, self._least_damping)
             self.model = self._model(here)
             self.phase = None  # its state from there is useless here
         return None
 
-    def _point(self, V: Array, sigma: Array, slope: Array) -> Point:
-        point = point_at(self.problem, self.penalty, V, sigma, slope)
-        self.gains.add(point.objective)
+    def _point(self, V: Array, sigma: Array, objective: float, slope: Array) -> Point:
+        self.gains.add(objective)
         decrement = 0.5 * (1.0 + self.damping) * inner(slope, self.model.solve(slope.T).T)
-        gap = decrement / max(point.objective, self.problem.least)
+        unit = max(objective, self.problem.least)
+        gap = decrement / unit
         # Along directions whose curvature the model overestimates, the gap is larger. And with
         # single-precision scores it never vanishes.
         gap = max(gap, self.gains.to_come())
@@ -122,8 +120,8 @@ class ProximalNewton:
         self.untrusted -= 1
         if self.untrusted >= 0 and gap > _EXACT:
             # The first models of a cold start know little of the curvature: what a step has gained counts.
-            gap = max(gap, (self.last.objective - point.objective) / max(point.objective, self.problem.least))
-        return replace(point, gap=gap)
+            gap = max(gap, (self.last.objective - objective) / unit)
+        return Point(V, sigma, objective, frobenius(slope) / self.problem.scale, gap)
 
     def _is_lost_in_rounding(self, objective: float, bent: float) -> bool:
         """Whether a step gains less than rounding; a few of these are taken, as when the ridge dominates."""
