@@ -112,9 +112,9 @@ def objective(model: Any, X: np.ndarray, Y: np.ndarray) -> float:
     total = float(loss.terms(Y, scores + intercept).values[:, seen].sum())
     squares = float((sigma**2).sum())
     if name == "LRML":
-        return total + model.alpha * sigma[model.theta_ :].sum() + model.ridge_ * squares
+        return total + model.alpha_ * sigma[model.theta_ :].sum() + model.ridge_ * squares
     if name == "MLTrace":
-        return total + model.alpha * sigma.sum() + model.ridge_ * squares
+        return total + model.alpha_ * sigma.sum() + model.ridge_ * squares
     if name == "MLFro":
         return total + model.alpha * squares
     if name == "LEML":

@@ -20,9 +20,10 @@ _DATA_HOME = os.environ.get("LRML_DATA_HOME")
 _SKIP_REASON = "set LRML_DATA_HOME to a folder with the Mulan files"
 
 # Nothing depends on how busy the machine is. The test command draws the same examples every time;
-# --hypothesis-profile=random draws others (`make test-random`). No test sets these for itself.
+# --hypothesis-profile=random draws others, and twice as many where a test does not say how many
+# (`make test-random`). No test sets these for itself.
 _UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("repeatable", _UNHURRIED, derandomize=True, database=None)
+settings.register_profile("repeatable", _UNHURRIED, derandomize=True, database=None, max_examples=50)
 settings.register_profile("random", _UNHURRIED, derandomize=False, print_blob=True)
 # For mutation tests, where it only matters that a test fails, and soon.
 _UNSHRUNK = (Phase.explicit, Phase.generate)

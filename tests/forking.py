@@ -7,9 +7,12 @@ them. Each of these is a real process with its own arguments, environment, files
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
+import importlib
 import io
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -54,6 +57,13 @@ def run_program(*arguments, stdin=None, **environment):
     return subprocess.CompletedProcess(["lrml", *argv], json.loads(answer), out, err)
 
 
+def quick_workers(patch):
+    """Let workers of `lrml.experiments.runner` that this process starts be forks that have imported all."""
+    if CAN_FORK:
+        multiprocessing.set_forkserver_preload(["lrml.experiments._work"])
+        patch.setattr("lrml.experiments.runner._pool._START", "forkserver")
+
+
 @functools.cache
 def _server():
     server = subprocess.Popen(
@@ -63,16 +73,24 @@ def _server():
         encoding="utf-8",
         env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )
-    atexit.register(server.stdin.close)  # and so it ends
+    atexit.register(_end, server)
     return server
+
+
+def _end(server):
+    server.stdin.close()  # and so it ends
+    server.wait(60)
 
 
 def _serve():
     import lrml  # noqa: PLC0415
     from lrml.cli import main  # noqa: PLC0415
+    from lrml.experiments.runner import _pool  # noqa: PLC0415
 
     for name in lrml.__all__:
         getattr(lrml, name)
+    _import_what_comes_late()
+    _pool._START = "fork"  # the processes that work on the cells of an experiment start at once, too
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()
@@ -90,6 +108,22 @@ def _serve():
             os._exit(code or 0)
         _, status = os.waitpid(child, 0)
         print(json.dumps(os.waitstatus_to_exitcode(status)), flush=True)
+
+
+def _import_what_comes_late():
+    """Import what commands import inside their functions, as far as it is installed."""
+    for name in (
+        "lrml.experiments._work",
+        "lrml.report._draw",
+        "lrml.storage",
+        "jinja2",
+        "plotly.graph_objects",
+        "pyarrow.csv",
+        "pyarrow.parquet",
+        "rich.progress",
+    ):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
 
 
 def _become(request):

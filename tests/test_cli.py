@@ -14,6 +14,7 @@ import pytest
 
 from cli_output import without_progress
 from experiments.runner_jobs import wait_until
+from forking import quick_workers
 from forking import run_program as program
 from lrml import __version__
 from lrml.cli import main
@@ -26,6 +27,7 @@ def _no_data(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LRML_DATA_HOME", str(tmp_path_factory.mktemp("empty")))
         patch.setenv("PYTHONIOENCODING", "utf-8")
+        quick_workers(patch)
         yield
 
 

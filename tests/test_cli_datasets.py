@@ -12,19 +12,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from forking import run_program
 from lrml.cli import main
 from lrml.datasets import MultiLabelDataset, load_yeast, read_dataset, write_dataset
 
 
 def lrml(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "lrml", "datasets", *map(str, arguments)],
-        capture_output=True,
-        encoding="utf-8",
-        env=os.environ | {"PYTHONIOENCODING": "utf-8", "LRML_DATA_HOME": ""} | environment,
-        timeout=300,
-        check=False,
-    )
+    return run_program("datasets", *arguments, **({"LRML_DATA_HOME": ""} | environment))
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 
 import lrml
+from forking import run_program
 from lrml import MLFro, TextTagger
 from lrml.cli import main
 from lrml.datasets import load_yeast
@@ -25,8 +24,7 @@ def test_a_model_file_becomes_a_graph_with_the_same_answers(tmp_path: Path, caps
     model = TextTagger(MLFro(0.1)).fit(texts, tags)
     source, target = tmp_path / "model.lrml", tmp_path / "model.onnx"
     lrml.save(model, source)
-    command = [sys.executable, "-m", "lrml", "export", str(source), str(target), "--top-k", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = run_program("export", source, target, "--top-k", 1)
     assert done.returncode == 0, done.stderr
     assert "Input text: n, string." in done.stdout
     assert "Output top_labels: n × 1, string." in done.stdout

@@ -8,12 +8,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sklearn
+
+from lrml.datasets import load_yeast
 
 ROOT = Path(__file__).parents[1]
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _RESULT = re.compile(
     r"^(?:print\((.+)\)|(.+?))  # (\[\[.*\]\])$", re.MULTILINE
 )  # code and the lists it gives
+
+
+def test_the_page_about_gpus_runs_on_a_cpu() -> None:
+    pytest.importorskip("torch")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SCIPY_ARRAY_API", "1")
+        with sklearn.config_context(array_api_dispatch=False):  # the page switches it on
+            names: dict[str, Any] = {}
+            for block in _BLOCK.findall((ROOT / "docs/gpu.md").read_text("utf-8")):
+                exec(block.replace('"cuda"', '"cpu"'), names)
+    assert names["home"].score(*load_yeast().train) == pytest.approx(
+        names["model"].score(names["X"], names["Y"])
+    )
 
 
 @pytest.mark.parametrize(

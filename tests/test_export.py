@@ -163,7 +163,7 @@ def exported_tagger() -> tuple[TextTagger, Any]:
     return model, session(model)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     texts=st.lists(
         st.one_of(

@@ -15,12 +15,13 @@ import pytest
 
 from cli_output import without_progress
 from experiments.runner_jobs import wait_until
+from forking import run_program
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="signals and /proc of Linux")
 
-# 28 cells with two figures: real ones, and as few as are enough to be killed between.
-COMMAND = (sys.executable, "-m", "lrml", "reproduce", "fig2", "--seeds", "2", "--jobs", "2", "--out")
-N_CELLS = 28
+# 14 cells with two figures: real ones, and as few as are enough to be killed between.
+ARGUMENTS = ("reproduce", "fig2", "--seeds", "1", "--jobs", "2", "--out")
+N_CELLS = 14
 # What a run that was killed may leave, and what is somebody else's.
 REMAINS = ("tables/.ranks.csv.99999999.part", "figures/.figure2.png.99999999.part", ".report.html.9.part")
 FOREIGN = ("notes.part", "tables/.hidden")
@@ -29,15 +30,17 @@ FOREIGN = ("notes.part", "tables/.hidden")
 def start(folder):
     """Begin a run in a session of its own, as if from another terminal."""
     return subprocess.Popen(
-        [*COMMAND, str(folder)], start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [sys.executable, "-m", "lrml", *ARGUMENTS, str(folder)],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
 
 
 def end(process):
-    """Wait for the end of a run and of all of its processes; return what it printed."""
-    printed, _ = process.communicate(timeout=300)
+    """Wait for the end of a run and of all of its processes."""
+    process.communicate(timeout=300)
     wait_until(lambda: not living(process.pid))
-    return without_progress(printed.decode())
 
 
 def living(session):
@@ -93,9 +96,8 @@ def kill_when(condition, folder, delay):
 
 def test_a_run_that_is_killed_three_times_ends_with_the_same_files(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    process = start(whole)
-    printed = end(process)
-    assert process.returncode == 0, printed
+    run = run_program(*ARGUMENTS, whole)
+    assert (run.returncode, without_progress(run.stderr)) == (0, "")
     expected = timeless(files_of(whole))
     assert len(lines_of(whole)) == N_CELLS
     assert sum(name.startswith("figures/") for name in expected) == 6
@@ -122,9 +124,9 @@ def test_a_run_that_is_killed_three_times_ends_with_the_same_files(tmp_path):
     for name in (*REMAINS, *FOREIGN):
         (killed / name).parent.mkdir(exist_ok=True)
         (killed / name).write_text("half a file")
-    process = start(killed)
-    assert end(process) == printed.replace(str(whole), str(killed))
-    assert process.returncode == 0
+    again = run_program(*ARGUMENTS, killed)
+    assert (again.returncode, without_progress(again.stderr)) == (0, "")
+    assert again.stdout == run.stdout.replace(str(whole), str(killed))
     assert lines_of(killed) == after
     for name in FOREIGN:
         (killed / name).unlink()

@@ -89,7 +89,7 @@ def as_metric(name, value):
 
 @each_metric
 @each_way
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=75)
 @given(labels_and_scores(), st.sampled_from([0.5, 0.0, -3.0, 0.1]))
 def test_no_threshold_is_better_and_no_equally_good_one_is_nearer(name, per_label, case, natural):
     Y, S = case
@@ -103,7 +103,7 @@ def test_no_threshold_is_better_and_no_equally_good_one_is_nearer(name, per_labe
 
 @each_metric
 @each_way
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(labels_and_scores(positive_somewhere=False), st.data())
 def test_only_known_cells_count(name, per_label, case, data):
     Y, S = case

@@ -12,6 +12,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import array_api_compat
@@ -114,6 +115,11 @@ def _brought_home(value: Any, known: dict[int, Any]) -> Any:
     return found
 
 
+def to_host(value: Any) -> Any:
+    """Return an array on a device as a NumPy array, and lists, frames and sparse matrices as they are."""
+    return value if is_host(value) else to_numpy(value)
+
+
 class Place(NamedTuple):
     """Where arrays live: an Array API namespace and one of its devices.
 
@@ -197,7 +203,7 @@ class Place(NamedTuple):
     def asarray(self, value: Any, dtype: Any = None) -> Array:
         """Return a value as a dense array here, of a type given by name; copied only if it must be."""
         if is_sparse(value):
-            value = value.toarray()
+            return self._dense(value, dtype)
         wanted = None if dtype is None else getattr(self.xp, np.dtype(dtype).name)
         there = Place.of(value)
         if there == self:
@@ -212,6 +218,21 @@ class Place(NamedTuple):
             moved = self.xp.asarray(held, device=self.device)
         return moved if wanted is None else self.xp.astype(moved, wanted, copy=False)
 
+    def _dense(self, matrix: Any, dtype: Any) -> Array:
+        """Return a sparse matrix as a dense array here; where possible, only what it stores travels."""
+        dtype = np.dtype(matrix.dtype if dtype is None else dtype).name
+        by_places = array_api_compat.is_torch_namespace(self.xp) or array_api_compat.is_cupy_namespace(
+            self.xp
+        )
+        if not by_places:  # the standard cannot write to scattered places
+            return self.asarray(matrix.toarray(), dtype)
+        stored = matrix.tocsr().tocoo()
+        stored.sum_duplicates()
+        row, column = (np.asarray(index, dtype=np.int64) for index in (stored.row, stored.col))
+        dense = self.zeros(math.prod(matrix.shape), dtype)
+        dense[self.asarray(row * matrix.shape[1] + column)] = self.asarray(stored.data, dtype)
+        return self.xp.reshape(dense, tuple(matrix.shape))
+
     def zeros(self, shape: int | tuple[int, ...], dtype: Any = "float64") -> Array:
         """Return an array of zeros here."""
         return self.xp.zeros(shape, dtype=getattr(self.xp, np.dtype(dtype).name), device=self.device)
@@ -224,6 +245,7 @@ class Place(NamedTuple):
 HOST = Place(array_api_compat.numpy, "cpu")
 
 
+@cache
 def _torch_place(name: str) -> Place | None:
     """Return the place of one of torch's devices; None without torch."""
     try:
@@ -232,13 +254,15 @@ def _torch_place(name: str) -> Place | None:
         return None
     xp = importlib.import_module("array_api_compat.torch")
     try:
-        device = torch.empty(0, device=name, dtype=torch.float64).device  # "cuda" becomes "cuda:0"
+        tried = torch.linalg.eigvalsh(torch.ones((1, 1), dtype=torch.float64, device=name))
+        float(tried[0])
     except Exception as error:  # torch has no common type for a name it does not know and a driver it lacks
         raise ValueError(
-            f"device must be one that is there and knows float64, got {name!r} ({_first_line(error)}). Pass "
-            "device=None to compute on the host, or the name of another device."
+            f"device must be one that is there and has float64 and eigh, got {name!r} "
+            f"({_first_line(error)}). "
+            "Pass device=None to compute on the host, or the name of another device."
         ) from error
-    return Place(xp, device)
+    return Place(xp, tried.device)  # "cuda" has become "cuda:0"
 
 
 def _cupy_place(name: str) -> Place | None:
@@ -337,5 +361,61 @@ def frobenius(array: Array) -> float:
 
 def inner(a: Array, b: Array) -> float:
     """Inner product ⟨A, B⟩ = Σ a_ij b_ij as a Python float."""
+    return float(dot(a, b))
+
+
+def dot(a: Array, b: Array) -> Array:
+    """Inner product ⟨A, B⟩ as an array without axes, for sums that are copied to the host once."""
     xp = namespace(a, b)
-    return float(xp.vecdot(xp.reshape(a, (-1,)), xp.reshape(b, (-1,))))
+    return xp.vecdot(xp.reshape(a, (-1,)), xp.reshape(b, (-1,)))
+
+
+def row_dots(first: Array, *others: Array) -> Array:
+    """Return the sums of the products of matrices, entry by entry, along their rows."""
+    if is_host(first):
+        return np.einsum(",".join(["ij"] * (1 + len(others))) + "->i", first, *others)
+    *further, last = others
+    for factor in further:
+        first = first * factor
+    return namespace(first).vecdot(first, last)
+
+
+@contextmanager
+def full_precision(array: Array) -> Iterator[None]:
+    """Multiply matrices of float32 with all their digits, even if the user has allowed torch to use fewer.
+
+    TF32 on CUDA keeps 10 of the 23 bits of a mantissa, bfloat16 on a CPU 7. The setting belongs to the
+    process, and is restored at the end. CuPy uses TF32 only if the environment says CUPY_TF32=1.
+    """
+    if not array_api_compat.is_torch_array(array):
+        yield
+        return
+    torch = importlib.import_module("torch")
+    # Up to torch 2.8 the first setting is the only one. Since then it is an older name of the others, and
+    # reading it fails if the others contradict it.
+    try:
+        setting = torch.get_float32_matmul_precision()
+    except RuntimeError:
+        setting = "highest"
+    backends = torch.backends.cuda, torch.backends.mkldnn
+    products = [part.matmul for part in backends if hasattr(getattr(part, "matmul", None), "fp32_precision")]
+    found = [part.fp32_precision for part in products]
+    if setting == "highest" and not {"tf32", "bf16"}.intersection(found):
+        yield
+        return
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(setting)
+        for part, precision in zip(products, found, strict=True):
+            part.fp32_precision = "none"  # as that of all backends
+            if part.fp32_precision != precision:
+                part.fp32_precision = precision
+
+
+def squared_lengths(matrix: Array) -> Array:
+    """Squared length of every row."""
+    if is_host(matrix):
+        return np.einsum("ij,ij->i", matrix, matrix)
+    return namespace(matrix).vecdot(matrix, matrix)

@@ -50,12 +50,14 @@ def test_a_fit_says_how_it_read_the_columns_and_what_it_made(folder):
     assert read_header(folder / "model.lrml")["summary"]["reading"]["text"] == ["description"]
 
 
-def test_a_default_ridge_is_told_and_kept(tmp_path):
+def test_default_strengths_are_told_and_kept(tmp_path):
     run = program("fit", "yeast", "--loss", "logistic", "-o", tmp_path / "model.lrml", "--json")
     assert run.returncode == 0, run.stderr
     model = lrml.load(tmp_path / "model.lrml")
-    assert model.ridge is None
-    assert json.loads(run.stdout)["params"]["ridge"] == model.ridge_ > 0
+    assert (model.alpha, model.ridge) == (None, None)
+    told = json.loads(run.stdout)["params"]
+    assert told["alpha"] == model.alpha_ > 0
+    assert told["ridge"] == model.ridge_ > 0
 
 
 def test_the_stored_model_is_the_one_that_python_fits(folder):

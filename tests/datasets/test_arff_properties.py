@@ -59,7 +59,7 @@ def write_xml(label_names):
     return "<labels>" + "".join(f"<label name={quoteattr(name)}/>" for name in label_names) + "</labels>"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(datasets(), st.booleans(), st.sampled_from([1, 40, 1 << 20]))
 def test_round_trip(tmp_path_factory, limits, dataset, is_sparse, chunk_bytes):
     feature_names, label_names, X, Y, order = dataset
@@ -93,7 +93,7 @@ def nominal_tables(draw):
     return domains, rows
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(nominal_tables(), st.booleans())
 def test_nominal_attributes(tmp_path_factory, table, is_sparse):
     domains, rows = table
@@ -188,19 +188,19 @@ def read_or_reject(folder, arff, xml, name="f.arff"):
 _ANY_ARFF = st.sampled_from(sorted(_DATA)).flatmap(lambda kind: damaged(_DATA[kind])) | st.binary(max_size=60)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(_ANY_ARFF, st.booleans())
 def test_any_bytes_as_arff(tmp_path_factory, content, with_xml):
     read_or_reject(tmp_path_factory.getbasetemp(), content, _LABELS if with_xml else None)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(damaged(gzip.compress(_DATA["dense words"], mtime=0)))
 def test_any_bytes_as_compressed_arff(tmp_path_factory, content):
     read_or_reject(tmp_path_factory.getbasetemp(), content, None, "f.arff.gz")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(damaged(_LABELS) | st.binary(max_size=60))
 def test_any_bytes_as_xml(tmp_path_factory, content):
     read_or_reject(tmp_path_factory.getbasetemp(), _DATA["ones"], content)

@@ -66,7 +66,7 @@ def assert_same(found, expected):
     assert (found.n_train, found.name) == (expected.n_train, expected.name)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=125, deadline=None)
 @given(datasets(), st.sampled_from(["d.arff", "d.arff.gz", "d.arff.xz"]), st.sampled_from([1, 1 << 10]))
 def test_round_trip_loses_nothing(tmp_path_factory, dataset, name, block):
     folder = tmp_path_factory.getbasetemp()

@@ -32,7 +32,7 @@ FORMATS = {
 _DECIMALS = st.from_regex(r"-?([0-9]{1,25}(\.[0-9]{0,25})?|\.[0-9]{1,25})(e[-+]?[0-9]{1,3})?", fullmatch=True)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(_DECIMALS | st.floats().map(abs).map(repr).filter("inf".__ne__), min_size=1, max_size=6))
 def test_numbers_are_rounded_correctly(tmp_path_factory, texts):
     texts = [text for text in texts if not np.isinf(float(text))]
@@ -62,7 +62,7 @@ _NEARLY_USUAL = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(_NEARLY_USUAL | st.text("01:, .\n", max_size=12))
 def test_rows_in_usual_form_are_read_like_others(tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "usual.xmc"
@@ -124,7 +124,7 @@ def assert_same_matrix(found, expected):
             assert_same_matrix(getattr(found, key), getattr(expected, key))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     datasets(),
     st.sampled_from(sorted(FORMATS)),
@@ -213,7 +213,7 @@ def read_or_reject(path, kind):
         assert dataset.X.shape == (dataset.shape[0], len(dataset.feature_names))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.sampled_from(sorted(_FILES)), st.data())
 def test_any_bytes_as_data(tmp_path_factory, kind, data):
     path = tmp_path_factory.getbasetemp() / "any data"
@@ -221,7 +221,7 @@ def test_any_bytes_as_data(tmp_path_factory, kind, data):
     read_or_reject(path, kind)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(damaged(b"a\nb\nc\n") | st.binary(max_size=9))
 def test_any_bytes_as_names(tmp_path_factory, content):
     folder = tmp_path_factory.getbasetemp()
@@ -245,7 +245,7 @@ _KEYS = ["version", "format", "name", "provenance", "shape", "entries", "dense_f
 _KEYS += ["label_dtype", "n_train", "feature_names", "label_names", "unknown", "zero_based"]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=125, deadline=None)
 @given(st.sampled_from(sorted(FORMATS)), st.data())
 def test_any_sidecar(tmp_path_factory, kind, data):
     path = tmp_path_factory.getbasetemp() / "with sidecar"

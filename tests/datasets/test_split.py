@@ -44,7 +44,7 @@ def svmlight(rows):
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(train=_ROWS, test=_ROWS)
 def test_svmlight_files_are_joined_as_by_scikit_learn(tmp_path_factory, train, test):
     folder = tmp_path_factory.mktemp("svm")

@@ -134,7 +134,7 @@ def files(draw):
     return "\n".join(rows), {"zero_based": zero_based, "n_features": draw(st.sampled_from([None, 17]))}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(files())
 def test_scikit_learn_reads_the_same(tmp_path_factory, file):
     text, options = file

@@ -54,7 +54,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tables")
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tables(), st.data(), st.sampled_from(",;\t"), st.sampled_from([1, 30, 1 << 20]), st.booleans())
 def test_lists_of_labels_come_back(folder, table, data, delimiter, chunk, is_sparse):
     names, values, order = table
@@ -128,7 +128,7 @@ def meaning(cell):
     return None if np.isinf(value) else value
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(_CELLS, min_size=1, max_size=5), st.sampled_from([1, 1 << 20]), st.booleans())
 @example(["1_0", "2"], 1, False)
 @example(["١", "2"], 1, False)
@@ -181,7 +181,7 @@ def damaged(draw, content):
     return content
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=60) | damaged(_WHOLE_CSV), st.sampled_from(_WAYS))
 def test_any_bytes_as_csv(folder, content, options):
     (folder / "any.csv").write_bytes(content)
@@ -198,14 +198,14 @@ def test_any_bytes_as_csv(folder, content, options):
         assert_array_equal(sparse.csr_array(left.Y).toarray(), sparse.csr_array(right.Y).toarray())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(damaged(gzip.compress(_WHOLE_CSV, mtime=0)), st.sampled_from(_WAYS))
 def test_any_bytes_as_compressed_csv(folder, content, options):
     (folder / "any.csv.gz").write_bytes(content)
     read_or_refuse(read_csv, folder / "any.csv.gz", options)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=60), st.booleans(), st.sampled_from(_WAYS))
 def test_any_bytes_as_parquet(folder, content, framed, options):
     if framed:

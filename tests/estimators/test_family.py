@@ -1,6 +1,7 @@
 """One contract for the whole family: every linear multi-label model with every loss."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace
 from lrml.losses import LOSSES
 from model_checks import SPARSE_FORMATS
 
-TIGHT = {"tol": 1e-16}
+TIGHT = {"tol": 1e-14}
 # One singular value is free, the others are penalised: of 4 labels LRML has a tail of 3.
 FAMILY = {
     "CPLST": CPLST(2, ridge=0.3),
@@ -40,6 +41,19 @@ CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 @pytest.fixture(scope="module")
 def data(make_problem):
     return make_problem(50, 5, 4, seed=21)
+
+
+@pytest.fixture(scope="module")
+def plain_fit(data):
+    """A function that fits a member to the data, once for all tests: they must not change it."""
+    fits = {}
+
+    def fit(model):
+        if repr(model) not in fits:
+            fits[repr(model)] = clone(model).fit(*data)
+        return fits[repr(model)]
+
+    return fit
 
 
 def loss_of(model):
@@ -71,9 +85,9 @@ def test_clone_pickle_and_parameters(data, model, fitted):
 
 
 @MEMBERS
-def test_fitted_attributes(data, model):
+def test_fitted_attributes(data, plain_fit, model):
     X, Y = data
-    model = clone(model).fit(X, Y)
+    model = plain_fit(model)
     U, s, V = model.factors_
     np.testing.assert_allclose((U * s) @ V.T, model.coef_.T, atol=1e-10)
     np.testing.assert_allclose(U.T @ U, np.eye(len(s)), atol=1e-8)
@@ -181,14 +195,14 @@ def test_the_model_is_stationary_and_its_tail_penalised(data, name):
 
 @MEMBERS
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
-def test_frames_keep_their_names(data, model, library):
+def test_frames_keep_their_names(data, plain_fit, model, library):
     X, Y = data
     names = list("abcde"), ["red", "green", "blue", "grey"]
     if library is pd:
         A, B = (pd.DataFrame(M, columns=columns) for M, columns in zip((X, Y), names, strict=True))
     else:
         A, B = (pl.DataFrame(M, schema=columns) for M, columns in zip((X, Y), names, strict=True))
-    framed, plain = clone(model).fit(A, B), clone(model).fit(X, Y)
+    framed, plain = clone(model).fit(A, B), plain_fit(model)
     assert_same(framed, plain)
     assert framed.feature_names_in_.tolist() == names[0]
     assert framed.classes_.tolist() == names[1]
@@ -197,13 +211,19 @@ def test_frames_keep_their_names(data, model, library):
         top, np.array(names[1], dtype=object)[plain.predict_top_k(X, 2).labels.astype(int)]
     )
     assert framed.score(A, B) == pytest.approx(plain.score(X, Y))
-    assert not hasattr(framed.fit(X, Y), "feature_names_in_")
+    if hasattr(model, "max_iter"):
+        framed.set_params(max_iter=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert not hasattr(framed.fit(X, Y), "feature_names_in_")
 
 
 @MEMBERS
 def test_sparse_formats_and_sparse_output(data, model):
     X, Y = data
     X = np.where(np.abs(X) > 0.5, X, 0.0)
+    if model.get_params().get("tol") == TIGHT["tol"]:
+        model = clone(model).set_params(tol=1e-8)  # the same numbers take the same steps, also to a near end
     plain = clone(model).fit(X, Y)
     for form in SPARSE_FORMATS.values():
         fit = clone(model).fit(form(X), form(Y))
@@ -216,9 +236,9 @@ def test_sparse_formats_and_sparse_output(data, model):
 
 
 @MEMBERS
-def test_float32_stays_float32(data, model):
+def test_float32_stays_float32(data, plain_fit, model):
     X, Y = data
-    single, double = clone(model).fit(X.astype(np.float32), Y), clone(model).fit(X, Y)
+    single, double = clone(model).fit(X.astype(np.float32), Y), plain_fit(model)
     arrays = (single.coef_, single.intercept_, single.singular_values_, *single.factors_)
     assert {array.dtype for array in arrays} == {np.dtype(np.float32)}
     scores = single.decision_function(X.astype(np.float32))
@@ -232,14 +252,14 @@ def test_float32_stays_float32(data, model):
 
 
 @MEMBERS
-def test_weight_two_is_the_row_twice_and_weight_zero_no_row(data, model):
+def test_weight_two_is_the_row_twice_and_weight_zero_no_row(data, plain_fit, model):
     X, Y = data
     counts = np.random.default_rng(2).integers(0, 3, len(X))
     weighted = clone(model).fit(X, Y, sample_weight=counts)
     repeated = clone(model).fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts, axis=0))
     assert_same(weighted, repeated)
     assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-8)
-    assert not np.allclose(weighted.coef_, clone(model).fit(X, Y).coef_, rtol=0.01)
+    assert not np.allclose(weighted.coef_, plain_fit(model).coef_, rtol=0.01)
     huge = X.copy()
     huge[counts == 0] = 1e3  # rows without weight may hold anything
     assert_same(clone(model).fit(huge, Y, sample_weight=counts), weighted)
@@ -270,9 +290,9 @@ def test_shapes(make_problem, model, n, d, n_labels):
 
 
 @MEMBERS
-def test_a_constant_feature_changes_nothing(data, model):
+def test_a_constant_feature_changes_nothing(data, plain_fit, model):
     X, Y = data
-    plain = clone(model).fit(X, Y)
+    plain = plain_fit(model)
     for constant in (0.0, 0.1, 300.0):
         wide = clone(model).fit(np.c_[X, np.full(len(X), constant)], Y)
         np.testing.assert_allclose(wide.coef_[:, -1], 0, atol=1e-9)

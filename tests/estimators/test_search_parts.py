@@ -177,7 +177,7 @@ def filled_table(values, weights=None):
     return table
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     n=st.integers(30, 80),
     seed=st.integers(0, 10**6),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from forking import quick_workers
 from lrml.datasets import mulan_entries
 from lrml.experiments import is_at_hand, make_plan, reproduce
 from lrml.experiments.runner import Progress, Store
@@ -20,6 +21,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         folder = tmp_path / variable
         folder.mkdir()
         monkeypatch.setenv(variable, str(folder))
+    quick_workers(monkeypatch)
     return tmp_path / "LRML_DATA_HOME"
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import functools
+import json
 import struct
 from typing import Any
 from xml.etree import ElementTree
@@ -57,7 +59,14 @@ def compose_one_of(figures: list[dict[str, Any]], figure: dict[str, Any]) -> Fig
 
 
 def svg_of(figure: dict[str, Any]) -> ElementTree.Element:
-    return ElementTree.fromstring(render_figures({"figures": [figure]})[f"{figure['id']}.svg"])
+    return ElementTree.fromstring(_drawn_svg(json.dumps(figure)))
+
+
+@functools.cache
+def _drawn_svg(figure: str) -> bytes:
+    """Draw a figure once for all tests; it comes as JSON."""
+    drawn = json.loads(figure)
+    return render_figures({"figures": [drawn]})[f"{drawn['id']}.svg"]
 
 
 def texts(svg: ElementTree.Element) -> list[str]:

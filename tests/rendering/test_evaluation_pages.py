@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ def judged() -> tuple[Any, Any]:
     return Y, np.clip(0.6 * Y + 0.3 * rng.random(Y.shape), 0, 1)
 
 
+@functools.cache
 def summaries() -> dict[str, dict[str, Any]]:
     Y, scores = judged()
     names = ["a", "b", HOSTILE, "a name of many words that has no room on a phone", "e", "f", "g"]

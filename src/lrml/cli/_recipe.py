@@ -30,6 +30,9 @@ Loss = Annotated[
     str | None, option("|".join(_LOSSES), "Loss (default: that of the method).", one_of(_LOSSES))
 ]
 Kernel = Annotated[str | None, option("|".join(_KERNELS), "Kernel (default: linear).", one_of(_KERNELS))]
+Device = Annotated[
+    str | None, option("NAME", "Where to compute, such as cuda (needs torch or CuPy; default: here).")
+]
 Config = Annotated[
     str | None,
     option("FILE.toml", "Settings: method, and tables [model], [text] and [data]; options take precedence."),
@@ -81,7 +84,7 @@ class Recipe:
         defaults: dict[str, Any] = {"random_state": seed, "verbose": int(verbose)}
         if search:
             defaults["threshold"] = "auto"
-        elif texts:
+        elif texts and self.params.get("loss", "squared") == "squared":
             defaults["ridge"] = _RIDGE_FOR_TEXTS
         model.set_params(
             **{key: value for key, value in defaults.items() if key in known} | dict(self.params)

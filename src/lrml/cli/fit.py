@@ -24,12 +24,12 @@ from lrml.cli._options import (
     option,
     takes_source,
 )
-from lrml.cli._recipe import Config, Kernel, Loss, Method, Recipe, Seed
+from lrml.cli._recipe import Config, Device, Kernel, Loss, Method, Recipe, Seed
 
 _THETA = "LRML: free singular values, a count or a share of the labels (default: 0.2)."
 _RANK = "LEML, CPLST: the rank, a count or a share of the labels."
 _ALPHA = "Strength of the penalty (default: that of the method)."
-_RIDGE = "Ridge beside the penalty (default: 1 for texts, else that of the method)."
+_RIDGE = "Ridge beside the penalty (default: that of the method, or 1 for texts with the squared loss)."
 THRESHOLD = "Score from which on a tag is assigned, or auto (default: that of the loss)."
 OUTPUT = typer.Option("-o", "--output", metavar="MODEL", help="The model file to write, such as model.lrml.")
 
@@ -57,6 +57,7 @@ def fit(
     kernel: Kernel = None,
     gamma: Annotated[float | None, option("X", "Kernels: their width (default: 1/features).")] = None,
     threshold: Annotated[str | None, option("X|auto", THRESHOLD, cut)] = None,
+    device: Device = None,
     blocks: Blocks = None,
     checkpoint: CheckpointFile = None,
     dask: Dask = None,
@@ -82,7 +83,7 @@ def fit(
     """
     given = {
         "theta": theta, "rank": rank, "alpha": alpha, "ridge": ridge, "loss": loss, "kernel": kernel,
-        "gamma": gamma, "threshold": threshold,
+        "gamma": gamma, "threshold": threshold, "device": device,
     }  # fmt: skip
     how = Blockwise.of(blocks, checkpoint, dask, data, output)
     learn("fit", data, output, Recipe.of(method, given, config), seed, force, quiet, as_json, how)
@@ -156,8 +157,9 @@ def _facts(model: Any, summary: dict[str, Any]) -> dict[str, Any]:
     chosen = getattr(inner, "best_params_", None)
     names = ("theta", "rank", "alpha", "ridge", "loss", "kernel")
     params = inner.get_params(deep=False)
-    if params.get("ridge", 0.0) is None:
-        params["ridge"] = vars(inner).get("ridge_")  # what the default stood for
+    for name in ("alpha", "ridge"):
+        if params.get(name, 0.0) is None:
+            params[name] = vars(inner).get(f"{name}_")  # what the default stood for
     facts: dict[str, Any] = dict(summary)
     facts["params"] = {name: params[name] for name in names if params.get(name) is not None} | (chosen or {})
     facts["features"], facts["labels"] = int(inner.n_features_in_), len(inner.intercept_)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from lrml.cli._blocks import Blocks, Blockwise, CheckpointFile, Dask
 from lrml.cli._options import Force, Json, Quiet, Source, check_new_file, count_or_share, option, takes_source
-from lrml.cli._recipe import Config, Kernel, Loss, Method, Recipe, Seed, typed_list
+from lrml.cli._recipe import Config, Device, Kernel, Loss, Method, Recipe, Seed, typed_list
 from lrml.cli.fit import OUTPUT, cut, learn, scoring_of
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def tune(
     rule: Annotated[str | None, option("NAME", _RULE)] = None,
     threshold: Annotated[str | None, option("X|auto", _CUT, cut)] = None,
     plot: Annotated[str | None, option("FILE", _PLOT)] = None,
+    device: Device = None,
     blocks: Blocks = None,
     checkpoint: CheckpointFile = None,
     dask: Dask = None,
@@ -75,6 +76,7 @@ def tune(
     given = {
         "thetas": thetas, "ranks": ranks, "alphas": alphas, "ridges": ridges, "loss": loss, "kernel": kernel,
         "gammas": gammas, "cv": cv, "scoring": scoring, "rule": rule, "threshold": threshold,
+        "device": device,
     }  # fmt: skip
     if plot is not None:
         check_new_file(plot, force, "--plot")

@@ -85,11 +85,6 @@ class TrainingData:
         """Numbers of features (of rows for a kernel) and labels: the shape of the coefficients."""
         return self.X.shape[1 if self.kernel is None else 0], self.Y.shape[1]
 
-    @property
-    def rows_here(self) -> tuple[Any, Any, Any]:
-        """X, Y and weights where the fit computes."""
-        return self.X, self.Y, self.weights
-
     @cached_property
     def statistics(self) -> Statistics:
         """Moments of X and Y, computed on first use."""
@@ -251,7 +246,7 @@ class TrainingData:
         X = self.X.tocsr() if is_sparse(self.X) else self.X
         return Rows(X.astype(np.float64, copy=False), self.Y, self.mask, self.weights)
 
-    def with_targets(self, made: Callable[..., _Float64], *arguments: Any) -> TrainingData:
+    def with_targets(self, made: Callable[..., Array], *arguments: Any) -> TrainingData:
         """Return least squares on the same rows, with made(Y, mask, *arguments) as targets.
 
         ``made`` works row by row and is importable by name.
@@ -260,9 +255,9 @@ class TrainingData:
         plain: dict[str, Any] = {"mask": None, "label_names": None, "targets": "real", "summed_up": None}
         return replace(self, Y=Y, loss=SquaredLoss(), **plain)
 
-    def row_problem(self, used: _Bools, dtype: type[np.floating[Any]], *, fit_intercept: bool) -> RowProblem:
-        """Return the problem of the labels in use over all rows, without a ridge; made once."""
-        key = fit_intercept, dtype, HOST.asarray(used).tobytes()
+    def row_problem(self, used: Array, dtype: type[np.floating[Any]], *, fit_intercept: bool) -> RowProblem:
+        """Return the problem of the labels in use (`sort_labels`), without a ridge; made once."""
+        key = fit_intercept, dtype
         if key not in self._row_problems:
             rows = self.rows.select_labels(used).with_precision(dtype)
             self._row_problems[key] = RowProblem(rows, self.loss, fit_intercept=fit_intercept)
@@ -501,29 +496,36 @@ class Solution(NamedTuple):
 class SortedLabels(NamedTuple):
     """Which labels can be learnt from rows."""
 
-    unseen: _Bools  # without a positive example, among those known
-    used: _Bools  # those that only some examples have: the others need no coefficients
-    constants: _Float64  # best scores of a model without features; zeros without intercept
+    unseen: Array  # without a positive example, among those known
+    used: Array  # those that only some examples have: the others need no coefficients
+    constants: Array  # best scores of a model without features; zeros without intercept
 
 
 def sort_labels(data: TrainingData, rows: RowSums, *, fit_intercept: bool) -> SortedLabels:
     """Set apart labels that no example has, or that all have if an intercept fits them without loss."""
     known, positive = rows.label_totals()
-    share = np.divide(positive, known, out=np.zeros_like(positive), where=known > 0)
+    xp = namespace(known)
+    share = xp.where(known > 0, positive / xp.where(known > 0, known, 1.0), 0.0)
     if data.targets == "real":
-        return SortedLabels(np.zeros(len(share), dtype=np.bool_), known > 0, share * fit_intercept)
-    share[np.abs(share - 1.0) <= _ROUNDING] = 1.0
+        return SortedLabels(xp.zeros_like(known, dtype=xp.bool), known > 0, share * float(fit_intercept))
+    share = xp.where(xp.abs(share - 1.0) <= _ROUNDING, 1.0, share)
     unseen = positive == 0
-    used = ~unseen & ((share < 1.0) | (not fit_intercept))
-    constants = np.zeros(len(share))
-    if fit_intercept:
-        constants += data.loss.constant(share)
-    return SortedLabels(unseen, used, constants)
+    if not fit_intercept:
+        return SortedLabels(unseen, ~unseen, xp.zeros_like(share))
+    return SortedLabels(unseen, ~unseen & (share < 1.0), data.loss.constant(share))
 
 
-def nothing_to_learn(data: TrainingData, unseen: _Bools, constants: _Float64) -> Solution:
+def with_used(some: Array, used: Array, others: Array) -> Array:
+    """Return one row per label: the next one of ``some`` if the label is used, that of ``others`` if not."""
+    xp = namespace(some)
+    order = xp.cumulative_sum(xp.astype(used, xp.int64)) - 1
+    rows = xp.take(some, xp.where(used, order, 0), axis=0)
+    return xp.where(used if some.ndim == 1 else used[:, None], rows, others)
+
+
+def nothing_to_learn(data: TrainingData, unseen: Array, constants: Array) -> Solution:
     """Return the outcome if no label needs coefficients."""
-    n_features, n_labels = data.X.shape[1], len(unseen)
+    n_features, n_labels = data.X.shape[1], unseen.shape[0]
     zeros = data.place.zeros
     factors = Factors(zeros((n_features, 0)), zeros(0), zeros((n_labels, 0)))
     return Solution(factors, with_unseen(constants, unseen, data.loss), unseen, ClosedForm(0.0, 0))

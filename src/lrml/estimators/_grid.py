@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrml import _checks as check
+from lrml._arrays import to_numpy
 from lrml.estimators._fitting import TrainingData, sort_labels
 from lrml.penalties import singular_values
 from lrml.problem import SpectralProblem
@@ -101,21 +102,29 @@ def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[fl
 
 
 def noise_along(data: TrainingData, ridge: float, *, fit_intercept: bool) -> float:
-    """Return ‖G‖_F √(ridge / n), G (n × L) the slopes of the loss at the best constant scores.
+    """Return ‖D^(1/2)G‖_F √(ridge / n), G (n × L) the slopes of the loss at the best constant scores.
 
     If labels were independent of X, the gradient of the loss along a direction of X with this eigenvalue of
-    XᵀX would have about this length: the usual strength of a penalty on singular values.
+    XᵀX would have about this length: the usual strength of a penalty on singular values. With weights D, n is
+    that of `count_rows`.
     """
-    rows = data.rows
-    known, sums = rows.label_totals()
-    constants = sort_labels(data, rows, fit_intercept=fit_intercept).constants
+    rows, n_rows = data.row_sums, count_rows(data)
+    known, sums = map(to_numpy, rows.label_totals())
+    constants = to_numpy(sort_labels(data, rows, fit_intercept=fit_intercept).constants)
     if data.targets == "real":
-        w = np.ones(data.Y.shape[0]) if data.weights is None else data.weights
-        squares = np.sum((data.Y * data.Y).T @ w - constants * (2.0 * sums - known * constants))
-        return 2.0 * float(np.sqrt(max(squares, 0.0) * ridge / rows.total_weight))
+        w = data.place.ones(data.Y.shape[0]) if data.weights is None else data.weights
+        own = to_numpy((data.Y * data.Y).T @ w)
+        squares = np.sum(own - constants * (2.0 * sums - known * constants))
+        return 2.0 * float(np.sqrt(max(squares, 0.0) * ridge / n_rows))
     without, having = (data.loss.terms(np.full_like(constants, y), constants).slopes for y in (0.0, 1.0))
     squares = (known - sums) @ without**2 + sums @ having**2
-    return float(np.sqrt(squares * ridge / rows.total_weight))
+    return float(np.sqrt(squares * ridge / n_rows))
+
+
+def count_rows(data: TrainingData) -> float:
+    """Return for how many rows of weight 1 the rows count: the larger of Σ w and (Σ w)² / Σ w²."""
+    total, squares = data.row_sums.total_weight, data.row_sums.squared_weights
+    return max(total, total * (total / squares)) if squares > 0 else total  # squares may underflow
 
 
 def loss_scale(data: TrainingData, *, fit_intercept: bool) -> float:
@@ -128,8 +137,8 @@ def loss_scale(data: TrainingData, *, fit_intercept: bool) -> float:
     if data.needs_moments_only:
         return 1.0
     rows = data.row_sums
-    known, positive = rows.label_totals()
-    constants = sort_labels(data, rows, fit_intercept=fit_intercept).constants
+    known, positive = map(to_numpy, rows.label_totals())
+    constants = to_numpy(sort_labels(data, rows, fit_intercept=fit_intercept).constants)
     bends = data.loss.terms(np.ones_like(constants), constants).curvatures * known / rows.total_weight
     weights = known if data.targets == "real" else positive
     return 0.5 * float(weights @ bends) / float(weights.sum()) if weights.any() else 1.0

@@ -67,11 +67,12 @@ class LeaveOneOut:
         curvature = space.problem.curvature
         place = Place.of(curvature)
         xp = place.xp
-        X, Y, weights = data.rows_here
-        self.weights = place.ones(len(rows)) if weights is None else take(weights, rows)
+        self.weights = place.ones(len(rows))
+        if data.weights is not None:
+            self.weights = place.asarray(take(data.weights, rows))
         self.mean_leverage = self.weights / data.total_weight * float(fit_intercept)
         # X̃Λ^(−1/2) has no scale: its rows are at most of length 1/√w.
-        unit = space.own_coordinates(X, rows, weights) / xp.sqrt(curvature)
+        unit = space.own_coordinates(data.X, rows, data.weights) / xp.sqrt(curvature)
         self.outside = 1.0 - self.mean_leverage - self.weights * _squared_lengths(unit)
         # Eigenvalues are rounded relative to the largest, and h with them.
         rounding = 1.0 + self.weights * (unit**2 @ (xp.max(curvature) / curvature))
@@ -84,9 +85,12 @@ class LeaveOneOut:
         single = ranks_labels and float(xp.min(self.outside)) > _ROOMY
         self.dtype = xp.float32 if single else xp.float64
         self.unit = xp.astype(unit, self.dtype, copy=False)
-        self.Y = take(Y, rows)
-        self.Y = self.Y.astype(self.dtype) if is_sparse(self.Y) else xp.astype(self.Y, self.dtype)
-        self.lone = _LoneLabels(data, rows) if data.targets == "binary" else None
+        Y = take(data.Y, rows)
+        keeps = is_sparse(Y) and place.is_host
+        self.Y = Y.astype(self.dtype) if keeps else xp.astype(place.asarray(Y), self.dtype)
+        self.lone = None
+        if data.targets == "binary":
+            self.lone = _LoneLabels(data.positive_counts(), self.Y, self.weights > 0)
 
     def is_exact(self, solution: RidgeRegressions) -> bool:
         """Whether the scores are those of refitting: the penalty is a ridge, and no direction is left out."""
@@ -218,18 +222,14 @@ class _Turn:
 class _LoneLabels:
     """Labels that no other row has: a fit without this row knows nothing about them."""
 
-    def __init__(self, data: TrainingData, rows: npt.NDArray[np.int64]) -> None:
-        totals = data.positive_counts()
+    def __init__(self, totals: Array, Y: Any, counted: Array) -> None:
         xp = namespace(totals)
-        _, Y, weights = data.rows_here
         rare = totals <= 1.0
         self.exist = bool(xp.any(rare))
         if not self.exist:
             return
         self.columns: Any = np.flatnonzero(rare) if is_host(rare) else slice(None)
-        present = xp.astype(_dense(take(Y, rows)[:, self.columns]), xp.float64)
-        if weights is not None:
-            present = present * xp.astype(take(weights, rows) > 0, xp.float64)[:, None]
+        present = xp.astype(_dense(Y[:, self.columns]), xp.float64) * xp.astype(counted, xp.float64)[:, None]
         self.alone = (totals[self.columns] - present <= 0.0) & rare[self.columns]
 
     def hide(self, scores: Array, rows: slice) -> None:

@@ -19,9 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from lrml._arrays import is_sparse
+from lrml._arrays import Array, is_sparse, namespace
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import loss_scale
 from lrml.estimators._space import MOST_COMPRESSED, MOST_EXTENSIONS, InSubspace, Space
@@ -30,8 +29,6 @@ from lrml.row_problem import RowProblem
 from lrml.rows import Rows
 from lrml.solvers import SUCCESSES, Callback, Factors, SolverResult, slopes_at, solve_rows, solve_separable
 
-_Float64 = npt.NDArray[np.float64]
-_Bools = npt.NDArray[np.bool_]
 # Single-precision scores give the objective to 2e-7, which suffices for gaps down to this.
 _SINGLE_PRECISION_FROM = 1e-5
 # The ridges whose solutions span a subspace: the least one in units of the mean eigenvalue, and their ratio.
@@ -43,16 +40,16 @@ _LOOSE_SHARE = 0.998
 class Start(NamedTuple):
     """Coefficients left rightᵀ and intercepts to begin with, of the labels in use."""
 
-    left: _Float64
-    right: _Float64
-    intercept: _Float64
+    left: Array
+    right: Array
+    intercept: Array
 
 
 class RowSolution(NamedTuple):
     """A solution in the original space, for the labels in use."""
 
     factors: Factors
-    intercept: _Float64
+    intercept: Array
     result: SolverResult
     problem: RowProblem | None  # None if labels were solved one by one
     extras: dict[str, float]
@@ -63,7 +60,7 @@ class RowFit:
     """What a fit by rows is given."""
 
     data: TrainingData
-    used: _Bools  # labels with something to learn
+    used: Array  # labels with something to learn
     penalty: TailSum
     ridge: float
     fit_intercept: bool
@@ -106,9 +103,10 @@ class RowFit:
 
     def _bare(self) -> RowSolution:
         """Solve without the penalty."""
-        if self.data.n_passes is None:
+        if self.data.n_passes is None and self.data.place.is_host:
             return self.separable(None)
-        return replace(self, penalty=TailSum(theta=0, alpha=0.0))._on("primal", None)
+        road = "primal" if self.data.place.is_host else self.data.road()
+        return replace(self, penalty=TailSum(theta=0, alpha=0.0))._on(road, None)
 
     def _is_loose(self, found: RowSolution) -> bool:
         """Whether a fit says that it has converged, without a ridge that makes this credible."""
@@ -116,7 +114,8 @@ class RowFit:
             return False
         values = found.problem.spread[1:, 0]
         ridge = self.ridge / loss_scale(self.data, fit_intercept=self.fit_intercept)
-        return found.result.status in SUCCESSES and bool(np.mean(values / (values + ridge)) > _LOOSE_SHARE)
+        left = float(namespace(values).mean(values / (values + ridge)))
+        return found.result.status in SUCCESSES and left > _LOOSE_SHARE
 
     def _on(self, road: str, start: Start | None) -> RowSolution:
         """Solve with the penalty once."""
@@ -149,7 +148,7 @@ class RowFit:
 
     def _inner(self, space: Space) -> TrainingData:
         """Return the same data with rows in the coordinates of a space, which are few and centred."""
-        X = space.coordinates(self.data.X).astype(self._dtype, copy=False)
+        X = self.data.place.asarray(space.coordinates(self.data.X), self._dtype)
         return replace(self.data, X=X, summed_up=None)
 
     def _start(self, space: Space, start: Start | None) -> Start | None:
@@ -203,13 +202,14 @@ class RowFit:
             yield slopes_at(rows, self.data.loss, found.result.solution, found.intercept)
 
 
-def _suits_single_precision(low: _Float64, high: _Float64) -> bool:
+def _suits_single_precision(low: Array, high: Array) -> bool:
     """Whether no feature is far from zero relative to its spread, or too large or small for float32 squares.
 
     Scores of features that are not centred are differences of large numbers. If features differ much in
     scale, rounding errors would swamp the smaller ones.
     """
-    size = np.maximum(np.abs(low), np.abs(high))[low != high]
-    spread = (high - low)[low != high]
-    alike = spread.max(initial=0.0) <= 1e3 * spread.min(initial=np.inf)
-    return bool(alike and np.all((size <= 100 * spread) & (size < 1e15) & (size > 1e-15)))
+    xp = namespace(low)
+    size, spread, varies = xp.maximum(xp.abs(low), xp.abs(high)), high - low, low != high
+    alike = xp.max(spread) <= 1e3 * xp.min(xp.where(varies, spread, xp.inf))
+    moderate = (size <= 100 * spread) & (size < 1e15) & (size > 1e-15)
+    return bool(alike & xp.all(moderate | ~varies))

@@ -129,11 +129,9 @@ class Space:
     def coordinates(self, X: Any) -> Array:
         """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) Q."""
         rows, features = self.model_rows(X), self.problem.features
-        rotated = (
-            np.asarray(rows @ features)
-            if is_host(rows)
-            else Place.of(rows).asarray(rows, "float64") @ features
-        )
+        if not is_host(features):
+            rows = Place.of(features).asarray(rows, "float64")
+        rotated = rows @ features
         rotated -= self.x_mean @ features
         return rotated
 
@@ -263,7 +261,7 @@ class LinearDual(_DualSpace):
     def coordinates(self, X: Any) -> Array:
         """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) X_cᵀ A."""
         M, offset = self.rows.X, self.rows.x_offset
-        X = X if is_host(X) else Place.of(offset).asarray(X, "float64")
+        X = X if is_host(offset) else Place.of(offset).asarray(X, "float64")
         products = dense_product(X, M.T) - (X @ offset)[:, None]
         products -= M @ self.x_mean - offset @ self.x_mean
         return products @ self.problem.features

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array, namespace
+from lrml._arrays import Array, namespace, take
 from lrml._shown import shown
 from lrml.blocks import BlockSource, Columns
 from lrml.estimators._blocks import BlockFitting, SummedData
@@ -24,6 +24,7 @@ from lrml.estimators._fitting import (
     warn_of_subspace,
     warn_of_weakness,
     warn_unless_converged,
+    with_used,
 )
 from lrml.estimators._parameters import ROADS, Parameters
 from lrml.estimators._row_fits import RowFit, Start
@@ -36,7 +37,7 @@ from lrml.estimators._space import (
     with_unseen,
 )
 from lrml.estimators._streams import fit_by_passes
-from lrml.estimators._usual_ridge import usual_ridge
+from lrml.estimators._usual_ridge import usual_strengths
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
@@ -53,7 +54,7 @@ _Float64 = npt.NDArray[np.float64]
 # If every iteration reads the rows, there is time for fewer iterations.
 _MAX_ITER_MOMENTS, _MAX_ITER_ROWS = 5000, 1000
 # The default ridge of losses other than the squared one, as a share of the best one without a penalty.
-_WEAK = 0.2
+_WEAK = 0.5
 
 
 class SpectralModel(BlockFitting):
@@ -70,13 +71,16 @@ class SpectralModel(BlockFitting):
         """Return the penalty for data of this shape."""
         raise NotImplementedError
 
-    def _ridge(self, data: TrainingData, params: Parameters) -> float:
-        """Return the strength of the squared Frobenius norm: as given, or one that suits loss and data."""
-        if params.ridge is not None:
-            return float(params.ridge)
-        if data.loss.name == "squared":
-            return 0.0
-        return _WEAK * usual_ridge(data, fit_intercept=params.fit_intercept)
+    def _ridge(self, params: Parameters) -> float:
+        """Return the strength of the squared Frobenius norm."""
+        return float(params.ridge)
+
+    def _with_strengths(self, data: TrainingData, params: Parameters) -> Parameters:
+        """Return the parameters with strengths that suit loss and data in place of None."""
+        if None not in (params.alpha, vars(params).get("ridge", 0.0)):
+            return params
+        alpha, ridge = usual_strengths(data, fit_intercept=params.fit_intercept)
+        return _filled(params, alpha=alpha, ridge=_WEAK * ridge)
 
     def _certificate(self, penalty: TailSum) -> Certificate | None:
         """Return the certificate to use if the moments suffice; None for the solver's estimate."""
@@ -92,6 +96,8 @@ class SpectralModel(BlockFitting):
         params = super()._check_params()
         if params.loss.name != "squared":
             _check_row_solver(params)
+        else:
+            params = _filled(params, alpha=1.0, ridge=0.0)
         if params.kernel != "linear" and isinstance(params.solver, str) and params.solver in ROADS:
             raise ValueError(
                 f"solver={params.solver!r} needs kernel='linear', got kernel={shown(params.kernel)}, whose "
@@ -106,11 +112,12 @@ class SpectralModel(BlockFitting):
         last = None
         if is_warm_start(self, params, data):
             last = self._start_of(data), data.place.asarray(self.intercept_, "float64")
-        penalty, ridge = self._penalty(data, params), self._ridge(data, params)
+        params = self._with_strengths(data, params)
+        penalty, ridge = self._penalty(data, params), self._ridge(params)
         fit = self._fit_moments if data.needs_moments_only else self._fit_rows
         solution, extras = fit(data, params, penalty, ridge, last)
         if "ridge" in vars(params):
-            extras["ridge_"] = ridge
+            extras |= {"alpha_": penalty.alpha, "ridge_": ridge}
         store(self, data, solution, **extras)
         warn_unless_converged(solution.outcome)
         return self
@@ -124,10 +131,13 @@ class SpectralModel(BlockFitting):
     _reads_again = True
 
     def _iterates(self, params: Parameters) -> bool:
-        return bool(params.alpha > 0)
+        return bool(params.alpha != 0)
 
     def _check_before(self, columns: Columns, params: Parameters) -> None:
         if vars(params).get("theta") != "auto":
+            params = Parameters(
+                **vars(params) | {"alpha": 0.0}
+            )  # theta is checked; alpha may follow the data
             self._penalty(SummedData.of(self, None, columns, params.targets), params)
 
     def _fit_passes(self, source: BlockSource, params: Parameters) -> None:
@@ -170,7 +180,7 @@ class SpectralModel(BlockFitting):
             params = Parameters(**vars(params) | {"solver": "auto"})  # as the space that reads the solution
         penalty = self._penalty(data, params)
         last = (self._start_of(data), data.place.asarray(self.intercept_, "float64")) if warm else None
-        _, problem, result, _ = self._solve_moments(data, params, penalty, self._ridge(data, params), last)
+        _, problem, result, _ = self._solve_moments(data, params, penalty, self._ridge(params), last)
         return _as_regressions(problem, penalty, result)
 
     def _solve_moments(
@@ -239,18 +249,20 @@ class SpectralModel(BlockFitting):
     ) -> tuple[Solution, dict[str, Any]]:
         """Any loss, with or without unknown labels: every iteration reads the rows."""
         rows = data.row_sums
-        if not rows.label_totals()[0].any():
+        xp = data.place.xp
+        if not bool(xp.any(rows.label_totals()[0] != 0)):
             raise ValueError(
                 "some label must be known in a row with a positive weight, got none. Check sample_weight."
             )
         unseen, used, intercept = sort_labels(data, rows, fit_intercept=params.fit_intercept)
-        if not used.any():
+        if not bool(xp.any(used)):
             return nothing_to_learn(data, unseen, intercept), self._extras(penalty, None, None)
         max_iter = _MAX_ITER_ROWS if params.max_iter is None else params.max_iter
         tol = self._default_row_tol if params.tol is None else params.tol
         start = None
         if last is not None:
-            start = Start(last[0].U * last[0].s, last[0].V[used], last[1][used])
+            places = xp.nonzero(used)[0]
+            start = Start(last[0].U * last[0].s, take(last[0].V, places), take(last[1], places))
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as callback:
             fit = RowFit(
                 *(data, used, penalty, ridge, params.fit_intercept),
@@ -260,12 +272,9 @@ class SpectralModel(BlockFitting):
                 found = fit.separable(start)
             else:
                 found = fit.penalised(start, data.road(params.solver))
-        V = np.zeros((len(used), len(found.factors.s)))
-        V[used] = found.factors.V
-        intercept[used] = found.intercept
-        solution = Solution(
-            found.factors._replace(V=V), with_unseen(intercept, unseen, data.loss), unseen, found.result
-        )
+        V = with_used(found.factors.V, used, 0.0)
+        intercept = with_unseen(with_used(found.intercept, used, intercept), unseen, data.loss)
+        solution = Solution(found.factors._replace(V=V), intercept, unseen, found.result)
         return solution, self._extras(penalty, found.problem, found.result) | found.extras
 
 
@@ -278,6 +287,12 @@ def _as_regressions(problem: SpectralProblem, penalty: TailSum, result: SolverRe
     kept = int(xp.count_nonzero(s > max(problem.shape) * xp.finfo(s.dtype).eps * s[0]))  # they descend
     extra = 0.5 * penalty.slopes(s)[:kept] / s[:kept]
     return RidgeRegressions(U[:, :kept] * s[:kept], V[:, :kept], problem.ridge, extra)
+
+
+def _filled(params: Parameters, **usual: float) -> Parameters:
+    """Return the parameters with the usual strengths in place of None."""
+    missing = {name: value for name, value in usual.items() if vars(params).get(name, value) is None}
+    return Parameters(**vars(params) | missing)
 
 
 def _check_row_solver(params: Parameters) -> None:

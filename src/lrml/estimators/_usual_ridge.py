@@ -1,4 +1,4 @@
-"""The ridge that follows the data: the one with which least squares predicts unseen rows best.
+"""Strengths that follow the data: the ridge with which least squares predicts unseen rows best, and an alpha.
 
 Regressed are the slopes of the loss at the best constant scores, 2(ȳ − y) for the squared loss; where a label
 is unknown they are 0. With many labels they are summed with random signs, into a few *mixes*: the squared
@@ -31,9 +31,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import take
+from lrml._arrays import Array, Place, squared_lengths, take, to_numpy
 from lrml.estimators._fitting import TrainingData, sort_labels
-from lrml.estimators._grid import loss_scale
+from lrml.estimators._grid import count_rows, loss_scale, noise_along
 from lrml.estimators._space import InSubspace
 from lrml.problem import SpectralProblem
 from lrml.rows import Mask
@@ -52,20 +52,34 @@ _WEAKEST, _STRONGEST, _RATIO = 0.03, 100.0, 1.1
 
 def usual_ridge(data: TrainingData, *, fit_intercept: bool) -> float:
     """Return the ridge that suits the data, 0 if there is nothing to shrink; it does not depend on chance."""
+    return _for_squares(data, fit_intercept=fit_intercept) * loss_scale(data, fit_intercept=fit_intercept)
+
+
+def usual_strengths(data: TrainingData, *, fit_intercept: bool) -> tuple[float, float]:
+    """Return the alpha and the ridge that suit the data.
+
+    Directions of X with eigenvalues below the best ridge (of squares) are mostly noise. So alpha is the noise
+    along a direction with just this eigenvalue.
+    """
+    ridge = _for_squares(data, fit_intercept=fit_intercept)
+    alpha = noise_along(data, ridge, fit_intercept=fit_intercept)
+    return alpha, ridge * loss_scale(data, fit_intercept=fit_intercept)
+
+
+def _for_squares(data: TrainingData, *, fit_intercept: bool) -> float:
+    """Return the best ridge for the slopes of the loss."""
     if data.needs_moments_only and data.road() != "compressed":
-        return _by_gcv(data.space(fit_intercept=fit_intercept).problem, _n_rows(data))
+        return _by_gcv(data.space(fit_intercept=fit_intercept).problem, count_rows(data))
     mixed = _mixed(data, fit_intercept=fit_intercept)
     if mixed.road() == "compressed":
-        found = _on_held_out_rows(mixed, fit_intercept=fit_intercept)
-    else:
-        found = _by_gcv(mixed.space(fit_intercept=fit_intercept).problem, _n_rows(data))
-    return found * loss_scale(data, fit_intercept=fit_intercept)
+        return _on_held_out_rows(mixed, fit_intercept=fit_intercept)
+    return _by_gcv(mixed.space(fit_intercept=fit_intercept).problem, count_rows(data))
 
 
 def _mixed(data: TrainingData, *, fit_intercept: bool) -> TrainingData:
     """Return least squares of the slopes of the loss, or of sums of them with random signs."""
     loss = data.loss
-    _, used, constants = sort_labels(data, data.row_sums, fit_intercept=fit_intercept)
+    _, used, constants = map(to_numpy, sort_labels(data, data.row_sums, fit_intercept=fit_intercept))
     if len(used) > _N_MIXES:
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (len(used), _N_MIXES))
     else:
@@ -76,28 +90,23 @@ def _mixed(data: TrainingData, *, fit_intercept: bool) -> TrainingData:
     return data.with_targets(_sums_of_slopes, without[:, None] * signs, (having - without)[:, None] * signs)
 
 
-def _sums_of_slopes(Y: Any, mask: Mask | None, constant: _Float64, change: _Float64) -> _Float64:
+def _sums_of_slopes(Y: Any, mask: Mask | None, constant: _Float64, change: _Float64) -> Array:
     """Return sums of slopes (n × m): a known label brings a constant, and a change if it applies."""
-    slopes = np.asarray(Y @ change, dtype=np.float64)
+    place = Place.of(Y)
+    total, constant, change = map(place.asarray, (constant.sum(axis=0), constant, change))
+    slopes = place.asarray((Y if place.is_host else place.asarray(Y, "float64")) @ change, "float64")
     if mask is None:
-        slopes += constant.sum(axis=0)
-    elif mask.marks_known:
-        slopes += mask.pattern @ constant
-    else:
-        slopes += constant.sum(axis=0) - mask.pattern @ constant
+        slopes += total
+        return slopes
+    marked = (mask.pattern if place.is_host else place.asarray(mask.pattern, "float64")) @ constant
+    slopes += marked if mask.marks_known else total - marked
     return slopes
-
-
-def _n_rows(data: TrainingData) -> float:
-    """Return for how many rows of weight 1 the rows count, at least."""
-    total, squares = data.row_sums.total_weight, data.row_sums.squared_weights
-    return max(total, total * (total / squares)) if squares > 0 else total  # squares may underflow
 
 
 def _by_gcv(problem: SpectralProblem, n_rows: float) -> float:
     """Return the ridge with the least GCV; if there are too few rows, one that leaves half."""
-    values = problem.curvature
-    energies = np.einsum("ij,ij->i", problem.cross, problem.cross) / values
+    values = to_numpy(problem.curvature)
+    energies = to_numpy(squared_lengths(problem.cross)) / values
     if not energies.sum() > 0:
         return 0.0
     ridges = np.geomspace(values.max() * 1e3, values.min() * 1e-2, _N_RIDGES)

@@ -101,13 +101,13 @@ class LRML(SpectralModel):
         How many leading singular values stay free. An int counts them; a float in [0, 1] is a share of the
         number of labels (rounded, at most min(d, L)). Mind the type: 1 means one value, 1.0 all of them.
         "auto" takes the elbow of the energy of the least-squares predictions, see Notes.
-    alpha : float, default=1.0
+    alpha : float, optional
         Strength of the penalty, the paper's C. (scikit-learn reads ``C`` as an inverse strength, hence the
-        name.)
+        name.) By default 1 with the squared loss. With another loss it follows the data, see Notes.
     ridge : float, optional
         Strength of an additional squared Frobenius norm, which also shrinks the free singular values. Not in
-        the paper. By default 0 with the squared loss, and where theta is 0. With another loss it is weak and
-        follows the data: a fifth of the default ridge of `LEML`. Without any, nothing limits the free
+        the paper. By default 0 with the squared loss, and where theta is 0. With another loss it follows the
+        data: half of the default ridge of `LEML`. Without any, nothing limits the free
         singular values, and separable labels have no optimum; a fit that seems to have converged is then
         compared with a second one, which starts from the solution without the penalty.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
@@ -207,8 +207,8 @@ class LRML(SpectralModel):
         last extension has gained.
     theta_ : int
         The number of free singular values that ``theta`` stands for.
-    ridge_ : float
-        The ridge in use.
+    alpha_, ridge_ : float
+        The strengths in use.
     n_iter_ : int
     n_passes_ : int
         How often ``fit_blocks`` has read the blocks, if once does not suffice.
@@ -245,6 +245,12 @@ class LRML(SpectralModel):
     Unknown labels count as absent, and the squared loss is used whatever ``loss`` is. The theta that
     minimises the paper's bound is useless here: on all data we tried it is near min(d, L).
 
+    The default alpha of the other losses is ‖G‖_F √(ρ/n), with G (n × L) the slopes of the loss at the best
+    constant scores, and ρ the ridge with which ridge regression of G predicts best (see `LEML`). If labels
+    were independent of X, the gradient along a direction of X whose eigenvalue is ρ would have about this
+    length: the penalty keeps out what noise alone would bring. Multiplying X by a constant does not change
+    the predictions; with weights, n is that of `LEML`.
+
     References
     ----------
     C. Xu, T. Liu, D. Tao, C. Xu. Local Rademacher Complexity for Multi-label Learning. IEEE Transactions on
@@ -260,12 +266,15 @@ class LRML(SpectralModel):
     (8, 0.755)
     """
 
-    _checks = CHECKS | {"theta": check_theta_or_auto, "ridge": optional(CHECKS["ridge"])}
+    _checks = CHECKS | {
+        "theta": check_theta_or_auto,
+        **{name: optional(CHECKS[name]) for name in ("alpha", "ridge")},
+    }
 
     def __init__(
         self,
         theta: int | float | str = 0.2,
-        alpha: float = 1.0,
+        alpha: float | None = None,
         *,
         ridge: float | None = None,
         loss: str = "squared",
@@ -288,16 +297,16 @@ class LRML(SpectralModel):
     ) -> None:
         self._keep(locals())
 
-    def _ridge(self, data: TrainingData, params: Parameters) -> float:
-        by_default = params.ridge is None and params.theta != "auto" and params.alpha > 0
+    def _with_strengths(self, data: TrainingData, params: Parameters) -> Parameters:
+        by_default = params.ridge is None and params.theta != "auto" and params.alpha != 0
         if by_default and check_count("theta", params.theta, 0, data.shape) == 0:
-            return 0.0  # the trace norm limits all singular values
-        return super()._ridge(data, params)
+            params = Parameters(**vars(params) | {"ridge": 0.0})  # the trace norm limits all singular values
+        return super()._with_strengths(data, params)
 
     def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
         theta = params.theta
         if theta == "auto":
-            ridge = self._ridge(data, params)
+            ridge = self._ridge(params)
             problem = data.space(fit_intercept=params.fit_intercept, ridge=ridge).problem.with_ridge(ridge)
             scaled = problem.cross / namespace(problem.cross).sqrt(problem.curvature)[:, None]
             theta = elbow(HOST.asarray(namespace(scaled).linalg.svdvals(scaled)) ** 2)
@@ -480,8 +489,9 @@ class LRMLCV(TailSearch):
     alphas : sequence of float, optional
         In a grid by default ``n_alphas`` log-spaced values, which act on the largest singular value of the
         tail like ridges that leave 5 to 98 % of the effective directions; and 0, if ``ridges`` is None too.
-        If every candidate is a fit of its own, 1, 1/3 and 1/9 times the default alpha of `LEML`; without a
-        ridge 3, 1.5, 0.75 and 0.375 times.
+        If every candidate is a fit of its own, 1, 1/3 and 1/9 times ‖G‖_F √(ρ/n), as in the Notes of `LRML`,
+        but with the ρ that leaves 20 % of the effective directions; without a ridge 3, 1.5, 0.75 and 0.375
+        times.
     ridges : float or sequence of float, optional
         In a grid by default 0 and the ridges that leave 90, 60, 40 and 20 % of the effective directions
         Σ λ_i / (λ_i + ridge), λ_i the eigenvalues of XᵀX, so they do not depend on the scale of the features;

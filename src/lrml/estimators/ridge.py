@@ -119,7 +119,7 @@ class MLFro(SpectralModel):
     def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
         return TailSum(theta=0, alpha=0.0)
 
-    def _ridge(self, data: TrainingData, params: Parameters) -> float:
+    def _ridge(self, params: Parameters) -> float:
         return float(params.alpha)
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._kernels import KernelLike
-from lrml.estimators._parameters import Parameters
+from lrml.estimators._parameters import CHECKS, Parameters, optional
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.lrml import TailSearch
 from lrml.penalties import TailSum, TraceNorm
@@ -46,8 +46,9 @@ class MLTrace(SpectralModel):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Strength of the trace norm.
+    alpha : float, optional
+        Strength of the trace norm. By default 1 with the squared loss; with another loss it follows the data
+        as in `LRML`.
     ridge : float, default=0.0
         Strength of an additional squared Frobenius norm.
     loss, fit_intercept, kernel, gamma, degree, coef0, solver, targets, threshold, threshold_scoring
@@ -65,7 +66,7 @@ class MLTrace(SpectralModel):
         (primal − dual) / primal: an upper bound of the relative distance of the objective from its minimum.
     coef_, dual_coef_, X_fit_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_
         As in `LRML`.
-    ridge_, converged_, status_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
+    alpha_, ridge_, converged_, status_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
         As in `LRML`.
     compression_gap_, n_passes_
         As in `LRML`: what a subspace costs, where n and d are both large, and how often blocks were read.
@@ -85,9 +86,11 @@ class MLTrace(SpectralModel):
     True
     """
 
+    _checks = CHECKS | {"alpha": optional(CHECKS["alpha"])}
+
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | None = None,
         *,
         ridge: float = 0.0,
         loss: str = "squared",

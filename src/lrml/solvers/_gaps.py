@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from lrml._arrays import inner
-from lrml.losses import Floats, Loss
+from lrml._arrays import Array, Place, inner, namespace
+from lrml.losses import Loss
 from lrml.penalties import Penalty
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem, scores_of
@@ -16,8 +13,6 @@ from lrml.rows import Block
 from lrml.solvers._loop import Point
 from lrml.solvers._result import Status
 from lrml.solvers.reduced_rank import strongest_slope
-
-_Float64 = npt.NDArray[np.float64]
 
 
 class DualityGap:
@@ -56,7 +51,7 @@ class DualityGap:
         return max(primal - dual, 0.0) / primal if primal > 0 else 0.0
 
 
-def row_duality_gap(problem: RowProblem, alpha: float, V: _Float64) -> float:
+def row_duality_gap(problem: RowProblem, alpha: float, V: Array) -> float:
     """Relative duality gap of f(W, b) + alpha · ‖W‖_* at a point, in two or three passes over the rows.
 
     With the weights f_il of the entries (0 where unknown), A = f ∘ u and −ℓ* the `dual` of the loss, every u
@@ -73,12 +68,13 @@ def row_duality_gap(problem: RowProblem, alpha: float, V: _Float64) -> float:
     """
     feasible = _feasible(problem, V)
     moments, dual = problem.rows.sum(_dual_sums, *feasible)
-    sigma = np.linalg.svd(moments, compute_uv=False)
+    xp = namespace(moments)
+    sigma, dual = xp.linalg.svdvals(moments), float(dual)
     if problem.ridge > 0:
-        dual -= float(np.sum(np.maximum(sigma - alpha, 0.0) ** 2)) / (4.0 * problem.ridge)
-    elif sigma[0] > alpha:
-        dual = problem.rows.sum(_dual_sum, *feasible, alpha / float(sigma[0]))
-    trace = float(np.linalg.svd(V[1:], compute_uv=False).sum())
+        dual -= float(xp.sum(xp.clip(sigma - alpha, min=0.0) ** 2)) / (4.0 * problem.ridge)
+    elif float(sigma[0]) > alpha:
+        dual = float(problem.rows.sum(_dual_sum, *feasible, alpha / float(sigma[0])))
+    trace = float(xp.sum(xp.linalg.svdvals(V[1:, :])))
     primal = problem.value(V) + alpha * trace
     return max(primal - dual, 0.0) / primal if primal > 0 else 0.0
 
@@ -87,25 +83,25 @@ class _Feasible(NamedTuple):
     """What makes u of the rows: minus the slopes at a point, minus a mean, or times shares by label sign."""
 
     loss: Loss
-    coefficients: Floats
-    shift: Floats
-    mean: Floats | None = None
-    shares: tuple[Floats, Floats] | None = None  # of the labels that apply, and of the others
+    coefficients: Array
+    shift: Array
+    mean: Array | None = None
+    shares: tuple[Array, Array] | None = None  # of the labels that apply, and of the others
 
 
-def _feasible(problem: RowProblem, V: _Float64) -> _Feasible:
+def _feasible(problem: RowProblem, V: Array) -> _Feasible:
     """Return what gives minus the slopes of the rows, so that weighted columns add up to 0."""
     raw = _Feasible(problem.loss, *problem.scoring(V))
     if not problem.fit_intercept:
         return raw
     of_positive, total = problem.rows.sum(_signed_sums, *raw)
-    dtype = problem.rows.dtype
+    xp, place, dtype = namespace(total), Place.of(total), problem.rows.dtype
     if problem.loss.name == "squared":
-        return raw._replace(mean=(total / problem.rows.label_totals()[0]).astype(dtype))
+        return raw._replace(mean=place.asarray(total / problem.rows.label_totals()[0], dtype))
     of_negative = of_positive - total
-    lighter = np.minimum(of_positive, of_negative)
+    lighter = xp.minimum(of_positive, of_negative)
     up, down = (
-        np.divide(lighter, part, out=np.zeros_like(part), where=part > 0).astype(dtype)
+        place.asarray(xp.where(part > 0, lighter / xp.where(part > 0, part, 1.0), 0.0), dtype)
         for part in (of_positive, of_negative)
     )
     return raw._replace(shares=(up, down))
@@ -113,45 +109,48 @@ def _feasible(problem: RowProblem, V: _Float64) -> _Feasible:
 
 def _minus_slopes(
     block: Block,
-    work: Floats,
+    work: Array | None,
     loss: Loss,
-    coefficients: Floats,
-    shift: Floats,
-    mean: Floats | None,
-    shares: tuple[Floats, Floats] | None,
-) -> Floats:
+    coefficients: Array,
+    shift: Array,
+    mean: Array | None,
+    shares: tuple[Array, Array] | None,
+) -> Array:
     """Return u of a block."""
-    U: Floats = -loss.terms(block.Y, scores_of(block, work[0], coefficients, shift), work[1:]).slopes
+    scores, room = (None, None) if work is None else (work[0], work[1:])
+    U = -loss.terms(block.Y, scores_of(block, scores, coefficients, shift), room).slopes
     if mean is not None:
         U -= mean
     if shares is not None:
-        U *= np.where(block.Y > 0, *shares)
+        U *= namespace(U).where(block.Y > 0, *shares)
     return U
 
 
-def _weighted(block: Block, values: Floats) -> Floats:
+def _weighted(block: Block, values: Array) -> Array:
     return values if block.factors is None else values * block.factors
 
 
-def _signed_sums(block: Block, work: Floats, *feasible: Any) -> _Float64:
+def _signed_sums(block: Block, work: Array | None, *feasible: Any) -> tuple[Array, Array]:
     """Return the sums of f ∘ u over labels that apply, and over all."""
     A = _weighted(block, _minus_slopes(block, work, *feasible))
-    positive = np.where(block.Y > 0, A, 0.0)
-    return np.stack([positive.sum(axis=0, dtype=np.float64), A.sum(axis=0, dtype=np.float64)])
+    xp = namespace(A)
+    positive = xp.where(block.Y > 0, A, 0.0)
+    return xp.sum(positive, axis=0, dtype=xp.float64), xp.sum(A, axis=0, dtype=xp.float64)
 
 
-def _dual_sums(block: Block, work: Floats, *feasible: Any) -> tuple[_Float64, float]:
+def _dual_sums(block: Block, work: Array | None, *feasible: Any) -> tuple[Array, Array]:
     """Return XᵀA and the sum of the dual of the loss."""
     U = _minus_slopes(block, work, *feasible)
-    A = np.asarray(block.X.T @ _weighted(block, U), dtype=np.float64)
+    A = Place.of(U).asarray(block.X.T @ _weighted(block, U), "float64")
     return A, _dual_sum_at(block, feasible[0], U)
 
 
-def _dual_sum(block: Block, work: Floats, *feasible_and_share: Any) -> float:
+def _dual_sum(block: Block, work: Array | None, *feasible_and_share: Any) -> Array:
     """Return the sum of the dual of the loss, u scaled down."""
     *feasible, share = feasible_and_share
     return _dual_sum_at(block, feasible[0], share * _minus_slopes(block, work, *feasible))
 
 
-def _dual_sum_at(block: Block, loss: Loss, U: Floats) -> float:
-    return float(np.sum(_weighted(block, loss.dual(block.Y, U)), dtype=np.float64))
+def _dual_sum_at(block: Block, loss: Loss, U: Array) -> Array:
+    xp = namespace(U)
+    return xp.sum(_weighted(block, loss.dual(block.Y, U)), dtype=xp.float64)

@@ -96,7 +96,7 @@ def _usual_gamma(data: TrainingData, random: np.random.RandomState) -> float:
     """Return one over the median of what gamma multiplies in the kernel, for pairs of different rows."""
     assert data.kernel is not None
     rows = random.permutation(data.X.shape[0])[:_SCALE_ROWS]
-    X, metric = take(data.rows_here[0], rows), data.kernel.metric
+    X, metric = take(data.X, rows), data.kernel.metric
     if not is_host(X):
         return _usual_gamma_on_device(str(metric), X)
     X = X.astype(np.float64)

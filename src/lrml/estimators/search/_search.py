@@ -385,8 +385,7 @@ class LeaveOneOutSearch(Search):
         for start in range(0, data.X.shape[0], step):
             rows = np.arange(start, min(start + step, data.X.shape[0]))
             scores = self._leave_one_out(rows).of(found[0])(slice(None))
-            X, Y, _ = data.rows_here
-            yield HeldOut(take(X, rows), take(Y, rows), None), scores
+            yield HeldOut(take(data.X, rows), take(data.Y, rows), None), scores
 
 
 def _run(pieces: list[Piece], problem: SpectralProblem) -> None:

@@ -41,6 +41,7 @@ _THREAD_VARIABLES = (
     "BLIS_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
+_START = "spawn"  # the same everywhere, and nothing of the parent is inherited
 _MAX_FAILED_STARTS = 3
 # When these occur depends on what a worker has imported or discarded before, not on the job.
 _NOT_OF_THE_JOB = DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning
@@ -214,7 +215,7 @@ class _Worker:
     """A process, our end of its pipe, and the job it has."""
 
     def __init__(self, pickled_work: bytes) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context(_START)
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, pickled_work), daemon=True)
         with _one_thread_per_library():
