@@ -27,9 +27,8 @@ def test_the_page_about_gpus_runs_on_a_cpu() -> None:
             names: dict[str, Any] = {}
             for block in _BLOCK.findall((ROOT / "docs/gpu.md").read_text("utf-8")):
                 exec(block.replace('"cuda"', '"cpu"'), names)
-    assert names["home"].score(*load_yeast().train) == pytest.approx(
-        names["model"].score(names["X"], names["Y"])
-    )
+            there = names["model"].score(names["X"], names["Y"])
+    assert names["home"].score(*load_yeast().train) == pytest.approx(there)
 
 
 @pytest.mark.parametrize(

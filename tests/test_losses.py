@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
+from scipy.special import expit
 
+from lrml._arrays import to_numpy
 from lrml.losses import LOSSES, LogisticLoss
+from namespaces import assert_same, put
 
 EACH = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
 SCORES = st.floats(-30.0, 30.0)
@@ -145,3 +148,26 @@ def test_the_dual_supports_the_loss_from_below(name, label, score, other):
     # It touches where the slope was taken, and stays below everywhere else.
     np.testing.assert_allclose(line(S), values, rtol=1e-9, atol=1e-9)
     assert line(T) <= loss.terms(Y, T).values + 1e-9 * (1 + abs(loss.terms(Y, T).values))
+
+
+@EACH
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_arrays_anywhere_have_the_terms_of_numpy(loss, dtype, place):
+    digits = 1e-14 if dtype == "float64" else 1e-6
+    S = np.array([[-800.0, -30.0, -1.0, -1e-9, 0.0], [1e-9, 0.3, 1.0, 30.0, 800.0]], dtype=dtype)
+    for label in (0.0, 1.0):
+        Y = np.full_like(S, label)
+        expected = loss.terms(Y, S.copy())
+        found = loss.terms(put(place, Y), put(place, S))
+        for part, other in zip(found, expected, strict=True):
+            assert_same(part, other, place, dtype, rtol=digits)
+            np.testing.assert_allclose(to_numpy(part), other, rtol=digits, atol=1e-40)  # each entry
+        U = -expected.slopes
+        assert_same(loss.dual(put(place, Y), put(place, U)), loss.dual(Y, U), place, dtype, rtol=1e-6)
+    share = np.array([0.0, 1e-12, 0.2, 0.5, 1.0])
+    assert_same(loss.constant(put(place, share)), loss.constant(share), place, rtol=1e-14)
+
+
+def test_probabilities_anywhere(place):
+    S = np.array([-800.0, -3.0, 0.0, 1e-3, 40.0, 800.0])
+    assert_same(LogisticLoss().probability(put(place, S)), expit(S), place, rtol=1e-15)

@@ -83,6 +83,11 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
     return np.asarray(array)
 
 
+def to_host(value: Any) -> Any:
+    """Return an array on a device as a NumPy array, and lists, frames and sparse matrices as they are."""
+    return value if is_host(value) else to_numpy(value)
+
+
 def at_home(value: Any, known: dict[int, Any] | None = None) -> Any:
     """Return a value with every array in it as NumPy's, through records, lists, dictionaries and models.
 
@@ -113,11 +118,6 @@ def _brought_home(value: Any, known: dict[int, Any]) -> Any:
         parts = _brought_home(fields, known)
         found = value if parts is fields else dataclasses.replace(value, **parts)
     return found
-
-
-def to_host(value: Any) -> Any:
-    """Return an array on a device as a NumPy array, and lists, frames and sparse matrices as they are."""
-    return value if is_host(value) else to_numpy(value)
 
 
 class Place(NamedTuple):
@@ -416,6 +416,4 @@ def full_precision(array: Array) -> Iterator[None]:
 
 def squared_lengths(matrix: Array) -> Array:
     """Squared length of every row."""
-    if is_host(matrix):
-        return np.einsum("ij,ij->i", matrix, matrix)
-    return namespace(matrix).vecdot(matrix, matrix)
+    return row_dots(matrix, matrix)

@@ -125,12 +125,11 @@ def test_design_is_the_centred_matrix(center, make, weights):
     np.testing.assert_allclose(design.transposed(M), explicit.T @ M, atol=1e-12)
     np.testing.assert_allclose(design.sandwich(lambda E: 3 * E, B), 3 * explicit.T @ explicit @ B, rtol=1e-3)
     np.testing.assert_allclose(design.spread, (w[:, None] * explicit**2).sum(axis=0), rtol=1e-10)
-    scale = np.array([0.5, 1.0, 2.0])
-    np.testing.assert_allclose(
-        design.divide(B, scale, 0.1) * (np.outer(design.spread, scale) + 0.1), B, rtol=1e-12
-    )
+    scale, shifts = np.array([0.5, 1.0, 2.0]), np.full(K, 0.1)
+    quotients = design.divider(scale, shifts)(B)
+    np.testing.assert_allclose(quotients * (np.outer(design.spread, scale) + 0.1), B, rtol=1e-12)
     design.diagonalise()
-    solution = design.divide(B, scale, 0.1)
+    solution = design.divider(scale, shifts)(B)
     scatter = explicit.T @ (w[:, None] * explicit)
     np.testing.assert_allclose(scatter @ solution * scale + 0.1 * solution, B, atol=1e-9)
 

@@ -120,8 +120,9 @@ class LeaveOneOut:
         # Rows along M_j u_j, scaled so that their squares are what the penalty does not shrink after all:
         # nothing where it is a ridge. A device cannot assign to some columns, and takes all.
         curved: Any = extra > 0 if is_host(extra) else slice(None)
-        along = _radial(left[:, curved], curvature + shrinkage[curved], extra[curved]) * xp.sqrt(curvature)
-        along = xp.astype(along, dtype)
+        if curves:
+            radial = _radial(left[:, curved], curvature + shrinkage[curved], extra[curved])
+            along = xp.astype(radial * xp.sqrt(curvature), dtype)
         if self.interpolates:
             least = _LEAST_SHRINKAGE * float(xp.min(curvature))
             limit = _kept_back(xp.maximum(distinct, least), curvature)
@@ -141,9 +142,8 @@ class LeaveOneOut:
                 errors = xp.where(close, unit @ residuals, errors)
                 room = xp.where(close, _spread(weights * (unit**2 @ limit), inverse, several), room)
             if curves:
-                part = room[:, curved]
-                less = part - xp.astype(weights, dtype) * (unit @ along) ** 2
-                room[:, curved] = xp.maximum(less, _LEAST_ROOM * part)
+                less = room[:, curved] - xp.astype(weights, dtype) * (unit @ along) ** 2
+                room[:, curved] = xp.maximum(less, _LEAST_ROOM * room[:, curved])
             found = codes - errors / xp.maximum(room, float(xp.finfo(room.dtype).smallest_normal))
             if turn is not None and V is not None:
                 leverage = self.mean_leverage[rows] + self.weights[rows] * turn.leverages(fitted)
@@ -190,7 +190,7 @@ def _radial(left: Array, inverse: Array, extra: Array) -> Array:
     size = xp.linalg.vector_norm(left, axis=0)
     U = left / xp.where(size > 0, size, 1.0)
     along = U / inverse
-    inner = np.einsum("ij,ij->j", U, along) if is_host(U) else xp.vecdot(U, along, axis=0)
+    inner = np.einsum("ij,ij->j", U, along) if is_host(U) else xp.vecdot(U, along, axis=-2)
     room = 1.0 - extra * inner
     return xp.where(xp.isfinite(extra), along * xp.sqrt(extra / xp.maximum(room, _LEAST_ROOM)), 0.0)
 

@@ -206,9 +206,8 @@ class Alternating:
         # After a few steps the left solve always pays.
         turning = 1.0 if self.steps > self.patient_steps else self.turning
         if 0 < kept <= turning * int(last.spectrum.shape[0]):
-            U = last.U[:, :kept]
-            if kept > last.U.shape[1]:  # another penalty keeps more values
-                U = (last.Y @ V) / last.spectrum[:kept]
+            enough = kept <= last.U.shape[1]  # not if another penalty keeps more values
+            U = last.U[:, :kept] if enough else (last.Y @ V) / last.spectrum[:kept]
             sigma, V = self._turn(U, 0.5 * slopes[:kept] / sigma)
         slopes = slopes[: sigma.shape[0]]
         R, least = problem.solve_left(V, 0.5 * slopes / sigma)

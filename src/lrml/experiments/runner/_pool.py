@@ -25,7 +25,7 @@ from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from numpy.typing import NDArray
 
@@ -41,7 +41,7 @@ _THREAD_VARIABLES = (
     "BLIS_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-_START = "spawn"  # the same everywhere, and nothing of the parent is inherited
+_START: Literal["spawn"] = "spawn"  # the same everywhere, and nothing of the parent is inherited
 _MAX_FAILED_STARTS = 3
 # When these occur depends on what a worker has imported or discarded before, not on the job.
 _NOT_OF_THE_JOB = DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import descending_eigh, is_sparse
-from lrml.losses import Floats
-from lrml.solvers.leml._factors import Float64
+from lrml._arrays import Array, Place, descending_eigh, dtype_name, is_host, is_sparse
+from lrml.solvers.leml._factors import EPS, TINY, LinearMap, column_dots, quotient
 from lrml.solvers.leml._terms import DataTerm
 
-_Precision = TypeVar("_Precision", bound=np.floating[Any])
 # An eigendecomposition takes about 10 d³ operations at the speed of BLAS; operations on nonzeros are slower.
 _EIGEN, _SLOWDOWN = 10, 10
 # A preconditioner may cost this many products with a Hessian, and 200 MB.
@@ -30,16 +28,18 @@ _FAR, _CONSTANT = 1e4, 1e-14
 
 
 class Design:
-    """X − 1x̄ᵀ, never formed if X is sparse; X is in double precision.
+    """X − 1x̄ᵀ, never formed if X is sparse; X is in double precision, in host memory or on a device.
 
     With ``center`` the weighted means of the columns are subtracted, and the intercept is the score at the
     mean. ``spread`` is Σ_i w_i (x_ij − x̄_j)², or the eigenvalues of the scatter matrix after `diagonalise`.
     """
 
-    def __init__(self, X: Any, weights: Float64 | None, *, center: bool) -> None:
-        w = np.ones(X.shape[0]) if weights is None else weights
+    def __init__(self, X: Any, weights: Array | None, *, center: bool) -> None:
+        self.place = Place.of(X)
+        xp = self.place.xp
+        w = self.place.ones(X.shape[0]) if weights is None else weights
         self._weights, self._sparse = w, is_sparse(X)
-        self.mean: Float64 = np.asarray(X.T @ w) / w.sum() if center else np.zeros(X.shape[1])
+        self.mean: Array = (X.T @ w) / xp.sum(w) if center else self.place.zeros(X.shape[1])
         self._X = X
         with np.errstate(over="ignore"):  # checked below, with a remedy
             if self._sparse:
@@ -47,15 +47,15 @@ class Design:
             else:
                 # A copy, which keeps digits that x·z − x̄·z would lose.
                 self._X = X - self.mean if center else X
-                squares = np.einsum("ij,ij,i->j", self._X, self._X, w)
-        if not np.all(np.isfinite(squares)):
+                squares = _weighted_squares(self._X, w)
+        if not bool(xp.all(xp.isfinite(squares))):
             raise ValueError(
                 "the squares of X must stay below 1e308, got features that overflow. "
                 "Divide X by a constant, or scale it with StandardScaler."
             )
-        self.spread: Float64 = np.maximum(squares, 0.0)
+        self.spread: Array = xp.maximum(squares, 0.0)
         self._variances = self.spread
-        self._basis: Float64 | None = None
+        self._basis: Array | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -65,50 +65,51 @@ class Design:
     @property
     def total_weight(self) -> float:
         """Sum of the weights of the examples."""
-        return float(self._weights.sum())
+        return float(self.place.xp.sum(self._weights))
 
-    def times(self, D: npt.NDArray[_Precision]) -> npt.NDArray[_Precision]:
+    def times(self, D: Array) -> Array:
         """(X − 1x̄ᵀ)D for D of shape (d, k), in the precision of D."""
-        product: npt.NDArray[_Precision] = np.asarray(self._in(D.dtype) @ D)
+        product = self._in(D) @ D
         if self._sparse:
             product -= self.mean.astype(D.dtype) @ D
         return product
 
-    def transposed(self, M: Floats) -> Float64:
+    def transposed(self, M: Array) -> Array:
         """(X − 1x̄ᵀ)ᵀM for M of shape (n, k), computed in the precision of M."""
-        product: Float64 = np.asarray(self._in(M.dtype).T @ M).astype(np.float64, copy=False)
+        product = self.place.asarray(self._in(M).T @ M, "float64")
         if self._sparse:
             product -= np.outer(self.mean, M.sum(axis=0, dtype=np.float64))
         return product
 
-    def sandwich(self, between: Callable[[Floats], Floats], D: Float64) -> Float64:
+    def sandwich(self, between: Callable[[Array], Array], D: Array) -> Array:
         """Xᵀ between(XD), X centred; in single precision, twice as fast, if X allows."""
-        dtype = np.float64 if self._single is None else np.float32
-        return self.transposed(np.asarray(between(self.times(D.astype(dtype, copy=False))), dtype=dtype))
+        dtype = "float64" if self._single is None else "float32"
+        image = between(self.times(self.place.asarray(D, dtype)))
+        return self.transposed(self.place.asarray(image, dtype))
 
-    def _in(self, dtype: Any) -> Any:
-        return self._single if dtype == np.float32 else self._X
+    def _in(self, operand: Array) -> Any:
+        """X in the precision of what it is multiplied by."""
+        return self._single if dtype_name(operand) == "float32" else self._X
 
     @cached_property
     def _single(self) -> Any:
         """X in single precision; None if its numbers are too large or small, or far from zero."""
-        stored = self._X.nnz if self._sparse else self._X.size
-        largest = float(abs(self._X).max()) if stored else 0.0
+        X = self._X
+        stored = X.nnz if self._sparse else math.prod(X.shape)
+        largest = float(abs(X).max() if self._sparse else self.place.xp.max(abs(X))) if stored else 0.0
         if not _SINGLE_RANGE[0] < largest < _SINGLE_RANGE[1]:
             return None
         if not self._sparse:
-            return self._X.astype(np.float32)
+            return self.place.asarray(X, "float32")
         offset = self._weights.sum() * self.mean**2
         varies = self._variances > _CONSTANT * offset
         if np.any(offset[varies] > _FAR * self._variances[varies]):
             return None  # x·z − x̄·z would be the difference of two large numbers
-        X = self._X
         return sp.csr_array((X.data.astype(np.float32), X.indices, X.indptr), shape=X.shape)
 
-    def weighted_gram(self, A: Float64) -> Float64:
+    def weighted_gram(self, A: Array) -> Array:
         """AᵀWA for A of shape (n, k)."""
-        gram: Float64 = A.T @ (self._weights[:, None] * A)
-        return gram
+        return A.T @ (self._weights[:, None] * A)
 
     def diagonalise(self) -> None:
         """Decompose the d × d scatter matrix, for a better preconditioner: O(nd² + d³)."""
@@ -118,22 +119,29 @@ class Design:
         else:
             gram = self._X.T @ (self._weights[:, None] * self._X)
         eigenvalues, self._basis = descending_eigh(gram)
-        self.spread = np.maximum(eigenvalues, 0.0)
+        self.spread = self.place.xp.maximum(eigenvalues, 0.0)
 
-    def divide(self, D: Float64, scale: Float64, shifts: Float64 | float) -> Float64:
-        """Solve (spread_i · scale_j + shift_j) E_ij = D_ij, in the basis of the spread."""
-        floor = np.finfo(np.float64).eps * float(self.spread.max(initial=0.0) * scale.max(initial=0.0))
-        model = np.outer(self.spread, scale)
-        model += np.maximum(shifts, max(floor, np.finfo(np.float64).tiny))
-        if self._basis is None:
-            return D / model
-        solution: Float64 = self._basis @ ((self._basis.T @ D) / model)
-        return solution
+    def divider(self, scale: Array, shifts: Array) -> LinearMap:
+        """Return D ↦ E with (spread_i · scale_j + shift_j) E_ij = D_ij, in the basis of the spread."""
+        xp, basis = self.place.xp, self._basis
+        floor = EPS * float(xp.max(self.spread) * xp.max(scale))
+        model = self.spread[:, None] * scale
+        model += xp.maximum(shifts, max(floor, TINY))
+        if basis is None:
+            return lambda D: D / model
+        return lambda D: basis @ ((basis.T @ D) / model)
+
+
+def _weighted_squares(X: Array, weights: Array) -> Array:
+    """Σ_i w_i x_ij²."""
+    if is_host(X):
+        return np.einsum("ij,ij,i->j", X, X, weights)
+    return column_dots(X, weights[:, None] * X)
 
 
 def features_cost(X: Any, rank: int) -> float:
     """Operations of a product of X and one of Xᵀ with k columns."""
-    return 4.0 * rank * float(_SLOWDOWN * X.nnz if is_sparse(X) else X.size)
+    return 4.0 * rank * float(_SLOWDOWN * X.nnz if is_sparse(X) else math.prod(X.shape))
 
 
 def gram_cost(X: Any) -> float:
@@ -151,26 +159,28 @@ def precondition(design: Design, X: Any, n_labels: int, rank: int) -> None:
 
 
 def spectral_start(
-    design: Design, term: DataTerm, constants: Float64, rank: int, random: np.random.RandomState
-) -> tuple[Float64, float]:
+    design: Design, term: DataTerm, constants: Array, rank: int, random: np.random.RandomState
+) -> tuple[Array, float]:
     """Leading left singular vectors of ∇f(0) = XᵀG by subspace iteration from random labels, and ‖∇f(0)‖₂.
 
     The slopes G are taken at the scores ``constants`` of the model without features. Each vector has the
     length of a Newton step along it. The norm, the least alpha whose solution is zero, is approached from
     below, to about a percent.
     """
-    n, d = design.shape
-    count = min(rank + _OVERSAMPLING, d, len(constants))
-    no_rows, no_labels = np.zeros((n, count)), np.zeros((len(constants), count))
-    labels = random.standard_normal((len(constants), count))
+    (n, d), n_labels = design.shape, constants.shape[0]
+    place, linalg = design.place, design.place.xp.linalg
+    count = min(rank + _OVERSAMPLING, d, n_labels)
+    no_rows, no_labels = place.zeros((n, count)), place.zeros((n_labels, count))
+    labels = place.asarray(random.standard_normal((n_labels, count)))
     for _ in range(_POWER_ITERATIONS):
         gradient = design.transposed(term.evaluate(no_rows, labels, constants).rows)
-        basis, _ = np.linalg.qr(gradient)
+        basis, _ = linalg.qr(gradient, mode="reduced")
         A = design.times(basis)
         images = term.evaluate(A, no_labels, constants).labels  # GᵀXQ
-        labels, _ = np.linalg.qr(images)
-    mix, sigma, _ = np.linalg.svd(images.T, full_matrices=False)
+        labels, _ = linalg.qr(images, mode="reduced")
+    mix, sigma, _ = linalg.svd(images.T, full_matrices=False)
     mix = mix[:, :rank]
-    bend = np.einsum("ij,ij->j", A @ mix, A @ mix)
-    lengths = np.sqrt(np.divide(sigma[:rank], bend, out=np.zeros(rank), where=bend > 0))
+    codes = A @ mix
+    bend = column_dots(codes, codes)
+    lengths = quotient(sigma[:rank], bend, bend > 0) ** 0.5
     return (basis @ mix) * lengths, float(sigma[0])

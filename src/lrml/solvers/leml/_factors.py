@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from lrml._arrays import Array, Place, inner, is_host, namespace
 from lrml.solvers._loop import Recorder
 from lrml.solvers._result import Callback, Factors, History, Status
 
-Float64: TypeAlias = npt.NDArray[np.float64]
+LinearMap: TypeAlias = Callable[[Array], Array]
+EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 # Share of tol that a sweep may still gain, over the objective.
 _GAIN = 0.1
 
@@ -22,30 +25,31 @@ class Balanced(NamedTuple):
     ``right`` (k × k) turn the old factors into the new ones: Z = Z_old @ left, H = H_old @ right.
     """
 
-    Z: Float64
-    H: Float64
-    sigma: Float64
-    left: Float64
-    right: Float64
+    Z: Array
+    H: Array
+    sigma: Array
+    left: Array
+    right: Array
 
 
-def balance(Z: Float64, H: Float64) -> Balanced:
+def balance(Z: Array, H: Array) -> Balanced:
     """Balance two factors, k ≤ min(d, L), without forming their product: O((d + L) k²).
 
     Of all factors of ZHᵀ these have the least ‖Z‖² + ‖H‖², namely 2 Σ s.
     """
-    Q, R = np.linalg.qr(Z)
-    P, S = np.linalg.qr(H)
-    U, sigma, Vt = np.linalg.svd(R @ S.T)
-    floor = max(len(Z), len(H)) * np.finfo(np.float64).eps * sigma[0]
-    sigma = np.where(sigma > floor, sigma, 0.0)
-    root = np.sqrt(sigma)
-    inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+    xp = namespace(Z, H)
+    Q, R = xp.linalg.qr(Z, mode="reduced")
+    P, S = xp.linalg.qr(H, mode="reduced")
+    U, sigma, Vt = xp.linalg.svd(R @ S.T, full_matrices=False)
+    floor = max(Z.shape[0], H.shape[0]) * EPS * sigma[0]
+    sigma = xp.where(sigma > floor, sigma, 0.0)
+    root = xp.sqrt(sigma)
+    inverse = quotient(xp.ones_like(root), root, root > 0)
     # R Sᵀ = U s Vᵀ gives R⁻¹U√s = SᵀV/√s, which needs no inverse of R.
     return Balanced(Q @ (U * root), P @ (Vt.T * root), sigma, S.T @ (Vt.T * inverse), R.T @ (U * inverse))
 
 
-def resize(Z: Float64, H: Float64, rank: int, random: np.random.RandomState) -> tuple[Float64, Float64]:
+def resize(Z: Array, H: Array, rank: int, random: np.random.RandomState) -> tuple[Array, Array]:
     """Truncate balanced factors to their first columns, or pad them for a larger rank.
 
     New columns are random in Z, as long as the shortest one there, and zero in H: the product does not
@@ -56,11 +60,31 @@ def resize(Z: Float64, H: Float64, rank: int, random: np.random.RandomState) -> 
     missing = rank - kept
     if not missing:
         return Z, H
-    noise = random.standard_normal((len(Z), missing))
-    lengths = np.linalg.norm(Z, axis=0)
+    xp, place = namespace(Z, H), Place.of(Z)
+    noise = random.standard_normal((Z.shape[0], missing))
+    lengths = xp.linalg.vector_norm(Z, axis=0)
     lengths = lengths[lengths > 0]
-    noise *= (lengths.min() if lengths.size else 1.0) / np.linalg.norm(noise, axis=0)
-    return np.hstack([Z, noise]), np.hstack([H, np.zeros((len(H), missing))])
+    noise *= (float(xp.min(lengths)) if lengths.shape[0] else 1.0) / np.linalg.norm(noise, axis=0)
+    return (
+        xp.concat([Z, place.asarray(noise)], axis=1),
+        xp.concat([H, place.zeros((H.shape[0], missing))], axis=1),
+    )
+
+
+def quotient(a: Array, b: Array, where: Array) -> Array:
+    """Divide a by b where that is wanted; 0 elsewhere."""
+    xp = namespace(a, b)
+    return xp.where(where, a / xp.where(where, b, 1.0), 0.0)
+
+
+def row_dots(a: Array, b: Array) -> Array:
+    """⟨a_i, b_i⟩ for all rows."""
+    return np.einsum("ij,ij->i", a, b) if is_host(a) else namespace(a, b).vecdot(a, b)
+
+
+def column_dots(a: Array, b: Array) -> Array:
+    """⟨a_j, b_j⟩ for all columns."""
+    return np.einsum("ij,ij->j", a, b) if is_host(a) else namespace(a, b).vecdot(a, b, axis=0)
 
 
 class Penalty(NamedTuple):
@@ -69,28 +93,26 @@ class Penalty(NamedTuple):
     alpha: float
     ridge: float = 0.0
 
-    def value(self, Z: Float64, H: Float64) -> float:
+    def value(self, Z: Array, H: Array) -> float:
         """Return the penalty, in O((d + L) k²)."""
+        trace = namespace(Z, H).linalg.trace
         of_Z, of_H = Z.T @ Z, H.T @ H
-        return 0.5 * self.alpha * float(np.trace(of_Z) + np.trace(of_H)) + self.ridge * float(
-            np.vdot(of_Z, of_H)
-        )
+        return 0.5 * self.alpha * float(trace(of_Z) + trace(of_H)) + self.ridge * inner(of_Z, of_H)
 
-    def balanced(self, sigma: Float64) -> float:
+    def balanced(self, sigma: Array) -> float:
         """Return the penalty of balanced factors with these singular values."""
-        return self.alpha * float(sigma.sum()) + self.ridge * float(sigma @ sigma)
+        return self.alpha * float(namespace(sigma).sum(sigma)) + self.ridge * float(sigma @ sigma)
 
-    def product(self, D: Float64, gram: Float64) -> Float64:
+    def product(self, D: Array, gram: Array) -> Array:
         """D (alpha + 2 ridge G), G the Gram matrix of the other factor: its gradient and Hessian."""
-        image: Float64 = D * self.alpha
+        image = D * self.alpha
         if self.ridge:
             image += D @ (2.0 * self.ridge * gram)
         return image
 
-    def by_row(self, D: Float64, gram: Float64) -> Float64:
+    def by_row(self, D: Array, gram: Array) -> Array:
         """Each row's part of the penalty, less what the other factor adds."""
-        parts: Float64 = 0.5 * np.einsum("ij,ij->i", D, self.product(D, gram))
-        return parts
+        return 0.5 * row_dots(D, self.product(D, gram))
 
 
 class Limits(NamedTuple):
@@ -109,7 +131,7 @@ class LemlResult(NamedTuple):
     """
 
     factors: Factors
-    constants: Float64
+    constants: Array
     status: Status
     objective: float
     residual: float
@@ -119,10 +141,10 @@ class LemlResult(NamedTuple):
 class Alternation(Protocol):
     """Factors, their singular values (descending), F and its `relative_gradient`; and a way to lower F."""
 
-    Z: Float64
-    H: Float64
-    c: Float64
-    sigma: Float64
+    Z: Array
+    H: Array
+    c: Array
+    sigma: Array
     objective: float
     residual: float
 
@@ -130,18 +152,16 @@ class Alternation(Protocol):
         """Improve one factor, then the other; F does not rise."""
 
 
-def relative_gradient(
-    gradients: tuple[Float64, Float64], factors: tuple[Float64, Float64], unit: float
-) -> float:
+def relative_gradient(gradients: tuple[Array, Array], factors: tuple[Array, Array], unit: float) -> float:
     """‖(∇_Z F, ∇_H F)‖_F / (unit · ‖(Z, H)‖_F) for balanced factors; 0 if they vanish.
 
     ``unit`` is ‖∇f(0)‖₂, the largest singular value of the gradient of the loss with respect to the
     coefficients where these are zero: the least alpha that makes them vanish. The quotient does not depend on
     the units of X, Y and weights, and is about |1 − alpha/unit| for tiny factors of the right direction.
     """
-    size = np.sqrt(sum(float(np.vdot(factor, factor)) for factor in factors))
-    steep = np.sqrt(sum(float(np.vdot(gradient, gradient)) for gradient in gradients))
-    return float(steep / (unit * size)) if size > 0 else 0.0
+    size = math.sqrt(sum(inner(factor, factor) for factor in factors))
+    steep = math.sqrt(sum(inner(gradient, gradient) for gradient in gradients))
+    return steep / (unit * size) if size > 0 else 0.0
 
 
 def alternate(alternation: Alternation, limits: Limits) -> LemlResult:
@@ -152,9 +172,11 @@ def alternate(alternation: Alternation, limits: Limits) -> LemlResult:
     """
     run: Recorder[None] = Recorder(limits.callback)
 
+    def n_positive() -> int:
+        return int(namespace(alternation.sigma).count_nonzero(alternation.sigma))
+
     def record(phase: str) -> None:
-        rank = int(np.count_nonzero(alternation.sigma))
-        run.record(phase, alternation.objective, alternation.residual, rank)
+        run.record(phase, alternation.objective, alternation.residual, n_positive())
 
     record("start")
     while run.status is None and len(run.history) <= limits.max_iter:
@@ -165,8 +187,8 @@ def alternate(alternation: Alternation, limits: Limits) -> LemlResult:
         if alternation.residual <= limits.tol and gain <= _GAIN * limits.tol * abs(before):
             run.status = Status.RESIDUAL_SMALL
         record("sweep")
-    rank = int(np.count_nonzero(alternation.sigma))
-    root = np.sqrt(alternation.sigma[:rank])
+    rank = n_positive()
+    root = alternation.sigma[:rank] ** 0.5
     factors = Factors(
         alternation.Z[:, :rank] / root, alternation.sigma[:rank], alternation.H[:, :rank] / root
     )
@@ -176,8 +198,8 @@ def alternate(alternation: Alternation, limits: Limits) -> LemlResult:
     )
 
 
-def closed_form(factors: Factors, constants: Float64, objective: float, limits: Limits) -> LemlResult:
+def closed_form(factors: Factors, constants: Array, objective: float, limits: Limits) -> LemlResult:
     """Return a solution that needs no sweeps."""
     run: Recorder[None] = Recorder(limits.callback)
-    run.record("closed form", objective, 0.0, len(factors.s))
+    run.record("closed form", objective, 0.0, factors.s.shape[0])
     return LemlResult(factors, constants, Status.CLOSED_FORM, objective, 0.0, run.history)

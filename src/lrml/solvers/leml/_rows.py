@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import TypeAlias
 
 import numpy as np
 
+from lrml._arrays import Array, inner, namespace
 from lrml.solvers._result import Factors
 from lrml.solvers.leml._design import Design, spectral_start
 from lrml.solvers.leml._factors import (
-    Float64,
+    EPS,
+    TINY,
     LemlResult,
     Limits,
+    LinearMap,
     Penalty,
     alternate,
     balance,
     closed_form,
+    column_dots,
+    quotient,
     relative_gradient,
     resize,
+    row_dots,
 )
 from lrml.solvers.leml._terms import DataTerm
 
@@ -27,7 +33,6 @@ from lrml.solvers.leml._terms import DataTerm
 _FIRST_STRIDE, _GROWTH, _LEAST_STRIDE = 0.5, 1.1, 0.05
 # Mean curvatures of labels below this share of the largest one count as that in the preconditioners.
 _LEAST_CURVATURE = 1e-3
-LinearMap: TypeAlias = Callable[[Float64], Float64]
 # Conjugate gradients end when the preconditioned residual has shrunk to this share, or after so many
 # products: more accurate steps cost more than they save in sweeps.
 ACCURACY = 0.1
@@ -43,12 +48,12 @@ def solve_rows(
     term: DataTerm,
     penalty: Penalty,
     rank: int,
-    constants: Float64,
+    constants: Array,
     limits: Limits,
     random: np.random.RandomState,
     *,
     fit_intercept: bool = True,
-    start: tuple[Float64, Float64, Float64] | None = None,
+    start: tuple[Array, Array, Array] | None = None,
 ) -> LemlResult:
     """Minimise F for any loss.
 
@@ -56,14 +61,14 @@ def solve_rows(
     balanced Z and H, of any rank, and scores at the mean; the leading directions of the gradient at zero if
     not given.
     """
-    n, d = design.shape
-    rank = min(rank, d, len(constants))
+    (n, d), n_labels, place = design.shape, constants.shape[0], design.place
+    rank = min(rank, d, n_labels)
     Z, slope = spectral_start(design, term, constants, rank, random)
     if penalty.alpha >= slope:  # the penalty exceeds any gain
-        nothing = term.evaluate(np.zeros((n, 1)), np.zeros((len(constants), 1)), constants)
-        zero = Factors.zero((d, len(constants)))
-        return closed_form(zero, constants, float(nothing.values.sum()), limits)
-    point = (Z, np.zeros((len(constants), rank)), constants)
+        nothing = term.evaluate(place.zeros((n, 1)), place.zeros((n_labels, 1)), constants)
+        zero = Factors(*(place.asarray(factor) for factor in Factors.zero((d, n_labels))))
+        return closed_form(zero, constants, nothing.total, limits)
+    point = (Z, place.zeros((n_labels, rank)), constants)
     if start is not None:
         point = (*resize(start[0], start[1], rank, random), start[2])
     sweeps = _RowAlternation(design, term, penalty, point, unit=slope, fit_intercept=fit_intercept)
@@ -92,7 +97,7 @@ class _RowAlternation:
         design: Design,
         term: DataTerm,
         penalty: Penalty,
-        start: tuple[Float64, Float64, Float64],
+        start: tuple[Array, Array, Array],
         *,
         unit: float,
         fit_intercept: bool = True,
@@ -101,7 +106,7 @@ class _RowAlternation:
         self.unit, self.fit_intercept = unit, fit_intercept
         self.Z, self.H, self.c = start
         self._stride = _FIRST_STRIDE
-        self._last_move: tuple[Float64, Float64, Float64] | None = None
+        self._last_move: tuple[Array, Array, Array] | None = None
         self.A = design.times(self.Z)
         self._here = term.evaluate(self.A, self.H, self.c)
         self._improve_labels()
@@ -117,21 +122,21 @@ class _RowAlternation:
         self._last_move = (self.Z - before[0], self.H - before[1], self.c - before[2])
         self._settle()
 
-    def gradients(self) -> tuple[Float64, Float64, Float64]:
+    def gradients(self) -> tuple[Array, Array, Array]:
         """Gradients of F with respect to Z, H and c."""
         here = self._here
         return (
             self.design.transposed(here.rows) + self.penalty.product(self.Z, self.H.T @ self.H),
             here.labels + self.penalty.product(self.H, self.Z.T @ self.Z),
-            here.totals if self.fit_intercept else np.zeros_like(here.totals),
+            here.totals * float(self.fit_intercept),
         )
 
-    def _extrapolate(self, move: tuple[Float64, Float64, Float64]) -> None:
+    def _extrapolate(self, move: tuple[Array, Array, Array]) -> None:
         """Extrapolate the last move, if that lowers the objective."""
         Z, H, c = (x + self._stride * dx for x, dx in zip((self.Z, self.H, self.c), move, strict=True))
         A = self.design.times(Z)
         there = self.term.evaluate(A, H, c)
-        objective = float(there.values.sum()) + self.penalty.value(Z, H)
+        objective = there.total + self.penalty.value(Z, H)
         if objective > self.objective:
             self._stride *= 0.5
             return
@@ -147,130 +152,133 @@ class _RowAlternation:
             self._last_move = (of_Z @ left, of_H @ right, of_c)
         self.A = self.A @ left
         self._here = self._here.through(left, right)
-        self.objective = float(self._here.values.sum()) + self.penalty.balanced(self.sigma)
+        self.objective = self._here.total + self.penalty.balanced(self.sigma)
         of_Z, of_H, of_c = self.gradients()
         self._slope_Z = of_Z
         of_factors = relative_gradient((of_Z, of_H), (self.Z, self.H), self.unit)
-        self.residual = float(np.hypot(of_factors, np.linalg.norm(of_c) / self.unit))
+        self.residual = float(np.hypot(of_factors, math.sqrt(inner(of_c, of_c)) / self.unit))
 
     def _improve_features(self) -> None:
         """One Newton step for Z."""
+        xp = namespace(self.H)
         curvature = self.term.curvature(self.A, self.H, self.c)
-        scale, P = np.linalg.eigh((self.H * _floored(curvature.means)[:, None]).T @ self.H)
-        scale, gram = np.maximum(scale, 0.0), self.H.T @ self.H
-        shifts = self.penalty.alpha + 2.0 * self.penalty.ridge * np.einsum("ij,ij->j", P, gram @ P)
+        scale, P = xp.linalg.eigh((self.H * _floored(curvature.means)[:, None]).T @ self.H)
+        scale, gram = xp.maximum(scale, 0.0), self.H.T @ self.H
+        shifts = self.penalty.alpha + 2.0 * self.penalty.ridge * column_dots(P, gram @ P)
+        divide = self.design.divider(scale, shifts)
 
-        def product(D: Float64) -> Float64:
+        def product(D: Array) -> Array:
             return self.design.sandwich(curvature.along_rows, D) + self.penalty.product(D, gram)
 
-        def precondition(R: Float64) -> Float64:
-            solution: Float64 = self.design.divide(R @ P, scale, shifts) @ P.T
-            return solution
+        def precondition(R: Array) -> Array:
+            return divide(R @ P) @ P.T
 
         D = newton_direction(self._slope_Z, product, precondition)
         shift = self.design.times(D)
         Z, A, here = self.Z, self.A, self._here
 
-        def trial(steps: Float64) -> Float64:
+        def trial(steps: Array) -> Array:
             step = float(steps[0])
             self.Z, self.A = Z + step * D, A + step * shift
             self._here = self.term.evaluate(self.A, self.H, self.c)
-            return np.array([self._here.values.sum() + self.penalty.value(self.Z, self.H)])
+            return np.array([self._here.total + self.penalty.value(self.Z, self.H)])
 
-        before = np.array([here.values.sum() + self.penalty.value(Z, self.H)])
-        backtrack(trial, before, np.array([np.vdot(self._slope_Z, D)]))
+        before = np.array([here.total + self.penalty.value(Z, self.H)])
+        backtrack(trial, before, np.array([inner(self._slope_Z, D)]))
 
     def _improve_labels(self) -> None:
         """One Newton step for every label, of (h_l, c_l) together."""
+        xp = namespace(self.H)
         curvature = self.term.curvature(self.A, self.H, self.c)
         means = _floored(curvature.means)[:, None]
         gram, penalty = self.Z.T @ self.Z, self.penalty
         # Exact if all labels have the same curvature.
-        shared = 2.0 * penalty.ridge / float(means.mean())
-        scale, P = np.linalg.eigh(self.design.weighted_gram(self.A) + shared * gram)
-        model = means * np.maximum(scale, 0.0)
-        model += max(penalty.alpha, np.finfo(np.float64).eps * float(model.max()), np.finfo(np.float64).tiny)
-        free = float(self.fit_intercept)
+        shared = 2.0 * penalty.ridge / float(xp.mean(means))
+        scale, P = xp.linalg.eigh(self.design.weighted_gram(self.A) + shared * gram)
+        model = means * xp.maximum(scale, 0.0)
+        model += max(penalty.alpha, EPS * float(xp.max(model)), TINY)
+        free, total_weight = float(self.fit_intercept), self.design.total_weight
 
-        def product(D: Float64) -> Float64:
+        def product(D: Array) -> Array:
             of_H, of_c = curvature.along_labels(D[:, :-1], D[:, -1])
-            return np.column_stack([of_H + penalty.product(D[:, :-1], gram), free * of_c])
+            return xp.concat([of_H + penalty.product(D[:, :-1], gram), free * of_c[:, None]], axis=1)
 
-        def precondition(R: Float64) -> Float64:
+        def precondition(R: Array) -> Array:
             # A is centred, so the intercepts decouple.
-            of_c = free * R[:, -1:] / (means * self.design.total_weight)
-            return np.hstack([((R[:, :-1] @ P) / model) @ P.T, of_c])
+            of_c = free * R[:, -1:] / (means * total_weight)
+            return xp.concat([((R[:, :-1] @ P) / model) @ P.T, of_c], axis=1)
 
         here, H, c = self._here, self.H, self.c
-        gradient = np.column_stack([here.labels + penalty.product(H, gram), free * here.totals])
+        gradient = xp.concat([here.labels + penalty.product(H, gram), free * here.totals[:, None]], axis=1)
         D = newton_direction(gradient, product, precondition, by_row=True)
 
-        def trial(steps: Float64) -> Float64:
+        def trial(steps: Array) -> Array:
             self.H, self.c = H + steps[:, None] * D[:, :-1], c + steps * D[:, -1]
             self._here = self.term.evaluate(self.A, self.H, self.c)
             return self._here.values + penalty.by_row(self.H, gram)
 
-        slopes = np.einsum("lk,lk->l", gradient, D)
-        backtrack(trial, here.values + penalty.by_row(H, gram), slopes)
+        backtrack(trial, here.values + penalty.by_row(H, gram), row_dots(gradient, D))
 
 
-def _floored(means: Float64) -> Float64:
+def _floored(means: Array) -> Array:
     """Keep the curvatures of labels that hardly have any away from zero."""
-    floored: Float64 = np.maximum(means, _LEAST_CURVATURE * float(means.max(initial=0.0)))
-    return np.maximum(floored, np.finfo(np.float64).tiny)
+    xp = namespace(means)
+    return xp.maximum(xp.maximum(means, _LEAST_CURVATURE * float(xp.max(means))), TINY)
 
 
-def _inner(a: Float64, b: Float64, *, by_row: bool) -> Float64:
+def _inner(a: Array, b: Array, *, by_row: bool) -> Array:
     """Return ⟨a, b⟩ as a 1 × 1 array, or that of every row as a column."""
     if by_row:
-        products: Float64 = np.einsum("ij,ij->i", a, b)
-        return products[:, None]
-    return np.full((1, 1), np.vdot(a, b))
+        return row_dots(a, b)[:, None]
+    xp = namespace(a, b)
+    return xp.reshape(xp.vecdot(xp.reshape(a, (-1,)), xp.reshape(b, (-1,))), (1, 1))
 
 
 def newton_direction(
-    gradient: Float64, product: LinearMap, precondition: LinearMap, *, by_row: bool = False
-) -> Float64:
+    gradient: Array, product: LinearMap, precondition: LinearMap, *, by_row: bool = False
+) -> Array:
     """Solve Hessian · D = −gradient approximately by conjugate gradients; D is a direction of descent.
 
     ``product`` maps D to Hessian · D, ``precondition`` R to about Hessian⁻¹ · R; both are symmetric. With
     ``by_row`` the Hessian treats each row of D on its own, and each takes steps of its own.
     """
-    D = np.zeros_like(gradient)
+    xp = namespace(gradient)
+    D = xp.zeros_like(gradient)
     residual = -gradient
     direction = precondition(residual)
     height = _inner(residual, direction, by_row=by_row)
     target = ACCURACY**2 * height
     for _ in range(MAX_PRODUCTS):
         active = height > target
-        if not active.any():
+        if not bool(xp.any(active)):
             break
         image = product(direction)
         bend = _inner(direction, image, by_row=by_row)
         active &= bend > 0
         # If the loss is almost flat, a step would overflow.
-        bend = np.maximum(bend, _LEAST_BEND * height)
-        step = np.divide(height, bend, out=np.zeros_like(height), where=active)
+        bend = xp.maximum(bend, _LEAST_BEND * height)
+        step = quotient(height, bend, active)
         D += step * direction
         residual -= step * image
         better = precondition(residual)
-        last, height = height, np.where(active, _inner(residual, better, by_row=by_row), 0.0)
-        ratio = np.divide(height, last, out=np.zeros_like(height), where=active)
+        last, height = height, xp.where(active, _inner(residual, better, by_row=by_row), 0.0)
+        ratio = quotient(height, last, active)
         direction = better + ratio * direction
     return D
 
 
-def backtrack(trial: Callable[[Float64], Float64], before: Float64, slopes: Float64) -> None:
+def backtrack(trial: Callable[[Array], Array], before: Array, slopes: Array) -> None:
     """Halve steps until each objective has fallen enough; a step becomes 0 if none was short enough.
 
     ``trial`` moves by the steps and returns the objectives, which depend on one step each; ``before`` and
     ``slopes`` are objectives and derivatives (not positive) at step 0.
     """
-    steps = np.ones_like(before)
+    xp = namespace(before)
+    steps = xp.ones_like(before)
     for _ in range(_MAX_HALVINGS):
         after = trial(steps)
-        good = after <= before + _ARMIJO * steps * slopes + _ROUNDING * np.abs(before)
-        if good.all():
+        good = after <= before + _ARMIJO * steps * slopes + _ROUNDING * xp.abs(before)
+        if bool(xp.all(good)):
             return
-        steps = np.where(good, steps, 0.5 * steps)
-    trial(np.where(good, steps, 0.0))
+        steps = xp.where(good, steps, 0.5 * steps)
+    trial(xp.where(good, steps, 0.0))

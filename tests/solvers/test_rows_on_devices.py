@@ -1,0 +1,146 @@
+"""Losses over rows where the rows live: NumPy's solution, in one block or several, and hardly any copies."""
+
+import numpy as np
+import pytest
+
+from lrml import rows as rows_module
+from lrml._arrays import Place, full_precision, to_numpy
+from lrml.losses import LOSSES, LogisticLoss
+from lrml.penalties import TailSum
+from lrml.row_problem import RowProblem
+from lrml.rows import Mask, Rows
+from lrml.solvers import anderson, row_duality_gap, solve_rows
+from namespaces import assert_same, places, put
+
+EACH = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
+on_devices = pytest.mark.parametrize("place", [p for p in places() if p.id != "numpy"], indirect=True)
+N, D, L = 40, 6, 4
+
+
+def arrays(seed=0):
+    """Features off centre, labels that depend on them, known entries and weights."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N, D)) * np.geomspace(1, 0.3, D) + rng.standard_normal(D)
+    scores = X @ rng.standard_normal((D, 2)) @ rng.standard_normal((2, L))
+    Y = (scores + 2 * rng.standard_normal(scores.shape) > np.median(scores, axis=0)).astype(float)
+    return X, Y, rng.random(Y.shape) < 0.7, rng.uniform(0.2, 2.0, N)
+
+
+def rows_in(place, *, mask=None, weighted=False, dtype=np.float64, d=D):
+    """The rows with all labels known, or only those that the mask marks as known or as unknown."""
+    X, Y, known, weights = arrays()
+    pattern = (
+        None if mask is None else Mask(put(place, known if mask == "known" else ~known), mask == "known")
+    )
+    Y = Y if mask is None else Y * known
+    w = put(place, weights) if weighted else None
+    return Rows(put(place, X[:, :d]), put(place, Y), pattern, w).with_precision(dtype)
+
+
+@pytest.fixture
+def copied(monkeypatch):
+    """Sizes of the arrays that a solve copies to the host; on the strict device all other ways fail."""
+    sizes = []
+
+    def counting(array):
+        sizes.append(int(np.prod(array.shape)))
+        return to_numpy(array)
+
+    monkeypatch.setattr(anderson, "to_numpy", counting)
+    return sizes
+
+
+@on_devices
+@pytest.mark.parametrize(
+    ("loss", "mask", "weighted", "fit_intercept", "d", "theta"),
+    [
+        ("logistic", None, False, True, D, 1),
+        ("logistic", "known", True, True, D, 0),
+        ("logistic", None, True, False, D, L),  # no penalty
+        ("squared_hinge", "unknown", False, False, 3, 1),  # more labels than features
+        ("squared_hinge", None, True, True, D, 0),
+        ("squared", "known", True, True, D, 0),
+        ("squared", "unknown", False, False, D, 1),
+    ],
+)
+def test_solution_is_that_of_numpy(loss, mask, weighted, fit_intercept, d, theta, place, copied):
+    def solved(where):
+        rows = rows_in(where, mask=mask, weighted=weighted, d=d)
+        problem = RowProblem(rows, LOSSES[loss], 0.2, fit_intercept=fit_intercept)
+        return problem, solve_rows(problem, TailSum(theta, 3.0), tol=1e-6)
+
+    (problem, expected), (there, found) = solved(Place.of(np.zeros(1))), solved(place)
+    assert found.objective == pytest.approx(expected.objective, rel=1e-12)
+    assert (found.status, found.n_iter) == (expected.status, expected.n_iter)
+    # Eigenvectors of X are unique up to their signs.
+    assert_same(coefficients(found), coefficients(expected), place)
+    assert_same(there.intercept(found.solution), problem.intercept(expected.solution), place)
+    assert_same(there.spread, problem.spread, place)
+    if theta == 0:
+        gaps = row_duality_gap(there, 3.0, found.solution), row_duality_gap(problem, 3.0, expected.solution)
+        assert gaps[0] == pytest.approx(gaps[1], rel=1e-3, abs=1e-12)
+    assert max(copied, default=0) <= 9  # one column of the Gram matrix of Anderson
+
+
+def coefficients(result):
+    return (result.factors.U * result.factors.s) @ result.factors.V.T
+
+
+@on_devices
+@pytest.mark.parametrize("mask", [None, "unknown"])
+def test_many_blocks_are_one(mask, place, monkeypatch):
+    whole = RowProblem(rows_in(place, mask=mask, weighted=True), LogisticLoss())
+    monkeypatch.setattr(rows_module, "_DEVICE_SCORES", 1)
+    monkeypatch.setattr(rows_module, "_LEAST_ROWS", 7)
+    parts = RowProblem(rows_in(place, mask=mask, weighted=True), LogisticLoss())
+    assert len(list(parts.rows.blocks())) == 6
+    V = put(place, np.random.default_rng(1).standard_normal(whole.shape))
+    one, other = whole.evaluate(V), parts.evaluate(V)
+    assert other.value == pytest.approx(one.value, rel=1e-13)
+    assert_same(other.gradient, to_numpy(one.gradient), place, rtol=1e-12)
+    assert_same(other.curvatures, to_numpy(one.curvatures), place, rtol=1e-12)
+
+
+@on_devices
+@EACH
+def test_scores_may_be_single_but_sums_are_double(loss, place):
+    problem = RowProblem(rows_in(place, mask="known", weighted=True, dtype=np.float32), loss, 0.2)
+    coefficients, shift = problem.scoring(problem.origin)
+    assert str(coefficients.dtype).endswith("float32")
+    assert str(shift.dtype).endswith("float32")
+    exact = solve_rows(RowProblem(rows_in(place, mask="known", weighted=True), loss, 0.2), TailSum(1, 3.0))
+    found = solve_rows(problem, TailSum(1, 3.0))
+    assert found.objective == pytest.approx(exact.objective, rel=1e-5)
+    assert all(str(part.dtype).endswith("float64") for part in (found.solution, *found.factors))
+    here = problem.evaluate(found.solution)
+    assert all(str(part.dtype).endswith("float64") for part in (here.gradient, here.curvatures))
+
+
+@pytest.mark.parametrize("how", ["as it is", "old name", "new name", "all backends", "bfloat16"])
+def test_full_precision_for_a_while(how):
+    torch = pytest.importorskip("torch")
+    cuda, cpu = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul
+
+    def settings():
+        return cuda.fp32_precision, cpu.fp32_precision, torch.backends.fp32_precision
+
+    changes = {
+        "as it is": lambda: None,
+        "old name": lambda: torch.set_float32_matmul_precision("high"),
+        "new name": lambda: setattr(cuda, "fp32_precision", "tf32"),
+        "all backends": lambda: setattr(torch.backends, "fp32_precision", "tf32"),
+        "bfloat16": lambda: torch.set_float32_matmul_precision("medium"),
+    }
+    try:
+        changes[how]()
+        before = settings()
+        assert ("tf32" in before) == (how != "as it is")
+        with full_precision(torch.ones(1)):
+            assert not {"tf32", "bf16"} & set(settings()[:2])
+        assert settings() == before
+        with pytest.raises(ZeroDivisionError), full_precision(torch.ones(1)):
+            _ = 1 / 0
+        assert settings() == before
+    finally:
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.fp32_precision = cuda.fp32_precision = cpu.fp32_precision = "none"
