@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+import namespaces
+from lrml._arrays import Place
 from lrml.datasets import MultiLabelDataset, fetch_mulan
 
 # Read once: some tests change the environment variable.
@@ -48,6 +50,12 @@ def _no_network_and_no_user_cache(tmp_path_factory: pytest.TempPathFactory) -> I
             patch.setenv(variable, "http://127.0.0.1:9")  # nobody listens there
         patch.setenv("no_proxy", "127.0.0.1,localhost")
         yield
+
+
+@pytest.fixture(scope="session", params=namespaces.places())
+def place(request: pytest.FixtureRequest) -> Place:
+    """A namespace and a device; the test runs in each of those that are installed (see `namespaces`)."""
+    return namespaces.place_named(request.param)
 
 
 @pytest.fixture(scope="session")

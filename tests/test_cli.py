@@ -286,7 +286,7 @@ def test_ctrl_c_ends_with_130_and_keeps_what_is_finished(tmp_path):
         wait_until(store.records)
         process.send_signal(signal.SIGINT)
         printed, errors = process.communicate(timeout=300)
-    assert (process.returncode, printed) == (130, "")
+    assert (process.returncode, printed) == (130, ""), errors
     kept = len(store.records())
     assert without_progress(errors) == (
         f"{kept} cells are finished and kept; the same command goes on from there.\n"

@@ -1,8 +1,12 @@
-"""Rows of labels and scores in blocks, validated, with the ranks that the metrics share."""
+"""Rows of labels and scores in blocks, validated, with the ranks that the metrics share.
+
+Everything follows the scores: a block lives in their namespace and on their device. NumPy's blocks are small
+and have tricks of their own; those of any other library are large and speak the Array API standard.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -10,25 +14,37 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import as_matrix, is_sparse
+from lrml._arrays import (
+    Array,
+    Place,
+    as_matrix,
+    is_host,
+    is_sparse,
+    namespace,
+    to_host,
+    to_numpy,
+)
 from lrml._checks import is_integer
 from lrml._shown import shown
 
 Matrix: TypeAlias = Any
-"""A dense array, a SciPy sparse matrix or array, or a pandas or polars frame."""
+"""A dense array on any device, a SciPy sparse matrix or array, or a pandas or polars frame."""
 
-Vector: TypeAlias = npt.NDArray[np.float64]
+Vector: TypeAlias = Array
+"""One float64 per example, where the scores are."""
 _Bools: TypeAlias = npt.NDArray[np.bool_]
 _Counts: TypeAlias = npt.NDArray[np.intp]
 
 # Scores in one block of rows: few enough to stay near the cache through the sort and later passes, enough for
 # the overhead of a block not to matter.
 _BLOCK_ENTRIES = 1 << 18
+# On a device: enough to keep it busy, few enough for the dozen arrays of a block to fit into a gigabyte.
+_DEVICE_BLOCK_ENTRIES = 1 << 23
 
 
 class _LabelsAndScores(NamedTuple):
-    labels: npt.NDArray[Any]
-    scores: npt.NDArray[np.floating[Any]]
+    labels: Array
+    scores: Array
 
 
 class TopK(_LabelsAndScores):
@@ -37,6 +53,7 @@ class TopK(_LabelsAndScores):
     Attributes
     ----------
     labels, scores : array of shape (n, k)
+        Scores, and labels unless they are names, live on the device of the rows that were predicted.
     classes : array of shape (L,) or None
         Names of all labels, in the order of their columns, by which metrics find the columns of ``labels``;
         None if these are column numbers.
@@ -46,8 +63,8 @@ class TopK(_LabelsAndScores):
 
     def __new__(
         cls,
-        labels: npt.NDArray[Any],
-        scores: npt.NDArray[np.floating[Any]],
+        labels: Array,
+        scores: Array,
         classes: npt.NDArray[Any] | None = None,
     ) -> TopK:
         """Make a pair; the classes are no part of it."""
@@ -60,24 +77,31 @@ class TopK(_LabelsAndScores):
 
 
 class Ranks(NamedTuple):
-    """One entry per relevant label of a block, row by row and by decreasing score; ranks count from 1."""
+    """Ranks of labels, counted from 1, in a form that ``Block.sum_over_relevant`` takes."""
 
-    row: _Counts
-    found: _Counts  # relevant labels of the row that score as much or more
-    best: _Counts  # first rank among the labels of equal score
-    worst: _Counts  # last rank among the labels of equal score
+    found: Array  # relevant labels of the row that score as much or more
+    best: Array  # first rank among the labels of equal score
+    worst: Array  # last rank among the labels of equal score
+
+
+def count(which: Array, axis: int) -> Array:
+    """How many entries are true along an axis; as float64 on a device, where integers do not divide."""
+    if is_host(which):
+        return np.count_nonzero(which, axis=axis)
+    xp = namespace(which)
+    return xp.sum(xp.astype(which, xp.float64), axis=axis)
 
 
 class Block:
-    """Some rows of Y and S, with the sort that the ranking metrics share."""
+    """Some rows of Y and S, with the sort that the ranking metrics share; in NumPy."""
 
-    def __init__(self, relevant: _Bools, scores: npt.NDArray[Any]) -> None:
+    def __init__(self, relevant: Array, scores: Array) -> None:
         self.relevant = relevant
         self.scores = scores
-        self.n_relevant: _Counts = np.count_nonzero(relevant, axis=1)
+        self.n_relevant = count(relevant, axis=1)
 
     @cached_property
-    def by_score(self) -> tuple[_Bools, _Bools]:
+    def by_score(self) -> tuple[Array, Array]:
         """Relevance by decreasing score, lower index first among equals; and where a new score begins."""
         negated = -self.scores
         order = np.argsort(negated, axis=1)
@@ -90,11 +114,20 @@ class Block:
         return np.take_along_axis(self.relevant, order, axis=1), begins
 
     @cached_property
+    def _row(self) -> _Counts:
+        """Row of each relevant label."""
+        return np.repeat(np.arange(len(self.n_relevant)), self.n_relevant)
+
+    def sum_over_relevant(self, values: Array) -> Vector:
+        """Sum, for each row, what the relevant labels have in an array of the form of the ranks."""
+        return np.bincount(self._row, weights=values, minlength=len(self.n_relevant))
+
+    @cached_property
     def ranks(self) -> Ranks:
-        """Ranks of the relevant labels."""
+        """Ranks of the relevant labels only, row by row and by decreasing score."""
         # Cells are counted through the whole block. A new score begins with every row, so no tie spans two.
         n_labels = self.scores.shape[1]
-        row = np.repeat(np.arange(len(self.n_relevant)), self.n_relevant)
+        row = self._row
         in_earlier_rows = np.cumsum(self.n_relevant) - self.n_relevant
         if self.scores.dtype == np.float32:
             # Sorting numbers takes a fraction of sorting places; with rows in front, one search is enough.
@@ -112,7 +145,53 @@ class Block:
             first, stop = bounds[tie - 1], bounds[tie]
             found = np.searchsorted(cells, stop)
         before = row * n_labels
-        return Ranks(row, found - in_earlier_rows[row], first - before + 1, stop - before)
+        return Ranks(found - in_earlier_rows[row], first - before + 1, stop - before)
+
+
+class DeviceBlock(Block):
+    """Some rows of Y and S in any namespace and on any device, where whole arrays cost less than few entries.
+
+    Ranks are those of all labels by decreasing score, as float64.
+    """
+
+    @cached_property
+    def order(self) -> Array:
+        """Columns by decreasing score, lower index first among equals."""
+        # The sum makes one zero of both, which a sort by bits would tell apart.
+        return namespace(self.scores).argsort(self.scores + 0.0, axis=1, descending=True, stable=True)
+
+    @cached_property
+    def by_score(self) -> tuple[Array, Array]:
+        """Relevance by decreasing score, lower index first among equals; and where a new score begins."""
+        xp = namespace(self.scores)
+        descending = xp.take_along_axis(self.scores, self.order, axis=1)
+        begins = xp.ones_like(self.relevant)
+        begins[:, 1:] = descending[:, 1:] != descending[:, :-1]
+        return xp.take_along_axis(self.relevant, self.order, axis=1), begins
+
+    def sum_over_relevant(self, values: Array) -> Vector:
+        """Sum, for each row, what the relevant labels have in an array of the form of the ranks."""
+        xp = namespace(values)
+        hits, _ = self.by_score
+        return xp.sum(values * xp.astype(hits, values.dtype), axis=1)
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        """Ranks of all labels by decreasing score."""
+        # Cells are counted through the whole block. A new score begins with every row, so no tie spans two.
+        xp = namespace(self.scores)
+        shape = n_rows, n_labels = self.scores.shape
+        device = Place.of(self.scores).device
+        hits, begins = (xp.reshape(part, (-1,)) for part in self.by_score)
+        end = xp.full((1,), n_rows * n_labels, dtype=xp.int64, device=device)
+        bounds = xp.concat([xp.astype(xp.nonzero(begins)[0], xp.int64), end])
+        tie = xp.cumulative_sum(xp.astype(begins, xp.int64))
+        first, stop = xp.take(bounds, tie - 1), xp.take(bounds, tie)
+        found = xp.cumulative_sum(xp.astype(hits, xp.int64), include_initial=True)
+        before = xp.arange(0, n_rows * n_labels, n_labels, dtype=xp.int64, device=device)
+        found = xp.reshape(xp.take(found, stop), shape) - xp.take(found, before)[:, None]
+        first, stop = (xp.reshape(part, shape) - before[:, None] for part in (first, stop))
+        return Ranks(*(xp.astype(part, xp.float64) for part in (found, first + 1, stop)))
 
 
 def _row_and_order(scores: npt.NDArray[np.float32], row: _Counts) -> npt.NDArray[np.int64]:
@@ -123,8 +202,14 @@ def _row_and_order(scores: npt.NDArray[np.float32], row: _Counts) -> npt.NDArray
     return order
 
 
-def ratio(numerator: npt.NDArray[Any], denominator: _Counts | int) -> Vector:
+def ratio(numerator: Array, denominator: Array | int) -> Vector:
     """Quotient in float64, NaN where the denominator is 0."""
+    if not is_host(numerator):
+        xp = namespace(numerator)
+        nonzero = (
+            denominator if isinstance(denominator, int) else xp.where(denominator > 0, denominator, xp.nan)
+        )
+        return numerator / nonzero
     quotient = np.full(len(numerator), np.nan)
     np.divide(numerator, denominator, out=quotient, where=np.greater(denominator, 0))
     return quotient
@@ -134,23 +219,34 @@ class LabelledScores(NamedTuple):
     """Labels (dense or CSR) and dense scores of the same shape."""
 
     labels: Any
-    scores: npt.NDArray[Any]
+    scores: Array
 
     @property
     def n_labels(self) -> int:
         return int(self.scores.shape[1])
 
+    @property
+    def place(self) -> Place:
+        """Where the scores live, and with them all that is computed."""
+        return Place.of(self.scores)
+
     def blocks(self) -> Iterator[Block]:
-        """Check and yield blocks of rows, the only place where sparse labels become dense."""
-        size = max(1, _BLOCK_ENTRIES // self.n_labels)
-        for start in range(0, len(self.scores), size):
-            labels, scores = self.labels[start : start + size], self.scores[start : start + size]
+        """Check and yield blocks of rows, the only place where sparse labels become dense.
+
+        Labels that are elsewhere than the scores go there as one byte each.
+        """
+        place = self.place
+        kind, entries = (Block, _BLOCK_ENTRIES) if place.is_host else (DeviceBlock, _DEVICE_BLOCK_ENTRIES)
+        n_rows, size = self.scores.shape[0], max(1, entries // self.n_labels)
+        for start in range(0, n_rows, size):
+            rows = slice(start, min(start + size, n_rows))
+            labels, scores = self.labels[rows, :], self.scores[rows, :]
             if is_sparse(self.labels):
                 labels = labels.toarray()
             relevant = labels == 1
             _check_cells(relevant | (labels == 0), labels, start, "Y must hold only 0 and 1", "Binarise it.")
-            _check_cells(np.isfinite(scores), scores, start, "S must be finite", "Impute or drop it.")
-            yield Block(relevant, scores)
+            _check_cells(place.xp.isfinite(scores), scores, start, "S must be finite", "Impute or drop it.")
+            yield kind(place.asarray(relevant), scores)
 
 
 Measure: TypeAlias = Callable[[Block], Vector]
@@ -159,7 +255,7 @@ Measure: TypeAlias = Callable[[Block], Vector]
 def measure(data: LabelledScores, *measures: Measure) -> list[Vector]:
     """Per-example values of each measure, over all the blocks."""
     values = [[measure(block) for measure in measures] for block in data.blocks()]
-    return [np.concatenate(column) for column in zip(*values, strict=True)]
+    return [data.place.xp.concat(column) for column in zip(*values, strict=True)]
 
 
 class LabelCounts(NamedTuple):
@@ -170,9 +266,17 @@ class LabelCounts(NamedTuple):
     positives: _Counts  # true positives and false negatives
 
     @classmethod
-    def of(cls, relevant: npt.NDArray[np.bool_], predicted: npt.NDArray[np.bool_]) -> LabelCounts:
+    def of(cls, relevant: Array, predicted: Array) -> LabelCounts:
         cells = relevant & predicted, predicted, relevant
-        return cls(*(np.count_nonzero(which, axis=0) for which in cells))
+        return cls(*(count(which, axis=0) for which in cells))
+
+    @classmethod
+    def total(cls, parts: Iterable[LabelCounts]) -> LabelCounts:
+        """Add up the counts of blocks, wherever they are, and bring the sums to the host."""
+        sums: Any = 0
+        for part in parts:
+            sums = namespace(*part).stack(part) + sums
+        return cls(*to_numpy(sums).astype(np.intp, copy=False))
 
     @property
     def wrong(self) -> int:
@@ -192,17 +296,16 @@ class LabelCounts(NamedTuple):
 def count_labels(Y: Matrix, S: Matrix, threshold: npt.ArrayLike) -> LabelCounts:
     data = check_labelled_scores(Y, S)
     cut = check_threshold(threshold, data)
-    total = np.zeros((len(LabelCounts._fields), data.n_labels), dtype=np.intp)
-    for block in data.blocks():
-        total += LabelCounts.of(block.relevant, block.scores >= cut)
-    return LabelCounts(*total)
+    return LabelCounts.total(LabelCounts.of(block.relevant, block.scores >= cut) for block in data.blocks())
 
 
 def hits_of(Y: Matrix, top: TopK, k: int) -> tuple[_Counts, _Bools]:
-    """Return the columns of the k best labels of every row, and whether they are relevant."""
+    """Return the columns of the k best labels of every row, and whether they are relevant, on the host.
+
+    Of a Y on a device only the cells of these labels leave it.
+    """
     names = getattr(Y, "columns", None)
-    labels, Y = np.asarray(top.labels), as_matrix(Y)
-    Y = Y.tocsr() if is_sparse(Y) else _as_array(Y, "Y")
+    labels, Y = np.asarray(to_host(top.labels)), _as_labels(Y)
     if Y.ndim != 2 or labels.ndim != 2 or len(labels) != Y.shape[0] or labels.size == 0:
         raise ValueError(
             "Y must have one row for every row of the best labels, and at least one, got shapes "
@@ -220,17 +323,22 @@ def hits_of(Y: Matrix, top: TopK, k: int) -> tuple[_Counts, _Bools]:
     if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= Y.shape[1]:
         raise ValueError(
             f"the best labels must be columns of Y, by name or by a number below {Y.shape[1]}, got "
-            f"{shown(top.labels.ravel()[0])} and others. Pass the Y, or the frame, that the model knows."
+            f"{shown(to_host(top.labels).ravel()[0])} and others. Pass the Y, or the frame, that the model "
+            "knows."
         )
-    found = Y[np.arange(len(labels))[:, None], labels[:, :k]]
-    found = found.toarray() if is_sparse(found) else found
+    home = Place.of(Y)
+    if home.is_host:
+        found = Y[np.arange(len(labels))[:, None], labels[:, :k]]
+        found = found.toarray() if is_sparse(found) else found
+    else:
+        found = to_numpy(home.xp.take_along_axis(Y, home.asarray(labels[:, :k], "int64"), axis=1))
     _check_cells((found == 0) | (found == 1), found, 0, "Y must hold only 0 and 1", "Binarise it.")
     return labels[:, :k], np.asarray(found == 1)
 
 
 def _order_of(top: TopK, names: Any, n_labels: int) -> list[Any] | None:
     """Return the names of the columns of Y, those of a frame first; None if the best labels are numbers."""
-    if top.classes is None and np.asarray(top.labels).dtype.kind in "iu":
+    if top.classes is None and np.asarray(to_host(top.labels)).dtype.kind in "iu":
         return None
     classes = None if top.classes is None else np.asarray(top.classes).tolist()
     if classes == list(range(n_labels)):
@@ -241,39 +349,56 @@ def _order_of(top: TopK, names: Any, n_labels: int) -> list[Any] | None:
     return named
 
 
-def _check_cells(valid: _Bools, values: npt.NDArray[Any], start: int, rule: str, remedy: str) -> None:
-    if not valid.all():
-        row, column = np.argwhere(~valid)[0]
-        raise ValueError(f"{rule}, got {values[row, column]} at row {start + row}, column {column}. {remedy}")
+def _check_cells(valid: Array, values: Array, start: int, rule: str, remedy: str) -> None:
+    xp = namespace(valid)
+    if not xp.all(valid):
+        row, column = (int(places[0]) for places in xp.nonzero(~valid))
+        found = to_numpy(values[row, column])
+        raise ValueError(f"{rule}, got {found} at row {start + row}, column {column}. {remedy}")
 
 
 def check_labelled_scores(Y: Matrix, S: Matrix) -> LabelledScores:
     if is_sparse(S):
         raise TypeError(f"S must be dense, got a sparse {type(S).__name__}. Pass S.toarray().")
-    Y = as_matrix(Y)
-    labels: Any = Y if is_sparse(Y) else _as_array(Y, "Y")
-    scores = _as_array(S, "S")
-    if labels.shape != scores.shape or scores.ndim != 2 or scores.size == 0:
+    labels, scores = _as_labels(Y), _as_array(S, "S")
+    if labels.shape != scores.shape or scores.ndim != 2 or 0 in scores.shape:
         raise ValueError(
             "Y and S must be of the same shape (n, L), with at least one row and one label, "
-            f"got {labels.shape} and {scores.shape}. Pass one row per example and one column per label."
+            f"got {tuple(labels.shape)} and {tuple(scores.shape)}. Pass one row per example and one column "
+            "per label."
         )
-    if is_sparse(Y):
-        labels = labels.tocsr()
-    return LabelledScores(labels, scores if scores.dtype.kind == "f" else scores.astype(np.float64))
+    xp = namespace(scores)
+    if not xp.isdtype(scores.dtype, "real floating"):
+        scores = xp.astype(scores, xp.float64)
+    return LabelledScores(labels, scores)
 
 
-def _as_array(value: Matrix, name: str) -> npt.NDArray[Any]:
-    array: npt.NDArray[Any] = np.asarray(value)
-    if array.dtype.kind == "O":  # nullable columns of a frame
+def _as_labels(Y: Matrix) -> Any:
+    """Return labels as a CSR matrix or as an array, where they are."""
+    Y = as_matrix(Y) if is_host(Y) else Y
+    return Y.tocsr() if is_sparse(Y) else _as_array(Y, "Y")
+
+
+def _as_array(value: Matrix, name: str) -> Array:
+    array = np.asarray(value) if is_host(value) else value
+    if is_host(array) and array.dtype.kind == "O":  # nullable columns of a frame
         with suppress(TypeError, ValueError):
             array = array.astype(np.float64)
-    if array.dtype.kind not in "biuf":
+    if not _is_real(array):
         raise TypeError(
             f"{name} must hold real numbers and no missing values, got dtype {array.dtype}. "
             "Fill or drop missing values and convert the others with astype(float)."
         )
+    if not is_host(array) and namespace(array).isdtype(array.dtype, "bool"):
+        return Place.of(array).asarray(array, "uint8")  # the standard compares no truth value with 0 or 1
     return array
+
+
+def _is_real(array: Array) -> bool:
+    """Whether an array holds real numbers or truth values."""
+    if is_host(array):
+        return array.dtype.kind in "biuf"
+    return bool(namespace(array).isdtype(array.dtype, ("bool", "integral", "real floating")))
 
 
 def check_k(k: Any, n_labels: int, name: str) -> int:
@@ -289,11 +414,13 @@ def check_k(k: Any, n_labels: int, name: str) -> int:
     return int(k)
 
 
-def check_threshold(threshold: npt.ArrayLike, data: LabelledScores) -> npt.NDArray[Any]:
-    cut: npt.NDArray[Any] = np.asarray(threshold, dtype=data.scores.dtype)
+def check_threshold(threshold: Any, data: LabelledScores) -> Array:
+    kind = data.scores.dtype if data.place.is_host else np.float64
+    cut: npt.NDArray[Any] = np.asarray(to_host(threshold), dtype=kind)
     if cut.shape not in ((), (data.n_labels,)) or np.isnan(cut).any():
         raise ValueError(
             f"threshold must be a number or {data.n_labels} numbers (one per label) and not NaN, "
             f"got {shown(threshold)}. Pass 0.5, or one threshold for each column of S."
         )
-    return cut
+    # Numbers are compared in the precision of the scores, which NumPy may lack.
+    return data.place.xp.astype(data.place.asarray(cut), data.scores.dtype, copy=False)

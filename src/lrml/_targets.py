@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import as_matrix, is_sparse
+from lrml._arrays import HOST, Array, Place, as_matrix, is_sparse, namespace
 from lrml._shown import shown
 from lrml.rows import Mask
 
@@ -83,13 +83,18 @@ def check_targets(
     offers_real: bool = True,
     allow_flat: bool = False,
     some_known: bool = True,
+    place: Place = HOST,
 ) -> Targets:
     """Validate a label matrix: 2-D, at least one label, finite, and 0/1 if ``targets`` is "binary".
 
     NaN marks an unknown label if ``allow_unknown``; ``observed`` marks the known ones, of which there must be
     one if ``some_known``. Unknown labels are 0 in the matrix that is returned, and the mask is None if there
-    are none. If ``allow_flat``, a 1-D Y is one label, and may then have any two classes.
+    are none. If ``allow_flat``, a 1-D Y is one label, and may then have any two classes. The result lives in
+    the given place, where Y may be already.
     """
+    if not place.is_host:
+        given = {"allow_unknown": allow_unknown, "observed": observed, "allow_flat": allow_flat}
+        return _check_elsewhere(Y, targets, place, **given, offers_real=offers_real, some_known=some_known)
     if Y is None:
         raise ValueError(
             "This estimator requires y to be passed, but the target y is None. Pass a label matrix."
@@ -131,6 +136,37 @@ def check_targets(
                 f"got {kind}{strange.flat[0]!s}. {remedy}"
             )
     return Targets(values, names, mask, flat is not None)
+
+
+def _check_elsewhere(Y: Any, targets: str, place: Place, *, observed: Any, **options: Any) -> Targets:
+    """Validate labels for a place on a device; what is in order there is not copied to the host."""
+    there = Place.of(Y)
+    if not there.is_host and there != place:
+        raise ValueError(
+            f"X and Y must live in the same place, got X with {place} and Y with {there}. Move one of them, "
+            "or pass Y as a NumPy array, which follows X."
+        )
+    in_order = not there.is_host and observed is None and _plain_matrix(Y, targets)
+    if in_order:
+        return Targets(Y, None)
+    # The rare cases, and all errors, are left to the checks of NumPy arrays.
+    host = Y if there.is_host else HOST.asarray(Y)
+    observed = observed if Place.of(observed).is_host else HOST.asarray(observed)
+    values, names, mask, flat = check_targets(host, targets, observed=observed, **options)
+    if mask is not None:
+        mask = Mask(place.asarray(mask.pattern), mask.marks_known)
+    return Targets(place.asarray(values), names, mask, flat)
+
+
+def _plain_matrix(Y: Array, targets: str) -> bool:
+    """Whether Y is 2-D, and 0/1 or of moderate real numbers, all of them known."""
+    xp = namespace(Y)
+    if Y.ndim != 2 or Y.shape[1] == 0 or xp.isdtype(Y.dtype, "complex floating"):
+        return False
+    if xp.isdtype(Y.dtype, "bool"):
+        return True
+    right = xp.abs(Y) <= _LARGEST if targets == "real" else (Y == 0) | (Y == 1)  # NaN is neither
+    return bool(xp.all(right))
 
 
 def _flat_values(Y: Any) -> npt.NDArray[Any] | None:
@@ -224,10 +260,18 @@ def _numeric_matrix(Y: Any) -> Any:
     return numbers_only
 
 
-def check_sample_weight(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
-    """Validate weights: one per row, finite, not negative, not all zero."""
+def check_sample_weight(sample_weight: Any, n_rows: int, place: Place = HOST) -> Array | None:
+    """Validate weights: one per row, finite, not negative, not all zero; they are moved to a place."""
     if sample_weight is None:
         return None
+    if not place.is_host:
+        there = Place.of(sample_weight)
+        if there == place and sample_weight.shape == (n_rows,):
+            xp, weights = place.xp, place.asarray(sample_weight, "float64")
+            if bool(xp.all(xp.isfinite(weights) & (weights >= 0)) & xp.any(weights > 0)):
+                return weights
+        here = sample_weight if there.is_host else HOST.asarray(sample_weight)
+        return place.asarray(check_sample_weight(here, n_rows))
     weights = _as_floats(sample_weight)
     if weights is None or weights.shape != (n_rows,):
         received = shown(sample_weight) if weights is None else f"shape {weights.shape}"

@@ -200,7 +200,7 @@ class Door:
         classes = self.classes
         if classes is None and self.columns is not None and self.columns.flat:
             classes = self.columns.label_names  # those of the first block
-        checks = {"allow_unknown": True, "allow_flat": True, "some_known": False}
+        checks: dict[str, Any] = {"allow_unknown": True, "allow_flat": True, "some_known": False}
         if not flat or self.targets == "real":
             return check_targets(Y, self.targets, **checks)
         if classes is None:

@@ -11,6 +11,9 @@ name               ℓ(y, s)                      dℓ/ds                       
 ================== ============================ ============================ ==================
 
 All are convex in s. The squared loss has no factor ½, as in the paper.
+
+Arrays of NumPy are written in place: allocating large arrays takes longer than the evaluation. Those of other
+libraries, which may be on a device, are made anew by the same formulas.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from scipy.special import entr, expit, logit
+
+from lrml._arrays import Array, is_host, namespace
 
 __all__ = ["LOSSES", "LogisticLoss", "Loss", "SquaredHingeLoss", "SquaredLoss", "Terms"]
 
@@ -34,9 +39,9 @@ Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 class Terms(NamedTuple):
     """Values, first and second derivatives with respect to the scores, entry by entry."""
 
-    values: Floats
-    slopes: Floats
-    curvatures: Floats
+    values: Array
+    slopes: Array
+    curvatures: Array
 
 
 class Loss(Protocol):
@@ -50,17 +55,16 @@ class Loss(Protocol):
     unseen_score: float
     """Score of a label that no training example had: below those of real candidates."""
 
-    def terms(self, Y: Floats, S: Floats, work: Floats | None = None) -> Terms:
+    def terms(self, Y: Array, S: Array, work: Floats | None = None) -> Terms:
         """Evaluate at labels Y and scores S of the same shape.
 
-        With room to ``work``, four arrays of that shape, nothing is allocated, and S is overwritten:
-        allocating large arrays takes longer than the evaluation.
+        With room to ``work``, four NumPy arrays of that shape, nothing is allocated, and S is overwritten.
         """
 
-    def constant(self, share: Floats) -> Floats:
+    def constant(self, share: Array) -> Array:
         """Best constant score of labels that apply to these shares of the examples."""
 
-    def dual(self, Y: Floats, U: Floats) -> Floats:
+    def dual(self, Y: Array, U: Array) -> Array:
         """Return −ℓ*(−u), ℓ* the conjugate: ℓ(y, s) ≥ −u s + dual(y, u), with equality for u = −dℓ/ds."""
 
 
@@ -72,8 +76,11 @@ class SquaredLoss:
     largest_curvature = 2.0
     unseen_score = -1.0
 
-    def terms(self, Y: Floats, S: Floats, work: Floats | None = None) -> Terms:
+    def terms(self, Y: Array, S: Array, work: Floats | None = None) -> Terms:
         """Evaluate; the curvature is 2 everywhere."""
+        if not isinstance(S, np.ndarray):
+            error = S - Y
+            return Terms(error * error, 2.0 * error, namespace(S).full_like(S, 2.0))
         values, slopes, curvatures, _ = _room(S) if work is None else work
         np.subtract(S, Y, out=slopes)
         np.multiply(slopes, slopes, out=values)
@@ -81,11 +88,11 @@ class SquaredLoss:
         curvatures[:] = 2.0
         return Terms(values, slopes, curvatures)
 
-    def constant(self, share: Floats) -> Floats:
+    def constant(self, share: Array) -> Array:
         """Return the share itself."""
         return share
 
-    def dual(self, Y: Floats, U: Floats) -> Floats:
+    def dual(self, Y: Array, U: Array) -> Array:
         """Return u y − u²/4."""
         return U * Y - 0.25 * U * U
 
@@ -98,8 +105,10 @@ class LogisticLoss:
     largest_curvature = 0.25
     unseen_score = -100.0
 
-    def terms(self, Y: Floats, S: Floats, work: Floats | None = None) -> Terms:
+    def terms(self, Y: Array, S: Array, work: Floats | None = None) -> Terms:
         """Evaluate without overflow: exp(−|s|) is at most 1."""
+        if not isinstance(S, np.ndarray):
+            return self._new_terms(Y, S)
         values, slopes, curvatures, spare = _room(S) if work is None else work
         decay = S if work is not None else np.empty_like(S)
         _signs(Y, slopes)
@@ -121,25 +130,49 @@ class LogisticLoss:
         np.negative(slopes, out=slopes)
         return Terms(values, slopes, curvatures)
 
-    def constant(self, share: Floats) -> Floats:
+    def _new_terms(self, Y: Array, S: Array) -> Terms:
+        """Evaluate by the same formulas, in any namespace."""
+        xp = namespace(S)
+        signs = 2.0 * Y - 1.0
+        margins, decay = signs * S, xp.exp(-xp.abs(S))
+        wrong = margins < 0
+        values = xp.log1p(decay) - xp.where(wrong, margins, 0.0)
+        likely = 1.0 / (1.0 + decay)  # the larger of the two probabilities
+        unlikely = decay * likely
+        return Terms(values, -signs * xp.where(wrong, likely, unlikely), unlikely * likely)
+
+    def constant(self, share: Array) -> Array:
         """Return the log odds of the share, 100 at most.
 
         If all examples are of one kind, there is no best constant: the loss keeps falling. At 100 it is below
         1e-43, which is as good as its limit.
         """
-        odds: Floats = logit(np.clip(share, 0.0, 1.0))
-        return np.clip(odds, self.unseen_score, -self.unseen_score)
+        low, high = self.unseen_score, -self.unseen_score
+        if is_host(share):
+            return np.clip(logit(np.clip(share, 0.0, 1.0)), low, high)
+        xp = namespace(share)
+        share = xp.clip(share, min=0.0, max=1.0)
+        return xp.clip(xp.log(share) - xp.log1p(-share), min=low, max=high)
 
-    def dual(self, Y: Floats, U: Floats) -> Floats:
+    def dual(self, Y: Array, U: Array) -> Array:
         """Return the entropy of q = m u, which is a probability."""
-        q = np.clip((2.0 * Y - 1.0) * U, 0.0, 1.0)
-        entropy: Floats = entr(q) + entr(1.0 - q)
-        return entropy
+        q = (2.0 * Y - 1.0) * U
+        if is_host(q):
+            q = np.clip(q, 0.0, 1.0)
+            return entr(q) + entr(1.0 - q)
+        xp = namespace(q)
+        q = xp.clip(q, min=0.0, max=1.0)
+        p = 1.0 - q
+        # 0 · log 0 is 0.
+        return -q * xp.log(xp.where(q > 0, q, 1.0)) - p * xp.log(xp.where(p > 0, p, 1.0))
 
-    def probability(self, scores: Floats) -> Floats:
+    def probability(self, scores: Array) -> Array:
         """Return the probability 1/(1 + exp(−s)) that a label applies."""
-        probabilities: Floats = expit(scores)
-        return probabilities
+        if is_host(scores):
+            return expit(scores)
+        xp = namespace(scores)
+        decay = xp.exp(-xp.abs(scores))
+        return xp.where(scores < 0, decay, 1.0) / (1.0 + decay)
 
 
 class SquaredHingeLoss:
@@ -150,8 +183,15 @@ class SquaredHingeLoss:
     largest_curvature = 2.0
     unseen_score = -100.0
 
-    def terms(self, Y: Floats, S: Floats, work: Floats | None = None) -> Terms:
+    def terms(self, Y: Array, S: Array, work: Floats | None = None) -> Terms:
         """Evaluate; the second derivative jumps from 0 to 2 where the margin is 1."""
+        if not isinstance(S, np.ndarray):
+            xp = namespace(S)
+            signs = 2.0 * Y - 1.0
+            short = 1.0 - signs * S
+            inside = short > 0.0
+            short = xp.where(inside, short, 0.0)
+            return Terms(short * short, -2.0 * signs * short, 2.0 * xp.astype(inside, S.dtype))
         values, slopes, curvatures, short = _room(S) if work is None else work
         _signs(Y, slopes)
         np.multiply(slopes, S, out=short)
@@ -164,11 +204,11 @@ class SquaredHingeLoss:
         slopes *= -2.0
         return Terms(values, slopes, curvatures)
 
-    def constant(self, share: Floats) -> Floats:
+    def constant(self, share: Array) -> Array:
         """Minimise share · (1 − s)² + (1 − share) · (1 + s)²."""
         return 2.0 * share - 1.0
 
-    def dual(self, Y: Floats, U: Floats) -> Floats:
+    def dual(self, Y: Array, U: Array) -> Array:
         """Return q − q²/4 with q = m u, which is not negative."""
         q = (2.0 * Y - 1.0) * U
         return q - 0.25 * q * q
@@ -187,7 +227,7 @@ def _signs(Y: Floats, out: Floats) -> None:
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (SquaredLoss(), LogisticLoss(), SquaredHingeLoss())}
 
 
-def best_constants(loss: Loss, known: Floats, positive: Floats) -> npt.NDArray[np.float64]:
+def best_constants(loss: Loss, known: Array, positive: Array) -> Array:
     """Return starting scores near the best ones of a model without features, where the loss is curved.
 
     They follow from the weights of the known and of the positive examples. If all examples are of one kind,
@@ -196,5 +236,5 @@ def best_constants(loss: Loss, known: Floats, positive: Floats) -> npt.NDArray[n
     share = positive / known
     if loss.name != "squared":
         # If all examples are of one kind, half an example of each kind is added.
-        share = np.clip(share, 0.5 / (known + 1), 1 - 0.5 / (known + 1))
-    return np.asarray(loss.constant(share), dtype=np.float64)
+        share = namespace(share).clip(share, min=0.5 / (known + 1), max=1 - 0.5 / (known + 1))
+    return loss.constant(share)

@@ -19,6 +19,11 @@ form also take what ``predict_top_k`` returns, in place of S.
 
 Rows come in blocks, so a sparse Y is never dense as a whole; in a block, one sort serves all metrics.
 
+S may also be an array of torch, CuPy or another library of the Array API standard, on any device. Everything
+follows the scores: Y, a threshold and propensities are moved there if they are elsewhere, the work is done
+there, and values per example stay there; means are floats. The best labels of ``predict_top_k`` are looked
+up in Y where it is, and counted on the host.
+
 References
 ----------
 - C. Xu, T. Liu, D. Tao, C. Xu. "Local Rademacher Complexity for Multi-label Learning": all four.
@@ -35,13 +40,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import as_matrix, is_sparse
+from lrml._arrays import Array, Place, as_matrix, is_host, is_sparse, namespace, to_host, to_numpy
 from lrml._ranking import (
     Block,
     LabelCounts,
@@ -52,6 +57,7 @@ from lrml._ranking import (
     check_k,
     check_labelled_scores,
     check_threshold,
+    count,
     count_labels,
     hits_of,
     measure,
@@ -118,8 +124,8 @@ def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: bool = F
     0.5
     """
     if isinstance(S, TopK):
-        _, hits = hits_of(Y, S, check_k(k, np.shape(Y)[1], "k"))
-        values = ratio(np.count_nonzero(hits, axis=1), k)
+        _, hits = hits_of(Y, S, check_k(k, _n_labels(Y), "k"))
+        values = Place.of(S.scores).asarray(ratio(count(hits, axis=1), k))
     else:
         data = check_labelled_scores(Y, S)
         (values,) = measure(data, partial(_precision_at, k=check_k(k, data.n_labels, "k")))
@@ -152,14 +158,16 @@ def label_propensities(Y: Matrix, *, a: float = 0.55, b: float = 1.5) -> Vector:
     >>> label_propensities([[1, 0], [1, 0], [1, 0], [1, 1]]).round(2)
     array([0.8 , 0.72])
     """
-    Y = as_matrix(Y)
+    Y = as_matrix(Y) if is_host(Y) else Y
     n = Y.shape[0]
     if n < 3:
         raise ValueError(f"propensities need at least 3 training rows, got {n}. Pass all of them.")
-    counts = np.asarray(Y.sum(axis=0), dtype=np.float64).ravel()
-    c = (np.log(n) - 1.0) * (b + 1.0) ** a
-    found: Vector = 1.0 / (1.0 + c * (counts + b) ** -a)
-    return found
+    if is_host(Y):
+        counts = np.asarray(Y.sum(axis=0), dtype=np.float64).ravel()
+    else:
+        counts = namespace(Y).sum(Place.of(Y).asarray(Y, "float64"), axis=0)
+    c = float((np.log(n) - 1.0) * (b + 1.0) ** a)
+    return 1.0 / (1.0 + c * (counts + b) ** -a)
 
 
 def propensity_scored_precision_at_k(
@@ -190,26 +198,41 @@ def propensity_scored_precision_at_k(
     0.25
     """
     if not isinstance(S, TopK):
-        data = check_labelled_scores(Y, S)
-        columns = np.argsort(-data.scores, axis=1, kind="stable")
-        S = TopK(columns, np.take_along_axis(data.scores, columns, axis=1))
-    chosen, hits = hits_of(Y, S, check_k(k, np.shape(Y)[1], "k"))
-    labels = as_matrix(Y)
-    labels = sp.csr_array(labels) if is_sparse(labels) else sp.csr_array(np.asarray(labels, dtype=np.float64))
-    p = np.asarray(propensities, dtype=np.float64)
-    if p.shape != labels.shape[1:] or not np.all((p > 0) & (p <= 1)):
+        scores = check_labelled_scores(Y, S).scores
+        xp = namespace(scores)
+        columns = xp.argsort(-scores + 0.0, axis=1, stable=True)  # the sum makes one zero of both
+        S = TopK(columns, xp.take_along_axis(scores, columns, axis=1))
+    n_labels = _n_labels(Y)
+    chosen, hits = hits_of(Y, S, check_k(k, n_labels, "k"))
+    p = np.asarray(to_host(propensities), dtype=np.float64)
+    if p.shape != (n_labels,) or not np.all((p > 0) & (p <= 1)):
         raise ValueError(
-            f"propensities must be {labels.shape[1]} numbers in (0, 1], one per label, got shape {p.shape}. "
+            f"propensities must be {n_labels} numbers in (0, 1], one per label, got shape {p.shape}. "
             "Pass label_propensities of the training labels."
         )
-    labels.eliminate_zeros()
-    rows, worth = labels.nonzero()[0], 1.0 / p[labels.indices]
-    worth = worth[np.lexsort((-worth, rows))]  # the most valuable labels of each row first
-    place = np.arange(len(rows)) - np.searchsorted(rows, rows)
-    most = float(np.sum(worth[place < k]))
+    most = _most_worth(Y, 1.0 / p, k)
     if most == 0:
         raise ValueError("propensity-scored precision needs a row with a relevant label, got none. Check Y.")
     return float(np.sum(1.0 / p[chosen[hits]])) / most
+
+
+def _most_worth(Y: Matrix, worth: npt.NDArray[np.float64], k: int) -> float:
+    """Sum over the rows what the k most valuable of their labels are worth."""
+    if not is_host(Y):
+        place = Place.of(Y)
+        gains = place.asarray(Y, "float64") * place.asarray(worth)
+        return float(place.xp.sum(place.xp.sort(gains, axis=1, descending=True)[:, :k]))
+    labels = as_matrix(Y)
+    labels = sp.csr_array(labels) if is_sparse(labels) else sp.csr_array(np.asarray(labels, dtype=np.float64))
+    labels.eliminate_zeros()
+    rows, values = labels.nonzero()[0], worth[labels.indices]
+    values = values[np.lexsort((-values, rows))]  # the most valuable labels of each row first
+    rank = np.arange(len(rows)) - np.searchsorted(rows, rows)
+    return float(np.sum(values[rank < k]))
+
+
+def _n_labels(Y: Matrix) -> int:
+    return int(np.shape(Y)[1] if is_host(Y) else Y.shape[1])
 
 
 @overload
@@ -411,7 +434,10 @@ class Evaluation(Mapping[str, float]):
     @property
     def left_out(self) -> dict[str, int]:
         """Number of rows that each mean leaves out."""
-        return {name: int(np.isnan(values).sum()) for name, values in self.per_example.items()}
+        return {
+            name: int(count(namespace(values).isnan(values), axis=0))
+            for name, values in self.per_example.items()
+        }
 
     def as_dict(self) -> dict[str, float]:
         """Return the means as a plain dictionary, in the order of `evaluate`."""
@@ -464,18 +490,18 @@ def evaluate(
     data = check_labelled_scores(Y, S)
     cut = check_threshold(threshold, data)
     measures = row_measures(data.n_labels, ks, cut)
-    values, counts = [], np.zeros((len(LabelCounts._fields), data.n_labels), dtype=np.intp)
+    values, counts = [], []
     for block in data.blocks():
         values.append([measure(block) for measure in measures.values()])
-        counts += LabelCounts.of(block.relevant, block.scores >= cut)
-    columns = (np.concatenate(column) for column in zip(*values, strict=True))
+        counts.append(LabelCounts.of(block.relevant, block.scores >= cut))
+    columns = (data.place.xp.concat(column) for column in zip(*values, strict=True))
     per_example = dict(zip(measures, columns, strict=True))
-    total = LabelCounts(*counts)
-    means = {name: _mean(column, name) for name, column in per_example.items()}
-    return Evaluation(means | {"micro_f1": total.micro_f1, "macro_f1": total.macro_f1}, per_example)
+    total = LabelCounts.total(counts)
+    f1 = {"micro_f1": total.micro_f1, "macro_f1": total.macro_f1}
+    return Evaluation(_means(per_example) | f1, per_example)
 
 
-def row_measures(n_labels: int, ks: Iterable[int] | None, cut: npt.NDArray[Any]) -> dict[str, Measure]:
+def row_measures(n_labels: int, ks: Iterable[int] | None, cut: Array) -> dict[str, Measure]:
     """Return the metrics that have a value per example, by name, as functions of a block of rows."""
     usual = [k for k in (1, 3, 5) if k <= n_labels]
     depths = usual if ks is None else [check_k(k, n_labels, "each of ks") for k in ks]
@@ -489,36 +515,55 @@ def row_measures(n_labels: int, ks: Iterable[int] | None, cut: npt.NDArray[Any])
 
 def _precision_at(block: Block, k: int) -> Vector:
     hits, _ = block.by_score
-    return ratio(np.count_nonzero(hits[:, :k], axis=1), k)
+    return ratio(count(hits[:, :k], axis=1), k)
 
 
 def _ranking_precision(block: Block) -> Vector:
-    row, found, _, worst = block.ranks
-    n_relevant = block.n_relevant
-    return ratio(np.bincount(row, weights=found / worst, minlength=len(n_relevant)), n_relevant)
+    found, _, worst = block.ranks
+    return ratio(block.sum_over_relevant(found / worst), block.n_relevant)
 
 
 def _auc(block: Block) -> Vector:
-    row, _, best, worst = block.ranks
+    _, best, worst = block.ranks
     n_relevant = block.n_relevant
     # The sum of the mid-ranks of the relevant labels, minus its least possible value, counts misplaced pairs.
-    rank_sum = np.bincount(row, weights=(best + worst) / 2, minlength=len(n_relevant))
+    rank_sum = block.sum_over_relevant((best + worst) / 2)
     misplaced = rank_sum - n_relevant * (n_relevant + 1) / 2
     pairs = n_relevant * (block.relevant.shape[1] - n_relevant)
     return ratio(pairs - misplaced, pairs)
 
 
-def _wrong_share(block: Block, threshold: npt.NDArray[Any]) -> Vector:
+def _wrong_share(block: Block, threshold: Array) -> Vector:
     wrong = (block.scores >= threshold) != block.relevant
-    return ratio(np.count_nonzero(wrong, axis=1), wrong.shape[1])
+    return ratio(count(wrong, axis=1), wrong.shape[1])
 
 
 def _mean(values: Vector, name: str) -> float:
-    kept = values[~np.isnan(values)]
-    if kept.size == 0:
-        needed = "both a relevant and an irrelevant label" if name == "average_auc" else "a relevant label"
-        raise ValueError(
-            f"{name} needs at least one row with {needed}, got none in {len(values)} rows. "
-            "Check Y, or ask the metric for per_example=True to get NaN for each row."
-        )
-    return float(kept.mean())
+    return _means({name: values})[name]
+
+
+def _means(per_example: Mapping[str, Vector]) -> dict[str, float]:
+    """Means over the rows that have a value; those on a device come to the host together."""
+    columns = list(per_example.values())
+    if is_host(*columns):
+        kept = [values[~np.isnan(values)] for values in columns]
+        sums = [(float(values.mean()) if len(values) else 0.0, len(values)) for values in kept]
+    else:
+        xp = namespace(*columns)
+        values = xp.stack(columns)
+        known = ~xp.isnan(values)
+        size = count(known, axis=1)
+        mean = xp.sum(xp.where(known, values, 0.0), axis=1) / xp.where(size > 0, size, 1.0)
+        sums = to_numpy(xp.stack([mean, size], axis=1)).tolist()
+    means = {}
+    for (name, column), (mean, size) in zip(per_example.items(), sums, strict=True):
+        if size == 0:
+            needed = (
+                "both a relevant and an irrelevant label" if name == "average_auc" else "a relevant label"
+            )
+            raise ValueError(
+                f"{name} needs at least one row with {needed}, got none in {column.shape[0]} rows. "
+                "Check Y, or ask the metric for per_example=True to get NaN for each row."
+            )
+        means[name] = mean
+    return means

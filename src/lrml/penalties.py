@@ -106,12 +106,13 @@ class TailSum:
     def value(self, sigma: Array) -> float:
         """Return alpha · Σ_{j > theta} σ_j of the descending values ``sigma``."""
         xp = namespace(sigma)
-        return self.alpha * float(xp.sum(sigma[self.theta :]))
+        return self.alpha * float(xp.sum(sigma[self._n_head(sigma) :]))
 
     def prox(self, sigma: Array, step: float) -> Array:
         """Keep the head, soft-threshold the tail by ``step · alpha``; descending in, descending out."""
         xp = namespace(sigma)
-        head, tail = sigma[: self.theta], sigma[self.theta :]
+        n_head = self._n_head(sigma)
+        head, tail = sigma[:n_head], sigma[n_head:]
         threshold = step * self.alpha
         if self.rule == "paper":
             head = xp.where(head > threshold, head, xp.zeros_like(head))
@@ -124,9 +125,13 @@ class TailSum:
         the tail at σ majorises it elsewhere and is tight at σ.
         """
         xp = namespace(sigma)
-        head = min(self.theta, sigma.shape[0])
+        head = self._n_head(sigma)
         free = xp.zeros_like(sigma[:head])
         return xp.concat([free, xp.full_like(sigma[head:], self.alpha)])
+
+    def _n_head(self, sigma: Array) -> int:
+        """Return how many of these values are free: strict namespaces refuse slices beyond the end."""
+        return min(self.theta, int(sigma.shape[0]))
 
 
 class TraceNorm(TailSum):

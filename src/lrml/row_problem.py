@@ -9,10 +9,14 @@ V = (b/u; W̃) with the intercepts, seen from the mean of X, in its first row. T
 them as curved as the leading feature, whatever the scale of X. The Hessian of label l is
 Xᵀ diag(w_i ℓ''_il) X; its model is c_l · Λ with c_l the mean of the ℓ''_il, which is diagonal in these
 coordinates, exact for the squared loss with full labels, and exact for any loss where W = 0.
+
+V and all that is computed from it are in double precision, and live where the rows are. Only the scores, and
+what a pass over the rows makes of them, may be in single precision (`lrml.rows`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
@@ -20,16 +24,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
-from lrml._arrays import few_threads, is_sparse
+from lrml._arrays import Array, Place, dot, few_threads, inner, is_host, is_sparse, namespace
 from lrml.losses import Floats, Loss, best_constants
 from lrml.penalties import Penalty, SpectralProx, spectral_prox
 from lrml.problem import spectral_coordinates
 from lrml.rows import Block, RowSums
 
-_Float64 = npt.NDArray[np.float64]
 # Least curvature of a label, as a share of that at the origin: a perfectly fitted label has none.
 _LEAST_CURVATURE = 0.1
 
@@ -39,8 +41,8 @@ class Evaluation:
     """f at a point: its value, gradient, and the mean curvature of each label."""
 
     value: float
-    gradient: _Float64
-    curvatures: _Float64
+    gradient: Array
+    curvatures: Array
 
 
 class RowProblem:
@@ -60,21 +62,24 @@ class RowProblem:
         self.rows, self.loss, self.ridge, self.fit_intercept = rows, loss, ridge, fit_intercept
         moments = rows.moments_of_features()
         eigenvalues, self.features, _ = spectral_coordinates(moments.moments(fit_intercept=fit_intercept))
-        if not (np.any(moments.xx) or (np.any(moments.x_mean) and not fit_intercept)):
-            self.features = np.zeros_like(self.features)  # X is constant: only rounding would be learnt
-        self.center = moments.x_mean @ self.features if fit_intercept else np.zeros(len(eigenvalues))
+        xp = namespace(eigenvalues)
+        varied = [moments.xx] if fit_intercept else [moments.xx, moments.x_mean]
+        if not any(bool(xp.any(part != 0)) for part in varied):
+            self.features = xp.zeros_like(self.features)  # X is constant: only rounding would be learnt
+        self.center = moments.x_mean @ self.features if fit_intercept else xp.zeros_like(eigenvalues)
         self.weight = moments.weight
-        self.unit = float(np.sqrt(eigenvalues[0] / moments.weight))
+        self.unit = math.sqrt(float(eigenvalues[0]) / moments.weight)
         # Second moments of a coordinate of V; the intercept's is the weight of the examples times u².
-        self.spread = np.concatenate([eigenvalues[:1], eigenvalues])[:, None]
-        self.origin = np.zeros(self.shape)
+        self.spread = xp.concat([eigenvalues[:1], eigenvalues])[:, None]
+        self.origin = moments.place.zeros(self.shape)
         if fit_intercept:
-            self.origin[0] = best_constants(loss, *rows.label_totals()) / self.unit
+            self.origin[0, :] = best_constants(loss, *rows.label_totals()) / self.unit
         # What a solver has learnt about the loss, for the next one on the same rows.
         self.learnt: dict[str, Any] = {}
-        self._last: tuple[_Float64, Evaluation] | None = None
+        self._last: tuple[Array, Evaluation] | None = None
         first = self.evaluate(self.origin)
-        self.scale = float(np.linalg.norm(first.gradient[1:])) or 1.0
+        penalised = first.gradient[1:, :]
+        self.scale = math.sqrt(inner(penalised, penalised)) or 1.0
         self.least = self.rounding * first.value or 1.0
         self.least_curvatures = _LEAST_CURVATURE * first.curvatures
 
@@ -94,78 +99,82 @@ class RowProblem:
     @property
     def lipschitz(self) -> float:
         """Lipschitz constant of the gradient."""
-        return self.loss.largest_curvature * float(self.spread.max()) + 2.0 * self.ridge
+        return self.loss.largest_curvature * float(namespace(self.spread).max(self.spread)) + 2.0 * self.ridge
 
     @property
     def rounding(self) -> float:
         """Relative accuracy of the objective: that of the scores, which are summed in double precision."""
         return 4.0 * float(np.finfo(self.rows.dtype).eps)
 
-    def decrement(self, slope: _Float64, V: _Float64) -> float:
+    def decrement(self, slope: Array, V: Array) -> float:
         """½⟨g, H⁻¹g⟩ with the model of the Hessian at V."""
-        model = self.hessian_model(np.maximum(self.evaluate(V).curvatures, self.least_curvatures))
-        return 0.5 * float(np.sum(slope * slope / model))
+        xp = namespace(V)
+        model = self.hessian_model(xp.maximum(self.evaluate(V).curvatures, self.least_curvatures))
+        return 0.5 * float(xp.sum(slope * slope / model))
 
-    def value(self, V: _Float64) -> float:
+    def value(self, V: Array) -> float:
         """f(V)."""
         return self.evaluate(V).value
 
-    def gradient(self, V: _Float64) -> _Float64:
+    def gradient(self, V: Array) -> Array:
         """∇f(V), the intercepts' part in the first row."""
         return self.evaluate(V).gradient
 
-    def evaluate(self, V: _Float64) -> Evaluation:
+    def evaluate(self, V: Array) -> Evaluation:
         """Evaluate f in one pass over the rows; the last result is kept."""
         if self._last is None or self._last[0] is not V:
             self._last = (V, self._pass(V))
         return self._last[1]
 
-    def scoring(self, V: _Float64) -> tuple[Floats, Floats]:
+    def scoring(self, V: Array) -> tuple[Array, Array]:
         """Return coefficients (d × L) and intercepts, in the precision of the scores; see `scores_of`."""
-        dtype = self.rows.dtype
-        return (self.features @ V[1:]).astype(dtype), self.intercept(V).astype(dtype)
+        place, dtype = Place.of(V), self.rows.dtype
+        return place.asarray(self.features @ V[1:, :], dtype), place.asarray(self.intercept(V), dtype)
 
-    def _pass(self, V: _Float64) -> Evaluation:
+    def _pass(self, V: Array) -> Evaluation:
         value, moments, totals, curvatures = self.rows.sum(_loss_sums, self.loss, *self.scoring(V))
-        W, gradient = V[1:], np.empty_like(V)
-        gradient[0] = self.unit * totals if self.fit_intercept else 0.0
-        gradient[1:] = self.features.T @ moments - np.outer(self.center, totals) + 2.0 * self.ridge * W
-        value += self.ridge * float(np.vdot(W, W))
+        W, gradient = V[1:, :], namespace(V).empty_like(V)
+        gradient[0, :] = self.unit * totals if self.fit_intercept else 0.0
+        gradient[1:, :] = self.features.T @ moments - self.center[:, None] * totals + 2.0 * self.ridge * W
+        value = float(value + self.ridge * dot(W, W))
         return Evaluation(value, gradient, curvatures / self.weight)
 
-    def hessian_model(self, curvatures: _Float64) -> _Float64:
+    def hessian_model(self, curvatures: Array) -> Array:
         """Return the diagonal c_l λ_i (+ 2 ridge) of the model, of the shape of V."""
         model = self.spread * curvatures
-        model[1:] += 2.0 * self.ridge
+        model[1:, :] += 2.0 * self.ridge
         return model
 
-    def penalised(self, V: _Float64) -> _Float64:
+    def penalised(self, V: Array) -> Array:
         """Return the penalised part of V: all but the intercepts."""
-        return V[1:]
+        return V[1:, :]
 
-    def prox(self, V: _Float64, penalty: Penalty, step: float) -> SpectralProx:
+    def prox(self, V: Array, penalty: Penalty, step: float) -> SpectralProx:
         """Proximal map of the penalty, which leaves the intercepts alone."""
-        matrix, sigma = spectral_prox(V[1:], penalty, step)
-        return SpectralProx(np.vstack([V[:1], matrix]), sigma)
+        matrix, sigma = spectral_prox(V[1:, :], penalty, step)
+        return SpectralProx(namespace(V).concat([V[:1, :], matrix]), sigma)
 
-    def restore(self, U: _Float64, V: _Float64) -> tuple[_Float64, _Float64]:
+    def restore(self, U: Array, V: Array) -> tuple[Array, Array]:
         """Map left singular vectors of W̃ back to feature space; labels are not rotated."""
         return self.features @ U, V
 
-    def compress(self, left: _Float64, right: _Float64, intercept: _Float64) -> _Float64:
+    def compress(self, left: Array, right: Array, intercept: Array) -> Array:
         """Map coefficients left rightᵀ (d × L) and intercepts of the original space into V."""
         inside = (self.features.T @ left) @ right.T
         constants = (intercept + self.center @ inside) / self.unit
-        return np.vstack([constants if self.fit_intercept else np.zeros_like(constants), inside])
+        xp = namespace(inside)
+        first = constants if self.fit_intercept else xp.zeros_like(constants)
+        return xp.concat([first[None, :], inside])
 
-    def intercept(self, V: _Float64) -> _Float64:
+    def intercept(self, V: Array) -> Array:
         """Map the intercepts back to the original space."""
-        intercept: _Float64 = self.unit * V[0] - self.center @ V[1:]
-        return intercept
+        return self.unit * V[0, :] - self.center @ V[1:, :]
 
 
-def scores_of(block: Block, out: Floats, coefficients: Floats, shift: Floats) -> Floats:
-    """Return the scores of a block, perhaps in the array ``out``."""
+def scores_of(block: Block, out: Floats | None, coefficients: Array, shift: Array) -> Array:
+    """Return the scores of a block, perhaps in the array ``out``, which is None on a device."""
+    if out is None:
+        return block.X @ coefficients + shift
     if is_sparse(block.X):
         out = np.asarray(block.X @ coefficients)
     else:
@@ -175,9 +184,18 @@ def scores_of(block: Block, out: Floats, coefficients: Floats, shift: Floats) ->
 
 
 def _loss_sums(
-    block: Block, work: Floats, loss: Loss, coefficients: Floats, shift: Floats
-) -> tuple[float, _Float64, _Float64, _Float64]:
+    block: Block, work: Floats | None, loss: Loss, coefficients: Array, shift: Array
+) -> tuple[Any, Array, Array, Array]:
     """Return the value of a loss on a block, XᵀS for its slopes S, and sums of slopes and curvatures."""
+    if work is None:
+        terms = block.terms(loss, scores_of(block, None, coefficients, shift))
+        xp = namespace(terms.values)
+        return (
+            xp.sum(terms.values, dtype=xp.float64),
+            xp.astype(block.X.T @ terms.slopes, xp.float64, copy=False),
+            xp.sum(terms.slopes, axis=0, dtype=xp.float64),
+            xp.sum(terms.curvatures, axis=0, dtype=xp.float64),
+        )
     scores = scores_of(block, work[0], coefficients, shift)
     values, slopes, curvatures = block.terms(loss, scores, work[1:])
     return (
@@ -218,13 +236,13 @@ class QuadraticModel:
         They end when the error, as they measure it, has fallen to this share.
     """
 
-    rows: _Float64
-    columns: _Float64
-    cross: _Float64
+    rows: Array
+    columns: Array
+    cross: Array
     target: float
     ridge: float
-    anchor: _Float64
-    correction: Callable[[_Float64], _Float64] | None = None
+    anchor: Array
+    correction: Callable[[Array], Array] | None = None
     refinements: int = 2
     accuracy: float = 1e-2
 
@@ -232,75 +250,75 @@ class QuadraticModel:
     least, scale = 1.0, 1.0  # units that nothing else is compared with
 
     @cached_property
-    def curvature(self) -> _Float64:
+    def curvature(self) -> Array:
         """Half of the diagonal part of the Hessian, of the shape of W."""
-        return np.outer(self.rows, self.columns) + self.ridge
+        return self.rows[:, None] * self.columns + self.ridge
 
     @property
     def lipschitz(self) -> float:
         """Lipschitz constant of the gradient of the diagonal part."""
-        return 2.0 * (float(self.rows.max()) * float(self.columns.max()) + self.ridge)
+        xp = namespace(self.rows)
+        return 2.0 * float(xp.max(self.rows) * xp.max(self.columns) + self.ridge)
 
-    def beyond_diagonal(self, W: _Float64) -> _Float64 | None:
+    def beyond_diagonal(self, W: Array) -> Array | None:
         """N(W)."""
         return None if self.correction is None else self.correction(W)
 
-    def value(self, W: _Float64) -> float:
+    def value(self, W: Array) -> float:
         """q(W)."""
-        bent = self.rows @ (W * W) @ self.columns + self.ridge * np.vdot(W, W)
-        value = self.target + float(bent) - 2.0 * float(np.vdot(W, self.cross))
+        bent = self.rows @ (W * W) @ self.columns + self.ridge * dot(W, W)
+        value = self.target + bent - 2.0 * dot(W, self.cross)
         if self.correction is not None:
             moved = W - self.anchor
-            value += 0.5 * float(np.vdot(moved, self.correction(moved)))
-        return value
+            value = value + 0.5 * dot(moved, self.correction(moved))
+        return float(value)
 
-    def gradient(self, W: _Float64) -> _Float64:
+    def gradient(self, W: Array) -> Array:
         """∇q(W)."""
-        gradient: _Float64 = 2.0 * (self.curvature * W - self.cross)
+        gradient = 2.0 * (self.curvature * W - self.cross)
         if self.correction is not None:
             gradient += self.correction(W - self.anchor)
         return gradient
 
-    def decrement(self, slope: _Float64, W: _Float64) -> float:
+    def decrement(self, slope: Array, W: Array) -> float:
         """½⟨g, H⁻¹g⟩ with the diagonal part."""
-        return 0.25 * float(np.sum(slope * slope / self.curvature))
+        return 0.25 * float(namespace(slope).sum(slope * slope / self.curvature))
 
     @cached_property
-    def _whole_cross(self) -> _Float64:
+    def _whole_cross(self) -> Array:
         """Half of −∇q(0)."""
         return self.cross if self.correction is None else self.cross + 0.5 * self.correction(self.anchor)
 
-    def gradient_step(self, rho: float) -> tuple[_Float64, _Float64]:
+    def gradient_step(self, rho: float) -> tuple[Array, Array]:
         """Return A and C with W − ∇q(W)/ρ = A ∘ W + C − N(W)/ρ."""
         return 1.0 - (2.0 / rho) * self.curvature, (2.0 / rho) * self._whole_cross
 
-    def solve_left(self, V: _Float64, weights: _Float64) -> tuple[_Float64, float]:
+    def solve_left(self, V: Array, weights: Array) -> tuple[Array, float]:
         """Minimise q(R Vᵀ) + Σ_j w_j ‖R_j‖² over R (r × k), for orthonormal columns V; and the minimum."""
         E, psi = _simultaneous(V, self.columns, weights + self.ridge)
         scales = 1.0 / (self.rows[:, None] + psi)
 
-        def precondition(G: _Float64) -> _Float64:
+        def precondition(G: Array) -> Array:
             return ((G @ E) * scales) @ E.T
 
         projected = self.cross @ V
         R = precondition(projected)
         if self.correction is None:
-            return R, self.target - float(np.vdot(R, projected))
+            return R, self.target - inner(R, projected)
         correction = self.correction
         slope = 0.5 * correction(self.anchor - R @ V.T) @ V
         effort = (self.refinements, self.accuracy)
         R, slope = _refine(R, slope, precondition, lambda P: 0.5 * correction(P @ V.T) @ V, *effort)
-        constant = self.target + float(np.vdot(self.anchor, self._whole_cross - self.cross))
-        return R, constant - float(np.vdot(R, self._whole_cross @ V + slope))
+        constant = self.target + dot(self.anchor, self._whole_cross - self.cross)
+        return R, float(constant - dot(R, self._whole_cross @ V + slope))
 
-    def solve_right(self, U: _Float64, weights: _Float64) -> _Float64:
+    def solve_right(self, U: Array, weights: Array) -> Array:
         """Minimise q(U K) + Σ_j w_j ‖K_j‖² over K (k × m), for orthonormal columns U."""
         E, psi = _simultaneous(U, self.rows, weights + self.ridge)
         scales = 1.0 / (psi[:, None] + self.columns)
 
-        def precondition(G: _Float64) -> _Float64:
-            K: _Float64 = E @ ((E.T @ G) * scales)
-            return K
+        def precondition(G: Array) -> Array:
+            return E @ ((E.T @ G) * scales)
 
         K = precondition(U.T @ self.cross)
         if self.correction is None:
@@ -310,54 +328,60 @@ class QuadraticModel:
         effort = (self.refinements, self.accuracy)
         return _refine(K, slope, precondition, lambda P: 0.5 * (U.T @ correction(U @ P)), *effort)[0]
 
-    def prox(self, W: _Float64, penalty: Penalty, step: float) -> SpectralProx:
+    def prox(self, W: Array, penalty: Penalty, step: float) -> SpectralProx:
         """Proximal map of the penalty."""
         return spectral_prox(W, penalty, step)
 
-    def penalised(self, W: _Float64) -> _Float64:
+    def penalised(self, W: Array) -> Array:
         """Return the penalised part of the variable: all of it."""
         return W
 
-    def restore(self, U: _Float64, V: _Float64) -> tuple[_Float64, _Float64]:
+    def restore(self, U: Array, V: Array) -> tuple[Array, Array]:
         """Return singular vectors unchanged."""
         return U, V
 
 
 def _refine(
-    X: _Float64,
-    residual: _Float64,
-    precondition: Callable[[_Float64], _Float64],
-    correction: Callable[[_Float64], _Float64],
+    X: Array,
+    residual: Array,
+    precondition: Callable[[Array], Array],
+    correction: Callable[[Array], Array],
     steps: int,
     accuracy: float,
-) -> tuple[_Float64, _Float64]:
+) -> tuple[Array, Array]:
     """Solve (P + N) X = B by conjugate gradients, P⁻¹ given, from X with its residual B − (P + N) X."""
-    moved = np.zeros_like(X)
-    bent = np.zeros_like(X)  # P times the last direction
+    xp = namespace(X)
+    moved = xp.zeros_like(X)
+    bent = xp.zeros_like(X)  # P times the last direction
     last, least = np.inf, 0.0
     for _ in range(steps):
         gradient = precondition(residual)
-        size = float(np.vdot(gradient, residual))
+        size = inner(gradient, residual)
         if not size > least:
             break
         least = least or accuracy**2 * size
         moved = gradient + (size / last) * moved
         bent = residual + (size / last) * bent
         image = bent + correction(moved)
-        length = size / float(np.vdot(moved, image))
+        length = size / dot(moved, image)
         X = X + length * moved
         residual = residual - length * image
         last = size
     return X, residual
 
 
-def _simultaneous(basis: _Float64, stretch: _Float64, diagonal: _Float64) -> tuple[_Float64, _Float64]:
+def _simultaneous(basis: Array, stretch: Array, diagonal: Array) -> tuple[Array, Array]:
     """Return E and ψ with (x · Vᵀ diag(stretch) V + diag(d))⁻¹ = E diag(1 / (x + ψ)) Eᵀ for every x.
 
     The triangle of √stretch · V keeps digits that its Gram matrix would lose.
     """
+    xp = namespace(basis)
     with few_threads(diagonal):
-        triangle = np.linalg.qr(np.sqrt(stretch)[:, None] * basis, mode="r")
-        inverse = solve_triangular(triangle, np.eye(len(triangle)))
-        psi, S = np.linalg.eigh((inverse.T * diagonal) @ inverse)
-    return inverse @ S, np.maximum(psi, 0.0)
+        if is_host(basis):
+            triangle = np.linalg.qr(np.sqrt(stretch)[:, None] * basis, mode="r")
+            inverse = solve_triangular(triangle, np.eye(len(triangle)))
+        else:
+            triangle = xp.linalg.qr(xp.sqrt(stretch)[:, None] * basis, mode="reduced")[1]
+            inverse = xp.linalg.inv(triangle)
+        psi, S = xp.linalg.eigh((inverse.T * diagonal) @ inverse)
+    return inverse @ S, xp.maximum(psi, xp.zeros_like(psi))

@@ -3,6 +3,11 @@
 A fit with squared loss and full labels needs second moments only (`lrml.statistics`). Everything else needs
 the scores of the examples. They are computed, used and discarded block by block, so the n × L scores never
 exist at once, whether X and Y are dense or sparse.
+
+On a device everything is dense and stays there, blocks are large, and one after the other is summed. Scores,
+slopes and the product Xᵀ slopes of a block have the precision of the rows; single precision is never TF32.
+Values, slopes and curvatures are added up in double precision, over the rows of a block as well as over
+blocks, and so are the products of blocks.
 """
 
 from __future__ import annotations
@@ -17,17 +22,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from lrml._arrays import is_sparse
+from lrml._arrays import Array, Place, full_precision, is_host, is_sparse, namespace
 from lrml._threads import map_in_threads
 from lrml.losses import Floats, Loss, Terms
 from lrml.statistics import Statistics
 
 _Result = TypeVar("_Result")
 Matrix: TypeAlias = Any
-"""A dense NumPy array or a SciPy CSR array."""
+"""A dense array, or a SciPy CSR array."""
 
 # Scores of one block: 2 MiB in single precision, so that a block and its derivatives stay near the cache.
 _BLOCK_SCORES = 1 << 19
+# The same on a device: about ten such arrays take 1.3 GiB in double precision, and kernels run much longer
+# than it takes to launch them.
+_DEVICE_SCORES = 1 << 24
 _LEAST_ROWS = 32  # enough for products with a block to be worth a BLAS call
 # From this density on, BLAS on a dense copy of a block is faster than a sparse product.
 _DENSE_FROM = 0.1
@@ -53,9 +61,11 @@ def added(total: Any, more: Any) -> Any:
     return total + more
 
 
-def dense_block(matrix: Matrix, rows: slice, dtype: npt.DTypeLike, out: Floats | None = None) -> Floats:
+def dense_block(matrix: Matrix, rows: slice, dtype: npt.DTypeLike, out: Floats | None = None) -> Array:
     """Return some rows of a matrix as a dense array, in ``out`` if that is given and they must be copied."""
-    block = matrix[rows]
+    block = matrix[rows, :]
+    if not is_host(block):
+        return Place.of(block).asarray(block, dtype)
     block = block.toarray() if is_sparse(block) else block
     if out is None or block.dtype == dtype:
         return np.asarray(block, dtype=dtype)
@@ -100,18 +110,26 @@ class Mask:
     pattern: Matrix
     marks_known: bool = True
 
-    def block(self, rows: slice, dtype: npt.DTypeLike) -> Floats:
+    def block(self, rows: slice, dtype: npt.DTypeLike) -> Array:
         """Return 1 where a label is known and 0 elsewhere, for some rows."""
         marks = dense_block(self.pattern, rows, dtype)
         return marks if self.marks_known else 1.0 - marks
 
-    def select_labels(self, chosen: npt.NDArray[np.bool_]) -> Mask:
+    def select_labels(self, chosen: Array) -> Mask:
         """Return the mask of the chosen labels."""
-        return Mask(self.pattern[:, chosen], self.marks_known)
+        return Mask(chosen_columns(self.pattern, chosen), self.marks_known)
 
     def select_rows(self, rows: npt.NDArray[np.int64]) -> Mask:
         """Return the mask of some of the examples."""
         return Mask(self.pattern[rows], self.marks_known)
+
+
+def chosen_columns(matrix: Matrix, chosen: Array) -> Matrix:
+    """Return the columns of a matrix that are marked; the matrix itself, if all of them are."""
+    xp = namespace(chosen)
+    if bool(xp.all(chosen)):
+        return matrix
+    return matrix[:, chosen] if is_host(matrix) else xp.take(matrix, xp.nonzero(chosen)[0], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,10 +147,10 @@ class Block:
 
     rows: slice
     X: Matrix
-    Y: Floats
-    factors: Floats | None
+    Y: Array
+    factors: Array | None
 
-    def terms(self, loss: Loss, scores: Floats, work: Floats | None = None) -> Terms:
+    def terms(self, loss: Loss, scores: Array, work: Floats | None = None) -> Terms:
         """Values, slopes and curvatures of the loss at the scores (b × L), times the factors.
 
         For ``work``, see `Loss.terms`.
@@ -140,6 +158,8 @@ class Block:
         terms = loss.terms(self.Y, scores, work)
         if self.factors is None:
             return terms
+        if not isinstance(scores, np.ndarray):
+            return Terms(*(part * self.factors for part in terms))
         for part in terms:
             np.multiply(part, self.factors, out=part)
         return terms
@@ -167,7 +187,7 @@ class RowSums(Protocol):
     def moments_of_features(self) -> Statistics:
         """Moments of X, with one column of zeros for the labels."""
 
-    def label_totals(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def label_totals(self) -> tuple[Array, Array]:
         """Weighted number of known examples, and of positive ones, per label."""
 
     def sum(self, part: Callable[..., _Result], *arguments: Any) -> _Result:
@@ -181,6 +201,7 @@ class Rows:
     Parameters
     ----------
     X : array or CSR array of shape (n, d)
+        Sums are taken where X is; all other arrays are in the same place.
     Y : array or CSR array of shape (n, L)
         0 where a label is not known.
     mask : Mask or None
@@ -193,8 +214,13 @@ class Rows:
     X: Matrix
     Y: Matrix
     mask: Mask | None = None
-    weights: npt.NDArray[np.float64] | None = None
+    weights: Array | None = None
     dtype: type[np.floating[Any]] = np.float64
+
+    @property
+    def place(self) -> Place:
+        """Where the rows are, and sums over them."""
+        return Place.of(self.X)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -204,7 +230,7 @@ class Rows:
     @property
     def total_weight(self) -> float:
         """Sum of the weights of the rows."""
-        return float(self.X.shape[0] if self.weights is None else self.weights.sum())
+        return float(self.X.shape[0] if self.weights is None else self.place.xp.sum(self.weights))
 
     @property
     def squared_weights(self) -> float:
@@ -222,6 +248,9 @@ class Rows:
         Features that suit BLAS are made dense here, once for all passes, if that takes at most 256 MiB, and
         block by block otherwise. Dense ones that are almost all zero are made sparse.
         """
+        if not self.place.is_host:
+            X, Y = (self.place.asarray(M, dtype) for M in (self.X, self.Y))
+            return Rows(X, Y, self.mask, self.weights, dtype)
         X = self.X.astype(dtype, copy=False)
         if not is_sparse(X) and np.count_nonzero(X) <= _DENSE_FROM * X.size:
             X = csr_array(X)
@@ -230,12 +259,12 @@ class Rows:
         Y = self.Y if is_sparse(self.Y) else self.Y.astype(dtype, copy=False)
         return Rows(X, Y, self.mask, self.weights, dtype)
 
-    def select_labels(self, chosen: npt.NDArray[np.bool_]) -> Rows:
+    def select_labels(self, chosen: Array) -> Rows:
         """Return the same rows with the chosen labels only."""
         if chosen.all():
             return self
         mask = None if self.mask is None else self.mask.select_labels(chosen)
-        return Rows(self.X, self.Y[:, chosen], mask, self.weights, self.dtype)
+        return Rows(self.X, chosen_columns(self.Y, chosen), mask, self.weights, self.dtype)
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows, a few at a time."""
@@ -250,8 +279,11 @@ class Rows:
 
         ``part`` is importable by name, as rows may be elsewhere, and returns what `added` can add, in double
         precision. ``work`` has room for the scores of the block and four more such arrays; the next block
-        gets it too.
+        gets it too. On a device it is None.
         """
+        if not self.place.is_host:
+            with full_precision(self.X):
+                return reduce(added, (part(block, None, *arguments) for block in self.blocks()))
 
         def work(rows: slice) -> _Result:
             with self._scratch.borrow(rows.stop - rows.start) as room:
@@ -265,41 +297,56 @@ class Rows:
 
     def moments_of_features(self) -> Statistics:
         """Moments of X, with one column of zeros for the labels."""
-        return Statistics.from_arrays(self.X, np.zeros((self.X.shape[0], 1)), self.weights)
+        return Statistics.from_arrays(self.X, self.place.zeros((self.X.shape[0], 1)), self.weights)
 
     @property
     def block_rows(self) -> int:
         """Number of rows of a block (the last one may have fewer)."""
-        return min(self.shape[0], max(_LEAST_ROWS, _BLOCK_SCORES // self.shape[2]))
+        scores = _BLOCK_SCORES if self.place.is_host else _DEVICE_SCORES
+        return min(self.shape[0], max(_LEAST_ROWS, scores // self.shape[2]))
 
     def _slices(self) -> list[slice]:
         n, step = self.X.shape[0], self.block_rows
         return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
     def _block(self, rows: slice, labels: Floats | None = None) -> Block:
-        X = self.X[rows].toarray() if self.suits_blas else self.X[rows]
+        X = self.X[rows].toarray() if self.suits_blas else self.X[rows, :]
         return Block(rows, X, dense_block(self.Y, rows, self.dtype, labels), self._factors(rows))
 
-    def _factors(self, rows: slice) -> Floats | None:
-        weights = None if self.weights is None else self.weights[rows, None].astype(self.dtype)
+    def _factors(self, rows: slice) -> Array | None:
+        weights = (
+            None if self.weights is None else self.place.asarray(self.weights[rows], self.dtype)[:, None]
+        )
         if self.mask is None:
             return weights
         known = self.mask.block(rows, self.dtype)
         return known if weights is None else known * weights
 
-    def label_totals(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def label_totals(self) -> tuple[Array, Array]:
         """Weighted number of known examples, and of positive ones, per label."""
-        w = np.ones(self.X.shape[0]) if self.weights is None else self.weights
-        total = float(w.sum())
-        positive = np.asarray(self.Y.T @ w, dtype=np.float64)
-        known = np.full(len(positive), total)
+        xp, total = self.place.xp, self.total_weight
+        positive = self._weighted_sums(self.Y)
+        known = xp.full_like(positive, total)
         if self.mask is not None:
-            marked = np.asarray(self.mask.pattern.T @ w, dtype=np.float64)
+            marked = self._weighted_sums(self.mask.pattern)
             known = marked if self.mask.marks_known else known - marked
-            known[known < _ROUNDING * total] = 0.0  # instead of 0, a subtraction may leave rounding noise
+            # Instead of 0, a subtraction may leave rounding noise.
+            known = xp.where(known < _ROUNDING * total, 0.0, known)
         return known, positive
 
-    def losses(self, loss: Loss, scores: Callable[[Block], Floats]) -> Iterator[tuple[Block, Terms]]:
+    def _weighted_sums(self, M: Matrix) -> Array:
+        """Return the weighted sums of the columns of a matrix, in double precision."""
+        if self.place.is_host:
+            w = np.ones(self.X.shape[0]) if self.weights is None else self.weights
+            return np.asarray(M.T @ w, dtype=np.float64)
+        xp = self.place.xp
+        total = self.place.zeros(M.shape[1])
+        for rows in self._slices():  # a whole copy in double precision might not fit
+            block = dense_block(M, rows, np.float64)
+            total += xp.sum(block if self.weights is None else block * self.weights[rows, None], axis=0)
+        return total
+
+    def losses(self, loss: Loss, scores: Callable[[Block], Array]) -> Iterator[tuple[Block, Terms]]:
         """Yield every block with the terms of the loss at its scores."""
         for block in self.blocks():
             yield block, block.terms(loss, scores(block))

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import as_matrix, is_sparse
+from lrml._arrays import HOST, Array, Place, as_matrix, is_host, is_sparse, namespace, squared_lengths, take
 from lrml._files import atomic_file
 
 __all__ = ["Moments", "Statistics"]
@@ -39,13 +39,13 @@ def __dir__() -> list[str]:
 
 
 Matrix: TypeAlias = Any
-"""A dense NumPy array, a SciPy sparse matrix or array, or a pandas or polars frame."""
-
-_Float64: TypeAlias = npt.NDArray[np.float64]
+"""A dense array of any namespace, a SciPy sparse matrix or array, or a pandas or polars frame."""
 
 # Numbers in one block of rows: 32 MiB of float64 is small compared with any d × d matrix that needs blocking,
 # and large enough for the matrix product to run at full speed.
 _BLOCK_ENTRIES = 1 << 22
+# The same on a device, where large products and few copies count: 1 GiB.
+_DEVICE_ENTRIES = 1 << 27
 
 # With at least so many features and at most this share of nonzeros, a sparse Y is faster than a dense one.
 _MANY_FEATURES, _FEW_NONZEROS = 256, 0.05
@@ -76,10 +76,10 @@ class Moments(NamedTuple):
         large that the others would be lost in the sum; so it is kept apart.
     """
 
-    gram: _Float64
-    cross: _Float64
+    gram: Array
+    cross: Array
     target: float
-    further: tuple[_Float64, _Float64] | None = None
+    further: tuple[Array, Array] | None = None
 
     def summed(self) -> Moments:
         """Return the same moments with ``further`` added to the others."""
@@ -98,19 +98,20 @@ class CentredRows:
 
     X: Matrix
     Y: Matrix
-    weights: _Float64
-    x_mean: _Float64
-    y_mean: _Float64
-    x_offset: _Float64
-    y_offset: _Float64
-    x_varies: npt.NDArray[np.bool_]
+    weights: Array
+    x_mean: Array
+    y_mean: Array
+    x_offset: Array
+    y_offset: Array
+    x_varies: Array
     yy: float
 
     @classmethod
-    def of(cls, X: Matrix, Y: Matrix, weights: _Float64 | None) -> CentredRows:
+    def of(cls, X: Matrix, Y: Matrix, weights: Array | None) -> CentredRows:
         """Subtract the means of dense columns, and of sparse ones that are far from zero."""
-        w = np.ones(X.shape[0]) if weights is None else weights
-        total = float(w.sum())
+        place = Place.of(X)
+        w = place.ones(X.shape[0]) if weights is None else weights
+        total = float(place.xp.sum(w))
         X, Y = _as_float64(X), _as_float64(Y)
         x_mean, x_varies = _mean_and_variation(X, w)
         y_mean = _column_sums(Y, w) / (total or 1.0)
@@ -119,17 +120,18 @@ class CentredRows:
             Y, y_offset = _without_far_means(Y, w, y_mean)
             Y, y_offset, yy = _centred_targets(Y, w, total, y_offset)
             if not is_sparse(X):
-                X, x_offset = X - x_offset, np.zeros_like(x_offset)
+                X, x_offset = X - x_offset, place.xp.zeros_like(x_offset)
         return cls(X, Y, w, x_mean, y_mean, x_offset, y_offset, x_varies, yy)
 
     def uncentred(self, X: Matrix, Y: Matrix) -> CentredRows:
         """Return the same rows, X and Y, as they are: for a model without intercept."""
+        xp = namespace(self.x_mean)
         return replace(
             self,
             X=_as_float64(X),
             Y=_as_float64(Y),
-            x_offset=np.zeros_like(self.x_mean),
-            y_offset=np.zeros_like(self.y_mean),
+            x_offset=xp.zeros_like(self.x_mean),
+            y_offset=xp.zeros_like(self.y_mean),
             x_varies=self.x_varies | (self.x_mean != 0),
             yy=self.yy + self.weight * float(self.y_mean @ self.y_mean),
         )
@@ -137,19 +139,19 @@ class CentredRows:
     @property
     def weight(self) -> float:
         """Sum of the weights."""
-        return float(self.weights.sum())
+        return float(namespace(self.weights).sum(self.weights))
 
     @property
-    def scatter(self) -> _Float64:
+    def scatter(self) -> Array:
         """Σ w (x − x̄)² of every column, checked for overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
             squares = _flat(_squared(self.X).T @ self.weights) - self.weight * self.x_offset**2
-        found = np.where(self.x_varies, squares, 0.0)
+        found = namespace(squares).where(self.x_varies, squares, 0.0)
         check_range(found, self.x_varies, self.weight)
         return found
 
     @property
-    def variation(self) -> _Float64:
+    def variation(self) -> Array:
         """The same about the means, for a model without intercept too, up to rounding."""
         mean = _flat(self.X.T @ self.weights) / self.weight
         return self.scatter + self.weight * (self.x_offset**2 - mean**2)
@@ -173,15 +175,15 @@ class Statistics:
 
     n_rows: int
     weight: float
-    x_mean: _Float64
-    y_mean: _Float64
-    xx: _Float64
-    xy: _Float64
+    x_mean: Array
+    y_mean: Array
+    xx: Array
+    xy: Array
     yy: float
 
     @classmethod
     def from_arrays(
-        cls, X: Matrix, Y: Matrix, sample_weight: npt.NDArray[np.floating[Any]] | None = None
+        cls, X: Matrix, Y: Matrix, sample_weight: Array | None = None, *, place: Place | None = None
     ) -> Statistics:
         """Summarise arrays in one pass over blocks of rows.
 
@@ -191,33 +193,44 @@ class Statistics:
         Y : array, sparse matrix or frame of shape (n, L)
         sample_weight : array of shape (n,), optional
             Not negative, with a positive sum.
+        place : Place, optional
+            Where to sum, and where the sums live: where X is by default.
 
         Notes
         -----
         Sums are taken in float64 for every input type: the spectrum of XᵀX spans the square of the range of
         that of X, which float32 cannot hold. Sparse input is centred algebraically and never densified.
         """
-        X, Y = as_matrix(X), as_matrix(Y)
+        place = Place.of(X) if place is None else place
+        X, Y = (M if not is_host(M) else as_matrix(M) for M in (X, Y))
         if X.shape[0] != Y.shape[0]:
             raise ValueError(
                 f"X and Y must have the same number of rows, got {X.shape[0]} and {Y.shape[0]}. "
                 "Pass one row of Y for every row of X."
             )
-        Y = _sparse_if_cheaper(Y, X.shape[1])
-        w = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        w = None if sample_weight is None else Place.of(X).asarray(sample_weight, "float64")
+        if place.is_host:
+            Y = _sparse_if_cheaper(Y, X.shape[1])
         X, Y, w = without_weightless(X, Y, w)
-        if w is not None and X.shape[0] and not w.any():
-            return cls._of_nothing(X.shape, Y.shape[1])
-        return _summed(
-            cls._from_block(_rows(X, rows), _rows(Y, rows), None if w is None else w[rows])
-            for rows in _row_slices(X, Y)
-        )
+        if w is not None and X.shape[0] and not bool(namespace(w).any(w > 0)):
+            return cls._of_nothing(X.shape, Y.shape[1], place)
+        parts: Iterator[tuple[Any, ...]]
+        parts = ((_rows(X, rows), _rows(Y, rows), _rows(w, rows)) for rows in _row_slices(X, Y, place))
+        if not place.is_host:
+            parts = (
+                tuple(None if M is None else place.asarray(M, "float64") for M in part) for part in parts
+            )
+        return _summed(cls._from_block(*part) for part in parts)
 
     @classmethod
-    def _of_nothing(cls, shape: tuple[int, int], n_labels: int) -> Statistics:
+    def _of_nothing(cls, shape: tuple[int, int], n_labels: int, place: Place) -> Statistics:
         """Return those of rows without any weight, which add nothing to others."""
         n, d = shape
-        return cls(n, 0.0, np.zeros(d), np.zeros(n_labels), np.zeros((d, d)), np.zeros((d, n_labels)), 0.0)
+        means, sums = (
+            (place.zeros(d), place.zeros(n_labels)),
+            (place.zeros((d, d)), place.zeros((d, n_labels))),
+        )
+        return cls(n, 0.0, *means, *sums, 0.0)
 
     @classmethod
     def from_blocks(cls, blocks: Iterable[tuple[Matrix, ...]]) -> Statistics:
@@ -225,7 +238,7 @@ class Statistics:
         return _summed(cls.from_arrays(*block) for block in blocks)
 
     @classmethod
-    def _from_block(cls, X: Matrix, Y: Matrix, weights: _Float64 | None) -> Statistics:
+    def _from_block(cls, X: Matrix, Y: Matrix, weights: Array | None) -> Statistics:
         rows = CentredRows.of(X, Y, weights)
         total, X, Y = rows.weight, rows.X, rows.Y
         with np.errstate(over="ignore", invalid="ignore"):  # checked below, with a remedy
@@ -241,8 +254,8 @@ class Statistics:
                 xx[constant, :] = xx[:, constant] = xy[constant, :] = 0.0
             else:
                 # Σ w (x − x̄) offsetᵀ = 0: the offset of a sparse Y, which must be the left factor, cancels.
-                xy = np.ascontiguousarray((Y.T @ X).T)
-        check_range(np.diagonal(xx), rows.x_varies, total)
+                xy = np.ascontiguousarray((Y.T @ X).T) if is_host(X) else X.T @ Y
+        check_range(namespace(xx).linalg.diagonal(xx), rows.x_varies, total)
         return cls(X.shape[0], total, rows.x_mean, rows.y_mean, xx, xy, rows.yy)
 
     def __repr__(self) -> str:
@@ -286,7 +299,20 @@ class Statistics:
         return self._copied()._shifted(other, -1, weight, -other.weight / weight)
 
     def _copied(self) -> Statistics:
-        return replace(self, xx=self.xx.copy(), xy=self.xy.copy())
+        xp = namespace(self.xx)
+        return replace(self, xx=xp.asarray(self.xx, copy=True), xy=xp.asarray(self.xy, copy=True))
+
+    @property
+    def place(self) -> Place:
+        """Where the sums live."""
+        return Place.of(self.xx)
+
+    def at(self, place: Place) -> Statistics:
+        """Return the same sums, in another place."""
+        if self.place == place:
+            return self
+        arrays = ("x_mean", "y_mean", "xx", "xy")
+        return replace(self, **{name: place.asarray(getattr(self, name)) for name in arrays})
 
     def _shifted(
         self, other: Statistics, sign: int, weight: float, share: float, rows: slice = slice(None)
@@ -294,13 +320,17 @@ class Statistics:
         """Combine by the parallel formula S = S₁ ± S₂ + between · δδᵀ with δ = mean₂ − mean₁, in place."""
         between = self.weight * share
         dx, dy = other.x_mean - self.x_mean, other.y_mean - self.y_mean
-        combine = np.add if sign > 0 else np.subtract
+        shifts = dx[rows]
         for mine, theirs, delta in ((self.xx, other.xx, dx), (self.xy, other.xy, dy)):
-            step = max(1, _PANEL_ENTRIES // max(len(delta), 1))
-            for start in range(0, len(mine), step):
-                panel = mine[start : start + step]
-                combine(panel, theirs[start : start + step], out=panel)
-                panel += between * np.outer(dx[rows][start : start + step], delta)
+            step = max(1, _PANEL_ENTRIES // max(delta.shape[0], 1))
+            for start in range(0, mine.shape[0], step):
+                stop = min(start + step, mine.shape[0])
+                panel = mine[start:stop, :]
+                if sign > 0:
+                    panel += theirs[start:stop, :]
+                else:
+                    panel -= theirs[start:stop, :]
+                panel += between * (shifts[start:stop, None] * delta)
         return Statistics(
             self.n_rows + sign * other.n_rows,
             weight,
@@ -344,7 +374,7 @@ class Statistics:
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all numbers as arrays, by name."""
-        return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
+        return {field.name: np.asarray(getattr(self.at(HOST), field.name)) for field in fields(self)}
 
     @classmethod
     def from_stored(cls, arrays: Mapping[str, npt.NDArray[Any]], path: str | os.PathLike[str]) -> Statistics:
@@ -431,21 +461,30 @@ def load_arrays(path: str | os.PathLike[str], kind: str, *others: str) -> dict[s
     return arrays
 
 
-def without_weightless(X: Matrix, Y: Matrix, w: _Float64 | None) -> tuple[Matrix, Matrix, _Float64 | None]:
+def without_weightless(X: Matrix, Y: Matrix, w: Array | None) -> tuple[Matrix, Matrix, Array | None]:
     """Drop the rows without weight, unless there are no others."""
-    if w is None or np.all(w > 0) or not np.any(w > 0):
+    if w is None:
         return X, Y, w
-    return _rows(X, w > 0), _rows(Y, w > 0), w[w > 0]
+    n_weighty = int(namespace(w).count_nonzero(w > 0))
+    if n_weighty in (0, w.shape[0]):
+        return X, Y, w
+    kept = namespace(w).nonzero(w > 0)[0]
+    return _rows(X, kept), _rows(Y, kept), _rows(w, kept)
 
 
-def _row_slices(X: Matrix, Y: Matrix) -> Iterator[slice]:
-    """Slices of rows with about `_BLOCK_ENTRIES` stored numbers each; at least 3d rows, so blocks pay off."""
+def _row_slices(X: Matrix, Y: Matrix, place: Place = HOST) -> Iterator[slice]:
+    """Slices of rows with about `_BLOCK_ENTRIES` stored numbers each; at least 3d rows, so blocks pay off.
+
+    Rows are dense on a device, and blocks are larger.
+    """
     n_rows, n_features = X.shape
     if n_rows == 0:
         raise ValueError("X must have at least one row, got 0. Pass some data.")
-    entries = sum(M.nnz if is_sparse(M) else M.size for M in (X, Y))
-    step = max(3 * n_features, int(_BLOCK_ENTRIES * n_rows / max(entries, 1)), 1)
-    return (slice(start, start + step) for start in range(0, n_rows, step))
+    dense = not place.is_host
+    entries = sum(M.nnz if is_sparse(M) and not dense else math.prod(M.shape) for M in (X, Y))
+    most = _DEVICE_ENTRIES if dense else _BLOCK_ENTRIES
+    step = max(3 * n_features, int(most * n_rows / max(entries, 1)), 1)
+    return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
 
 
 def _sparse_if_cheaper(Y: Matrix, n_features: int) -> Matrix:
@@ -458,12 +497,15 @@ def _sparse_if_cheaper(Y: Matrix, n_features: int) -> Matrix:
     return sp.csr_array(Y)
 
 
-def _rows(M: Matrix, rows: slice | npt.NDArray[np.bool_]) -> Matrix:
-    if isinstance(rows, slice) and rows.start == 0 and rows.stop >= M.shape[0]:
+def _rows(M: Matrix, rows: slice | Array) -> Matrix:
+    """Return some rows of a matrix, or of weights, if there are any."""
+    if M is None or (isinstance(rows, slice) and rows.start == 0 and rows.stop >= M.shape[0]):
         return M
-    if is_sparse(M) and M.format not in ("csr", "csc"):
-        M = M.tocsr()
-    return M[rows]
+    if is_sparse(M):
+        return (M if M.format in ("csr", "csc") else M.tocsr())[rows]
+    if isinstance(rows, slice):
+        return M[rows] if M.ndim == 1 else M[rows, :]
+    return take(M, rows)
 
 
 def _squared(M: Matrix) -> Matrix:
@@ -471,37 +513,50 @@ def _squared(M: Matrix) -> Matrix:
 
 
 def _as_float64(M: Matrix) -> Matrix:
-    return M.astype(np.float64) if is_sparse(M) else np.asarray(M, dtype=np.float64)
+    return M.astype(np.float64) if is_sparse(M) else Place.of(M).asarray(M, "float64")
 
 
-def _flat(vector: Matrix) -> _Float64:
-    return np.asarray(vector, dtype=np.float64).ravel()
+def _flat(vector: Matrix) -> Array:
+    return np.asarray(vector, dtype=np.float64).ravel() if is_host(vector) else vector
 
 
-def _mean_and_variation(M: Matrix, w: _Float64) -> tuple[_Float64, npt.NDArray[np.bool_]]:
+def extremes(M: Matrix) -> tuple[Array, Array]:
+    """Least and largest value of every column, in float64."""
+    if not is_sparse(M):
+        place = Place.of(M)
+        return place.asarray(place.xp.min(M, axis=0), "float64"), place.asarray(
+            place.xp.max(M, axis=0), "float64"
+        )
+    return _flat(_dense(M.min(axis=0))), _flat(_dense(M.max(axis=0)))
+
+
+def _mean_and_variation(M: Matrix, w: Array) -> tuple[Array, Array]:
     """Weighted column means, exact where a column is constant, and which columns are not."""
-    low, high = (_dense(extreme).ravel() for extreme in (M.min(axis=0), M.max(axis=0)))
-    total = float(w.sum())
+    low, high = extremes(M)
+    xp = namespace(w)
     varies = low != high
-    return np.where(varies, _column_sums(M, w) / (total or 1.0), high), varies
+    return xp.where(varies, _column_sums(M, w) / (float(xp.sum(w)) or 1.0), high), varies
 
 
-def _column_sums(M: Matrix, w: _Float64) -> _Float64:
+def _column_sums(M: Matrix, w: Array) -> Array:
     """Weighted sums of columns, in pairs: exact to the last digits, and the same for any address of M.
 
-    BLAS would give other last digits for other addresses, and so would a run on another day.
+    BLAS would give other last digits for other addresses, and so would a run on another day. A device sums in
+    pairs itself.
     """
     if is_sparse(M):
         return _flat(M.T @ w)
     terms = M * w[:, None]
+    if not is_host(M):
+        return namespace(M).sum(terms, axis=0)
     while len(terms) > 1:
         half = (len(terms) + 1) // 2
         terms[: len(terms) - half] += terms[half:]
         terms = terms[:half]
-    return terms[0]  # type: ignore[no-any-return]
+    return terms[0]
 
 
-def _without_far_means(M: Matrix, w: _Float64, mean: _Float64) -> tuple[Matrix, _Float64]:
+def _without_far_means(M: Matrix, w: Array, mean: Array) -> tuple[Matrix, Array]:
     """Subtract the means of those columns of a sparse M that are far from zero relative to their spread.
 
     Σ w m² − (Σ w) m̄² would keep few digits of their spread. Such a column has hardly any zeros, so the
@@ -518,12 +573,12 @@ def _without_far_means(M: Matrix, w: _Float64, mean: _Float64) -> tuple[Matrix, 
     return M, _flat(M.T @ w) / (total or 1.0)
 
 
-def are_far(scatter: _Float64, squares: _Float64) -> npt.NDArray[np.bool_]:
+def are_far(scatter: Array, squares: Array) -> Array:
     """Whether columns are far from zero relative to their spread, given their centred and raw squares."""
     return scatter < _FAR * squares
 
 
-def without_means(M: Matrix, mean: _Float64, far: npt.NDArray[np.bool_]) -> Matrix:
+def without_means(M: Matrix, mean: Array, far: Array) -> Matrix:
     """Subtract the means of those columns of a sparse M that are far from zero."""
     M = M.tocsc()
     order = np.concatenate([np.flatnonzero(~far), np.flatnonzero(far)])
@@ -531,45 +586,46 @@ def without_means(M: Matrix, mean: _Float64, far: npt.NDArray[np.bool_]) -> Matr
     return moved[:, np.argsort(order)]
 
 
-def _centred_targets(
-    Y: Matrix, w: _Float64, total: float, y_mean: _Float64
-) -> tuple[Matrix, _Float64, float]:
+def _centred_targets(Y: Matrix, w: Array, total: float, y_mean: Array) -> tuple[Matrix, Array, float]:
     """Y minus its mean (a sparse Y stays unchanged), the mean still to be subtracted, and Σ w ‖y − ȳ‖²."""
     if is_sparse(Y):
         raw = float(w @ _flat(_squared(Y).sum(axis=1)))
         return Y, y_mean, max(raw - total * float(y_mean @ y_mean), 0.0)
     Y = Y - y_mean
-    return Y, np.zeros_like(y_mean), float(w @ np.einsum("ij,ij->i", Y, Y))
+    return Y, namespace(Y).zeros_like(y_mean), float(w @ squared_lengths(Y))
 
 
-def _gram(X: Matrix, weights: _Float64 | None) -> _Float64:
-    root = X if weights is None else scaled_rows(X, np.sqrt(weights))
+def _gram(X: Matrix, weights: Array | None) -> Array:
+    root = X if weights is None else scaled_rows(X, namespace(weights).sqrt(weights))
     return dense_product(root.T, root)
 
 
-def check_range(scatter: _Float64, varies: npt.NDArray[np.bool_], total: float) -> None:
+def check_range(scatter: Array, varies: Array, total: float) -> None:
     """Reject features whose squares are beyond float64: they would give NaN, or vanish silently."""
-    if not np.all(np.isfinite(scatter)):
+    xp = namespace(scatter)
+    if not bool(xp.all(xp.isfinite(scatter))):
         raise ValueError(
             "the squares of X must stay below 1e308, got features that overflow. "
             "Divide X by a constant, or scale it with StandardScaler."
         )
-    if total > 0 and np.any(varies & (scatter == 0)):
+    if total > 0 and bool(xp.any(varies & (scatter == 0))):
         raise ValueError(
             "the squares of X must not underflow to 0, got a feature that varies by less than 1e-154. "
             "Multiply X by a constant, or scale it with StandardScaler."
         )
 
 
-def scaled_rows(M: Matrix, w: _Float64) -> Matrix:
+def scaled_rows(M: Matrix, w: Array) -> Matrix:
     """Multiply each row of a matrix by its own number."""
     return sp.diags_array(w) @ M if is_sparse(M) else M * w[:, None]
 
 
-def dense_product(A: Matrix, B: Matrix) -> _Float64:
+def dense_product(A: Matrix, B: Matrix) -> Array:
     """Return A B as a dense array; either may be sparse."""
     return _dense(A @ B)
 
 
-def _dense(product: Matrix) -> _Float64:
-    return product.toarray() if is_sparse(product) else np.asarray(product)
+def _dense(product: Matrix) -> Array:
+    return (
+        product.toarray() if is_sparse(product) else product if not is_host(product) else np.asarray(product)
+    )

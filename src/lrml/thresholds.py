@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from lrml._arrays import Place, to_host
 from lrml._ranking import LabelCounts, Matrix, check_labelled_scores
 
 __all__ = ["Threshold", "best_threshold"]
@@ -38,7 +39,7 @@ class Threshold(NamedTuple):
     """What `best_threshold` returns."""
 
     cut: float | npt.NDArray[Any]
-    """The threshold: a number, or one per label in the type of S."""
+    """The threshold: a number, or one per label in the type of S and where S is."""
     value: float
     """The metric at this threshold, on the data that it was chosen on."""
 
@@ -66,6 +67,7 @@ def best_threshold(
         Labels, 1 where relevant and 0 elsewhere.
     S : array or frame of shape (n, L)
         Finite scores, with the labels in the order of Y. Take them from rows that the model has not seen.
+        Scores and labels on a device are copied to the host, where the sweep is made.
     metric : {"micro_f1", "macro_f1", "hamming_loss"}, default="micro_f1"
         As in `lrml.metrics`. The F1 measures are maximised and the Hamming loss is minimised.
     per_label : bool, default=False
@@ -111,12 +113,12 @@ def best_threshold(
         )
     cells = _check_cells(Y, S, known)
     anchor = _check_natural(natural, cells.scores.dtype)
-    cut: float | npt.NDArray[Any]
     if per_label:
         sweeps = [_sweep(*pool, anchor) for pool in cells.labels()]
         best = _micro_cuts(sweeps, natural) if metric == "micro_f1" else _own_cuts(sweeps, metric, natural)
         cut = np.array(best, dtype=cells.scores.dtype)
-    elif metric == "macro_f1" and cells.relevant.any():
+        return Threshold(Place.of(S).asarray(cut), cells.value(metric, cut))
+    if metric == "macro_f1" and cells.relevant.any():
         cut = float(_common_macro_cut(cells, natural))
     else:
         cut = float(_own_cuts([_sweep(*cells.all(), anchor)], metric, natural)[0])
@@ -261,7 +263,7 @@ def _common_macro_cut(cells: _Cells, natural: float) -> Any:
 
 
 def _check_cells(Y: Matrix, S: Matrix, known: npt.ArrayLike | None) -> _Cells:
-    data = check_labelled_scores(Y, S)
+    data = check_labelled_scores(to_host(Y), to_host(S))
     relevant = np.concatenate([block.relevant for block in data.blocks()])
     scores = data.scores
     if scores.dtype.itemsize > 8:  # a cut is a float and could fall on the wrong side of a more precise score
@@ -274,7 +276,7 @@ def _check_cells(Y: Matrix, S: Matrix, known: npt.ArrayLike | None) -> _Cells:
         )
     if known is None:
         return _Cells(scores, relevant, None)
-    mask: npt.NDArray[Any] = np.asarray(known)
+    mask: npt.NDArray[Any] = np.asarray(to_host(known))
     if mask.shape != scores.shape or mask.dtype != np.bool_:
         raise ValueError(
             f"known must be a dense array of bool of the shape of S, {scores.shape}, "

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -264,24 +263,33 @@ def test_a_full_disk_leaves_no_half_written_file(folder, tmp_path):
         subprocess.run(["umount", small], check=True)
 
 
+# A process that sends itself a signal while it predicts, inside an exec of text, as an import would.
+_STOPPED = """
+import signal, sys
+from lrml.cli import main
+from lrml.datasets import PredictionWriter
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where tests run in the background
+PredictionWriter.write = lambda *rows: exec(f"signal.raise_signal({sys.argv[1]})")
+sys.exit(main(sys.argv[2:]))
+"""
+
+
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 @pytest.mark.parametrize(("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "stopped")])
 def test_an_interrupted_prediction_leaves_nothing(folder, number, word):
-    pipe = subprocess.Popen(
-        [sys.executable, "-m", "lrml", "predict", folder / "model.lrml", "-", "-o", folder / "never.csv"],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+    (folder / "one.txt").write_text("a rocket\n")
+    (folder / "stopped.py").write_text(_STOPPED)
+    command = ["predict", folder / "model.lrml", folder / "one.txt", "-o", folder / "never.csv"]
+    run = subprocess.run(
+        [sys.executable, "-m", "stopped", str(int(number)), *command],
+        cwd=folder,
+        capture_output=True,
         text=True,
+        check=False,
+        timeout=300,
     )
-    pipe.stdin.write("a rocket\n")
-    pipe.stdin.flush()
-    deadline = time.monotonic() + 60
-    while not any(name.startswith(".never.csv") for name in os.listdir(folder)):  # it is being written
-        assert pipe.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    pipe.send_signal(number)
-    _, errors = pipe.communicate(timeout=60)
-    assert pipe.returncode == 128 + number
-    assert f"{word}; no file is half-written" in errors
+    assert (run.returncode, run.stderr) == (
+        128 + number,
+        f"lrml predict: {word}; no file is half-written.\n",
+    )
     assert not any("never" in name for name in os.listdir(folder))

@@ -24,6 +24,7 @@ BAD = {
     "callback": [3, "print"],
     "coef0": ["a", None, np.nan, np.inf, True],
     "cv": [1, 0, 1.0, -0.5, "five", True, np.nan, np.array(3)],
+    "device": ["gpu9", "cuda:99", "", 3, True],
     "degree": [-1, "a", None, np.nan, True],
     "fit_intercept": ["no", None, 1],
     "gammas": [[], 0, [1.0, -1.0], ["scale"], [np.nan], np.inf, True],

@@ -138,7 +138,9 @@ SHAPES = {
 @pytest.mark.parametrize(("form", "loss"), [(np.asarray, "squared"), (sp.csr_array, "logistic")])
 def test_ridge_without_a_decomposition_predicts_new_rows(make, form, loss, monkeypatch):
     """More labels than mixes: an error on new rows within 2 % of that of the best ridge."""
-    monkeypatch.setattr("lrml.estimators._fitting.fits_in_memory", lambda size: False)  # no Gram matrix
+    monkeypatch.setattr(
+        "lrml.estimators._fitting.fits_in_memory", lambda size, place=None: False
+    )  # no Gram matrix
     rng = np.random.default_rng(0)
     X = make(rng, 1800)
     scores = X @ rng.standard_normal((X.shape[1], 8)) / np.linalg.norm(X) * np.sqrt(len(X))

@@ -49,10 +49,11 @@ class _Program(TyperGroup):
             return super().make_context(*args, **options)  # prints the help of the program
         except BrokenPipeError:
             raise typer.Exit(_broken_pipe()) from None
+        except KeyboardInterrupt as stop:  # typer would say nothing
+            raise typer.Exit(_stopped("lrml", stop)) from None
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            _clean_up_when_stopped()
             code = super().invoke(ctx)
             if sys.stdout is not None:  # as it is where the caller has closed it
                 sys.stdout.flush()
@@ -61,13 +62,17 @@ class _Program(TyperGroup):
             return _USAGE_ERROR
         except BrokenPipeError:
             return _broken_pipe()
-        except KeyboardInterrupt:
-            print(f"lrml {ctx.invoked_subcommand}: interrupted; no file is half-written.", file=sys.stderr)
-            return _INTERRUPTED
-        except _Terminated as error:
-            print(f"lrml {ctx.invoked_subcommand}: stopped; no file is half-written.", file=sys.stderr)
-            return 128 + error.number
+        except (KeyboardInterrupt, _Terminated) as stop:
+            return _stopped(f"lrml {ctx.invoked_subcommand}", stop)
         return code
+
+
+class _Interrupted(KeyboardInterrupt):
+    """Ctrl-C; once a plain KeyboardInterrupt has left an ``exec`` of text, Python ignores our exit code.
+
+    ``python -m`` then ends itself with SIGINT, although the error was caught. Imports are full of such texts:
+    those of dataclasses and named tuples.
+    """
 
 
 class _Terminated(BaseException):
@@ -78,20 +83,32 @@ class _Terminated(BaseException):
         self.number = number
 
 
-def _clean_up_when_stopped() -> None:
+def _unwind_when_stopped() -> None:
     """Let SIGTERM and SIGHUP unwind the program as Ctrl-C does; a command may set handlers of its own."""
 
-    def stop(number: int, frame: object) -> None:
+    def interrupt(number: int, frame: object) -> None:
+        raise _Interrupted
+
+    def terminate(number: int, frame: object) -> None:
         raise _Terminated(number)
 
     if threading.current_thread() is not threading.main_thread():
         return
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if (
             number is not None and signal.getsignal(number) is signal.SIG_DFL
         ):  # nohup ignores it, and means it
-            signal.signal(number, stop)
+            signal.signal(number, terminate)
+
+
+def _stopped(name: str, stop: KeyboardInterrupt | _Terminated) -> int:
+    """Say that a command did not end by itself; return the exit code."""
+    word = "stopped" if isinstance(stop, _Terminated) else "interrupted"
+    print(f"{name}: {word}; no file is half-written.", file=sys.stderr)
+    return 128 + stop.number if isinstance(stop, _Terminated) else _INTERRUPTED
 
 
 def _broken_pipe() -> int:
@@ -102,9 +119,12 @@ def _broken_pipe() -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code: 0, 1 for partial results, 2 for wrong usage, 130 for Ctrl-C."""
-    program = typer.main.get_command(_app())
     try:
+        _unwind_when_stopped()
+        program = typer.main.get_command(_app())
         code: int | None = program.main(argv, prog_name="lrml", standalone_mode=False)
+    except (KeyboardInterrupt, _Terminated) as stop:  # before the command, or after it
+        return _stopped("lrml", stop)
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         if context is not None:

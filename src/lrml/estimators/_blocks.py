@@ -353,7 +353,9 @@ class BlockFitting(LinearMultiLabelModel):
     def _keep_sums(self, data: TrainingData) -> None:
         """Keep the sums of a fit to all rows, if it made any and they are small, for ``partial_fit``."""
         sums: Statistics | None = vars(data).get("statistics")
-        if sums is None or not data.needs_moments_only or sums.xx.size + sums.xy.size > _MOST_KEPT:
+        if sums is None or not (data.needs_moments_only and data.place.is_host):
+            return
+        if sums.xx.size + sums.xy.size > _MOST_KEPT:
             return
         names = getattr(data.stand_in, "feature_names_in_", None)
         kinds = (is_sparse(data.X), is_sparse(data.Y), data.flat)

@@ -10,11 +10,10 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lrml._arrays import is_sparse
-from lrml.estimators._fitting import TrainingData, take
+from lrml._arrays import Array, Place, is_host, namespace, take, to_numpy
+from lrml.estimators._fitting import TrainingData
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import Parameters
-from lrml.estimators._scores import Scores
 from lrml.model_selection import iterative_train_test_split
 from lrml.thresholds import MetricName, best_threshold
 
@@ -34,8 +33,9 @@ def automatic_cut(model: Any, data: TrainingData, params: Parameters) -> Any:
     of a fifth of the rows by a fit to the others. If there is no positive example to judge by, it is the
     natural one of the loss.
     """
-    weights = data.weights
-    counted = np.arange(data.X.shape[0]) if weights is None else np.flatnonzero(weights > 0)
+    counted = np.arange(data.X.shape[0])
+    if data.weights is not None:
+        counted = np.flatnonzero(to_numpy(data.weights) > 0)
     most = max(_LEAST_ROWS, _MOST_SCORES // data.Y.shape[1])
     if len(counted) < 2:
         return data.loss.threshold
@@ -45,19 +45,19 @@ def automatic_cut(model: Any, data: TrainingData, params: Parameters) -> Any:
         rows, scores = counted, _leave_one_out_scores(model, data, params, counted)
     else:
         share = min(_HELD_OUT, most / len(counted))
-        rows = iterative_train_test_split(
-            counted, take(data.Y, counted), test_size=share, random_state=_SEED
-        )[1]
+        labels = take(data.Y if is_host(data.Y) else to_numpy(data.Y), counted)  # splits are made on the host
+        rows = iterative_train_test_split(counted, labels, test_size=share, random_state=_SEED)[1]
         scores = _held_out_scores(model, data, rows)
-    Y = take(data.Y, rows)
+    place = Place.of(scores)
     known = None if data.mask is None else data.mask.block(slice(None), np.bool_)[rows].astype(np.bool_)
-    return best_cut(Y.toarray() if is_sparse(Y) else Y, scores, params, known)
+    known = known if known is None or place.is_host else place.asarray(known)
+    return best_cut(place.asarray(take(data.Y, rows)), scores, params, known)
 
 
-def best_cut(Y: Any, scores: Scores, params: Parameters, known: npt.NDArray[np.bool_] | None) -> Any:
+def best_cut(Y: Array, scores: Array, params: Parameters, known: Array | None) -> Any:
     """Return the cut at which ``threshold_scoring`` is best; the natural one if nothing tells."""
     natural = params.loss.threshold
-    if not Y.any():  # unknown labels are 0
+    if not bool(namespace(Y).any(Y != 0)):  # unknown labels are 0
         return natural
     return best_threshold(
         Y,
@@ -69,14 +69,14 @@ def best_cut(Y: Any, scores: Scores, params: Parameters, known: npt.NDArray[np.b
     ).cut
 
 
-def _leave_one_out_scores(model: Any, data: TrainingData, params: Parameters, rows: _Rows) -> Scores:
+def _leave_one_out_scores(model: Any, data: TrainingData, params: Parameters, rows: _Rows) -> Array:
     quiet = Parameters(**vars(params) | {"callback": None, "verbose": 0})
     space = data.space(fit_intercept=params.fit_intercept)
     scorer = LeaveOneOut(space, data, rows, fit_intercept=params.fit_intercept)
     return scorer.of(model._ridge_regressions(data, quiet, warm=True))(slice(None))
 
 
-def _held_out_scores(model: Any, data: TrainingData, rows: _Rows) -> Scores:
+def _held_out_scores(model: Any, data: TrainingData, rows: _Rows) -> Array:
     """Scores of some rows by a fit to the others."""
     others = np.setdiff1d(np.arange(data.X.shape[0]), rows)
     twin = clone(model)
@@ -85,5 +85,4 @@ def _held_out_scores(model: Any, data: TrainingData, rows: _Rows) -> Scores:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows has warned
         twin._fit_data(data.part(others), twin._check_params())
-    scores: Scores = twin._scores(data.features(rows, others))
-    return scores
+    return twin._scores(data.features(rows, others))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from lrml import _targets as check
 from lrml import subspace
-from lrml._arrays import is_sparse
+from lrml._arrays import HOST, Array, Place, dtype_name, is_host, is_sparse, namespace, take
 from lrml._progress import progress
 from lrml._shown import shortened, shown
 from lrml._threads import one_blas_thread_if
@@ -34,7 +35,7 @@ from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
 from lrml.rows import Mask, Rows, RowSums
 from lrml.solvers import SUCCESSES, Callback, Factors, History, IterationInfo, Status
-from lrml.statistics import Statistics
+from lrml.statistics import Statistics, extremes, without_weightless
 
 _Float64 = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
@@ -49,17 +50,23 @@ _SMALL_PRODUCT = 30_000_000
 _EXACT_UP_TO = 3000
 # Up to this number, coefficients are kept beside their factors, which saves time in predictions.
 _MOST_COEFFICIENTS = 1 << 24
+# Share of a device's memory that rows may take; the rest is for what a fit makes of them.
+_SHARE_OF_ROWS = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Validated input of ``fit``, with moments and decompositions that several fits share, made once."""
+    """Validated input of ``fit``, with moments and decompositions that several fits share, made once.
+
+    On a device, everything lives there (`place`), in dense arrays; a model is brought back to its `home`,
+    where X came from.
+    """
 
     stand_in: Any  # a copy of the estimator, with what validation found out about the columns
     X: Any  # array or CSR array, Y too
     Y: Any  # 0 where a label is unknown
     mask: Mask | None  # which labels are known; None means all
-    weights: _Float64 | None
+    weights: Array | None
     label_names: npt.NDArray[Any] | None
     loss: Loss
     targets: str
@@ -67,6 +74,9 @@ class TrainingData:
     flat: bool = False  # whether Y was 1-D, and answers are to be; label_names are its two classes then
     summed_up: Statistics | None = None  # moments, if already known
     only_exact: bool = False  # whether a subspace will not do
+    place: Place = HOST
+    home: Place = HOST
+    sparse_given: bool = False  # whether Y was sparse before it was moved
     _spaces: dict[Any, tuple[float, Space]] = field(default_factory=dict, init=False, repr=False)
     _row_problems: dict[Any, RowProblem] = field(default_factory=dict, init=False, repr=False)
 
@@ -80,17 +90,22 @@ class TrainingData:
         """Moments of X and Y, computed on first use."""
         if self.summed_up is not None:
             return self.summed_up
-        with one_blas_thread_if(self.X.size * sum(self.shape) <= _SMALL_PRODUCT):
+        with one_blas_thread_if(math.prod(self.X.shape) * sum(self.shape) <= _SMALL_PRODUCT):
             return Statistics.from_arrays(self.X, self.Y, self.weights)
 
     @property
     def total_weight(self) -> float:
         """Sum of the weights of all rows."""
-        return float(self.X.shape[0] if self.weights is None else self.weights.sum())
+        return float(self.X.shape[0] if self.weights is None else namespace(self.weights).sum(self.weights))
 
-    def positive_counts(self) -> _Float64:
+    def positive_counts(self) -> Array:
         """How many rows, among those with weight, have each label."""
-        counted = np.ones(self.X.shape[0]) if self.weights is None else (self.weights > 0).astype(np.float64)
+        place = self.place
+        counted = place.ones(self.X.shape[0])
+        if self.weights is not None:
+            counted = place.asarray(self.weights > 0, "float64")
+        if not place.is_host:
+            return place.asarray(self.Y, "float64").T @ counted
         return np.asarray(self.Y.T @ counted, dtype=np.float64).ravel()
 
     def space(
@@ -130,7 +145,7 @@ class TrainingData:
         elif road == "dual":
             space = Space.from_rows(*rows, **wanted)
         else:
-            space = Space.from_statistics(self.statistics, **wanted)
+            space = Space.from_statistics(self.statistics.at(self.place), **wanted)
         if not extensible or road != "compressed":
             self._spaces[kind] = made_for, space
         return space
@@ -156,9 +171,9 @@ class TrainingData:
     def road(self, wanted: str = "auto") -> str:
         """Return where spectral coordinates come from: "primal" XᵀX, "dual" XXᵀ, or "compressed".
 
-        Up to 3,000 rows or features it is the smaller of the two matrices. Beyond, a subspace takes over
-        where its passes over the data cost less than half of the multiplications of a decomposition, or
-        where the matrix does not fit into memory.
+        Up to 3,000 rows or features, and on a device, it is the smaller of the two matrices. Beyond, a
+        subspace takes over where its passes over the data cost less than half of the multiplications of a
+        decomposition, or where the matrix does not fit into memory.
         """
         if self.kernel is not None:
             return "dual"
@@ -166,7 +181,7 @@ class TrainingData:
             return wanted
         n, d = self.X.shape
         exact, size = ("dual", n) if self.is_dual else ("primal", d)
-        if self.only_exact or (size <= _EXACT_UP_TO and fits_in_memory(size)):
+        if self.only_exact or not self.place.is_host or (size <= _EXACT_UP_TO and fits_in_memory(size)):
             return exact
         entries = SPARSE_COST * self.X.nnz if is_sparse(self.X) else self.X.size
         products = entries * max(1.0, entries / max(n, d)) if is_sparse(self.X) else entries * size
@@ -178,14 +193,14 @@ class TrainingData:
         stand_in = copy(self.stand_in)
         vars(stand_in).pop("feature_names_in_", None)
         X, Y = self.features(rows, rows), take(self.Y, rows)
-        weights = None if self.weights is None else self.weights[rows]
+        weights = None if self.weights is None else take(self.weights, rows)
         mask = None if self.mask is None else self.mask.select_rows(rows)
         return replace(self, stand_in=stand_in, X=X, Y=Y, weights=weights, mask=mask, summed_up=None)
 
     def features(self, rows: npt.NDArray[np.int64], fitted: npt.NDArray[np.int64]) -> Any:
         """Rows of X, as a model fitted on others needs them: of precomputed values, those with the others."""
         X = take(self.X, rows)
-        return X[:, fitted] if self.kernel is not None and self.kernel.is_precomputed else X
+        return take(X, fitted, axis=1) if self.kernel is not None and self.kernel.is_precomputed else X
 
     @property
     def is_dual(self) -> bool:
@@ -196,7 +211,7 @@ class TrainingData:
     @property
     def model_dtype(self) -> np.dtype[Any]:
         """Type of a model's numbers: that of X, but dual coefficients may be large and cancel each other."""
-        return np.dtype(self.X.dtype if self.kernel is None else np.float64)
+        return np.dtype(dtype_name(self.X) if self.kernel is None else np.float64)
 
     def model_nbytes(self, rank: Any) -> Any:
         """Bytes of a model of this rank that is fitted on these rows; of several, if given an array."""
@@ -214,9 +229,9 @@ class TrainingData:
         return None
 
     @property
-    def ranges(self) -> tuple[_Float64, _Float64]:
+    def ranges(self) -> tuple[Array, Array]:
         """Least and largest value of every feature."""
-        return ranges_of(self.X)
+        return extremes(self.X)
 
     @property
     def row_sums(self) -> RowSums:
@@ -226,6 +241,8 @@ class TrainingData:
     @property
     def rows(self) -> Rows:
         """The data for a fit that looks at every row."""
+        if not self.place.is_host:
+            return Rows(self.place.asarray(self.X, "float64"), self.Y, self.mask, self.weights)
         X = self.X.tocsr() if is_sparse(self.X) else self.X
         return Rows(X.astype(np.float64, copy=False), self.Y, self.mask, self.weights)
 
@@ -240,26 +257,37 @@ class TrainingData:
 
     def row_problem(self, used: _Bools, dtype: type[np.floating[Any]], *, fit_intercept: bool) -> RowProblem:
         """Return the problem of the labels in use over all rows, without a ridge; made once."""
-        key = fit_intercept, dtype, used.tobytes()
+        key = fit_intercept, dtype, HOST.asarray(used).tobytes()
         if key not in self._row_problems:
             rows = self.rows.select_labels(used).with_precision(dtype)
             self._row_problems[key] = RowProblem(rows, self.loss, fit_intercept=fit_intercept)
         return self._row_problems[key]
 
 
-def take(matrix: Any, rows: npt.NDArray[np.int64]) -> Any:
-    """Rows of an array or sparse matrix."""
-    return matrix.tocsr()[rows] if is_sparse(matrix) else matrix[rows]
+def place_of(X: Any) -> Place:
+    """Return where X lives, as scikit-learn sees it: arrays of other namespaces need its dispatch."""
+    place = Place.of(X)
+    if place.is_host or get_config()["array_api_dispatch"]:
+        return place
+    try:
+        np.asarray(X)
+    except Exception as error:
+        raise TypeError(
+            "X must be a NumPy array or sparse matrix unless scikit-learn's array API dispatch is on, got an "
+            f"array of {place}. Set SCIPY_ARRAY_API=1 in the environment and call "
+            "sklearn.set_config(array_api_dispatch=True), or pass a NumPy array with device='cuda'."
+        ) from error
+    return HOST
 
 
 def check_features(estimator: Any, X: Any, *, reset: bool, precomputed: bool = False) -> Any:
     """Validate X as scikit-learn does; what it finds out about the columns is kept if ``reset``."""
     check.check_frame(X, "X")
+    place = place_of(X)
     accepted = False if precomputed else ["csr", "csc"]
+    types = [np.float64, np.float32] if place.is_host else [place.xp.float64, place.xp.float32]
     try:
-        return validate_data(
-            estimator, X, reset=reset, accept_sparse=accepted, dtype=[np.float64, np.float32]
-        )
+        return validate_data(estimator, X, reset=reset, accept_sparse=accepted, dtype=types)
     except ValueError as error:
         _, _, text = str(error).partition("could not convert string to float: ")
         if not text:
@@ -289,17 +317,26 @@ def prepare(
         kernel = Kernel(params.kernel, vars(params).get("gamma"), params.degree, params.coef0)
     precomputed = kernel is not None and kernel.is_precomputed
     X = check_features(stand_in, X, reset=True, precomputed=precomputed)
+    home = Place.of(X)
+    device: Place | None = vars(params).get("device")
+    place = home if device is None else device
+    if not home.is_host and place != home:
+        raise ValueError(
+            f"device must be that of X, {home.device}, or None if X is an array of {home}, got "
+            f"{place.device}. Pass device=None, or move X."
+        )
     if precomputed:
         check_kernel_matrix(X)
+    # Labels follow X; those of NumPy are checked before they are moved.
     Y, names, mask, flat = check.check_targets(
-        y, params.targets, allow_unknown=True, observed=observed, allow_flat=allow_flat
+        y, params.targets, allow_unknown=True, observed=observed, allow_flat=allow_flat, place=home
     )
     if Y.shape[0] != X.shape[0]:
         raise ValueError(
             f"X and Y must have the same number of rows, got {X.shape[0]} and {Y.shape[0]}. "
             "Pass one row of Y for every row of X."
         )
-    weights = check.check_sample_weight(sample_weight, X.shape[0])
+    weights = check.check_sample_weight(sample_weight, X.shape[0], home)
     if not isinstance(params.threshold, str):
         check.check_threshold(params.threshold, Y.shape[1], params.loss.threshold)
     if kernel is not None and mask is not None:
@@ -308,9 +345,34 @@ def prepare(
             "Pass kernel='linear', for example on features made by sklearn.kernel_approximation.Nystroem."
         )
     if not precomputed:
-        weighty = X if weights is None or weights.all() else take(X, np.flatnonzero(weights))
+        weighty, _, _ = without_weightless(X, X[:, :1], weights)
         warn_of_scales(weighty, getattr(stand_in, "feature_names_in_", None))
-    return TrainingData(stand_in, X, Y, mask, weights, names, params.loss, params.targets, kernel, flat)
+    common = (names, params.loss, params.targets, kernel, flat)
+    data = TrainingData(
+        stand_in, X, Y, mask, weights, *common, place=home, home=home, sparse_given=is_sparse(Y)
+    )
+    return data if place == home else _moved(data, place)
+
+
+def _moved(data: TrainingData, place: Place) -> TrainingData:
+    """Move rows to a device; only their sums, if the rows would not fit and the sums suffice."""
+    data = replace(data, place=place)
+    X, Y, mask, weights = data.X, data.Y, data.mask, data.weights
+    needed = X.shape[0] * (X.shape[1] * X.dtype.itemsize + 8 * Y.shape[1])
+    with place.explaining_errors(f"{X.shape[0]} rows, {X.shape[1]} features and {Y.shape[1]} labels"):
+        if needed > _SHARE_OF_ROWS * place.memory:
+            if data.needs_moments_only and data.road() == "primal":
+                return replace(data, summed_up=Statistics.from_arrays(X, Y, weights, place=place))
+            raise ValueError(
+                f"rows must fit into {_SHARE_OF_ROWS:.0%} of the memory of the device ({place}, "
+                f"{place.memory / 1e9:.1f} GB free) unless the squared loss is fitted to fewer features than "
+                f"rows, got {X.shape[0]} rows, {X.shape[1]} features and {Y.shape[1]} labels, which take "
+                f"{needed / 1e9:.1f} GB. Pass device=None, or fewer rows."
+            )
+        if mask is not None:
+            mask = Mask(place.asarray(mask.pattern), mask.marks_known)
+        weights = None if weights is None else place.asarray(weights)
+        return replace(data, X=place.asarray(X), Y=place.asarray(Y), mask=mask, weights=weights)
 
 
 def is_warm_start(estimator: Any, params: Parameters, data: TrainingData) -> bool:
@@ -319,7 +381,7 @@ def is_warm_start(estimator: Any, params: Parameters, data: TrainingData) -> boo
         return False
     if vars(estimator).get("kernel_") != data.kernel:
         return False
-    expected = (len(estimator.intercept_), estimator.n_features_in_)
+    expected = (estimator.intercept_.shape[0], estimator.n_features_in_)
     got = (data.Y.shape[1], data.X.shape[1])
     if expected != got:
         raise ValueError(
@@ -334,11 +396,18 @@ def check_size(data: TrainingData, name: str, road: str = "auto") -> None:
     n, d = data.X.shape
     road = data.road(road)
     size = n if road == "dual" else d
-    if road == "compressed" or fits_in_memory(size):
+    if road == "compressed" and not data.place.is_host:
+        raise ValueError(
+            f"solver='compressed' works with NumPy arrays on the host, got a fit with {data.place}. Use "
+            "solver='auto', or device=None."
+        )
+    if road == "compressed" or fits_in_memory(size, data.place):
         return
-    present = _memory() / 1e9
+    present = (_memory() if data.place.is_host else data.place.memory) / 1e9
     matrix, side = ("XXᵀ", "n") if road == "dual" else ("XᵀX", "d")
     remedy = "Pass solver='auto', which works in a subspace then."
+    if not data.place.is_host:
+        remedy = "Pass NumPy arrays and device=None, for a fit in a subspace."
     if data.kernel is not None:
         matrix = "the kernel matrix"
         remedy = "Pass fewer rows, or kernel='linear' on features of sklearn.kernel_approximation.Nystroem."
@@ -390,17 +459,14 @@ def sums_fit_in_memory(shape: tuple[int, int], *, iterates: bool) -> bool:
     return sums_nbytes(shape, iterates=iterates) <= _memory()
 
 
-def fits_in_memory(size: int) -> bool:
+def fits_in_memory(size: int, place: Place = HOST) -> bool:
     """Whether there is room for a square matrix, its eigenvectors, and the work of the decomposition."""
-    return 3 * 8 * size**2 <= _memory()
+    return 3 * 8 * size**2 <= (_memory() if place.is_host else place.memory)
 
 
 def _memory() -> float:
     """Return the bytes of memory; infinity where the platform does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return np.inf
+    return HOST.memory
 
 
 @dataclass(frozen=True)
@@ -422,8 +488,8 @@ class Solution(NamedTuple):
     """A model in the original space, before it is stored."""
 
     factors: Factors
-    intercept: _Float64
-    unseen: _Bools
+    intercept: Array
+    unseen: Array
     outcome: Any  # status, objective, residual and history: a result of a solver, or ClosedForm
 
 
@@ -453,7 +519,8 @@ def sort_labels(data: TrainingData, rows: RowSums, *, fit_intercept: bool) -> So
 def nothing_to_learn(data: TrainingData, unseen: _Bools, constants: _Float64) -> Solution:
     """Return the outcome if no label needs coefficients."""
     n_features, n_labels = data.X.shape[1], len(unseen)
-    factors = Factors(np.zeros((n_features, 0)), np.zeros(0), np.zeros((n_labels, 0)))
+    zeros = data.place.zeros
+    factors = Factors(zeros((n_features, 0)), zeros(0), zeros((n_labels, 0)))
     return Solution(factors, with_unseen(constants, unseen, data.loss), unseen, ClosedForm(0.0, 0))
 
 
@@ -461,12 +528,18 @@ def store(
     estimator: Any, data: TrainingData, solution: Solution, *, with_coef: bool = True, **extra: Any
 ) -> None:
     """Set every fitted attribute, in the type of X; this cannot fail halfway."""
-    dtype = data.model_dtype
+    home, dtype = data.home, data.model_dtype
     if data.kernel is not None:
-        extra |= {"kernel_": data.kernel} | ({} if data.kernel.is_precomputed else {"X_fit_": data.X})
+        rows = (
+            {}
+            if data.kernel.is_precomputed
+            else {"X_fit_": data.X if home == data.place else home.asarray(data.X)}
+        )
+        extra |= {"kernel_": data.kernel} | rows
     elif with_coef and data.shape[0] * data.shape[1] <= _MOST_COEFFICIENTS:
         U, s, V = solution.factors
-        extra["coef_"] = np.ascontiguousarray((V * s) @ U.T, dtype=dtype)
+        coef = home.asarray((V * s) @ U.T, dtype)
+        extra["coef_"] = np.ascontiguousarray(coef) if home.is_host else coef
     if data.n_passes is not None:
         extra["n_passes_"] = data.n_passes
     for name in ("n_features_in_", "feature_names_in_"):
@@ -474,12 +547,13 @@ def store(
             setattr(estimator, name, getattr(data.stand_in, name))
         elif hasattr(estimator, name):
             delattr(estimator, name)
-    n_labels, outcome = len(solution.intercept), solution.outcome
+    n_labels, outcome = solution.intercept.shape[0], solution.outcome
+    factors = Factors(*(home.asarray(factor, dtype) for factor in solution.factors))
     fitted = {
-        "factors_": Factors(*(factor.astype(dtype, copy=False) for factor in solution.factors)),
-        "singular_values_": solution.factors.s.astype(dtype),
-        "rank_": len(solution.factors.s),
-        "intercept_": solution.intercept.astype(dtype),
+        "factors_": factors,
+        "singular_values_": home.xp.asarray(factors.s, copy=True),
+        "rank_": int(factors.s.shape[0]),
+        "intercept_": home.asarray(solution.intercept, dtype),
         "n_iter_": len(outcome.history) - 1,
         "objective_": outcome.objective,
         "residual_": outcome.residual,
@@ -488,8 +562,8 @@ def store(
         "history_": outcome.history.as_dict(),
         "classes_": np.arange(n_labels) if data.label_names is None else data.label_names,
         "loss_": data.loss.name,
-        "unseen_labels_": solution.unseen,
-        "sparse_output_": is_sparse(data.Y),
+        "unseen_labels_": home.asarray(solution.unseen),
+        "sparse_output_": data.sparse_given or is_sparse(data.Y),
         "flat_output_": data.flat,
     }
     of_last_fit = ("coef_", "kernel_", "X_fit_", "kernel_gap_", "compression_gap_", "threshold_", "n_passes_")
@@ -500,12 +574,18 @@ def store(
 
 def warn_of_scales(X: Any, names: npt.NDArray[Any] | None = None) -> None:
     """Warn if some features vary so little, compared with others, that rounding may swamp them."""
-    low, high = ranges_of(X)
+    low, high = extremes(X)
     warn_of_ranges(0.5 * high - 0.5 * low, names)  # so that nothing overflows
 
 
-def warn_of_ranges(ranges: _Float64, names: npt.NDArray[Any] | None = None) -> None:
+def warn_of_ranges(ranges: Array, names: npt.NDArray[Any] | None = None) -> None:
     """Warn if some of these ranges of features are far smaller than others."""
+    if not is_host(ranges):
+        xp = namespace(ranges)
+        if not bool(xp.any((ranges > 0) & (ranges < xp.max(ranges) / _WIDEST))):
+            return
+        ranges = HOST.asarray(ranges)
+    ranges = np.asarray(ranges, dtype=np.float64)
     largest = int(np.argmax(ranges))
     lost = np.flatnonzero((ranges > 0) & (ranges < ranges[largest] / _WIDEST))
     if len(lost) == 0:
@@ -528,15 +608,6 @@ def level_of_user() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("lrml."):
         level, frame = level + 1, frame.f_back
     return level
-
-
-def ranges_of(X: Any) -> tuple[_Float64, _Float64]:
-    """Least and largest value of every column."""
-    low, high = (
-        np.asarray(extreme.toarray() if is_sparse(extreme) else extreme, dtype=np.float64).ravel()
-        for extreme in (X.min(axis=0), X.max(axis=0))
-    )
-    return low, high
 
 
 def warn_unless_converged(outcome: Any) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrml import _checks as check
+from lrml._arrays import to_numpy
 from lrml.estimators._fitting import TrainingData, sort_labels
 from lrml.penalties import singular_values
 from lrml.problem import SpectralProblem
@@ -108,11 +109,12 @@ def noise_along(data: TrainingData, ridge: float, *, fit_intercept: bool) -> flo
     that of `count_rows`.
     """
     rows, n_rows = data.row_sums, count_rows(data)
-    known, sums = rows.label_totals()
-    constants = sort_labels(data, rows, fit_intercept=fit_intercept).constants
+    known, sums = map(to_numpy, rows.label_totals())
+    constants = to_numpy(sort_labels(data, rows, fit_intercept=fit_intercept).constants)
     if data.targets == "real":
-        w = np.ones(data.Y.shape[0]) if data.weights is None else data.weights
-        squares = np.sum((data.Y * data.Y).T @ w - constants * (2.0 * sums - known * constants))
+        w = data.place.ones(data.Y.shape[0]) if data.weights is None else data.weights
+        own = to_numpy((data.Y * data.Y).T @ w)
+        squares = np.sum(own - constants * (2.0 * sums - known * constants))
         return 2.0 * float(np.sqrt(max(squares, 0.0) * ridge / n_rows))
     without, having = (data.loss.terms(np.full_like(constants, y), constants).slopes for y in (0.0, 1.0))
     squares = (known - sums) @ without**2 + sums @ having**2
@@ -135,8 +137,8 @@ def loss_scale(data: TrainingData, *, fit_intercept: bool) -> float:
     if data.needs_moments_only:
         return 1.0
     rows = data.row_sums
-    known, positive = rows.label_totals()
-    constants = sort_labels(data, rows, fit_intercept=fit_intercept).constants
+    known, positive = map(to_numpy, rows.label_totals())
+    constants = to_numpy(sort_labels(data, rows, fit_intercept=fit_intercept).constants)
     bends = data.loss.terms(np.ones_like(constants), constants).curvatures * known / rows.total_weight
     weights = known if data.targets == "real" else positive
     return 0.5 * float(weights @ bends) / float(weights.sum()) if weights.any() else 1.0

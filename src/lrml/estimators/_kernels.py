@@ -7,20 +7,18 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
-from lrml._arrays import is_sparse
+from lrml._arrays import Array, is_host, is_sparse, namespace
 
-_Float64 = npt.NDArray[np.float64]
 KernelLike: TypeAlias = str | Callable[[Any, Any], float]
 """The name of a kernel, or a function of two rows."""
 
 KERNELS = (*sorted(PAIRWISE_KERNEL_FUNCTIONS), "precomputed")
 """Names of scikit-learn's kernels, and "precomputed"."""
 
-# Kernel values of one block of rows: 16 MiB.
-_BLOCK_VALUES = 1 << 21
+# Kernel values of one block of rows: 16 MiB; and numbers of a temporary array on a device.
+_BLOCK_VALUES, _DEVICE_VALUES = 1 << 21, 1 << 24
 # Relative to the largest entry: kernel matrices in single precision are that asymmetric.
 _ASYMMETRY = 1e-6
 
@@ -44,8 +42,10 @@ class Kernel:
         """Whether several threads may ask for values at a time; a user's function need not be."""
         return isinstance(self.metric, str)
 
-    def __call__(self, X: Any, Z: Any) -> _Float64:
+    def __call__(self, X: Any, Z: Any) -> Array:
         """Values k(x, z) for the rows of X (n × d) and of Z (m × d), n × m; X itself if precomputed."""
+        if not is_host(X):
+            return self._on_device(X, Z)
         alone = Z is X
         X = X.astype(np.float64, copy=False)
         if self.is_precomputed:
@@ -65,9 +65,37 @@ class Kernel:
             values = pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **options)
         return _checked(values.toarray() if is_sparse(values) else values)
 
-    def matrix(self, X: Any) -> _Float64:
-        """Values for all pairs of rows, n × n."""
+    def _on_device(self, X: Array, Z: Array) -> Array:
+        """Return the same values where X is; scikit-learn's kernels are for NumPy."""
+        xp = namespace(X)
+        double = xp.astype(X, xp.float64, copy=False)
+        if self.is_precomputed:
+            return double
         if not isinstance(self.metric, str):
+            raise ValueError(
+                f"a kernel on a device must have a name, one of {', '.join(map(repr, KERNELS))}, got a "
+                "function of two rows. Pass the values of all pairs with kernel='precomputed'."
+            )
+        values = compared(self.metric, double, double if Z is X else xp.astype(Z, xp.float64, copy=False))
+        gamma = self.gamma
+        if gamma is None:
+            gamma = 1.0 if self.metric == "chi2" else 1.0 / X.shape[1]
+        for rows in _blocks(values.shape[0], values.shape[1]):  # little beside the values themselves
+            part = values[rows, :]
+            if self.metric in ("rbf", "laplacian", "chi2"):
+                part = xp.exp(-gamma * part)
+            elif self.metric == "additive_chi2":
+                part = -part
+            elif self.metric in ("poly", "polynomial"):
+                part = (gamma * part + self.coef0) ** self.degree
+            elif self.metric == "sigmoid":
+                part = xp.tanh(gamma * part + self.coef0)
+            values[rows, :] = part
+        return _checked(values)
+
+    def matrix(self, X: Any) -> Array:
+        """Values for all pairs of rows, n × n."""
+        if is_host(X) and not isinstance(self.metric, str):
             first = X[[0]] if is_sparse(X) else X[0]
             value = self.metric(first, first)
             if np.ndim(value) != 0 or np.asarray(value).dtype.kind not in "biuf":
@@ -78,15 +106,82 @@ class Kernel:
                 )
         values = self(X, X)
         # Rounding may differ on both sides of the diagonal.
-        return 0.5 * (values + values.T)
+        values = values + values.T
+        values *= 0.5
+        return values
 
 
-def _checked(values: Any) -> _Float64:
-    found: _Float64 = np.asarray(values, dtype=np.float64)
-    if not np.all(np.isfinite(found)):
-        i, j = np.argwhere(~np.isfinite(found))[0]
+def compared(metric: str, X: Array, Z: Array) -> Array:
+    """Return what gamma multiplies in a kernel, for all pairs of rows on a device: n × m, 0 or more.
+
+    Squared distances for "rbf", Σ|x − z| for "laplacian", Σ(x − z)² / (x + z) for "chi2", and otherwise inner
+    products, of unit vectors for "cosine", which may be negative.
+    """
+    xp = namespace(X)
+    alone = Z is X
+    if metric in ("laplacian", "chi2", "additive_chi2"):
+        return _summed_over_features(metric, X, Z)
+    if metric == "rbf":
+        # ‖x‖² + ‖z‖² − 2xᵀz keeps few digits of the distance of rows that are far from zero.
+        centre = xp.mean(Z, axis=0)
+        Z = Z - centre
+        X = Z if alone else X - centre
+    if metric == "cosine":
+        X, Z = _unit_rows(X), _unit_rows(Z)
+    values = X @ Z.T
+    if metric != "rbf":
+        return values
+    # From the same product, so that a row has no distance from itself.
+    squares = [xp.linalg.diagonal(values) + 0.0] * 2 if alone else [xp.vecdot(X, X), xp.vecdot(Z, Z)]
+    values *= -2.0
+    values += squares[0][:, None]
+    values += squares[1]
+    for rows in _blocks(*values.shape):
+        values[rows, :] = xp.clip(values[rows, :], min=0.0)
+    return values
+
+
+def _unit_rows(X: Array) -> Array:
+    xp = namespace(X)
+    length = xp.linalg.vector_norm(X, axis=1, keepdims=True)
+    return X / xp.where(length > 0, length, 1.0)
+
+
+def _summed_over_features(metric: str, X: Array, Z: Array) -> Array:
+    """Return Σ|x − z|, or Σ(x − z)² / (x + z) of values that are not negative, for all pairs of rows."""
+    xp = namespace(X)
+    if metric != "laplacian" and (least := min(float(xp.min(X)), float(xp.min(Z)))) < 0:
         raise ValueError(
-            f"kernel values must be finite, got {found[i, j]} for the rows {i} and {j}. "
+            f"kernel={metric!r} needs an X without negative values, got {least:g}. Scale X, for example with "
+            "MinMaxScaler, or use another kernel, such as 'rbf'."
+        )
+    n, m = X.shape[0], Z.shape[0]
+    values = xp.empty((n, m), dtype=X.dtype, device=X.device)
+    for rows in _blocks(n, m * X.shape[1]):
+        terms = X[rows, None, :] - Z[None, :, :]
+        if metric == "laplacian":
+            terms = xp.abs(terms)
+        else:
+            total = X[rows, None, :] + Z[None, :, :]
+            terms = terms**2 / xp.where(total > 0, total, 1.0)
+        values[rows, :] = xp.sum(terms, axis=2)
+    return values
+
+
+def _blocks(n_rows: int, width: int) -> list[slice]:
+    """Slices of rows that have so many numbers each, for temporary arrays on a device."""
+    step = max(1, _DEVICE_VALUES // max(width, 1))
+    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+
+
+def _checked(values: Any) -> Array:
+    found = np.asarray(values, dtype=np.float64) if is_host(values) else values
+    xp = namespace(found)
+    finite = xp.isfinite(found)
+    if not bool(xp.all(finite)):
+        i, j = (int(places[0]) for places in xp.nonzero(~finite))
+        raise ValueError(
+            f"kernel values must be finite, got {float(found[i, j])} for the rows {i} and {j}. "
             "Check the kernel, or scale X, for example with StandardScaler."
         )
     return found
@@ -97,7 +192,7 @@ def kernel_block(n_fit: int) -> int:
     return max(1, _BLOCK_VALUES // max(n_fit, 1))
 
 
-def check_kernel_matrix(kernel: npt.NDArray[Any]) -> None:
+def check_kernel_matrix(kernel: Array) -> None:
     """Refuse a matrix that cannot hold the kernel values of all pairs of rows."""
     n, m = kernel.shape
     if n != m:
@@ -105,8 +200,9 @@ def check_kernel_matrix(kernel: npt.NDArray[Any]) -> None:
             f"kernel='precomputed' needs a square X, k(x_i, x_j) for all pairs of training rows, got {n} × "
             f"{m}. Pass that matrix, or rows of features with a kernel such as 'rbf'."
         )
-    largest = float(np.abs(kernel).max(initial=0.0))
-    worst = float(np.abs(kernel - kernel.T).max(initial=0.0))
+    xp = namespace(kernel)
+    largest = float(xp.max(xp.abs(kernel)))
+    worst = float(xp.max(xp.abs(kernel - kernel.T)))
     if worst > _ASYMMETRY * largest:
         raise ValueError(
             "kernel='precomputed' needs a symmetric X, got entries that differ from their mirror images by "

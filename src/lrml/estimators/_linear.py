@@ -73,12 +73,14 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         "targets": "binary",
         "kernel": "linear",
         "threshold": None,
+        "device": None,
     }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = getattr(self, "kernel", "linear") == "precomputed"
         tags.input_tags.sparse = not tags.input_tags.pairwise
+        tags.array_api_support = True
         if not _has_labels(self):
             tags.estimator_type, tags.classifier_tags = "regressor", None
             tags.regressor_tags = RegressorTags()
@@ -138,8 +140,11 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         """
         params = self._check_params()
         data = prepare(self, params, X, y, sample_weight, observed)
-        self._fit_data(data, params)
-        self._choose_threshold(data, params)
+        n_rows, n_features = data.X.shape
+        given = f"{n_rows} rows, {n_features} features and {data.Y.shape[1]} labels"
+        with data.place.explaining_errors(given):
+            self._fit_data(data, params)
+            self._choose_threshold(data, params)
         self._keep_sums(data)
         return self
 

@@ -31,13 +31,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from lrml._arrays import is_sparse
-from lrml.estimators._fitting import TrainingData, take
-from lrml.estimators._scores import Scores
+from lrml._arrays import Array, Place, is_host, is_sparse, namespace, take
+from lrml.estimators._fitting import TrainingData
 from lrml.estimators._space import RidgeRegressions, Space
 from lrml.losses import SquaredLoss
 
-_Float64 = npt.NDArray[np.float64]
 # 1 − h without any shrinkage: below the first, or so many roundings, a row is fitted without error; above
 # the last, single precision is enough.
 _INTERPOLATED, _ROUNDINGS, _ROOMY = 1e-9, 1e3, 1e-4
@@ -46,12 +44,14 @@ _INTERPOLATED, _ROUNDINGS, _ROOMY = 1e-9, 1e3, 1e-4
 _LEAST_SHRINKAGE, _CLOSE = 1e-7, 1e-6
 # Least 1 − h: below, the other rows say nothing about a row, up to rounding.
 _LEAST_ROOM = 1e-14
+_EPS = float(np.finfo(np.float64).eps)
 
 
 class LeaveOneOut:
     """Leave-one-out scores of some rows of the training data, for solutions in the coordinates of a space.
 
     Scores of labels are in single precision, which is enough to rank them, unless they are to be ``precise``.
+    All arrays stay where the coordinates of the space are.
     """
 
     def __init__(
@@ -65,82 +65,93 @@ class LeaveOneOut:
     ) -> None:
         self.space = space
         curvature = space.problem.curvature
-        self.weights = np.ones(len(rows)) if data.weights is None else data.weights[rows]
-        self.mean_leverage = self.weights / data.total_weight * fit_intercept
+        place = Place.of(curvature)
+        xp = place.xp
+        self.weights = place.ones(len(rows))
+        if data.weights is not None:
+            self.weights = place.asarray(take(data.weights, rows))
+        self.mean_leverage = self.weights / data.total_weight * float(fit_intercept)
         # X̃Λ^(−1/2) has no scale: its rows are at most of length 1/√w.
-        unit = space.own_coordinates(data.X, rows, data.weights) / np.sqrt(curvature)
-        self.outside = 1.0 - self.mean_leverage - self.weights * np.einsum("ij,ij->i", unit, unit)
+        unit = space.own_coordinates(data.X, rows, data.weights) / xp.sqrt(curvature)
+        self.outside = 1.0 - self.mean_leverage - self.weights * _squared_lengths(unit)
         # Eigenvalues are rounded relative to the largest, and h with them.
-        rounding = 1.0 + self.weights * (unit**2 @ (curvature.max(initial=0.0) / curvature))
-        rounding *= _ROUNDINGS * np.finfo(np.float64).eps
-        self.interpolated = self.outside < np.minimum(_INTERPOLATED, rounding)
+        rounding = 1.0 + self.weights * (unit**2 @ (xp.max(curvature) / curvature))
+        rounding *= _ROUNDINGS * _EPS
+        self.interpolated = self.outside < xp.minimum(rounding, _INTERPOLATED)
+        self.interpolates = bool(xp.any(self.interpolated))
         # Single precision is not enough if residuals are all rounding.
         ranks_labels = data.targets == "binary" and not precise
-        self.result = np.float32 if ranks_labels else np.float64
-        single = ranks_labels and self.outside.min() > _ROOMY
-        self.dtype: npt.DTypeLike = np.float32 if single else np.float64
-        self.unit = unit.astype(self.dtype)
+        self.result = xp.float32 if ranks_labels else xp.float64
+        single = ranks_labels and float(xp.min(self.outside)) > _ROOMY
+        self.dtype = xp.float32 if single else xp.float64
+        self.unit = xp.astype(unit, self.dtype, copy=False)
         Y = take(data.Y, rows)
-        self.Y = (Y.tocsr() if is_sparse(Y) else Y).astype(self.dtype)
-        self.lone = _LoneLabels(data, rows) if data.targets == "binary" else None
+        keeps = is_sparse(Y) and place.is_host
+        self.Y = Y.astype(self.dtype) if keeps else xp.astype(place.asarray(Y), self.dtype)
+        self.lone = None
+        if data.targets == "binary":
+            self.lone = _LoneLabels(data.positive_counts(), self.Y, self.weights > 0)
 
     def is_exact(self, solution: RidgeRegressions) -> bool:
         """Whether the scores are those of refitting: the penalty is a ridge, and no direction is left out."""
         right, extra = solution.right, solution.extra
         whole = right is None or right.shape[1] == self.space.problem.shape[1]
-        return whole and (extra is None or not extra.any())
+        return whole and (extra is None or not bool(namespace(extra).any(extra != 0)))
 
-    def of(self, solution: RidgeRegressions) -> Callable[[slice], Scores]:
+    def of(self, solution: RidgeRegressions) -> Callable[[slice], Array]:
         """Return the function that scores some of the rows by the fits without them."""
         left, right, ridge, extra = solution
-        extra = np.zeros(left.shape[1]) if extra is None else extra
+        xp = namespace(left)
+        extra = xp.zeros_like(left[0, :]) if extra is None else extra
         shrinkage = ridge + extra
         problem, dtype = self.space.problem, self.dtype
         curvature = problem.curvature[:, None]
         # One column of leverages serves all directions with the same shrinkage.
-        distinct, inverse = np.unique(shrinkage, return_inverse=True)
-        kept_back = _kept_back(distinct, curvature).astype(dtype)
-        place: Any = inverse if len(distinct) > 1 else slice(None)
+        distinct, inverse = xp.unique_inverse(shrinkage)
+        curves = bool(xp.any(extra > 0))
+        several = curves or distinct.shape[0] > 1
+        kept_back = xp.astype(_kept_back(distinct, curvature), dtype)
         projected = problem.cross if right is None else problem.cross @ right
-        V = _times(problem.labels, right)
-        V = None if V is None else V.astype(dtype)
-        encoder = (np.sqrt(curvature) * left).astype(dtype)
-        mean = self.space.y_mean.astype(dtype)
+        V = _times(problem.labels, right, dtype)
+        encoder = xp.astype(xp.sqrt(curvature) * left, dtype)
+        mean = xp.astype(self.space.y_mean, dtype)
         mean_code = mean if V is None else mean @ V
         turn = _Turn(left, projected) if V is not None and V.shape[1] < V.shape[0] else None
-        # Rows along M_j u_j, scaled so that their squares are what the penalty does not shrink after all.
-        curved = extra > 0
-        along = _radial(left[:, curved], curvature + shrinkage[curved], extra[curved]) * np.sqrt(curvature)
-        along = along.astype(dtype)
-        if self.interpolated.any():
-            limit = _kept_back(
-                np.maximum(distinct, _LEAST_SHRINKAGE * curvature.min(initial=np.inf)), curvature
-            )
-            residuals = limit[:, place] * (projected / np.sqrt(curvature))
+        # Rows along M_j u_j, scaled so that their squares are what the penalty does not shrink after all:
+        # nothing where it is a ridge. A device cannot assign to some columns, and takes all.
+        curved: Any = extra > 0 if is_host(extra) else slice(None)
+        along = _radial(left[:, curved], curvature + shrinkage[curved], extra[curved]) * xp.sqrt(curvature)
+        along = xp.astype(along, dtype)
+        if self.interpolates:
+            least = _LEAST_SHRINKAGE * float(xp.min(curvature))
+            limit = _kept_back(xp.maximum(distinct, least), curvature)
+            residuals = _spread(limit, inverse, several) * (projected / xp.sqrt(curvature))
 
-        def scores(rows: slice) -> Any:
-            unit, weights = self.unit[rows], self.weights[rows, None]
-            Y = self.Y[rows]
-            codes = np.asarray(_dense(Y) if V is None else Y @ V, dtype=dtype) - mean_code
+        def scores(rows: slice) -> Array:
+            unit, weights = self.unit[rows, :], self.weights[rows][:, None]
+            Y = self.Y[rows, :]
+            codes = xp.astype(_dense(Y) if V is None else Y @ V, dtype, copy=False) - mean_code
             fitted = unit @ encoder
             errors = codes - fitted
             # 1 − h as a sum of positive numbers, whose roundings cancel.
-            room = (self.outside[rows, None] + weights * (unit**2 @ kept_back)).astype(dtype)[:, place]
-            if self.interpolated[rows].any():
-                close = self.interpolated[rows, None] & (room < _CLOSE)
-                errors = np.where(close, unit @ residuals, errors)
-                room = np.where(close, (weights * (unit**2 @ limit))[:, place], room)
-            if curved.any():
-                less = room[:, curved] - weights.astype(dtype) * (unit @ along) ** 2
-                room[:, curved] = np.maximum(less, _LEAST_ROOM * room[:, curved])
-            found = codes - errors / np.maximum(room, np.finfo(room.dtype).tiny)
+            room = xp.astype(self.outside[rows][:, None] + weights * (unit**2 @ kept_back), dtype)
+            room = _spread(room, inverse, several)
+            if self.interpolates and bool(xp.any(self.interpolated[rows])):
+                close = self.interpolated[rows][:, None] & (room < _CLOSE)
+                errors = xp.where(close, unit @ residuals, errors)
+                room = xp.where(close, _spread(weights * (unit**2 @ limit), inverse, several), room)
+            if curves:
+                part = room[:, curved]
+                less = part - xp.astype(weights, dtype) * (unit @ along) ** 2
+                room[:, curved] = xp.maximum(less, _LEAST_ROOM * part)
+            found = codes - errors / xp.maximum(room, float(xp.finfo(room.dtype).smallest_normal))
             if turn is not None and V is not None:
                 leverage = self.mean_leverage[rows] + self.weights[rows] * turn.leverages(fitted)
-                pull = (leverage / np.maximum(1.0 - leverage, _LEAST_ROOM)).astype(dtype)[:, None]
+                pull = xp.astype(leverage / xp.maximum(1.0 - leverage, _LEAST_ROOM), dtype)[:, None]
                 found = (found + pull * codes) @ V.T + (mean - pull * (_dense(Y) - mean))
             else:
                 found = (found if V is None else found @ V.T) + mean
-            found = found.astype(self.result, copy=False)
+            found = xp.astype(found, self.result, copy=False)
             if self.lone is not None:
                 self.lone.hide(found, rows)
             return found
@@ -148,59 +159,82 @@ class LeaveOneOut:
         return scores
 
 
-def _kept_back(shrinkage: _Float64, curvature: _Float64) -> _Float64:
+def _squared_lengths(rows: Array) -> Array:
+    return np.einsum("ij,ij->i", rows, rows) if is_host(rows) else namespace(rows).vecdot(rows, rows)
+
+
+def _kept_back(shrinkage: Array, curvature: Array) -> Array:
     """Return the shares ρ / (λ + ρ) of each direction that shrinkages leave unfitted."""
-    return np.where(np.isinf(shrinkage), 1.0, shrinkage / (curvature + shrinkage))
+    xp = namespace(shrinkage)
+    return xp.where(xp.isinf(shrinkage), 1.0, shrinkage / (curvature + shrinkage))
 
 
-def _times(A: _Float64 | None, B: _Float64 | None) -> _Float64 | None:
-    """Product of two matrices, where None stands for the identity."""
-    return B if A is None else A if B is None else A @ B
+def _spread(columns: Array, inverse: Array, several: bool) -> Array:
+    """Return the column of each direction, given those of distinct shrinkages; a single one serves all."""
+    return take(columns, inverse, axis=1) if several else columns
 
 
-def _dense(Y: Any) -> npt.NDArray[Any]:
-    return Y.toarray() if is_sparse(Y) else np.asarray(Y)
+def _times(A: Array | None, B: Array | None, dtype: Any) -> Array | None:
+    """Product of two matrices in some precision, where None stands for the identity."""
+    product = B if A is None else A if B is None else A @ B
+    return None if product is None else namespace(product).astype(product, dtype)
 
 
-def _radial(left: _Float64, inverse: _Float64, extra: _Float64) -> _Float64:
+def _dense(Y: Any) -> Array:
+    return Y.toarray() if is_sparse(Y) else Y
+
+
+def _radial(left: Array, inverse: Array, extra: Array) -> Array:
     """Return √extra M_j u_j / √(1 − extra u_jᵀ M_j u_j) for the columns of left, u_j their directions."""
-    size = np.linalg.norm(left, axis=0)
-    U = left / np.where(size > 0, size, 1.0)
+    xp = namespace(left)
+    size = xp.linalg.vector_norm(left, axis=0)
+    U = left / xp.where(size > 0, size, 1.0)
     along = U / inverse
-    room = 1.0 - extra * np.einsum("ij,ij->j", U, along)
-    return np.where(np.isfinite(extra), along * np.sqrt(extra / np.maximum(room, _LEAST_ROOM)), 0.0)
+    inner = np.einsum("ij,ij->j", U, along) if is_host(U) else xp.vecdot(U, along, axis=0)
+    room = 1.0 - extra * inner
+    return xp.where(xp.isfinite(extra), along * xp.sqrt(extra / xp.maximum(room, _LEAST_ROOM)), 0.0)
 
 
 class _Turn:
     """Leverages g of rows on the column space of a solution: f (RᵀXᵀYV)⁻¹ fᵀ for fitted values f."""
 
-    def __init__(self, left: _Float64, projected: _Float64) -> None:
-        size = np.linalg.norm(left, axis=0)
-        self.size = np.where(size > 0, size, 1.0)
+    def __init__(self, left: Array, projected: Array) -> None:
+        xp = namespace(left)
+        size = xp.linalg.vector_norm(left, axis=0)
+        self.size = xp.where(size > 0, size, 1.0)
         inner = (left / self.size).T @ (projected / self.size)
-        values, vectors = scipy.linalg.eigh(0.5 * (inner + inner.T))
+        inner = 0.5 * (inner + inner.T)
+        values, vectors = scipy.linalg.eigh(inner) if is_host(inner) else xp.linalg.eigh(inner)
         # Directions that rounding has made of nothing have no leverage.
-        positive = values > len(values) * np.finfo(np.float64).eps * values[-1] if len(values) else []
-        self.root = vectors[:, positive] / np.sqrt(values[positive])
+        n = values.shape[0]
+        positive = values > n * _EPS * values[n - 1] if n else values > 0
+        if is_host(values):
+            self.root = vectors[:, positive] / np.sqrt(values[positive])
+        else:
+            self.root = vectors * xp.where(positive, 1.0 / xp.sqrt(xp.where(positive, values, 1.0)), 0.0)
 
-    def leverages(self, fitted: Scores) -> _Float64:
-        whitened = fitted @ (self.root / self.size[:, None]).astype(fitted.dtype)
-        found: _Float64 = np.einsum("ij,ij->i", whitened, whitened).astype(np.float64)
-        return found
+    def leverages(self, fitted: Array) -> Array:
+        xp = namespace(fitted)
+        whitened = fitted @ xp.astype(self.root / self.size[:, None], fitted.dtype)
+        return xp.astype(_squared_lengths(whitened), xp.float64)
 
 
 class _LoneLabels:
     """Labels that no other row has: a fit without this row knows nothing about them."""
 
-    def __init__(self, data: TrainingData, rows: npt.NDArray[np.int64]) -> None:
-        totals = data.positive_counts()
-        self.columns = np.flatnonzero(totals <= 1.0)
-        Y = take(data.Y, rows)[:, self.columns]
-        counted = np.ones(len(rows)) if data.weights is None else data.weights[rows] > 0
-        present = (Y.toarray() if is_sparse(Y) else Y) * counted[:, None]
-        self.alone = totals[self.columns] - present <= 0.0
+    def __init__(self, totals: Array, Y: Any, counted: Array) -> None:
+        xp = namespace(totals)
+        rare = totals <= 1.0
+        self.exist = bool(xp.any(rare))
+        if not self.exist:
+            return
+        self.columns: Any = np.flatnonzero(rare) if is_host(rare) else slice(None)
+        present = xp.astype(_dense(Y[:, self.columns]), xp.float64) * xp.astype(counted, xp.float64)[:, None]
+        self.alone = (totals[self.columns] - present <= 0.0) & rare[self.columns]
 
-    def hide(self, scores: Scores, rows: slice) -> None:
-        if len(self.columns):
+    def hide(self, scores: Array, rows: slice) -> None:
+        """Put such labels below all others."""
+        if self.exist:
             found = scores[:, self.columns]
-            scores[:, self.columns] = np.where(self.alone[rows], SquaredLoss().unseen_score, found)
+            where = namespace(scores).where
+            scores[:, self.columns] = where(self.alone[rows, :], SquaredLoss().unseen_score, found)

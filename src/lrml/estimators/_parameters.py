@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from lrml import _checks as check
+from lrml._arrays import Place
 from lrml._shown import shown
 from lrml.estimators._kernels import KERNELS
 from lrml.losses import LOSSES, Loss
@@ -213,6 +214,7 @@ CHECKS: dict[str, Check] = {
     "alphas": optional(partial(_check_several, "alphas", _check_one_alpha)),
     "callback": _check_callback,
     "coef0": _check_coef0,
+    "device": optional(Place.named),
     "degree": _strength("degree", "Pass degree=2 for products of two features."),
     "fit_intercept": partial(check.check_flag, "fit_intercept"),
     "gamma": optional(partial(_check_gamma, "gamma", "Pass None for 1 / (number of features).")),

@@ -19,10 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import is_sparse
+from lrml._arrays import is_sparse, take
 from lrml.blocks import Columns, RowBlock
 from lrml.estimators._blocks import SummedData
-from lrml.estimators._fitting import take
 from lrml.statistics import Statistics
 
 _Float64 = npt.NDArray[np.float64]

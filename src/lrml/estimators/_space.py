@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import is_sparse, to_numpy
+from lrml._arrays import Array, Place, is_host, is_sparse, namespace, take
 from lrml.dual import LeftOut, centred_kernel, dual_coordinates, row_coordinates, row_kernel
 from lrml.estimators._kernels import Kernel, kernel_block
 from lrml.losses import Loss, SquaredLoss
@@ -37,9 +37,10 @@ _LEAST_OBJECTIVE = 1e-8
 _FEW_COLUMNS = 32
 
 
-def with_unseen(intercept: _Float64, unseen: _Bools, loss: Loss) -> _Float64:
+def with_unseen(intercept: Array, unseen: Array, loss: Loss) -> Array:
     """Give labels without a positive example a score below those of real candidates."""
-    return np.where(unseen, loss.unseen_score, intercept)
+    xp = namespace(intercept)
+    return xp.where(unseen, xp.full_like(intercept, loss.unseen_score), intercept)
 
 
 class RidgeRegressions(NamedTuple):
@@ -55,10 +56,10 @@ class RidgeRegressions(NamedTuple):
         left_j = (Λ + ridge + extra_j)⁻¹ XᵀY right_j; None stands for zeros, that is, a ridge only.
     """
 
-    left: _Float64
-    right: _Float64 | None
+    left: Array
+    right: Array | None
     ridge: float
-    extra: _Float64 | None = None
+    extra: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +71,9 @@ class Space:
     """
 
     problem: SpectralProblem  # without a ridge
-    y_mean: _Float64  # zeros without an intercept
-    unseen: _Bools  # labels without a positive example; none if the targets are real
-    x_mean: _Float64  # zeros without an intercept
+    y_mean: Array  # zeros without an intercept
+    unseen: Array  # labels without a positive example; none if the targets are real
+    x_mean: Array  # zeros without an intercept
 
     @classmethod
     def from_statistics(cls, statistics: Statistics, *, fit_intercept: bool, targets: str) -> Space:
@@ -83,9 +84,7 @@ class Space:
         return cls(problem, used * statistics.y_mean, unseen, used * statistics.x_mean)
 
     @classmethod
-    def from_rows(
-        cls, X: Any, Y: Any, weights: _Float64 | None, *, fit_intercept: bool, targets: str
-    ) -> Space:
+    def from_rows(cls, X: Any, Y: Any, weights: Array | None, *, fit_intercept: bool, targets: str) -> Space:
         """Decompose XXᵀ (n × n) instead of XᵀX, or X itself if features differ much in scale."""
         X, Y, weights = without_weightless(X, Y, weights)
         rows = CentredRows.of(X, Y, weights)
@@ -108,7 +107,7 @@ class Space:
         cls,
         X: Any,
         Y: Any,
-        weights: _Float64 | None,
+        weights: Array | None,
         *,
         fit_intercept: bool,
         targets: str,
@@ -127,46 +126,49 @@ class Space:
         """Rows as the coefficients of a model meet them."""
         return X
 
-    def coordinates(self, X: Any) -> _Float64:
+    def coordinates(self, X: Any) -> Array:
         """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) Q."""
-        rotated = np.asarray(self.model_rows(X) @ self.problem.features)
-        rotated -= self.x_mean @ self.problem.features
+        rows, features = self.model_rows(X), self.problem.features
+        if not is_host(features):
+            rows = Place.of(features).asarray(rows, "float64")
+        rotated = rows @ features
+        rotated -= self.x_mean @ features
         return rotated
 
-    def own_coordinates(self, X: Any, rows: npt.NDArray[np.int64], weights: _Float64 | None) -> _Float64:
+    def own_coordinates(self, X: Any, rows: Any, weights: Array | None) -> Array:
         """Return some rows of the training data X, with their weights, in spectral coordinates."""
-        return self.coordinates(X.tocsr()[rows] if is_sparse(X) else X[rows])
+        return self.coordinates(take(X, rows))
 
-    def model_side(self, left: _Float64) -> _Float64:
+    def model_side(self, left: Array) -> Array:
         """Left side of a solution in the space of the model, given that in the problem's features (d × k)."""
         return left
 
-    def compress(self, U: _Float64, s: _Float64, V: _Float64) -> _Float64:
+    def compress(self, U: Array, s: Array, V: Array) -> Array:
         """Coefficients U diag(s) Vᵀ in spectral coordinates, W̃ = QᵀWR."""
         labels = self.problem.labels
-        inside: _Float64 = self.inside(U * s) @ (V if labels is None else labels.T @ V).T
+        inside: Array = self.inside(U * s) @ (V if labels is None else labels.T @ V).T
         return inside
 
     def factors(self, found: Factors) -> Factors:
         """Factors of a solution in the space of the model, given those in the problem's features."""
-        U, s, V = (to_numpy(factor) for factor in found)
+        U, s, V = found
         return Factors(self.model_side(U), s, V)
 
-    def inside(self, left: _Float64) -> _Float64:
+    def inside(self, left: Array) -> Array:
         """Left side of a model (d × k) in spectral coordinates, Qᵀ left."""
-        found: _Float64 = self.problem.features.T @ left
+        found: Array = self.problem.features.T @ left
         return found
 
     def kernel_gap(self, ridge: float, objective: float) -> dict[str, float]:
         """Return the fitted attribute that tells what directions left out cost; only kernels have it."""
         return {}
 
-    def sides(self, left: _Float64, right: _Float64) -> tuple[_Float64, _Float64]:
+    def sides(self, left: Array, right: Array) -> tuple[Array, Array]:
         """Return A (d × k) and B (L × k), with coefficients A Bᵀ, for a solution left rightᵀ."""
         A, B = self.problem.restore(left, right)
         return self.model_side(A), B
 
-    def intercept(self, left: _Float64, right: _Float64) -> _Float64:
+    def intercept(self, left: Array, right: Array) -> Array:
         """Return the intercepts that go with the coefficients left rightᵀ, left d × k and right L × k.
 
         A scale belongs to the right side, which is smaller.
@@ -177,12 +179,11 @@ class Space:
 class _DualSpace(Space):
     """A space whose problem has the dual vectors A = D^(1/2) P Λ^(−1/2) (n × r) as its features."""
 
-    def own_coordinates(self, X: Any, rows: npt.NDArray[np.int64], weights: _Float64 | None) -> _Float64:
+    def own_coordinates(self, X: Any, rows: npt.NDArray[np.int64], weights: Array | None) -> Array:
         """Return some rows of the training data, X̃ = P Λ^(1/2) = A Λ if all weights are 1."""
         if weights is not None:
             return super().own_coordinates(X, rows, weights)
-        found: _Float64 = self.problem.features[rows] * self.problem.curvature
-        return found
+        return take(self.problem.features, rows) * self.problem.curvature
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +204,7 @@ class KernelSpace(_DualSpace):
         kernel: Kernel,
         X: Any,
         Y: Any,
-        weights: _Float64 | None,
+        weights: Array | None,
         *,
         fit_intercept: bool,
         targets: str,
@@ -214,21 +215,24 @@ class KernelSpace(_DualSpace):
         Rows without weight get dual coefficients of zero.
         """
         K = kernel.matrix(X)
-        largest = float(np.abs(K).max())
-        no_features = np.empty((len(K), 0))
+        place = Place.of(K)
+        xp, n = place.xp, K.shape[0]
+        largest = max(float(xp.max(K)), -float(xp.min(K)))
+        no_features = place.zeros((n, 0))
         rows = CentredRows.of(no_features, Y, weights)
         unseen = (rows.y_mean == 0) & (targets == "binary")
-        y_mean, means = np.zeros_like(rows.y_mean), np.zeros(len(K))
+        y_mean, means = xp.zeros_like(rows.y_mean), place.zeros(n)
         if fit_intercept:
             y_mean = rows.y_mean
             K, means = centred_kernel(K, rows.weights)
         else:
             rows = rows.uncentred(no_features, Y)
-        found, left_out = dual_coordinates(K, rows, _KERNEL_ROUNDING * len(K), largest, ridge)
+        found, left_out = dual_coordinates(K, rows, _KERNEL_ROUNDING * n, largest, ridge)
+        del K
         if fit_intercept:
             # Dual vectors add up to 0 but for rounding, which the constant part of a kernel would magnify.
-            share = rows.weights / rows.weight
-            found.features[:] -= np.outer(share, found.features.sum(axis=0))
+            dual, share = found.features, rows.weights / rows.weight
+            dual -= share[:, None] * xp.sum(dual, axis=0)
         problem = SpectralProblem.from_coordinates(found, rows.yy)
         return cls(problem, y_mean, unseen, means, kernel, X, left_out)
 
@@ -236,15 +240,16 @@ class KernelSpace(_DualSpace):
         """Bound of the rise of the objective, over the objective."""
         return {"kernel_gap_": self.left_out.rise(ridge, objective) / objective if objective > 0 else 0.0}
 
-    def model_rows(self, X: Any) -> _Float64:
+    def model_rows(self, X: Any) -> Array:
         """Values k(x, x_i) for all training rows x_i."""
         return self.kernel(X, self.X)
 
-    def coordinates(self, X: Any) -> _Float64:
+    def coordinates(self, X: Any) -> Array:
         """Rows of X in spectral coordinates, in blocks: X̃ = (k(X, ·) − 1x̄ᵀ) A."""
-        n_rows, step = X.shape[0], kernel_block(len(self.x_mean))
-        blocks = [slice(start, start + step) for start in range(0, n_rows, step)]
-        return np.vstack([super(KernelSpace, self).coordinates(X[rows]) for rows in blocks])
+        n_rows, step = X.shape[0], kernel_block(self.x_mean.shape[0])
+        blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+        parts = [super(KernelSpace, self).coordinates(X[rows, :]) for rows in blocks]
+        return namespace(*parts).concat(parts, axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,26 +258,26 @@ class LinearDual(_DualSpace):
 
     rows: CentredRows  # X_c
 
-    def coordinates(self, X: Any) -> _Float64:
+    def coordinates(self, X: Any) -> Array:
         """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) X_cᵀ A."""
         M, offset = self.rows.X, self.rows.x_offset
-        products = dense_product(X, M.T) - np.asarray(X @ offset)[:, None]
-        products -= np.asarray(M @ self.x_mean) - offset @ self.x_mean
-        rotated: _Float64 = products @ self.problem.features
-        return rotated
+        X = X if is_host(offset) else Place.of(offset).asarray(X, "float64")
+        products = dense_product(X, M.T) - (X @ offset)[:, None]
+        products -= M @ self.x_mean - offset @ self.x_mean
+        return products @ self.problem.features
 
-    def model_side(self, left: _Float64) -> _Float64:
+    def model_side(self, left: Array) -> Array:
         """Return X_cᵀ left, d × k, for dual coefficients (n × k)."""
-        return np.asarray(self.rows.X.T @ left) - np.outer(self.rows.x_offset, left.sum(axis=0))
+        return self.rows.X.T @ left - self.rows.x_offset[:, None] * namespace(left).sum(left, axis=0)
 
     def factors(self, found: Factors) -> Factors:
         """Decompose anew: of small eigenvalues, the columns of X_cᵀA are orthogonal to few digits only."""
         U, s, V = super().factors(found)
         return Factors.of_sides(U * s, V)
 
-    def inside(self, left: _Float64) -> _Float64:
+    def inside(self, left: Array) -> Array:
         """Left side of a model (d × k) in spectral coordinates, Aᵀ X_c left."""
-        return super().inside(np.asarray(self.rows.X @ left) - self.rows.x_offset @ left)
+        return super().inside(self.rows.X @ left - self.rows.x_offset @ left)
 
 
 class InSubspace(Space):
@@ -440,7 +445,7 @@ class CompressedDual(InSubspace, LinearDual):
             found[:, columns] = np.asarray(X @ Q) - self.x_mean @ Q
         return found
 
-    def own_coordinates(self, X: Any, rows: npt.NDArray[np.int64], weights: _Float64 | None) -> _Float64:
+    def own_coordinates(self, X: Any, rows: Any, weights: Array | None) -> Array:
         """Return some rows of the training data in spectral coordinates."""
         return Space.own_coordinates(self, X, rows, weights)
 

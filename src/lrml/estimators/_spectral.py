@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import to_numpy
+from lrml._arrays import Array, namespace
 from lrml._shown import shown
 from lrml.blocks import BlockSource, Columns
 from lrml.estimators._blocks import BlockFitting, SummedData
@@ -110,7 +110,7 @@ class SpectralModel(BlockFitting):
             _check_row_solver(params)
         last = None
         if is_warm_start(self, params, data):
-            last = self._start_of(data), self.intercept_.astype(np.float64)
+            last = self._start_of(data), data.place.asarray(self.intercept_, "float64")
         params = self._with_strengths(data, params)
         penalty, ridge = self._penalty(data, params), self._ridge(params)
         fit = self._fit_moments if data.needs_moments_only else self._fit_rows
@@ -125,7 +125,7 @@ class SpectralModel(BlockFitting):
         """Whether a fit by rows is one of every label on its own, without a certificate."""
         inactive = not np.any(penalty.slopes(np.ones(min(data.shape))))
         alone = inactive and params.solver == "auto" and self._certificate(penalty) is None
-        return alone and data.n_passes is None
+        return alone and data.n_passes is None and data.place.is_host
 
     _reads_again = True
 
@@ -146,9 +146,10 @@ class SpectralModel(BlockFitting):
     def _start_of(self, data: TrainingData) -> Factors:
         """Coefficients of the last fit as factors; for a kernel, its scores without the intercept."""
         if data.kernel is not None:
-            scores = np.asarray(self._scores(data.X) - self.intercept_, dtype=np.float64)
-            return Factors(scores, np.ones(scores.shape[1]), np.eye(scores.shape[1]))
-        return Factors(*(factor.astype(np.float64) for factor in self.factors_))
+            scores = data.place.asarray(self._scores(data.home.asarray(data.X)) - self.intercept_, "float64")
+            identity = data.place.asarray(np.eye(scores.shape[1]))
+            return Factors(scores, data.place.ones(scores.shape[1]), identity)
+        return Factors(*(data.place.asarray(factor, "float64") for factor in self.factors_))
 
     def _fit_moments(
         self,
@@ -156,7 +157,7 @@ class SpectralModel(BlockFitting):
         params: Parameters,
         penalty: TailSum,
         ridge: float,
-        last: tuple[Factors, _Float64] | None,
+        last: tuple[Factors, Array] | None,
     ) -> tuple[Solution, dict[str, Any]]:
         """Least squares with all labels known: everything follows from the second moments."""
         space, problem, result, gap = self._solve_moments(data, params, penalty, ridge, last)
@@ -177,7 +178,7 @@ class SpectralModel(BlockFitting):
         if isinstance(params.solver, str) and params.solver in ROADS:
             params = Parameters(**vars(params) | {"solver": "auto"})  # as the space that reads the solution
         penalty = self._penalty(data, params)
-        last = (self._start_of(data), self.intercept_.astype(np.float64)) if warm else None
+        last = (self._start_of(data), data.place.asarray(self.intercept_, "float64")) if warm else None
         _, problem, result, _ = self._solve_moments(data, params, penalty, self._ridge(params), last)
         return _as_regressions(problem, penalty, result)
 
@@ -187,7 +188,7 @@ class SpectralModel(BlockFitting):
         params: Parameters,
         penalty: TailSum,
         ridge: float,
-        last: tuple[Factors, _Float64] | None,
+        last: tuple[Factors, Array] | None,
     ) -> tuple[Space, SpectralProblem, SolverResult, float]:
         """Solve, and extend a subspace until it costs little; also return what it costs."""
         road = params.solver if isinstance(params.solver, str) else "auto"
@@ -222,7 +223,7 @@ class SpectralModel(BlockFitting):
         return space, problem, result, gap
 
     def _solve(
-        self, problem: SpectralProblem, params: Parameters, penalty: TailSum, start: _Float64 | None
+        self, problem: SpectralProblem, params: Parameters, penalty: TailSum, start: Array | None
     ) -> SolverResult:
         max_iter = _MAX_ITER_MOMENTS if params.max_iter is None else params.max_iter
         with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as callback:
@@ -243,7 +244,7 @@ class SpectralModel(BlockFitting):
         params: Parameters,
         penalty: TailSum,
         ridge: float,
-        last: tuple[Factors, _Float64] | None,
+        last: tuple[Factors, Array] | None,
     ) -> tuple[Solution, dict[str, Any]]:
         """Any loss, with or without unknown labels: every iteration reads the rows."""
         rows = data.row_sums
@@ -280,11 +281,12 @@ class SpectralModel(BlockFitting):
 def _as_regressions(problem: SpectralProblem, penalty: TailSum, result: SolverResult) -> RidgeRegressions:
     """Read a solution as ridge regressions of directions of label space."""
     if result.status is Status.EXACT:
-        return RidgeRegressions(to_numpy(result.solution), None, problem.ridge)
-    U, s, V = Factors.of(to_numpy(result.solution))
-    kept = s > max(problem.shape) * np.finfo(s.dtype).eps * s[0]
-    extra = 0.5 * penalty.slopes(s)[kept] / s[kept]
-    return RidgeRegressions(U[:, kept] * s[kept], V[:, kept], problem.ridge, extra)
+        return RidgeRegressions(result.solution, None, problem.ridge)
+    U, s, V = Factors.of(result.solution)
+    xp = namespace(s)
+    kept = int(xp.count_nonzero(s > max(problem.shape) * xp.finfo(s.dtype).eps * s[0]))  # they descend
+    extra = 0.5 * penalty.slopes(s)[:kept] / s[:kept]
+    return RidgeRegressions(U[:, :kept] * s[:kept], V[:, :kept], problem.ridge, extra)
 
 
 def _filled(params: Parameters, **usual: float) -> Parameters:

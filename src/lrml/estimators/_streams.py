@@ -33,13 +33,13 @@ from lrml import _targets as check
 from lrml._arrays import is_sparse, thin_svd
 from lrml.blocks import BlockError, BlockSource, RowBlock, UnknownLabelsError, unknown_labels
 from lrml.estimators._blocks import SummedData, warn_of_spreads
-from lrml.estimators._fitting import check_directions, fits_in_memory, ranges_of, warn_of_ranges
+from lrml.estimators._fitting import check_directions, fits_in_memory, warn_of_ranges
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._space import Space, in_subspace
 from lrml.operators import NormalOperator, Operator
 from lrml.row_problem import RowProblem
 from lrml.rows import Rows, RowSums
-from lrml.statistics import CentredRows, Statistics, are_far, without_means, without_weightless
+from lrml.statistics import CentredRows, Statistics, are_far, extremes, without_means, without_weightless
 from lrml.subspace import Subspace
 
 _Float64 = npt.NDArray[np.float64]
@@ -152,7 +152,7 @@ class Overview:
         statistics = rows.moments_of_features()
         if with_labels:
             statistics = Statistics.from_arrays(block.X, block.Y, block.weights)
-        return cls(statistics, *rows.label_totals(), *ranges_of(block.X), rows.squared_weights)
+        return cls(statistics, *rows.label_totals(), *extremes(block.X), rows.squared_weights)
 
     def absorb(self, other: Overview) -> Overview:
         """Return that of the rows of both."""
@@ -307,7 +307,7 @@ class Marginals:
         X, Y, weights = without_weightless(block.X, block.Y, block.weights)
         rows = CentredRows.of(X, Y, weights)
         n_rows = len(block) if block.weights is None else int(np.count_nonzero(block.weights))
-        low, high = ranges_of(X)
+        low, high = extremes(X)
         return cls(n_rows, rows.weight, rows.x_mean, rows.scatter, low, high, rows.y_mean, rows.yy)
 
     def absorb(self, other: Marginals) -> Marginals:

@@ -31,7 +31,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml.estimators._fitting import TrainingData, sort_labels, take
+from lrml._arrays import Array, Place, squared_lengths, take, to_numpy
+from lrml.estimators._fitting import TrainingData, sort_labels
 from lrml.estimators._grid import count_rows, loss_scale, noise_along
 from lrml.estimators._space import InSubspace
 from lrml.problem import SpectralProblem
@@ -78,7 +79,7 @@ def _for_squares(data: TrainingData, *, fit_intercept: bool) -> float:
 def _mixed(data: TrainingData, *, fit_intercept: bool) -> TrainingData:
     """Return least squares of the slopes of the loss, or of sums of them with random signs."""
     loss = data.loss
-    _, used, constants = sort_labels(data, data.row_sums, fit_intercept=fit_intercept)
+    _, used, constants = map(to_numpy, sort_labels(data, data.row_sums, fit_intercept=fit_intercept))
     if len(used) > _N_MIXES:
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (len(used), _N_MIXES))
     else:
@@ -89,22 +90,23 @@ def _mixed(data: TrainingData, *, fit_intercept: bool) -> TrainingData:
     return data.with_targets(_sums_of_slopes, without[:, None] * signs, (having - without)[:, None] * signs)
 
 
-def _sums_of_slopes(Y: Any, mask: Mask | None, constant: _Float64, change: _Float64) -> _Float64:
+def _sums_of_slopes(Y: Any, mask: Mask | None, constant: _Float64, change: _Float64) -> Array:
     """Return sums of slopes (n × m): a known label brings a constant, and a change if it applies."""
-    slopes = np.asarray(Y @ change, dtype=np.float64)
+    place = Place.of(Y)
+    total, constant, change = map(place.asarray, (constant.sum(axis=0), constant, change))
+    slopes = place.asarray((Y if place.is_host else place.asarray(Y, "float64")) @ change, "float64")
     if mask is None:
-        slopes += constant.sum(axis=0)
-    elif mask.marks_known:
-        slopes += mask.pattern @ constant
-    else:
-        slopes += constant.sum(axis=0) - mask.pattern @ constant
+        slopes += total
+        return slopes
+    marked = (mask.pattern if place.is_host else place.asarray(mask.pattern, "float64")) @ constant
+    slopes += marked if mask.marks_known else total - marked
     return slopes
 
 
 def _by_gcv(problem: SpectralProblem, n_rows: float) -> float:
     """Return the ridge with the least GCV; if there are too few rows, one that leaves half."""
-    values = problem.curvature
-    energies = np.einsum("ij,ij->i", problem.cross, problem.cross) / values
+    values = to_numpy(problem.curvature)
+    energies = to_numpy(squared_lengths(problem.cross)) / values
     if not energies.sum() > 0:
         return 0.0
     ridges = np.geomspace(values.max() * 1e3, values.min() * 1e-2, _N_RIDGES)

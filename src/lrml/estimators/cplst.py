@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from lrml._arrays import descending_eigh, is_sparse
+from lrml._arrays import Array, descending_eigh, dtype_name, inner, is_sparse, namespace, thin_svd
 from lrml._checks import check_count
 from lrml.blocks import Columns
 from lrml.estimators._blocks import BlockFitting
@@ -29,6 +29,7 @@ from lrml.estimators._space import MOST_COMPRESSED, RidgeRegressions, Space, sol
 from lrml.estimators.search import BlockSearch, Family, once, reduced_rank_pieces
 from lrml.problem import SpectralProblem
 from lrml.solvers import Factors
+from lrml.statistics import CentredRows
 
 _Float64 = npt.NDArray[np.float64]
 # Default grid of the search: shares of the labels, and shares of effective directions left by the ridges.
@@ -57,10 +58,11 @@ class LabelSpaceModel(LinearMultiLabelModel):
         threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
         threshold_scoring: str = "micro_f1",
         threshold_per_label: bool = False,
+        device: Any = None,
     ) -> None:
         self._keep(locals())
 
-    def _directions(self, data: TrainingData, problem: SpectralProblem, count: int) -> _Float64:
+    def _directions(self, data: TrainingData, problem: SpectralProblem, count: int) -> Array:
         """Return orthonormal directions (L × count) of label space."""
         raise NotImplementedError
 
@@ -78,14 +80,14 @@ class LabelSpaceModel(LinearMultiLabelModel):
         check_size(data, type(self).__name__)
         count = check_count("rank", params.rank, 1, data.shape)
 
-        def solve(space: Space) -> tuple[tuple[_Float64, _Float64, float], RidgeRegressions, float]:
+        def solve(space: Space) -> tuple[tuple[Array, Array, float], RidgeRegressions, float]:
             problem = space.problem.with_ridge(params.ridge)
             V = self._directions(data, problem, count)
             # Regression on the codes Z V, decoded by Vᵀ: W = (XᵀX + ridge)⁻¹ XᵀZ V Vᵀ.
             right = V if problem.labels is None else problem.labels.T @ V
             codes = problem.cross @ right
             encoder = codes / problem.curvature[:, None]
-            objective = problem.target - float(np.vdot(codes, encoder))
+            objective = problem.target - inner(codes, encoder)
             return (V, encoder, objective), RidgeRegressions(encoder, right, params.ridge), objective
 
         space, (V, encoder, objective), gap = solve_extending(
@@ -94,14 +96,15 @@ class LabelSpaceModel(LinearMultiLabelModel):
         extras: dict[str, Any] = {}
         if gap is not None:
             extras = {"compression_gap_": gap} | warn_of_subspace(self, gap, 2 * MOST_COMPRESSED)
-        U, s, mix = np.linalg.svd(encoder, full_matrices=False)
-        rank = int(np.count_nonzero(s > max(data.shape) * np.finfo(s.dtype).eps * s[0]))
-        found = Factors(space.problem.features @ U[:, :rank], s[:rank], V @ mix[:rank].T)
+        U, s, mix = thin_svd(encoder)
+        xp = namespace(s)
+        rank = int(xp.count_nonzero(s > max(data.shape) * xp.finfo(s.dtype).eps * s[0]))
+        found = Factors(space.problem.features @ U[:, :rank], s[:rank], V @ mix[:rank, :].T)
         factors = space.factors(found)
         intercept = space.intercept(factors.U, factors.V * factors.s)
         solution = Solution(factors, intercept, space.unseen, ClosedForm(objective, rank))
         extras |= space.kernel_gap(params.ridge, objective)
-        components = {"n_components_": V.shape[1], "components_": V.T.astype(data.X.dtype)}
+        components = {"n_components_": V.shape[1], "components_": data.home.asarray(V.T, dtype_name(data.X))}
         store(self, data, solution, **components, **extras)
         return self
 
@@ -181,9 +184,9 @@ class CPLST(BlockFitting, LabelSpaceModel):
     def _check_before(self, columns: Columns, params: Parameters) -> None:
         check_count("rank", params.rank, 1, (columns.n_features, columns.n_labels))
 
-    def _directions(self, data: TrainingData, problem: SpectralProblem, count: int) -> _Float64:
+    def _directions(self, data: TrainingData, problem: SpectralProblem, count: int) -> Array:
         # ZᵀHZ = Cᵀ(Λ + ridge)⁻¹C with C = QᵀXᵀZ: no n × n hat matrix is needed.
-        top: _Float64 = problem.reduced_rank_factors(count).right
+        top: Array = problem.reduced_rank_factors(count).right
         return top if problem.labels is None else problem.labels @ top
 
 
@@ -231,7 +234,11 @@ class PLST(LabelSpaceModel):
     5
     """
 
-    def _directions(self, data: TrainingData, problem: SpectralProblem, count: int) -> _Float64:
+    def _directions(self, data: TrainingData, problem: SpectralProblem, count: int) -> Array:
+        if not data.place.is_host:
+            Y = data.place.asarray(data.Y, "float64")
+            rows = CentredRows.of(Y[:, :1], Y, data.weights)
+            return descending_eigh((rows.Y * rows.weights[:, None]).T @ rows.Y)[1][:, :count]
         Y = data.Y.astype(np.float64)
         weighted = Y
         if data.weights is not None:
@@ -249,7 +256,7 @@ class PLST(LabelSpaceModel):
         gram = Y.T @ weighted
         gram = gram.toarray() if is_sparse(gram) else gram
         _, V = descending_eigh(gram - total * np.outer(mean, mean))
-        top: _Float64 = V[:, :count]
+        top: Array = V[:, :count]
         return top
 
 
@@ -310,6 +317,7 @@ class CPLSTCV(BlockSearch):
         threshold_scoring: str = "micro_f1",
         threshold_per_label: bool = False,
         random_state: int | np.random.RandomState | None = None,
+        device: Any = None,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())

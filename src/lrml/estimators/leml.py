@@ -193,6 +193,7 @@ class LEML(LinearMultiLabelModel):
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         callback: Callback | None = None,
+        device: Any = None,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())
@@ -396,6 +397,7 @@ class LEMLCV(SearchModel):
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: int | np.random.RandomState | None = None,
+        device: Any = None,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())

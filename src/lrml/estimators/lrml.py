@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lrml._arrays import HOST, namespace
 from lrml._checks import check_count
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import (
@@ -161,6 +162,11 @@ class LRML(SpectralModel):
     callback : callable, optional
         Called with an `lrml.solvers.IterationInfo` for the starting point (iteration 0) and after every
         iteration; a true return value stops.
+    device : str, optional
+        Where to compute: "cuda" or "cuda:1" (torch, or CuPy where torch is missing) takes NumPy arrays and
+        sparse matrices to a GPU, and the model back to NumPy. None computes where X is: arrays of torch or
+        CuPy stay on their device, and so does the model, if scikit-learn's ``array_api_dispatch`` is on.
+        See docs/gpu.md.
     verbose : int, default=0
         1 shows progress on standard error: a bar in a terminal, a line every few seconds elsewhere.
 
@@ -286,6 +292,7 @@ class LRML(SpectralModel):
         threshold_per_label: bool = False,
         warm_start: bool = False,
         callback: Callback | None = None,
+        device: Any = None,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())
@@ -301,8 +308,8 @@ class LRML(SpectralModel):
         if theta == "auto":
             ridge = self._ridge(params)
             problem = data.space(fit_intercept=params.fit_intercept, ridge=ridge).problem.with_ridge(ridge)
-            scaled = problem.cross / np.sqrt(problem.curvature)[:, None]
-            theta = elbow(np.linalg.svd(scaled, compute_uv=False) ** 2)
+            scaled = problem.cross / namespace(problem.cross).sqrt(problem.curvature)[:, None]
+            theta = elbow(HOST.asarray(namespace(scaled).linalg.svdvals(scaled)) ** 2)
         return TailSum(check_count("theta", theta, 0, data.shape), params.alpha)
 
     def _extras(
@@ -626,6 +633,7 @@ class LRMLCV(TailSearch):
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: int | np.random.RandomState | None = None,
+        device: Any = None,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
+from lrml._arrays import Array
 from lrml._checks import check_count
 from lrml.estimators._blocks import SummedData, columns_of
 from lrml.estimators._fitting import TrainingData, check_size, prepare
@@ -108,7 +109,7 @@ class PathModel:
         return right @ left.T
 
     @property
-    def intercept(self) -> _Float64:
+    def intercept(self) -> Array:
         """Intercepts; −1 for a label without a positive example."""
         return self.space.intercept(*self._sides)
 

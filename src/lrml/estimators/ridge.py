@@ -106,6 +106,7 @@ class MLFro(SpectralModel):
         threshold_per_label: bool = False,
         warm_start: bool = False,
         callback: Callback | None = None,
+        device: Any = None,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())
@@ -189,6 +190,7 @@ class MLFroCV(BlockSearch):
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: int | np.random.RandomState | None = None,
+        device: Any = None,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())

@@ -108,6 +108,7 @@ class MLTrace(SpectralModel):
         threshold_per_label: bool = False,
         warm_start: bool = False,
         callback: Callback | None = None,
+        device: Any = None,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())
@@ -193,6 +194,7 @@ class MLTraceCV(TailSearch):
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: int | np.random.RandomState | None = None,
+        device: Any = None,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())

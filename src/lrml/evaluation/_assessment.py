@@ -170,7 +170,8 @@ def assess(
     Y : array, sparse matrix or frame of shape (n, L)
         Labels, 1 where relevant and 0 elsewhere. A sparse Y is made dense in blocks of rows or labels only.
     scores : array or frame of shape (n, L)
-        Finite scores of rows that the model has not seen, with the labels in the order of Y.
+        Finite scores of rows that the model has not seen, with the labels in the order of Y. What is on a
+        device is copied to the host.
     threshold : float or array of shape (L,), optional
         A label is predicted where its score is at or above it; 0.5 by default. Pass the one of the model
         if it has another: 0 for margins and log odds.

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from lrml._arrays import to_host
 from lrml._checks import is_integer
 from lrml._ranking import LabelCounts, LabelledScores, Matrix, check_labelled_scores, check_threshold
 from lrml._shown import shown
@@ -51,7 +52,7 @@ class Measured:
     @classmethod
     def of(cls, Y: Matrix, S: Matrix, threshold: npt.ArrayLike | None, ks: Iterable[int] | None) -> Measured:
         """Check the input and measure it, block by block and with one sort."""
-        data = check_labelled_scores(Y, S)
+        data = check_labelled_scores(to_host(Y), to_host(S))
         cut = check_threshold(NATURAL if threshold is None else threshold, data)
         measures = row_measures(data.n_labels, ks, cut)
         values, cells = [], []

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array, thin_svd
+from lrml._arrays import Array, namespace, thin_svd
 
 
 class Status(Enum):
@@ -55,9 +55,9 @@ class Factors(NamedTuple):
         return cls(U, s, Vt.T)
 
     @classmethod
-    def of_sides(cls, left: npt.NDArray[Any], right: npt.NDArray[Any]) -> Factors:
+    def of_sides(cls, left: Array, right: Array) -> Factors:
         """Decompose left rightᵀ, right with orthonormal columns."""
-        Q, triangle = np.linalg.qr(left)
+        Q, triangle = namespace(left).linalg.qr(left, mode="reduced")
         U, s, Vt = thin_svd(triangle)
         return cls(Q @ U, s, right @ Vt.T)
 

@@ -95,7 +95,7 @@ def _phases(solver: str | Phase, *, warm: bool) -> Sequence[Phase]:
 def _inactive(problem: SpectralProblem, penalty: Penalty) -> bool:
     """Whether the penalty is zero at every matrix of the problem's shape."""
     xp = namespace(problem.cross)
-    ones = xp.ones(problem.shape[1], dtype=problem.cross.dtype)
+    ones = xp.ones_like(problem.cross[0, :])
     return float(xp.sum(penalty.slopes(ones))) == 0.0
 
 

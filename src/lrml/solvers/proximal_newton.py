@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from lrml._arrays import Array, Place, dot, inner, namespace, row_dots
 from lrml.penalties import Penalty
 from lrml.row_problem import Evaluation, QuadraticModel, RowProblem
 from lrml.solvers._loop import Gains, Point, point_at, spectrum
 from lrml.solvers.alternating import Alternating
 from lrml.solvers.secants import SecantMatrix, Secants
 
-_Float64 = npt.NDArray[np.float64]
 # Ridge of the first starting point, as a share of the mean curvature.
 _START_RIDGE = 0.1
 # Gaps up to this mean that the model is exact.
@@ -73,17 +72,17 @@ class ProximalNewton:
         self.gains = Gains(problem.rounding)
         self.gains.add(point.objective)
         if point.rank == 0 or "secants" not in problem.learnt:
-            shape, dtype = problem.shape, problem.rows.dtype
+            shape, place = problem.shape, Place.of(point.W)
             first = self._first if point.rank == 0 else 1.0
-            secants = Secants(shape[1], shape[0], self.memory, dtype)
-            problem.learnt.update(secants=secants, kappa=np.full(shape[1], first))
+            secants = Secants(shape[1], shape[0], self.memory, problem.rows.dtype, place)
+            problem.learnt.update(secants=secants, kappa=first * place.ones(shape[1]))
         self.secants: Secants = problem.learnt["secants"]
-        self.kappa: _Float64 = problem.learnt["kappa"]
+        self.kappa: Array = problem.learnt["kappa"]
         self.blind_steps = 0
         self.damping = 0.0
         self.untrusted = self._least_steps if point.rank == 0 else 0
         self.single = 0  # how many of the next models get a single step
-        self.penalised = float(np.sum(penalty.slopes(np.ones(min(point.W[1:].shape))))) > 0
+        self.penalised = float(np.sum(penalty.slopes(np.ones(min(point.W[1:, :].shape))))) > 0
         self.phase: Alternating | None = None
         self.model = self._model(problem.evaluate(point.W))
 
@@ -100,8 +99,8 @@ class ProximalNewton:
             if accepted:
                 self.damping = 0.25 * self.damping if self.damping > self._least_damping else 0.0
                 self.model = self._model(there)
-                slope = there.gradient.copy()
-                slope[1:] += subgradient
+                slope = namespace(D).asarray(there.gradient, copy=True)
+                slope[1:, :] += subgradient
                 self.last = self._point(found, sigma, slope)
                 return self.last
             self.damping = max(4.0 * self.damping, self._least_damping)
@@ -109,10 +108,10 @@ class ProximalNewton:
             self.phase = None  # its state from there is useless here
         return None
 
-    def _point(self, V: _Float64, sigma: _Float64, slope: _Float64) -> Point:
+    def _point(self, V: Array, sigma: Array, slope: Array) -> Point:
         point = point_at(self.problem, self.penalty, V, sigma, slope)
         self.gains.add(point.objective)
-        decrement = 0.5 * (1.0 + self.damping) * float(np.vdot(slope, self.model.solve(slope.T).T))
+        decrement = 0.5 * (1.0 + self.damping) * inner(slope, self.model.solve(slope.T).T)
         gap = decrement / max(point.objective, self.problem.least)
         # Along directions whose curvature the model overestimates, the gap is larger. And with
         # single-precision scores it never vanishes.
@@ -126,43 +125,45 @@ class ProximalNewton:
             gap = max(gap, (self.last.objective - point.objective) / max(point.objective, self.problem.least))
         return replace(point, gap=gap)
 
-    def _is_lost_in_rounding(self, objective: float, D: _Float64) -> bool:
+    def _is_lost_in_rounding(self, objective: float, D: Array) -> bool:
         """Whether a step gains less than rounding; a few of these are taken, as when the ridge dominates."""
         noise = self.problem.rounding * abs(self.last.objective)
         hidden = abs(objective - self.last.objective) <= noise
-        hidden = hidden and float(np.vdot(D.T, self.model.product(D.T))) <= noise
+        hidden = hidden and inner(D.T, self.model.product(D.T)) <= noise
         self.blind_steps += hidden
         return hidden and self.blind_steps <= self._most_blind_steps
 
-    def _curvatures(self, here: Evaluation) -> _Float64:
-        believed = np.maximum(here.curvatures, self.problem.least_curvatures)
-        return np.minimum(self.kappa * believed, self.problem.loss.largest_curvature)
+    def _curvatures(self, here: Evaluation) -> Array:
+        xp = namespace(self.kappa)
+        bent = self.kappa * xp.maximum(here.curvatures, self.problem.least_curvatures)
+        return xp.minimum(bent, xp.full_like(bent, self.problem.loss.largest_curvature))
 
     def _model(self, here: Evaluation) -> SecantMatrix:
         """Return the model of the Hessian of f, one matrix per label."""
-        diagonal = np.outer(self._curvatures(here), self.problem.spread[:, 0])
-        ridge = np.full(diagonal.shape[1], 2.0 * self.problem.ridge)
+        diagonal = self._curvatures(here)[:, None] * self.problem.spread[:, 0]
+        ridge = namespace(diagonal).full_like(self.problem.spread[:, 0], 2.0 * self.problem.ridge)
         ridge[0] = 0.0
         return self.secants.matrix(diagonal, ridge, damping=self.damping)
 
-    def _minimise(self, here: Evaluation, model: SecantMatrix) -> tuple[_Float64, _Float64, _Float64]:
+    def _minimise(self, here: Evaluation, model: SecantMatrix) -> tuple[Array, Array, Array]:
         """Minimise ⟨G, D⟩ + ½⟨D, BD⟩ + Ω; return V, its singular values and an element of ∂Ω there."""
         V = self.last.W
+        xp = namespace(V)
         if not self.penalised:
             newton = V - model.solve(here.gradient.T).T
-            return newton, spectrum(newton[1:]), np.zeros_like(newton[1:])
+            return newton, spectrum(newton[1:, :]), xp.zeros_like(newton[1:, :])
         reduced = _Reduced(model, here.gradient)
-        wide = V.shape[1] > len(V) - 1
+        wide = V.shape[1] > V.shape[0] - 1
         problem = self._quadratic(here, reduced, transposed=wide)
         fresh = self.phase is None
         if self.phase is None:
             self.phase = Alternating()
-            W = V[1:].T if wide else V[1:]
+            W = V[1:, :].T if wide else V[1:, :]
             if self.last.rank == 0:
                 # At the origin there are no directions, and small steps would have to find them: begin at the
                 # minimiser of the model with a little more ridge, and without the penalty.
                 h = problem.curvature
-                W = problem.cross / (h + _START_RIDGE * h.mean(axis=1 if wide else 0, keepdims=True))
+                W = problem.cross / (h + _START_RIDGE * xp.mean(h, axis=1 if wide else 0, keepdims=True))
             self.phase.start(problem, self.penalty, point_at(problem, self.penalty, W, spectrum(W)))
         else:
             self.phase.retarget(self.penalty, problem)
@@ -171,8 +172,8 @@ class ProximalNewton:
         assert last is not None  # there was at least one step
         W, subgradient = last.point.W, last.slope - problem.gradient(last.point.W)
         W, subgradient = (W.T, subgradient.T) if wide else (W, subgradient)
-        constants = V[0] + reduced.constants(W - V[1:])
-        return np.vstack([constants, W]), last.point.sigma, subgradient
+        constants = V[0, :] + reduced.constants(W - V[1:, :])
+        return xp.concat([constants[None, :], W]), last.point.sigma, subgradient
 
     def _lower(self, phase: Alternating, fresh: bool) -> None:
         """Take steps while they are worth it."""
@@ -195,34 +196,37 @@ class ProximalNewton:
         return len(self.gains.least) > self._simple_steps
 
     def _quadratic(self, here: Evaluation, reduced: _Reduced, *, transposed: bool) -> QuadraticModel:
-        V, G = self.last.W[1:].T, reduced.gradient.T
+        V, G = self.last.W[1:, :].T, reduced.gradient.T
         eigenvalues = self.problem.spread[1:, 0]
         curvatures = 0.5 * (1.0 + self.damping) * self._curvatures(here)
         h = reduced.model.diagonal[:, 1:] + reduced.model.ridge[1:]
         cross = 0.5 * (h * V - G)
-        target = here.value - reduced.gain - float(np.vdot(G, V)) + 0.5 * float(np.sum(h * V * V))
+        target = here.value - reduced.gain - dot(G, V) + 0.5 * namespace(V).sum(h * V * V)
         refinements = self._thorough_refinements if self._is_slow() else self._refinements
         correction = None
         if self.secants.count:
             correction = reduced.correction if transposed else lambda W: reduced.correction(W.T).T
         ridge = self.problem.ridge
         if transposed:
-            return QuadraticModel(curvatures, eigenvalues, cross, target, ridge, V, correction, refinements)
-        return QuadraticModel(eigenvalues, curvatures, cross.T, target, ridge, V.T, correction, refinements)
+            sides = (curvatures, eigenvalues, cross, float(target), ridge, V)
+        else:
+            sides = (eigenvalues, curvatures, cross.T, float(target), ridge, V.T)
+        return QuadraticModel(*sides, correction, refinements)
 
-    def _learn(self, D: _Float64, there: Evaluation, here: Evaluation) -> None:
+    def _learn(self, D: Array, there: Evaluation, here: Evaluation) -> None:
         """Remember the pair of each label, and move κ towards the curvature that it has shown."""
         change = there.gradient - here.gradient
-        change[1:] -= 2.0 * self.problem.ridge * D[1:]  # of the loss only
-        believed = np.maximum(here.curvatures, self.problem.least_curvatures)
-        base = np.outer(believed, self.problem.spread[:, 0])
+        change[1:, :] -= 2.0 * self.problem.ridge * D[1:, :]  # of the loss only
+        xp = namespace(change)
+        believed = xp.maximum(here.curvatures, self.problem.least_curvatures)
+        base = believed[:, None] * self.problem.spread[:, 0]
         self.secants.add(D.T, change.T, base)
-        expected = np.einsum("lp,pl,pl->l", base, D, D)
-        shown = np.einsum("pl,pl->l", change, D)
-        moved = expected > 1e-12 * max(float(expected.max()), 1e-300)
-        ratio = np.divide(shown, expected, out=self.kappa / self.caution, where=moved)
+        expected = row_dots(base, D.T, D.T)
+        moved = (expected > 1e-12 * xp.max(expected)) & (expected > 1e-312)
+        ratio = row_dots(change.T, D.T) / xp.where(moved, expected, 1.0)
         low, high = self._slowest * self.kappa, self._fastest * self.kappa
-        np.clip(self.caution * ratio, low, high, out=self.kappa)
+        kappa = xp.minimum(xp.maximum(self.caution * ratio, low), high)
+        self.kappa[:] = xp.where(moved, kappa, self.kappa)
 
 
 class _Reduced:
@@ -231,26 +235,25 @@ class _Reduced:
     With the row h of B between the intercept and the features, the Hessian of the rest loses h hᵀ / B₀₀.
     """
 
-    def __init__(self, model: SecantMatrix, gradient: _Float64) -> None:
+    def __init__(self, model: SecantMatrix, gradient: Array) -> None:
         self.model = model
-        unit = np.zeros_like(model.diagonal)
+        xp = namespace(gradient)
+        unit = xp.zeros_like(model.diagonal)
         unit[:, 0] = 1.0
         row = model.product(unit)
         self.corner, self.row = row[:, 0], row[:, 1:]
-        self.slopes = gradient[0]
-        self.gradient = gradient[1:] - self.row.T * (self.slopes / self.corner)
-        self.gain = 0.5 * float(np.sum(self.slopes**2 / self.corner))
+        self.slopes = gradient[0, :]
+        self.gradient = gradient[1:, :] - self.row.T * (self.slopes / self.corner)
+        self.gain = 0.5 * xp.sum(self.slopes**2 / self.corner)
 
-    def correction(self, E: _Float64) -> _Float64:
+    def correction(self, E: Array) -> Array:
         """Apply what the Hessian has beyond its diagonal to a matrix with one row per label."""
-        whole = np.zeros_like(self.model.diagonal, dtype=self.model.Y.dtype)
-        whole[:, 1:] = E
-        crossed = np.einsum("lp,lp->l", self.row, E) / self.corner
-        corrected: _Float64 = self.model.low_rank(whole)[:, 1:] - self.row * crossed[:, None]
-        return corrected
+        xp = namespace(E)
+        whole = xp.zeros_like(self.model.diagonal, dtype=self.model.Y.dtype)
+        whole[:, 1:] = xp.astype(E, whole.dtype, copy=False)
+        crossed = row_dots(self.row, E) / self.corner
+        return self.model.low_rank(whole)[:, 1:] - self.row * crossed[:, None]
 
-    def constants(self, E: _Float64) -> _Float64:
+    def constants(self, E: Array) -> Array:
         """Return the best change of the intercepts for a change of the coefficients."""
-        crossed = np.einsum("lp,pl->l", self.row, E)
-        change: _Float64 = -(self.slopes + crossed) / self.corner
-        return change
+        return -(self.slopes + row_dots(self.row, E.T)) / self.corner

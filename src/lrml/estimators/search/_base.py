@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from lrml import _checks as check
-from lrml._arrays import is_sparse
+from lrml._arrays import is_sparse, namespace
 from lrml._progress import tell
 from lrml._shown import shown
 from lrml._targets import check_threshold
@@ -123,7 +124,7 @@ class SearchModel(LinearMultiLabelModel):
         # Candidates run side by side. What remains gains little from threads of BLAS, and loses much by them
         # if other processes keep the cores busy.
         size = data.X.shape[0 if data.is_dual else 1]
-        entries = data.X.nnz if is_sparse(data.X) else data.X.size
+        entries = data.X.nnz if is_sparse(data.X) else math.prod(data.X.shape)
         with one_blas_thread_if(size**3 + entries * (size + data.Y.shape[1]) <= _MANY):
             return self._search_and_fit(data, params)
 
@@ -290,9 +291,10 @@ def _best_cut(search: Search, index: int, params: Parameters) -> Any:
     """Return the best cut of a candidate's held-out scores."""
     parts = list(search.scores_of(index))
     known = None
+    concat = namespace(parts[0][1]).concat
     if parts[0][0].known is not None:
-        known = np.concatenate([held_out.known for held_out, _ in parts])
-    Y, scores = (np.concatenate(column) for column in zip(*((h.labels, s) for h, s in parts), strict=True))
+        known = concat([held_out.known for held_out, _ in parts])
+    Y, scores = (concat(column) for column in zip(*((h.labels, s) for h, s in parts), strict=True))
     return best_cut(Y, scores, params, known)
 
 

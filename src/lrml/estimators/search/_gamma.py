@@ -10,9 +10,9 @@ import numpy.typing as npt
 from sklearn.metrics.pairwise import chi2_kernel, euclidean_distances, manhattan_distances
 from sklearn.utils import check_random_state
 
-from lrml._arrays import is_sparse
-from lrml.estimators._fitting import TrainingData, take
-from lrml.estimators._kernels import Kernel
+from lrml._arrays import Array, is_host, is_sparse, namespace, take, to_numpy
+from lrml.estimators._fitting import TrainingData
+from lrml.estimators._kernels import Kernel, compared
 from lrml.estimators.search._plans import ridge_plan
 from lrml.estimators.search._score_table import ScoreTable
 from lrml.estimators.search._search import Comparison, Family, LeaveOneOutSearch, ridge_pieces
@@ -44,12 +44,15 @@ def choose_gamma(
     """
     data = comparison.data
     random = check_random_state(random_state)
-    rows = np.arange(data.X.shape[0]) if data.weights is None else np.flatnonzero(data.weights)
+    rows = np.arange(data.X.shape[0])
+    if data.weights is not None:
+        rows = np.flatnonzero(to_numpy(data.weights))
     if len(rows) > _MOST_ROWS:
         rows = rows[np.sort(random.permutation(len(rows))[:_MOST_ROWS])]
     part = data.part(rows)
     tried: dict[float, float] = {}
-    winners = ScoreTable([len(rows)], [part.weights], by_row=comparison.criteria[0].by_row)
+    weights = None if part.weights is None else to_numpy(part.weights)
+    winners = ScoreTable([len(rows)], [weights], by_row=comparison.criteria[0].by_row)
 
     def judge(gamma: float) -> float:
         assert part.kernel is not None
@@ -93,8 +96,10 @@ def _usual_gamma(data: TrainingData, random: np.random.RandomState) -> float:
     """Return one over the median of what gamma multiplies in the kernel, for pairs of different rows."""
     assert data.kernel is not None
     rows = random.permutation(data.X.shape[0])[:_SCALE_ROWS]
-    X = take(data.X, rows).astype(np.float64)
-    metric = data.kernel.metric
+    X, metric = take(data.X, rows), data.kernel.metric
+    if not is_host(X):
+        return _usual_gamma_on_device(str(metric), X)
+    X = X.astype(np.float64)
     if metric == "rbf":
         values = euclidean_distances(X if is_sparse(X) else X - X.mean(axis=0), squared=True)
     elif metric == "laplacian":
@@ -106,3 +111,14 @@ def _usual_gamma(data: TrainingData, random: np.random.RandomState) -> float:
         values = np.asarray(squares, dtype=np.float64)
     positive = np.asarray(values)[np.asarray(values) > 0]
     return float(1.0 / np.median(positive)) if positive.size else 1.0
+
+
+def _usual_gamma_on_device(metric: str, X: Array) -> float:
+    xp = namespace(X)
+    X = xp.astype(X, xp.float64, copy=False)
+    values = compared(metric, X, X)
+    if metric not in ("rbf", "laplacian", "chi2"):
+        values = xp.linalg.diagonal(values)
+    order = xp.sort(values[values > 0])
+    n = order.shape[0]
+    return 2.0 / float(order[(n - 1) // 2] + order[n // 2]) if n else 1.0

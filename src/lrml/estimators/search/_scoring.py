@@ -11,11 +11,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from lrml import metrics
-from lrml._arrays import is_sparse
+from lrml._arrays import Array, Place, is_host, is_sparse, namespace, to_numpy
 from lrml._ranking import check_k
 from lrml._shown import shown
 from lrml.estimators._linear import LinearMultiLabelModel
@@ -74,8 +73,8 @@ def criterion_of_one_label(loss: Loss, *, all_known: bool) -> Criterion:
         return _check_scoring("hamming_loss", loss, "binary")
 
     def measure(Y: Any, S: Scores, cut: Any, X: Any) -> Any:
-        dense = np.asarray(Y.toarray() if is_sparse(Y) else Y, dtype=np.float64)
-        return -loss.terms(dense, S.astype(np.float64)).values[:, 0]
+        dense, scores = (Place.of(S).asarray(M, "float64") for M in (Y, S))
+        return -loss.terms(dense, scores).values[:, 0]
 
     return Criterion("loss", measure, by_row=True)
 
@@ -87,7 +86,7 @@ def _check_scoring(scoring: Any, loss: Loss, targets: str) -> Criterion:
     if callable(scoring):
         if not _is_scorer(scoring):
             name = getattr(scoring, "__name__", "score")
-            return Criterion(name, lambda Y, S, cut, X: float(scoring(Y, S)))
+            return Criterion(name, lambda Y, S, cut, X: float(scoring(_at_home(Y), to_numpy(S))))
         name = getattr(scoring, "__name__", str(scoring))
         return Criterion(name, partial(_ask_scorer, scoring, loss, targets))
     own = _own_metric(scoring) if isinstance(scoring, str) else None
@@ -165,15 +164,21 @@ class _Candidate(LinearMultiLabelModel):
 
 
 def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: Any, X: Any) -> float:
-    dense = Y.toarray() if is_sparse(Y) else Y  # not all of scikit-learn's metrics take sparse labels
+    # Not all of scikit-learn's metrics take sparse labels, or arrays on a device.
+    dense = Y.toarray() if is_sparse(Y) else to_numpy(Y)
     try:
-        return float(scorer(_Candidate(S, cut, loss.name, targets), X, dense))
+        return float(scorer(_Candidate(to_numpy(S), cut, loss.name, targets), _at_home(X), dense))
     except AttributeError as error:  # predict_proba, mostly
         raise ValueError(
             f"a scorer must ask only for what models with loss={loss.name!r} have, got one that says: "
             f"{str(error).rstrip('.').replace(_Candidate.__name__, 'model')}. Use a scorer of predictions or "
             "of decision_function; probabilities need a logistic loss."
         ) from error
+
+
+def _at_home(matrix: Any) -> Any:
+    """Return a matrix as an array of NumPy, if it is on a device."""
+    return matrix if is_host(matrix) else to_numpy(matrix)
 
 
 def _try_out(criterion: Criterion, targets: str) -> None:
@@ -204,31 +209,38 @@ class HeldOut:
 
     X: Any
     Y: Any
-    known: npt.NDArray[np.bool_] | None
+    known: Array | None
 
     @property
-    def labels(self) -> npt.NDArray[Any]:
+    def labels(self) -> Array:
         """Labels as an array."""
-        return self.Y.toarray() if is_sparse(self.Y) else np.asarray(self.Y)
+        return self.Y.toarray() if is_sparse(self.Y) else self.Y
 
     def judge(self, criteria: Sequence[Criterion], cut: Any, scores: Callable[[slice], Scores]) -> list[Any]:
-        """Values of all criteria: by row in blocks, or, if one of them needs that, for all rows at once."""
+        """Values of all criteria: by row in blocks, or, if one of them needs that, for all rows at once.
+
+        They come to the host: candidates are compared there.
+        """
         blocks = [slice(None)]
         if all(criterion.by_row for criterion in criteria):
             n_rows, step = self.Y.shape[0], max(1, _BLOCK_SCORES // self.Y.shape[1])
-            blocks = [slice(start, start + step) for start in range(0, n_rows, step)]
+            blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
         parts: list[list[Any]] = [[] for _ in criteria]
         for rows in blocks:
             seen = self._hide_unknown(scores(rows), rows, cut)
             for criterion, values in zip(criteria, parts, strict=True):
-                values.append(criterion.measure(self.Y[rows], seen, cut, self.X))
+                found = criterion.measure(self.Y[rows, :], seen, cut, self.X)
+                values.append(found if isinstance(found, float) else to_numpy(found))
         return [values[0] if np.ndim(values[0]) == 0 else np.concatenate(values) for values in parts]
 
     def _hide_unknown(self, scores: Scores, rows: slice, cut: Any) -> Scores:
         """Put unknown labels below all others and the cut, so that they have no effect."""
         if self.known is None:
             return scores
-        return np.where(self.known[rows], scores, min(scores.min(), np.min(cut)) - 1.0)
+        xp = namespace(scores)
+        below = min(float(xp.min(scores)), float(np.min(cut))) - 1.0
+        hidden: Scores = xp.where(self.known[rows, :], scores, below)
+        return hidden
 
 
 class SpectralScores:
@@ -241,30 +253,31 @@ class SpectralScores:
 
     def __init__(self, space: Space, X: Any, targets: str) -> None:
         self.space, self.X = space, X
-        self.dtype: npt.DTypeLike = np.float64 if targets == "real" else np.float32
         problem = space.problem
-        self.labels = None if problem.labels is None else problem.labels.astype(self.dtype)
-        self.at_mean: Scores = with_unseen(space.y_mean, space.unseen, SquaredLoss()).astype(self.dtype)
+        self.xp = xp = namespace(problem.cross)
+        self.dtype = xp.float64 if targets == "real" else xp.float32
+        self.labels = None if problem.labels is None else xp.astype(problem.labels, self.dtype)
+        self.at_mean = xp.astype(with_unseen(space.y_mean, space.unseen, SquaredLoss()), self.dtype)
         self.rows, self.unit = None, 1.0
         if X.shape[0] * problem.shape[0] <= _KEPT_NUMBERS:
             projected = space.coordinates(X)
             # Single precision cannot hold the squares of very large or small features.
-            self.unit = float(np.abs(projected).max(initial=0.0)) or 1.0
-            self.rows = (projected / self.unit).astype(self.dtype)
+            self.unit = float(xp.max(xp.abs(projected))) or 1.0
+            self.rows = xp.astype(projected / self.unit, self.dtype)
 
-    def of(
-        self, left: npt.NDArray[np.float64], right: npt.NDArray[np.float64] | None
-    ) -> Callable[[slice], Scores]:
+    def of(self, left: Array, right: Array | None) -> Callable[[slice], Scores]:
         """Return the function that scores some of the rows with W = left rightᵀ; W = left without right."""
-        V = (np.eye(left.shape[1]) if right is None else right).astype(self.dtype)
+        xp, rows = self.xp, self.rows
+        whole = xp.eye(left.shape[1], dtype=left.dtype, device=left.device) if right is None else right
+        V = xp.astype(whole, self.dtype)
         V = V if self.labels is None else self.labels @ V
-        V[self.space.unseen] = 0.0
-        rows: Any = self.rows
+        V = xp.where(self.space.unseen[:, None], 0.0, V)
         if rows is not None:
-            scorer = Scorer((self.unit * left).astype(self.dtype), V.T, self.at_mean, sparse=False)
+            scorer = Scorer(xp.astype(self.unit * left, self.dtype), V.T, self.at_mean, sparse=False)
         else:
             first = self.space.model_side(self.space.problem.features @ left)
-            scorer = Scorer(first, V.T, self.space.intercept(first, V.astype(np.float64)), sparse=True)
+            V = xp.astype(V, first.dtype)
+            scorer = Scorer(first, V.T, self.space.intercept(first, V), sparse=True)
             rows = self.X.tocsr() if is_sparse(self.X) else self.X
-            return lambda block: scorer(self.space.model_rows(rows[block]))
-        return lambda block: scorer(rows[block])
+            return lambda block: scorer(self.space.model_rows(rows[block, :]))
+        return lambda block: scorer(rows[block, :])

@@ -17,9 +17,10 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from lrml._arrays import is_host, take, to_numpy
 from lrml._progress import progress
 from lrml._threads import map_in_threads
-from lrml.estimators._fitting import TrainingData, take
+from lrml.estimators._fitting import TrainingData
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._scores import Scores
 from lrml.estimators._space import RidgeRegressions, Space
@@ -73,16 +74,20 @@ class Comparison(NamedTuple):
 
     def held_out(self, split: int) -> HeldOut:
         """Rows on which candidates are compared."""
-        rows = self.splits[split].test
+        rows, place = self.splits[split].test, self.data.place
         known = None
         if self.data.mask is not None:
             known = self.data.mask.block(slice(None), np.bool_)[rows].astype(np.bool_)
-        return HeldOut(self.data.features(rows, self.splits[split].train), take(self.data.Y, rows), known)
+        X, Y = self.data.features(rows, self.splits[split].train), take(self.data.Y, rows)
+        if not place.is_host:
+            X, Y = place.asarray(X), place.asarray(Y)
+            known = None if known is None else place.asarray(known)
+        return HeldOut(X, Y, known)
 
     def tables(self) -> list[ScoreTable]:
         """Return an empty table for every criterion."""
         tests = [split.test for split in self.splits]
-        weights = self.data.weights
+        weights = None if self.data.weights is None else to_numpy(self.data.weights)
         chosen = [None if weights is None else weights[rows] for rows in tests]
         sizes = [len(rows) for rows in tests]
         return [
@@ -384,8 +389,9 @@ class LeaveOneOutSearch(Search):
 
 
 def _run(pieces: list[Piece], problem: SpectralProblem) -> None:
-    """Run pieces of work in threads."""
-    for _ in map_in_threads(lambda piece: piece(), pieces, ahead=len(pieces), small=problem.is_small):
+    """Run pieces of work in threads; on a device, which has its own, one after the other."""
+    alone = problem.is_small or not is_host(problem.cross)
+    for _ in map_in_threads(lambda piece: piece(), pieces, ahead=len(pieces), small=alone):
         pass
 
 
@@ -475,7 +481,7 @@ class RefitSearch(Search):
 
 def _scores(model: Any, X: Any, rows: slice) -> Scores:
     """Scores of a fitted model (predictions, if the targets are real)."""
-    scores: Scores = model._scores(X[rows])
+    scores: Scores = model._scores(X[rows, :])
     return scores
 
 

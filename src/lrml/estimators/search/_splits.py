@@ -12,6 +12,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.utils import check_random_state
 
 from lrml import _checks as check
+from lrml._arrays import Array, is_host, namespace, to_numpy
 from lrml._shown import shown
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._samples import SampledData
@@ -86,10 +87,10 @@ def make_splits(cv: Any, data: TrainingData, random_state: Any) -> list[Split]:
         cv = ShuffleSplit(1, test_size=float(cv), random_state=random_state)
     elif check.is_real(cv):
         parts = iterative_train_test_split(
-            np.arange(n_rows), data.Y, test_size=float(cv), random_state=random_state
+            np.arange(n_rows), _labels(data), test_size=float(cv), random_state=random_state
         )
         cv = [parts[:2]]
-    pairs = cv.split(np.zeros(n_rows), data.Y) if hasattr(cv, "split") else cv
+    pairs = cv.split(np.zeros(n_rows), _labels(data)) if hasattr(cv, "split") else cv
     splits = [_check_split(pair, number, n_rows) for number, pair in enumerate(pairs)]
     if not splits:
         raise ValueError("cv must give at least one split, got none. Pass cv=5.")
@@ -97,9 +98,19 @@ def make_splits(cv: Any, data: TrainingData, random_state: Any) -> list[Split]:
     return splits
 
 
+def _labels(data: TrainingData) -> Any:
+    """Return the labels, on the host if they are on a device: folds are made there."""
+    return data.Y if is_host(data.Y) else to_numpy(data.Y)
+
+
+def _weights(data: TrainingData) -> npt.NDArray[np.float64] | None:
+    return None if data.weights is None else to_numpy(data.weights)
+
+
 def _check_weights(splits: list[Split], data: TrainingData) -> None:
+    weights = _weights(data)
     for number, split in enumerate(splits):
-        if data.weights is not None and not np.any(data.weights[split.train] > 0):
+        if weights is not None and not np.any(weights[split.train] > 0):
             raise ValueError(
                 "sample_weight must be positive for some row that a split fits on, got none in split "
                 f"{number}. Drop the rows that should not count, or pass other splits."
@@ -139,8 +150,8 @@ def confirming_splits(data: TrainingData, n_folds: int, random_state: Any) -> li
 
     Rows without weight are in every training part: every fold must have something to fit and to judge.
     """
-    n_rows = data.X.shape[0]
-    counted = np.arange(n_rows) if data.weights is None else np.flatnonzero(data.weights > 0)
+    n_rows, weights = data.X.shape[0], _weights(data)
+    counted = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
     if isinstance(data, SampledData):
         splits = _sampled_folds(data)[:-1]
         return splits if all(np.isin(split.test, counted).any() for split in splits) else []
@@ -183,20 +194,20 @@ def training_part(data: TrainingData, split: Split) -> TrainingData:
     if part.road() != "primal" or not _is_complement(split, data.X.shape[0]):
         return part
     held_out = data.part(split.test).statistics
-    counted = np.ones(part.X.shape[0]) if part.weights is None else (part.weights > 0).astype(np.float64)
-    seen = (np.asarray(part.Y.T @ counted) > 0) | (data.targets == "real")
+    seen = (part.positive_counts() > 0) | (data.targets == "real")
     return replace(part, summed_up=_difference(data.statistics, held_out, seen))
 
 
-def _difference(total: Statistics, part: Statistics, seen: npt.NDArray[np.bool_]) -> Statistics | None:
+def _difference(total: Statistics, part: Statistics, seen: Array) -> Statistics | None:
     """Subtract a part; return None if it weighs nothing, or if the rest would be lost in rounding."""
     if part.weight == 0 or total.weight > _MOST_CANCELLED * (total.weight - part.weight):
         return None
     rest = total - part
-    if np.trace(total.xx) > _MOST_CANCELLED * np.trace(rest.xx):
+    xp = namespace(rest.xx)
+    if float(xp.linalg.trace(total.xx)) > _MOST_CANCELLED * float(xp.linalg.trace(rest.xx)):
         return None
     # For a label without positive examples a subtraction leaves rounding noise; it must count as unseen.
-    return replace(rest, y_mean=np.where(seen, rest.y_mean, 0.0), xy=np.where(seen, rest.xy, 0.0))
+    return replace(rest, y_mean=xp.where(seen, rest.y_mean, 0.0), xy=xp.where(seen, rest.xy, 0.0))
 
 
 def _is_complement(split: Split, n_rows: int) -> bool:

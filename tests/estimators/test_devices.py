@@ -1,0 +1,212 @@
+"""Fits where X lives, or on a device by name: same models as NumPy, and errors that say what to do."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from lrml import CPLST, LRML, PLST, MLFro, MLTrace
+from lrml._arrays import HOST, Place
+from lrml.estimators import _fitting
+from namespaces import assert_same, dispatching, place_named, places, put
+
+MODELS = [
+    LRML(2, 3.0),
+    LRML("auto", 2.0, ridge=0.1),
+    LRML(2, 3.0, fit_intercept=False),
+    MLTrace(2.0),
+    MLFro(0.5),
+    CPLST(2),
+    PLST(2, ridge=0.1),
+]
+DEVICES = [name.id for name in places() if name.id != "numpy"]
+on_devices = pytest.mark.parametrize("place", places(*DEVICES), indirect=True)
+FITTED = ("coef_", "intercept_", "singular_values_")
+
+
+@pytest.fixture(scope="module")
+def data():
+    """More rows than features, and the reverse; the last label has no example."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((60, 70)) * np.geomspace(3, 0.3, 70) + 0.5
+    Y = (X[:, :8] @ rng.standard_normal((8, 5)) > 1.0).astype(np.int64)
+    Y[:, -1] = 0
+    weights = rng.uniform(0.5, 2.0, 60)
+    weights[3] = 0.0
+    return {"long": (X[:, :12], Y, weights), "wide": (X, Y, weights)}
+
+
+@on_devices
+@pytest.mark.parametrize("shape", ["long", "wide"])
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_a_fit_of_device_arrays_is_that_of_numpy_and_stays_there(model, shape, data, place):
+    X, Y, weights = data[shape]
+    expected = clone(model).fit(X, Y, weights)
+    with dispatching():
+        found = clone(model).fit(put(place, X), put(place, Y), put(place, weights))
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+    assert (found.rank_, found.n_iter_, found.status_) == (expected.rank_, expected.n_iter_, expected.status_)
+    for name in FITTED:
+        assert_same(getattr(found, name), getattr(expected, name), place, rtol=1e-6)
+    assert_same(found.unseen_labels_, expected.unseen_labels_, place, dtype="bool")
+    assert found.history_["objective"] == pytest.approx(expected.history_["objective"], rel=1e-9)
+
+
+@on_devices
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, sp.csc_array])
+@pytest.mark.parametrize("model", [LRML(2, 3.0), CPLST(2)], ids=repr)
+def test_a_device_by_name_takes_numpy_and_gives_numpy_back(model, form, data, place):
+    X, Y, weights = data["long"]
+    X = X * (np.abs(X) > 0.8)  # so that there is something to leave out
+    expected = clone(model).fit(X, Y, weights)
+    found = clone(model).set_params(device=place).fit(form(X), form(Y), weights)
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+    for name in FITTED:
+        assert_same(getattr(found, name), getattr(expected, name), HOST, rtol=1e-6)
+    assert sp.issparse(found.predict(form(X))) == sp.issparse(form(X))
+
+
+@on_devices
+def test_single_precision_gives_a_model_of_single_precision(data, place):
+    X, Y, _ = data["long"]
+    expected = LRML(2, 3.0).fit(X.astype(np.float32), Y)
+    with dispatching():
+        found = LRML(2, 3.0).fit(put(place, X.astype(np.float32)), put(place, Y))
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)  # sums are in double precision
+    assert_same(found.coef_, expected.coef_, place, dtype="float32", rtol=1e-6)
+
+
+@on_devices
+def test_labels_of_numpy_follow_x_and_keep_their_names(data, place):
+    pd = pytest.importorskip("pandas")
+    X, Y, _ = data["long"]
+    frame = pd.DataFrame(Y, columns=list("abcde"))
+    with dispatching():
+        found = LRML(2, 3.0).fit(put(place, X), frame)
+        flat = LRML(1, 3.0).fit(put(place, X), np.where(Y[:, 0], "yes", "no"))
+    assert list(found.classes_) == list("abcde")
+    assert list(flat.classes_) == ["no", "yes"]
+    assert_same(found.coef_, LRML(2, 3.0).fit(X, Y).coef_, place, rtol=1e-6)
+
+
+@on_devices
+def test_warm_starts_go_on_from_the_model_on_the_device(data, place):
+    X, Y, _ = data["long"]
+    model = LRML(2, 3.0, warm_start=True)
+    with dispatching():
+        given = put(place, X), put(place, Y)
+        once = model.fit(*given).objective_
+        assert model.fit(*given).objective_ == pytest.approx(once, rel=1e-6)
+    assert model.n_iter_ <= 2
+
+
+def test_rows_beyond_the_memory_of_a_device_are_summed_block_by_block(data, monkeypatch):
+    place, (X, Y, weights) = place_named("strict-device1"), data["long"]
+    expected = LRML(2, 3.0).fit(X, Y, weights)
+    monkeypatch.setattr(Place, "memory", 4000.0)
+    monkeypatch.setattr("lrml.statistics._DEVICE_ENTRIES", 40 * 17)
+    found = LRML(2, 3.0, device=place).fit(sp.csr_array(X), Y, weights)
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+    with pytest.raises(ValueError, match=r"rows must fit into 50% of the memory .* 60 rows, 12 features"):
+        LRML(2, 3.0, device=place, loss="logistic").fit(X, Y)
+
+
+# Errors: rule, value, remedy; and the estimator as it was
+
+
+def refused(model, error, match, *given, dispatch=True, **more):
+    before = dict(vars(model))
+    with pytest.raises(error, match=match), dispatching() if dispatch else nullcontext():
+        model.fit(*given, **more)
+    assert vars(model) == before
+
+
+def test_x_and_y_in_different_places(data):
+    X, Y, _ = data["long"]
+    here, there = place_named("strict-device1"), place_named("strict-cpu")
+    rule = r"X and Y must live in the same place, got X with .*device1.* and Y with .*CPU_DEVICE.*Move one"
+    refused(LRML(), ValueError, rule, put(here, X), put(there, Y))
+
+
+def test_a_device_beside_arrays_that_live_on_another(data):
+    X, Y, _ = data["long"]
+    here, there = place_named("strict-device1"), place_named("strict-cpu")
+    refused(
+        LRML(device=there), ValueError, "device must be that of X.*device=None", put(here, X), put(here, Y)
+    )
+
+
+def test_device_arrays_without_dispatch(data):
+    X, Y, _ = data["long"]
+    place = place_named("strict-device1")
+    rule = r"X must be a NumPy array .* got an array of .*device1.*array_api_dispatch=True"
+    refused(LRML(), TypeError, rule, put(place, X), Y, dispatch=False)
+
+
+def test_a_subspace_on_a_device(data):
+    X, Y, _ = data["long"]
+    place = place_named("strict-device1")
+    refused(
+        LRML(solver="compressed"),
+        ValueError,
+        "works with NumPy arrays on the host",
+        put(place, X),
+        put(place, Y),
+    )
+
+
+@pytest.mark.parametrize("where", ["space", "store"])
+def test_a_device_without_memory(where, data, monkeypatch):
+    class OutOfMemoryError(RuntimeError):
+        """As torch's."""
+
+    def fail(*args, **kwargs):
+        raise OutOfMemoryError("Tried to allocate 99 GiB")
+
+    X, Y, _ = data["long"]
+    place = place_named("strict-device1")
+    if where == "space":
+        monkeypatch.setattr(_fitting.TrainingData, "space", fail)
+    else:
+        monkeypatch.setattr("lrml.estimators._spectral.store", fail)
+    rule = r"must fit into the memory of the device .*60 rows, 12 features and 5 labels.*device=None"
+    refused(LRML(2, 3.0), MemoryError, rule, put(place, X), put(place, Y))
+    with pytest.raises(OutOfMemoryError):  # on the host, errors are as they are
+        LRML(2, 3.0).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("labels", "rule"),
+    [
+        (np.full((60, 5), 0.5), "Y must hold only 0 and 1"),
+        (np.full((60, 5), np.inf), "contains infinity"),
+        (np.zeros((59, 5)), "same number of rows, got 60 and 59"),
+        (np.zeros((60, 0)), "at least one label"),
+        (np.zeros((60, 5, 2)), "must be 2-D"),
+    ],
+)
+def test_wrong_labels_on_a_device(labels, rule, data):
+    place = place_named("strict-device1")
+    refused(LRML(), ValueError, rule, put(place, data["long"][0]), put(place, labels))
+
+
+@pytest.mark.parametrize("weights", [np.zeros(60), -np.ones(60), np.ones(59), np.full(60, np.nan)])
+def test_wrong_weights_on_a_device(weights, data):
+    place, (X, Y, _) = place_named("strict-device1"), data["long"]
+    rule = "sample_weight must"
+    refused(LRML(), ValueError, rule, put(place, X), put(place, Y), put(place, weights))
+
+
+def test_a_device_that_is_not_there():
+    refused(
+        LRML(device="cuda:99"),
+        ValueError,
+        "device.*cuda:99.*device=None",
+        np.eye(3),
+        np.eye(3),
+        dispatch=False,
+    )

@@ -1,0 +1,44 @@
+"""Places of arrays: where they are, and the ways there and back."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from lrml._arrays import HOST, Place, is_host, to_numpy
+from namespaces import assert_same, put
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "bool"])
+def test_arrays_come_and_go_unchanged(place, dtype):
+    values = np.arange(6).reshape(2, 3).astype(dtype)
+    there = put(place, values)
+    assert Place.of(there) == place
+    assert is_host(there) == place.is_host == (place == HOST)
+    assert_same(there, values, place, dtype)
+    back = to_numpy(there)
+    assert type(back) is np.ndarray
+    assert back.dtype == dtype
+    np.testing.assert_array_equal(back, values)
+    for given in (values, sp.csr_array(values), there, values.tolist()):
+        assert_same(place.asarray(given, dtype), values, place, dtype)
+    assert place.asarray(there) is there
+    assert_same(place.asarray(there, "float64"), values, place)
+    assert_same(HOST.asarray(there), values, HOST, dtype)
+    assert_same(place.zeros((2, 3), dtype), np.zeros((2, 3)), place, dtype)
+    assert_same(place.ones(3, dtype), np.ones(3), place, dtype)
+    frozen = values.copy()
+    frozen.flags.writeable = False
+    assert_same(place.asarray(frozen), values, place, dtype)
+
+
+@pytest.mark.parametrize("wrong", ["value", "shape", "dtype", "place"])
+def test_the_comparison_itself_can_fail(place, wrong):
+    expected = np.arange(3.0)
+    actual = {
+        "value": lambda: put(place, expected + 1e-6),
+        "shape": lambda: put(place, expected[None]),
+        "dtype": lambda: put(place, expected.astype("float32")),
+        "place": lambda: expected if not place.is_host else expected.tolist(),
+    }[wrong]()
+    with pytest.raises((AssertionError, TypeError)):
+        assert_same(actual, expected, place)

@@ -1,0 +1,229 @@
+"""Metrics of arrays of any namespace on any device: NumPy's values, and arrays where the scores are."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn.metrics as skm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from lrml import _ranking
+from lrml._arrays import Place
+from lrml.estimators import TopK
+from lrml.evaluation import assess
+from lrml.metrics import (
+    average_auc,
+    average_precision,
+    evaluate,
+    hamming_loss,
+    label_propensities,
+    macro_f1,
+    micro_f1,
+    precision_at_k,
+    propensity_scored_precision_at_k,
+)
+from lrml.thresholds import best_threshold
+from namespaces import assert_same, place_named, places, put
+
+PER_EXAMPLE = {
+    "precision_at_k": lambda Y, S, **options: precision_at_k(Y, S, 3, **options),
+    "average_precision": average_precision,
+    "average_auc": average_auc,
+    "hamming_loss": hamming_loss,
+}
+ELSEWHERE = places("strict-device1", "torch-cpu", "torch-cuda", "cupy-cuda")
+
+
+@pytest.fixture(params=["float64", "float32"])
+def case(request):
+    """Labels and scores with ties, both zeros, and rows with no label and with all of them."""
+    rng = np.random.default_rng(0)
+    Y = (rng.random((40, 23)) < 0.2).astype(np.int64)
+    Y[0], Y[1] = 0, 1
+    S = np.round(0.5 + rng.standard_normal(Y.shape), 1)
+    S[2], S[3] = 0.0, np.where(np.arange(23) % 2, 0.0, -0.0)
+    S[20:] += 0.01 * rng.standard_normal((20, 23))
+    return Y, S.astype(request.param)
+
+
+@pytest.mark.parametrize("name", PER_EXAMPLE)
+def test_values_are_numpys_and_stay_with_the_scores(name, case, place):
+    Y, S = case
+    metric = PER_EXAMPLE[name]
+    found = metric(put(place, Y), put(place, S), per_example=True)
+    assert_same(found, metric(Y, S, per_example=True), place, atol=1e-14)
+    mean = metric(put(place, Y), put(place, S))
+    assert type(mean) is float
+    assert mean == pytest.approx(metric(Y, S), rel=1e-13)
+
+
+@pytest.mark.parametrize("place", places("strict-device1"), indirect=True)
+@settings(max_examples=30)
+@given(st.data())
+def test_rankings_are_those_of_scikit_learn_and_of_a_sort(place, data):
+    shape = data.draw(st.tuples(st.integers(1, 5), st.integers(1, 7)))
+    Y = data.draw(hnp.arrays(np.int64, shape, elements=st.integers(0, 1)))
+    S = data.draw(hnp.arrays(np.float64, shape, elements=st.integers(-2, 2).map(float)))
+    k = data.draw(st.integers(1, shape[1]))
+    there = put(place, Y), put(place, S)
+    pairs = list(zip(Y, S, strict=True))
+    precision = [skm.label_ranking_average_precision_score([y], [s]) if y.any() else np.nan for y, s in pairs]
+    auc = [skm.roc_auc_score(y, s) if 0 < y.sum() < len(y) else np.nan for y, s in pairs]
+    best = [sum(y[j] for j in sorted(range(len(s)), key=lambda j, s=s: -s[j])[:k]) / k for y, s in pairs]
+    assert_same(average_precision(*there, per_example=True), precision, place, atol=1e-12)
+    assert_same(average_auc(*there, per_example=True), auc, place, atol=1e-12)
+    assert_same(precision_at_k(*there, k, per_example=True), best, place, atol=1e-12)
+
+
+def test_evaluate(case, place):
+    Y, S = case
+    cut = np.linspace(0.3, 0.7, 23)
+    expected = evaluate(Y, S, ks=[1, 4], threshold=cut)
+    found = evaluate(put(place, Y), put(place, S), ks=[1, 4], threshold=put(place, cut))
+    assert found.as_dict() == pytest.approx(expected.as_dict(), rel=1e-12)
+    assert all(type(mean) is float for mean in found.means.values())
+    assert found.left_out == expected.left_out
+    assert found.left_out["average_auc"] == 2
+    for name, values in found.per_example.items():
+        assert_same(values, expected.per_example[name], place, atol=1e-14)
+
+
+def test_f1(case, place):
+    Y, S = case
+    there = put(place, Y), put(place, S)
+    options = {"average": "macro", "zero_division": 0}
+    assert macro_f1(*there, 0.4) == pytest.approx(skm.f1_score(Y, S.dtype.type(0.4) <= S, **options))
+    assert micro_f1(*there, 0.4) == micro_f1(Y, S, 0.4)
+
+
+@pytest.mark.parametrize("place", ELSEWHERE, indirect=True)
+def test_blocks_are_put_together(case, place, monkeypatch):
+    Y, S = case
+    whole = evaluate(put(place, Y), put(place, S))
+    monkeypatch.setattr(_ranking, "_DEVICE_BLOCK_ENTRIES", 7 * Y.shape[1])
+    blocks = evaluate(put(place, Y), put(place, S))
+    assert blocks.as_dict() == whole.as_dict()
+    for name, values in blocks.per_example.items():
+        assert_same(values, evaluate(Y, S).per_example[name], place, atol=1e-14)
+
+
+@pytest.mark.parametrize("place", ELSEWHERE, indirect=True)
+@pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist, sp.csr_array, lambda Y: Y.astype(bool)])
+def test_labels_follow_the_scores(case, place, form):
+    Y, S = case
+    found = average_precision(form(Y), put(place, S), per_example=True)
+    assert_same(found, average_precision(Y, S, per_example=True), place, atol=1e-14)
+    # And the other way round.
+    home = average_precision(put(place, Y), S, per_example=True)
+    np.testing.assert_array_equal(home, average_precision(Y, S, per_example=True))
+
+
+def test_whole_numbers_and_truth_values(place):
+    Y, S = np.array([[True, False, True]]), np.array([[3, 2, 1]])
+    assert_same(average_precision(put(place, Y), put(place, S), per_example=True), [5 / 6], place)
+
+
+def test_best_labels_and_propensities(case, place):
+    Y, S = case
+    p = label_propensities(Y)
+    there = label_propensities(put(place, Y))
+    assert_same(there, p, place, atol=1e-14)
+    order = np.argsort(-S, axis=1, kind="stable")[:, :5]
+    top = TopK(put(place, order), put(place, np.take_along_axis(S, order, axis=1)))
+    for labels in (put(place, Y), Y, sp.csr_array(Y)):
+        values = precision_at_k(labels, top, 4, per_example=True)
+        assert_same(values, precision_at_k(Y, S, 4, per_example=True), place)
+        expected = propensity_scored_precision_at_k(Y, S, 4, p)
+        assert propensity_scored_precision_at_k(labels, top, 4, there) == pytest.approx(expected, rel=1e-13)
+        found = propensity_scored_precision_at_k(labels, put(place, S), 4, there)
+        assert found == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize("per_label", [False, True])
+def test_thresholds_and_assessments_are_made_on_the_host(case, place, per_label):
+    Y, S = case
+    known = np.ones(Y.shape, dtype=bool)
+    known[:, 0] = False
+    expected = best_threshold(Y, S, "macro_f1", per_label=per_label, known=known)
+    there = put(place, Y), put(place, S)
+    cut, value = best_threshold(*there, "macro_f1", per_label=per_label, known=put(place, known))
+    assert value == expected.value
+    if per_label:
+        assert_same(cut, expected.cut, place, dtype=S.dtype.name, rtol=0)
+    else:
+        assert cut == expected.cut
+    options = {"n_bootstrap": 20, "random_state": 0}
+    assert (
+        assess(*there, threshold=cut, **options).metrics
+        == assess(Y, S, threshold=expected.cut, **options).metrics
+    )
+
+
+class TestErrors:
+    @pytest.fixture
+    def there(self, place):
+        Y, S = np.array([[0, 1], [1, 0]]), np.array([[0.2, 0.7], [0.9, 0.1]])
+        return put(place, Y), put(place, S)
+
+    @pytest.mark.parametrize("wrong", [np.nan, np.inf])
+    @pytest.mark.parametrize("name", PER_EXAMPLE)
+    def test_scores_are_finite(self, name, place, wrong):
+        S = put(place, np.array([[0.2, 0.7], [wrong, 0.1]]))
+        message = f"S must be finite, got {wrong} at row 1, column 0. Impute or drop it."
+        if name == "precision_at_k":
+            with pytest.raises(ValueError, match=re.escape(message)):
+                precision_at_k(put(place, np.eye(2)), S, 1)
+        else:
+            with pytest.raises(ValueError, match=re.escape(message)):
+                PER_EXAMPLE[name](put(place, np.eye(2)), S)
+
+    def test_labels_are_binary(self, place, there):
+        with pytest.raises(
+            ValueError, match=r"Y must hold only 0 and 1, got 2 at row 0, column 1\. Binarise"
+        ):
+            average_auc(put(place, np.array([[0, 2], [1, 0]])), there[1])
+
+    def test_more_labels_than_there_are(self, there):
+        with pytest.raises(ValueError, match=r"k must be in \[1, 2\] \(the number of labels\), got 3\."):
+            precision_at_k(*there, 3)
+
+    def test_shapes(self, there):
+        with pytest.raises(ValueError, match=r"of the same shape.*got \(2, 1\) and \(2, 2\)\."):
+            average_precision(there[0][:, :1], there[1])
+        with pytest.raises(ValueError, match=r"at least one row.*got \(0, 2\) and \(0, 2\)\."):
+            average_precision(there[0][:0, :], there[1][:0, :])
+
+    def test_no_row_with_a_value(self, place, there):
+        with pytest.raises(
+            ValueError, match=r"average_auc needs at least one row with both .* none in 2 rows"
+        ):
+            average_auc(put(place, np.ones((2, 2))), there[1])
+
+    def test_complex_numbers(self, place, there):
+        with pytest.raises(TypeError, match=r"S must hold real numbers .* got dtype .*complex128"):
+            average_precision(there[0], put(place, np.ones((2, 2), dtype=complex)))
+
+    def test_thresholds(self, place, there):
+        with pytest.raises(ValueError, match=r"threshold must be a number or 2 numbers"):
+            hamming_loss(*there, put(place, np.ones(3)))
+
+
+def test_what_a_device_sends_to_the_host(monkeypatch, case):
+    """A copy of the means, one of the counts per label, and single numbers."""
+    place = place_named("strict-device1")
+    sizes, to_numpy = [], _ranking.to_numpy
+
+    def counted(array):
+        sizes.append(int(np.prod(array.shape)))
+        return to_numpy(array)
+
+    for module in ("lrml._ranking", "lrml.metrics"):
+        monkeypatch.setattr(f"{module}.to_numpy", counted)
+    Y, S = (put(place, array) for array in case)
+    assert Place.of(evaluate(Y, S).per_example["average_auc"]) == place
+    assert sorted(sizes) == [2 * 6, 3 * 23]
