@@ -86,7 +86,9 @@ class RowProblem:
     def with_ridge(self, ridge: float) -> RowProblem:
         """Return the same problem with another ridge, at no cost."""
         other = copy(self)
-        other.ridge, other._last = ridge, None
+        other.ridge = ridge
+        if other._last is not None and other._last[0] is not self.origin:  # there a ridge changes nothing
+            other._last = None
         return other
 
     @property

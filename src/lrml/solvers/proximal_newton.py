@@ -91,10 +91,10 @@ class ProximalNewton:
             found, sigma, subgradient = self._minimise(here, self.model)
             there = self.problem.evaluate(found)
             D = found - V
-            bent = inner(D.T, self.model.product(D.T))
-            self._learn(D, there, here)
             objective = there.value + self.penalty.value(sigma)
-            if objective < self.last.objective or self._is_lost_in_rounding(objective, bent):
+            accepted = objective < self.last.objective or self._is_lost_in_rounding(objective, D)
+            self._learn(D, there, here)  # the model is of no use from here on
+            if accepted:
                 self.damping = 0.25 * self.damping if self.damping > self._least_damping else 0.0
                 self.model = self._model(there)
                 slope = namespace(D).asarray(there.gradient, copy=True)
@@ -123,10 +123,11 @@ class ProximalNewton:
             gap = max(gap, (self.last.objective - objective) / unit)
         return Point(V, sigma, objective, frobenius(slope) / self.problem.scale, gap)
 
-    def _is_lost_in_rounding(self, objective: float, bent: float) -> bool:
+    def _is_lost_in_rounding(self, objective: float, D: Array) -> bool:
         """Whether a step gains less than rounding; a few of these are taken, as when the ridge dominates."""
         noise = self.problem.rounding * abs(self.last.objective)
-        hidden = abs(objective - self.last.objective) <= noise and bent <= noise
+        hidden = abs(objective - self.last.objective) <= noise
+        hidden = hidden and inner(D.T, self.model.product(D.T)) <= noise
         self.blind_steps += hidden
         return hidden and self.blind_steps <= self._most_blind_steps
 
