@@ -518,12 +518,12 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         space = data.space(fit_intercept=params.fit_intercept)
         regressions = model._ridge_regressions(data, params)
         scorer = LeaveOneOut(space, data, rows, fit_intercept=params.fit_intercept, precise=True)
-        scores: Scores = scorer.of(regressions)(slice(None)).astype(data.X.dtype, copy=False)
+        scores = data.home.asarray(scorer.of(regressions)(slice(None)), dtype_name(data.X))
         if not data.flat or data.targets == "real":
             return scores[:, 0] if data.flat else scores
         fitted = hasattr(model, "factors_") or not isinstance(params.threshold, str)
         cut = check_threshold(model._decision_threshold if fitted else None, 1, params.loss.threshold)
-        return (scores[:, 0] - cut.reshape(())).astype(scores.dtype)
+        return namespace(scores).astype(scores[:, 0] - data.home.asarray(cut.reshape(())), scores.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> float:
         """Mean over the examples of the label ranking average precision (R² if ``targets="real"``).
