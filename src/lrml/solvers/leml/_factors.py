@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -13,7 +14,7 @@ from lrml.solvers._loop import Recorder
 from lrml.solvers._result import Callback, Factors, History, Status
 
 LinearMap: TypeAlias = Callable[[Array], Array]
-EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
+EPS, TINY = sys.float_info.epsilon, sys.float_info.min
 # Share of tol that a sweep may still gain, over the objective.
 _GAIN = 0.1
 
