@@ -24,6 +24,8 @@ PORTABLE = {
     "solvers/alternating.py": (),
     "solvers/anderson.py": ("__init__", "_combination"),  # the small Gram matrix
     "solvers/_chain.py": (),
+    "solvers/leml/_factors.py": ("resize",),  # random numbers come from the host
+    "solvers/leml/_moments.py": (),
     "solvers/proximal_gradient.py": (),
     "solvers/reduced_rank.py": (),
 }
