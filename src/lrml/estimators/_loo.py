@@ -24,6 +24,7 @@ are rare and the penalty is strong.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -199,12 +200,12 @@ class _Turn:
     def __init__(self, left: Array, projected: Array) -> None:
         xp = namespace(left)
         size = xp.linalg.vector_norm(left, axis=0)
-        self.size = xp.where(size > 0, size, 1.0)
+        # Directions that rounding has made of nothing have no leverage.
+        n = size.shape[0]
+        self.size = xp.where(size > n * _EPS * xp.max(size), size, math.inf) if n else size
         inner = (left / self.size).T @ (projected / self.size)
         inner = 0.5 * (inner + inner.T)
         values, vectors = scipy.linalg.eigh(inner) if is_host(inner) else xp.linalg.eigh(inner)
-        # Directions that rounding has made of nothing have no leverage.
-        n = values.shape[0]
         positive = values > n * _EPS * values[n - 1] if n else values > 0
         if is_host(values):
             self.root = vectors[:, positive] / np.sqrt(values[positive])
