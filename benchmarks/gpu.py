@@ -234,7 +234,7 @@ def items(bench: Bench) -> Iterator[Item]:
             "leml",
             f"LEML {loss}, delicious",
             bench.dense("delicious"),
-            lambda X, Y, loss=loss: LEML(50, loss=loss, random_state=0).fit(X, Y),
+            lambda X, Y, loss=loss: LEML(min(50, Y.shape[1]), loss=loss, random_state=0).fit(X, Y),
         )
     yield from predictions(bench)
 

@@ -219,3 +219,13 @@ def test_nothing_but_answers_is_made(data):
         model = LRML(2, 1.0).fit(put(place, X), put(place, Y))
         found = model.decision_function(put(place, X_new))
     assert_same(found, LRML(2, 1.0).fit(X, Y).decision_function(X_new), place, rtol=1e-6)
+
+
+@elsewhere
+@pytest.mark.parametrize("flat", [False, True], ids=["matrix", "1-D"])
+def test_probabilities(data, place, flat):
+    X, Y, X_new, _ = data
+    model = MLFro(0.1, loss="logistic").fit(X, Y[:, 0] if flat else Y)
+    with dispatching():
+        found = moved(model, place).predict_proba(put(place, X_new))
+    assert_same(found, model.predict_proba(X_new), place, rtol=1e-12)

@@ -287,7 +287,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         kernel: Kernel | None = vars(self).get("kernel_")
         precomputed = kernel is not None and kernel.is_precomputed
         try:
-            return self._if_here(check_features(self, X, reset=False, precomputed=precomputed))
+            return self._where_it_belongs(check_features(self, X, reset=False, precomputed=precomputed))
         except ValueError as error:
             if not precomputed or "is expecting" not in str(error):
                 raise
@@ -296,7 +296,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
                 f"{self.n_features_in_} training rows x_i. Pass these values, in the same order."
             ) from None
 
-    def _if_here(self, X: Any) -> Any:
+    def _where_it_belongs(self, X: Any) -> Any:
         """Return X if it lives where the model does; nothing is copied to or from a device unasked."""
         there, home = Place.of(X), Place.of(self.intercept_)
         if there == home:
