@@ -16,6 +16,9 @@ from portability import findings, function_names
 ROOT = Path(lrml.__file__).parent
 # Modules whose arrays may live on a device, with their functions that see NumPy arrays only.
 PORTABLE = {
+    "dual.py": ("leading_coordinates", "_ritz_pairs"),  # a device decomposes the whole kernel
+    "estimators/_kernels.py": ("__call__",),
+    "estimators/_loo.py": (),
     "penalties.py": (),
     "problem.py": (),
     "solvers/_loop.py": (),
