@@ -163,7 +163,7 @@ def _plain_matrix(Y: Array, targets: str) -> bool:
     xp = namespace(Y)
     if Y.ndim != 2 or Y.shape[1] == 0 or xp.isdtype(Y.dtype, "complex floating"):
         return False
-    if xp.isdtype(Y.dtype, "bool"):
+    if xp.isdtype(Y.dtype, "bool") or (targets == "real" and xp.isdtype(Y.dtype, "integral")):
         return True
     right = xp.abs(Y) <= _LARGEST if targets == "real" else (Y == 0) | (Y == 1)  # NaN is neither
     return bool(xp.all(right))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from lrml._arrays import Array
+from lrml._arrays import Array, namespace
 from lrml._checks import check_count
 from lrml.estimators._blocks import SummedData, columns_of
 from lrml.estimators._fitting import TrainingData, check_size, prepare
@@ -279,8 +279,8 @@ def alpha_max(
 class RidgePath(NamedTuple):
     """Coefficients (m × L × d) and intercepts (m × L) for m values of alpha."""
 
-    coefs: npt.NDArray[np.float64]
-    intercepts: npt.NDArray[np.float64]
+    coefs: Array
+    intercepts: Array
 
 
 def ml_fro_path(
@@ -315,12 +315,13 @@ def ml_fro_path(
     problem = space.problem
     # With more labels than features, the columns of cross are rotated labels: rotate back.
     cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T
-    shape = (len(strengths), len(space.y_mean))
-    coefs, intercepts = np.empty((*shape, data.X.shape[1])), np.empty(shape)
-    for place, alpha in enumerate(strengths):
+    shape = (len(strengths), cross.shape[1])
+    coefs, intercepts = data.place.zeros((*shape, data.X.shape[1])), data.place.zeros(shape)
+    eye = namespace(cross).eye(shape[1], dtype=cross.dtype, device=cross.device)
+    for index, alpha in enumerate(strengths):
         left = space.model_side(problem.features @ (cross / (problem.curvature[:, None] + alpha)))
-        coefs[place] = left.T
-        intercepts[place] = space.intercept(left, np.eye(shape[1]))
+        coefs[index, :, :] = left.T
+        intercepts[index, :] = space.intercept(left, eye)
     return RidgePath(coefs, intercepts)
 
 
