@@ -217,7 +217,7 @@ def singular_values(Q: Array) -> Array:
 def _has_gram(Q: Array) -> bool:
     """Whether QᵀQ neither overflows nor underflows."""
     xp = namespace(Q)
-    largest = max(float(xp.max(Q)), -float(xp.min(Q)))
+    largest = float(xp.maximum(xp.max(Q), -xp.min(Q)))
     limits = xp.finfo(Q.dtype)
     least, most = math.sqrt(limits.smallest_normal) / limits.eps, math.sqrt(limits.max / math.prod(Q.shape))
     return largest == 0 or bool(least <= largest <= most)

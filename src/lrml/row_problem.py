@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from lrml._arrays import Array, Place, dot, few_threads, inner, is_host, is_sparse, namespace
+from lrml._arrays import Array, Place, dot, few_threads, inner, is_sparse, namespace
 from lrml.losses import Floats, Loss, best_constants
 from lrml.penalties import Penalty, SpectralProx, spectral_prox
 from lrml.problem import spectral_coordinates
@@ -86,7 +86,9 @@ class RowProblem:
     def with_ridge(self, ridge: float) -> RowProblem:
         """Return the same problem with another ridge, at no cost."""
         other = copy(self)
-        other.ridge, other._last = ridge, None
+        other.ridge = ridge
+        if other._last is not None and other._last[0] is not self.origin:  # there a ridge changes nothing
+            other._last = None
         return other
 
     @property
@@ -375,7 +377,7 @@ def _simultaneous(basis: Array, stretch: Array, diagonal: Array) -> tuple[Array,
     """
     xp = namespace(basis)
     with few_threads(diagonal):
-        if is_host(basis):
+        if isinstance(basis, np.ndarray):
             triangle = np.linalg.qr(np.sqrt(stretch)[:, None] * basis, mode="r")
             inverse = solve_triangular(triangle, np.eye(len(triangle)))
         else:

@@ -116,8 +116,8 @@ def best_threshold(
     if per_label:
         sweeps = [_sweep(*pool, anchor) for pool in cells.labels()]
         best = _micro_cuts(sweeps, natural) if metric == "micro_f1" else _own_cuts(sweeps, metric, natural)
-        cut = np.array(best, dtype=cells.scores.dtype)
-        return Threshold(Place.of(S).asarray(cut), cells.value(metric, cut))
+        cuts = np.array(best, dtype=cells.scores.dtype)
+        return Threshold(Place.of(S).asarray(cuts), cells.value(metric, cuts))
     if metric == "macro_f1" and cells.relevant.any():
         cut = float(_common_macro_cut(cells, natural))
     else:

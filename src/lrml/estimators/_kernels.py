@@ -45,7 +45,8 @@ class Kernel:
     def __call__(self, X: Any, Z: Any) -> Array:
         """Values k(x, z) for the rows of X (n × d) and of Z (m × d), n × m; X itself if precomputed."""
         if not is_host(X):
-            return self._on_device(X, Z)
+            with np.errstate(over="ignore", invalid="ignore"):  # as below
+                return self._on_device(X, Z)
         alone = Z is X
         X = X.astype(np.float64, copy=False)
         if self.is_precomputed:

@@ -16,7 +16,18 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from lrml import metrics
-from lrml._arrays import as_matrix, at_home, is_sparse
+from lrml._arrays import (
+    Array,
+    Place,
+    as_matrix,
+    at_home,
+    dtype_name,
+    is_host,
+    is_sparse,
+    namespace,
+    to_host,
+    to_numpy,
+)
 from lrml._ranking import TopK, check_k
 from lrml._shown import shown
 from lrml._targets import (
@@ -38,6 +49,8 @@ from lrml.losses import LOSSES, LogisticLoss, Loss
 _Result = TypeVar("_Result")
 # Scores of one block of rows: 2 MiB of float64, so that they and their results stay near the cache.
 _BLOCK_SCORES = 1 << 18
+# On a device: enough to keep it busy, few enough for a sort of them to fit into a gigabyte.
+_DEVICE_BLOCK_SCORES = 1 << 23
 # Rows of a block at least, if there are so many labels that they come in blocks too.
 _LEAST_ROWS = 64
 # With fewer blocks than this, BLAS uses its own threads, which may outnumber the blocks.
@@ -200,12 +213,12 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         return twin
 
     @property
-    def dual_coef_(self) -> npt.NDArray[np.float64]:
+    def dual_coef_(self) -> Array:
         """Coefficients of the kernel values (n × L), made from ``factors_`` on demand; for kernels only."""
         if vars(self).get("kernel_") is None:
             raise AttributeError(f"{type(self).__name__} has dual_coef_ only if fitted with a kernel.")
         U, s, V = self.factors_
-        return np.ascontiguousarray((U * s) @ V.T)
+        return _in_order((U * s) @ V.T)
 
     @property
     def nbytes_(self) -> int:
@@ -214,14 +227,15 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         A kernel's training rows count too, unless it is precomputed.
         """
         U, s, V = self.factors_
-        return int(model_nbytes(len(s), (len(U), len(V)), U.dtype, vars(self).get("X_fit_")))
+        shape = U.shape[0], V.shape[0]
+        return int(model_nbytes(s.shape[0], shape, dtype_name(U), vars(self).get("X_fit_")))
 
     def __getattr__(self, name: str) -> Any:
         if name == "coef_" and vars(self).get("kernel_") is not None:
             raise AttributeError("coef_ exists for kernel='linear' only; kernels have dual_coef_ instead.")
         if name == "coef_" and "factors_" in vars(self):  # too large to be kept
             U, s, V = self.factors_
-            return np.ascontiguousarray((V * s) @ U.T)
+            return _in_order((V * s) @ U.T)
         own = getattr(type(self), name, None)
         if name == "predict_proba" and not _has_labels(self):
             raise AttributeError("predict_proba needs targets='binary', got targets='real'. Use predict.")
@@ -253,7 +267,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def _cut(self) -> npt.NDArray[np.float64]:
-        return check_threshold(self._decision_threshold, len(self.intercept_), self._loss.threshold)
+        threshold = to_host(self._decision_threshold)
+        return check_threshold(threshold, self.intercept_.shape[0], self._loss.threshold)
 
     @property
     def _is_flat(self) -> bool:
@@ -262,8 +277,9 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
     def _flattened(self, scores: Scores) -> Scores:
         """Scores of a model's single label, from 0 on where it applies, as scikit-learn has them."""
-        flat: Scores = (scores[:, 0] - self._cut.reshape(())).astype(scores.dtype)
-        return flat
+        xp = namespace(scores)
+        flat = xp.astype(scores[:, 0], xp.float64, copy=False) - float(self._cut.reshape(()))
+        return xp.astype(flat, scores.dtype, copy=False)
 
     def _validated(self, X: Any) -> Any:
         """X for prediction: same columns in the same order as in ``fit``."""
@@ -271,7 +287,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         kernel: Kernel | None = vars(self).get("kernel_")
         precomputed = kernel is not None and kernel.is_precomputed
         try:
-            return check_features(self, X, reset=False, precomputed=precomputed)
+            return self._where_it_belongs(check_features(self, X, reset=False, precomputed=precomputed))
         except ValueError as error:
             if not precomputed or "is expecting" not in str(error):
                 raise
@@ -280,55 +296,73 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
                 f"{self.n_features_in_} training rows x_i. Pass these values, in the same order."
             ) from None
 
+    def _where_it_belongs(self, X: Any) -> Any:
+        """Return X if it lives where the model does; nothing is copied to or from a device unasked."""
+        there, home = Place.of(X), Place.of(self.intercept_)
+        if there == home:
+            return X
+        remedy = "" if home.is_host else ", or take model.to_numpy() for NumPy arrays"
+        raise ValueError(
+            f"X must live where the model does, got X with {there} and a model with {home}. Move X{remedy}."
+        )
+
     def _map_scores(self, function: Callable[[slice, Parts], _Result], X: Any) -> Iterator[_Result]:
         """Apply a function to blocks of rows and their scores; yield the results in order.
 
         The n × L scores never exist at once, nor those of many rows and very many labels. The blocks, and so
-        the last digits of the scores, depend neither on the caller nor on the number of threads.
+        the last digits of the scores, depend neither on the caller nor on the number of threads. On a device
+        they are larger and come one by one.
         """
         X = X.tocsr() if is_sparse(X) else X
-        step = max(1, _BLOCK_SCORES // len(self.intercept_))
+        on_host = is_host(X)
+        size = _BLOCK_SCORES if on_host else _DEVICE_BLOCK_SCORES
+        n_rows, n_labels = X.shape[0], self.intercept_.shape[0]
+        step = max(1, size // n_labels)
         kernel: Kernel | None = vars(self).get("kernel_")
         if kernel is None:
             # LEML stores no coefficients; they would have to be built.
             scorer = choose_scorer(X, self.factors_, vars(self).get("coef_"), self.intercept_)
         else:
             scorer = choose_kernel_scorer(self.factors_, self.intercept_)
-        width = len(self.intercept_)
+        width = n_labels
         if scorer.second is not None and step < _LEAST_ROWS:
-            step, width = _LEAST_ROWS, max(1, _BLOCK_SCORES // _LEAST_ROWS)
+            step, width = _LEAST_ROWS, max(1, size // _LEAST_ROWS)
         if kernel is not None:
-            step = min(step, kernel_block(len(self.factors_.U)))
-        blocks = [slice(start, start + step) for start in range(0, X.shape[0], step)]
+            n_fit = self.factors_.U.shape[0]
+            step = min(step, kernel_block(n_fit) if on_host else max(1, size // n_fit))
+        blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
         def work(rows: slice) -> _Result:
-            block = X[rows] if kernel is None else kernel(X[rows], vars(self).get("X_fit_"))
+            block = X[rows, :] if kernel is None else kernel(X[rows, :], vars(self).get("X_fit_"))
             return function(rows, scorer.parts(block, width))
 
-        one_by_one = len(blocks) < _LEAST_BLOCKS or not (kernel is None or kernel.is_thread_safe)
+        threadable = on_host and (kernel is None or kernel.is_thread_safe)
+        one_by_one = len(blocks) < _LEAST_BLOCKS or not threadable
         return map(work, blocks) if one_by_one else map_in_threads(work, blocks)
 
-    def _filled(
-        self, function: Callable[[slice, Scores], npt.NDArray[Any]], X: Any, dtype: npt.DTypeLike
-    ) -> Any:
+    def _filled(self, function: Callable[[slice, Scores], Array], X: Any, dtype: Any) -> Any:
         """Apply a function to labels and their scores, entry by entry; return an n × L array."""
-        filled = np.empty((X.shape[0], len(self.intercept_)), dtype=dtype)
+        filled = _empty(X, self.intercept_.shape[0], dtype)
+        xp, on_host = namespace(filled), is_host(filled)
 
         def fill(rows: slice, parts: Parts) -> None:
             for labels, scores in parts:
-                filled[rows, labels] = function(labels, scores)
+                answers = function(labels, scores)
+                filled[rows, labels] = answers if on_host else xp.astype(answers, filled.dtype, copy=False)
 
         for _ in self._map_scores(fill, X):
             pass
         return filled
 
     def _scores(self, X: Any) -> Scores:
-        dtype = np.result_type(X.dtype, self.intercept_.dtype)
-        scores: Scores = self._filled(lambda _, block: block, X, dtype)
-        return scores
+        return self._filled(lambda _, block: block, X, self._score_type(X))
+
+    def _score_type(self, X: Any) -> Any:
+        """Type of the scores of X."""
+        return namespace(self.intercept_).result_type(X.dtype, self.intercept_.dtype)
 
     @available_if(_has_labels)  # type: ignore[untyped-decorator]  # scikit-learn has no stubs
-    def decision_function(self, X: Any) -> npt.NDArray[np.floating[Any]]:
+    def decision_function(self, X: Any) -> Array:
         """Real-valued scores, one per row and label: X coef_ᵀ + intercept_.
 
         Parameters
@@ -345,7 +379,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         return self._flattened(scores) if self._is_flat else scores
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> npt.NDArray[np.floating[Any]]:
+    def predict_proba(self, X: Any) -> Array:
         """Probability of every label, 1/(1 + exp(−score)); with the logistic loss only.
 
         Parameters
@@ -359,7 +393,9 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             Of shape (n, 2) if y was 1-D: the probabilities of the two classes.
         """
         probability = LogisticLoss().probability(self._scores(self._validated(X)))
-        return np.hstack([1.0 - probability, probability]) if self._is_flat else probability
+        if not self._is_flat:
+            return probability
+        return namespace(probability).concat([1.0 - probability, probability], axis=1)
 
     def predict(self, X: Any) -> Any:
         """Labels whose score reaches ``threshold`` (scores themselves if ``targets="real"``).
@@ -371,17 +407,19 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         array of shape (n, L)
-            0/1; a SciPy ``csr_array`` if the model was fitted on a sparse Y. Of shape (n,) if it was 1-D,
-            with its classes.
+            0/1; a SciPy ``csr_array`` if the model was fitted on a sparse Y (dense on a device). Of shape
+            (n,) if it was 1-D, with its classes: where X is if they are numbers, on the host otherwise.
         """
         X = self._validated(X)
         if not _has_labels(self):
             return self._scores(X)[:, 0] if self._is_flat else self._scores(X)
         if self._is_flat:
-            return self.classes_[(self._flattened(self._scores(X)) >= 0).astype(np.intp)]
-        cut = np.broadcast_to(self._cut, len(self.intercept_))
-        if not self.sparse_output_:
-            return self._filled(lambda labels, scores: scores >= cut[labels], X, np.int64)
+            positive = self._flattened(self._scores(X)) >= 0
+            return _named(self.classes_, namespace(positive).astype(positive, namespace(positive).int64))
+        place = Place.of(X)
+        cut = place.asarray(np.broadcast_to(self._cut, self.intercept_.shape))
+        if not (self.sparse_output_ and place.is_host):
+            return self._filled(lambda labels, scores: scores >= cut[labels], X, place.xp.int64)
 
         def decide(_: slice, parts: Parts) -> Any:
             found = [sp.csr_array(scores >= cut[labels], dtype=np.int64) for labels, scores in parts]
@@ -406,7 +444,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         TopK
-            ``labels`` (n × k; names if Y was a frame, column numbers otherwise) and ``scores`` (n × k).
+            ``labels`` (n × k; names if Y was a frame, column numbers otherwise) and ``scores`` (n × k). Names
+            are on the host, all else is where X is.
         """
         X = self._validated(X)
         if self._is_flat:
@@ -414,23 +453,20 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
                 "predict_top_k ranks the labels of a matrix, got a model fitted on a 1-D y, which is one "
                 "label. Use decision_function, or fit on y.reshape(-1, 1)."
             )
-        n_labels = len(self.intercept_)
+        n_labels = self.intercept_.shape[0]
         k = min(5, n_labels) if k is None else check_k(k, n_labels, "k")
-        labels = np.empty((X.shape[0], k), dtype=self.classes_.dtype)
-        best = np.empty((X.shape[0], k), dtype=np.result_type(X.dtype, self.intercept_.dtype))
+        columns, best = _empty(X, k, namespace(self.intercept_).int64), _empty(X, k, self._score_type(X))
+        unseen = Place.of(X).asarray(self.unseen_labels_)
 
         def rank(rows: slice, parts: Parts) -> None:
-            columns, best[rows] = best_of_parts(parts, self.unseen_labels_, k)
-            labels[rows] = self.classes_[columns]
+            columns[rows, :], best[rows, :] = best_of_parts(parts, unseen, k)
 
         for _ in self._map_scores(rank, X):
             pass
-        return TopK(labels, best, self.classes_)
+        return TopK(_named(self.classes_, columns), best, self.classes_)
 
     @available_if(_has_closed_form)  # type: ignore[untyped-decorator]
-    def leave_one_out_scores(
-        self, X: Any, y: Any, sample_weight: Any = None
-    ) -> npt.NDArray[np.floating[Any]]:
+    def leave_one_out_scores(self, X: Any, y: Any, sample_weight: Any = None) -> Array:
         """Scores that each row would get from a fit to all the other rows, without refitting.
 
         They are what thresholds, calibration and model choice need: scores of rows that the model has not
@@ -482,12 +518,12 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         space = data.space(fit_intercept=params.fit_intercept)
         regressions = model._ridge_regressions(data, params)
         scorer = LeaveOneOut(space, data, rows, fit_intercept=params.fit_intercept, precise=True)
-        scores: Scores = scorer.of(regressions)(slice(None)).astype(data.X.dtype, copy=False)
+        scores = data.home.asarray(scorer.of(regressions)(slice(None)), dtype_name(data.X))
         if not data.flat or data.targets == "real":
             return scores[:, 0] if data.flat else scores
         fitted = hasattr(model, "factors_") or not isinstance(params.threshold, str)
         cut = check_threshold(model._decision_threshold if fitted else None, 1, params.loss.threshold)
-        return (scores[:, 0] - cut.reshape(())).astype(scores.dtype)
+        return namespace(scores).astype(scores[:, 0] - data.home.asarray(cut.reshape(())), scores.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> float:
         """Mean over the examples of the label ranking average precision (R² if ``targets="real"``).
@@ -495,7 +531,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         Subset accuracy, scikit-learn's choice for multi-label classifiers, is near zero for more than a few
         labels and says little. Rows without a label are left out, as in `lrml.metrics.average_precision`.
         Unknown labels (NaN in y, or not ``observed``) are left out of the ranking, and R² of a target is
-        taken over the rows where it is known. If y is 1-D, it is the accuracy, as in scikit-learn.
+        taken over the rows where it is known. If y is 1-D, it is the accuracy, as in scikit-learn. Of X on a
+        device the average precision is computed there, R² and accuracy on the host.
         """
         binary = _has_labels(self)
         if binary and self._is_flat:
@@ -506,21 +543,27 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             allow_unknown=True,
             observed=observed,
             allow_flat=self._is_flat,
+            place=Place.of(self.intercept_),
         )
         scores = self._scores(self._validated(X))
         known = None
         if mask is not None and Y.shape == scores.shape:
-            known = mask.block(slice(None), np.bool_).astype(np.bool_)
+            if is_host(mask.pattern):
+                known = mask.block(slice(None), np.bool_).astype(np.bool_)
+            else:
+                known = mask.pattern if mask.marks_known else ~mask.pattern
         check_label_names(names, self.classes_)
-        weights = check_sample_weight(sample_weight, len(scores))
+        weights = check_sample_weight(to_host(sample_weight), scores.shape[0])
         if not binary:
-            return _r_squared(Y.toarray() if is_sparse(Y) else Y, scores, weights, known)
+            Y = Y.toarray() if is_sparse(Y) else to_numpy(Y)
+            return _r_squared(Y, to_numpy(scores), weights, to_host(known))
         if known is not None:
             # Ranked below all others, they neither count nor push another label down.
-            scores = np.where(known, scores, scores.min() - 1.0)
+            xp = namespace(scores)
+            scores = xp.where(known, scores, xp.min(scores) - 1.0)
         if weights is None:
             return metrics.average_precision(Y, scores)
-        values = metrics.average_precision(Y, scores, per_example=True)
+        values = to_numpy(metrics.average_precision(Y, scores, per_example=True))
         counted = np.isfinite(values)
         return float(
             np.average(values[counted], weights=check_sample_weight(weights[counted], counted.sum()))
@@ -528,7 +571,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
     def _accuracy(self, X: Any, y: Any, sample_weight: Any, observed: Any) -> float:
         """Share of the rows, among those whose class is known, that ``predict`` gets right."""
-        predicted, y = self.predict(X), np.ravel(as_matrix(y))
+        predicted, y = to_numpy(self.predict(X)), np.ravel(as_matrix(to_host(y)))
         if len(y) != len(predicted):
             raise ValueError(
                 f"X and y must have the same number of rows, got {len(predicted)} and {len(y)}. Pass one "
@@ -537,9 +580,29 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         weights = check_sample_weight(sample_weight, len(predicted))
         known = y == y  # noqa: PLR0124  # NaN does not equal itself
         if observed is not None:
-            known &= np.ravel(observed).astype(np.bool_)
+            known &= np.ravel(to_host(observed)).astype(np.bool_)
         weights = np.ones(len(y)) if weights is None else weights
         return float(np.average((predicted == y)[known], weights=weights[known]))
+
+
+def _in_order(product: Array) -> Array:
+    """Return a product in C order, as the next product of a sparse matrix needs it."""
+    return np.ascontiguousarray(product) if is_host(product) else product
+
+
+def _empty(X: Any, width: int, dtype: Any) -> Array:
+    """Return an array for answers, with a row for each of X, where X is."""
+    place = Place.of(X)
+    return place.xp.empty((X.shape[0], width), dtype=dtype, device=place.device)
+
+
+def _named(classes: npt.NDArray[Any], columns: Array) -> Array:
+    """Return the classes of column numbers: on their device if they are numbers, or else on the host."""
+    if is_host(columns) or np.asarray(to_host(classes)).dtype.kind not in "biuf":
+        return to_host(classes)[to_numpy(columns)]
+    place = Place.of(columns)
+    chosen = place.xp.take(place.asarray(classes), place.xp.reshape(columns, (-1,)))
+    return place.xp.reshape(chosen, columns.shape)
 
 
 def _r_squared(Y: Any, scores: Scores, weights: Any, known: npt.NDArray[np.bool_] | None) -> float:

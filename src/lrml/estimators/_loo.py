@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from lrml._arrays import Array, Place, is_host, is_sparse, namespace, take
+from lrml._arrays import Array, Place, full_precision, is_host, is_sparse, namespace, row_dots, take
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._space import RidgeRegressions, Space
 from lrml.losses import SquaredLoss
@@ -73,7 +73,7 @@ class LeaveOneOut:
         self.mean_leverage = self.weights / data.total_weight * float(fit_intercept)
         # X̃Λ^(−1/2) has no scale: its rows are at most of length 1/√w.
         unit = space.own_coordinates(data.X, rows, data.weights) / xp.sqrt(curvature)
-        self.outside = 1.0 - self.mean_leverage - self.weights * _squared_lengths(unit)
+        self.outside = 1.0 - self.mean_leverage - self.weights * row_dots(unit, unit)
         # Eigenvalues are rounded relative to the largest, and h with them.
         rounding = 1.0 + self.weights * (unit**2 @ (xp.max(curvature) / curvature))
         rounding *= _ROUNDINGS * _EPS
@@ -115,7 +115,7 @@ class LeaveOneOut:
         V = _times(problem.labels, right, dtype)
         encoder = xp.astype(xp.sqrt(curvature) * left, dtype)
         mean = xp.astype(self.space.y_mean, dtype)
-        mean_code = mean if V is None else mean @ V
+        mean_code = _times(mean, V, dtype)
         turn = _Turn(left, projected) if V is not None and V.shape[1] < V.shape[0] else None
         # Rows along M_j u_j, scaled so that their squares are what the penalty does not shrink after all:
         # nothing where it is a ridge. A device cannot assign to some columns, and takes all.
@@ -128,6 +128,7 @@ class LeaveOneOut:
             limit = _kept_back(xp.maximum(distinct, least), curvature)
             residuals = _spread(limit, inverse, several) * (projected / xp.sqrt(curvature))
 
+        @full_precision(self.unit)
         def scores(rows: slice) -> Array:
             unit, weights = self.unit[rows, :], self.weights[rows][:, None]
             Y = self.Y[rows, :]
@@ -159,10 +160,6 @@ class LeaveOneOut:
         return scores
 
 
-def _squared_lengths(rows: Array) -> Array:
-    return np.einsum("ij,ij->i", rows, rows) if is_host(rows) else namespace(rows).vecdot(rows, rows)
-
-
 def _kept_back(shrinkage: Array, curvature: Array) -> Array:
     """Return the shares ρ / (λ + ρ) of each direction that shrinkages leave unfitted."""
     xp = namespace(shrinkage)
@@ -176,7 +173,8 @@ def _spread(columns: Array, inverse: Array, several: bool) -> Array:
 
 def _times(A: Array | None, B: Array | None, dtype: Any) -> Array | None:
     """Product of two matrices in some precision, where None stands for the identity."""
-    product = B if A is None else A if B is None else A @ B
+    with full_precision(A):
+        product = B if A is None else A if B is None else A @ B
     return None if product is None else namespace(product).astype(product, dtype)
 
 
@@ -216,7 +214,7 @@ class _Turn:
     def leverages(self, fitted: Array) -> Array:
         xp = namespace(fitted)
         whitened = fitted @ xp.astype(self.root / self.size[:, None], fitted.dtype)
-        return xp.astype(_squared_lengths(whitened), xp.float64)
+        return xp.astype(row_dots(whitened, whitened), xp.float64)
 
 
 class _LoneLabels:

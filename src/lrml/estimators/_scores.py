@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import is_sparse
+from lrml._arrays import Array, Place, dtype_name, is_host, is_sparse, namespace
 from lrml.solvers import Factors
 
-Scores = npt.NDArray[np.floating[Any]]
+Scores = Array
+"""Real scores, of NumPy or where a model on a device is."""
 Parts = Iterable[tuple[slice, Scores]]
 """Scores of some rows, in blocks of labels: those of a slice of the labels, in order."""
 
@@ -61,6 +62,10 @@ class Scorer:
         """Return the scores of a block of rows, an array or CSR array of shape (b, d)."""
         if is_sparse(block) and not self.sparse:
             block = block.toarray()
+        if not is_host(block):
+            xp = namespace(block)
+            scores = xp.matmul(block, self.first)
+            return (scores if self.second is None else xp.matmul(scores, self.second)) + self.intercept
         # X and the coefficients are finite, but single-precision products of some BLAS still raise the flag
         # for invalid numbers, from unused lanes. A real overflow is still reported.
         with np.errstate(invalid="ignore"):
@@ -72,12 +77,14 @@ class Scorer:
 
     def parts(self, block: Any, width: int) -> Iterator[tuple[slice, Scores]]:
         """Yield the scores of a block of rows, at most ``width`` labels at a time if there are factors."""
-        if self.second is None or width >= len(self.intercept):
-            yield slice(0, len(self.intercept)), self(block)
+        n_labels = self.intercept.shape[0]
+        if self.second is None or width >= n_labels:
+            yield slice(0, n_labels), self(block)
             return
-        codes = Scorer(self.first, None, np.zeros(1, self.first.dtype), self.sparse)(block)
-        for start in range(0, len(self.intercept), width):
-            labels = slice(start, start + width)
+        nothing = Place.of(self.first).zeros(1, dtype_name(self.first))
+        codes = Scorer(self.first, None, nothing, self.sparse)(block)
+        for start in range(0, n_labels, width):
+            labels = slice(start, min(start + width, n_labels))
             yield labels, Scorer(self.second[:, labels], None, self.intercept[labels], sparse=False)(codes)
 
 
@@ -88,7 +95,7 @@ def choose_scorer(X: Any, factors: Factors, coef: Scores | None, intercept: Scor
     """
     U, s, V = factors
     first, second = U, None
-    if coef is None or factors_are_cheaper(X, len(s), len(V)):
+    if coef is None or factors_are_cheaper(X, s.shape[0], V.shape[0]):
         second = (V * s).T
     else:
         first = coef.T
@@ -100,16 +107,18 @@ def choose_scorer(X: Any, factors: Factors, coef: Scores | None, intercept: Scor
 def choose_kernel_scorer(factors: Factors, intercept: Scores) -> Scorer:
     """Return the cheaper way to score dense rows of kernel values, by the factors or their product."""
     U, s, V = factors
-    if len(s) * (len(U) + len(V)) < len(U) * len(V):
+    if s.shape[0] * (U.shape[0] + V.shape[0]) < U.shape[0] * V.shape[0]:
         return Scorer(U, (V * s).T, intercept, sparse=False)
     return Scorer((U * s) @ V.T, None, intercept, sparse=False)
 
 
-def best_of_parts(parts: Parts, unseen: npt.NDArray[np.bool_], k: int) -> tuple[npt.NDArray[np.intp], Scores]:
+def best_of_parts(parts: Parts, unseen: Array, k: int) -> tuple[Array, Scores]:
     """Columns of the k largest scores of every row, best first, and these scores; over blocks of labels.
 
     Ties go to the column that comes first; ``unseen`` columns come last, whatever their scores.
     """
+    if not is_host(unseen):
+        return _best_of_parts_there(parts, unseen, k)
     best: tuple[npt.NDArray[Any], ...] = ()
     for labels, scores in parts:
         costs = _costs(scores, unseen[labels])
@@ -135,6 +144,22 @@ def best_of_parts(parts: Parts, unseen: npt.NDArray[np.bool_], k: int) -> tuple[
             continue
         for old, new in zip(best, joined, strict=True):
             old[rows] = new
+    return best[0], best[1]
+
+
+def _best_of_parts_there(parts: Parts, unseen: Array, k: int) -> tuple[Array, Scores]:
+    """As `best_of_parts`, in any namespace, where a sort of whole rows costs little."""
+    xp, device = Place.of(unseen)
+    best: list[Array] = []
+    for labels, scores in parts:
+        # The sum makes one zero of both, which a sort by bits would tell apart.
+        costs = xp.where(unseen[labels], xp.inf, 0.0 - scores)
+        columns = xp.arange(labels.start, labels.stop, dtype=xp.int64, device=device)
+        found = [xp.broadcast_to(columns, scores.shape), scores, costs]
+        if best:  # earlier labels come first, and the sort is stable
+            found = [xp.concat(pair, axis=1) for pair in zip(best, found, strict=True)]
+        order = xp.argsort(found[2], axis=1, stable=True)[:, : min(k, found[2].shape[1])]
+        best = [xp.take_along_axis(part, order, axis=1) for part in found]
     return best[0], best[1]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import is_sparse
+from lrml._arrays import dtype_name, is_sparse
 
 
 def model_nbytes(rank: Any, shape: tuple[int, int], dtype: npt.DTypeLike, rows: Any = None) -> Any:
@@ -25,4 +26,4 @@ def model_nbytes(rank: Any, shape: tuple[int, int], dtype: npt.DTypeLike, rows: 
 def _nbytes(rows: Any) -> int:
     """Bytes of an array, or of the three arrays of a CSR or CSC matrix."""
     parts = (rows.data, rows.indices, rows.indptr) if is_sparse(rows) else (rows,)
-    return sum(part.nbytes for part in parts)
+    return sum(math.prod(part.shape) * np.dtype(dtype_name(part)).itemsize for part in parts)

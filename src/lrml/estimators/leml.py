@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from lrml._arrays import Array, is_host, namespace
 from lrml._checks import check_count
 from lrml.estimators._fitting import (
     Solution,
@@ -21,6 +22,7 @@ from lrml.estimators._fitting import (
     store,
     warn_of_subspace,
     warn_unless_converged,
+    with_used,
 )
 from lrml.estimators._grid import resolve_ranks
 from lrml.estimators._linear import LinearMultiLabelModel
@@ -35,10 +37,9 @@ from lrml.estimators._space import (
 )
 from lrml.estimators._usual_ridge import usual_ridge
 from lrml.estimators.search import Family, Params, Plan, SearchModel, extending, reduced_rank_pieces
-from lrml.solvers import Callback, Factors
+from lrml.solvers import Callback
 from lrml.solvers import leml as core
 
-_Float64 = npt.NDArray[np.float64]
 # Sweeps over the moments are cheap. If every sweep reads the rows, the default ended on bibtex about 0.1 %
 # above the best objective found for the squared loss, and about 1 % above it for the other losses.
 # Least squares with a ridge only converges fast: there, less accuracy ranks labels as well.
@@ -89,6 +90,12 @@ class LEML(LinearMultiLabelModel):
       start consists of the leading singular vectors of the gradient at W = 0, by subspace iteration from
       random directions (``random_state``).
 
+    On a device (``device``) everything stays there, dense; a fit by rows keeps n × L second derivatives in
+    single precision as well. All else is in double precision, as on the host, but for the products of
+    conjugate gradients with the Hessian: they are in single precision, and never in TF32, unless the numbers
+    of X are extreme. Random numbers come from the host, so that all devices start from the same point. The
+    exact decomposition takes the place of a subspace, and few known labels cost as much as many.
+
     An ``alpha`` of at least ‖∇f(0)‖₂, the largest singular value of the gradient of the loss at W = 0, gives
     W = 0.
 
@@ -115,7 +122,9 @@ class LEML(LinearMultiLabelModel):
     ridge : float, optional
         Strength of the ridge penalty. By default 0 if alpha is given; otherwise it follows the data, see
         Notes.
-    loss, fit_intercept, targets, threshold, threshold_scoring, threshold_per_label, callback, verbose
+    loss, fit_intercept, targets, threshold, threshold_scoring, threshold_per_label
+        As in `LRML`.
+    callback, device, verbose
         As in `LRML`; an iteration is a sweep.
     max_iter : int, optional
         Most sweeps, 500 by default.
@@ -203,8 +212,10 @@ class LEML(LinearMultiLabelModel):
         rank = check_count("rank", rank, 1, data.shape)
         last = None
         if is_warm_start(self, params, data):
-            U, s, V = (factor.astype(np.float64) for factor in self.factors_)
-            last = U * np.sqrt(s), V * np.sqrt(s), self.intercept_.astype(np.float64)
+            U, s, V, intercept = (
+                data.place.asarray(array, "float64") for array in (*self.factors_, self.intercept_)
+            )
+            last = U * s**0.5, V * s**0.5, intercept
         start = _Start(rank, last, check_random_state(params.random_state))
         moments = _in_coordinates(data, rank, params.alpha or 0.0)
         usual = _TOL_RIDGE if data.needs_moments_only and not params.alpha else _TOL_ROWS
@@ -223,18 +234,19 @@ class LEML(LinearMultiLabelModel):
         return self
 
     @property
-    def coef_(self) -> npt.NDArray[np.floating[Any]]:
+    def coef_(self) -> Array:
         """Wᵀ (L × d), made from ``factors_`` on demand."""
         check_is_fitted(self, "factors_")
         U, s, V = self.factors_
-        return np.ascontiguousarray((V * s) @ U.T)
+        coef = (V * s) @ U.T
+        return np.ascontiguousarray(coef) if is_host(coef) else coef
 
 
 class _Start(NamedTuple):
     """The number of columns of the factors, and where they start."""
 
     rank: int
-    last: tuple[_Float64, _Float64, _Float64] | None  # balanced factors and intercepts of the last fit
+    last: tuple[Array, Array, Array] | None  # balanced factors and intercepts of the last fit
     random: np.random.RandomState
 
 
@@ -271,28 +283,29 @@ def _fit_moments(
         space = space.without_coordinates()
     factors = space.factors(found)
     intercept = space.intercept(factors.U, factors.V * factors.s)
-    factors.V[space.unseen] = 0.0  # they are, up to rounding
-    return Solution(factors, intercept, space.unseen, result), extras
+    # Those of unseen labels are zero up to rounding.
+    V = namespace(factors.V).where(space.unseen[:, None], 0.0, factors.V)
+    return Solution(factors._replace(V=V), intercept, space.unseen, result), extras
 
 
 def _fit_rows(
     data: TrainingData, params: Parameters, start: _Start, limits: core.Limits
 ) -> tuple[Solution, dict[str, Any]]:
     """Any loss, known or unknown labels, any number of features: every sweep reads the rows."""
-    rows = data.rows
+    rows, xp = data.rows, data.place.xp
     unseen, used, constants = sort_labels(data, rows, fit_intercept=params.fit_intercept)
-    if not used.any():
+    n_used = int(xp.count_nonzero(used))
+    if not n_used:
         return nothing_to_learn(data, unseen, constants), {"ridge_": params.ridge or 0.0}
-    chosen = rows if used.all() else rows.select_labels(used)
     design = core.Design(rows.X, rows.weights, center=params.fit_intercept)
-    core.precondition(design, rows.X, int(used.sum()), start.rank)
-    term = core.data_term(chosen, data.loss)
+    core.precondition(design, rows.X, n_used, start.rank)
+    term = core.data_term(rows.select_labels(used), data.loss)
     ridge, first = _resolved_ridge(data, params), None
     if start.last is not None:
         Z, H, intercept = start.last
-        at_mean = intercept + H @ (design.mean @ Z) if params.fit_intercept else np.zeros(len(H))
+        at_mean = intercept + H @ (design.mean @ Z) if params.fit_intercept else xp.zeros_like(constants)
         # A label without coefficients had a constant score, perhaps -100: start from the best one instead.
-        at_mean = np.where(H.any(axis=1), at_mean, constants)
+        at_mean = xp.where(xp.any(H != 0, axis=1), at_mean, constants)
         first = Z, H[used], at_mean[used]
     result = core.solve_rows(
         design,
@@ -305,17 +318,17 @@ def _fit_rows(
         fit_intercept=params.fit_intercept,
         start=first,
     )
-    V = np.zeros((len(used), len(result.factors.s)))
-    V[used] = result.factors.V
-    constants[used] = result.constants
-    factors = Factors(result.factors.U, result.factors.s, V)
-    intercept = constants - V @ ((design.mean @ factors.U) * factors.s)
+    V = with_used(result.factors.V, used, 0.0)
+    factors = result.factors._replace(V=V)
+    intercept = with_used(result.constants, used, constants) - V @ ((design.mean @ factors.U) * factors.s)
     return Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result), {"ridge_": ridge}
 
 
 def _in_coordinates(data: TrainingData, rank: int, alpha: float) -> bool:
-    """Whether a fit goes through spectral coordinates, and not over the rows."""
-    return data.needs_moments_only and core.prefers_moments(data.X, data.Y.shape[1], rank, alpha)
+    """Whether a fit goes through spectral coordinates, and not over the rows, which may not fit a device."""
+    if not data.needs_moments_only:
+        return False
+    return data.summed_up is not None or core.prefers_moments(data.X, data.Y.shape[1], rank, alpha)
 
 
 def _usual_ranks(shares: Sequence[float], shape: tuple[int, int]) -> list[int]:
@@ -359,8 +372,8 @@ class LEMLCV(SearchModel):
         As in `LRMLCV`.
     max_iter, tol
         As in `LEML`.
-    random_state, verbose
-        As in `LRMLCV`; the former also seeds the fits.
+    random_state, device, verbose
+        As in `LRMLCV`; the first also seeds the fits.
 
     Attributes
     ----------

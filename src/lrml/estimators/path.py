@@ -13,10 +13,10 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from lrml._arrays import Array, namespace
+from lrml._arrays import HOST, Array, Place
 from lrml._checks import check_count
 from lrml.estimators._blocks import SummedData, columns_of
-from lrml.estimators._fitting import TrainingData, check_size, prepare
+from lrml.estimators._fitting import TrainingData, check_size, place_of, prepare
 from lrml.estimators._grid import Grid, GridPoint, chains_of, resolve_thetas
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, check_alphas_in_order, check_parameters
@@ -68,16 +68,19 @@ class PathModel:
     left: _Float64
     right: _Float64
     space: Space
+    home: Place = HOST  # where the data came from, and the attributes are
 
     @property
     def rank(self) -> int:
         """Number of positive singular values."""
-        return len(self.singular_values)
+        return int(self.singular_values.shape[0])
 
     @property
     def nbytes(self) -> int:
         """Bytes of the factors, or of their product if that is smaller, and of the intercepts."""
-        return int(model_nbytes(self.rank, (len(self.space.x_mean), len(self.space.y_mean)), np.float64))
+        return int(
+            model_nbytes(self.rank, (self.space.x_mean.shape[0], self.space.y_mean.shape[0]), np.float64)
+        )
 
     @property
     def converged(self) -> bool:
@@ -98,12 +101,13 @@ class PathModel:
         return Factors.of_sides(*self._sides)
 
     @cached_property
-    def _sides(self) -> tuple[_Float64, _Float64]:
+    def _sides(self) -> tuple[Array, Array]:
         """Return A (d × k) and B (L × k) with coefficients B Aᵀ."""
-        return self.space.sides(self.left, self.right)
+        A, B = self.space.sides(self.left, self.right)
+        return self.home.asarray(A), self.home.asarray(B)
 
     @property
-    def coef(self) -> _Float64:
+    def coef(self) -> Array:
         """Coefficients, L × d, computed on demand."""
         left, right = self._sides
         return right @ left.T
@@ -111,15 +115,17 @@ class PathModel:
     @property
     def intercept(self) -> Array:
         """Intercepts; −1 for a label without a positive example."""
-        return self.space.intercept(*self._sides)
+        place = Place.of(self.left)
+        return self.home.asarray(self.space.intercept(*(place.asarray(side) for side in self._sides)))
 
-    def decision_function(self, X: Any) -> npt.NDArray[np.floating[Any]]:
+    def decision_function(self, X: Any) -> Array:
         """Scores (n × L) of the rows of X, through the factors."""
         left, right = self._sides
-        X = check_array(X, accept_sparse=["csr", "csc"], dtype=np.float64, input_name="X")
-        if X.shape[1] != len(left):
+        dtype = place_of(X).xp.float64
+        X = check_array(X, accept_sparse=["csr", "csc"], dtype=dtype, input_name="X")
+        if X.shape[1] != left.shape[0]:
             raise ValueError(
-                f"X must have the {len(left)} features of the training data, got {X.shape[1]}. "
+                f"X must have the {left.shape[0]} features of the training data, got {X.shape[1]}. "
                 "Pass the same columns, in the same order."
             )
         return Scorer(left, right.T, self.intercept, sparse_is_cheaper(X))(X)
@@ -169,6 +175,7 @@ def lrml_path(
     sample_weight: Any = None,
     max_iter: int = _MAX_ITER,
     tol: float = _TOL,
+    device: Any = None,
 ) -> LRMLPath:
     """Fit `LRML` with the squared loss for every theta, alpha and ridge of a grid.
 
@@ -201,6 +208,8 @@ def lrml_path(
         Most spectral decompositions for one model.
     tol : float, default=1e-4
         As in `LRML`: upper limit of the estimated gap of the objective, over the objective.
+    device : str, optional
+        As in `LRML`.
 
     Returns
     -------
@@ -222,9 +231,9 @@ def lrml_path(
     array([ 0,  8, 14, 14,  2,  9, 14, 14])
     """
     params = _check(locals())
-    data = _check_data(X, Y, sample_weight, params.targets)
+    data = _check_data(X, Y, sample_weight, params)
     params.thetas = resolve_thetas(params.thetas, data.shape)
-    return _path(data.space(fit_intercept=params.fit_intercept), params)
+    return _path(data.space(fit_intercept=params.fit_intercept), params, data.home)
 
 
 def alpha_max(
@@ -268,8 +277,8 @@ def alpha_max(
     """
     several = isinstance(theta, Iterable) and not isinstance(theta, str)
     thetas = [CHECKS["theta"](one) for one in (theta if several else [theta])]
-    params = _check({"ridge": ridge, "fit_intercept": fit_intercept, "targets": targets})
-    data = _check_data(X, Y, sample_weight, params.targets)
+    params = _check({"ridge": ridge, "fit_intercept": fit_intercept, "targets": targets, "device": None})
+    data = _check_data(X, Y, sample_weight, params)
     counts = [check_count("theta", one, 0, data.shape) for one in thetas]
     problem = data.space(fit_intercept=params.fit_intercept).problem.with_ridge(params.ridge)
     found = problem.strongest_slopes(counts)
@@ -284,7 +293,13 @@ class RidgePath(NamedTuple):
 
 
 def ml_fro_path(
-    X: Any, Y: Any, alphas: Iterable[float], *, fit_intercept: bool = True, sample_weight: Any = None
+    X: Any,
+    Y: Any,
+    alphas: Iterable[float],
+    *,
+    fit_intercept: bool = True,
+    sample_weight: Any = None,
+    device: Any = None,
 ) -> RidgePath:
     """Solve `MLFro` with squared loss for many values of alpha with one decomposition.
 
@@ -295,6 +310,8 @@ def ml_fro_path(
     alphas : iterable of float
         At least 0.
     fit_intercept : bool, default=True
+    device : str, optional
+        As in `LRML`.
 
     Returns
     -------
@@ -308,20 +325,21 @@ def ml_fro_path(
     >>> coefs.shape
     (3, 14, 103)
     """
-    params = _check({"fit_intercept": fit_intercept})
+    params = _check({"fit_intercept": fit_intercept, "targets": "real", "device": device})
     strengths = check_alphas_in_order(alphas)
-    data = _check_data(X, Y, sample_weight, "real")
+    data = _check_data(X, Y, sample_weight, params)
     space = data.space(fit_intercept=params.fit_intercept)
     problem = space.problem
     # With more labels than features, the columns of cross are rotated labels: rotate back.
     cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T
-    shape = (len(strengths), cross.shape[1])
-    coefs, intercepts = data.place.zeros((*shape, data.X.shape[1])), data.place.zeros(shape)
-    eye = namespace(cross).eye(shape[1], dtype=cross.dtype, device=cross.device)
-    for index, alpha in enumerate(strengths):
+    place, home, n_labels = data.place, data.home, space.y_mean.shape[0]
+    coefs = home.zeros((len(strengths), n_labels, data.X.shape[1]))
+    intercepts = home.zeros((len(strengths), n_labels))
+    whole = place.xp.eye(n_labels, dtype=cross.dtype, device=place.device)
+    for i, alpha in enumerate(strengths):
         left = space.model_side(problem.features @ (cross / (problem.curvature[:, None] + alpha)))
-        coefs[index, :, :] = left.T
-        intercepts[index, :] = space.intercept(left, eye)
+        coefs[i, :, :] = home.asarray(left.T)
+        intercepts[i, :] = home.asarray(space.intercept(left, whole))
     return RidgePath(coefs, intercepts)
 
 
@@ -333,15 +351,17 @@ def _check(arguments: dict[str, Any]) -> Parameters:
     return check_parameters(given | {name: defaults[name] for name in unset}, CHECKS)
 
 
-def _check_data(X: Any, Y: Any, sample_weight: Any, targets: str) -> TrainingData:
+def _check_data(X: Any, Y: Any, sample_weight: Any, given: Parameters) -> TrainingData:
     """Check data as an estimator does; all labels must be known."""
     if isinstance(X, Statistics):
         if Y is not None or sample_weight is not None:
             raise ValueError(
                 "Statistics have labels and weights in them, got Y or sample_weight as well. Leave these out."
             )
-        return SummedData.of(LinearMultiLabelModel(), X, columns_of(X), targets)
-    params = Parameters(targets=targets, loss=SquaredLoss(), threshold=None, kernel="linear")
+        return SummedData.of(LinearMultiLabelModel(), X, columns_of(X), given.targets)
+    params = Parameters(
+        targets=given.targets, device=given.device, loss=SquaredLoss(), threshold=None, kernel="linear"
+    )
     data = prepare(LinearMultiLabelModel(), params, X, Y, sample_weight, None, allow_flat=False)
     if data.mask is not None:
         raise ValueError(
@@ -352,7 +372,7 @@ def _check_data(X: Any, Y: Any, sample_weight: Any, targets: str) -> TrainingDat
     return data
 
 
-def _path(space: Space, params: Parameters) -> LRMLPath:
+def _path(space: Space, params: Parameters, home: Place) -> LRMLPath:
     grid = Grid(params.thetas, params.alphas, params.ridges, params.n_alphas, params.alpha_ratio)
     points = grid.points(space.problem)
     chains = chains_of(points, range(len(points)))
@@ -360,7 +380,7 @@ def _path(space: Space, params: Parameters) -> LRMLPath:
     problems = [parts[ridge] for ridge, _ in chains]
 
     def keep(index: int, found: ChainPoint) -> tuple[int, PathModel]:
-        return index, _model(points[index], found, space)
+        return index, _model(points[index], found, space, home)
 
     found = solve_chains(
         problems, [chain for _, chain in chains], keep, tol=params.tol, max_iter=params.max_iter
@@ -370,10 +390,10 @@ def _path(space: Space, params: Parameters) -> LRMLPath:
     return LRMLPath([models[index] for index in range(len(points))])
 
 
-def _model(point: GridPoint, found: ChainPoint, space: Space) -> PathModel:
+def _model(point: GridPoint, found: ChainPoint, space: Space, home: Place) -> PathModel:
     return PathModel(
         *point,
-        singular_values=found.sigma,
+        singular_values=home.asarray(found.sigma),
         objective=found.objective,
         gap=found.gap,
         status=found.status,
@@ -381,6 +401,7 @@ def _model(point: GridPoint, found: ChainPoint, space: Space) -> PathModel:
         left=found.left,
         right=found.right,
         space=space,
+        home=home,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
-from lrml._arrays import Array, namespace
+from lrml._arrays import Array, is_host, namespace
 from lrml._threads import map_in_threads
 from lrml.penalties import TailSum
 from lrml.problem import SpectralProblem
@@ -92,7 +92,8 @@ def solve_chains(
         return [visit(key, point) for key, point in solve_chain(*pair, tol=tol, max_iter=max_iter)]
 
     # Chains differ much in length: all may start at once, so that none waits for another.
-    small = all(problem.is_small for problem in problems)
+    # A device has its own threads.
+    small = all(problem.is_small or not is_host(problem.cross) for problem in problems)
     return map_in_threads(work, list(zip(problems, chains, strict=True)), ahead=len(chains), small=small)
 
 

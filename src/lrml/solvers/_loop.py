@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -40,7 +41,7 @@ class Point:
     residual: float = math.inf
     gap: float = math.inf
 
-    @property
+    @cached_property
     def rank(self) -> int:
         """Number of positive singular values."""
         xp = namespace(self.sigma)

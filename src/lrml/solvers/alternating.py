@@ -180,12 +180,13 @@ class Alternating:
         shrunk, left = self.penalty.prox(spectrum, 1.0 / self.rho), None
         xp = namespace(Y)
         free = min(self.penalty.n_free, int(spectrum.shape[0]))
-        kept = max(int(xp.count_nonzero(shrunk > 0)), free)
-        if kept and float(spectrum[kept - 1]) <= gram_noise(spectrum):
+        kept = int(xp.count_nonzero(shrunk > 0))
+        least = max(kept, free)
+        if least and float(spectrum[least - 1]) <= gram_noise(spectrum):
             # Features of large scale have small coefficients, which may show only in a small singular value.
             left, spectrum, right = thin_svd(Y)
             shrunk, basis = self.penalty.prox(spectrum, 1.0 / self.rho), right.T
-        kept = int(xp.count_nonzero(shrunk > 0))
+            kept = int(xp.count_nonzero(shrunk > 0))
         V = basis[:, :kept]
         U = (Y @ V) / spectrum[:kept] if left is None else left
         Z = (U[:, :kept] * shrunk[:kept]) @ V.T

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from lrml._arrays import Array, Place, dot, inner, namespace, row_dots
+from lrml._arrays import Array, Place, dot, frobenius, inner, namespace, row_dots
 from lrml.penalties import Penalty
 from lrml.row_problem import Evaluation, QuadraticModel, RowProblem
 from lrml.solvers._loop import Gains, Point, point_at, spectrum
@@ -93,26 +91,26 @@ class ProximalNewton:
             found, sigma, subgradient = self._minimise(here, self.model)
             there = self.problem.evaluate(found)
             D = found - V
-            bent = inner(D.T, self.model.product(D.T))
-            self._learn(D, there, here)
             objective = there.value + self.penalty.value(sigma)
-            if objective < self.last.objective or self._is_lost_in_rounding(objective, bent):
+            accepted = objective < self.last.objective or self._is_lost_in_rounding(objective, D)
+            self._learn(D, there, here)  # the model is of no use from here on
+            if accepted:
                 self.damping = 0.25 * self.damping if self.damping > self._least_damping else 0.0
                 self.model = self._model(there)
                 slope = namespace(D).asarray(there.gradient, copy=True)
                 slope[1:, :] += subgradient
-                self.last = self._point(found, sigma, slope)
+                self.last = self._point(found, sigma, objective, slope)
                 return self.last
             self.damping = max(4.0 * self.damping, self._least_damping)
             self.model = self._model(here)
             self.phase = None  # its state from there is useless here
         return None
 
-    def _point(self, V: Array, sigma: Array, slope: Array) -> Point:
-        point = point_at(self.problem, self.penalty, V, sigma, slope)
-        self.gains.add(point.objective)
+    def _point(self, V: Array, sigma: Array, objective: float, slope: Array) -> Point:
+        self.gains.add(objective)
         decrement = 0.5 * (1.0 + self.damping) * inner(slope, self.model.solve(slope.T).T)
-        gap = decrement / max(point.objective, self.problem.least)
+        unit = max(objective, self.problem.least)
+        gap = decrement / unit
         # Along directions whose curvature the model overestimates, the gap is larger. And with
         # single-precision scores it never vanishes.
         gap = max(gap, self.gains.to_come())
@@ -122,13 +120,14 @@ class ProximalNewton:
         self.untrusted -= 1
         if self.untrusted >= 0 and gap > _EXACT:
             # The first models of a cold start know little of the curvature: what a step has gained counts.
-            gap = max(gap, (self.last.objective - point.objective) / max(point.objective, self.problem.least))
-        return replace(point, gap=gap)
+            gap = max(gap, (self.last.objective - objective) / unit)
+        return Point(V, sigma, objective, frobenius(slope) / self.problem.scale, gap)
 
-    def _is_lost_in_rounding(self, objective: float, bent: float) -> bool:
+    def _is_lost_in_rounding(self, objective: float, D: Array) -> bool:
         """Whether a step gains less than rounding; a few of these are taken, as when the ridge dominates."""
         noise = self.problem.rounding * abs(self.last.objective)
-        hidden = abs(objective - self.last.objective) <= noise and bent <= noise
+        hidden = abs(objective - self.last.objective) <= noise
+        hidden = hidden and inner(D.T, self.model.product(D.T)) <= noise
         self.blind_steps += hidden
         return hidden and self.blind_steps <= self._most_blind_steps
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from lrml._arrays import HOST, Array, Place, is_host, namespace, row_dots
+from lrml._arrays import HOST, Array, Place, namespace, row_dots
 
 # A pair whose curvature is below this share of that of the diagonal is rounding noise, or the loss is flat.
 _LEAST_CURVATURE = 1e-8
@@ -100,7 +100,7 @@ class SecantMatrix:
     def low_rank(self, E: Array) -> Array:
         """Multiply e by what B has beyond its diagonal, for every label."""
         xp = namespace(E)
-        E = xp.astype(E, self.Y.dtype, copy=False)
+        E = E if E.dtype == self.Y.dtype else xp.astype(E, self.Y.dtype)
         product = xp.zeros_like(E)
         _add_outer(self.Y, E, product)
         _add_outer(self.A, E, product, sign=-1.0)
@@ -146,6 +146,6 @@ def _add_outer(V: Array, E: Array, out: Array, *, sign: float = 1.0) -> None:
 
 def _chunks(V: Array) -> list[slice]:
     """Labels that are handled together."""
-    n_labels, chunk = V.shape[0], _CHUNK if is_host(V) else _DEVICE_CHUNK
+    n_labels, chunk = V.shape[0], _CHUNK if isinstance(V, np.ndarray) else _DEVICE_CHUNK
     step = max(1, chunk // max(V.shape[1] * V.shape[2], 1))
     return [slice(start, min(start + step, n_labels)) for start in range(0, n_labels, step)]

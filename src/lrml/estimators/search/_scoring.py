@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from lrml import metrics
-from lrml._arrays import Array, Place, is_host, is_sparse, namespace, to_numpy
+from lrml._arrays import Array, Place, full_precision, is_host, is_sparse, namespace, to_numpy
 from lrml._ranking import check_k
 from lrml._shown import shown
 from lrml.estimators._linear import LinearMultiLabelModel
@@ -270,7 +270,8 @@ class SpectralScores:
         xp, rows = self.xp, self.rows
         whole = xp.eye(left.shape[1], dtype=left.dtype, device=left.device) if right is None else right
         V = xp.astype(whole, self.dtype)
-        V = V if self.labels is None else self.labels @ V
+        with full_precision(V):
+            V = V if self.labels is None else self.labels @ V
         V = xp.where(self.space.unseen[:, None], 0.0, V)
         if rows is not None:
             scorer = Scorer(xp.astype(self.unit * left, self.dtype), V.T, self.at_mean, sparse=False)

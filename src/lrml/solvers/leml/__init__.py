@@ -11,7 +11,12 @@ of the trace norm and a ridge over the matrices of rank k.
 
 Squared loss with all labels known: `solve_moments` works on the second moments, in closed form. Everything
 else: `solve_rows` takes Newton steps by conjugate gradients, with the data behind one of three data terms.
-It never holds d × L or n × L numbers at once.
+It never holds d × L or n × L numbers at once; on a device, where Y is dense, n × L second derivatives are
+kept in single precision.
+
+All solvers run where their arrays are. Factors, objectives and gradients are in double precision everywhere;
+only products with the Hessian of `solve_rows` are in single precision, where the numbers of X permit (never
+TF32). Conjugate gradients are inexact anyway.
 
 For the library's own use; users fit `lrml.LEML`.
 """

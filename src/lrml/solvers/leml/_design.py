@@ -15,7 +15,7 @@ from lrml.solvers.leml._factors import EPS, TINY, LinearMap, column_dots, quotie
 from lrml.solvers.leml._terms import DataTerm
 
 # An eigendecomposition takes about 10 d³ operations at the speed of BLAS; operations on nonzeros are slower.
-_EIGEN, _SLOWDOWN = 10, 10
+EIGEN, _SLOWDOWN = 10, 10
 # A preconditioner may cost this many products with a Hessian, and 200 MB.
 _PRODUCTS_FOR_A_BASIS, _MOST_FEATURES = 20, 5000
 _POWER_ITERATIONS = 3
@@ -148,7 +148,7 @@ def gram_cost(X: Any) -> float:
     """Operations that give the d × d Gram matrix and its eigenvectors."""
     n, d = X.shape
     products = _SLOWDOWN * X.nnz**2 / n if is_sparse(X) else n * d**2
-    return float(products) + _EIGEN * float(d) ** 3
+    return float(products) + EIGEN * float(d) ** 3
 
 
 def precondition(design: Design, X: Any, n_labels: int, rank: int) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from lrml._arrays import Array, Place, inner, is_host, namespace
+from lrml._arrays import Array, Place, inner, is_host, namespace, row_dots
 from lrml.solvers._loop import Recorder
 from lrml.solvers._result import Callback, Factors, History, Status
 
@@ -77,14 +77,9 @@ def quotient(a: Array, b: Array, where: Array) -> Array:
     return xp.where(where, a / xp.where(where, b, 1.0), 0.0)
 
 
-def row_dots(a: Array, b: Array) -> Array:
-    """⟨a_i, b_i⟩ for all rows."""
-    return np.einsum("ij,ij->i", a, b) if is_host(a) else namespace(a, b).vecdot(a, b)
-
-
 def column_dots(a: Array, b: Array) -> Array:
     """⟨a_j, b_j⟩ for all columns."""
-    return np.einsum("ij,ij->j", a, b) if is_host(a) else namespace(a, b).vecdot(a, b, axis=0)
+    return np.einsum("ij,ij->j", a, b) if is_host(a) else namespace(a, b).vecdot(a, b, axis=-2)
 
 
 class Penalty(NamedTuple):

@@ -22,7 +22,7 @@ from lrml import subspace
 from lrml._arrays import Array, Place, inner, is_host, namespace
 from lrml.problem import SpectralProblem
 from lrml.solvers._result import Factors
-from lrml.solvers.leml._design import features_cost, gram_cost
+from lrml.solvers.leml._design import EIGEN, features_cost, gram_cost
 from lrml.solvers.leml._factors import (
     EPS,
     LemlResult,
@@ -47,6 +47,8 @@ def prefers_moments(X: Any, n_labels: int, rank: int, alpha: float = 0.0) -> boo
     """
     n, d = X.shape
     by_rows = _PRODUCTS * (features_cost(X, rank) + 4.0 * n * rank**2)
+    if alpha == 0 and not is_host(X):  # no subspace there
+        return bool(float(n) * d * min(n, d) + EIGEN * float(min(n, d)) ** 3 <= by_rows)
     if alpha == 0:
         entries = features_cost(X, 1) / 4.0
         return bool(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lrml._arrays import Array, inner, namespace
+from lrml._arrays import Array, dot, full_precision, inner, namespace, row_dots
 from lrml.solvers._result import Factors
 from lrml.solvers.leml._design import Design, spectral_start
 from lrml.solvers.leml._factors import (
@@ -24,7 +24,6 @@ from lrml.solvers.leml._factors import (
     quotient,
     relative_gradient,
     resize,
-    row_dots,
 )
 from lrml.solvers.leml._terms import DataTerm
 
@@ -59,20 +58,21 @@ def solve_rows(
 
     ``constants`` are the scores of the best model without features (zeros without intercept). ``start`` is a
     balanced Z and H, of any rank, and scores at the mean; the leading directions of the gradient at zero if
-    not given.
+    not given. All arrays are where the design is; random numbers are drawn on the host.
     """
     (n, d), n_labels, place = design.shape, constants.shape[0], design.place
     rank = min(rank, d, n_labels)
-    Z, slope = spectral_start(design, term, constants, rank, random)
-    if penalty.alpha >= slope:  # the penalty exceeds any gain
-        nothing = term.evaluate(place.zeros((n, 1)), place.zeros((n_labels, 1)), constants)
-        zero = Factors(*(place.asarray(factor) for factor in Factors.zero((d, n_labels))))
-        return closed_form(zero, constants, nothing.total, limits)
-    point = (Z, place.zeros((n_labels, rank)), constants)
-    if start is not None:
-        point = (*resize(start[0], start[1], rank, random), start[2])
-    sweeps = _RowAlternation(design, term, penalty, point, unit=slope, fit_intercept=fit_intercept)
-    return alternate(sweeps, limits)
+    with full_precision(constants):
+        Z, slope = spectral_start(design, term, constants, rank, random)
+        if penalty.alpha >= slope:  # the penalty exceeds any gain
+            nothing = term.evaluate(place.zeros((n, 1)), place.zeros((n_labels, 1)), constants)
+            zero = Factors(*(place.asarray(factor) for factor in Factors.zero((d, n_labels))))
+            return closed_form(zero, constants, nothing.total, limits)
+        point = (Z, place.zeros((n_labels, rank)), constants)
+        if start is not None:
+            point = (*resize(start[0], start[1], rank, random), start[2])
+        sweeps = _RowAlternation(design, term, penalty, point, unit=slope, fit_intercept=fit_intercept)
+        return alternate(sweeps, limits)
 
 
 class _RowAlternation:
@@ -230,8 +230,7 @@ def _inner(a: Array, b: Array, *, by_row: bool) -> Array:
     """Return ⟨a, b⟩ as a 1 × 1 array, or that of every row as a column."""
     if by_row:
         return row_dots(a, b)[:, None]
-    xp = namespace(a, b)
-    return xp.reshape(xp.vecdot(xp.reshape(a, (-1,)), xp.reshape(b, (-1,))), (1, 1))
+    return namespace(a, b).reshape(dot(a, b), (1, 1))
 
 
 def newton_direction(

@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import Array, Place, is_host, is_sparse, namespace
+from lrml._arrays import Array, Place, is_host, is_sparse, namespace, row_dots
 from lrml.losses import Loss
 from lrml.rows import Block, Mask, Rows
-from lrml.solvers.leml._factors import row_dots
 
 # Products with a matrix of fewer nonzeros are faster in CSR.
 _SPARSE_BELOW = 0.1
