@@ -129,4 +129,5 @@ def _host_branch(test: ast.expr) -> str:
 
 
 def _leaves(body: list[ast.stmt]) -> bool:
-    return isinstance(body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
+    last = body[-1]
+    return _leaves(last.body) if isinstance(last, ast.With) else isinstance(last, ast.Return | ast.Raise)

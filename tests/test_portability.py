@@ -18,7 +18,9 @@ ROOT = Path(lrml.__file__).parent
 PORTABLE = {
     "penalties.py": (),
     "problem.py": (),
-    "rows.py": ("added", "borrow"),
+    "dual.py": ("leading_coordinates", "_ritz_pairs"),  # of many rows on the host
+    "losses.py": ("_room", "_signs"),
+    "rows.py": ("added", "borrow", "select_labels"),
     "row_problem.py": ("scores_of", "_loss_sums"),  # arrays to write to, which there are on the host only
     "statistics.py": (
         *("_sparse_if_cheaper", "without_means"),  # of sparse matrices
@@ -34,12 +36,16 @@ PORTABLE = {
     "solvers/anderson.py": ("__init__", "_combination"),  # the small Gram matrix
     "solvers/leml/_factors.py": ("resize",),  # noise of NumPy, moved
     "solvers/leml/_moments.py": (),
+    "solvers/leml/_rows.py": ("_improve_features", "_settle"),  # vectors of one number for a search
     "solvers/proximal_gradient.py": (),
     "solvers/proximal_newton.py": ("start",),
     "solvers/reduced_rank.py": (),
     "solvers/secants.py": (),
     "estimators/_kernels.py": (),
+    "estimators/_spectral.py": ("_is_separable", "_start_of"),
     "estimators/cplst.py": (),
+    "estimators/leml.py": (),
+    "estimators/lrml.py": ("elbow",),
     "estimators/path.py": ("as_dict", "alpha_max"),
     "estimators/ridge.py": (),
 }
@@ -104,6 +110,7 @@ def test_planted_mistakes_are_found(snippet, rule):
         "if is_host(x) and large:\n    x.sum(axis=0)",
         "if not place.is_host:\n    a = xp.sum(x)\nelse:\n    a = x.sum()",
         "def f(x):\n    if not is_host(x):\n        return xp.sum(x)\n    return x.sum()",
+        "def f(x):\n    if not is_host(x):\n        with g():\n            return h(x)\n    return x.sum()",
         "a = 'x'.join(names)",
     ],
 )

@@ -573,6 +573,8 @@ def test_paths_are_the_same_in_every_place(place, shape, make_problem):
         found = lrml_path(*there, thetas=[0, 2], n_alphas=3, ridges=0.1)
         ridge = ml_fro_path(*there, [0.1, 2.0])
         assert alpha_max(*there, 2) == pytest.approx(alpha_max(X, Y, 2))
+        scores = found[1].decision_function(there[0])
+    namespaces.assert_same(scores, expected[1].decision_function(X), place, rtol=1e-6)
     for mine, theirs in zip(found, expected, strict=True):
         assert (mine.theta, mine.rank, mine.status) == (theirs.theta, theirs.rank, theirs.status)
         assert mine.objective == pytest.approx(theirs.objective, rel=1e-9)
