@@ -261,7 +261,7 @@ class Rows:
 
     def select_labels(self, chosen: Array) -> Rows:
         """Return the same rows with the chosen labels only."""
-        if chosen.all():
+        if bool(namespace(chosen).all(chosen)):
             return self
         mask = None if self.mask is None else self.mask.select_labels(chosen)
         return Rows(self.X, chosen_columns(self.Y, chosen), mask, self.weights, self.dtype)
