@@ -13,7 +13,8 @@ It reads the source and finds, outside of host functions and of branches that ho
 ``method``
     methods of NumPy's arrays, such as ``x.sum(axis=0)`` and ``x.astype(…)``; use ``xp.sum(x, axis=0)``.
 
-A branch holds NumPy arrays only if its test says ``is_host(…)``, ``place.is_host`` or ``is_sparse(…)``.
+A branch holds NumPy arrays only if its test says ``is_host(…)``, ``place.is_host``, ``is_sparse(…)`` or
+``isinstance(…, np.ndarray)``.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ _METHODS = {
     *("mean", "min", "nonzero", "prod", "ravel", "repeat", "reshape", "round", "sort", "squeeze", "std"),
     *("sum", "take", "tolist", "transpose", "var"),
 }
+# Owners of functions and methods by the same names: ``math.prod``, and ``sum`` of `lrml.rows.Rows`.
+_NO_ARRAYS = {"math", "rows"}
 # They touch no arrays.
-_MODULES = {"math", "statistics"}
-_HARMLESS_NUMPY = {"dtype", "errstate"}
+_HARMLESS_NUMPY = {"dtype", "errstate", "finfo"}
 
 
 class Finding(NamedTuple):
@@ -81,8 +83,14 @@ def _found_at(node: ast.AST) -> Iterator[Finding]:
             yield Finding(node.lineno, "device", ast.unparse(node.func))
         if "out" in given:
             yield Finding(node.lineno, "out", ast.unparse(node.func))
-    elif name in _METHODS and ast.unparse(owner) not in _MODULES:
+    elif name in _METHODS and not _holds_no_device_array(owner):
         yield Finding(node.lineno, "method", ast.unparse(node.func))
+
+
+def _holds_no_device_array(owner: ast.expr) -> bool:
+    if isinstance(owner, ast.Call):
+        return isinstance(owner.func, ast.Name) and owner.func.id == "to_numpy"
+    return ast.unparse(owner).rpartition(".")[2] in _NO_ARRAYS
 
 
 def _root(node: ast.expr) -> ast.expr:
@@ -113,10 +121,13 @@ def _host_branch(test: ast.expr) -> str:
         return "body" if any(_host_branch(value) == "body" for value in test.values) else ""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return {"body": "orelse", "orelse": "body"}.get(_host_branch(test.operand), "")
+    if isinstance(test, ast.Call) and ast.unparse(test).endswith(", np.ndarray)"):
+        return "body"
     says = test.func if isinstance(test, ast.Call) else test
     word = says.id if isinstance(says, ast.Name) else says.attr if isinstance(says, ast.Attribute) else ""
     return "body" if word in ("is_host", "is_sparse") else ""
 
 
 def _leaves(body: list[ast.stmt]) -> bool:
-    return isinstance(body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
+    last = body[-1]
+    return _leaves(last.body) if isinstance(last, ast.With) else isinstance(last, ast.Return | ast.Raise)

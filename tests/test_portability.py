@@ -21,16 +21,34 @@ PORTABLE = {
     "estimators/_loo.py": (),
     "penalties.py": (),
     "problem.py": (),
+    "losses.py": ("_room", "_signs"),
+    "rows.py": ("added", "borrow", "select_labels"),
+    "row_problem.py": ("scores_of", "_loss_sums"),  # arrays to write to, which there are on the host only
+    "statistics.py": (
+        *("_sparse_if_cheaper", "without_means"),  # of sparse matrices
+        *("to_arrays", "from_stored", "save_arrays", "load_arrays"),
+    ),
+    "metrics.py": ("label_propensities", "propensity_scored_precision_at_k"),
+    "solvers/_chain.py": (),
+    "solvers/_gaps.py": (),
     "solvers/_loop.py": (),
-    "solvers/_solve.py": (),
     "solvers/_result.py": ("as_dict", "zero"),
+    "solvers/_solve.py": (),
     "solvers/alternating.py": (),
     "solvers/anderson.py": ("__init__", "_combination"),  # the small Gram matrix
-    "solvers/_chain.py": (),
-    "solvers/leml/_factors.py": ("resize",),  # random numbers come from the host
+    "solvers/leml/_factors.py": ("resize",),  # noise of NumPy, moved
     "solvers/leml/_moments.py": (),
+    "solvers/leml/_rows.py": ("_improve_features", "_settle"),  # vectors of one number for a search
     "solvers/proximal_gradient.py": (),
+    "solvers/proximal_newton.py": ("start",),
     "solvers/reduced_rank.py": (),
+    "solvers/secants.py": (),
+    "estimators/_spectral.py": ("_is_separable", "_start_of"),
+    "estimators/cplst.py": (),
+    "estimators/leml.py": (),
+    "estimators/lrml.py": ("elbow",),
+    "estimators/path.py": ("as_dict", "alpha_max"),
+    "estimators/ridge.py": (),
 }
 
 
@@ -87,9 +105,13 @@ def test_planted_mistakes_are_found(snippet, rule):
         "with np.errstate(over='ignore'):\n    y = x * x",
         "a = np.sum(x) if is_host(x) else xp.sum(x)",
         "if is_sparse(x):\n    x = x.astype(float)",
+        "if not isinstance(x, np.ndarray):\n    x = xp.abs(x)\nelse:\n    x = np.abs(x)",
+        "total = self.rows.sum(function)",
+        "few = to_numpy(x).tolist()",
         "if is_host(x) and large:\n    x.sum(axis=0)",
         "if not place.is_host:\n    a = xp.sum(x)\nelse:\n    a = x.sum()",
         "def f(x):\n    if not is_host(x):\n        return xp.sum(x)\n    return x.sum()",
+        "def f(x):\n    if not is_host(x):\n        with g():\n            return h(x)\n    return x.sum()",
         "a = 'x'.join(names)",
     ],
 )

@@ -12,8 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, Ridge
 from threadpoolctl import threadpool_limits
 
+import namespaces
 from lrml import CPLST, LRML, MLTrace, lrml_path
-from lrml.estimators import LRMLPath, alpha_max
+from lrml.estimators import LRMLPath, alpha_max, ml_fro_path
 from lrml.statistics import Statistics
 
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
@@ -560,3 +561,26 @@ def test_a_model_takes_few_decompositions(mulan, name, thetas, n_models):
     assert len(columns["n_iter"]) == n_models
     assert columns["converged"].all()
     assert columns["n_iter"].mean() <= 8
+
+
+@pytest.mark.parametrize("shape", [(60, 7, 5), (20, 30, 5), (60, 4, 9)], ids=str)
+def test_paths_are_the_same_in_every_place(place, shape, make_problem):
+    X, Y = make_problem(*shape, seed=5)[:2]
+    expected = lrml_path(X, Y, thetas=[0, 2], n_alphas=3, ridges=0.1)
+    coefs, intercepts = ml_fro_path(X, Y, [0.1, 2.0])
+    with namespaces.dispatching():
+        there = namespaces.put(place, X), namespaces.put(place, Y)
+        found = lrml_path(*there, thetas=[0, 2], n_alphas=3, ridges=0.1)
+        ridge = ml_fro_path(*there, [0.1, 2.0])
+        assert alpha_max(*there, 2) == pytest.approx(alpha_max(X, Y, 2))
+        scores = found[1].decision_function(there[0])
+    namespaces.assert_same(scores, expected[1].decision_function(X), place, rtol=1e-6)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert (mine.theta, mine.rank, mine.status) == (theirs.theta, theirs.rank, theirs.status)
+        assert mine.objective == pytest.approx(theirs.objective, rel=1e-9)
+        assert mine.residual == pytest.approx(theirs.residual, rel=1e-3, abs=1e-6)
+        namespaces.assert_same(mine.singular_values, theirs.singular_values, place, rtol=1e-5)
+        namespaces.assert_same(mine.coef, theirs.coef, place, rtol=1e-5)
+        namespaces.assert_same(mine.intercept, theirs.intercept, place, rtol=1e-5)
+    namespaces.assert_same(ridge.coefs, coefs, place)
+    namespaces.assert_same(ridge.intercepts, intercepts, place)
