@@ -18,6 +18,7 @@ ROOT = Path(lrml.__file__).parent
 PORTABLE = {
     "penalties.py": (),
     "problem.py": (),
+    "row_problem.py": ("rounding", "_pass", "scores_of", "_loss_sums"),  # rows have a method "sum"
     "solvers/_loop.py": (),
     "solvers/_solve.py": (),
     "solvers/_result.py": ("as_dict", "zero"),
@@ -25,7 +26,9 @@ PORTABLE = {
     "solvers/anderson.py": ("__init__", "_combination"),  # the small Gram matrix
     "solvers/_chain.py": (),
     "solvers/proximal_gradient.py": (),
+    "solvers/proximal_newton.py": ("start",),
     "solvers/reduced_rank.py": (),
+    "solvers/secants.py": (),
 }
 
 
