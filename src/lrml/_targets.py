@@ -146,9 +146,10 @@ def _check_elsewhere(Y: Any, targets: str, place: Place, *, observed: Any, **opt
             f"X and Y must live in the same place, got X with {place} and Y with {there}. Move one of them, "
             "or pass Y as a NumPy array, which follows X."
         )
-    in_order = not there.is_host and observed is None and _plain_matrix(Y, targets)
-    if in_order:
-        return Targets(Y, None)
+    if not there.is_host and observed is None:
+        found = _plain_matrix(Y, targets, allow_unknown=options["allow_unknown"])
+        if found is not None:
+            return found
     # The rare cases, and all errors, are left to the checks of NumPy arrays.
     host = Y if there.is_host else HOST.asarray(Y)
     observed = observed if Place.of(observed).is_host else HOST.asarray(observed)
@@ -158,15 +159,22 @@ def _check_elsewhere(Y: Any, targets: str, place: Place, *, observed: Any, **opt
     return Targets(place.asarray(values), names, mask, flat)
 
 
-def _plain_matrix(Y: Array, targets: str) -> bool:
-    """Whether Y is 2-D, and 0/1 or of moderate real numbers, all of them known."""
+def _plain_matrix(Y: Array, targets: str, *, allow_unknown: bool) -> Targets | None:
+    """Return a 2-D matrix of 0/1 or moderate real numbers, some of them NaN; None for all else."""
     xp = namespace(Y)
     if Y.ndim != 2 or Y.shape[1] == 0 or xp.isdtype(Y.dtype, "complex floating"):
-        return False
+        return None
     if xp.isdtype(Y.dtype, "bool") or (targets == "real" and xp.isdtype(Y.dtype, "integral")):
-        return True
+        return Targets(Y, None)
     right = xp.abs(Y) <= _LARGEST if targets == "real" else (Y == 0) | (Y == 1)  # NaN is neither
-    return bool(xp.all(right))
+    if bool(xp.all(right)):
+        return Targets(Y, None)
+    if not (allow_unknown and xp.isdtype(Y.dtype, "real floating")):
+        return None
+    unknown = xp.isnan(Y)
+    if not bool(xp.all(right | unknown) & xp.any(right)):
+        return None
+    return Targets(xp.where(unknown, xp.zeros_like(Y), Y), None, Mask(unknown, marks_known=False))
 
 
 def _flat_values(Y: Any) -> npt.NDArray[Any] | None:

@@ -94,6 +94,22 @@ def test_labels_of_numpy_follow_x_and_keep_their_names(data, place):
 
 
 @on_devices
+@pytest.mark.parametrize("form", ["nan", "observed"])
+def test_unknown_labels(form, data, place):
+    X, Y, _ = data["long"]
+    known = np.random.default_rng(0).random(Y.shape) < 0.7
+    model = LRML(2, 3.0, tol=1e-8)
+    expected = clone(model).fit(X, Y, observed=known)
+    with dispatching():
+        if form == "nan":
+            found = clone(model).fit(put(place, X), put(place, np.where(known, Y, np.nan)))
+        else:
+            found = clone(model).fit(put(place, X), put(place, Y), observed=put(place, known))
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+    assert_same(found.coef_, expected.coef_, place, rtol=1e-4)
+
+
+@on_devices
 def test_warm_starts_go_on_from_the_model_on_the_device(data, place):
     X, Y, _ = data["long"]
     model = LRML(2, 3.0, warm_start=True)
