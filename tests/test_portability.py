@@ -16,17 +16,25 @@ from portability import findings, function_names
 ROOT = Path(lrml.__file__).parent
 # Modules whose arrays may live on a device, with their functions that see NumPy arrays only.
 PORTABLE = {
+    "dual.py": ("leading_coordinates", "_ritz_pairs"),  # a device decomposes the whole kernel
+    "losses.py": ("_room", "_signs"),
+    "metrics.py": ("label_propensities", "propensity_scored_precision_at_k"),
     "penalties.py": (),
     "problem.py": (),
-    "dual.py": ("leading_coordinates", "_ritz_pairs"),  # of many rows on the host
-    "losses.py": ("_room", "_signs"),
-    "rows.py": ("added", "borrow", "select_labels"),
-    "row_problem.py": ("scores_of", "_loss_sums"),  # arrays to write to, which there are on the host only
+    "row_problem.py": ("rounding", "_pass", "scores_of", "_loss_sums"),  # rows have a method "sum"
+    "rows.py": ("added", "borrow"),
     "statistics.py": (
         *("_sparse_if_cheaper", "without_means"),  # of sparse matrices
         *("to_arrays", "from_stored", "save_arrays", "load_arrays"),
     ),
-    "metrics.py": ("label_propensities", "propensity_scored_precision_at_k"),
+    "estimators/_kernels.py": ("__call__",),
+    "estimators/_loo.py": (),
+    "estimators/_spectral.py": ("_is_separable", "_start_of"),
+    "estimators/cplst.py": (),
+    "estimators/leml.py": (),
+    "estimators/lrml.py": ("elbow",),
+    "estimators/path.py": ("as_dict", "alpha_max"),
+    "estimators/ridge.py": (),
     "solvers/_chain.py": (),
     "solvers/_gaps.py": (),
     "solvers/_loop.py": (),
@@ -41,13 +49,6 @@ PORTABLE = {
     "solvers/proximal_newton.py": ("start",),
     "solvers/reduced_rank.py": (),
     "solvers/secants.py": (),
-    "estimators/_kernels.py": (),
-    "estimators/_spectral.py": ("_is_separable", "_start_of"),
-    "estimators/cplst.py": (),
-    "estimators/leml.py": (),
-    "estimators/lrml.py": ("elbow",),
-    "estimators/path.py": ("as_dict", "alpha_max"),
-    "estimators/ridge.py": (),
 }
 
 

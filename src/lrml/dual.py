@@ -18,6 +18,7 @@ a row follow from its inner products with the rows of X as they are, up to a con
 from __future__ import annotations
 
 import math
+import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from lrml.problem import Coordinates
 from lrml.statistics import CentredRows, dense_product
 
 _Float64 = npt.NDArray[np.float64]
-_EPS = float(np.finfo(np.float64).eps)
+_EPS = sys.float_info.epsilon
 
 # Negative eigenvalues up to this are rounding in a kernel of single precision: relative to the largest one,
 # or to √n times the largest kernel value, which bounds the norm of random errors in all of them.

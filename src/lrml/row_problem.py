@@ -17,6 +17,7 @@ what a pass over the rows makes of them, may be in single precision (`lrml.rows`
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from lrml._arrays import Array, Place, dot, few_threads, inner, is_sparse, namespace
+from lrml._arrays import Array, Place, dot, few_threads, inner, is_host, is_sparse, namespace
 from lrml.losses import Floats, Loss, best_constants
 from lrml.penalties import Penalty, SpectralProx, spectral_prox
 from lrml.problem import spectral_coordinates
@@ -246,7 +247,7 @@ class QuadraticModel:
     refinements: int = 2
     accuracy: float = 1e-2
 
-    rounding = 16.0 * float(np.finfo(np.float64).eps)
+    rounding = 16.0 * sys.float_info.epsilon
     least, scale = 1.0, 1.0  # units that nothing else is compared with
 
     @cached_property
@@ -377,7 +378,7 @@ def _simultaneous(basis: Array, stretch: Array, diagonal: Array) -> tuple[Array,
     """
     xp = namespace(basis)
     with few_threads(diagonal):
-        if isinstance(basis, np.ndarray):
+        if is_host(basis):
             triangle = np.linalg.qr(np.sqrt(stretch)[:, None] * basis, mode="r")
             inverse = solve_triangular(triangle, np.eye(len(triangle)))
         else:

@@ -125,11 +125,10 @@ class Mask:
 
 
 def chosen_columns(matrix: Matrix, chosen: Array) -> Matrix:
-    """Return the columns of a matrix that are marked; the matrix itself, if all of them are."""
-    xp = namespace(chosen)
-    if bool(xp.all(chosen)):
-        return matrix
-    return matrix[:, chosen] if is_sparse(matrix) else take(matrix, xp.nonzero(chosen)[0], axis=1)
+    """Return the columns of a matrix that are marked."""
+    if is_sparse(matrix):
+        return matrix[:, chosen]
+    return take(matrix, namespace(chosen).nonzero(chosen)[0], axis=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,7 +106,7 @@ SEARCHES = {
     "share": MLFroCV(cv=0.3),
     "scorers": MLFroCV(scoring=["average_precision", "f1_micro"]),
     "a function": MLFroCV(scoring=lambda Y, S: -float(np.mean((np.asarray(Y) - S) ** 2))),
-    "real": MLFroCV(targets="real", kernel="rbf"),
+    "real": MLFroCV(targets="real", kernel="rbf", gammas=0.5),
     "rows": MLFroCV(loss="logistic", alphas=[1.0, 10.0], cv=2),
 }
 
@@ -136,7 +136,10 @@ def test_a_search_on_a_device_chooses_as_with_numpy(search, weighted, data, plac
             put(place, X), put(place, Y), **{name: put(place, w) for name, w in more.items()}
         )
     same_choice(found, expected)
-    assert_same(found.intercept_, expected.intercept_, place, rtol=1e-6)
+    by_rows = (
+        vars(search).get("loss", "squared") != "squared"
+    )  # another solver than with NumPy, to its tolerance
+    assert_same(found.intercept_, expected.intercept_, place, rtol=1e-4 if by_rows else 1e-6)
     assert Place.of(found.best_estimator_.factors_.U) == place
     if search.threshold == "auto":
         assert float(found.threshold_) == pytest.approx(float(expected.threshold_), rel=1e-5)

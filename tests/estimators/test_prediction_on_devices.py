@@ -229,3 +229,16 @@ def test_probabilities(data, place, flat):
     with dispatching():
         found = moved(model, place).predict_proba(put(place, X_new))
     assert_same(found, model.predict_proba(X_new), place, rtol=1e-12)
+
+
+@elsewhere
+@pytest.mark.parametrize("flat", [False, True], ids=["matrix", "1-D"])
+def test_leave_one_out_scores(data, place, flat):
+    X, Y, _, _ = data
+    y = Y[:, 0] if flat else Y
+    expected = LRML(1, 3.0).leave_one_out_scores(X, y)
+    with dispatching():
+        found = LRML(1, 3.0).leave_one_out_scores(put(place, X), put(place, y))
+    assert_same(found, expected, place, rtol=1e-6)
+    home = LRML(1, 3.0, device=place).leave_one_out_scores(X, y)
+    np.testing.assert_allclose(home, expected, rtol=0, atol=1e-6)

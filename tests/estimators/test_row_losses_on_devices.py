@@ -100,3 +100,14 @@ def test_labels_of_one_kind_need_no_coefficients(values, data, place):
         found = LRML(loss="logistic").fit(put(place, X), put(place, Y))
     assert found.rank_ == 0
     assert_same(found.intercept_, expected.intercept_, place)
+
+
+@on_devices
+def test_single_precision_gives_a_model_of_single_precision(data, place):
+    X, Y, weights, _ = data
+    model = LRML(2, 2.0, ridge=0.1, loss="logistic")
+    expected = clone(model).fit(X.astype(np.float32), Y, weights)
+    with dispatching():
+        found = clone(model).fit(put(place, X.astype(np.float32)), put(place, Y), put(place, weights))
+    assert_same(found.coef_, expected.coef_, place, dtype="float32", rtol=1e-4)
+    assert_same(found.intercept_, expected.intercept_, place, dtype="float32", rtol=1e-4)

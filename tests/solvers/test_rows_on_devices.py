@@ -144,3 +144,23 @@ def test_full_precision_for_a_while(how):
     finally:
         torch.set_float32_matmul_precision("highest")
         torch.backends.fp32_precision = cuda.fp32_precision = cpu.fp32_precision = "none"
+
+
+@pytest.mark.parametrize("place", places("torch-cpu", "torch-cuda"), indirect=True)
+def test_a_pass_keeps_its_digits_where_fewer_are_allowed(place):
+    """TF32 would keep three digits of a gradient, bfloat16 two."""
+    torch = pytest.importorskip("torch")
+    single, double = (
+        RowProblem(rows_in(place, dtype=dtype), LogisticLoss()) for dtype in ("float32", "float64")
+    )
+    W, intercept = arrays(1)[0][:D, :L], np.zeros(L)
+    torch.set_float32_matmul_precision("medium")
+    try:
+        found, expected = (
+            problem.gradient(problem.compress(*(put(place, part) for part in (W, np.eye(L), intercept))))
+            for problem in (single, double)
+        )
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    # The same coordinates up to signs.
+    np.testing.assert_allclose(*(np.abs(to_numpy(part)) for part in (found, expected)), atol=2e-5)

@@ -26,7 +26,7 @@ from lrml.cli._options import (
 )
 from lrml.cli._recipe import Config, Device, Kernel, Loss, Method, Recipe, Seed
 
-_THETA = "LRML: free singular values, a count or a share of the labels (default: 0.2)."
+_THETA = "LRML: free singular values, a count or a share (default: 0.2, or 0.1 for other losses)."
 _RANK = "LEML, CPLST: the rank, a count or a share of the labels."
 _ALPHA = "Strength of the penalty (default: that of the method)."
 _RIDGE = "Ridge beside the penalty (default: that of the method, or 1 for texts with the squared loss)."
@@ -157,7 +157,7 @@ def _facts(model: Any, summary: dict[str, Any]) -> dict[str, Any]:
     chosen = getattr(inner, "best_params_", None)
     names = ("theta", "rank", "alpha", "ridge", "loss", "kernel")
     params = inner.get_params(deep=False)
-    for name in ("alpha", "ridge"):
+    for name in ("theta", "alpha", "ridge"):
         if params.get(name, 0.0) is None:
             params[name] = vars(inner).get(f"{name}_")  # what the default stood for
     facts: dict[str, Any] = dict(summary)

@@ -236,7 +236,12 @@ class TrainingData:
     @property
     def row_sums(self) -> RowSums:
         """The rows, as far as sums over them are needed only."""
-        return self.rows
+        return self._rows_for_sums
+
+    @property
+    def _rows_for_sums(self) -> Rows:
+        """The rows; on a device as they are, since sums are in double precision anyway."""
+        return self.rows if self.place.is_host else Rows(self.X, self.Y, self.mask, self.weights)
 
     @property
     def rows(self) -> Rows:
@@ -259,7 +264,7 @@ class TrainingData:
         """Return the problem of the labels in use (`sort_labels`), without a ridge; made once."""
         key = fit_intercept, dtype
         if key not in self._row_problems:
-            rows = self.rows.select_labels(used).with_precision(dtype)
+            rows = self._rows_for_sums.select_labels(used).with_precision(dtype)
             self._row_problems[key] = RowProblem(rows, self.loss, fit_intercept=fit_intercept)
         return self._row_problems[key]
 

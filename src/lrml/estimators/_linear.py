@@ -277,9 +277,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
     def _flattened(self, scores: Scores) -> Scores:
         """Scores of a model's single label, from 0 on where it applies, as scikit-learn has them."""
-        xp = namespace(scores)
-        flat = xp.astype(scores[:, 0], xp.float64, copy=False) - float(self._cut.reshape(()))
-        return xp.astype(flat, scores.dtype, copy=False)
+        return _counted_from(self._cut, scores)
 
     def _validated(self, X: Any) -> Any:
         """X for prediction: same columns in the same order as in ``fit``."""
@@ -522,8 +520,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         if not data.flat or data.targets == "real":
             return scores[:, 0] if data.flat else scores
         fitted = hasattr(model, "factors_") or not isinstance(params.threshold, str)
-        cut = check_threshold(model._decision_threshold if fitted else None, 1, params.loss.threshold)
-        return namespace(scores).astype(scores[:, 0] - data.home.asarray(cut.reshape(())), scores.dtype)
+        cut = to_host(model._decision_threshold if fitted else None)
+        return _counted_from(check_threshold(cut, 1, params.loss.threshold), scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> float:
         """Mean over the examples of the label ranking average precision (R² if ``targets="real"``).
@@ -583,6 +581,13 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             known &= np.ravel(to_host(observed)).astype(np.bool_)
         weights = np.ones(len(y)) if weights is None else weights
         return float(np.average((predicted == y)[known], weights=weights[known]))
+
+
+def _counted_from(cut: npt.NDArray[np.float64], scores: Scores) -> Scores:
+    """Scores of a single label, less its cut, in their own precision."""
+    xp = namespace(scores)
+    less = xp.astype(scores[:, 0], xp.float64, copy=False) - float(cut.reshape(()))
+    return xp.astype(less, scores.dtype, copy=False)
 
 
 def _in_order(product: Array) -> Array:

@@ -24,6 +24,8 @@ are rare and the penalty is strong.
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -44,7 +46,7 @@ _INTERPOLATED, _ROUNDINGS, _ROOMY = 1e-9, 1e3, 1e-4
 _LEAST_SHRINKAGE, _CLOSE = 1e-7, 1e-6
 # Least 1 − h: below, the other rows say nothing about a row, up to rounding.
 _LEAST_ROOM = 1e-14
-_EPS = float(np.finfo(np.float64).eps)
+_EPS = sys.float_info.epsilon
 
 
 class LeaveOneOut:
@@ -86,8 +88,8 @@ class LeaveOneOut:
         self.dtype = xp.float32 if single else xp.float64
         self.unit = xp.astype(unit, self.dtype, copy=False)
         Y = take(data.Y, rows)
-        keeps = is_sparse(Y) and place.is_host
-        self.Y = Y.astype(self.dtype) if keeps else xp.astype(place.asarray(Y), self.dtype)
+        # Sparse ones stay so on the host.
+        self.Y = Y.astype(self.dtype) if is_host(curvature) else xp.astype(place.asarray(Y), self.dtype)
         self.lone = None
         if data.targets == "binary":
             self.lone = _LoneLabels(data.positive_counts(), self.Y, self.weights > 0)
@@ -199,12 +201,12 @@ class _Turn:
     def __init__(self, left: Array, projected: Array) -> None:
         xp = namespace(left)
         size = xp.linalg.vector_norm(left, axis=0)
-        self.size = xp.where(size > 0, size, 1.0)
-        inner = (left / self.size).T @ (projected / self.size)
+        # Directions that rounding has made of nothing have no leverage.
+        n = size.shape[0]
+        self.lengths = xp.where(size > n * _EPS * xp.max(size), size, math.inf) if n else size
+        inner = (left / self.lengths).T @ (projected / self.lengths)
         inner = 0.5 * (inner + inner.T)
         values, vectors = scipy.linalg.eigh(inner) if is_host(inner) else xp.linalg.eigh(inner)
-        # Directions that rounding has made of nothing have no leverage.
-        n = values.shape[0]
         positive = values > n * _EPS * values[n - 1] if n else values > 0
         if is_host(values):
             self.root = vectors[:, positive] / np.sqrt(values[positive])
@@ -213,7 +215,7 @@ class _Turn:
 
     def leverages(self, fitted: Array) -> Array:
         xp = namespace(fitted)
-        whitened = fitted @ xp.astype(self.root / self.size[:, None], fitted.dtype)
+        whitened = fitted @ xp.astype(self.root / self.lengths[:, None], fitted.dtype)
         return xp.astype(row_dots(whitened, whitened), xp.float64)
 
 

@@ -50,6 +50,8 @@ from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
 from lrml.solvers import Callback, Chain, Phase, SolverResult, solve_chain
 
+# Default shares of free singular values: of the squared loss, and of the others.
+_THETA, _ROW_THETA = 0.2, 0.1
 # Default grids. If the moments suffice, a candidate costs a fraction of a fit, otherwise a whole fit.
 _RIDGE_SHARES, _ROW_RIDGE_SHARES = (1.0, 0.9, 0.6, 0.4, 0.2), (0.6, 0.4, 0.2)
 # Candidates without the penalty cost almost nothing, and with them the search is never below ridge
@@ -97,9 +99,10 @@ class LRML(SpectralModel):
 
     Parameters
     ----------
-    theta : int, float or "auto", default=0.2
+    theta : int, float or "auto", optional
         How many leading singular values stay free. An int counts them; a float in [0, 1] is a share of the
-        number of labels (rounded, at most min(d, L)). Mind the type: 1 means one value, 1.0 all of them.
+        number of labels (rounded, at most min(d, L)). Mind the type: 1 means one value, 1.0 all of them. By
+        default 0.2 with the squared loss, and 0.1 with the others, where free values overfit sooner.
         "auto" takes the elbow of the energy of the least-squares predictions, see Notes.
     alpha : float, optional
         Strength of the penalty, the paper's C. (scikit-learn reads ``C`` as an inverse strength, hence the
@@ -267,13 +270,13 @@ class LRML(SpectralModel):
     """
 
     _checks = CHECKS | {
-        "theta": check_theta_or_auto,
+        "theta": optional(check_theta_or_auto),
         **{name: optional(CHECKS[name]) for name in ("alpha", "ridge")},
     }
 
     def __init__(
         self,
-        theta: int | float | str = 0.2,
+        theta: int | float | str | None = None,
         alpha: float | None = None,
         *,
         ridge: float | None = None,
@@ -296,6 +299,12 @@ class LRML(SpectralModel):
         verbose: int = 0,
     ) -> None:
         self._keep(locals())
+
+    def _check_params(self) -> Parameters:
+        params = super()._check_params()
+        if params.theta is None:
+            params.theta = _THETA if params.loss.name == "squared" else _ROW_THETA
+        return params
 
     def _with_strengths(self, data: TrainingData, params: Parameters) -> Parameters:
         by_default = params.ridge is None and params.theta != "auto" and params.alpha != 0

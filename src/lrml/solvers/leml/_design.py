@@ -62,7 +62,7 @@ class Design:
         """Numbers of examples and features."""
         return int(self._X.shape[0]), int(self._X.shape[1])
 
-    @property
+    @cached_property
     def total_weight(self) -> float:
         """Sum of the weights of the examples."""
         return float(self.place.xp.sum(self._weights))

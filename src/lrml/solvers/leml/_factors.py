@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from lrml._arrays import Array, Place, inner, is_host, namespace, row_dots
+from lrml._arrays import Array, Place, dot, is_host, namespace, row_dots
 from lrml.solvers._loop import Recorder
 from lrml.solvers._result import Callback, Factors, History, Status
 
 LinearMap: TypeAlias = Callable[[Array], Array]
-EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
+EPS, TINY = sys.float_info.epsilon, sys.float_info.min
 # Share of tol that a sweep may still gain, over the objective.
 _GAIN = 0.1
 
@@ -92,11 +93,11 @@ class Penalty(NamedTuple):
         """Return the penalty, in O((d + L) k²)."""
         trace = namespace(Z, H).linalg.trace
         of_Z, of_H = Z.T @ Z, H.T @ H
-        return 0.5 * self.alpha * float(trace(of_Z) + trace(of_H)) + self.ridge * inner(of_Z, of_H)
+        return float(0.5 * self.alpha * (trace(of_Z) + trace(of_H)) + self.ridge * dot(of_Z, of_H))
 
     def balanced(self, sigma: Array) -> float:
         """Return the penalty of balanced factors with these singular values."""
-        return self.alpha * float(namespace(sigma).sum(sigma)) + self.ridge * float(sigma @ sigma)
+        return float(self.alpha * namespace(sigma).sum(sigma) + self.ridge * (sigma @ sigma))
 
     def product(self, D: Array, gram: Array) -> Array:
         """D (alpha + 2 ridge G), G the Gram matrix of the other factor: its gradient and Hessian."""
@@ -154,8 +155,7 @@ def relative_gradient(gradients: tuple[Array, Array], factors: tuple[Array, Arra
     coefficients where these are zero: the least alpha that makes them vanish. The quotient does not depend on
     the units of X, Y and weights, and is about |1 − alpha/unit| for tiny factors of the right direction.
     """
-    size = math.sqrt(sum(inner(factor, factor) for factor in factors))
-    steep = math.sqrt(sum(inner(gradient, gradient) for gradient in gradients))
+    size, steep = (math.sqrt(float(dot(a, a) + dot(b, b))) for a, b in (factors, gradients))
     return steep / (unit * size) if size > 0 else 0.0
 
 
