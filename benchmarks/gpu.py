@@ -20,6 +20,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import re
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -81,7 +82,7 @@ class Bench:
 
     def there(self, array: np.ndarray) -> torch.Tensor:
         """Copy to the device."""
-        return torch.tensor(array, dtype=torch.float64, device=self.device)
+        return torch.asarray(array, dtype=torch.float64, device=self.device)
 
     @cache  # noqa: B019  # one object, as long as the program
     def sparse(self, name: str) -> tuple[sp.csr_array, sp.csr_array]:
@@ -122,16 +123,21 @@ class Bench:
 
         return make
 
-    def clock(self, call: Callable[[], Any]) -> tuple[float, float, int, Any]:
-        """Seconds of the first call, median of the later ones, their number, and what the last returned."""
+    def clock(self, call: Callable[[], Any], *, once: bool = False) -> tuple[float, float, int, Any]:
+        """Seconds of the first call, median of the later ones, their number, and what the last returned.
+
+        With ``once`` there is a single call, which stands for both.
+        """
         seconds: list[float] = []
-        while len(seconds) < 2 or (len(seconds) <= CALLS and sum(seconds) < SECONDS):
+        while not seconds or (
+            not once and (len(seconds) < 2 or (len(seconds) <= CALLS and sum(seconds) < SECONDS))
+        ):
             self.synchronise()
             start = perf_counter()
             found = call()
             self.synchronise()
             seconds.append(perf_counter() - start)
-        return seconds[0], median(seconds[1:]), len(seconds) - 1, found
+        return seconds[0], median(seconds[1:] or seconds), len(seconds) - 1, found
 
     def copies_to_host(self, call: Callable[[], Any]) -> dict[str, int] | None:
         """Count the copies from the device to the host, their bytes, and those of the largest."""
@@ -148,12 +154,12 @@ class Bench:
         sizes = [int(e["args"].get("bytes", 0)) for e in events if "Memcpy DtoH" in e.get("name", "")]
         return {"copies": len(sizes), "bytes": sum(sizes), "largest": max(sizes, default=0)}
 
-    def parts(self, X: Any, Y: Any, model: Any) -> dict[str, float]:
+    def parts(self, X: Any, Y: Any, model: Any, *, once: bool) -> dict[str, float]:
         """Seconds of each part of a fit, one by one; the transfer only of data that the host holds easily."""
         seconds: dict[str, float] = {}
 
         def timed(name: str, call: Callable[[], Any]) -> Any:
-            _, seconds[name], _, found = self.clock(call)
+            _, seconds[name], _, found = self.clock(call, once=once)
             return found
 
         if X.numel() < 1 << 30:
@@ -310,9 +316,11 @@ def measure(bench: Bench, item: Item) -> dict[str, Any]:
         if bench.is_gpu:
             record["peak_gigabytes"] = torch.cuda.max_memory_allocated(bench.device) / 1e9
         if item.section == "fit" and isinstance(found, LRML):
-            record["to_host"] = bench.copies_to_host(lambda: item.run(X, Y))
+            long = record["later"] > SECONDS / CALLS
+            if not long:  # the number of copies does not depend on the size
+                record["to_host"] = bench.copies_to_host(lambda: item.run(X, Y))
             if isinstance(X, torch.Tensor):
-                record["parts"] = bench.parts(X, Y, found)
+                record["parts"] = bench.parts(X, Y, found, once=long)
     except Exception as error:
         record["left_out"] = f"{type(error).__name__}: {error}"
     if not bench.options.no_cpu:
@@ -368,7 +376,8 @@ def facts(bench: Bench) -> dict[str, Any]:
         found |= {"cuda": torch.version.cuda, "tf32": torch.backends.cuda.matmul.allow_tf32}
         driver = Path("/proc/driver/nvidia/version")
         if driver.exists():
-            found["driver"] = driver.read_text(encoding="utf8").splitlines()[0].split("Module")[-1].split()[0]
+            number = re.search(r"\d+\.\d+(\.\d+)?", driver.read_text(encoding="utf8"))
+            found["driver"] = number.group() if number else "unknown"
     return found
 
 
