@@ -122,7 +122,7 @@ def test_repr_builds_the_same_estimator(model):
 
 
 def test_repr_shows_what_differs_from_the_defaults():
-    assert repr(LRML(theta=3, alpha=1.0, ridge=0.1)) == "LRML(ridge=0.1, theta=3)"
+    assert repr(LRML(theta=3, alpha=None, ridge=0.1)) == "LRML(ridge=0.1, theta=3)"
 
 
 def test_pickle_round_trip(data, fitted):
