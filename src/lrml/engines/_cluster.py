@@ -26,8 +26,8 @@ from dask.base import optimize
 from dask.delayed import Delayed, delayed
 from dask.utils import parse_timedelta
 from distributed import Client, KilledWorker, LocalCluster, wait
-from distributed.comm import CommClosedError
 from distributed.comm.addressing import resolve_address
+from distributed.comm.core import CommClosedError
 
 from lrml._shown import shown
 from lrml.engines._workers import Summed, Work, joined, merged, outline_of, panel_of, sum_leaf
