@@ -13,12 +13,15 @@ from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.model_selection import cross_val_predict
 
 from lrml import LRML, LabelMapDisplay, SpectrumDisplay, lrml_path, theory
 from lrml._arrays import HOST, Place
 from lrml.completion import LowRankImputer, complete, select_alpha
 from lrml.inspection import describe_model
+from lrml.metrics import precision_at_k
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 from lrml.penalties import TailSum
 from namespaces import assert_same, dispatching, places, put
@@ -119,6 +122,33 @@ def test_models_on_a_device_are_described_and_drawn_as_those_at_home(data, place
         _same(report, theory.bound_report(model.to_numpy(), X, random_state=0))
         cut = model.decision_function(put(place, X)) >= 0.4
         assert bool(place.xp.all(cut == place.xp.astype(model.predict(put(place, X)), place.xp.bool)))
+
+
+@pytest.mark.parametrize("flat", [False, True], ids=["labels", "1-D y"])
+def test_scikit_learn_predicts_rows_that_were_held_out(flat, data, place):
+    X, Y = data
+    y = Y[:, 0] + 5 if flat else Y
+    options = {"cv": 3, "method": "decision_function"}
+    expected = cross_val_predict(LRML(1, 1.0), X, y, **options)
+    with dispatching():
+        # scikit-learn itself makes a NumPy array of a matrix of labels.
+        found = cross_val_predict(LRML(1, 1.0), put(place, X), put(place, y) if flat else y, **options)
+    assert_same(found, expected, place, rtol=1e-6)
+
+
+def test_classes_are_numbers_on_the_device_or_names_at_home(data, place):
+    X, Y = data
+    there, named = put(place, X), pd.DataFrame(Y, columns=list("abcd"))
+    expected = LRML(1, 1.0).fit(X, Y)
+    with dispatching():
+        model = LRML(1, 1.0).fit(there, put(place, Y))
+        assert_same(model.classes_, np.arange(4), place, "int64", atol=0)
+        assert_same(LRML(1, 1.0).fit(there, put(place, Y[:, 0] * 2)).classes_, [0, 2], place, "int64", atol=0)
+        assert LRML(1, 1.0).fit(there, named).classes_.tolist() == list("abcd")
+        top = model.predict_top_k(there, 2)
+        assert model.score(there, named) == pytest.approx(expected.score(X, Y))
+        assert precision_at_k(put(place, Y), top, 2) == precision_at_k(Y, expected.predict_top_k(X, 2), 2)
+    assert_same(model.to_numpy().classes_, np.arange(4), HOST, "int64", atol=0)
 
 
 def test_a_split_leaves_arrays_where_they_are(data, place):

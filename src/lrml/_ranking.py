@@ -340,7 +340,7 @@ def _order_of(top: TopK, names: Any, n_labels: int) -> list[Any] | None:
     """Return the names of the columns of Y, those of a frame first; None if the best labels are numbers."""
     if top.classes is None and np.asarray(to_host(top.labels)).dtype.kind in "iu":
         return None
-    classes = None if top.classes is None else np.asarray(top.classes).tolist()
+    classes = None if top.classes is None else np.asarray(to_host(top.classes)).tolist()
     if classes == list(range(n_labels)):
         return None
     named = [] if names is None else list(names)

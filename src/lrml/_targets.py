@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import HOST, Array, Place, as_matrix, is_sparse, namespace
+from lrml._arrays import HOST, Array, Place, as_matrix, is_host, is_sparse, namespace
 from lrml._shown import shown
 from lrml.rows import Mask
 
@@ -228,7 +228,7 @@ def _check_same_columns(names: npt.NDArray[Any] | None, observed: Any) -> None:
 
 def check_label_names(names: npt.NDArray[Any] | None, fitted: npt.NDArray[Any]) -> None:
     """Reject label columns that are named, but not as in ``fit`` or in another order."""
-    if names is None or fitted.dtype.kind != "O" or list(names) == list(fitted):
+    if names is None or not is_host(fitted) or fitted.dtype.kind != "O" or list(names) == list(fitted):
         return
     expected, got = next(
         ((a, b) for a, b in zip(fitted, names, strict=False) if a != b), (len(fitted), len(names))

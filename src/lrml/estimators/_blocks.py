@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from lrml._arrays import is_sparse
+from lrml._arrays import is_sparse, to_host
 from lrml._progress import Reading, tell
 from lrml._shown import shown
 from lrml._targets import check_threshold
@@ -438,6 +438,7 @@ def checked_classes(classes: Any) -> npt.NDArray[Any] | None:
     """Return names of labels, or two classes, as an array without repetitions."""
     if classes is None:
         return None
+    classes = to_host(classes)
     names = np.asarray(classes if isinstance(classes, np.ndarray) else list(classes))
     if names.dtype.kind in "US":
         names = names.astype(object)

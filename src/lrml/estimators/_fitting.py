@@ -572,7 +572,7 @@ def store(
         "converged_": outcome.status in SUCCESSES,
         "status_": outcome.status.value,
         "history_": outcome.history.as_dict(),
-        "classes_": np.arange(n_labels) if data.label_names is None else data.label_names,
+        "classes_": _classes(data, n_labels),
         "loss_": data.loss.name,
         "unseen_labels_": home.asarray(solution.unseen),
         "sparse_output_": data.sparse_given or is_sparse(data.Y),
@@ -582,6 +582,12 @@ def store(
     for name in (*of_last_fit, "statistics_", "_stream"):
         vars(estimator).pop(name, None)
     vars(estimator).update(fitted | extra)
+
+
+def _classes(data: TrainingData, n_labels: int) -> Array:
+    """Return names on the host, and numbers where X is, as scikit-learn has them."""
+    names = np.arange(n_labels) if data.label_names is None else data.label_names
+    return data.home.asarray(names) if names.dtype.kind in "biuf" else names
 
 
 def warn_of_scales(X: Any, names: npt.NDArray[Any] | None = None) -> None:

@@ -602,10 +602,10 @@ def _empty(X: Any, width: int, dtype: Any) -> Array:
     return place.xp.empty((X.shape[0], width), dtype=dtype, device=place.device)
 
 
-def _named(classes: npt.NDArray[Any], columns: Array) -> Array:
+def _named(classes: Array, columns: Array) -> Array:
     """Return the classes of column numbers: on their device if they are numbers, or else on the host."""
-    if is_host(columns) or np.asarray(to_host(classes)).dtype.kind not in "biuf":
-        return to_host(classes)[to_numpy(columns)]
+    if is_host(columns) or (is_host(classes) and classes.dtype.kind not in "biuf"):
+        return classes[to_numpy(columns)]
     place = Place.of(columns)
     chosen = place.xp.take(place.asarray(classes), place.xp.reshape(columns, (-1,)))
     return place.xp.reshape(chosen, columns.shape)

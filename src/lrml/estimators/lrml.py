@@ -228,7 +228,7 @@ class LRML(SpectralModel):
         iteration, phase, objective, gap (which ``tol`` limits; infinite if the phase has none), residual (of
         an element of the subdifferential), rank, seconds.
     classes_ : array of shape (L,)
-        Label names if Y was a frame, else 0, …, L − 1; the two classes if y was 1-D.
+        Label names if Y was a frame, else 0, …, L − 1; the two classes if y was 1-D. Numbers are where X was.
     loss_ : str
         The loss of the fit.
     threshold_ : float or array of shape (L,)
