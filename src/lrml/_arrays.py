@@ -170,6 +170,9 @@ class Place(NamedTuple):
         """Whether arrays are NumPy's."""
         return self.xp is HOST.xp
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Place:
+        return self  # a namespace is a module, which cannot be copied
+
     def __str__(self) -> str:
         name = self.xp.__name__.removeprefix("array_api_compat.")
         return name if self.is_host else f"{name} on {self.device}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from contextlib import nullcontext
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from lrml import CPLST, LRML, PLST, MLFro, MLTrace
+from lrml import CPLST, LEML, LRML, PLST, MLFro, MLFroCV, MLTrace
 from lrml._arrays import HOST, Place
 from lrml.estimators import _fitting
 from namespaces import assert_same, dispatching, place_named, places, put
@@ -151,6 +152,82 @@ def test_rows_beyond_the_memory_of_a_device_are_summed_block_by_block(data, monk
     assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)
     with pytest.raises(ValueError, match=r"rows must fit into 50% of the memory .* 60 rows, 12 features"):
         LRML(2, 3.0, device=place, loss="logistic").fit(X, Y)
+
+
+# Held-out fits, searches and warm starts
+
+
+@on_devices
+@pytest.mark.parametrize("form", ["device", "dense", "sparse"])
+@pytest.mark.parametrize(
+    "model",
+    [MLTrace(2.0, loss="logistic"), LEML(2, ridge=1.0, random_state=0), MLTrace(2.0)],
+    ids=repr,
+)
+def test_a_threshold_for_each_label_lives_with_the_model(model, form, data, place):
+    if model.loss == "logistic" and "strict" in str(place):
+        pytest.skip("takes seconds there")
+    X, Y, weights = data["long"]
+    model = clone(model).set_params(threshold="auto", threshold_per_label=True)
+    expected = clone(model).fit(X, Y, weights).threshold_
+    if form == "device":
+        with dispatching():
+            found = clone(model).fit(put(place, X), put(place, Y), put(place, weights))
+    else:
+        model.set_params(device=place)
+        found = model.fit(sp.csr_array(X) if form == "sparse" else X, Y, weights)
+    assert_same(found.threshold_, expected, place if form == "device" else HOST, str(expected.dtype), 1e-4)
+
+
+@on_devices
+@pytest.mark.parametrize(
+    ("model", "form"),
+    [(LRML(2, 3.0), form) for form in ("nan", "observed", "by name")]
+    + [(MLFroCV([0.5, 5.0], random_state=0), form) for form in ("nan", "by name")],
+    ids=repr,
+)
+def test_a_threshold_and_a_search_with_unknown_labels(model, form, data, place):
+    X, Y = (matrix[:40, :4] for matrix in data["long"][:2])
+    known = np.random.default_rng(0).random(Y.shape) < 0.8
+    model = clone(model).set_params(threshold="auto", tol=1e-7)
+    expected = clone(model).fit(X, Y, observed=known)
+    with dispatching():
+        if form == "nan":
+            found = clone(model).fit(put(place, X), put(place, np.where(known, Y, np.nan)))
+        elif form == "observed":
+            found = clone(model).fit(put(place, X), put(place, Y), observed=put(place, known))
+        else:
+            found = clone(model).set_params(device=place).fit(X, sp.csr_array(Y), observed=known)
+    assert found.threshold_ == pytest.approx(expected.threshold_, abs=1e-4)
+    if hasattr(expected, "best_score_"):
+        assert found.best_params_ == expected.best_params_
+        assert found.best_score_ == pytest.approx(expected.best_score_, rel=1e-6)
+
+
+@on_devices
+@pytest.mark.parametrize("first", ["here", "there", "pickled"])
+def test_warm_starts_with_a_kernel_where_x_has_moved(first, data, place):
+    X, Y, _ = data["long"]
+    model = LRML(2, 3.0, kernel="rbf", ridge=0.5, warm_start=True)
+    once = clone(model).fit(X, Y).objective_
+    here, there = (X, Y), (put(place, X), put(place, Y))
+    with dispatching():
+        model.fit(*(here if first == "here" else there))
+        model = pickle.loads(pickle.dumps(model)) if first == "pickled" else model
+        model.fit(*(here if first == "there" else there))
+    assert model.objective_ == pytest.approx(once, rel=1e-4)
+    assert model.n_iter_ <= 2
+
+
+@on_devices
+def test_a_kernel_model_keeps_sparse_rows_as_they_were_given(data, place):
+    X, Y, _ = data["long"]
+    X = sp.csr_array(X * (np.abs(X) > 0.8))
+    expected = MLFro(0.5, kernel="rbf").fit(X, Y)
+    found = MLFro(0.5, kernel="rbf", device=place, threshold="auto").fit(X, Y)
+    assert sp.issparse(found.X_fit_)
+    assert found.nbytes_ == expected.nbytes_
+    assert_same(found.decision_function(X), expected.decision_function(X), HOST, rtol=1e-6)
 
 
 # Errors: rule, value, remedy; and the estimator as it was

@@ -560,10 +560,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         scores = self._scores(self._validated(X))
         known = None
         if mask is not None and Y.shape == scores.shape:
-            if is_host(mask.pattern):
-                known = mask.block(slice(None), np.bool_).astype(np.bool_)
-            else:
-                known = mask.pattern if mask.marks_known else ~mask.pattern
+            known = mask.known()
         check_label_names(names, self.classes_)
         weights = check_sample_weight(to_host(sample_weight), scores.shape[0])
         if not binary:

@@ -75,9 +75,7 @@ class Comparison(NamedTuple):
     def held_out(self, split: int) -> HeldOut:
         """Rows on which candidates are compared."""
         rows, place = self.splits[split].test, self.data.place
-        known = None
-        if self.data.mask is not None:
-            known = self.data.mask.block(slice(None), np.bool_)[rows].astype(np.bool_)
+        known = None if self.data.mask is None else self.data.mask.known(rows)
         X, Y = self.data.features(rows, self.splits[split].train), take(self.data.Y, rows)
         if not place.is_host:
             X, Y = place.asarray(X), place.asarray(Y)
