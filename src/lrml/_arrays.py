@@ -10,6 +10,7 @@ import dataclasses
 import importlib
 import math
 import os
+import textwrap
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
@@ -27,6 +28,8 @@ from lrml._threads import one_blas_thread_if
 
 # How the libraries of a device say that its memory is used up.
 _NO_MEMORY = ("OutOfMemoryError", "out of memory", "ALLOC_FAILED")
+# So many characters of what a library says about a device are shown.
+_LONGEST = 120
 # From this size on, memory counts more than threads.
 _LARGE = 2000
 
@@ -155,9 +158,12 @@ class Place(NamedTuple):
         if place is None:
             raise ValueError(
                 f"device={name!r} needs torch or CuPy, got an environment without them. Install torch, or "
-                "pass device=None."
+                "leave device out to compute on the host."
             )
         return place
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _place_in, (self.xp.__name__, self.device)  # a module has no pickle, but a name
 
     @property
     def is_host(self) -> bool:
@@ -248,6 +254,10 @@ class Place(NamedTuple):
 HOST = Place(array_api_compat.numpy, "cpu")
 
 
+def _place_in(library: str, device: Any) -> Place:
+    return Place(importlib.import_module(library), device)
+
+
 @cache
 def _torch_place(name: str) -> Place | None:
     """Return the place of one of torch's devices; None without torch."""
@@ -262,8 +272,7 @@ def _torch_place(name: str) -> Place | None:
     except Exception as error:  # torch has no common type for a name it does not know and a driver it lacks
         raise ValueError(
             f"device must be one that is there and has float64 and eigh, got {name!r} "
-            f"({_first_line(error)}). "
-            "Pass device=None to compute on the host, or the name of another device."
+            f"({_first_sentence(error)}). Leave it out to compute on the host, or name another device."
         ) from error
     return Place(xp, tried.device)  # "cuda" has become "cuda:0"
 
@@ -282,14 +291,16 @@ def _cupy_place(name: str) -> Place | None:
         device.compute_capability  # noqa: B018  # fails if it is not there
     except Exception as error:
         raise ValueError(
-            f"device must be one that is there, got {name!r} ({_first_line(error)}). Pass device=None to "
-            "compute on the host, or the name of another device."
+            f"device must be one that is there, got {name!r} ({_first_sentence(error)}). Leave it "
+            "out to compute on the host, or name another device."
         ) from error
     return Place(importlib.import_module("array_api_compat.cupy"), device)
 
 
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
+def _first_sentence(error: Exception) -> str:
+    """Return what an error says first: libraries go on with lists of all their backends."""
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return textwrap.shorten(line.partition(". ")[0].rstrip("."), _LONGEST, placeholder=" …")
 
 
 def is_host(*arrays: Any) -> bool:

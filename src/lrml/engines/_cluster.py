@@ -27,6 +27,7 @@ from dask.delayed import Delayed, delayed
 from dask.utils import parse_timedelta
 from distributed import Client, KilledWorker, LocalCluster, wait
 from distributed.comm.addressing import resolve_address
+from distributed.comm.core import CommClosedError
 
 from lrml._shown import shown
 from lrml.engines._workers import Summed, Work, joined, merged, outline_of, panel_of, sum_leaf
@@ -252,7 +253,9 @@ class Cluster:
         except KilledWorker as error:
             raise _too_large(error) from error
         except (CancelledError, OSError, RuntimeError) as error:
-            alive = self.client.status == "running" and not isinstance(error, CancelledError)
+            # A client takes a moment to notice that a connection which was reset belonged to its scheduler.
+            lost = isinstance(error, CancelledError | CommClosedError)
+            alive = self.client.status == "running" and not lost
             if alive or isinstance(error, ClusterError):
                 raise
             raise ClusterError(

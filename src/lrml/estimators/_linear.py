@@ -532,6 +532,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         taken over the rows where it is known. If y is 1-D, it is the accuracy, as in scikit-learn. Of X on a
         device the average precision is computed there, R² and accuracy on the host.
         """
+        check_is_fitted(self)
         binary = _has_labels(self)
         if binary and self._is_flat:
             return self._accuracy(X, y, sample_weight, observed)
