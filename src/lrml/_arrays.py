@@ -170,6 +170,9 @@ class Place(NamedTuple):
         """Whether arrays are NumPy's."""
         return self.xp is HOST.xp
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Place:
+        return self  # a namespace is a module, which cannot be copied
+
     def __str__(self) -> str:
         name = self.xp.__name__.removeprefix("array_api_compat.")
         return name if self.is_host else f"{name} on {self.device}"
@@ -222,14 +225,12 @@ class Place(NamedTuple):
             moved = array_api_compat.to_device(value, self.device)
         else:
             held = np.asarray(to_numpy(value) if not there.is_host else value)
-            # torch shares the memory of NumPy arrays, and warns if that may not be written to.
-            held = held if held.flags.writeable or self.is_host else held.copy()
-            moved = self.xp.asarray(held, device=self.device)
+            moved = self.xp.asarray(held if self.is_host else _as_others_take_it(held), device=self.device)
         return moved if wanted is None else self.xp.astype(moved, wanted, copy=False)
 
     def _dense(self, matrix: Any, dtype: Any) -> Array:
         """Return a sparse matrix as a dense array here; where possible, only what it stores travels."""
-        dtype = np.dtype(matrix.dtype if dtype is None else dtype).name
+        dtype = _common_type(np.dtype(matrix.dtype if dtype is None else dtype)).name
         by_places = array_api_compat.is_torch_namespace(self.xp) or array_api_compat.is_cupy_namespace(
             self.xp
         )
@@ -252,6 +253,22 @@ class Place(NamedTuple):
 
 
 HOST = Place(array_api_compat.numpy, "cpu")
+
+
+def _as_others_take_it(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an array whose memory other libraries can share: of a common type, in plain order, writable."""
+    array = array.astype(_common_type(array.dtype), copy=False)
+    plain = array.flags.writeable and all(stride >= 0 for stride in array.strides)
+    return array if plain else array.copy()
+
+
+def _common_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a type that every library has: native bytes, no long doubles, small unsigned integers only."""
+    if dtype.kind == "f" and dtype.itemsize > 8:
+        return np.dtype(np.float64)
+    if dtype.kind == "u" and dtype.itemsize > 1:
+        return np.dtype(np.int64)
+    return dtype.newbyteorder("=")
 
 
 def _place_in(library: str, device: Any) -> Place:
@@ -305,7 +322,8 @@ def _first_sentence(error: Exception) -> str:
 
 def is_host(*arrays: Any) -> bool:
     """Whether arrays are NumPy's or SciPy's, so that code of NumPy alone may handle them."""
-    return all(Place.of(array).is_host for array in arrays)
+    # Arrays of NumPy are told by their type: small fits ask very often.
+    return all(type(array) is np.ndarray or Place.of(array).is_host for array in arrays)
 
 
 def take(matrix: Any, places: Any, axis: int = 0) -> Any:

@@ -115,13 +115,19 @@ class Mask:
         marks = dense_block(self.pattern, rows, dtype)
         return marks if self.marks_known else 1.0 - marks
 
+    def known(self, rows: Any = None) -> Array:
+        """Return which labels are known, as a dense array of bool, of all examples or those numbered."""
+        marks = self.pattern if rows is None else take(self.pattern, rows)
+        marks = marks.toarray() if is_sparse(marks) else marks
+        return marks if self.marks_known else ~marks
+
     def select_labels(self, chosen: Array) -> Mask:
         """Return the mask of the chosen labels."""
         return Mask(chosen_columns(self.pattern, chosen), self.marks_known)
 
     def select_rows(self, rows: npt.NDArray[np.int64]) -> Mask:
         """Return the mask of some of the examples."""
-        return Mask(self.pattern[rows], self.marks_known)
+        return Mask(take(self.pattern, rows), self.marks_known)
 
 
 def chosen_columns(matrix: Matrix, chosen: Array) -> Matrix:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from contextlib import nullcontext
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from lrml import CPLST, LRML, PLST, MLFro, MLTrace
+from lrml import CPLST, LEML, LRML, PLST, MLFro, MLFroCV, MLTrace
 from lrml._arrays import HOST, Place
 from lrml.estimators import _fitting
 from namespaces import assert_same, dispatching, place_named, places, put
@@ -81,6 +82,28 @@ def test_single_precision_gives_a_model_of_single_precision(data, place):
 
 
 @on_devices
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda A: A[::-1][::-1],
+        lambda A: A.astype(A.dtype.newbyteorder(">")),
+        lambda A: A.astype(np.longdouble),
+        lambda A: sp.csr_array(A.astype(np.uint16)),
+    ],
+    ids=["negative strides", "big endian", "long double", "unsigned"],
+)
+def test_labels_of_types_that_others_do_not_have(form, data, place):
+    X, Y, _ = data["long"]
+    expected = LRML(2, 3.0).fit(X, Y)
+    flipped = X[::-1]
+    by_name = LRML(2, 3.0, device=place).fit(flipped[::-1], form(Y))
+    with dispatching():
+        found = LRML(2, 3.0).fit(put(place, X), form(Y))
+    for model in (by_name, found):
+        assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+
+
+@on_devices
 def test_labels_of_numpy_follow_x_and_keep_their_names(data, place):
     pd = pytest.importorskip("pandas")
     X, Y, _ = data["long"]
@@ -129,6 +152,82 @@ def test_rows_beyond_the_memory_of_a_device_are_summed_block_by_block(data, monk
     assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)
     with pytest.raises(ValueError, match=r"rows must fit into 50% of the memory .* 60 rows, 12 features"):
         LRML(2, 3.0, device=place, loss="logistic").fit(X, Y)
+
+
+# Held-out fits, searches and warm starts
+
+
+@on_devices
+@pytest.mark.parametrize("form", ["device", "dense", "sparse"])
+@pytest.mark.parametrize(
+    "model",
+    [MLTrace(2.0, loss="logistic"), LEML(2, ridge=1.0, random_state=0), MLTrace(2.0)],
+    ids=repr,
+)
+def test_a_threshold_for_each_label_lives_with_the_model(model, form, data, place):
+    if model.loss == "logistic" and "strict" in str(place):
+        pytest.skip("takes seconds there")
+    X, Y, weights = data["long"]
+    model = clone(model).set_params(threshold="auto", threshold_per_label=True)
+    expected = clone(model).fit(X, Y, weights).threshold_
+    if form == "device":
+        with dispatching():
+            found = clone(model).fit(put(place, X), put(place, Y), put(place, weights))
+    else:
+        model.set_params(device=place)
+        found = model.fit(sp.csr_array(X) if form == "sparse" else X, Y, weights)
+    assert_same(found.threshold_, expected, place if form == "device" else HOST, str(expected.dtype), 1e-4)
+
+
+@on_devices
+@pytest.mark.parametrize(
+    ("model", "form"),
+    [(LRML(2, 3.0), form) for form in ("nan", "observed", "by name")]
+    + [(MLFroCV([0.5, 5.0], random_state=0), form) for form in ("nan", "by name")],
+    ids=repr,
+)
+def test_a_threshold_and_a_search_with_unknown_labels(model, form, data, place):
+    X, Y = (matrix[:40, :4] for matrix in data["long"][:2])
+    known = np.random.default_rng(0).random(Y.shape) < 0.8
+    model = clone(model).set_params(threshold="auto", tol=1e-7)
+    expected = clone(model).fit(X, Y, observed=known)
+    with dispatching():
+        if form == "nan":
+            found = clone(model).fit(put(place, X), put(place, np.where(known, Y, np.nan)))
+        elif form == "observed":
+            found = clone(model).fit(put(place, X), put(place, Y), observed=put(place, known))
+        else:
+            found = clone(model).set_params(device=place).fit(X, sp.csr_array(Y), observed=known)
+    assert found.threshold_ == pytest.approx(expected.threshold_, abs=1e-4)
+    if hasattr(expected, "best_score_"):
+        assert found.best_params_ == expected.best_params_
+        assert found.best_score_ == pytest.approx(expected.best_score_, rel=1e-6)
+
+
+@on_devices
+@pytest.mark.parametrize("first", ["here", "there", "pickled"])
+def test_warm_starts_with_a_kernel_where_x_has_moved(first, data, place):
+    X, Y, _ = data["long"]
+    model = LRML(2, 3.0, kernel="rbf", ridge=0.5, warm_start=True)
+    once = clone(model).fit(X, Y).objective_
+    here, there = (X, Y), (put(place, X), put(place, Y))
+    with dispatching():
+        model.fit(*(here if first == "here" else there))
+        model = pickle.loads(pickle.dumps(model)) if first == "pickled" else model
+        model.fit(*(here if first == "there" else there))
+    assert model.objective_ == pytest.approx(once, rel=1e-4)
+    assert model.n_iter_ <= 2
+
+
+@on_devices
+def test_a_kernel_model_keeps_sparse_rows_as_they_were_given(data, place):
+    X, Y, _ = data["long"]
+    X = sp.csr_array(X * (np.abs(X) > 0.8))
+    expected = MLFro(0.5, kernel="rbf").fit(X, Y)
+    found = MLFro(0.5, kernel="rbf", device=place, threshold="auto").fit(X, Y)
+    assert sp.issparse(found.X_fit_)
+    assert found.nbytes_ == expected.nbytes_
+    assert_same(found.decision_function(X), expected.decision_function(X), HOST, rtol=1e-6)
 
 
 # Errors: rule, value, remedy; and the estimator as it was
@@ -193,6 +292,22 @@ def test_a_device_without_memory(where, data, monkeypatch):
     refused(LRML(2, 3.0), MemoryError, rule, put(place, X), put(place, Y))
     with pytest.raises(OutOfMemoryError):  # on the host, errors are as they are
         LRML(2, 3.0).fit(X, Y)
+
+
+def test_a_cut_that_fails_leaves_the_last_model(data, monkeypatch):
+    X, Y, _ = data["long"]
+    model = LRML(2, 3.0, threshold="auto").fit(X, Y)
+    before = dict(vars(model))
+    monkeypatch.setattr("lrml.estimators._linear.automatic_cut", lambda *given: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model.fit(X[:40], Y[:40])
+    assert vars(model) == before
+
+
+def test_infinity_in_single_precision(data):
+    place, (X, Y, _) = place_named("strict-device1"), data["long"]
+    real = np.where(np.eye(60, 5), np.inf, Y).astype(np.float32)
+    refused(MLFro(targets="real"), ValueError, "contains infinity", put(place, X), put(place, real))
 
 
 @pytest.mark.parametrize(

@@ -113,8 +113,11 @@ AWKWARD = {
 def test_three_files_per_figure_and_always_the_same():
     files = render_figures(sample_summary())
     assert set(files) == {f"{id_}.{suffix}" for id_ in SAMPLES for suffix in ("png", "svg", "pdf")}
+    looks = _draw.series_looks(sample_summary()["figures"])
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "yellow"}):  # a user's own
-        assert render_figures(sample_summary()) == files
+        for id_ in ("figure2", "figure3"):  # every kind of panel
+            again = _draw.draw(SAMPLES[id_], looks)
+            assert again == {suffix: files[f"{id_}.{suffix}"] for suffix in again}
         assert matplotlib.rcParams["font.size"] == 20
     for name, content in files.items():
         for trace in (b"Software", b"CreationDate", b"<dc:date>"):

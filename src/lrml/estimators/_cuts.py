@@ -49,17 +49,17 @@ def automatic_cut(model: Any, data: TrainingData, params: Parameters) -> Any:
         rows = iterative_train_test_split(counted, labels, test_size=share, random_state=_SEED)[1]
         scores = _held_out_scores(model, data, rows)
     place = Place.of(scores)
-    known = None if data.mask is None else data.mask.block(slice(None), np.bool_)[rows].astype(np.bool_)
-    known = known if known is None or place.is_host else place.asarray(known)
-    return best_cut(place.asarray(take(data.Y, rows)), scores, params, known)
+    known = None if data.mask is None else place.asarray(data.mask.known(rows))
+    return best_cut(place.asarray(take(data.Y, rows)), scores, params, known, data.home)
 
 
-def best_cut(Y: Array, scores: Array, params: Parameters, known: Array | None) -> Any:
-    """Return the cut at which ``threshold_scoring`` is best; the natural one if nothing tells."""
+def best_cut(Y: Array, scores: Array, params: Parameters, known: Array | None, home: Place) -> Any:
+    """Return the cut at which ``threshold_scoring`` is best, at home; the natural one if nothing tells."""
     natural = params.loss.threshold
-    if not bool(namespace(Y).any(Y != 0)):  # unknown labels are 0
+    xp = namespace(Y)
+    if not bool(xp.any(xp.astype(Y, xp.bool))):  # unknown labels are 0
         return natural
-    return best_threshold(
+    cut = best_threshold(
         Y,
         scores,
         cast(MetricName, params.threshold_scoring),
@@ -67,6 +67,7 @@ def best_cut(Y: Array, scores: Array, params: Parameters, known: Array | None) -
         natural=natural,
         known=known,
     ).cut
+    return cut if isinstance(cut, float) else home.asarray(cut)
 
 
 def _leave_one_out_scores(model: Any, data: TrainingData, params: Parameters, rows: _Rows) -> Array:

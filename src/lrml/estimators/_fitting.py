@@ -77,6 +77,7 @@ class TrainingData:
     place: Place = HOST
     home: Place = HOST
     sparse_given: bool = False  # whether Y was sparse before it was moved
+    given: Any = None  # X at home, if it was moved
     _spaces: dict[Any, tuple[float, Space]] = field(default_factory=dict, init=False, repr=False)
     _row_problems: dict[Any, RowProblem] = field(default_factory=dict, init=False, repr=False)
 
@@ -189,13 +190,19 @@ class TrainingData:
         return exact if dearer and fits_in_memory(size) else "compressed"
 
     def part(self, rows: npt.NDArray[np.int64]) -> TrainingData:
-        """Return some of the rows, for fits that see plain arrays only."""
+        """Return some of the rows, for fits that see plain arrays only and whose models stay with them."""
         stand_in = copy(self.stand_in)
         vars(stand_in).pop("feature_names_in_", None)
         X, Y = self.features(rows, rows), take(self.Y, rows)
         weights = None if self.weights is None else take(self.weights, rows)
         mask = None if self.mask is None else self.mask.select_rows(rows)
-        return replace(self, stand_in=stand_in, X=X, Y=Y, weights=weights, mask=mask, summed_up=None)
+        rows_only: dict[str, Any] = {"summed_up": None, "given": None, "home": Place.of(X)}
+        return replace(self, stand_in=stand_in, X=X, Y=Y, weights=weights, mask=mask, **rows_only)
+
+    @property
+    def rows_given(self) -> Any:
+        """X as it was given, perhaps sparse, where the model will live."""
+        return self.X if self.given is None else self.given
 
     def features(self, rows: npt.NDArray[np.int64], fitted: npt.NDArray[np.int64]) -> Any:
         """Rows of X, as a model fitted on others needs them: of precomputed values, those with the others."""
@@ -377,7 +384,8 @@ def _moved(data: TrainingData, place: Place) -> TrainingData:
         if mask is not None:
             mask = Mask(place.asarray(mask.pattern), mask.marks_known)
         weights = None if weights is None else place.asarray(weights)
-        return replace(data, X=place.asarray(X), Y=place.asarray(Y), mask=mask, weights=weights)
+        moved = {"X": place.asarray(X), "Y": place.asarray(Y), "mask": mask, "weights": weights}
+        return replace(data, **moved, given=X)
 
 
 def is_warm_start(estimator: Any, params: Parameters, data: TrainingData) -> bool:
@@ -542,11 +550,7 @@ def store(
     """Set every fitted attribute, in the type of X; this cannot fail halfway."""
     home, dtype = data.home, data.model_dtype
     if data.kernel is not None:
-        rows = (
-            {}
-            if data.kernel.is_precomputed
-            else {"X_fit_": data.X if home == data.place else home.asarray(data.X)}
-        )
+        rows = {} if data.kernel.is_precomputed else {"X_fit_": data.rows_given}
         extra |= {"kernel_": data.kernel} | rows
     elif with_coef and data.shape[0] * data.shape[1] <= _MOST_COEFFICIENTS:
         U, s, V = solution.factors

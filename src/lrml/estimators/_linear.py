@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -70,6 +71,18 @@ def _has_probabilities(model: Any) -> bool:
 def _has_closed_form(model: Any) -> bool:
     """Whether fits are ridge regressions in some directions of label space."""
     return hasattr(vars(model).get("best_estimator_", model), "_ridge_regressions")
+
+
+@contextmanager
+def _all_or_nothing(model: Any) -> Iterator[None]:
+    """Leave a model as it was if anything fails inside."""
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
 
 
 class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
@@ -156,7 +169,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         data = prepare(self, params, X, y, sample_weight, observed)
         n_rows, n_features = data.X.shape
         given = f"{n_rows} rows, {n_features} features and {data.Y.shape[1]} labels"
-        with data.place.explaining_errors(given):
+        with _all_or_nothing(self), data.place.explaining_errors(given):
             self._fit_data(data, params)
             self._choose_threshold(data, params)
         self._keep_sums(data)
@@ -547,10 +560,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         scores = self._scores(self._validated(X))
         known = None
         if mask is not None and Y.shape == scores.shape:
-            if is_host(mask.pattern):
-                known = mask.block(slice(None), np.bool_).astype(np.bool_)
-            else:
-                known = mask.pattern if mask.marks_known else ~mask.pattern
+            known = mask.known()
         check_label_names(names, self.classes_)
         weights = check_sample_weight(to_host(sample_weight), scores.shape[0])
         if not binary:
@@ -576,7 +586,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
                 f"X and y must have the same number of rows, got {len(predicted)} and {len(y)}. Pass one "
                 "class for every row of X."
             )
-        weights = check_sample_weight(sample_weight, len(predicted))
+        weights = check_sample_weight(to_host(sample_weight), len(predicted))
         known = y == y  # noqa: PLR0124  # NaN does not equal itself
         if observed is not None:
             known &= np.ravel(to_host(observed)).astype(np.bool_)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array, namespace, take
+from lrml._arrays import Array, Place, namespace, take
 from lrml._shown import shown
 from lrml.blocks import BlockSource, Columns
 from lrml.estimators._blocks import BlockFitting, SummedData
@@ -147,7 +147,9 @@ class SpectralModel(BlockFitting):
     def _start_of(self, data: TrainingData) -> Factors:
         """Coefficients of the last fit as factors; for a kernel, its scores without the intercept."""
         if data.kernel is not None:
-            scores = data.place.asarray(self._scores(data.home.asarray(data.X)) - self.intercept_, "float64")
+            there, X = Place.of(self.intercept_), data.rows_given
+            X = X if Place.of(X) == there else there.asarray(X)  # the last fit may have been elsewhere
+            scores = data.place.asarray(self._scores(X) - self.intercept_, "float64")
             identity = data.place.asarray(np.eye(scores.shape[1]))
             return Factors(scores, data.place.ones(scores.shape[1]), identity)
         return Factors(*(data.place.asarray(factor, "float64") for factor in self.factors_))

@@ -295,7 +295,7 @@ def _best_cut(search: Search, index: int, params: Parameters) -> Any:
     if parts[0][0].known is not None:
         known = concat([held_out.known for held_out, _ in parts])
     Y, scores = (concat(column) for column in zip(*((h.labels, s) for h, s in parts), strict=True))
-    return best_cut(Y, scores, params, known)
+    return best_cut(Y, scores, params, known, search.comparison.data.home)
 
 
 def _warn_of_edges(search: Search, table: ScoreTable, index: int, params: Parameters) -> None:

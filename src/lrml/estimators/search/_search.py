@@ -75,9 +75,7 @@ class Comparison(NamedTuple):
     def held_out(self, split: int) -> HeldOut:
         """Rows on which candidates are compared."""
         rows, place = self.splits[split].test, self.data.place
-        known = None
-        if self.data.mask is not None:
-            known = self.data.mask.block(slice(None), np.bool_)[rows].astype(np.bool_)
+        known = None if self.data.mask is None else self.data.mask.known(rows)
         X, Y = self.data.features(rows, self.splits[split].train), take(self.data.Y, rows)
         if not place.is_host:
             X, Y = place.asarray(X), place.asarray(Y)
@@ -129,7 +127,8 @@ def reduced_rank_pieces(
 
     def run(problem: SpectralProblem, group: list[tuple[int, int]]) -> None:
         left, V, _ = problem.reduced_rank_factors()
-        for place, rank in group:
+        for place, wanted in group:
+            rank = min(wanted, V.shape[1])
             visit(place, RidgeRegressions(left[:, :rank], V[:, :rank], problem.ridge))
 
     groups: dict[float, list[tuple[int, int]]] = {}
