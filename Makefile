@@ -10,6 +10,9 @@ BENCH := .venv-bench
 # One test process per core: with more than one BLAS thread each they would fight for the cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
+# Half of the time to collect the tests goes into compiling them, unless a former run may leave them compiled.
+COMPILED := PYTHONDONTWRITEBYTECODE=
+
 .PHONY: reproduce test test-random bench clean
 
 reproduce: $(VENV)/.report
@@ -20,11 +23,11 @@ test: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal
+	$(ONE_THREAD) $(COMPILED) $(BIN)/pytest -n auto --dist worksteal
 
 test-random: $(VENV)/.test
 	for round in $$(seq $(or $(ROUNDS),10)); do \
-	  $(ONE_THREAD) $(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=random || exit 1; \
+	  $(ONE_THREAD) $(COMPILED) $(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=random || exit 1; \
 	done
 
 bench: $(BENCH)/.peers

@@ -10,6 +10,7 @@ import dataclasses
 import importlib
 import math
 import os
+import textwrap
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
@@ -27,6 +28,8 @@ from lrml._threads import one_blas_thread_if
 
 # How the libraries of a device say that its memory is used up.
 _NO_MEMORY = ("OutOfMemoryError", "out of memory", "ALLOC_FAILED")
+# So many characters of what a library says about a device are shown.
+_LONGEST = 120
 # From this size on, memory counts more than threads.
 _LARGE = 2000
 
@@ -155,9 +158,12 @@ class Place(NamedTuple):
         if place is None:
             raise ValueError(
                 f"device={name!r} needs torch or CuPy, got an environment without them. Install torch, or "
-                "pass device=None."
+                "leave device out to compute on the host."
             )
         return place
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _place_in, (self.xp.__name__, self.device)  # a module has no pickle, but a name
 
     @property
     def is_host(self) -> bool:
@@ -219,14 +225,12 @@ class Place(NamedTuple):
             moved = array_api_compat.to_device(value, self.device)
         else:
             held = np.asarray(to_numpy(value) if not there.is_host else value)
-            # torch shares the memory of NumPy arrays, and warns if that may not be written to.
-            held = held if held.flags.writeable or self.is_host else held.copy()
-            moved = self.xp.asarray(held, device=self.device)
+            moved = self.xp.asarray(held if self.is_host else _as_others_take_it(held), device=self.device)
         return moved if wanted is None else self.xp.astype(moved, wanted, copy=False)
 
     def _dense(self, matrix: Any, dtype: Any) -> Array:
         """Return a sparse matrix as a dense array here; where possible, only what it stores travels."""
-        dtype = np.dtype(matrix.dtype if dtype is None else dtype).name
+        dtype = _common_type(np.dtype(matrix.dtype if dtype is None else dtype)).name
         by_places = array_api_compat.is_torch_namespace(self.xp) or array_api_compat.is_cupy_namespace(
             self.xp
         )
@@ -251,6 +255,26 @@ class Place(NamedTuple):
 HOST = Place(array_api_compat.numpy, "cpu")
 
 
+def _as_others_take_it(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an array whose memory other libraries can share: of a common type, in plain order, writable."""
+    array = array.astype(_common_type(array.dtype), copy=False)
+    plain = array.flags.writeable and all(stride >= 0 for stride in array.strides)
+    return array if plain else array.copy()
+
+
+def _common_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a type that every library has: native bytes, no long doubles, small unsigned integers only."""
+    if dtype.kind == "f" and dtype.itemsize > 8:
+        return np.dtype(np.float64)
+    if dtype.kind == "u" and dtype.itemsize > 1:
+        return np.dtype(np.int64)
+    return dtype.newbyteorder("=")
+
+
+def _place_in(library: str, device: Any) -> Place:
+    return Place(importlib.import_module(library), device)
+
+
 @cache
 def _torch_place(name: str) -> Place | None:
     """Return the place of one of torch's devices; None without torch."""
@@ -265,8 +289,7 @@ def _torch_place(name: str) -> Place | None:
     except Exception as error:  # torch has no common type for a name it does not know and a driver it lacks
         raise ValueError(
             f"device must be one that is there and has float64 and eigh, got {name!r} "
-            f"({_first_line(error)}). "
-            "Pass device=None to compute on the host, or the name of another device."
+            f"({_first_sentence(error)}). Leave it out to compute on the host, or name another device."
         ) from error
     return Place(xp, tried.device)  # "cuda" has become "cuda:0"
 
@@ -285,14 +308,16 @@ def _cupy_place(name: str) -> Place | None:
         device.compute_capability  # noqa: B018  # fails if it is not there
     except Exception as error:
         raise ValueError(
-            f"device must be one that is there, got {name!r} ({_first_line(error)}). Pass device=None to "
-            "compute on the host, or the name of another device."
+            f"device must be one that is there, got {name!r} ({_first_sentence(error)}). Leave it "
+            "out to compute on the host, or name another device."
         ) from error
     return Place(importlib.import_module("array_api_compat.cupy"), device)
 
 
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
+def _first_sentence(error: Exception) -> str:
+    """Return what an error says first: libraries go on with lists of all their backends."""
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return textwrap.shorten(line.partition(". ")[0].rstrip("."), _LONGEST, placeholder=" …")
 
 
 def plain(value: Any, name: str) -> Any:
@@ -317,7 +342,8 @@ def plain(value: Any, name: str) -> Any:
 
 def is_host(*arrays: Any) -> bool:
     """Whether arrays are NumPy's or SciPy's, so that code of NumPy alone may handle them."""
-    return all(Place.of(array).is_host for array in arrays)
+    # Arrays of NumPy are told by their type: small fits ask very often.
+    return all(type(array) is np.ndarray or Place.of(array).is_host for array in arrays)
 
 
 def take(matrix: Any, places: Any, axis: int = 0) -> Any:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
+from lrml._arrays import at_home
 from lrml._shown import shown
 from lrml.losses import LOSSES
 
@@ -22,7 +23,10 @@ class Inner(NamedTuple):
 
 
 def inner_model(estimator: Any, caller: str) -> Inner:
-    """Go through any nesting of pipelines, searches of scikit-learn and taggers, down to a fitted model."""
+    """Go through any nesting of pipelines, searches of scikit-learn and taggers, down to a fitted model.
+
+    The model is a copy in NumPy arrays if it lives on a device.
+    """
     inner, front = estimator, None
     while "factors_" not in vars(inner):
         if isinstance(inner, Pipeline) and len(inner):
@@ -43,7 +47,7 @@ def inner_model(estimator: Any, caller: str) -> Inner:
     if front is not None:
         with suppress(AttributeError, ValueError, NotFittedError):  # a step that does not know its names
             names = front.get_feature_names_out()
-    return Inner(inner, None if names is None else np.asarray(names))
+    return Inner(at_home(inner), None if names is None else np.asarray(names))
 
 
 def threshold_of(model: Any) -> Any:

@@ -199,7 +199,10 @@ def _plain_matrix(Y: Array, targets: str, *, allow_unknown: bool) -> Targets | N
         return None
     if xp.isdtype(Y.dtype, "bool") or (targets == "real" and xp.isdtype(Y.dtype, "integral")):
         return Targets(Y, None)
-    right = xp.abs(Y) <= _LARGEST if targets == "real" else (Y == 0) | (Y == 1)  # NaN is neither
+    if targets == "real":
+        right = xp.abs(Y) <= min(_LARGEST, float(xp.finfo(Y.dtype).max))  # single precision ends before
+    else:
+        right = (Y == 0) | (Y == 1)  # NaN is neither
     if bool(xp.all(right)):
         return Targets(Y, None)
     if not (allow_unknown and xp.isdtype(Y.dtype, "real floating")):

@@ -22,6 +22,7 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 # Processes per core, over the last minute.
 _BUSY = 1.5
+_N_CORES = os.cpu_count() or 1  # asking takes longer than the load does
 
 
 @cache
@@ -108,7 +109,7 @@ def machine_is_busy() -> bool:
     """
     if not hasattr(os, "getloadavg"):
         return False
-    return os.getloadavg()[0] > _BUSY * (os.cpu_count() or 1)
+    return os.getloadavg()[0] > _BUSY * _N_CORES
 
 
 def map_in_threads(

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from lrml._arrays import to_host
 from lrml._checks import is_integer
 from lrml._inner import free_values, inner_model, label_vectors
 from lrml._shown import shown
@@ -89,7 +90,7 @@ class SpectrumDisplay(_Display):
     def __init__(
         self, singular_values: npt.ArrayLike, *, theta: int | None = None, name: str | None = None
     ) -> None:
-        self.singular_values = np.asarray(singular_values, dtype=np.float64)
+        self.singular_values = np.asarray(to_host(singular_values), dtype=np.float64)
         self.theta = theta
         self.name = name
 
@@ -161,7 +162,7 @@ class ConvergenceDisplay(_Display):
     """
 
     def __init__(self, history: Mapping[str, npt.ArrayLike], *, name: str | None = None) -> None:
-        self.history = {key: np.asarray(values) for key, values in history.items()}
+        self.history = {key: np.asarray(to_host(values)) for key, values in history.items()}
         self.name = name
 
     @classmethod
@@ -451,10 +452,12 @@ class LabelMapDisplay(_Display):
         shares: tuple[float, float] | None = None,
         name: str | None = None,
     ) -> None:
-        self.positions = np.asarray(positions, dtype=np.float64)
+        self.positions = np.asarray(to_host(positions), dtype=np.float64)
         self.names = [str(each) for each in names]
         distance = np.linalg.norm(self.positions, axis=1)
-        self.importance = distance if importance is None else np.asarray(importance, dtype=np.float64)
+        self.importance = (
+            distance if importance is None else np.asarray(to_host(importance), dtype=np.float64)
+        )
         self.shares = shares
         self.name = name
 

@@ -21,7 +21,7 @@ from scipy import sparse
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
-from lrml._arrays import is_sparse
+from lrml._arrays import is_host, is_sparse, take, to_host
 from lrml._checks import check_flag, is_integer
 from lrml._targets import check_targets
 
@@ -215,6 +215,8 @@ def _take_rows(array: Any, rows: NDArray[np.int64]) -> Any:
         return array.tocsr()[rows]
     if hasattr(array, "iloc"):  # pandas
         return array.iloc[rows]
+    if not is_host(array):
+        return take(array, rows)
     if hasattr(array, "shape"):  # NumPy, polars and others that index rows by an array
         return array[rows]
     return [array[row] for row in rows.tolist()]
@@ -224,7 +226,7 @@ def _label_matrix(Y: Any) -> sparse.csr_array:
     """Return 0/1 labels as a CSR matrix that stores only the ones; unknown labels count as 0."""
     if Y is None:
         raise ValueError("y must be a label matrix, it decides on the split, got None. Pass the labels.")
-    values = check_targets(Y, "real", allow_unknown=True).values
+    values = check_targets(to_host(Y), "real", allow_unknown=True).values
     stored = values.data if is_sparse(values) else values
     strange = stored[(stored != 0) & (stored != 1)]
     if strange.size:

@@ -277,7 +277,7 @@ class SpectralProblem:
         sum of their squared singular values. One decomposition serves all ranks.
         """
         sigma, V = self._explained
-        V = V[:, : V.shape[1] if rank is None else rank]
+        V = V[:, : V.shape[1] if rank is None else min(rank, V.shape[1])]
         return ReducedRankFactors(self.ridge_solution() @ V, V, sigma[: V.shape[1]] ** 2)
 
     def reduced_rank_solution(self, rank: int) -> tuple[Array, float]:

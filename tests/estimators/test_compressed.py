@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 import warnings
 from dataclasses import replace
 
@@ -219,13 +220,29 @@ def test_which_road_is_taken(monkeypatch):
     assert road(3100, 200_000, n_labels=500, nonzeros=2000) == "compressed"
 
 
-@pytest.mark.parametrize("make", [LRML, MLTrace, MLFro, CPLST, LEML])
-def test_no_size_is_refused(make):
-    """Neither refused nor out of memory: only what is in the data takes room."""
+def hardly_any(n_rows, n_features):
     places = np.arange(3000)
-    X = sp.csr_array((np.ones(3000), (places, places % 50)), shape=(60_000, 100_000))
-    Y = sp.csr_array((np.ones(3000, dtype=np.int64), (places, places % 2)), shape=(60_000, 2))
-    model = make().fit(X, Y)
+    X = sp.csr_array((np.ones(3000), (places, places % 50)), shape=(n_rows, n_features))
+    return X, sp.csr_array((np.ones(3000, dtype=np.int64), (places, places % 2)), shape=(n_rows, 2))
+
+
+def test_no_size_is_refused():
+    """Neither refused nor out of memory: only what is in the data takes room."""
+    X, Y = hardly_any(60_000, 100_000)
+    assert LRML().fit(X, Y).predict_top_k(X[:10], k=1).labels.shape == (10, 1)
+
+
+@pytest.mark.parametrize("make", [MLTrace, MLFro, CPLST, LEML])
+def test_no_size_is_refused_with_little_memory(make, monkeypatch):
+    memory = 1e8
+    monkeypatch.setattr(_fitting, "_memory", lambda: memory)
+    X, Y = hardly_any(6000, 10_000)  # neither Gram matrix has room: 288 and 800 MB
+    tracemalloc.start()
+    try:
+        model = make().fit(X, Y)
+        assert tracemalloc.get_traced_memory()[1] < memory
+    finally:
+        tracemalloc.stop()
     assert model.predict_top_k(X[:10], k=1).labels.shape == (10, 1)
 
 

@@ -86,6 +86,28 @@ def test_single_precision_gives_a_model_of_single_precision(data, place):
 
 
 @on_devices
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda A: A[::-1][::-1],
+        lambda A: A.astype(A.dtype.newbyteorder(">")),
+        lambda A: A.astype(np.longdouble),
+        lambda A: sp.csr_array(A.astype(np.uint16)),
+    ],
+    ids=["negative strides", "big endian", "long double", "unsigned"],
+)
+def test_labels_of_types_that_others_do_not_have(form, data, place):
+    X, Y, _ = data["long"]
+    expected = LRML(2, 3.0).fit(X, Y)
+    flipped = X[::-1]
+    by_name = LRML(2, 3.0, device=place).fit(flipped[::-1], form(Y))
+    with dispatching():
+        found = LRML(2, 3.0).fit(put(place, X), form(Y))
+    for model in (by_name, found):
+        assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+
+
+@on_devices
 def test_labels_of_numpy_follow_x_and_keep_their_names(data, place):
     pd = pytest.importorskip("pandas")
     X, Y, _ = data["long"]
@@ -344,6 +366,22 @@ def test_a_device_without_memory(where, data, monkeypatch):
         LRML(2, 3.0).fit(X, Y)
 
 
+def test_a_cut_that_fails_leaves_the_last_model(data, monkeypatch):
+    X, Y, _ = data["long"]
+    model = LRML(2, 3.0, threshold="auto").fit(X, Y)
+    before = dict(vars(model))
+    monkeypatch.setattr("lrml.estimators._linear.automatic_cut", lambda *given: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model.fit(X[:40], Y[:40])
+    assert vars(model) == before
+
+
+def test_infinity_in_single_precision(data):
+    place, (X, Y, _) = place_named("strict-device1"), data["long"]
+    real = np.where(np.eye(60, 5), np.inf, Y).astype(np.float32)
+    refused(MLFro(targets="real"), ValueError, "contains infinity", put(place, X), put(place, real))
+
+
 @pytest.mark.parametrize(
     ("labels", "rule"),
     [
@@ -388,7 +426,7 @@ def test_a_device_that_is_not_there():
     refused(
         LRML(device="cuda:99"),
         ValueError,
-        "device.*cuda:99.*device=None",
+        "device.*cuda:99.*([Ll]eave it out|leave device out)",
         np.eye(3),
         np.eye(3),
         dispatch=False,

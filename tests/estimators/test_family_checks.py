@@ -47,8 +47,9 @@ CHECKED = [
     MLTrace(kernel="rbf", ridge=0.1, tol=1e-12),
     CPLST(kernel="poly"),
     # Free singular values and labels that can be separated: without a ridge probabilities would end as 1.
-    *(LRML(loss=loss, ridge=0.1, **DOUBLE) for loss in ("logistic", "squared_hinge")),
-    *(kind(loss=loss, **DOUBLE) for kind in (MLTrace, MLFro) for loss in ("logistic", "squared_hinge")),
+    LRML(loss="logistic", ridge=0.1, **DOUBLE),
+    MLTrace(loss="squared_hinge", **DOUBLE),
+    MLFro(loss="logistic", **DOUBLE),
 ]
 
 

@@ -317,12 +317,15 @@ def test_a_label_that_all_examples_have_needs_an_intercept_only(make, loss):
 # Searches
 
 
-@SCALED
-@pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
+@pytest.mark.parametrize(
+    ("load", "scaling"),
+    [(load_wine, scaling) for scaling in SCALINGS]
+    + [(load_breast_cancer, scaling) for scaling in ("raw", "standardised", "all scales")],
+)
 @pytest.mark.filterwarnings("ignore:features should vary:UserWarning")
 def test_a_search_with_default_grids_does_not_end_below_ridge_regression(load, scaling):
     X, Y = table(load)
-    train, test, labels, truth = train_test_split(scaling(X), Y, test_size=0.4, random_state=0)
+    train, test, labels, truth = train_test_split(SCALINGS[scaling](X), Y, test_size=0.4, random_state=0)
     peer = RidgeCV(alphas=np.logspace(-3, 3, 12)).fit(train, labels)
     model = LRMLCV(thetas=[0, 0.2], n_alphas=6, cv=3, random_state=0).fit(train, labels)
     ours, theirs = (

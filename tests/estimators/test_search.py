@@ -61,16 +61,24 @@ def columns(model):
     return np.stack([model.cv_results_[f"split{i}_test_score"] for i in range(n_splits)], axis=1)
 
 
-def brute_force(search, plain, X, Y, scoring, *, weights=None, cv=FOLDS):
+def plain_scores(search, plain, X, Y, *, weights=None, cv=FOLDS):
+    """Return what a metric needs of plain fits: labels, scores and weights of each candidate and fold."""
     table = []
     for params in search.cv_results_["params"]:
-        row = []
+        table.append([])
         for train, test in cv.split(X, Y):
             w, held_out = (None, None) if weights is None else (weights[train], weights[test])
             model = clone(plain).set_params(**params).fit(X[train], Y[train], sample_weight=w)
-            row.append(by_name(scoring)(Y[test], model.decision_function(X[test]), held_out))
-        table.append(row)
-    return np.array(table)
+            table[-1].append((Y[test], model.decision_function(X[test]), held_out))
+    return table
+
+
+def judged(table, scoring):
+    return np.array([[by_name(scoring)(*fold) for fold in row] for row in table])
+
+
+def brute_force(search, plain, X, Y, scoring, **options):
+    return judged(plain_scores(search, plain, X, Y, **options), scoring)
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +90,15 @@ def data(make_problem):
 
 
 @PAIRS
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize(  # every pair of the three
+    ("form", "fit_intercept", "weighted"),
+    [
+        (np.asarray, True, False),
+        (np.asarray, False, True),
+        (sp.csr_array, True, True),
+        (sp.csr_array, False, False),
+    ],
+)
 def test_held_out_scores_are_those_of_plain_fits(data, search, plain, form, fit_intercept, weighted):
     search, plain = clone(search), clone(plain)
     X, Y = np.where(np.abs(data[0]) > 0.3, data[0], 0.0), data[1].copy()
@@ -93,10 +107,14 @@ def test_held_out_scores_are_those_of_plain_fits(data, search, plain, form, fit_
     if "fit_intercept" in plain.get_params():
         for model in (search, plain):
             model.set_params(fit_intercept=fit_intercept)
+    table, tried = None, None
     for scoring in ("average_precision", squared_error):
         search.set_params(cv=FOLDS, abandon=False, scoring=scoring)
         search.fit(form(X), Y, sample_weight=weights)
-        expected = brute_force(search, plain, form(X), Y, scoring, weights=weights)
+        table = table or plain_scores(search, plain, form(X), Y, weights=weights)
+        tried = tried or search.cv_results_["params"]
+        assert search.cv_results_["params"] == tried
+        expected = judged(table, scoring)
         np.testing.assert_allclose(columns(search), expected, atol=1e-5)
         assert np.ptp(expected) > 1e-3
         np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected.mean(axis=1), atol=1e-5)
@@ -208,7 +226,7 @@ def test_one_standard_error_takes_the_simplest_that_is_good_enough(make_problem,
     assert simple.best_score_ == means[chosen]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("rule", ["best", "one_standard_error", "smallest"])
 def test_abandoning_changes_the_work_but_not_the_choice(seed, rule):
     made, _ = make_low_rank_multilabel(300, 12, 8, rank=2, noise=0.5, random_state=seed)
@@ -321,7 +339,7 @@ def test_one_search_by_several_metrics_equals_one_search_for_each(data, loss):
     several = ["average_precision", "hamming_loss", best_cut_hamming]
     grid = {
         "thetas": [1, 2],
-        "alphas": [0.3, 3.0, 30.0],
+        "alphas": [0.3, 30.0],
         "ridges": [0.1],
         "loss": loss,
         "cv": 3,

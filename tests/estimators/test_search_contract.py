@@ -228,7 +228,7 @@ def test_unknown_labels(data, name, as_nan):
     known = np.random.default_rng(0).random(Y.shape) < 0.8
     hidden = np.where(known, Y, np.nan) if as_nan else Y
     observed = None if as_nan else known
-    model, plain = (clone(part).set_params(tol=1e-12, max_iter=5000) for part in FAMILY[name])
+    model, plain = (clone(part).set_params(tol=1e-8, max_iter=5000) for part in FAMILY[name])
     model.set_params(cv=KFold(3), abandon=False, threshold="auto").fit(X, hidden, observed=observed)
     for split, (train, test) in enumerate(KFold(3).split(X)):
         fit = clone(plain).set_params(**model.best_params_)

@@ -153,10 +153,10 @@ def test_ridge_without_a_decomposition_predicts_new_rows(make, form, loss, monke
     centred = X - X.mean(axis=0)
     P, s, Qt = np.linalg.svd(centred, full_matrices=False)
     P, s, Qt = P[:, s > 1e-9 * s[0]], s[s > 1e-9 * s[0]], Qt[s > 1e-9 * s[0]]
+    rows, labels, wanted = (X_new - X.mean(axis=0)) @ Qt.T, P.T @ Y, Y_new - Y.mean(axis=0)
 
     def error(ridge):
-        W = Qt.T @ ((s / (s**2 + ridge))[:, None] * (P.T @ Y))
-        return np.sum((Y_new - Y.mean(axis=0) - (X_new - X.mean(axis=0)) @ W) ** 2)
+        return np.sum((wanted - rows @ ((s / (s**2 + ridge))[:, None] * labels)) ** 2)
 
     tried = [error(ridge) for ridge in np.mean(s**2) * np.geomspace(0.01, 300, 40)]
     assert error(found) < 1.02 * min(tried)

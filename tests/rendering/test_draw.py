@@ -65,8 +65,12 @@ def svg_of(figure: dict[str, Any]) -> ElementTree.Element:
 @functools.cache
 def _drawn_svg(figure: str) -> bytes:
     """Draw a figure once for all tests; it comes as JSON."""
-    drawn = json.loads(figure)
-    return render_figures({"figures": [drawn]})[f"{drawn['id']}.svg"]
+    return drawn_as("svg", json.loads(figure))
+
+
+def drawn_as(suffix: str, figure: dict[str, Any]) -> bytes:
+    """Draw one of the three files of a figure."""
+    return _draw.draw(figure, _draw.series_looks([figure]), [suffix])[suffix]
 
 
 def texts(svg: ElementTree.Element) -> list[str]:
@@ -109,8 +113,11 @@ AWKWARD = {
 def test_three_files_per_figure_and_always_the_same():
     files = render_figures(sample_summary())
     assert set(files) == {f"{id_}.{suffix}" for id_ in SAMPLES for suffix in ("png", "svg", "pdf")}
+    looks = _draw.series_looks(sample_summary()["figures"])
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "yellow"}):  # a user's own
-        assert render_figures(sample_summary()) == files
+        for id_ in ("figure2", "figure3"):  # every kind of panel
+            again = _draw.draw(SAMPLES[id_], looks)
+            assert again == {suffix: files[f"{id_}.{suffix}"] for suffix in again}
         assert matplotlib.rcParams["font.size"] == 20
     for name, content in files.items():
         for trace in (b"Software", b"CreationDate", b"<dc:date>"):
@@ -120,7 +127,7 @@ def test_three_files_per_figure_and_always_the_same():
 @pytest.mark.parametrize(("columns", "centimetres"), [(1, 11.2), (2, 16), (3, 16)])
 def test_png_has_250_dots_per_inch(columns: int, centimetres: float):
     figure = make_figure([make_lines([make_series("a", [1, 2], [1, 2])])] * 3, columns)
-    png = render_figures({"figures": [figure]})["f.png"]
+    png = drawn_as("png", figure)
     width, height = struct.unpack(">II", png[16:24])
     assert width == pytest.approx(centimetres / 2.54 * 250, abs=3)
     assert height == int(compose(figure).get_figheight() * 250)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from lrml._arrays import to_host
 from lrml._checks import check_flag, check_max_iter, check_nonnegative, is_integer
 from lrml._shown import shown
 from lrml.completion._exact import complete_exactly
@@ -69,7 +70,7 @@ class Completion:
 
     def values(self, rows: Any, cols: Any) -> Floats:
         """Return the entries at pairs of indices; ``rows`` and ``cols`` have equal length."""
-        rows, cols = np.asarray(rows), np.asarray(cols)
+        rows, cols = np.asarray(to_host(rows)), np.asarray(to_host(cols))
         if rows.shape != cols.shape or rows.ndim != 1:
             raise ValueError(
                 f"rows and cols must be flat and of one length, got shapes {rows.shape} and {cols.shape}. "

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lrml._arrays import to_host
 from lrml._checks import check_count, check_flag, check_max_iter, check_nonnegative, is_integer, is_real
 from lrml._shown import shown
 from lrml.completion._complete import Completion, Method, check_options, complete, fit_noisy, is_dense
@@ -125,7 +126,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             alpha = check_nonnegative("alpha", alpha, "Leave it out to have it chosen.")
         # Validation writes to a stand-in: self changes only after success.
         stand_in = copy(self)
-        X = validate_data(stand_in, X, dtype=np.float64, ensure_all_finite="allow-nan")
+        X = validate_data(stand_in, to_host(X), dtype=np.float64, ensure_all_finite="allow-nan")
         theta = check_count("theta", self.theta, 0, X.shape, ("rows", "columns"))
         mean = _known_means(X) if center else np.zeros(X.shape[1])
         table = X - mean
@@ -155,7 +156,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         array of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, copy=True, dtype=np.float64, ensure_all_finite="allow-nan")
+        X = validate_data(
+            self, to_host(X), reset=False, copy=True, dtype=np.float64, ensure_all_finite="allow-nan"
+        )
         missing = np.isnan(X)
         rows = np.flatnonzero(missing.any(axis=1))
         if len(rows) == 0:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
 
-from lrml._arrays import as_matrix, is_sparse
+from lrml._arrays import as_matrix, is_sparse, to_host
 from lrml.penalties import TailSum
 from lrml.solvers import Factors
 
@@ -70,7 +70,7 @@ def entries_of(factors: Factors, rows: Any, cols: Any) -> Floats:
 
 def read_observed(M: Any) -> Observed:
     """Observed entries of a dense matrix (all but NaN) or of a sparse one (all that are stored)."""
-    matrix = as_matrix(M)
+    matrix = as_matrix(to_host(M))
     if matrix.ndim != 2:
         raise ValueError(
             f"M must have two dimensions, got {matrix.ndim}. Pass a matrix with NaN for missing entries."

@@ -56,7 +56,8 @@ def automatic_cut(model: Any, data: TrainingData, params: Parameters) -> Any:
 def best_cut(Y: Array, scores: Array, params: Parameters, known: Array | None, home: Place) -> Any:
     """Return the cut at which ``threshold_scoring`` is best, at home; the natural one if nothing tells."""
     natural = params.loss.threshold
-    if not bool(namespace(Y).any(Y != 0)):  # unknown labels are 0
+    xp = namespace(Y)
+    if not bool(xp.any(xp.astype(Y, xp.bool))):  # unknown labels are 0
         return natural
     cut = best_threshold(
         Y,

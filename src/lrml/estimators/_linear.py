@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -72,6 +73,18 @@ def _has_probabilities(model: Any) -> bool:
 def _has_closed_form(model: Any) -> bool:
     """Whether fits are ridge regressions in some directions of label space."""
     return hasattr(vars(model).get("best_estimator_", model), "_ridge_regressions")
+
+
+@contextmanager
+def _all_or_nothing(model: Any) -> Iterator[None]:
+    """Leave a model as it was if anything fails inside."""
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
 
 
 class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
@@ -158,7 +171,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         data = prepare(self, params, X, y, sample_weight, observed)
         n_rows, n_features = data.X.shape
         given = f"{n_rows} rows, {n_features} features and {data.Y.shape[1]} labels"
-        with data.place.explaining_errors(given):
+        with _all_or_nothing(self), data.place.explaining_errors(given):
             self._fit_data(data, params)
             self._choose_threshold(data, params)
         self._keep_sums(data)

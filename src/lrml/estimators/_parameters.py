@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from lrml import _checks as check
-from lrml._arrays import Place
+from lrml._arrays import Place, to_host
 from lrml._shown import shown
 from lrml.estimators._kernels import KERNELS
 from lrml.losses import LOSSES, Loss
@@ -94,6 +94,7 @@ def _check_random_state(random_state: Any) -> Any:
 
 def check_cut(threshold: Any) -> Any:
     """Refuse a threshold that is wrong for any number of labels; "auto" has it chosen."""
+    threshold = to_host(threshold)
     if threshold is None or (isinstance(threshold, str) and threshold == "auto"):
         return threshold
     try:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import as_matrix, descending_eigh, is_sparse
+from lrml._arrays import as_matrix, descending_eigh, is_sparse, to_host
 from lrml._checks import check_choice, is_integer, is_real
 from lrml._shown import shown
 
@@ -39,7 +39,7 @@ _POSITIVE = {
 
 def check_rows(X: Any) -> Any:
     """Return X as CSR or as a dense array of finite float64, with at least one row and one column."""
-    matrix = as_matrix(X)
+    matrix = as_matrix(to_host(X))
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(
             f"X must be 2-D with at least one row and one column, got shape {matrix.shape}. "
@@ -75,7 +75,7 @@ def check_positive(name: str, value: Any) -> float:
 
 def check_eigenvalues(eigenvalues: Any) -> Vector:
     """Return eigenvalues of a second-moment matrix in descending order."""
-    values = np.sort(np.asarray(eigenvalues, dtype=np.float64))[::-1]
+    values = np.sort(np.asarray(to_host(eigenvalues), dtype=np.float64))[::-1]
     if values.ndim != 1 or not values.size or not np.all(np.isfinite(values)) or values[-1] < 0:
         raise ValueError(
             f"eigenvalues must be 1-D, finite and not negative, got {shown(eigenvalues)}. "

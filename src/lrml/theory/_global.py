@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lrml._arrays import to_host
 from lrml.theory._data import (
     Ball,
     Bound,
@@ -145,7 +146,7 @@ def global_bound(
     0.2
     """
     check_class(ball, signs)
-    s = np.asarray(eigenvalues, dtype=np.float64)
+    s = np.asarray(to_host(eigenvalues), dtype=np.float64)
     scale = check_positive("radius", radius) / math.sqrt(n_examples)
     total, largest = float(s.sum()), float(s.max(initial=0.0))
     frobenius = Bound({"all eigenvalues": scale * math.sqrt(n_labels * total)})

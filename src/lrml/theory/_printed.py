@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from lrml._arrays import to_host
 from lrml._checks import check_choice, check_nonnegative
 from lrml.theory._data import Bound, Matrix, Spectrum, Vector, check_count, check_positive, check_rows
 
@@ -67,7 +68,7 @@ def printed_local_bound(
     >>> printed_local_bound([1.0, 0.5, 0.25], n_examples=100, r=0.5, theta=1).terms
     {'head': 0.05, 'tail of W': 0.075}
     """
-    sigma = np.asarray(singular_values, dtype=np.float64)
+    sigma = np.asarray(to_host(singular_values), dtype=np.float64)
     moment = check_nonnegative("r", r, "Pass the bound on the norm of WWᵀ.")
     root = math.sqrt(check_count("n_examples", n_examples))
     rest = sigma[check_count("theta", theta) :]
@@ -107,8 +108,9 @@ def printed_assumption(X: Any, left: Matrix, singular_values: Vector, n_labels: 
     n_labels : int
     """
     rows = X.rows if isinstance(X, Spectrum) else check_rows(X)
+    left, sigma = to_host(left), to_host(singular_values)
     moments = np.sum(np.asarray(rows @ left) ** 2, axis=0) / rows.shape[0]
     total = float(np.asarray((rows * rows).sum())) / int(rows.shape[0])
-    worst = float(np.max(n_labels * moments / np.square(singular_values), initial=0.0))
+    worst = float(np.max(n_labels * moments / np.square(sigma), initial=0.0))
     outside = max(0.0, 1.0 - float(moments.sum()) / total) if total > 0 else 0.0
     return PrintedAssumption(worst <= 1.0 + 1e-12 and outside <= 1e-12, worst, outside)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lrml._arrays import thin_svd
+from lrml._arrays import at_home, thin_svd, to_host
 from lrml.theory._data import (
     Ball,
     Bound,
@@ -167,9 +167,9 @@ def _factors(estimator: Any) -> tuple[Matrix, Vector, int]:
             f"estimator must be linear in the features, got {estimator!r}. Fit it with kernel='linear'."
         )
     if hasattr(estimator, "factors_"):
-        left, sigma, right = estimator.factors_
+        left, sigma, right = at_home(estimator.factors_)
     elif hasattr(estimator, "coef_"):
-        left, sigma, transposed = thin_svd(np.asarray(estimator.coef_, dtype=np.float64).T)
+        left, sigma, transposed = thin_svd(np.asarray(to_host(estimator.coef_), dtype=np.float64).T)
         right = transposed.T
     else:
         raise ValueError(

@@ -127,7 +127,8 @@ def reduced_rank_pieces(
 
     def run(problem: SpectralProblem, group: list[tuple[int, int]]) -> None:
         left, V, _ = problem.reduced_rank_factors()
-        for place, rank in group:
+        for place, wanted in group:
+            rank = min(wanted, V.shape[1])
             visit(place, RidgeRegressions(left[:, :rank], V[:, :rank], problem.ridge))
 
     groups: dict[float, list[tuple[int, int]]] = {}

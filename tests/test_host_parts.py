@@ -1,0 +1,144 @@
+"""Parts that compute on the host: from device arrays and models, the results of NumPy, in NumPy arrays.
+
+On array-api-strict's device every copy that is not asked for raises.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from contextlib import nullcontext
+from functools import partial
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from lrml import LRML, LabelMapDisplay, SpectrumDisplay, lrml_path, theory
+from lrml._arrays import HOST, Place
+from lrml.completion import LowRankImputer, complete, select_alpha
+from lrml.inspection import describe_model
+from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
+from lrml.penalties import TailSum
+from namespaces import assert_same, dispatching, places, put
+
+pytestmark = pytest.mark.parametrize(
+    "place", places(*(name.id for name in places() if name.id != "numpy")), indirect=True
+)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((40, 6))
+    Y = (X @ rng.standard_normal((6, 4)) > 0.5).astype(np.int64)
+    return X, Y
+
+
+@pytest.fixture(autouse=True)
+def _closed_figures():
+    yield
+    plt.close("all")
+
+
+def _same(found, expected):
+    """Assert equal values and types, through lists, dictionaries and records."""
+    assert type(found) is type(expected)
+    if isinstance(expected, np.ndarray):
+        np.testing.assert_array_equal(found, expected)
+    elif dataclasses.is_dataclass(expected):
+        for field in dataclasses.fields(expected):
+            _same(getattr(found, field.name), getattr(expected, field.name))
+    elif isinstance(expected, dict):
+        assert list(found) == list(expected)
+        for key in expected:
+            _same(found[key], expected[key])
+    elif isinstance(expected, list | tuple):
+        for one, other in zip(found, expected, strict=True):
+            _same(one, other)
+    else:
+        assert found == expected
+
+
+def _with_gaps(X):
+    return np.where(np.arange(X.size).reshape(X.shape) % 7 == 0, np.nan, X)
+
+
+EIGENVALUES = np.array([2.0, 0.5, 0.25])
+# Functions of `move`, which puts arrays into a place, and of NumPy data.
+CALLS = {
+    "spectrum": lambda move, X, Y: theory.Spectrum.of(move(X)),
+    "global complexity": lambda move, X, Y: theory.global_complexity(move(X), 4, n_draws=3, random_state=0),
+    "local complexity": lambda move, X, Y: theory.local_complexity(
+        move(X), 4, r=0.5, theta=1, tail=0.1, n_draws=2, random_state=0
+    ),
+    "global bound": lambda move, X, Y: theory.global_bound(move(EIGENVALUES), 40, 4),
+    "local bound": lambda move, X, Y: theory.local_bound(move(EIGENVALUES), 40, 4, r=0.5, theta=1, tail=0.1),
+    "local rate": lambda move, X, Y: theory.local_rate(move(EIGENVALUES), 40, 4),
+    "printed bound": lambda move, X, Y: theory.printed_local_bound(move(EIGENVALUES), 40, 0.5, 1),
+    "printed assumption": lambda move, X, Y: theory.printed_assumption(
+        move(X), move(np.eye(6)[:, :3]), move(EIGENVALUES), 4
+    ),
+    "completion": lambda move, X, Y: complete(move(_with_gaps(X)), TailSum(1, 0.5)).dense(),
+    "entries": lambda move, X, Y: complete(_with_gaps(X), TailSum(1, 0.5)).values(
+        move(np.array([0, 3])), move(np.array([1, 2]))
+    ),
+    "strength": lambda move, X, Y: select_alpha(move(_with_gaps(X)), 1, random_state=0),
+    "imputer": lambda move, X, Y: LowRankImputer(1, 0.1).fit(move(X)).transform(move(_with_gaps(X))),
+    "folds": lambda move, X, Y: list(MultilabelStratifiedKFold(3, random_state=0).split(move(X), move(Y))),
+    "spectrum display": lambda move, X, Y: SpectrumDisplay(move(EIGENVALUES)).plot().singular_values,
+    "label map": lambda move, X, Y: (
+        LabelMapDisplay(move(X[:5, :2]), "abcde", importance=move(X[:5, 3])).importance
+    ),
+    "threshold": lambda move, X, Y: (
+        LRML(1, 1.0, threshold=move(np.array([0.1, 0.2, 0.3, 0.4]))).fit(X, Y).predict(X)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("dispatch", [False, True], ids=["", "dispatch"])
+def test_device_arrays_give_the_results_of_numpy(name, dispatch, data, place):
+    expected = CALLS[name](np.asarray, *data)
+    with dispatching() if dispatch else nullcontext():
+        _same(CALLS[name](partial(put, place), *data), expected)
+
+
+def test_models_on_a_device_are_described_and_drawn_as_those_at_home(data, place):
+    X, Y = data
+    with dispatching():
+        model = LRML(1, 1.0, threshold=put(place, np.full(4, 0.4))).fit(put(place, X), put(place, Y))
+        _same(describe_model(model), describe_model(model.to_numpy()))
+        assert_same(
+            SpectrumDisplay.from_estimator(model).singular_values, model.to_numpy().singular_values_, HOST
+        )
+        home = LabelMapDisplay.from_estimator(model.to_numpy())
+        assert_same(LabelMapDisplay.from_estimator(model).positions, home.positions, HOST)
+        report = theory.bound_report(model, put(place, X), random_state=0)
+        _same(report, theory.bound_report(model.to_numpy(), X, random_state=0))
+        cut = model.decision_function(put(place, X)) >= 0.4
+        assert bool(place.xp.all(cut == place.xp.astype(model.predict(put(place, X)), place.xp.bool)))
+
+
+def test_a_split_leaves_arrays_where_they_are(data, place):
+    X, Y = data
+    expected = iterative_train_test_split(X, Y, random_state=0)
+    found = iterative_train_test_split(put(place, X), put(place, Y), random_state=0)
+    for one, other, dtype in zip(found, expected, ["float64"] * 2 + ["int64"] * 2, strict=True):
+        assert_same(one, other, place, dtype, atol=0)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_path_is_copied_and_pickled_with_its_place(duplicate, data, place):
+    X, Y = data
+    expected = lrml_path(X, Y, n_alphas=3)
+    _same(duplicate(expected)[1].coef, expected[1].coef)
+    by_name = duplicate(lrml_path(X, Y, n_alphas=3, device=place))
+    assert_same(by_name[1].coef, expected[1].coef, HOST, rtol=1e-6)
+    with dispatching():
+        found = duplicate(lrml_path(put(place, X), put(place, Y), n_alphas=3))
+        assert_same(
+            found[1].decision_function(put(place, X)), expected[1].decision_function(X), place, rtol=1e-6
+        )
+    assert Place.of(found[1].coef) == place
