@@ -27,10 +27,22 @@ REMAINS = ("tables/.ranks.csv.99999999.part", "figures/.figure2.png.99999999.par
 FOREIGN = ("notes.part", "tables/.hidden")
 
 
+# As `lrml`, with workers that are forks of a process of its own that has imported everything.
+_PROGRAM = """
+import multiprocessing, sys
+from lrml.cli import main
+from lrml.experiments.runner import _pool
+if __name__ == "__main__":
+    multiprocessing.set_forkserver_preload(["lrml.experiments._work"])
+    _pool._START = "forkserver"
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
 def start(folder):
     """Begin a run in a session of its own, as if from another terminal."""
     return subprocess.Popen(
-        [sys.executable, "-m", "lrml", *ARGUMENTS, str(folder)],
+        [sys.executable, "-c", _PROGRAM, *ARGUMENTS, str(folder)],
         start_new_session=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

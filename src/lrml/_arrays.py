@@ -320,6 +320,26 @@ def _first_sentence(error: Exception) -> str:
     return textwrap.shorten(line.partition(". ")[0].rstrip("."), _LONGEST, placeholder=" …")
 
 
+def plain(value: Any, name: str) -> Any:
+    """Return a tensor without its record of gradients; refuse one that is no dense array of numbers.
+
+    Everything else is returned as it is.
+    """
+    if isinstance(value, np.ndarray) or not array_api_compat.is_torch_array(value):
+        return value
+    if str(value.layout) != "torch.strided":
+        raise TypeError(
+            f"{name} must be dense on a device, got a tensor with the layout {value.layout}. Pass "
+            f"{name}.to_dense(); X may also be a SciPy sparse matrix, with device='cuda' for a fit there."
+        )
+    if value.device.type == "meta":
+        raise TypeError(
+            f"{name} must hold numbers, got a tensor on the device 'meta', which has a shape only. Pass a "
+            "tensor on another device."
+        )
+    return value.detach()
+
+
 def is_host(*arrays: Any) -> bool:
     """Whether arrays are NumPy's or SciPy's, so that code of NumPy alone may handle them."""
     # Arrays of NumPy are told by their type: small fits ask very often.

@@ -21,6 +21,7 @@ from lrml._arrays import (
     is_host,
     is_sparse,
     namespace,
+    plain,
     to_host,
     to_numpy,
 )
@@ -375,12 +376,13 @@ def check_labelled_scores(Y: Matrix, S: Matrix) -> LabelledScores:
 
 def _as_labels(Y: Matrix) -> Any:
     """Return labels as a CSR matrix or as an array, where they are."""
+    Y = plain(Y, "Y")
     Y = as_matrix(Y) if is_host(Y) else Y
     return Y.tocsr() if is_sparse(Y) else _as_array(Y, "Y")
 
 
 def _as_array(value: Matrix, name: str) -> Array:
-    array = np.asarray(value) if is_host(value) else value
+    array = np.asarray(value) if is_host(value) else plain(value, name)
     if is_host(array) and array.dtype.kind == "O":  # nullable columns of a frame
         with suppress(TypeError, ValueError):
             array = array.astype(np.float64)

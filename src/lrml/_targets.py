@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn import get_config
 
-from lrml._arrays import HOST, Array, Place, as_matrix, is_host, is_sparse, namespace
+from lrml._arrays import HOST, Array, Place, as_matrix, is_host, is_sparse, namespace, plain
 from lrml._shown import shown
 from lrml.rows import Mask
 
@@ -72,6 +73,43 @@ def check_frame(frame: Any, name: str) -> None:
             f"the columns of {name} must have different names, got {shown(column)} {times} times. "
             "Rename or drop the repeated columns."
         )
+
+
+def place_of(value: Any, name: str) -> Place:
+    """Return where an array lives, as scikit-learn sees it: those of other namespaces need its dispatch."""
+    place = Place.of(value)
+    if place.is_host or get_config()["array_api_dispatch"]:
+        return place
+    try:
+        np.asarray(value)
+    except Exception as error:
+        raise needs_dispatch(name, place) from error
+    return HOST
+
+
+def needs_dispatch(
+    name: str, place: Place, instead: str = "pass a NumPy array, with device='cuda' for a fit there"
+) -> TypeError:
+    """Return the error for an array of another namespace without scikit-learn's dispatch."""
+    return TypeError(
+        f"{name} must be a NumPy array or sparse matrix unless scikit-learn's array API dispatch is on, got "
+        f"an array of {place}. Set SCIPY_ARRAY_API=1 in the environment and call "
+        f"sklearn.set_config(array_api_dispatch=True), or {instead}."
+    )
+
+
+def following(place: Place, **given: Any) -> list[Any]:
+    """Return what can follow X to its place: labels, masks or weights of NumPy, or there already."""
+    values = [plain(value, name) for name, value in given.items()]
+    for name, value in zip(given, values, strict=True):
+        there = place_of(value, name)
+        if not there.is_host and there != place:
+            rest = "" if place.is_host else f", or pass {name} as a NumPy array, which follows X"
+            raise ValueError(
+                f"X and {name} must live in the same place, got X with {place} and {name} with {there}. Move "
+                f"one of them{rest}."
+            )
+    return values
 
 
 def check_targets(
@@ -141,11 +179,6 @@ def check_targets(
 def _check_elsewhere(Y: Any, targets: str, place: Place, *, observed: Any, **options: Any) -> Targets:
     """Validate labels for a place on a device; what is in order there is not copied to the host."""
     there = Place.of(Y)
-    if not there.is_host and there != place:
-        raise ValueError(
-            f"X and Y must live in the same place, got X with {place} and Y with {there}. Move one of them, "
-            "or pass Y as a NumPy array, which follows X."
-        )
     if not there.is_host and observed is None:
         found = _plain_matrix(Y, targets, allow_unknown=options["allow_unknown"])
         if found is not None:

@@ -25,11 +25,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_array
 
-from lrml._arrays import as_matrix, is_sparse
+from lrml._arrays import as_matrix, is_host, is_sparse, plain, to_host
 from lrml._files import OutputError, output_errors
 from lrml._progress import Reading
 from lrml._shown import counted, shown
-from lrml._targets import Targets, check_frame, check_sample_weight, check_targets
+from lrml._targets import Targets, check_frame, check_sample_weight, check_targets, place_of
 from lrml.rows import Mask, added
 from lrml.statistics import CHECKPOINT_FORMAT, Statistics, load_arrays, save_arrays
 
@@ -151,6 +151,7 @@ class Door:
         place = f"block {index} (from row {first_row})"
         try:
             check_frame(X, "X")
+            X, Y, weights = (_on_host(*part) for part in (("X", X), ("Y", Y), ("sample_weight", weights)))
             feature_names = _text_columns(X)
             X = check_array(
                 X,
@@ -172,7 +173,7 @@ class Door:
         except BlockError:
             raise
         except (ValueError, TypeError) as error:
-            bad = None if X is None else self._first_bad_label(Y)
+            bad = None if X is None or not is_host(Y) else self._first_bad_label(Y)
             where = place if bad is None else f"block {index}, row {first_row + bad}"
             raise BlockError(f"{where}: {error}", index, None if bad is None else first_row + bad) from error
         if Y.shape[0] != X.shape[0]:
@@ -302,6 +303,18 @@ def _parts(raw: Any, index: int) -> tuple[Any, Any, Any, npt.NDArray[Any] | None
         f"block {index}: a block must be (X, Y) or (X, Y, sample_weight), got a value of type "
         f"{type(raw).__name__}. Yield tuples of arrays, sparse matrices or frames.",
         index,
+    )
+
+
+def _on_host(name: str, value: Any) -> Any:
+    """Return a part of a block; refuse an array that lives elsewhere, as rows are summed on the host."""
+    value = plain(value, name)
+    place = place_of(value, name)
+    if place.is_host:
+        return to_host(value)
+    raise TypeError(
+        f"rows of blocks are summed on the host, so {name} must be a NumPy array, got an array of {place}. "
+        "Pass NumPy arrays, such as X.cpu().numpy(), or all rows to fit."
     )
 
 

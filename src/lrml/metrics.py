@@ -46,7 +46,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import Array, Place, as_matrix, is_host, is_sparse, namespace, to_host, to_numpy
+from lrml._arrays import Array, Place, as_matrix, is_host, is_sparse, namespace, plain, to_host, to_numpy
 from lrml._ranking import (
     Block,
     LabelCounts,
@@ -158,7 +158,7 @@ def label_propensities(Y: Matrix, *, a: float = 0.55, b: float = 1.5) -> Vector:
     >>> label_propensities([[1, 0], [1, 0], [1, 0], [1, 1]]).round(2)
     array([0.8 , 0.72])
     """
-    Y = as_matrix(Y) if is_host(Y) else Y
+    Y = as_matrix(Y) if is_host(Y) else plain(Y, "Y")
     n = Y.shape[0]
     if n < 3:
         raise ValueError(f"propensities need at least 3 training rows, got {n}. Pass all of them.")

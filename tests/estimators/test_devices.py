@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pickle
 from contextlib import nullcontext
+from copy import deepcopy
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from lrml import CPLST, LEML, LRML, PLST, MLFro, MLFroCV, MLTrace
+from lrml import CPLST, LEML, LRML, PLST, MLFro, MLFroCV, MLTrace, lrml_path
 from lrml._arrays import HOST, Place
+from lrml.blocks import BlockError
 from lrml.estimators import _fitting
+from lrml.metrics import average_precision, label_propensities
+from lrml.statistics import Statistics
 from namespaces import assert_same, dispatching, place_named, places, put
 
 MODELS = [
@@ -230,6 +234,62 @@ def test_a_kernel_model_keeps_sparse_rows_as_they_were_given(data, place):
     assert_same(found.decision_function(X), expected.decision_function(X), HOST, rtol=1e-6)
 
 
+# Sums over rows
+
+
+@on_devices
+@pytest.mark.parametrize("model", [LRML(2, 3.0, tol=1e-8), MLFro(0.5), CPLST(2)], ids=repr)
+def test_a_fit_of_sums_lives_where_they_do_and_goes_on_at_home(model, data, place):
+    X, Y, weights = data["long"]
+    sums = Statistics.from_arrays(put(place, X), put(place, Y), put(place, weights))
+    found, expected = clone(model).fit_statistics(sums), clone(model).fit(X, Y, weights)
+    for name in FITTED:
+        assert_same(getattr(found, name), getattr(expected, name), place, rtol=1e-6)
+    for one in (found, expected):
+        one.partial_fit(X[:30], 1 - Y[:30])
+    for name in FITTED:
+        assert_same(getattr(found, name), getattr(expected, name), HOST, rtol=1e-6)
+
+
+@on_devices
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_a_fit_by_name_keeps_its_sums_for_further_rows(form, data, place):
+    X, Y, weights = data["long"]
+    models = MLFro(0.5, device=place).fit(form(X), form(Y), weights), MLFro(0.5).fit(X, Y, weights)
+    found, expected = (model.partial_fit(X[:30], 1 - Y[:30]) for model in models)
+    assert_same(found.coef_, expected.coef_, HOST, rtol=1e-9)
+    assert found.sparse_output_ == (form is sp.csr_array)
+
+
+@on_devices
+def test_rows_on_a_device_are_not_summed_in_blocks(data, place):
+    X, Y, weights = data["long"]
+    there = [put(place, array) for array in (X, Y, weights)]
+    rule = "summed on the host, so {} must be a NumPy array, got an array of .* Pass NumPy arrays"
+    with dispatching():
+        for name, block in (
+            ("X", (there[0], Y, weights)),
+            ("Y", (X, there[1], weights)),
+            ("sample_weight", (X, Y, there[2])),
+        ):
+            with pytest.raises(BlockError, match=rule.format(name)):
+                LRML(2, 3.0).fit_blocks([block])
+        with pytest.raises(ValueError, match=r"partial_fit sums rows on the host, got a model .* arrays of"):
+            LRML(2, 3.0).fit(*there).partial_fit(X, Y)
+
+
+@on_devices
+def test_sparse_labels_are_remembered_for_a_model_that_comes_home(data, place):
+    X, Y, _ = data["long"]
+    expected = MLFro(0.5).fit(X, Y).predict(X)
+    with dispatching():
+        found = MLFro(0.5).fit(put(place, X), sp.csr_array(Y))
+        assert_same(found.predict(put(place, X)), expected, place, dtype="int64")
+    home = found.to_numpy().predict(X)
+    assert sp.issparse(home)
+    np.testing.assert_array_equal(home.toarray(), expected)
+
+
 # Errors: rule, value, remedy; and the estimator as it was
 
 
@@ -240,11 +300,23 @@ def refused(model, error, match, *given, dispatch=True, **more):
     assert vars(model) == before
 
 
-def test_x_and_y_in_different_places(data):
-    X, Y, _ = data["long"]
-    here, there = place_named("strict-device1"), place_named("strict-cpu")
-    rule = r"X and Y must live in the same place, got X with .*device1.* and Y with .*CPU_DEVICE.*Move one"
-    refused(LRML(), ValueError, rule, put(here, X), put(there, Y))
+@pytest.mark.parametrize("name", ["Y", "sample_weight", "observed"])
+@pytest.mark.parametrize("home", ["numpy", "strict-device1"])
+def test_x_and_what_belongs_to_it_in_different_places(home, name, data):
+    X, Y, weights = data["long"]
+    here, there = place_named(home), place_named("strict-cpu")
+    given = {"Y": Y, "sample_weight": weights, "observed": Y >= 0}
+    given = {key: put(there if key == name else here, value) for key, value in given.items()}
+    labels, X = given.pop("Y"), put(here, X)
+    shown = str(here).replace("(", r"\(").replace(")", r"\)")
+    rule = (
+        f"X and {name} must live in the same place, got X with {shown} and {name} with .*CPU_DEVICE.*Move one"
+    )
+    refused(LRML(), ValueError, rule, X, labels, **given)
+    with dispatching():
+        model = MLFro(0.5).fit(X, put(here, Y))
+        with pytest.raises(ValueError, match=rule):
+            model.score(X, labels, **given)
 
 
 def test_a_device_beside_arrays_that_live_on_another(data):
@@ -355,3 +427,77 @@ def test_a_device_that_is_not_there(name):
     with pytest.raises(ValueError, match=f"(?is)^device.*{name}.*leave (it|device) out") as caught:
         LRML(device=name).fit(np.eye(3), np.eye(3))
     assert len(str(caught.value)) < 280  # torch lists all its backends
+
+
+def test_the_host_as_a_device_beside_arrays_of_another_library(data):
+    X, Y, _ = data["long"]
+    here = place_named("strict-device1")
+    rule = r"device must be that of X, or None, .*device1.*, got that of NumPy, the host. Pass device=None"
+    refused(LRML(device="cpu"), ValueError, rule, put(here, X), put(here, Y))
+
+
+@on_devices
+def test_complex_features(data, place):
+    X, Y, _ = data["long"]
+    refused(LRML(), ValueError, "Complex data not supported: X", put(place, X + 0j), put(place, Y))
+
+
+def test_tensors_with_gradients_give_a_model_without(data):
+    torch = pytest.importorskip("torch")
+    X, Y, weights = data["long"]
+    expected = MLFro(0.5).fit(X, Y, weights)
+    given = [torch.tensor(array, dtype=torch.float64, requires_grad=True) for array in (X, Y, weights)]
+    with dispatching():
+        found = MLFro(0.5).fit(*given)
+        kernel = MLFro(0.5, kernel="rbf").fit(*given)
+        assert found.score(*given) == pytest.approx(expected.score(X, Y, weights))
+        assert not found.decision_function(given[0]).requires_grad
+        assert average_precision(given[1][:-1], given[0][:-1, :5]) == average_precision(Y[:-1], X[:-1, :5])
+    fitted = found.coef_, found.intercept_, kernel.X_fit_, deepcopy(found).coef_
+    assert not any(array.requires_grad for array in fitted)
+    assert_same(found.coef_, expected.coef_, place_named("torch-cpu"))
+    # Without dispatch they are NumPy's, as other tensors on the CPU are in scikit-learn.
+    assert_same(MLFro(0.5).fit(*given).coef_, expected.coef_, HOST)
+    assert_same(MLFro(0.5).partial_fit(*given[:2], sample_weight=given[2]).coef_, expected.coef_, HOST)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda tensor: tensor.to_sparse(), r"must be dense on a device, got .*sparse_coo.*{}\.to_dense\(\)"),
+        (lambda tensor: tensor.to("meta"), "must hold numbers, got a tensor on the device 'meta'"),
+    ],
+    ids=["sparse", "meta"],
+)
+@pytest.mark.parametrize("dispatch", [True, False])
+def test_tensors_that_are_no_dense_arrays(made, words, dispatch, data):
+    torch = pytest.importorskip("torch")
+    X, Y, weights = (torch.tensor(array) for array in data["long"])
+    told = {name: f"{name} {words.format(name)}" for name in ("X", "Y", "S", "sample_weight")}
+    refused(LRML(), TypeError, told["X"], made(X), Y, dispatch=dispatch)
+    refused(LRML(), TypeError, told["Y"], X, made(Y), dispatch=dispatch)
+    refused(LRML(), TypeError, told["sample_weight"], X, Y, made(weights), dispatch=dispatch)
+    with dispatching() if dispatch else nullcontext():
+        model = MLFro(0.5).fit(X, Y)
+        for name, call in (
+            ("X", lambda: model.predict(made(X))),
+            ("Y", lambda: model.score(X, made(Y))),
+            ("Y", lambda: average_precision(made(Y), X[:, :5])),
+            ("S", lambda: average_precision(Y, made(X[:, :5]))),
+            ("Y", lambda: label_propensities(made(Y))),
+            ("X", lambda: lrml_path(X, Y, alphas=[3.0], thetas=[1])[0].decision_function(made(X))),
+        ):
+            with pytest.raises(TypeError, match=told[name]):
+                call()
+
+
+def test_a_model_of_tensors_without_dispatch(data):
+    torch = pytest.importorskip("torch")
+    X, Y, _ = (torch.tensor(array) for array in data["long"])
+    with dispatching():
+        model = MLFro(0.5).fit(X, Y)
+    rule = r"unless .* dispatch is on, got an array of torch on cpu.*array_api_dispatch=True.*to_numpy"
+    with pytest.raises(TypeError, match=rule):
+        model.predict(X)
+    with pytest.raises(ValueError, match="X with numpy and a model with torch on cpu"):
+        model.predict(data["long"][0])

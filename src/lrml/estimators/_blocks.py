@@ -6,6 +6,7 @@ is in memory at a time, and may never be seen again.
 
 from __future__ import annotations
 
+import math
 import os
 from contextlib import suppress
 from copy import copy
@@ -20,7 +21,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from lrml._arrays import is_sparse, to_host
+from lrml._arrays import HOST, Place, is_sparse, to_host
 from lrml._progress import Reading, tell
 from lrml._shown import shown
 from lrml._targets import check_threshold
@@ -72,6 +73,7 @@ class SummedData(TrainingData):
             stand_in.feature_names_in_ = columns.feature_names
         X = np.empty((0, columns.n_features), dtype=columns.dtype)
         Y: Any = np.empty((0, columns.n_labels))
+        place = HOST if statistics is None else statistics.place
         return cls(
             stand_in,
             X,
@@ -83,7 +85,7 @@ class SummedData(TrainingData):
             targets=targets,
             flat=columns.flat,
             summed_up=statistics,
-            **further,
+            **{"place": place, "home": place} | further,
         )
 
     def road(self, wanted: str = "auto") -> str:
@@ -199,6 +201,13 @@ class BlockFitting(LinearMultiLabelModel):
         _check_sums_suffice(params, "partial_fit")
         stream: _Stream | None = vars(self).get("_stream")
         if stream is None and "factors_" in vars(self):
+            there = Place.of(self.intercept_)
+            if not there.is_host:
+                raise ValueError(
+                    f"partial_fit sums rows on the host, got a model that was fitted to arrays of {there}, "
+                    "whose sums stay there. Fit to NumPy arrays, perhaps with device='cuda', or begin with "
+                    "fit_statistics(Statistics.from_arrays(X, Y))."
+                )
             raise ValueError(
                 "partial_fit adds to sums over rows, got a model that has none: fit keeps them only if it "
                 f"decomposes XᵀX and they have at most {_MOST_KEPT} numbers, and no model file does. Keep "
@@ -223,7 +232,7 @@ class BlockFitting(LinearMultiLabelModel):
         check_threshold(params.threshold, columns.n_labels, params.loss.threshold)
         sums = statistics_of(block)
         if stream is not None:
-            sums = stream.sums + sums  # the caller may have kept the old ones
+            sums = stream.sums.at(HOST) + sums  # the caller may have kept the old ones
             columns = replace(stream.columns, dtype=np.result_type(stream.columns.dtype, columns.dtype))
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
@@ -353,14 +362,15 @@ class BlockFitting(LinearMultiLabelModel):
     def _keep_sums(self, data: TrainingData) -> None:
         """Keep the sums of a fit to all rows, if it made any and they are small, for ``partial_fit``."""
         sums: Statistics | None = vars(data).get("statistics")
-        if sums is None or not (data.needs_moments_only and data.place.is_host):
+        if sums is None or not (data.needs_moments_only and data.home.is_host):
             return
-        if sums.xx.size + sums.xy.size > _MOST_KEPT:
+        if math.prod(sums.xx.shape) + math.prod(sums.xy.shape) > _MOST_KEPT:
             return
         names = getattr(data.stand_in, "feature_names_in_", None)
-        kinds = (is_sparse(data.X), is_sparse(data.Y), data.flat)
-        columns = Columns(*data.shape, names, data.label_names, data.X.dtype, *kinds)
-        self._stream = _Stream(sums, columns, 1)
+        X, sparse_labels = data.rows_given, data.sparse_given or is_sparse(data.Y)
+        kinds = (is_sparse(X), sparse_labels, data.flat)
+        columns = Columns(*data.shape, names, data.label_names, X.dtype, *kinds)
+        self._stream = _Stream(sums.at(HOST), columns, 1)
 
     def _state(self) -> dict[str, Any]:
         state = super()._state()
@@ -429,8 +439,9 @@ def check_no_labels(y: Any) -> None:
 
 def warn_of_spreads(statistics: Statistics, columns: Columns) -> None:
     """Warn if some features vary so little, compared with others, that rounding may swamp them."""
+    xp = statistics.place.xp
     with np.errstate(invalid="ignore", divide="ignore"):
-        spreads = np.sqrt(np.diagonal(statistics.xx) / statistics.weight)
+        spreads = xp.sqrt(xp.linalg.diagonal(statistics.xx) / statistics.weight)
     warn_of_ranges(spreads, columns.feature_names)
 
 

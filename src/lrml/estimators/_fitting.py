@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from lrml import _targets as check
 from lrml import subspace
-from lrml._arrays import HOST, Array, Place, dtype_name, is_host, is_sparse, namespace, take
+from lrml._arrays import HOST, Array, Place, dtype_name, is_host, is_sparse, namespace, plain, take
 from lrml._progress import progress
 from lrml._shown import shortened, shown
 from lrml._threads import one_blas_thread_if
@@ -276,26 +275,13 @@ class TrainingData:
         return self._row_problems[key]
 
 
-def place_of(X: Any) -> Place:
-    """Return where X lives, as scikit-learn sees it: arrays of other namespaces need its dispatch."""
-    place = Place.of(X)
-    if place.is_host or get_config()["array_api_dispatch"]:
-        return place
-    try:
-        np.asarray(X)
-    except Exception as error:
-        raise TypeError(
-            "X must be a NumPy array or sparse matrix unless scikit-learn's array API dispatch is on, got an "
-            f"array of {place}. Set SCIPY_ARRAY_API=1 in the environment and call "
-            "sklearn.set_config(array_api_dispatch=True), or pass a NumPy array with device='cuda'."
-        ) from error
-    return HOST
-
-
 def check_features(estimator: Any, X: Any, *, reset: bool, precomputed: bool = False) -> Any:
     """Validate X as scikit-learn does; what it finds out about the columns is kept if ``reset``."""
     check.check_frame(X, "X")
-    place = place_of(X)
+    X = plain(X, "X")
+    place = check.place_of(X, "X")
+    if not place.is_host and place.xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError("Complex data not supported: X must be real, got complex numbers. Pass their parts.")
     accepted = False if precomputed else ["csr", "csc"]
     types = [np.float64, np.float32] if place.is_host else [place.xp.float64, place.xp.float32]
     try:
@@ -334,12 +320,13 @@ def prepare(
     place = home if device is None else device
     if not home.is_host and place != home:
         raise ValueError(
-            f"device must be that of X, {home.device}, or None if X is an array of {home}, got "
-            f"{place.device}. Pass device=None, or move X."
+            f"device must be that of X, or None, if X is an array of {home}, got that of "
+            f"{'NumPy, the host' if place.is_host else place}. Pass device=None, or move X."
         )
     if precomputed:
         check_kernel_matrix(X)
     # Labels follow X; those of NumPy are checked before they are moved.
+    y, sample_weight, observed = check.following(home, Y=y, sample_weight=sample_weight, observed=observed)
     Y, names, mask, flat = check.check_targets(
         y, params.targets, allow_unknown=True, observed=observed, allow_flat=allow_flat, place=home
     )
@@ -361,7 +348,15 @@ def prepare(
         warn_of_scales(weighty, getattr(stand_in, "feature_names_in_", None))
     common = (names, params.loss, params.targets, kernel, flat)
     data = TrainingData(
-        stand_in, X, Y, mask, weights, *common, place=home, home=home, sparse_given=is_sparse(Y)
+        stand_in,
+        X,
+        Y,
+        mask,
+        weights,
+        *common,
+        place=home,
+        home=home,
+        sparse_given=is_sparse(Y) or is_sparse(y),
     )
     return data if place == home else _moved(data, place)
 

@@ -36,6 +36,8 @@ from lrml._targets import (
     check_sample_weight,
     check_targets,
     check_threshold,
+    following,
+    needs_dispatch,
 )
 from lrml._threads import map_in_threads
 from lrml.estimators._cuts import automatic_cut
@@ -298,7 +300,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         kernel: Kernel | None = vars(self).get("kernel_")
         precomputed = kernel is not None and kernel.is_precomputed
         try:
-            return self._where_it_belongs(check_features(self, X, reset=False, precomputed=precomputed))
+            found = check_features(self, X, reset=False, precomputed=precomputed)
+            return self._where_it_belongs(found, Place.of(X))
         except ValueError as error:
             if not precomputed or "is expecting" not in str(error):
                 raise
@@ -307,11 +310,16 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
                 f"{self.n_features_in_} training rows x_i. Pass these values, in the same order."
             ) from None
 
-    def _where_it_belongs(self, X: Any) -> Any:
-        """Return X if it lives where the model does; nothing is copied to or from a device unasked."""
+    def _where_it_belongs(self, X: Any, given: Place) -> Any:
+        """Return X if it lives where the model does; nothing is copied to or from a device unasked.
+
+        Without dispatch, X is NumPy's whatever was given.
+        """
         there, home = Place.of(X), Place.of(self.intercept_)
         if there == home:
             return X
+        if there.is_host and not given.is_host:
+            raise needs_dispatch("X", given, "take model.to_numpy(), for NumPy arrays")
         remedy = "" if home.is_host else ", or take model.to_numpy() for NumPy arrays"
         raise ValueError(
             f"X must live where the model does, got X with {there} and a model with {home}. Move X{remedy}."
@@ -546,6 +554,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         device the average precision is computed there, R² and accuracy on the host.
         """
         check_is_fitted(self)
+        place = Place.of(self.intercept_)
+        y, sample_weight, observed = following(place, Y=y, sample_weight=sample_weight, observed=observed)
         binary = _has_labels(self)
         if binary and self._is_flat:
             return self._accuracy(X, y, sample_weight, observed)
@@ -555,7 +565,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             allow_unknown=True,
             observed=observed,
             allow_flat=self._is_flat,
-            place=Place.of(self.intercept_),
+            place=place,
         )
         scores = self._scores(self._validated(X))
         known = None

@@ -13,10 +13,11 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from lrml._arrays import HOST, Array, Place
+from lrml._arrays import HOST, Array, Place, plain
 from lrml._checks import check_count
+from lrml._targets import place_of
 from lrml.estimators._blocks import SummedData, columns_of
-from lrml.estimators._fitting import TrainingData, check_size, place_of, prepare
+from lrml.estimators._fitting import TrainingData, check_size, prepare
 from lrml.estimators._grid import Grid, GridPoint, chains_of, resolve_thetas
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, check_alphas_in_order, check_parameters
@@ -121,7 +122,8 @@ class PathModel:
     def decision_function(self, X: Any) -> Array:
         """Scores (n × L) of the rows of X, through the factors."""
         left, right = self._sides
-        dtype = place_of(X).xp.float64
+        X = plain(X, "X")
+        dtype = place_of(X, "X").xp.float64
         X = check_array(X, accept_sparse=["csr", "csc"], dtype=dtype, input_name="X")
         if X.shape[1] != left.shape[0]:
             raise ValueError(
