@@ -218,11 +218,18 @@ def items(bench: Bench) -> Iterator[Item]:
             yield Item("fit", f"cuML Ridge, {name}", data, cuml, ridge_here)
     for name in ("bibtex", "delicious"):
         yield Item("fit", f"LRML, {name}, from sparse", lambda name=name: bench.sparse(name), fit_there, fit)
-    yield Item("path", "100 models, delicious", bench.dense("delicious"), lrml_path)
+    for name, unit in (("delicious", False), ("delicious, rows of length 1", True)):
+        yield Item("path", f"100 models, {name}", bench.dense("delicious", l2=unit), lrml_path)
     for name in ("bibtex", "delicious"):
         yield Item(
             "search", f"LRMLCV, {name}", bench.dense(name), lambda X, Y: LRMLCV(random_state=0).fit(X, Y)
         )
+    yield from other_models(bench)
+    yield from predictions(bench)
+
+
+def other_models(bench: Bench) -> Iterator[Item]:
+    """Kernels, another loss, and LEML."""
     yield Item(
         "kernel",
         "LRMLCV rbf, leave-one-out, delicious, rows of length 1",
@@ -231,9 +238,9 @@ def items(bench: Bench) -> Iterator[Item]:
     )
     yield Item(
         "logistic",
-        "LRML logistic, delicious",
-        bench.dense("delicious"),
-        lambda X, Y: LRML(0.1, 12.0, ridge=0.08, loss="logistic").fit(X, Y),
+        "LRML logistic, delicious, rows of length 1",
+        bench.dense("delicious", l2=True),
+        lambda X, Y: LRML(loss="logistic").fit(X, Y),
     )
     for loss in ("squared", "logistic"):
         yield Item(
@@ -242,7 +249,6 @@ def items(bench: Bench) -> Iterator[Item]:
             bench.dense("delicious"),
             lambda X, Y, loss=loss: LEML(min(50, Y.shape[1]), loss=loss, random_state=0).fit(X, Y),
         )
-    yield from predictions(bench)
 
 
 def predictions(bench: Bench) -> Iterator[Item]:

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lrml._arrays import to_numpy
-from lrml.penalties import TailSum, TraceNorm, gram_noise, right_singular, spectral_prox
+from lrml.penalties import (
+    TailSum,
+    TraceNorm,
+    accurate_singular_values,
+    gram_noise,
+    right_singular,
+    spectral_prox,
+)
 from namespaces import assert_same, put
 
 PENALTIES = [
@@ -151,6 +158,14 @@ def test_spectral_prox_matches_a_full_svd(place, shape, dtype, rtol):
     matrix, sigma = spectral_prox(put(place, Q), TraceNorm(1e3), 0.3)
     assert_same(sigma, np.zeros(min(shape)), place, dtype)
     assert_same(matrix, np.zeros(shape), place, dtype)
+
+
+def test_accurate_singular_values(place):
+    rng = np.random.default_rng(1)
+    U, V = (np.linalg.qr(rng.normal(size=(n, 6)))[0] for n in (20, 6))
+    truth = np.array([3.0, 3.0, 1e-3, 1e-9, 1e-12, 0.0])
+    found = accurate_singular_values(put(place, (U * truth) @ V.T))
+    assert_same(found, truth, place, atol=3e-15)
 
 
 @pytest.mark.parametrize(("dtype", "small"), [("float64", 1e-11), ("float32", 1e-5)])

@@ -1,6 +1,7 @@
 """Sufficient statistics: blocks add up, sparse equals dense, and the digits survive."""
 
 import tracemalloc
+import zipfile
 from itertools import pairwise
 
 import numpy as np
@@ -310,3 +311,16 @@ def test_a_file_holds_numpys_arrays_wherever_the_sums_live(place, tmp_path):
     again = Statistics.load(tmp_path / "sums.npz")
     for name in ("x_mean", "y_mean", "xx", "xy"):
         np.testing.assert_array_equal(getattr(again, name), to_numpy(getattr(sums, name)))
+
+
+def test_ctrl_c_in_the_middle_of_an_array_is_not_hidden(tmp_path, monkeypatch):
+    opened = zipfile.ZipFile.open
+
+    def interrupted(self, *given, **options):
+        self.left_open = opened(self, *given, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Statistics.from_arrays(np.eye(3), np.eye(3)).save(tmp_path / "sums.npz")
+    assert list(tmp_path.iterdir()) == []

@@ -435,7 +435,12 @@ def save_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np
     """Write arrays to one file, which says of what kind it is, whole or not at all."""
     with atomic_file(path) as stream:
         named: Any = {"kind": np.asarray(kind), **arrays}
-        np.savez(stream, **named)
+        try:
+            np.savez(stream, **named)
+        except ValueError as error:
+            # Ctrl-C in the middle of an array leaves it open, and closing the archive then hides Ctrl-C.
+            signal = error.__context__
+            raise error if signal is None or isinstance(signal, Exception) else signal from None
 
 
 def load_arrays(path: str | os.PathLike[str], kind: str, *others: str) -> dict[str, npt.NDArray[Any]]:

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Any, Generic, Protocol, TypeVar
 
 from lrml._arrays import Array, frobenius, namespace
-from lrml.penalties import Penalty, SpectralProx, gram_noise, right_singular_by_svd, singular_values
+from lrml.penalties import Penalty, SpectralProx, accurate_singular_values, gram_noise, singular_values
 from lrml.solvers._result import Callback, Factors, History, IterationInfo, SolverResult, Status
 
 # Share of effective directions left by the ridge of a starting point. All features must be present, whatever
@@ -334,7 +334,7 @@ def spectrum(W: Array, rank: int | None = None) -> Array:
     W = W if W.shape[0] >= W.shape[1] else W.T
     sigma = singular_values(W)
     if float(sigma[-1]) <= gram_noise(sigma):
-        sigma, _ = right_singular_by_svd(W)
+        sigma = accurate_singular_values(W)
     floor = max(W.shape) * xp.finfo(W.dtype).eps * float(sigma[0])
     kept = int(xp.count_nonzero(sigma > floor))
     kept = kept if rank is None else min(kept, rank)
