@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture import providers
 
 import namespaces
 from lrml._arrays import Place
@@ -29,6 +30,17 @@ settings.register_profile("random", _UNHURRIED, derandomize=False, print_blob=Tr
 _UNSHRUNK = (Phase.explicit, Phase.generate)
 settings.register_profile("unshrunk", _UNHURRIED, derandomize=True, database=None, phases=_UNSHRUNK)
 settings.load_profile("repeatable")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw the same examples whichever modules are loaded.
+
+    Hypothesis also tries numbers that it finds in the sources of loaded modules, and which ones are loaded
+    depends on the order of tests, that is, on the clock.
+    """
+    if config.getoption("--hypothesis-profile", default=None) != "random":
+        assert hasattr(providers, "is_local_module_file"), "Hypothesis has renamed it: look for the new name"
+        providers.is_local_module_file = lambda path: False
 
 
 def _data_home() -> Path:
