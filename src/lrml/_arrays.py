@@ -466,8 +466,3 @@ def full_precision(array: Array) -> Iterator[None]:
             part.fp32_precision = "none"  # as that of all backends
             if part.fp32_precision != precision:
                 part.fp32_precision = precision
-
-
-def squared_lengths(matrix: Array) -> Array:
-    """Squared length of every row."""
-    return row_dots(matrix, matrix)

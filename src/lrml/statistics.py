@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import HOST, Array, Place, as_matrix, is_host, is_sparse, namespace, squared_lengths, take
+from lrml._arrays import HOST, Array, Place, as_matrix, is_host, is_sparse, namespace, row_dots, take
 from lrml._files import atomic_file
 
 __all__ = ["Moments", "Statistics"]
@@ -597,7 +597,7 @@ def _centred_targets(Y: Matrix, w: Array, total: float, y_mean: Array) -> tuple[
         raw = float(w @ _flat(_squared(Y).sum(axis=1)))
         return Y, y_mean, max(raw - total * float(y_mean @ y_mean), 0.0)
     Y = Y - y_mean
-    return Y, namespace(Y).zeros_like(y_mean), float(w @ squared_lengths(Y))
+    return Y, namespace(Y).zeros_like(y_mean), float(w @ row_dots(Y, Y))
 
 
 def _gram(X: Matrix, weights: Array | None) -> Array:

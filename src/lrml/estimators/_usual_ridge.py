@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array, Place, squared_lengths, take, to_numpy
+from lrml._arrays import Array, Place, row_dots, take, to_numpy
 from lrml.estimators._fitting import TrainingData, sort_labels
 from lrml.estimators._grid import count_rows, loss_scale, noise_along
 from lrml.estimators._space import InSubspace
@@ -106,7 +106,7 @@ def _sums_of_slopes(Y: Any, mask: Mask | None, constant: _Float64, change: _Floa
 def _by_gcv(problem: SpectralProblem, n_rows: float) -> float:
     """Return the ridge with the least GCV; if there are too few rows, one that leaves half."""
     values = to_numpy(problem.curvature)
-    energies = to_numpy(squared_lengths(problem.cross)) / values
+    energies = to_numpy(row_dots(problem.cross, problem.cross)) / values
     if not energies.sum() > 0:
         return 0.0
     ridges = np.geomspace(values.max() * 1e3, values.min() * 1e-2, _N_RIDGES)
