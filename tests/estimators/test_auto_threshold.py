@@ -103,7 +103,7 @@ def test_sparse_rows_and_weights(data):
 def test_a_subspace_holds_rows_out(make_problem, monkeypatch):
     monkeypatch.setattr("lrml.estimators._fitting._EXACT_UP_TO", 20)
     X, Y = make_problem(200, 120, 2, seed=1)
-    monkeypatch.setattr("lrml.estimators._fitting.fits_in_memory", lambda size, place=None: False)
+    monkeypatch.setattr("lrml.estimators._size.fits_in_memory", lambda size, place=None: False)
     model = MLFro(10.0, threshold="auto").fit(X, Y)
     assert model.compression_gap_ >= 0
     _, test, _, _ = iterative_train_test_split(np.arange(200), Y, test_size=0.2, random_state=0)

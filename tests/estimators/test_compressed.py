@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
 from lrml import CPLST, LEML, LEMLCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, lrml_path
-from lrml.estimators import _fitting
+from lrml.estimators import _fitting, _size
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._space import Compressed, CompressedDual, RidgeRegressions, Space
 from lrml.operators import NormalOperator, leading_directions, solve_shifted
@@ -220,7 +220,7 @@ def test_which_road_is_taken(monkeypatch):
     assert road(15_000, 50_000, only_exact=True) == "dual"
     # Few rows beyond the limit, and very many labels: a decomposition is cheaper.
     assert road(3100, 200_000, n_labels=500, nonzeros=2000) == "dual"
-    monkeypatch.setattr(_fitting, "_memory", lambda: 1e8)
+    monkeypatch.setattr(_size, "_memory", lambda: 1e8)
     assert road(3100, 200_000, n_labels=500, nonzeros=2000) == "compressed"
 
 
@@ -239,7 +239,7 @@ def test_no_size_is_refused():
 @pytest.mark.parametrize("make", [MLTrace, MLFro, CPLST, LEML])
 def test_no_size_is_refused_with_little_memory(make, monkeypatch):
     memory = 1e8
-    monkeypatch.setattr(_fitting, "_memory", lambda: memory)
+    monkeypatch.setattr(_size, "_memory", lambda: memory)
     X, Y = hardly_any(6000, 10_000)  # neither Gram matrix has room: 288 and 800 MB
     tracemalloc.start()
     try:

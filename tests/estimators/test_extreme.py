@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 
 from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace, subspace
 from lrml.datasets import make_xmc
-from lrml.estimators import _fitting
+from lrml.estimators import _size
 from lrml.estimators._fitting import TrainingData
 
 
@@ -91,7 +91,7 @@ def test_directions_of_very_many_labels_are_those_of_a_dense_decomposition():
 def test_ranks_that_do_not_fit_into_memory_are_refused(monkeypatch, model):
     X = sp.eye_array(5000, 4000, format="csr")
     Y = sp.eye_array(5000, 3000, dtype=np.int64, format="csr")
-    monkeypatch.setattr(_fitting, "_memory", lambda: 2e8)
+    monkeypatch.setattr(_size, "_memory", lambda: 2e8)
     with pytest.raises(ValueError, match=r"a rank of \d+ or more, which takes .* GB. Pass a small theta"):
         model.fit(X, Y)
 

@@ -253,7 +253,7 @@ def test_leml_makes_no_second_moments_that_do_not_fit(data, monkeypatch, loss):
     def refuse(*args, **kwargs):
         raise AssertionError("XᵀX or XXᵀ was made")
 
-    monkeypatch.setattr("lrml.estimators._fitting.fits_in_memory", lambda size, place=None: False)
+    monkeypatch.setattr("lrml.estimators._size.fits_in_memory", lambda size, place=None: False)
     monkeypatch.setattr(Statistics, "from_arrays", refuse)
     monkeypatch.setattr(Space, "from_rows", refuse)
     X, Y = data
@@ -263,7 +263,7 @@ def test_leml_makes_no_second_moments_that_do_not_fit(data, monkeypatch, loss):
 
 
 def test_too_many_features_for_leave_one_out_scores_are_refused_before_the_work(data, monkeypatch):
-    monkeypatch.setattr("lrml.estimators._fitting.fits_in_memory", lambda size, place=None: False)
+    monkeypatch.setattr("lrml.estimators._size.fits_in_memory", lambda size, place=None: False)
     with pytest.raises(ValueError, match=r"LRMLCV decomposes .*judge on folds: cv=5"):
         LRMLCV(cv="loo").fit(*data)
     assert LRMLCV(random_state=0).fit(*data).n_splits_ == 1

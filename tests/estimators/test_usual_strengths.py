@@ -139,7 +139,7 @@ SHAPES = {
 def test_ridge_without_a_decomposition_predicts_new_rows(make, form, loss, monkeypatch):
     """More labels than mixes: an error on new rows within 2 % of that of the best ridge."""
     monkeypatch.setattr(
-        "lrml.estimators._fitting.fits_in_memory", lambda size, place=None: False
+        "lrml.estimators._size.fits_in_memory", lambda size, place=None: False
     )  # no Gram matrix
     rng = np.random.default_rng(0)
     X = make(rng, 1800)

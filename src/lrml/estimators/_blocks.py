@@ -34,9 +34,10 @@ from lrml.blocks import (
     as_source,
     statistics_of,
 )
-from lrml.estimators._fitting import TrainingData, sums_fit_in_memory, sums_nbytes, warn_of_ranges
+from lrml.estimators._fitting import TrainingData, warn_of_ranges
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
+from lrml.estimators._size import sums_fit_in_memory, sums_nbytes
 from lrml.losses import Loss, SquaredLoss
 from lrml.statistics import Statistics
 

@@ -24,10 +24,10 @@ from lrml._progress import progress
 from lrml._shown import shortened, shown
 from lrml._threads import one_blas_thread_if
 from lrml.dual import LeftOut
+from lrml.estimators import _size
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._parameters import ROADS, Parameters
 from lrml.estimators._scores import SPARSE_COST
-from lrml.estimators._size import model_nbytes
 from lrml.estimators._space import KernelSpace, Space, estimated_spectrum, with_unseen
 from lrml.losses import Loss, SquaredLoss
 from lrml.problem import SpectralProblem
@@ -156,7 +156,7 @@ class TrainingData:
     def _check_directions(self, directions: int | None, *, bare: bool) -> None:
         """Refuse more directions of label space than there is room for."""
         (n, d), n_labels = self.X.shape, self.Y.shape[1]
-        check_directions((min(n, d), n_labels), directions, bare=bare, given=f"{n} rows, {d} features")
+        _size.check_directions((min(n, d), n_labels), directions, bare=bare, given=f"{n} rows, {d} features")
 
     def spectrum(self, *, fit_intercept: bool) -> SpectralProblem:
         """Return a problem for default strengths, which need its curvature only; an estimate on wide data."""
@@ -181,12 +181,12 @@ class TrainingData:
             return wanted
         n, d = self.X.shape
         exact, size = ("dual", n) if self.is_dual else ("primal", d)
-        if self.only_exact or not self.place.is_host or (size <= _EXACT_UP_TO and fits_in_memory(size)):
+        if self.only_exact or not self.place.is_host or (size <= _EXACT_UP_TO and _size.fits_in_memory(size)):
             return exact
         entries = SPARSE_COST * self.X.nnz if is_sparse(self.X) else self.X.size
         products = entries * max(1.0, entries / max(n, d)) if is_sparse(self.X) else entries * size
         dearer = 2.0 * subspace.cost(size, entries, self.Y.shape[1]) >= 10.0 * size**3 + products
-        return exact if dearer and fits_in_memory(size) else "compressed"
+        return exact if dearer and _size.fits_in_memory(size) else "compressed"
 
     def part(self, rows: npt.NDArray[np.int64]) -> TrainingData:
         """Return some of the rows, for fits that see plain arrays only and whose models stay with them."""
@@ -222,7 +222,7 @@ class TrainingData:
     def model_nbytes(self, rank: Any) -> Any:
         """Bytes of a model of this rank that is fitted on these rows; of several, if given an array."""
         keeps_rows = self.kernel is not None and not self.kernel.is_precomputed
-        return model_nbytes(rank, self.shape, self.model_dtype, self.X if keeps_rows else None)
+        return _size.model_nbytes(rank, self.shape, self.model_dtype, self.X if keeps_rows else None)
 
     @property
     def needs_moments_only(self) -> bool:
@@ -397,84 +397,6 @@ def is_warm_start(estimator: Any, params: Parameters, data: TrainingData) -> boo
             f"{expected}, got {got}. Pass warm_start=False or a new estimator."
         )
     return True
-
-
-def check_size(data: TrainingData, name: str, road: str = "auto") -> None:
-    """Refuse more features and rows than a decomposition has room for, before memory runs out."""
-    n, d = data.X.shape
-    road = data.road(road)
-    size = n if road == "dual" else d
-    if road == "compressed" and not data.place.is_host:
-        raise ValueError(
-            f"solver='compressed' works with NumPy arrays on the host, got a fit with {data.place}. Use "
-            "solver='auto', or device=None."
-        )
-    if road == "compressed" or fits_in_memory(size, data.place):
-        return
-    present = (_memory() if data.place.is_host else data.place.memory) / 1e9
-    matrix, side = ("XXᵀ", "n") if road == "dual" else ("XᵀX", "d")
-    remedy = "Pass solver='auto', which works in a subspace then."
-    if not data.place.is_host:
-        remedy = "Pass NumPy arrays and device=None, for a fit in a subspace."
-    if data.kernel is not None:
-        matrix = "the kernel matrix"
-        remedy = "Pass fewer rows, or kernel='linear' on features of sklearn.kernel_approximation.Nystroem."
-    elif data.only_exact:
-        remedy = "Pass fewer rows, or judge on folds: cv=5, or scikit-learn's cross_val_predict."
-    raise ValueError(
-        f"{name} decomposes {matrix}, so 24 {side}² bytes must fit into memory ({present:.0f} GB), got "
-        f"n = {n} rows and d = {d} features, which take {24 * size**2 / 1e9:.0f} GB. {remedy}"
-    )
-
-
-def check_sums(n_folds: int, shape: tuple[int, int], name: str) -> None:
-    """Refuse more columns than there is room for the sums of all folds, and for those of a block."""
-    d, L = shape
-    needed = 16 * (n_folds + 1) * d * (d + L)
-    if needed > _memory():
-        raise ValueError(
-            f"{name} sums up every fold, so 16 ({n_folds} + 1) d (d + L) bytes must fit into memory "
-            f"({_memory() / 1e9:.0f} GB), got d = {d} features and L = {L} labels, which take "
-            f"{needed / 1e9:.0f} GB. Pass fewer folds or features."
-        )
-
-
-def check_directions(shape: tuple[int, int], directions: int | None, *, bare: bool, given: str) -> None:
-    """Refuse more directions of label space than there is room for beside vectors of some size."""
-    size, n_labels = shape
-    needed = subspace.nbytes(size, n_labels, directions, bare=bare)
-    more = subspace.n_directions(n_labels, directions) > subspace.n_directions(n_labels, None)
-    if more and needed > _memory():
-        raise ValueError(
-            f"with {given} and {n_labels} labels, a solution must have so small a rank that its subspace "
-            f"fits into memory ({_memory() / 1e9:.0f} GB), got a rank of {directions} or more, which takes "
-            f"{needed / 1e9:.0f} GB. Pass a small theta or rank, as a count (such as 50). A ridge alone "
-            "leaves the rank as it is: use LEML, or LRML with an alpha above 0."
-        )
-
-
-def sums_nbytes(shape: tuple[int, int], *, iterates: bool) -> int:
-    """Bytes of the sums of all rows and of a solve, which are more than the sums of a block beside them.
-
-    As measured: a solve keeps 3 d² + 5 dL numbers, and its acceleration 24 d min(d, L) if it iterates.
-    """
-    d, n_labels = shape
-    return 8 * d * (3 * d + 5 * n_labels + iterates * 24 * min(d, n_labels))
-
-
-def sums_fit_in_memory(shape: tuple[int, int], *, iterates: bool) -> bool:
-    """Whether there is room for a fit from sums over rows."""
-    return sums_nbytes(shape, iterates=iterates) <= _memory()
-
-
-def fits_in_memory(size: int, place: Place = HOST) -> bool:
-    """Whether there is room for a square matrix, its eigenvectors, and the work of the decomposition."""
-    return 3 * 8 * size**2 <= (_memory() if place.is_host else place.memory)
-
-
-def _memory() -> float:
-    """Return the bytes of memory; infinity where the platform does not say."""
-    return HOST.memory
 
 
 @dataclass(frozen=True)

@@ -41,12 +41,12 @@ from lrml._targets import (
 )
 from lrml._threads import map_in_threads
 from lrml.estimators._cuts import automatic_cut
-from lrml.estimators._fitting import TrainingData, check_features, check_size, prepare
+from lrml.estimators._fitting import TrainingData, check_features, prepare
 from lrml.estimators._kernels import Kernel, kernel_block
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters
 from lrml.estimators._scores import Parts, Scores, best_of_parts, choose_kernel_scorer, choose_scorer
-from lrml.estimators._size import model_nbytes
+from lrml.estimators._size import check_size, model_nbytes
 from lrml.losses import LOSSES, LogisticLoss, Loss
 
 _Result = TypeVar("_Result")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array, Place, dtype_name, is_host, is_sparse, namespace
+from lrml._arrays import Array, Place, dtype_name, full_precision, is_host, is_sparse
 from lrml.solvers import Factors
 
 Scores = Array
@@ -63,9 +63,9 @@ class Scorer:
         if is_sparse(block) and not self.sparse:
             block = block.toarray()
         if not is_host(block):
-            xp = namespace(block)
-            scores = xp.matmul(block, self.first)
-            return (scores if self.second is None else xp.matmul(scores, self.second)) + self.intercept
+            with full_precision(block):
+                scores = block @ self.first
+                return (scores if self.second is None else scores @ self.second) + self.intercept
         # X and the coefficients are finite, but single-precision products of some BLAS still raise the flag
         # for invalid numbers, from unused lanes. A real overflow is still reported.
         with np.errstate(invalid="ignore"):

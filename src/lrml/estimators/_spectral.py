@@ -15,7 +15,6 @@ from lrml.estimators._blocks import BlockFitting, SummedData
 from lrml.estimators._fitting import (
     Solution,
     TrainingData,
-    check_size,
     is_warm_start,
     nothing_to_learn,
     solver_progress,
@@ -28,6 +27,7 @@ from lrml.estimators._fitting import (
 )
 from lrml.estimators._parameters import ROADS, Parameters
 from lrml.estimators._row_fits import RowFit, Start
+from lrml.estimators._size import check_size
 from lrml.estimators._space import (
     MOST_COMPRESSED,
     MOST_EXTENSIONS,

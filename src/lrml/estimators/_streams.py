@@ -33,8 +33,9 @@ from lrml import _targets as check
 from lrml._arrays import is_sparse, thin_svd
 from lrml.blocks import BlockError, BlockSource, RowBlock, UnknownLabelsError, unknown_labels
 from lrml.estimators._blocks import SummedData, warn_of_spreads
-from lrml.estimators._fitting import check_directions, fits_in_memory, warn_of_ranges
+from lrml.estimators._fitting import warn_of_ranges
 from lrml.estimators._parameters import Parameters
+from lrml.estimators._size import check_directions, fits_in_memory
 from lrml.estimators._space import Space, in_subspace
 from lrml.operators import NormalOperator, Operator
 from lrml.row_problem import RowProblem

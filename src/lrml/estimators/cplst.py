@@ -13,18 +13,12 @@ from lrml._arrays import Array, descending_eigh, dtype_name, inner, is_sparse, n
 from lrml._checks import check_count
 from lrml.blocks import Columns
 from lrml.estimators._blocks import BlockFitting
-from lrml.estimators._fitting import (
-    ClosedForm,
-    Solution,
-    TrainingData,
-    check_size,
-    store,
-    warn_of_subspace,
-)
+from lrml.estimators._fitting import ClosedForm, Solution, TrainingData, store, warn_of_subspace
 from lrml.estimators._grid import resolve_ranks, ridges_leaving
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
+from lrml.estimators._size import check_size
 from lrml.estimators._space import MOST_COMPRESSED, RidgeRegressions, Space, solve_extending
 from lrml.estimators.search import BlockSearch, Family, once, reduced_rank_pieces
 from lrml.problem import SpectralProblem

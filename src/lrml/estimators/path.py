@@ -17,12 +17,12 @@ from lrml._arrays import HOST, Array, Place, plain
 from lrml._checks import check_count
 from lrml._targets import place_of
 from lrml.estimators._blocks import SummedData, columns_of
-from lrml.estimators._fitting import TrainingData, check_size, prepare
+from lrml.estimators._fitting import TrainingData, prepare
 from lrml.estimators._grid import Grid, GridPoint, chains_of, resolve_thetas
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, check_alphas_in_order, check_parameters
 from lrml.estimators._scores import Scorer, sparse_is_cheaper
-from lrml.estimators._size import model_nbytes
+from lrml.estimators._size import check_size, model_nbytes
 from lrml.estimators._space import Space
 from lrml.losses import SquaredLoss
 from lrml.penalties import TailSum
@@ -116,8 +116,7 @@ class PathModel:
     @property
     def intercept(self) -> Array:
         """Intercepts; −1 for a label without a positive example."""
-        place = Place.of(self.left)
-        return self.home.asarray(self.space.intercept(*(place.asarray(side) for side in self._sides)))
+        return self.home.asarray(self.space.intercept(*self.space.sides(self.left, self.right)))
 
     def decision_function(self, X: Any) -> Array:
         """Scores (n × L) of the rows of X, through the factors."""

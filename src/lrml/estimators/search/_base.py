@@ -19,9 +19,10 @@ from lrml._shown import shown
 from lrml._targets import check_threshold
 from lrml._threads import one_blas_thread_if
 from lrml.estimators._cuts import best_cut
-from lrml.estimators._fitting import TrainingData, check_size, level_of_user
+from lrml.estimators._fitting import TrainingData, level_of_user
 from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters
+from lrml.estimators._size import check_size
 from lrml.estimators.search._gamma import WITH_GAMMA, choose_gamma, has_gamma
 from lrml.estimators.search._score_table import ScoreTable, cv_results
 from lrml.estimators.search._scoring import check_enough_labels, check_scorings, criterion_of_one_label

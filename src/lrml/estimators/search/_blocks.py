@@ -11,9 +11,9 @@ from lrml._shown import shown
 from lrml._targets import check_threshold
 from lrml.blocks import BlockError, Checkpoint, Columns
 from lrml.estimators._blocks import SummedData, check_no_labels, opened, warn_of_spreads
-from lrml.estimators._fitting import check_sums
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._samples import Folds, FoldSums, SampledData, fold_sums
+from lrml.estimators._size import check_sums
 from lrml.estimators.search._base import SearchModel, needs_folds
 from lrml.estimators.search._search import MOST_FOLDS, N_FOLDS
 
