@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from lrml._arrays import Array, Place, dot, few_threads, inner, is_host, is_sparse, namespace
+from lrml._arrays import Array, Place, dot, few_threads, frobenius, inner, is_host, is_sparse, namespace
 from lrml.losses import Floats, Loss, best_constants
 from lrml.penalties import Penalty, SpectralProx, spectral_prox
 from lrml.problem import spectral_coordinates
@@ -85,12 +85,23 @@ class RowProblem:
         self.least_curvatures = _LEAST_CURVATURE * first.curvatures
 
     def with_ridge(self, ridge: float) -> RowProblem:
-        """Return the same problem with another ridge, at no cost."""
+        """Return the same problem with another ridge, at no cost; what was evaluated last stays known."""
         other = copy(self)
         other.ridge = ridge
-        if other._last is not None and other._last[0] is not self.origin:  # there a ridge changes nothing
-            other._last = None
+        if "last" in self.learnt:
+            V, before, there = self.learnt["last"]
+            W, gradient = V[1:, :], namespace(V).asarray(there.gradient, copy=True)
+            gradient[1:, :] += 2.0 * (ridge - before) * W
+            value = there.value + (ridge - before) * inner(W, W)
+            other._last = V, Evaluation(value, gradient, there.curvatures)
         return other
+
+    def recalled(self, V: Array) -> Array:
+        """Return the point that was evaluated last if V is that one, but for rounding."""
+        if self._last is None:
+            return V
+        known = self._last[0]
+        return known if frobenius(V - known) <= self.rounding * frobenius(known) else V
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -125,6 +136,7 @@ class RowProblem:
         """Evaluate f in one pass over the rows; the last result is kept."""
         if self._last is None or self._last[0] is not V:
             self._last = (V, self._pass(V))
+            self.learnt["last"] = V, self.ridge, self._last[1]
         return self._last[1]
 
     def scoring(self, V: Array) -> tuple[Array, Array]:
@@ -298,18 +310,19 @@ class QuadraticModel:
         """Minimise q(R Vᵀ) + Σ_j w_j ‖R_j‖² over R (r × k), for orthonormal columns V; and the minimum."""
         E, psi = _simultaneous(V, self.columns, weights + self.ridge)
         scales = 1.0 / (self.rows[:, None] + psi)
-
-        def precondition(G: Array) -> Array:
-            return ((G @ E) * scales) @ E.T
-
         projected = self.cross @ V
-        R = precondition(projected)
+        R = ((projected @ E) * scales) @ E.T
         if self.correction is None:
             return R, self.target - inner(R, projected)
-        correction = self.correction
-        slope = 0.5 * correction(self.anchor - R @ V.T) @ V
-        effort = (self.refinements, self.accuracy)
-        R, slope = _refine(R, slope, precondition, lambda P: 0.5 * correction(P @ V.T) @ V, *effort)
+        correction, residual = self.correction, self.correction(self.anchor - R @ V.T)
+        V_, E, scales = as_precise(residual, V, E, scales)
+        step, slope = _refined(
+            0.5 * residual @ V_,
+            lambda G: ((G @ E) * scales) @ E.T,
+            lambda P: 0.5 * correction(P @ V_.T) @ V_,
+            *(self.refinements, self.accuracy),
+        )
+        R += step
         constant = self.target + dot(self.anchor, self._whole_cross - self.cross)
         return R, float(constant - dot(R, self._whole_cross @ V + slope))
 
@@ -317,17 +330,18 @@ class QuadraticModel:
         """Minimise q(U K) + Σ_j w_j ‖K_j‖² over K (k × m), for orthonormal columns U."""
         E, psi = _simultaneous(U, self.rows, weights + self.ridge)
         scales = 1.0 / (psi[:, None] + self.columns)
-
-        def precondition(G: Array) -> Array:
-            return E @ ((E.T @ G) * scales)
-
-        K = precondition(U.T @ self.cross)
+        K = E @ ((E.T @ (U.T @ self.cross)) * scales)
         if self.correction is None:
             return K
-        correction = self.correction
-        slope = 0.5 * (U.T @ correction(self.anchor - U @ K))
-        effort = (self.refinements, self.accuracy)
-        return _refine(K, slope, precondition, lambda P: 0.5 * (U.T @ correction(U @ P)), *effort)[0]
+        correction, residual = self.correction, self.correction(self.anchor - U @ K)
+        U, E, scales = as_precise(residual, U, E, scales)
+        step, _ = _refined(
+            0.5 * (U.T @ residual),
+            lambda G: E @ ((E.T @ G) * scales),
+            lambda P: 0.5 * (U.T @ correction(U @ P)),
+            *(self.refinements, self.accuracy),
+        )
+        return K + step
 
     def prox(self, W: Array, penalty: Penalty, step: float) -> SpectralProx:
         """Proximal map of the penalty."""
@@ -342,18 +356,17 @@ class QuadraticModel:
         return U, V
 
 
-def _refine(
-    X: Array,
+def _refined(
     residual: Array,
     precondition: Callable[[Array], Array],
     correction: Callable[[Array], Array],
     steps: int,
     accuracy: float,
 ) -> tuple[Array, Array]:
-    """Solve (P + N) X = B by conjugate gradients, P⁻¹ given, from X with its residual B − (P + N) X."""
-    xp = namespace(X)
-    moved = xp.zeros_like(X)
-    bent = xp.zeros_like(X)  # P times the last direction
+    """Solve (P + N) X = B by conjugate gradients, P⁻¹ given; return X and what is left of B."""
+    xp = namespace(residual)
+    X, moved = xp.zeros_like(residual), xp.zeros_like(residual)
+    bent = xp.zeros_like(residual)  # P times the last direction
     last, least = np.inf, 0.0
     for _ in range(steps):
         gradient = precondition(residual)
@@ -365,10 +378,16 @@ def _refine(
         bent = residual + (size / last) * bent
         image = bent + correction(moved)
         length = size / dot(moved, image)
-        X = X + length * moved
+        X += length * moved
         residual = residual - length * image
         last = size
     return X, residual
+
+
+def as_precise(as_this: Array, *arrays: Array) -> list[Array]:
+    """Return arrays in the precision of another one."""
+    xp = namespace(as_this)
+    return [xp.astype(array, as_this.dtype, copy=False) for array in arrays]
 
 
 def _simultaneous(basis: Array, stretch: Array, diagonal: Array) -> tuple[Array, Array]:

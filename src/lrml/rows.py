@@ -329,6 +329,10 @@ class Rows:
 
     def label_totals(self) -> tuple[Array, Array]:
         """Weighted number of known examples, and of positive ones, per label."""
+        return self._label_totals
+
+    @cached_property
+    def _label_totals(self) -> tuple[Array, Array]:
         xp, total = self.place.xp, self.total_weight
         positive = self._weighted_sums(self.Y)
         known = xp.full_like(positive, total)

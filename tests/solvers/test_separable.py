@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 from lrml import LRML, MLFro
 from lrml.losses import LOSSES
 from lrml.rows import Mask, Rows
-from lrml.solvers import Status, slopes_at, solve_separable
+from lrml.solvers import SeparableProblem, Status, slopes_at, solve_separable
 from lrml.solvers import separable as module
 
 MARGINS = pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
@@ -93,7 +93,9 @@ def test_objective_is_that_of_scipy(
             patch.setattr(module, "_SPARSE_UP_TO", 1.0)
             patch.setattr(module, "_CHUNK", 2)
             patch.setattr(module, "_SCORES_IN_WORK", 2 * n)
-        result, intercept = solve_separable(rows, LOSSES[loss], ridge, fit_intercept=fit_intercept, tol=1e-12)
+        sides = {"fit_intercept": fit_intercept, "dual": X.shape[1] > n}
+        problem = SeparableProblem(rows, LOSSES[loss], **sides).with_ridge(ridge)
+        result, intercept = solve_separable(problem, tol=1e-12)
     f = known * (np.ones((n, 1)) if weights is None else weights[:, None])
     optimum = sum(best(loss, X, Y[:, label], ridge, f[:, label], fit_intercept) for label in range(3))
     assert result.status is Status.CONVERGED

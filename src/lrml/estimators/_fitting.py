@@ -33,7 +33,7 @@ from lrml.losses import Loss, SquaredLoss
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
 from lrml.rows import Mask, Rows, RowSums
-from lrml.solvers import SUCCESSES, Callback, Factors, History, IterationInfo, Status
+from lrml.solvers import SUCCESSES, Callback, Factors, History, IterationInfo, SeparableProblem, Status
 from lrml.statistics import Statistics, extremes, without_weightless
 
 _Float64 = npt.NDArray[np.float64]
@@ -79,6 +79,7 @@ class TrainingData:
     given: Any = None  # X at home, if it was moved
     _spaces: dict[Any, tuple[float, Space]] = field(default_factory=dict, init=False, repr=False)
     _row_problems: dict[Any, RowProblem] = field(default_factory=dict, init=False, repr=False)
+    _separable_problems: dict[Any, SeparableProblem] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -273,6 +274,19 @@ class TrainingData:
             rows = self._rows_for_sums.select_labels(used).with_precision(dtype)
             self._row_problems[key] = RowProblem(rows, self.loss, fit_intercept=fit_intercept)
         return self._row_problems[key]
+
+    def separable_problem(
+        self, used: Array, dtype: type[np.floating[Any]], *, fit_intercept: bool, dual: bool
+    ) -> SeparableProblem:
+        """Return the same problem for a solver that takes labels one by one."""
+        key = fit_intercept, dtype, dual
+        if key not in self._separable_problems:
+            rows = replace(self.rows.select_labels(used), dtype=dtype)
+            self._separable_problems.clear()  # what all rows are copied to is kept once only
+            self._separable_problems[key] = SeparableProblem(
+                rows, self.loss, fit_intercept=fit_intercept, dual=dual
+            )
+        return self._separable_problems[key]
 
 
 def check_features(estimator: Any, X: Any, *, reset: bool, precomputed: bool = False) -> Any:

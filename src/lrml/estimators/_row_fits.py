@@ -27,7 +27,16 @@ from lrml.estimators._space import MOST_COMPRESSED, MOST_EXTENSIONS, InSubspace,
 from lrml.penalties import TailSum
 from lrml.row_problem import RowProblem
 from lrml.rows import Rows
-from lrml.solvers import SUCCESSES, Callback, Factors, SolverResult, slopes_at, solve_rows, solve_separable
+from lrml.solvers import (
+    SUCCESSES,
+    Callback,
+    Factors,
+    SeparableProblem,
+    SolverResult,
+    slopes_at,
+    solve_rows,
+    solve_separable,
+)
 
 # Single-precision scores give the objective to 2e-7, which suffices for gaps down to this.
 _SINGLE_PRECISION_FROM = 1e-5
@@ -71,12 +80,11 @@ class RowFit:
 
     def separable(self, start: Start | None) -> RowSolution:
         """Solve label by label; there must be no penalty."""
-        rows = replace(self.data.rows.select_labels(self.used), dtype=self._dtype)
+        n, d = self.data.X.shape
+        sides = {"fit_intercept": self.fit_intercept, "dual": d > n and start is None}
+        shared = self.data.separable_problem(self.used, self._dtype, **sides)
         solution = solve_separable(
-            rows,
-            self.data.loss,
-            self.ridge,
-            fit_intercept=self.fit_intercept,
+            shared.with_ridge(self.ridge),
             start=None if start is None else (start.left @ start.right.T, start.intercept),
             max_iter=self.max_iter,
             tol=self.tol,
@@ -139,7 +147,8 @@ class RowFit:
             problem,
             self.penalty,
             solver=self.solver if self.solver == "apg" else "auto",
-            start=None if start is None else problem.compress(*start),
+            start=None if start is None else problem.recalled(problem.compress(*start)),
+            rank=None if start is None else start.left.shape[1],
             max_iter=self.max_iter,
             tol=self.tol,
             callback=self.callback,
@@ -191,14 +200,14 @@ class RowFit:
 
     def _first_slopes(self) -> Iterator[Any]:
         """Yield the slopes at the solutions without the penalty, for two ridges."""
-        X, rows = self.data.X, replace(self.data.rows.select_labels(self.used), dtype=np.float32)
+        X, (n, d) = self.data.X, self.data.X.shape
+        rows = replace(self.data.rows.select_labels(self.used), dtype=np.float32)
+        problem = SeparableProblem(rows, self.data.loss, fit_intercept=self.fit_intercept, dual=d > n)
         squares = X.multiply(X).sum() if is_sparse(X) else np.sum(X * X)
         scale = loss_scale(self.data, fit_intercept=self.fit_intercept) * float(squares) / min(X.shape)
         least = max(self.ridge, _LEAST_SHIFT * scale)
         for ridge in (_RATIO * least, least):
-            found = solve_separable(
-                rows, self.data.loss, ridge, fit_intercept=self.fit_intercept, tol=_SPAN_TOL, max_iter=20
-            )
+            found = solve_separable(problem.with_ridge(ridge), tol=_SPAN_TOL, max_iter=20)
             yield slopes_at(rows, self.data.loss, found.result.solution, found.intercept)
 
 

@@ -24,6 +24,7 @@ from lrml.solvers.anderson import Anderson as Anderson
 from lrml.solvers.proximal_gradient import AcceleratedProximalGradient, Algorithm1, ProximalGradient
 from lrml.solvers.proximal_newton import ProximalNewton as ProximalNewton
 from lrml.solvers.reduced_rank import ReducedRank as ReducedRank
+from lrml.solvers.separable import SeparableProblem as SeparableProblem
 from lrml.solvers.separable import slopes_at as slopes_at
 from lrml.solvers.separable import solve_separable as solve_separable
 

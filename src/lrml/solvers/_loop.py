@@ -327,15 +327,15 @@ def iterate(phases: Sequence[Phase], run: Run, start: Point, *, max_iter: int) -
 def spectrum(W: Array, rank: int | None = None) -> Array:
     """Descending singular values of W, each accurate to eps · σ₁.
 
-    Uses the Gram matrix if all values are above its noise, the SVD otherwise. Values that are rounding noise,
-    and all beyond ``rank``, are set to zero: a strong penalty would amplify them.
+    Uses the Gram matrix if all values up to ``rank`` are above its noise, the SVD otherwise. Values that are
+    rounding noise, and all beyond ``rank``, are set to zero: a strong penalty would amplify them.
     """
     xp = namespace(W)
     W = W if W.shape[0] >= W.shape[1] else W.T
+    rank = W.shape[1] if rank is None else min(rank, W.shape[1])
     sigma = singular_values(W)
-    if float(sigma[-1]) <= gram_noise(sigma):
+    if rank and float(sigma[rank - 1]) <= gram_noise(sigma):
         sigma = accurate_singular_values(W)
     floor = max(W.shape) * xp.finfo(W.dtype).eps * float(sigma[0])
-    kept = int(xp.count_nonzero(sigma > floor))
-    kept = kept if rank is None else min(kept, rank)
+    kept = min(int(xp.count_nonzero(sigma > floor)), rank)
     return xp.concat([sigma[:kept], xp.zeros_like(sigma[kept:])])

@@ -114,6 +114,7 @@ def solve_rows(
     *,
     solver: str = "auto",
     start: npt.NDArray[np.float64] | None = None,
+    rank: int | None = None,
     max_iter: int = 5000,
     tol: float = 1e-4,
     callback: Callback | None = None,
@@ -128,6 +129,8 @@ def solve_rows(
         "auto" is proximal Newton, then accelerated proximal gradient if that stalls.
     start : array of shape ``problem.shape``, optional
         The constant scores ``problem.origin`` if not given.
+    rank : int, optional
+        Upper limit of the rank of the penalised part of the start, if known.
     max_iter, tol, callback
         As in `lrml.solvers.solve`. Every iteration reads the rows.
 
@@ -142,5 +145,5 @@ def solve_rows(
     if solver == "auto":
         phases.insert(0, ProximalNewton())
     V = problem.origin if start is None else start
-    first = point_at(problem, penalty, V, spectrum(problem.penalised(V)))
+    first = point_at(problem, penalty, V, spectrum(problem.penalised(V), rank))
     return iterate(phases, Run(problem, penalty, tol, callback), first, max_iter=max_iter)

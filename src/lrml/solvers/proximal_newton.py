@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from lrml._arrays import Array, Place, dot, frobenius, inner, namespace, row_dots
@@ -9,7 +11,7 @@ from lrml.penalties import Penalty
 from lrml.row_problem import Evaluation, QuadraticModel, RowProblem
 from lrml.solvers._loop import Gains, Point, point_at, spectrum
 from lrml.solvers.alternating import Alternating
-from lrml.solvers.secants import SecantMatrix, Secants
+from lrml.solvers.secants import SecantMatrix, Secants, SignedSquares
 
 # Ridge of the first starting point, as a share of the mean curvature.
 _START_RIDGE = 0.1
@@ -156,13 +158,14 @@ class ProximalNewton:
         fresh = self.phase is None
         if self.phase is None:
             self.phase = Alternating()
-            W = V[1:, :].T if wide else V[1:, :]
+            W, sigma = V[1:, :].T if wide else V[1:, :], self.last.sigma
             if self.last.rank == 0:
                 # At the origin there are no directions, and small steps would have to find them: begin at the
                 # minimiser of the model with a little more ridge, and without the penalty.
                 h = problem.curvature
                 W = problem.cross / (h + _START_RIDGE * xp.mean(h, axis=1 if wide else 0, keepdims=True))
-            self.phase.start(problem, self.penalty, point_at(problem, self.penalty, W, spectrum(W)))
+                sigma = spectrum(W)
+            self.phase.start(problem, self.penalty, point_at(problem, self.penalty, W, sigma))
         else:
             self.phase.retarget(self.penalty, problem)
         self._lower(self.phase, fresh)
@@ -203,7 +206,8 @@ class ProximalNewton:
         refinements = self._thorough_refinements if self._is_slow() else self._refinements
         correction = None
         if self.secants.count:
-            correction = reduced.correction if transposed else lambda W: reduced.correction(W.T).T
+            beyond = reduced.beyond_diagonal
+            correction = beyond.product if transposed else lambda W: beyond.product(W.T).T
         ridge = self.problem.ridge
         if transposed:
             sides = (curvatures, eigenvalues, cross, float(target), ridge, V)
@@ -244,13 +248,16 @@ class _Reduced:
         self.gradient = gradient[1:, :] - self.row.T * (self.slopes / self.corner)
         self.gain = 0.5 * xp.sum(self.slopes**2 / self.corner)
 
-    def correction(self, E: Array) -> Array:
-        """Apply what the Hessian has beyond its diagonal to a matrix with one row per label."""
-        xp = namespace(E)
-        whole = xp.zeros_like(self.model.diagonal, dtype=self.model.Y.dtype)
-        whole[:, 1:] = xp.astype(E, whole.dtype, copy=False)
-        crossed = row_dots(self.row, E) / self.corner
-        return self.model.low_rank(whole)[:, 1:] - self.row * crossed[:, None]
+    @cached_property
+    def beyond_diagonal(self) -> SignedSquares:
+        """What the Hessian has beyond its diagonal."""
+        vectors, signs = self.model.low_rank.vectors, self.model.low_rank.signs
+        xp = namespace(vectors)
+        lost = xp.astype(self.row / xp.sqrt(self.corner)[:, None], vectors.dtype)
+        return SignedSquares(
+            xp.concat([vectors[:, :, 1:], lost[:, None, :]], axis=1),
+            xp.concat([signs, -xp.ones_like(signs[:1])]),
+        )
 
     def constants(self, E: Array) -> Array:
         """Return the best change of the intercepts for a change of the coefficients."""

@@ -72,57 +72,79 @@ class Secants:
 
     def matrix(self, diagonal: Array, ridge: Array, damping: float = 0.0) -> SecantMatrix:
         """Return the model on top of a positive B₀ (one row per label), plus diag(ridge) and damping · B₀."""
-        known = min(self.count, self.memory)
-        S, Y = (kept[:, self.memory - known :, :] for kept in (self.S, self.Y))
-        xp = namespace(S)
-        A = xp.empty_like(S)
+        known, xp = min(self.count, self.memory), namespace(self.S)
+        parts = SignedSquares.empty(self.Y[:, :1, :], 2 * known)
+        vectors = parts.vectors  # y₁, a₁, y₂, a₂, …
         for place in range(known):
-            s = S[:, place, :]
-            bent = diagonal * s
-            if place:
-                _add_outer(Y[:, :place, :], s, bent)
-                _add_outer(A[:, :place, :], s, bent, sign=-1.0)
+            pair = place - known  # counted from the newest
+            s = self.S[:, pair, :]
+            # B_k s_k
+            bent = diagonal * s + parts.first(2 * place).product(s)
             length = row_dots(xp.astype(s, bent.dtype, copy=False), bent)
+            vectors[:, 2 * place, :] = self.Y[:, pair, :]
             # 0 where there is a gap instead of a pair.
-            A[:, place, :] = xp.astype(bent * _inverse_roots(length, length > 0.0), A.dtype, copy=False)
-        return SecantMatrix((1.0 + damping) * diagonal, ridge, Y, A)
+            a = bent * _inverse_roots(length, length > 0.0)
+            vectors[:, 2 * place + 1, :] = xp.astype(a, vectors.dtype, copy=False)
+        return SecantMatrix((1.0 + damping) * diagonal, ridge, parts)
+
+
+@dataclass(frozen=True, eq=False)
+class SignedSquares:
+    """Σ_k ± v_k v_kᵀ for every label; ``vectors`` has the shape (L, k, size), ``signs`` (k,)."""
+
+    vectors: Array
+    signs: Array
+
+    @staticmethod
+    def empty(like: Array, count: int) -> SignedSquares:
+        """Return room for vectors of the same labels, size and precision, their signs alternating."""
+        xp = namespace(like)
+        vectors = xp.empty((like.shape[0], count, like.shape[2]), dtype=like.dtype, device=like.device)
+        places = xp.arange(count, dtype=like.dtype, device=like.device)
+        return SignedSquares(vectors, 1.0 - 2.0 * (places % 2.0))
+
+    def first(self, count: int) -> SignedSquares:
+        """Return the sum of the first few."""
+        return SignedSquares(self.vectors[:, :count, :], self.signs[:count])
+
+    def product(self, E: Array) -> Array:
+        """Multiply the vector of every label, a row of E."""
+        xp, V = namespace(E), self.vectors
+        E = xp.astype(E, V.dtype, copy=False)
+        product = xp.zeros_like(E)
+        if V.shape[1] == 0:
+            return product
+        for some in _chunks(V):
+            # Products of tiny matrices in single precision sometimes report an invalid value though all
+            # numbers are finite: the processor adds numbers beside the matrices, whose sums are not used.
+            with np.errstate(invalid="ignore"):
+                along = (V[some, ...] @ E[some, :, None]).mT * self.signs
+                product[some, :] = (along @ V[some, ...])[:, 0, :]
+        return product
 
 
 @dataclass(frozen=True, eq=False)
 class SecantMatrix:
-    """B = B₀ + diag(ridge) + Σ_k y_k y_kᵀ − Σ_k a_k a_kᵀ for every label; valid until a pair is added."""
+    """B = B₀ + diag(ridge) + Σ_k (y_k y_kᵀ − a_k a_kᵀ) for every label."""
 
     diagonal: Array
     ridge: Array
-    Y: Array
-    A: Array
-
-    def low_rank(self, E: Array) -> Array:
-        """Multiply e by what B has beyond its diagonal, for every label."""
-        xp = namespace(E)
-        E = E if E.dtype == self.Y.dtype else xp.astype(E, self.Y.dtype)
-        product = xp.zeros_like(E)
-        _add_outer(self.Y, E, product)
-        _add_outer(self.A, E, product, sign=-1.0)
-        return product
+    low_rank: SignedSquares
 
     def product(self, E: Array) -> Array:
         """B e for every label."""
-        return (self.diagonal + self.ridge) * E + self.low_rank(E)
+        return (self.diagonal + self.ridge) * E + self.low_rank.product(E)
 
     def solve(self, G: Array) -> Array:
         """B⁻¹ g for every label, by Woodbury's formula, in double precision: it subtracts large parts."""
         xp, T = namespace(G), self.diagonal + self.ridge
         solution = xp.empty_like(T)
-        known = self.Y.shape[1]
-        signs = xp.eye(2 * known, dtype=T.dtype, device=T.device)
-        signs[known:, :] *= -1.0
-        for some in _chunks(self.Y):
-            U = xp.concat(
-                [xp.astype(part[some, ...], T.dtype, copy=False) for part in (self.Y, self.A)], axis=1
-            )
+        vectors, signs = self.low_rank.vectors, xp.astype(self.low_rank.signs, T.dtype)
+        identity = xp.eye(signs.shape[0], dtype=T.dtype, device=T.device)
+        for some in _chunks(vectors):
+            U = xp.astype(vectors[some, ...], T.dtype, copy=False)
             over_T = U / T[some, None, :]
-            inner = over_T @ U.mT + signs
+            inner = over_T @ U.mT + signs * identity
             found = xp.linalg.solve(inner, over_T @ G[some, :, None])
             solution[some, :] = G[some, :] / T[some, :] - (found.mT @ over_T)[:, 0, :]
         return solution
@@ -132,16 +154,6 @@ def _inverse_roots(squares: Array, valid: Array) -> Array:
     """Return 1/√ of some numbers, as a column, and 0 for those that are not valid."""
     xp = namespace(squares)
     return xp.where(valid, 1.0 / xp.sqrt(xp.where(valid, squares, 1.0)), 0.0)[:, None]
-
-
-def _add_outer(V: Array, E: Array, out: Array, *, sign: float = 1.0) -> None:
-    """Add ± Σ_k v_k v_kᵀ e for every label."""
-    for some in _chunks(V):
-        # Products of tiny matrices in single precision sometimes report an invalid value though all numbers
-        # are finite: the processor adds numbers beside the matrices as well, and their sums are not used.
-        with np.errstate(invalid="ignore"):
-            part = (V[some, ...] @ E[some, :, None]).mT @ V[some, ...]
-        out[some, :] += sign * part[:, 0, :]
 
 
 def _chunks(V: Array) -> list[slice]:

@@ -13,6 +13,7 @@ work, and a few arrays as wide as a chunk.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -227,14 +228,17 @@ class SeparableProblem:
     Parameters
     ----------
     rows : Rows
+        Its ``dtype`` is the precision of products and scores.
     loss : Loss
     ridge : float
     fit_intercept : bool
-    dual : bool
+    dual : bool, default=False
         Whether coordinates are those of rows: fewer, if there are more features than rows.
     """
 
-    def __init__(self, rows: Rows, loss: Loss, ridge: float, *, fit_intercept: bool, dual: bool) -> None:
+    def __init__(
+        self, rows: Rows, loss: Loss, ridge: float = 0.0, *, fit_intercept: bool = True, dual: bool = False
+    ) -> None:
         self.rows, self.loss, self.ridge, self.fit_intercept = rows, loss, ridge, fit_intercept
         self.design = Design(rows, fit_intercept=fit_intercept, dual=dual)
         self.dtype = rows.dtype
@@ -242,6 +246,12 @@ class SeparableProblem:
         self.Y = rows.Y.tocsc() if is_sparse(rows.Y) else rows.Y
         pattern: Any = None if rows.mask is None else rows.mask.pattern
         self.pattern = pattern.tocsc() if is_sparse(pattern) else pattern
+
+    def with_ridge(self, ridge: float) -> SeparableProblem:
+        """Return the same problem with another ridge, at no cost."""
+        other = copy(self)
+        other.ridge = ridge
+        return other
 
     @property
     def rounding(self) -> float:
@@ -427,11 +437,8 @@ class SeparableSolution(NamedTuple):
 
 
 def solve_separable(
-    rows: Rows,
-    loss: Loss,
-    ridge: float,
+    problem: SeparableProblem,
     *,
-    fit_intercept: bool = True,
     start: tuple[_Float64, _Float64] | None = None,
     max_iter: int = 1000,
     tol: float = 1e-5,
@@ -441,13 +448,10 @@ def solve_separable(
 
     Parameters
     ----------
-    rows : Rows
-        Its ``dtype`` is the precision of products and scores.
-    loss : Loss
-    ridge : float
-    fit_intercept : bool
+    problem : SeparableProblem
     start : pair of arrays of shapes (d, L) and (L,), optional
-        Coefficients and intercepts to begin with; by default zeros and the best constant scores.
+        Coefficients and intercepts to begin with, not on the dual side; by default zeros and the best
+        constant scores.
     max_iter : int
         Most Newton steps of a label.
     tol : float
@@ -461,19 +465,17 @@ def solve_separable(
     -------
     SeparableSolution
     """
-    n, d, n_labels = rows.shape
-    dual = d > n and start is None
-    problem = SeparableProblem(rows, loss, ridge, fit_intercept=fit_intercept, dual=dual)
-    coords = np.zeros((n if dual else d, n_labels), dtype=rows.dtype)
-    intercept, totals = np.zeros(n_labels), rows.label_totals()
+    n, d, n_labels = problem.rows.shape
+    coords = np.zeros((n if problem.design.dual else d, n_labels), dtype=problem.dtype)
+    intercept, totals = np.zeros(n_labels), problem.rows.label_totals()
     if start is not None:
         coords[:] = start[0]
         if problem.design.complete:  # what is orthogonal to all rows would stay
             coords[:] = problem.design.basis @ (problem.design.basis.T @ coords)
-        if fit_intercept:
+        if problem.fit_intercept:
             intercept[:] = start[1] + problem.design.mean @ start[0]
-    elif fit_intercept:
-        intercept[:] = best_constants(loss, *totals)
+    elif problem.fit_intercept:
+        intercept[:] = best_constants(problem.loss, *totals)
     rounds = _Rounds(problem, coords, intercept, tol, callback)
     order = np.argsort(totals[1], kind="stable")  # labels of the same frequency take as many steps
     width = max(1, _SCORES_IN_WORK // n)
@@ -580,9 +582,10 @@ class _Rounds(Recorder[None]):
             for some in self._chunks(np.arange(W.shape[1])):
                 W[:, some] = design.back(np.ascontiguousarray(self.coords[:, some]))
         intercept = self.intercept - design.mean @ W
+        X = sp.csr_array(problem.rows.X) if design.is_sparse else problem.rows.X
         objective = sum(
             map_in_threads(
-                lambda some: _objective(problem, W, intercept, some), self._chunks(np.arange(W.shape[1]))
+                lambda some: _objective(problem, X, W, intercept, some), self._chunks(np.arange(W.shape[1]))
             )
         )
         last = self.history.entries[-1]
@@ -609,10 +612,11 @@ def slopes_at(rows: Rows, loss: Loss, W: Floats, intercept: _Float64) -> Floats:
     return np.concatenate(list(parts))
 
 
-def _objective(problem: SeparableProblem, W: Floats, intercept: _Float64, places: _Places) -> float:
+def _objective(problem: SeparableProblem, X: Any, W: Floats, intercept: _Float64, places: _Places) -> float:
+    """Sum of the objectives of some labels, in double precision."""
     some = W[:, places].astype(np.float64)
     Y, factors = problem.labels(places)
-    scores = np.asarray(problem.rows.X @ some) + intercept[places]
+    scores = np.asarray(X @ some) + intercept[places]
     values = problem.loss.terms(Y.astype(np.float64), scores).values
     if factors is not None:
         values *= factors

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lrml._arrays import is_host, take, to_numpy
+from lrml._arrays import is_host, namespace, take, to_numpy
 from lrml._progress import progress
 from lrml._threads import map_in_threads
 from lrml.estimators._fitting import TrainingData
@@ -421,9 +421,10 @@ class RefitSearch(Search):
             data, last = self._begin(split)
             for index in kept:
                 last = _Fitted(self._model(data, index, last), self.group(self.candidates[index]))
-                self._judge(
-                    held_out, partial(_scores, last.model, held_out.X), (index, split), last.model.rank_
+                scores = partial(
+                    _scores, last.model, held_out.X, single=self.comparison.data.targets == "binary"
                 )
+                self._judge(held_out, scores, (index, split), last.model.rank_)
                 self._remember(index, last.model)
                 advance(1)
             if split == 0:
@@ -478,10 +479,10 @@ class RefitSearch(Search):
         return copy(self._leaders[candidate]) if candidate in self._leaders else None
 
 
-def _scores(model: Any, X: Any, rows: slice) -> Scores:
-    """Scores of a fitted model (predictions, if the targets are real)."""
+def _scores(model: Any, X: Any, rows: slice, *, single: bool = False) -> Scores:
+    """Scores of a fitted model (predictions, if the targets are real), perhaps in single precision."""
     scores: Scores = model._scores(X[rows, :])
-    return scores
+    return namespace(scores).astype(scores, namespace(scores).float32) if single else scores
 
 
 @contextmanager
