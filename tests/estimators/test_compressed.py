@@ -398,6 +398,24 @@ def test_little_to_learn_with_other_losses(loss, values, shape):
         assert np.isfinite(found.coef_).all()
 
 
+@pytest.mark.parametrize("road", ["compressed", "dual"])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_candidates_that_share_coordinates_are_judged_like_fits_of_their_own(loss, road):
+    X, Y = text_like(220, 400, 8)
+    train, test = np.arange(170), np.arange(170, 220)
+    # Convex, so that it does not matter where a fit starts.
+    grid = {"thetas": [0], "alphas": [2.0, 0.5, 0.1], "ridges": [0.1, 0.3]}
+    shared = {"loss": loss, "tol": 1e-7}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrainingData, "road", lambda self, wanted="auto": road)
+        search = LRMLCV(**grid, **shared, cv=[(train, test)], random_state=0).fit(X, Y)
+    for params, score in zip(
+        search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True
+    ):
+        alone = LRML(**params, **shared, solver=road).fit(X[train], Y[train])
+        assert score == pytest.approx(alone.score(X[test], Y[test]), abs=1e-3 if road == "dual" else 5e-3)
+
+
 @pytest.mark.parametrize("scale", [1e-20, 1e20, 1e150])
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("shape", [(60, 90), (90, 60)], ids=["wide", "tall"])

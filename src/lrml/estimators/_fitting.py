@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ from lrml.statistics import Statistics, extremes, without_weightless
 
 _Float64 = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
+_Made = TypeVar("_Made")
 
 # Up to this ratio between the ranges of features, all of them keep enough digits.
 _WIDEST = 1e8
@@ -78,8 +79,7 @@ class TrainingData:
     sparse_given: bool = False  # whether Y was sparse before it was moved
     given: Any = None  # X at home, if it was moved
     _spaces: dict[Any, tuple[float, Space]] = field(default_factory=dict, init=False, repr=False)
-    _row_problems: dict[Any, RowProblem] = field(default_factory=dict, init=False, repr=False)
-    _separable_problems: dict[Any, SeparableProblem] = field(default_factory=dict, init=False, repr=False)
+    _made: dict[str, tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -267,26 +267,33 @@ class TrainingData:
         plain: dict[str, Any] = {"mask": None, "label_names": None, "targets": "real", "summed_up": None}
         return replace(self, Y=Y, loss=SquaredLoss(), **plain)
 
+    def once(self, kind: str, key: Any, make: Callable[[], _Made]) -> _Made:
+        """Return what was made for the same key before, or make it; of every kind, the last one is kept."""
+        if kind not in self._made or self._made[kind][0] != key:
+            self._made.pop(kind, None)  # first, as it may be large
+            self._made[kind] = key, make()
+        made: _Made = self._made[kind][1]
+        return made
+
     def row_problem(self, used: Array, dtype: type[np.floating[Any]], *, fit_intercept: bool) -> RowProblem:
         """Return the problem of the labels in use (`sort_labels`), without a ridge; made once."""
-        key = fit_intercept, dtype
-        if key not in self._row_problems:
+
+        def make() -> RowProblem:
             rows = self._rows_for_sums.select_labels(used).with_precision(dtype)
-            self._row_problems[key] = RowProblem(rows, self.loss, fit_intercept=fit_intercept)
-        return self._row_problems[key]
+            return RowProblem(rows, self.loss, fit_intercept=fit_intercept)
+
+        return self.once("row problem", (dtype, fit_intercept), make)
 
     def separable_problem(
         self, used: Array, dtype: type[np.floating[Any]], *, fit_intercept: bool, dual: bool
     ) -> SeparableProblem:
-        """Return the same problem for a solver that takes labels one by one."""
-        key = fit_intercept, dtype, dual
-        if key not in self._separable_problems:
+        """Return the same for a solver that takes labels one by one."""
+
+        def make() -> SeparableProblem:
             rows = replace(self.rows.select_labels(used), dtype=dtype)
-            self._separable_problems.clear()  # what all rows are copied to is kept once only
-            self._separable_problems[key] = SeparableProblem(
-                rows, self.loss, fit_intercept=fit_intercept, dual=dual
-            )
-        return self._separable_problems[key]
+            return SeparableProblem(rows, self.loss, fit_intercept=fit_intercept, dual=dual)
+
+        return self.once("separable problem", (dtype, fit_intercept, dual), make)
 
 
 def check_features(estimator: Any, X: Any, *, reset: bool, precomputed: bool = False) -> Any:

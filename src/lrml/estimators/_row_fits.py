@@ -14,9 +14,9 @@ slopes at its own solution tell how to extend it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,8 @@ from lrml.solvers import (
     solve_rows,
     solve_separable,
 )
+
+_Made = TypeVar("_Made")
 
 # Single-precision scores give the objective to 2e-7, which suffices for gaps down to this.
 _SINGLE_PRECISION_FROM = 1e-5
@@ -77,6 +79,7 @@ class RowFit:
     max_iter: int
     tol: float
     callback: Callback | None
+    again: bool = False  # whether further fits to the same rows may follow
 
     def separable(self, start: Start | None) -> RowSolution:
         """Solve label by label; there must be no penalty."""
@@ -133,7 +136,14 @@ class RowFit:
         if road == "compressed":
             return self._compressed(start)
         space = self.data.space(fit_intercept=self.fit_intercept, road=road)
-        return self._outside(space, *self._solve(self._inner(space), self._start(space, start)))
+        inner = self._shared(
+            "coordinates", (road, self.fit_intercept, self._dtype), lambda: self._inner(space)
+        )
+        return self._outside(space, *self._solve(inner, self._start(space, start)))
+
+    def _shared(self, kind: str, key: Any, make: Callable[[], _Made]) -> _Made:
+        """Make something large, and keep it for further fits if there may be any."""
+        return self.data.once(kind, key, make) if self.again else make()
 
     @property
     def _dtype(self) -> type[np.floating[Any]]:
@@ -176,13 +186,11 @@ class RowFit:
 
     def _compressed(self, start: Start | None) -> RowSolution:
         """Solve in a subspace, and extend it as long as that is worth it."""
-        data = self.data
-        space = InSubspace.of_slopes(
-            *(data.X, data.Y, data.weights, self._first_slopes()),
-            fit_intercept=self.fit_intercept,
-            targets=data.targets,
-        )
-        problem, result = self._solve(self._inner(space), self._start(space, start))
+        data, least = self.data, self._least_shift()
+        key = least, self.fit_intercept, self._dtype
+        space, inner = self._shared("subspace", key, lambda: self._first_space(least))
+        problem, result = self._solve(inner, self._start(space, start))
+        del inner
         gain = 0.0
         for _ in range(MOST_EXTENSIONS):
             U, s, V = result.factors
@@ -194,21 +202,33 @@ class RowFit:
             before, space = result.objective, larger
             problem, result = self._solve(self._inner(space), Start(left, V, inside[1]))
             gain = (before - result.objective) / before if before > 0 else 0.0
-            if gain <= MOST_COMPRESSED:
+            if gain <= max(MOST_COMPRESSED, self.tol):
                 break
         return self._outside(space, problem, result)._replace(extras={"compression_gap_": max(gain, 0.0)})
 
-    def _first_slopes(self) -> Iterator[Any]:
-        """Yield the slopes at the solutions without the penalty, for two ridges."""
-        X, (n, d) = self.data.X, self.data.X.shape
-        rows = replace(self.data.rows.select_labels(self.used), dtype=np.float32)
-        problem = SeparableProblem(rows, self.data.loss, fit_intercept=self.fit_intercept, dual=d > n)
+    def _least_shift(self) -> float:
+        """Return the smaller one of the two ridges whose solutions span a subspace."""
+        X = self.data.X
         squares = X.multiply(X).sum() if is_sparse(X) else np.sum(X * X)
         scale = loss_scale(self.data, fit_intercept=self.fit_intercept) * float(squares) / min(X.shape)
-        least = max(self.ridge, _LEAST_SHIFT * scale)
-        for ridge in (_RATIO * least, least):
+        return max(self.ridge, float(_LEAST_SHIFT * scale))
+
+    def _first_space(self, least: float) -> tuple[InSubspace, TrainingData]:
+        """Return the span of the slopes at two solutions without the penalty, and the rows in it."""
+        data, (n, d) = self.data, self.data.X.shape
+        rows = replace(data.rows.select_labels(self.used), dtype=np.float32)
+        problem = SeparableProblem(rows, data.loss, fit_intercept=self.fit_intercept, dual=d > n)
+
+        def slopes(ridge: float) -> Any:
             found = solve_separable(problem.with_ridge(ridge), tol=_SPAN_TOL, max_iter=20)
-            yield slopes_at(rows, self.data.loss, found.result.solution, found.intercept)
+            return slopes_at(rows, data.loss, found.result.solution, found.intercept)
+
+        space = InSubspace.of_slopes(
+            *(data.X, data.Y, data.weights, map(slopes, (_RATIO * least, least))),
+            fit_intercept=self.fit_intercept,
+            targets=data.targets,
+        )
+        return space, self._inner(space)
 
 
 def _suits_single_precision(low: Array, high: Array) -> bool:

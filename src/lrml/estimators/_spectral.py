@@ -269,6 +269,7 @@ class SpectralModel(BlockFitting):
             fit = RowFit(
                 *(data, used, penalty, ridge, params.fit_intercept),
                 *(params.solver, max_iter, tol, callback),
+                again=params.warm_start,
             )
             if self._is_separable(data, params, penalty):
                 found = fit.separable(start)

@@ -475,7 +475,8 @@ class RefitSearch(Search):
             yield held_out, _scores(model, held_out.X, slice(None))
 
     def starting_point(self, candidate: int) -> Any:
-        """Return the candidate as fitted to most of the rows."""
+        """Return the candidate as fitted to most of the rows; no candidates follow."""
+        self._first = None
         return copy(self._leaders[candidate]) if candidate in self._leaders else None
 
 
