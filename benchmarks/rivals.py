@@ -24,7 +24,7 @@ from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace
+from lrml import CPLST, LEML, LRML, LRMLCV, PLST, MLFro, MLTrace
 from lrml.datasets import fetch_mulan
 from lrml.metrics import evaluate
 
@@ -43,15 +43,15 @@ def methods(n_labels: int) -> dict[str, tuple[Callable[[], Any], bool, int]]:
         "MLTrace": (lambda: MLTrace(3.0), False, 5),
         "LRML 20 %": (lambda: LRML(k, 10.0, ridge=1.0), False, 5),
         "LEML 20 %": (lambda: LEML(k, 1.0), False, 3),
-        "MLFro logistic": (lambda: MLFro(0.3, loss="logistic"), False, 1),
-        "LRML theta 20 logistic, tol 0.01": (
-            lambda: LRML(20, 16.0, ridge=0.1, loss="logistic", tol=0.01),
-            False,
-            2,
-        ),
-        "LRML theta 20 logistic": (lambda: LRML(20, 16.0, ridge=0.1, loss="logistic"), False, 1),
-        "LRML 20 % squared hinge": (lambda: LRML(k, 10.0, ridge=1.0, loss="squared_hinge"), False, 1),
-        "LEML 20 % logistic": (lambda: LEML(k, 8.0, loss="logistic"), False, 1),
+        "MLFro logistic": (lambda: MLFro(0.3, loss="logistic"), False, 3),
+        "MLFro squared hinge": (lambda: MLFro(1.67, loss="squared_hinge"), False, 3),
+        "LRML logistic, default": (lambda: LRML(loss="logistic"), False, 3),
+        "LRML squared hinge, default": (lambda: LRML(loss="squared_hinge"), False, 3),
+        "LRML theta 20 logistic": (lambda: LRML(20, 16.0, ridge=0.1, loss="logistic"), False, 3),
+        "LRMLCV": (lambda: LRMLCV(random_state=0), False, 3),
+        "LRMLCV logistic": (lambda: LRMLCV(loss="logistic", random_state=0), False, 2),
+        "LRMLCV squared hinge": (lambda: LRMLCV(loss="squared_hinge", random_state=0), False, 1),
+        "LEML 20 % logistic": (lambda: LEML(k, 8.0, loss="logistic"), False, 3),
         "sklearn one-vs-rest LinearSVC": (lambda: ovr(LinearSVC(C=0.3)), True, 1),
         "sklearn one-vs-rest LogisticRegression": (
             lambda: ovr(LogisticRegression(C=1.0, max_iter=1000)),

@@ -247,6 +247,13 @@ class Subspace:
         found: _Float64 = self.basis.T @ sides
         return found
 
+    def outside(self, vectors: _Floats) -> _Float64:
+        """Return the inner products of vectors, of X̂ᵀA for dual ones, as far as they lie outside."""
+        sides = self._images(vectors) if self.is_dual else vectors
+        inside = self.basis.T @ sides
+        inner: _Float64 = (vectors.T @ sides).astype(np.float64) - inside.T @ inside
+        return 0.5 * (inner + inner.T)
+
     def gap(
         self,
         left: _Float64,

@@ -398,6 +398,33 @@ def test_little_to_learn_with_other_losses(loss, values, shape):
         assert np.isfinite(found.coef_).all()
 
 
+@pytest.mark.parametrize("shape", [(240, 400), (400, 240)], ids=["dual", "primal"])
+@pytest.mark.parametrize("weights", [None, "some"])
+@pytest.mark.parametrize(
+    ("theta", "alpha", "ridge"), [(0, 2.0, 0.1), (3, 1.0, 0.3), (3, 0.1, 0.05), (0, 5.0, 1.0)]
+)
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_the_certificate_of_other_losses_is_true(monkeypatch, loss, theta, alpha, ridge, weights, shape):
+    """A subspace of few directions costs no more than it says, and a fit that it costs much warns."""
+    X, Y = text_like(*shape, 10)
+    w = None if weights is None else np.random.default_rng(1).choice([0.0, 0.5, 2.0], shape[0])
+    model = LRML(theta, alpha, ridge=ridge, loss=loss, tol=1e-7)
+    exact = clone(model).set_params(solver="primal").fit(X, Y, w)
+    monkeypatch.setattr("lrml.subspace._LEADING", 2)
+    gaps = []
+    for most_extensions in (0, 1, 8):
+        monkeypatch.setattr("lrml.estimators._row_fits.MOST_EXTENSIONS", most_extensions)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = clone(model).set_params(solver="compressed").fit(X, Y, w)
+        gaps.append(found.compression_gap_)
+        assert -1e-5 < found.objective_ / exact.objective_ - 1 <= found.compression_gap_ + 1e-5
+        assert found.converged_ == (found.compression_gap_ <= 2e-3)
+        assert found.converged_ or "subspace" in str(caught[-1].message)
+    assert gaps[0] >= gaps[1] >= gaps[2]
+    assert gaps[2] <= 1e-3
+
+
 @pytest.mark.parametrize("road", ["compressed", "dual"])
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 def test_candidates_that_share_coordinates_are_judged_like_fits_of_their_own(loss, road):

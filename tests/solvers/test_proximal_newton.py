@@ -10,6 +10,8 @@ from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
 from lrml.rows import Mask, Rows
 from lrml.solvers import Point, ProximalNewton, Status, solve, solve_rows
+from lrml.solvers.proximal_newton import _Reduced
+from lrml.solvers.secants import SecantMatrix, SignedSquares
 from lrml.statistics import Statistics
 
 EACH = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
@@ -187,3 +189,27 @@ def test_features_of_many_scales_end_on_no_plateau(seed, loss, alpha, best_known
     assert model.converged_
     assert objective <= 1.01 * best_known
     assert model.n_iter_ <= 250
+
+
+def test_rounding_leaves_the_curvature_of_an_intercept_positive():
+    """The last pairs may have shown none: what single precision then subtracts can exceed what is left."""
+    vectors = np.array([[[1.0, 3.0], [1.0, 3.0]]], dtype=np.float32)
+    vectors[0, 1] = np.nextafter(vectors[0, 0], np.float32(9.0))  # y yᵀ − a aᵀ is below zero
+    model = SecantMatrix(np.full((1, 2), 1e-9), np.zeros(2), SignedSquares(vectors, np.array([1.0, -1.0])))
+    assert model.product(np.array([[1.0, 0.0]]))[0, 0] < 0
+    reduced = _Reduced(model, np.array([[0.5], [0.1]]))
+    assert (reduced.corner > 0).all()
+    assert np.isfinite(reduced.beyond_diagonal.vectors).all()
+    assert np.isfinite(reduced.gradient).all()
+
+
+def test_labels_without_curvature_keep_some_in_the_model():
+    """Perfectly separated labels have a flat loss; their model must not vanish, step by step."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 60))
+    problem = RowProblem(
+        Rows(X, (X @ rng.standard_normal((60, 4)) > 0).astype(float)), LOSSES["squared_hinge"]
+    )
+    result = solve_rows(problem, TailSum(2, 1e-6), tol=0.0, max_iter=60)
+    assert np.isfinite(result.solution).all()
+    assert problem.learnt["kappa"].min() >= 1e-3

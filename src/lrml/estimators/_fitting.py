@@ -271,9 +271,13 @@ class TrainingData:
         """Return what was made for the same key before, or make it; of every kind, the last one is kept."""
         if kind not in self._made or self._made[kind][0] != key:
             self._made.pop(kind, None)  # first, as it may be large
-            self._made[kind] = key, make()
+            self.keep(kind, key, make())
         made: _Made = self._made[kind][1]
         return made
+
+    def keep(self, kind: str, key: Any, made: Any) -> None:
+        """Keep something for `once`."""
+        self._made[kind] = key, made
 
     def row_problem(self, used: Array, dtype: type[np.floating[Any]], *, fit_intercept: bool) -> RowProblem:
         """Return the problem of the labels in use (`sort_labels`), without a ridge; made once."""

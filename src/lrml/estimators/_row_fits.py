@@ -8,22 +8,24 @@ rows those of XXᵀ. Beyond, they span a subspace. A solution is W = X̂ᵀA wit
 
     A (ridge + c_j / 2σ_j) v_j = −½ S v_j,    S the slopes of the loss at the solution (n × L),
 
-so the slopes at the solutions of two ridges, without the penalty, are a good subspace to begin with, and the
-slopes at its own solution tell how to extend it.
+so the slopes at the solutions of two ridges, without the penalty, are a good subspace to begin with. The
+slopes at the solution inside tell what it costs, at most, and how to extend it. Where many fits follow each
+other, all begin with the subspace that the last one has left.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from lrml._arrays import Array, is_sparse, namespace
+from lrml._arrays import Array, descending_eigh, is_sparse, namespace
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import loss_scale
-from lrml.estimators._space import MOST_COMPRESSED, MOST_EXTENSIONS, InSubspace, Space
+from lrml.estimators._space import MOST_EXTENSIONS, InSubspace, Space
 from lrml.penalties import TailSum
 from lrml.row_problem import RowProblem
 from lrml.rows import Rows
@@ -33,6 +35,7 @@ from lrml.solvers import (
     Factors,
     SeparableProblem,
     SolverResult,
+    Status,
     slopes_at,
     solve_rows,
     solve_separable,
@@ -46,6 +49,10 @@ _SINGLE_PRECISION_FROM = 1e-5
 _LEAST_SHIFT, _RATIO, _SPAN_TOL = 0.03, 10.0, 1e-2
 # A ridge that leaves more than this share of the effective directions limits nothing.
 _LOOSE_SHARE = 0.998
+# A subspace is extended until it costs at most this share of the objective, or so many times ``tol``.
+_MOST_MISSED, _MISSED_PER_TOL = 1e-3, 5.0
+# Directions that together cost less than this share of that are not among those it is extended by.
+_LEFT_OUT = 0.25
 
 
 class Start(NamedTuple):
@@ -80,6 +87,11 @@ class RowFit:
     tol: float
     callback: Callback | None
     again: bool = False  # whether further fits to the same rows may follow
+
+    @property
+    def enough(self) -> float:
+        """What a subspace may cost, as a share of the objective."""
+        return max(_MOST_MISSED, _MISSED_PER_TOL * self.tol)
 
     def separable(self, start: Start | None) -> RowSolution:
         """Solve label by label; there must be no penalty."""
@@ -185,26 +197,37 @@ class RowFit:
         return RowSolution(Factors(left, s, V), intercept, result, problem, {})
 
     def _compressed(self, start: Start | None) -> RowSolution:
-        """Solve in a subspace, and extend it as long as that is worth it."""
-        data, least = self.data, self._least_shift()
-        key = least, self.fit_intercept, self._dtype
-        space, inner = self._shared("subspace", key, lambda: self._first_space(least))
-        problem, result = self._solve(inner, self._start(space, start))
-        del inner
-        gain = 0.0
-        for _ in range(MOST_EXTENSIONS):
+        """Solve in a subspace, and extend it until it costs little; further fits begin with the last one."""
+        key = self.fit_intercept, self._dtype
+        space, inner, bare = self._shared("subspace", key, lambda: self._first_space(start))
+        problem, result = self._solve(inner, bare if start is None else self._start(space, start))
+        gained = math.inf
+        for extension in range(1 + MOST_EXTENSIONS):
             U, s, V = result.factors
             inside = problem.features @ result.solution[1:], problem.intercept(result.solution)
             assert isinstance(problem.rows, Rows)
-            slopes = slopes_at(problem.rows, data.loss, *inside)
-            larger = space.along(slopes @ V, data.weights)
-            left = larger.subspace.inside(space.subspace.basis @ (U * s))
-            before, space = result.objective, larger
-            problem, result = self._solve(self._inner(space), Start(left, V, inside[1]))
-            gain = (before - result.objective) / before if before > 0 else 0.0
-            if gain <= max(MOST_COMPRESSED, self.tol):
+            slopes = slopes_at(problem.rows, self.data.loss, *inside)
+            before, unit = result.objective, result.objective or 1.0
+            missed = _Missed.of(space.outside(slopes, self.data.weights), V, *self._shifts(s))
+            # With a small ridge the bound is far too large, and the gains of extensions at least halve.
+            gap = min(missed.bound / unit, 2.0 * gained)
+            if gap <= self.enough or extension == MOST_EXTENSIONS or result.status is Status.STOPPED:
                 break
-        return self._outside(space, problem, result)._replace(extras={"compression_gap_": max(gain, 0.0)})
+            larger = space.along(
+                slopes @ missed.directions(_LEFT_OUT * self.enough * unit), self.data.weights
+            )
+            left = larger.subspace.inside(space.subspace.basis @ (U * s))
+            space, inner = larger, self._inner(larger)
+            if self.again:
+                self.data.keep("subspace", key, (space, inner, None))
+            problem, result = self._solve(inner, Start(left, V, inside[1]))
+            gained = max(before - result.objective, 0.0) / unit
+        return self._outside(space, problem, result)._replace(extras={"compression_gap_": gap})
+
+    def _shifts(self, s: Array) -> tuple[Array, float, float]:
+        """Return ridge + c_j / 2σ_j, the ridge, and what holds a further singular value at zero."""
+        slopes = self.penalty.slopes(np.append(s, 0.0))
+        return self.ridge + 0.5 * slopes[:-1] / s, self.ridge, float(slopes[-1])
 
     def _least_shift(self) -> float:
         """Return the smaller one of the two ridges whose solutions span a subspace."""
@@ -213,22 +236,69 @@ class RowFit:
         scale = loss_scale(self.data, fit_intercept=self.fit_intercept) * float(squares) / min(X.shape)
         return max(self.ridge, float(_LEAST_SHIFT * scale))
 
-    def _first_space(self, least: float) -> tuple[InSubspace, TrainingData]:
-        """Return the span of the slopes at two solutions without the penalty, and the rows in it."""
-        data, (n, d) = self.data, self.data.X.shape
+    def _first_space(self, start: Start | None) -> tuple[InSubspace, TrainingData, Start | None]:
+        """Return the span of slopes, the rows in it, and a point to begin with.
+
+        These are the slopes at two solutions without the penalty, or at the start and at one of them.
+        """
+        data, (n, d), least = self.data, self.data.X.shape, self._least_shift()
         rows = replace(data.rows.select_labels(self.used), dtype=np.float32)
         problem = SeparableProblem(rows, data.loss, fit_intercept=self.fit_intercept, dual=d > n)
-
-        def slopes(ridge: float) -> Any:
+        slopes, ridges = [], [_RATIO * least, least]
+        if start is not None:
+            left, right = (side.astype(rows.dtype) for side in start[:2])
+            slopes.append(slopes_at(rows, data.loss, left @ right.T, start.intercept))
+            ridges = [math.sqrt(_RATIO) * least]
+        for ridge in ridges:
             found = solve_separable(problem.with_ridge(ridge), tol=_SPAN_TOL, max_iter=20)
-            return slopes_at(rows, data.loss, found.result.solution, found.intercept)
-
+            W, intercept = found.result.solution, found.intercept
+            slopes.append(slopes_at(rows, data.loss, W, intercept))
         space = InSubspace.of_slopes(
-            *(data.X, data.Y, data.weights, map(slopes, (_RATIO * least, least))),
-            fit_intercept=self.fit_intercept,
-            targets=data.targets,
+            *(data.X, data.Y, data.weights, slopes), fit_intercept=self.fit_intercept, targets=data.targets
         )
-        return space, self._inner(space)
+        first = None if start is not None else self._start(space, Start(W, np.eye(W.shape[1]), intercept))
+        return space, self._inner(space), first
+
+
+class _Missed(NamedTuple):
+    """What steps outside a subspace would gain, at most and to second order, along directions of label space.
+
+    At a solution W inside, a step D outside changes penalty and ridge by Σ_j s_j ‖D v_j‖² with
+    s_j = ridge + c_j / 2σ_j, to second order. With G the gradient of the loss, without its part inside, a
+    convex loss changes by ⟨G, D⟩ at least. So no step gains more than
+
+    ::
+
+        Σ_j ‖G v_j‖² / 4s_j,
+
+    and more than (τ − c)² / 4 ridge along a direction with the slope τ that the penalty holds at zero by c.
+    """
+
+    gains: Array
+    V: Array
+
+    @classmethod
+    def of(cls, outside: Array, V: Array, shifts: Array, ridge: float, held: float) -> _Missed:
+        """Compute the gains; ``outside`` has the inner products GᵀG, G without its part inside."""
+        others = np.linalg.qr(V, mode="complete")[0][:, V.shape[1] :]
+        squares, turn = descending_eigh(others.T @ outside @ others)
+        too_long = np.maximum(np.sqrt(np.maximum(squares, 0.0)) - held, 0.0)
+        squares = np.append(np.einsum("lj,lj->j", V, outside @ V), too_long**2)
+        bends = np.append(shifts, np.full(len(too_long), ridge))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gains = np.where(squares > 0, squares / (4.0 * bends), 0.0)  # infinite without a ridge
+        order = np.argsort(-gains)
+        return cls(gains[order], np.hstack([V, others @ turn])[:, order])
+
+    @property
+    def bound(self) -> float:
+        """The gain along all directions."""
+        return float(self.gains.sum())
+
+    def directions(self, left: float) -> Array:
+        """Return the directions that gain most; the others gain no more than ``left``."""
+        of_others = self.bound - np.cumsum(self.gains)
+        return self.V[:, : 1 + int(np.argmax(of_others <= left))] if np.isfinite(self.bound) else self.V
 
 
 def _suits_single_precision(low: Array, high: Array) -> bool:

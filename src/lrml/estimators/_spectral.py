@@ -275,10 +275,13 @@ class SpectralModel(BlockFitting):
                 found = fit.separable(start)
             else:
                 found = fit.penalised(start, data.road(params.solver))
+        extras = self._extras(penalty, found.problem, found.result) | found.extras
+        if "compression_gap_" in extras:
+            extras |= warn_of_subspace(self, extras["compression_gap_"], 2.0 * fit.enough, ridge)
         V = with_used(found.factors.V, used, 0.0)
         intercept = with_unseen(with_used(found.intercept, used, intercept), unseen, data.loss)
         solution = Solution(found.factors._replace(V=V), intercept, unseen, found.result)
-        return solution, self._extras(penalty, found.problem, found.result) | found.extras
+        return solution, extras
 
 
 def _as_regressions(problem: SpectralProblem, penalty: TailSum, result: SolverResult) -> RidgeRegressions:

@@ -206,8 +206,9 @@ class LRML(SpectralModel):
         `lrml.dual.LeftOut`. Only fits with a ridge of 2,000 rows or more leave out any.
     compression_gap_ : float
         If a subspace was used: an estimate of how far the objective is above that without one, over the
-        objective. It is extended until that is at most 5e-4, or a warning tells. For other losses, what the
-        last extension has gained.
+        objective. It is extended until that is at most 5e-4, or a warning tells. For other losses it is
+        a bound that neglects the curvature of the loss, or twice what the last extension has gained, if that
+        is less; 1e-3 is enough.
     theta_ : int
         The number of free singular values that ``theta`` stands for.
     alpha_, ridge_ : float
@@ -459,7 +460,7 @@ class TailSearch(BlockSearch):
         if params.rule == "smallest" and params.alphas is None:
             least = min(alphas or [0.0])
             plan = shrinking(plan, lambda one: one | {"alpha": max(_STRONGER * one["alpha"], least)})
-        return plan, lambda candidate: candidate["alpha"] > 0
+        return plan, lambda candidate: None
 
 
 class LRMLCV(TailSearch):

@@ -15,6 +15,8 @@ from lrml.solvers.secants import SecantMatrix, Secants, SignedSquares
 
 # Ridge of the first starting point, as a share of the mean curvature.
 _START_RIDGE = 0.1
+# Least curvature of an intercept, as a share of that of the diagonal.
+_LEAST_CORNER = 1e-6
 # Gaps up to this mean that the model is exact.
 _EXACT = 1e-8
 
@@ -50,6 +52,7 @@ class ProximalNewton:
     name = "newton"
     seeks_tolerance, settles = True, False
     _slowest, _fastest = 0.8, 4.0  # limits to the change of κ in one step
+    _least = 1e-3  # κ of labels that show no curvature at all, where the loss is zero; rounding is far below
     _first = 4.0  # κ at the origin; rare labels bend the logistic loss more once they get scores
     memory = 6  # pairs of the model
     _trials = 12
@@ -227,7 +230,7 @@ class ProximalNewton:
         moved = (expected > 1e-12 * xp.max(expected)) & (expected > 1e-312)
         ratio = row_dots(change.T, D.T) / xp.where(moved, expected, 1.0)
         low, high = self._slowest * self.kappa, self._fastest * self.kappa
-        kappa = xp.minimum(xp.maximum(self.caution * ratio, low), high)
+        kappa = xp.clip(xp.minimum(xp.maximum(self.caution * ratio, low), high), min=self._least)
         self.kappa[:] = xp.where(moved, kappa, self.kappa)
 
 
@@ -243,7 +246,9 @@ class _Reduced:
         unit = xp.zeros_like(model.diagonal)
         unit[:, 0] = 1.0
         row = model.product(unit)
-        self.corner, self.row = row[:, 0], row[:, 1:]
+        # Where the last steps have shown hardly any curvature, rounding must not make it negative.
+        self.corner = xp.maximum(row[:, 0], _LEAST_CORNER * model.diagonal[:, 0])
+        self.row = row[:, 1:]
         self.slopes = gradient[0, :]
         self.gradient = gradient[1:, :] - self.row.T * (self.slopes / self.corner)
         self.gain = 0.5 * xp.sum(self.slopes**2 / self.corner)
