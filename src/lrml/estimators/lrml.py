@@ -480,7 +480,7 @@ class LRMLCV(TailSearch):
     first or last, and clearly better than the next, a warning says so. Without a candidate with an exact
     score nothing is confirmed on folds.
 
-    For other losses, and with unknown labels, every candidate is a fit of its own, warm-started. From 5,000
+    For other losses, and with unknown labels, every candidate is a fit of its own, warm-started. From 3,000
     rows on, it is judged on one held-out fifth, and the search decides what to try as above, without folds;
     beside the penalty there is always a ridge. With fewer rows there is a small grid on five folds, and a
     best ridge or alpha on its edge is followed beyond it.
@@ -529,7 +529,7 @@ class LRMLCV(TailSearch):
         compared on at most m = max(1500, 2¹⁹ / L) rows, drawn at random. Or a number of folds
         (`lrml.model_selection.MultilabelStratifiedKFold`), a held-out share in (0, 1), a splitter of
         scikit-learn, or (train, test) row numbers. By default "loo" where it is possible, 0.2 where fits work
-        in a subspace (see ``solver`` of `LRML`); where every candidate is a fit of its own, 0.2 from 5,000
+        in a subspace (see ``solver`` of `LRML`); where every candidate is a fit of its own, 0.2 from 3,000
         rows on, and 5 below.
         Pass a splitter if rows come in groups, or repeat: leave-one-out scores would know the answer.
     scoring : str, callable, list of these or None, default=None
@@ -561,7 +561,7 @@ class LRMLCV(TailSearch):
         Whether "auto" chooses one threshold per label.
     max_iter, tol
         As in `LRML`. If the moments suffice, candidates take 500 iterations at most by default, and a ``tol``
-        of 1e-4 in a grid and 1e-3 without one; 1e-3 from 5,000 rows on if
+        of 1e-4 in a grid and 1e-3 without one; 1e-3 from 3,000 rows on if
         every candidate is a fit of its own.
     random_state : int, RandomState instance or None, default=None
         Seed of the folds, and of the rows drawn where there are many. Pass an int for repeatable results.

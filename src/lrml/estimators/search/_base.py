@@ -40,7 +40,7 @@ from lrml.estimators.search._splits import check_cv, make_splits, training_part
 
 # Folds unless leave-one-out scores are in closed form, and the held-out share of wide data.
 _N_FOLDS, _HELD_OUT = 5, 0.2
-MANY_ROWS = 5000
+MANY_ROWS = 3000
 """From so many rows on, a held-out fifth tells enough where every candidate is a fit of its own."""
 # A best value on the edge of at least so many given ones calls for a warning if it leads by so many standard
 # errors.
