@@ -396,9 +396,9 @@ def test_a_function_must_choose_a_candidate(data, answer):
 def many():
     """Rows, of which a fold is enough to decide by, with labels of rank 2 among noise."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((5000, 12)) * np.geomspace(3.0, 0.1, 12)
+    X = rng.standard_normal((3000, 12)) * np.geomspace(3.0, 0.1, 12)
     W = rng.standard_normal((12, 2)) @ rng.standard_normal((2, 6))
-    return X, (X @ W + 3.0 * rng.standard_normal((5000, 6)) > 1.5).astype(float)
+    return X, (X @ W + 3.0 * rng.standard_normal((3000, 6)) > 1.5).astype(float)
 
 
 def test_many_rows_are_searched_in_stages_on_one_held_out_fifth(many):
@@ -415,7 +415,7 @@ def test_many_rows_are_searched_in_stages_on_one_held_out_fifth(many):
     scale = max(one["alpha"] for one in beside)
     grid = LRMLCV([0], [0.0, scale, scale / 4], [1e-3, 0.1, 10.0], loss="logistic", random_state=0)
     assert found.best_score_ > grid.fit(X, Y).best_score_ - 2e-3
-    fewer = LRMLCV([0], loss="logistic", random_state=0).fit(X[:4999], Y[:4999])
+    fewer = LRMLCV([0], loss="logistic", random_state=0).fit(X[:2999], Y[:2999])
     assert fewer.n_splits_ == 5
 
 
