@@ -247,12 +247,13 @@ class Subspace:
         found: _Float64 = self.basis.T @ sides
         return found
 
-    def outside(self, vectors: _Floats) -> _Float64:
-        """Return the inner products of vectors, of X̂ᵀA for dual ones, as far as they lie outside."""
-        sides = self._images(vectors) if self.is_dual else vectors
-        inside = self.basis.T @ sides
+    def outside(self, S: _Floats) -> _Float64:
+        """Return the inner products of the columns of X̂ᵀS, as far as they lie outside."""
+        vectors = _from_rows(self.fast, S)  # for other than dual vectors, divided by the root of the unit
+        sides = self.fast.apply_wide(vectors) if self.is_dual else vectors
+        inside = self.basis.T @ sides * (self.unit**0.5 if self.is_dual else 1.0)
         inner: _Float64 = (vectors.T @ sides).astype(np.float64) - inside.T @ inside
-        return 0.5 * (inner + inner.T)
+        return 0.5 * self.unit * (inner + inner.T)
 
     def gap(
         self,
@@ -396,16 +397,21 @@ class Subspace:
 def _prepared(rows: CentredRows | RowsElsewhere) -> tuple[Operator, float, Leading]:
     """Return the operator, in single precision if that suffices, its unit, and its leading directions."""
     n_eigenvalues = min(rows.X.shape) if isinstance(rows, CentredRows) else rows.n_eigenvalues
-    unit = float(rows.scatter.sum()) / n_eigenvalues or 1.0
+    unit = check_unit(float(rows.scatter.sum()) / n_eigenvalues or 1.0)
+    variation = rows.variation
+    least = float(np.min(variation, initial=np.inf, where=variation > _CONSTANT * rows.scatter))
+    fast = operator_of(rows, np.float32 if least >= _NO_SHIFT[np.float32] * unit else np.float64, unit)
+    return fast, unit, leading_directions(fast, _LEADING)
+
+
+def check_unit(unit: float) -> float:
+    """Return the mean eigenvalue if single precision can hold what is computed with it."""
     if not _LEAST_UNIT <= unit <= _LARGEST_UNIT:
         raise ValueError(
             "a fit in a subspace takes single precision, so the mean eigenvalue of XᵀX must be in "
             f"[{_LEAST_UNIT:.0e}, {_LARGEST_UNIT:.0e}], got {unit:.1e}. Divide X by {unit**0.5:.0e}."
         )
-    variation = rows.variation
-    least = float(np.min(variation, initial=np.inf, where=variation > _CONSTANT * rows.scatter))
-    fast = operator_of(rows, np.float32 if least >= _NO_SHIFT[np.float32] * unit else np.float64, unit)
-    return fast, unit, leading_directions(fast, _LEADING)
+    return unit
 
 
 def _from_rows(operator: Operator, S: _Floats) -> _Floats:

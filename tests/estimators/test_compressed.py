@@ -403,10 +403,14 @@ def test_little_to_learn_with_other_losses(loss, values, shape):
 @pytest.mark.parametrize(
     ("theta", "alpha", "ridge"), [(0, 2.0, 0.1), (3, 1.0, 0.3), (3, 0.1, 0.05), (0, 5.0, 1.0)]
 )
+@pytest.mark.parametrize("scale", [1.0, 30.0])
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
-def test_the_certificate_of_other_losses_is_true(monkeypatch, loss, theta, alpha, ridge, weights, shape):
+def test_the_certificate_of_other_losses_is_true(
+    monkeypatch, loss, theta, alpha, ridge, scale, weights, shape
+):
     """A subspace of few directions costs no more than it says, and a fit that it costs much warns."""
     X, Y = text_like(*shape, 10)
+    X, alpha, ridge = scale * X, scale * alpha, scale**2 * ridge  # the same problem
     w = None if weights is None else np.random.default_rng(1).choice([0.0, 0.5, 2.0], shape[0])
     model = LRML(theta, alpha, ridge=ridge, loss=loss, tol=1e-7)
     exact = clone(model).set_params(solver="primal").fit(X, Y, w)

@@ -404,9 +404,11 @@ def test_alphas_of_other_losses(data, loss):
     options = {"loss": loss, "cv": 0.3, "random_state": 0}
 
     def assert_first(search, multiples):
-        tried = search.fit(X, Y).cv_results_["param_alpha"][: len(multiples)]  # extensions follow
+        tried = search.fit(X, Y).cv_results_["param_alpha"].astype(float)
+        tried = tried[tried > 0][: len(multiples)]  # ridges alone come first, extensions follow
         np.testing.assert_allclose(tried, usual * np.array(multiples), rtol=2e-3)
 
     assert_first(MLTraceCV(**options), [3, 1.5, 0.75, 0.375])
     assert_first(LRMLCV(**options), [1, 1 / 3, 1 / 9])
+    assert not LRMLCV(**options).fit(X, Y).cv_results_["param_alpha"][:3].any()
     assert_first(LRMLCV(n_alphas=2, **options), [1, 1 / 3])

@@ -40,6 +40,7 @@ from lrml.solvers import (
     solve_rows,
     solve_separable,
 )
+from lrml.subspace import check_unit
 
 _Made = TypeVar("_Made")
 
@@ -53,6 +54,9 @@ _LOOSE_SHARE = 0.998
 _MOST_MISSED, _MISSED_PER_TOL = 1e-3, 5.0
 # Directions that together cost less than this share of that are not among those it is extended by.
 _LEFT_OUT = 0.25
+# With a small ridge the bound is too large, mostly by up to so many times. So what the last extension has
+# gained counts, times a factor for all further ones, but never less than the bound over this.
+_LOOSENESS, _TO_COME = 10.0, 2.0
 
 
 class Start(NamedTuple):
@@ -201,7 +205,7 @@ class RowFit:
         key = self.fit_intercept, self._dtype
         space, inner, bare = self._shared("subspace", key, lambda: self._first_space(start))
         problem, result = self._solve(inner, bare if start is None else self._start(space, start))
-        gained = math.inf
+        gained, n_iter = math.inf, result.n_iter
         for extension in range(1 + MOST_EXTENSIONS):
             U, s, V = result.factors
             inside = problem.features @ result.solution[1:], problem.intercept(result.solution)
@@ -209,8 +213,8 @@ class RowFit:
             slopes = slopes_at(problem.rows, self.data.loss, *inside)
             before, unit = result.objective, result.objective or 1.0
             missed = _Missed.of(space.outside(slopes, self.data.weights), V, *self._shifts(s))
-            # With a small ridge the bound is far too large, and the gains of extensions at least halve.
-            gap = min(missed.bound / unit, 2.0 * gained)
+            bound = missed.bound / unit
+            gap = min(bound, max(_TO_COME * gained, bound / _LOOSENESS))
             if gap <= self.enough or extension == MOST_EXTENSIONS or result.status is Status.STOPPED:
                 break
             larger = space.along(
@@ -221,27 +225,32 @@ class RowFit:
             if self.again:
                 self.data.keep("subspace", key, (space, inner, None))
             problem, result = self._solve(inner, Start(left, V, inside[1]))
-            gained = max(before - result.objective, 0.0) / unit
+            gained, n_iter = max(before - result.objective, 0.0) / unit, n_iter + result.n_iter
+        result = replace(result, n_iter=n_iter)
         return self._outside(space, problem, result)._replace(extras={"compression_gap_": gap})
 
     def _shifts(self, s: Array) -> tuple[Array, float, float]:
-        """Return ridge + c_j / 2σ_j, the ridge, and what holds a further singular value at zero."""
-        slopes = self.penalty.slopes(np.append(s, 0.0))
-        return self.ridge + 0.5 * slopes[:-1] / s, self.ridge, float(slopes[-1])
+        """Return ridge + c_j / 2σ_j, the ridge, and what holds a further singular value at zero.
 
-    def _least_shift(self) -> float:
-        """Return the smaller one of the two ridges whose solutions span a subspace."""
+        With hardly any ridge, the curvature of the loss limits steps: the least shift stands for it.
+        """
+        slopes, least = self.penalty.slopes(np.append(s, 0.0)), self._least_shift(0.0)
+        shifts = np.maximum(self.ridge + 0.5 * slopes[:-1] / s, least)
+        return shifts, max(self.ridge, least), float(slopes[-1])
+
+    def _least_shift(self, ridge: float) -> float:
+        """Return the ridge, or the least one for which a subspace is made."""
         X = self.data.X
         squares = X.multiply(X).sum() if is_sparse(X) else np.sum(X * X)
-        scale = loss_scale(self.data, fit_intercept=self.fit_intercept) * float(squares) / min(X.shape)
-        return max(self.ridge, float(_LEAST_SHIFT * scale))
+        unit = check_unit(float(squares) / min(X.shape) or 1.0)
+        return max(ridge, _LEAST_SHIFT * loss_scale(self.data, fit_intercept=self.fit_intercept) * unit)
 
     def _first_space(self, start: Start | None) -> tuple[InSubspace, TrainingData, Start | None]:
         """Return the span of slopes, the rows in it, and a point to begin with.
 
         These are the slopes at two solutions without the penalty, or at the start and at one of them.
         """
-        data, (n, d), least = self.data, self.data.X.shape, self._least_shift()
+        data, (n, d), least = self.data, self.data.X.shape, self._least_shift(self.ridge)
         rows = replace(data.rows.select_labels(self.used), dtype=np.float32)
         problem = SeparableProblem(rows, data.loss, fit_intercept=self.fit_intercept, dual=d > n)
         slopes, ridges = [], [_RATIO * least, least]
@@ -285,8 +294,7 @@ class _Missed(NamedTuple):
         too_long = np.maximum(np.sqrt(np.maximum(squares, 0.0)) - held, 0.0)
         squares = np.append(np.einsum("lj,lj->j", V, outside @ V), too_long**2)
         bends = np.append(shifts, np.full(len(too_long), ridge))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gains = np.where(squares > 0, squares / (4.0 * bends), 0.0)  # infinite without a ridge
+        gains = np.maximum(squares, 0.0) / (4.0 * bends)
         order = np.argsort(-gains)
         return cls(gains[order], np.hstack([V, others @ turn])[:, order])
 
@@ -298,7 +306,7 @@ class _Missed(NamedTuple):
     def directions(self, left: float) -> Array:
         """Return the directions that gain most; the others gain no more than ``left``."""
         of_others = self.bound - np.cumsum(self.gains)
-        return self.V[:, : 1 + int(np.argmax(of_others <= left))] if np.isfinite(self.bound) else self.V
+        return self.V[:, : 1 + int(np.argmax(of_others <= left))]
 
 
 def _suits_single_precision(low: Array, high: Array) -> bool:

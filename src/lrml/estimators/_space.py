@@ -302,7 +302,7 @@ class InSubspace(Space):
 
     def outside(self, slopes: _Floats, weights: _Float64 | None) -> _Float64:
         """Return the inner products of X̂ᵀS, as far as it lies outside, for slopes S of a loss."""
-        return self.subspace.outside(self.subspace.from_rows(_weighing(slopes, weights)))
+        return self.subspace.outside(_weighing(slopes, weights))
 
     def along(self, slopes: _Floats, weights: _Float64 | None) -> InSubspace:
         """Add X̂ᵀS for slopes S of a loss."""

@@ -116,6 +116,8 @@ class SpectralModel(BlockFitting):
         penalty, ridge = self._penalty(data, params), self._ridge(params)
         fit = self._fit_moments if data.needs_moments_only else self._fit_rows
         solution, extras = fit(data, params, penalty, ridge, last)
+        if {"gap_", "compression_gap_"} <= extras.keys():
+            extras["gap_"] += extras["compression_gap_"]  # what is proven inside a subspace is not all
         if "ridge" in vars(params):
             extras |= {"alpha_": penalty.alpha, "ridge_": ridge}
         store(self, data, solution, **extras)

@@ -208,7 +208,7 @@ class LRML(SpectralModel):
         If a subspace was used: an estimate of how far the objective is above that without one, over the
         objective. It is extended until that is at most 5e-4, or a warning tells. For other losses it is
         a bound that neglects the curvature of the loss, or twice what the last extension has gained, if that
-        is less; 1e-3 is enough.
+        is less; 1e-3 is enough, or 5 times ``tol``.
     theta_ : int
         The number of free singular values that ``theta`` stands for.
     alpha_, ridge_ : float
@@ -455,6 +455,9 @@ class TailSearch(BlockSearch):
             points = Grid(params.thetas, alphas, ridges, count, params.alpha_ratio).points(problem)
             if alphas is None:  # alpha_max was that of the squared loss
                 points = [p._replace(alpha=_SLOPES[params.loss.name] * p.alpha) for p in points]
+            elif all(value is None for value in given) and all(ridges):
+                # Without the penalty fits are cheap, and with them the search is never below MLFro.
+                points = [GridPoint(0, 0.0, ridge) for ridge in sorted(ridges, reverse=True)] + points
             names = [name for name in ("ridge", "alpha") if getattr(params, f"{name}s") is None]
             plan = extending(list(map(self._as_params, points)), names)
         if params.rule == "smallest" and params.alphas is None:
@@ -482,8 +485,8 @@ class LRMLCV(TailSearch):
 
     For other losses, and with unknown labels, every candidate is a fit of its own, warm-started. From 3,000
     rows on, it is judged on one held-out fifth, and the search decides what to try as above, without folds;
-    beside the penalty there is always a ridge. With fewer rows there is a small grid on five folds, and a
-    best ridge or alpha on its edge is followed beyond it.
+    beside the penalty there is always a ridge. With fewer rows there is a small grid on five folds,
+    ridges alone among it, and a best ridge or alpha on its edge is followed beyond it.
 
     Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, as for a fit; then O(dL min(d,
     L)) per iteration and O(mk (d + L)) for each candidate of rank k, judged on m rows; up to three more

@@ -54,7 +54,8 @@ class MLFro(SpectralModel):
     Parameters
     ----------
     alpha : float, default=1.0
-        Strength of the penalty; 0 is the least-squares solution of smallest norm.
+        Strength of the penalty; 0 is the least-squares solution of smallest norm. The logistic loss is less
+        curved than the others, so it needs a smaller one, often by a factor of 10 to 100: see `MLFroCV`.
     loss, fit_intercept, kernel, gamma, degree, coef0, targets, threshold, threshold_scoring
         As in `LRML`.
     threshold_per_label, warm_start, callback, verbose

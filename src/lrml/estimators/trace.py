@@ -64,6 +64,7 @@ class MLTrace(SpectralModel):
     ----------
     gap_ : float
         (primal − dual) / primal: an upper bound of the relative distance of the objective from its minimum.
+        In a subspace, that from the minimum inside, plus ``compression_gap_``, which is an estimate.
     coef_, dual_coef_, X_fit_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_
         As in `LRML`.
     alpha_, ridge_, converged_, status_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
