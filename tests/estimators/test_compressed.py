@@ -399,11 +399,10 @@ def test_little_to_learn_with_other_losses(loss, values, shape):
 
 
 @pytest.mark.parametrize("shape", [(240, 400), (400, 240)], ids=["dual", "primal"])
-@pytest.mark.parametrize("weights", [None, "some"])
 @pytest.mark.parametrize(
     ("theta", "alpha", "ridge"), [(0, 2.0, 0.1), (3, 1.0, 0.3), (3, 0.1, 0.05), (0, 5.0, 1.0)]
 )
-@pytest.mark.parametrize("scale", [1.0, 30.0])
+@pytest.mark.parametrize(("scale", "weights"), [(1.0, None), (30.0, "some")])
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 def test_the_certificate_of_other_losses_is_true(
     monkeypatch, loss, theta, alpha, ridge, scale, weights, shape
