@@ -73,7 +73,7 @@ class MLFro(SpectralModel):
     converged_, status_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
         As in `LRML`.
     compression_gap_, n_passes_
-        As in `LRML`: what a subspace costs, where n and d are both large, and how often blocks were read.
+        As in `LRML`: what a subspace costs (squared loss, n and d large), and how often blocks were read.
 
     References
     ----------
