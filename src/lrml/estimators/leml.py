@@ -165,7 +165,7 @@ class LEML(LinearMultiLabelModel):
     converged_ : bool
         Whether ``residual_`` is within ``tol`` (or the solution is exact).
     compression_gap_
-        As in `LRML`: what a subspace costs (squared loss and no alpha, n and d large).
+        As in `LRML`, if the fit works in a subspace (squared loss, n and d large).
     status_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
         As in `LRML`.
 
