@@ -596,7 +596,7 @@ def warn_of_subspace(model: Any, gap: float, most: float, ridge: float | None = 
     other = ", or pass solver='primal' or 'dual', which take more memory" if "solver" in params else ""
     warnings.warn(
         f"a fit in a subspace should end within {most:.1%} of the exact objective, got an estimated "
-        f"distance of {gap:.1%}. Raise {strength} (now {now:g}; {type(model).__name__}CV finds one), scale X"
+        f"distance of {gap:.1%}. Raise {strength} (now {now:g}; searches such as LRMLCV find one), scale X"
         f"{other}.",
         ConvergenceWarning,
         stacklevel=level_of_user(),
