@@ -28,7 +28,7 @@ def inner_model(estimator: Any, caller: str) -> Inner:
     The model is a copy in NumPy arrays if it lives on a device.
     """
     inner, front = estimator, None
-    while "factors_" not in vars(inner):
+    while "fitted_" not in vars(inner):
         if isinstance(inner, Pipeline) and len(inner):
             front = inner[:-1] if len(inner) > 1 else front
             inner = inner[-1]
@@ -43,7 +43,7 @@ def inner_model(estimator: Any, caller: str) -> Inner:
                 f"{caller} needs an estimator of lrml, or a pipeline or search that ends in one, got "
                 f"{shown(estimator)}. Pass LRML(), for example, after fit."
             )
-    names = vars(inner).get("feature_names_in_")
+    names = getattr(inner, "feature_names_in_", None)
     if front is not None:
         with suppress(AttributeError, ValueError, NotFittedError):  # a step that does not know its names
             names = front.get_feature_names_out()

@@ -123,12 +123,12 @@ def _check_linear(model: Any) -> None:
             "Pass the last step of a pipeline, and export the steps before it on their own."
         )
     check_is_fitted(model)
-    if vars(model).get("flat_output_"):
+    if getattr(model, "flat_output_", None):
         raise ValueError(
             "an exported model must be fitted to a label matrix, got one fitted to a 1-D y. Fit it to "
             "y.reshape(-1, 1)."
         )
-    if vars(model).get("kernel_") is not None:
+    if getattr(model, "kernel_", None) is not None:
         raise ValueError(
             f"an exported model must have kernel='linear', got kernel={shown(model.kernel)}. Fit a linear "
             "model, for example on features of sklearn.kernel_approximation.Nystroem."
@@ -154,7 +154,7 @@ def _weights(model: Any) -> list[Any]:
 def _feature_names(model: Any, tagger: Any) -> list[str] | None:
     if tagger is not None:
         return None  # as many as words: the graph has them, or the vectorizer
-    names = vars(model).get("feature_names_in_")
+    names = getattr(model, "feature_names_in_", None)
     return None if names is None else [str(name) for name in names]
 
 

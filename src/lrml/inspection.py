@@ -193,7 +193,7 @@ def _plain(params: dict[str, Any]) -> dict[str, Any]:
 def _top_features(
     model: Any, places: Sequence[int], names: npt.NDArray[Any] | None, count: int
 ) -> list[list[dict[str, Any]]]:
-    if vars(model).get("kernel_") is not None:
+    if getattr(model, "kernel_", None) is not None:
         return [[] for _ in places]
     U, s, V = model.factors_
     found = []

@@ -172,9 +172,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
                     f"tags must have at least one tag, got {len(texts)} empty lists. Check the column."
                 )
             model.fit(X, _binarized(labels.rows, classes), sample_weight)
-            best = vars(model).get("best_estimators_", {}).values()
-            for fitted in (model, vars(model).get("best_estimator_", model), *best):
-                fitted.classes_ = classes
+            model._rename(labels=classes)
         self.vectorizer_, self.model_, self.classes_ = vectorizer, model, classes
         self._feature_names: npt.NDArray[Any] | None = None
         return self

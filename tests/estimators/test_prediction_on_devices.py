@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from lrml import LRML, MLFro
-from lrml.estimators import _linear
+from lrml.estimators import _fitted
 from lrml.metrics import precision_at_k
+from lrml.solvers import Factors
 from namespaces import assert_same, dispatching, place_named, places, put
 
 elsewhere = pytest.mark.parametrize(
@@ -20,11 +23,14 @@ elsewhere = pytest.mark.parametrize(
 
 def moved(model, place):
     """A copy of a fitted model whose arrays of numbers live elsewhere, as after a fit of such arrays."""
-    twin = type(model)(**model.get_params())
-    arrays = {"coef_", "intercept_", "singular_values_", "unseen_labels_", "X_fit_", "threshold_"}
-    for name, value in vars(model).items():
-        setattr(twin, name, put(place, value) if name in arrays and isinstance(value, np.ndarray) else value)
-    twin.factors_ = type(model.factors_)(*(put(place, part) for part in model.factors_))
+    twin, fitted = copy(model), model.fitted_
+    arrays = {
+        name: put(place, getattr(fitted, name))
+        for name in ("intercept", "unseen", "X_fit", "cut")
+        if isinstance(getattr(fitted, name), np.ndarray)
+    }
+    factors = type(fitted.factors)(*(put(place, part) for part in fitted.factors))
+    twin.fitted_ = replace(fitted, factors=factors, **arrays)
     return twin
 
 
@@ -39,7 +45,7 @@ def data():
 
 
 @pytest.fixture(params=["coefficients", "factors", "float32", "rbf"])
-def models(request, data, place):
+def models(request, data, place, monkeypatch):
     """A model in NumPy, the same one elsewhere, and rows to predict, of either precision."""
     X, Y, X_new, _ = data
     if request.param == "rbf":
@@ -49,7 +55,7 @@ def models(request, data, place):
         model = LRML(1, 30.0).fit(X.astype(kind), Y)
         X_new = X_new.astype(kind)
     if request.param == "factors":
-        del model.coef_
+        monkeypatch.setattr(_fitted, "_MOST_COEFFICIENTS", 0)
     return model, moved(model, place), X_new
 
 
@@ -86,12 +92,12 @@ def test_best_labels(models, place, k):
 def test_blocks_of_rows_and_labels_are_put_together(data, place, monkeypatch):
     X, Y, X_new, _ = data
     model = LRML(1, 30.0).fit(X, Y)
-    del model.coef_  # scores through the factors, which may come in blocks of labels
+    monkeypatch.setattr(_fitted, "_MOST_COEFFICIENTS", 0)  # the factors, which may come in blocks of labels
     twin, there = moved(model, place), put(place, X_new)
-    monkeypatch.setattr(_linear, "_LEAST_ROWS", 8)
+    monkeypatch.setattr(_fitted, "_LEAST_ROWS", 8)
     for size in (3 * 7, 8 * 2):  # whole rows; then two labels at a time
-        monkeypatch.setattr(_linear, "_DEVICE_BLOCK_SCORES", size)
-        monkeypatch.setattr(_linear, "_LEAST_ROWS", 1 if size == 21 else 8)
+        monkeypatch.setattr(_fitted, "_DEVICE_BLOCK_SCORES", size)
+        monkeypatch.setattr(_fitted, "_LEAST_ROWS", 1 if size == 21 else 8)
         with dispatching():
             assert_same(twin.decision_function(there), model.decision_function(X_new), place, rtol=1e-12)
             for k in (1, 3, 7):
@@ -104,8 +110,9 @@ def test_blocks_of_rows_and_labels_are_put_together(data, place, monkeypatch):
 def test_ties_go_to_the_first_label(place):
     X, Y = np.eye(4), np.eye(4, dtype=int)[:, [0, 1, 2, 3, 0, 1]]  # of full rank: no factors
     model = MLFro(1.0, fit_intercept=False).fit(X, Y)
-    scores = np.tile([0.0, 1.0, -0.0, 1.0, -2.0, 0.0], (4, 1))  # zeros of either sign tie as well
-    model.coef_ = scores.T.copy()
+    scores = np.tile([0.0, 1.0, -0.0, 1.0, -2.0, 0.0], (4, 1))
+    eye, zeros = np.eye(4), np.zeros(6)
+    model.fitted_ = replace(model.fitted_, factors=Factors(eye, np.ones(4), scores.T.copy()), intercept=zeros)
     with dispatching():
         found = moved(model, place).predict_top_k(put(place, X), 6)
         np.testing.assert_array_equal(model.decision_function(X), scores)
@@ -183,11 +190,10 @@ def test_a_sparse_y_makes_answers_on_a_device_no_sparser(data, place):
 
 
 @elsewhere
-def test_coefficients_that_are_not_kept_are_made_there(data, place):
+def test_coefficients_are_made_there(data, place):
     X, Y, _, _ = data
     model = LRML(2, 1.0).fit(X, Y)
     twin = moved(model, place)
-    del twin.coef_
     assert_same(twin.coef_, model.coef_, place, rtol=1e-12)
     kernel = LRML(2, 1.0, kernel="rbf").fit(X, Y)
     assert_same(moved(kernel, place).dual_coef_, kernel.dual_coef_, place, rtol=1e-12)

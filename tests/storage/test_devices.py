@@ -1,6 +1,7 @@
 """Models on a device come home: copies, files, pickles and graphs hold NumPy arrays."""
 
 import copy
+import dataclasses
 import pickle
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 
 import lrml
 from lrml._arrays import Place
+from lrml.estimators import Fitted
 from lrml.statistics import Statistics
 from lrml.storage import SKOPS_TRUSTED_TYPES
 from namespaces import assert_same, dispatching, moved, places, put
@@ -29,15 +31,17 @@ def on_device(place, model):
             setattr(twin, name, on_device(place, value))
         elif name == "best_estimators_":
             setattr(twin, name, {key: on_device(place, one) for key, one in value.items()})
-        elif not (isinstance(value, np.ndarray) and value.dtype.kind in "OU") and name.endswith("_"):
-            setattr(twin, name, moved(place, value))
+        elif name == "fitted_":
+            names = ("factors", "intercept", "unseen", "X_fit", "cut", "components")
+            parts = {part: moved(place, getattr(value, part)) for part in names}
+            twin.fitted_ = dataclasses.replace(value, **parts)
     return twin
 
 
 def assert_all_at_home(value, path="model"):
     """No array of another library, however deep."""
     assert Place.of(value).is_host, path
-    if isinstance(value, BaseEstimator):
+    if isinstance(value, BaseEstimator | Fitted):
         value = vars(value)
     if isinstance(value, dict):
         for name, one in value.items():
@@ -94,14 +98,11 @@ def test_copies_stay_on_the_device(place):
 
 
 @DEVICE
-def test_sums_and_shared_arrays_come_home_once(place):
+def test_sums_come_home(place):
     sums = Statistics.from_arrays(X, Y)
     model = on_device(place, lrml.LRML(1, 2.0).fit_statistics(sums))
-    model.singular_values_ = model.factors_.s
     home = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(home.statistics_.xx, sums.xx)
-    again = model.to_numpy()
-    assert again.singular_values_ is again.factors_.s
 
 
 @DEVICE

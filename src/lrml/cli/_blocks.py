@@ -169,7 +169,7 @@ class Stream:
                 raise
         assert self.file.label_names is not None
         name_columns(model, self.file.feature_names, self.file.label_names)
-        sums = vars(model).get("statistics_")
+        sums = getattr(model, "statistics_", None)
         self.n_blocks = self.file.n_blocks
         self.n_rows = self.file.n_rows if sums is None else sums.n_rows
         return model
@@ -252,9 +252,6 @@ def name_columns(model: Any, feature_names: Sequence[str], label_names: Sequence
 
     from lrml.datasets import NumberedNames
 
-    for one in (model, *vars(model).get("best_estimators_", {}).values(), vars(model).get("best_estimator_")):
-        if one is None:
-            continue
-        one.classes_ = np.array(label_names, dtype=object)
-        if not isinstance(feature_names, NumberedNames):
-            one.feature_names_in_ = np.array(feature_names, dtype=object)
+    numbered = isinstance(feature_names, NumberedNames)
+    features = None if numbered else np.array(feature_names, dtype=object)
+    model._rename(features, np.array(label_names, dtype=object))

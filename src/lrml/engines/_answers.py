@@ -109,7 +109,7 @@ def _zero_row(chunk: Any) -> Any:
 
 def _is_flat(model: Any) -> bool:
     check_is_fitted(model)
-    return bool(vars(model).get("flat_output_", False))
+    return bool(getattr(model, "flat_output_", False))
 
 
 def _score_type(model: Any, X: Any) -> npt.NDArray[Any]:
@@ -232,7 +232,7 @@ def _for_arrays(model: Any, source: DaskBlocks) -> Any:
     """Return a model that takes blocks, which are arrays: names of columns are checked here, once."""
     columns = source.columns
     check_label_names(columns.label_names, model.classes_)
-    expected, got = vars(model).get("feature_names_in_"), columns.feature_names
+    expected, got = getattr(model, "feature_names_in_", None), columns.feature_names
     if expected is not None and got is not None and list(expected) != list(got):
         raise ValueError(
             f"the features must be named and ordered as in fit, {shown(list(expected)[:3])} …, got "

@@ -1,9 +1,10 @@
 """scikit-learn estimators."""
 
 from lrml._ranking import TopK
+from lrml.estimators._base import LinearMultiLabelModel
+from lrml.estimators._fitted import Fitted as Fitted
 from lrml.estimators._kernels import KERNELS as KERNELS  # for model files
 from lrml.estimators._kernels import Kernel as Kernel
-from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._top_k import predict_top_k
 from lrml.estimators.cplst import CPLST, CPLSTCV, PLST
 from lrml.estimators.leml import LEML, LEMLCV

@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 import os
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from threading import RLock
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +19,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from lrml._arrays import HOST, Place, is_sparse, to_host
+from lrml._arrays import HOST, to_host
 from lrml._progress import Reading, tell
 from lrml._shown import shown
 from lrml._targets import check_threshold
@@ -34,15 +32,14 @@ from lrml.blocks import (
     as_source,
     statistics_of,
 )
+from lrml.estimators._base import LinearMultiLabelModel
+from lrml.estimators._fitted import Fitted, Sums
 from lrml.estimators._fitting import TrainingData, warn_of_ranges
-from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._size import sums_fit_in_memory, sums_nbytes
 from lrml.losses import Loss, SquaredLoss
 from lrml.statistics import Statistics
 
-# Threads that use a model at the same time solve it once.
-_SOLVING = RLock()
 # Solvers that need the rows.
 _NEED_ROWS = ("dual", "compressed")
 # Most numbers of the sums that a fit to all rows keeps for later blocks: 32 MiB.
@@ -56,35 +53,26 @@ class SummedData(TrainingData):
     @classmethod
     def of(
         cls,
-        estimator: Any,
         statistics: Statistics | None,
         columns: Columns,
         targets: str,
         loss: Loss | None = None,
         **further: Any,
     ) -> Self:
-        """Return data for a fit of an estimator, which does not change; None tells its shape only."""
+        """Return data for a fit; None tells its shape only."""
         if statistics is not None and statistics.weight <= 0:
             raise ValueError("sample_weight must be positive for some row, got none. Pass other weights.")
-        stand_in = copy(estimator)
-        for name in ("n_features_in_", "feature_names_in_"):
-            vars(stand_in).pop(name, None)
-        stand_in.n_features_in_ = columns.n_features
-        if columns.feature_names is not None:
-            stand_in.feature_names_in_ = columns.feature_names
         X = np.empty((0, columns.n_features), dtype=columns.dtype)
         Y: Any = np.empty((0, columns.n_labels))
         place = HOST if statistics is None else statistics.place
         return cls(
-            stand_in,
+            columns,
             X,
             csr_array(Y) if columns.sparse_labels else Y,
             mask=None,
             weights=None,
-            label_names=columns.label_names,
             loss=SquaredLoss() if loss is None else loss,
             targets=targets,
-            flat=columns.flat,
             summed_up=statistics,
             **{"place": place, "home": place} | further,
         )
@@ -117,11 +105,14 @@ def check_statistics(value: Any) -> None:
 def _takes_blocks(model: Any) -> bool:
     """Whether ``partial_fit`` suits the parameters, as far as that can be told without checking them."""
     solver, threshold = getattr(model, "solver", "auto"), model.threshold
-    return bool(
-        getattr(model, "loss", "squared") == "squared"
-        and model.kernel == "linear"
-        and not (isinstance(threshold, str) or (isinstance(solver, str) and solver in _NEED_ROWS))
-    )
+    needs_rows = isinstance(threshold, str) or (isinstance(solver, str) and solver in _NEED_ROWS)
+    if getattr(model, "loss", "squared") == "squared" and model.kernel == "linear" and not needs_rows:
+        return True
+    try:
+        _check_sums_suffice(model._check_params(), "partial_fit")
+    except (ValueError, TypeError) as error:
+        raise AttributeError(str(error)) from error
+    return True
 
 
 class BlockFitting(LinearMultiLabelModel):
@@ -164,13 +155,20 @@ class BlockFitting(LinearMultiLabelModel):
         check_threshold(params.threshold, shape[1], params.loss.threshold)
         return self._fit_sums(statistics, columns_of(statistics, names), params)
 
+    @property
+    def statistics_(self) -> Statistics:
+        """Sums over the rows seen so far, by ``fit_statistics``, ``fit_blocks`` and ``partial_fit``."""
+        fitted: Fitted | None = vars(self).get("fitted_")
+        if fitted is None or fitted.sums is None or not fitted.sums.lasting:
+            raise AttributeError(f"this {type(self).__name__} has no sums over blocks of rows.")
+        return fitted.sums.statistics
+
     @available_if(_takes_blocks)  # type: ignore[untyped-decorator]  # scikit-learn has no stubs
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Add a block of rows to those seen so far, by ``fit`` too.
+        """Add a block of rows to those seen so far, by ``fit`` too, and solve for all of them.
 
-        Only sums are kept, in ``statistics_``: d² + dL numbers for any number of rows. The model is solved
-        on first use, that is, by a prediction or when a fitted attribute is read, with the parameters of that
-        moment. The order and size of the blocks change nothing but the last digits.
+        Only sums are kept, in ``statistics_``: d² + dL numbers for any number of rows. The order and size of
+        the blocks change nothing but the last digits. For many blocks, ``fit_blocks`` solves once.
 
         Parameters
         ----------
@@ -200,31 +198,19 @@ class BlockFitting(LinearMultiLabelModel):
         """
         params = self._check_params()
         _check_sums_suffice(params, "partial_fit")
-        stream: _Stream | None = vars(self).get("_stream")
-        if stream is None and "factors_" in vars(self):
-            there = Place.of(self.intercept_)
-            if not there.is_host:
-                raise ValueError(
-                    f"partial_fit sums rows on the host, got a model that was fitted to arrays of {there}, "
-                    "whose sums stay there. Fit to NumPy arrays, perhaps with device='cuda', or begin with "
-                    "fit_statistics(Statistics.from_arrays(X, Y))."
-                )
-            raise ValueError(
-                "partial_fit adds to sums over rows, got a model that has none: fit keeps them only if it "
-                f"decomposes XᵀX and they have at most {_MOST_KEPT} numbers, and no model file does. Keep "
-                "them with model.statistics_.save(FILE) after fit_blocks or partial_fit, or with "
-                "checkpoint=FILE, and go on with fit_statistics(Statistics.load(FILE)).partial_fit(X, y)."
-            )
-        if stream is not None:
-            validate_data(self, X, reset=False, skip_check_array=True)
+        fitted: Fitted | None = vars(self).get("fitted_")
+        before = None if fitted is None else self._sums_of(fitted)
         names = checked_classes(classes)
-        if names is not None and stream is not None and list(names) != list(_names(stream.columns)):
-            raise ValueError(
-                f"classes must be given in the first call, and stay the same, got {shown(names.tolist())} "
-                f"after {shown(list(_names(stream.columns)))}. Leave them out."
-            )
-        door = Door(params.targets, classes=names, columns=None if stream is None else stream.columns)
-        place = (0, 0) if stream is None else (stream.n_blocks, stream.sums.n_rows)
+        known = None if fitted is None else fitted.schema
+        if known is not None:
+            validate_data(self, X, reset=False, skip_check_array=True)
+            if names is not None and list(names) != list(_names(known)):
+                raise ValueError(
+                    "classes must be given in the first call, and stay the same, got "
+                    f"{shown(names.tolist())} after {shown(list(_names(known)))}. Leave them out."
+                )
+        door = Door(params.targets, classes=names, columns=known)
+        place = (0, 0) if before is None else (before.n_blocks, before.statistics.n_rows)
         block, columns = door.check((X, y, sample_weight), *place)
         if not len(block):
             raise ValueError("a block must have at least one row, got 0. Pass some data.")
@@ -232,16 +218,27 @@ class BlockFitting(LinearMultiLabelModel):
             raise self._too_wide(columns, params)
         check_threshold(params.threshold, columns.n_labels, params.loss.threshold)
         sums = statistics_of(block)
-        if stream is not None:
-            sums = stream.sums.at(HOST) + sums  # the caller may have kept the old ones
-            columns = replace(stream.columns, dtype=np.result_type(stream.columns.dtype, columns.dtype))
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
-        self._stream, self.statistics_ = _Stream(sums, columns, place[0] + 1), sums
-        self.n_features_in_ = columns.n_features
-        if columns.feature_names is not None:
-            self.feature_names_in_ = columns.feature_names
-        return self
+        if before is not None and known is not None:
+            sums = before.statistics.at(HOST) + sums  # the caller may have kept the old ones
+            columns = replace(known, dtype=np.result_type(known.dtype, columns.dtype))
+        return self._fit_sums(sums, columns, params, place[0] + 1)
+
+    def _sums_of(self, fitted: Fitted) -> Sums:
+        """Return the sums of the last fit, to which more rows are added."""
+        if not fitted.place.is_host:
+            raise ValueError(
+                "partial_fit sums rows on the host, got a model that was fitted to arrays of "
+                f"{fitted.place}, whose sums stay there. Fit to NumPy arrays, perhaps with device='cuda', or "
+                "begin with fit_statistics(Statistics.from_arrays(X, Y))."
+            )
+        if fitted.sums is None:
+            raise ValueError(
+                "partial_fit adds to sums over rows, got a model that has none: fit keeps them only if it "
+                f"decomposes XᵀX and they have at most {_MOST_KEPT} numbers, and no model file does. Keep "
+                "them with model.statistics_.save(FILE) after fit_blocks or partial_fit, or with "
+                "checkpoint=FILE, and go on with fit_statistics(Statistics.load(FILE)).partial_fit(X, y)."
+            )
+        return fitted.sums
 
     def fit_blocks(self, blocks: Any, y: None = None, *, classes: Any = None, checkpoint: Any = None) -> Self:
         """Fit to rows that come in blocks, one of which is in memory at a time.
@@ -353,69 +350,27 @@ class BlockFitting(LinearMultiLabelModel):
             "then reads the rows several times, or fewer features or labels."
         )
 
-    def _fit_sums(self, statistics: Statistics, columns: Columns, params: Parameters) -> Self:
-        data = SummedData.of(self, statistics, columns, params.targets)
-        warn_of_spreads(statistics, columns)
-        self._fit_data(data, params)
-        self._stream, self.statistics_ = _Stream(statistics, columns, 0), statistics
-        return self
+    def _fit_sums(self, sums: Statistics, columns: Columns, params: Parameters, n_blocks: int = 1) -> Self:
+        data = SummedData.of(sums, columns, params.targets)
+        warn_of_spreads(sums, columns)
+        return self._keep_found(
+            {"fitted_": replace(self._solved(data, params), sums=Sums(sums, n_blocks, lasting=True))}
+        )
 
-    def _keep_sums(self, data: TrainingData) -> None:
+    def _found(self, data: TrainingData, params: Parameters) -> dict[str, Any]:
         """Keep the sums of a fit to all rows, if it made any and they are small, for ``partial_fit``."""
+        found = super()._found(data, params)
         sums: Statistics | None = vars(data).get("statistics")
         if sums is None or not (data.needs_moments_only and data.home.is_host):
-            return
+            return found
         if math.prod(sums.xx.shape) + math.prod(sums.xy.shape) > _MOST_KEPT:
-            return
-        names = getattr(data.stand_in, "feature_names_in_", None)
-        X, sparse_labels = data.rows_given, data.sparse_given or is_sparse(data.Y)
-        kinds = (is_sparse(X), sparse_labels, data.flat)
-        columns = Columns(*data.shape, names, data.label_names, X.dtype, *kinds)
-        self._stream = _Stream(sums.at(HOST), columns, 1)
-
-    def _state(self) -> dict[str, Any]:
-        state = super()._state()
-        if "statistics_" not in state:  # a model that was fitted at once stays as small as its factors
-            state.pop("_stream", None)
-        return state
-
-    def _solve_pending(self) -> None:
-        """Solve for the sums of ``partial_fit``, once, whichever thread comes first."""
-        with _SOLVING:
-            if "factors_" in vars(self):
-                return
-            params, twin = self._check_params(), copy(self)
-            _check_sums_suffice(params, "partial_fit")
-            stream = twin.__dict__.pop("_stream")
-            twin._fit_data(SummedData.of(self, stream.sums, stream.columns, params.targets), params)
-            self.__dict__.update(
-                {name: value for name, value in vars(twin).items() if name not in vars(self)}
-            )
-
-    def __getattr__(self, name: str) -> Any:
-        pending = "_stream" in vars(self) and "factors_" not in vars(self)
-        if pending and name.endswith("_") and not name.startswith("_") and name != "feature_names_in_":
-            self._solve_pending()
-            return getattr(self, name)
-        if name == "partial_fit":
-            try:
-                _check_sums_suffice(self._check_params(), name)
-            except (ValueError, TypeError) as error:
-                raise AttributeError(str(error)) from error
-        return super().__getattr__(name)
+            return found
+        return {"fitted_": replace(found["fitted_"], sums=Sums(sums.at(HOST), 1, lasting=False))}
 
 
 def _names(columns: Columns) -> Any:
     """Return the names of the labels as ``classes_`` has them."""
     return range(columns.n_labels) if columns.label_names is None else columns.label_names
-
-
-class _Stream(NamedTuple):
-    """What ``partial_fit`` has seen: the sums, their columns, and the number of blocks."""
-
-    sums: Statistics
-    columns: Columns
-    n_blocks: int
 
 
 def opened(

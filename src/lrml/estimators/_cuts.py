@@ -85,5 +85,5 @@ def _held_out_scores(model: Any, data: TrainingData, rows: _Rows) -> Array:
     twin.set_params(**{name: value for name, value in quiet.items() if name in twin.get_params()})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows has warned
-        twin._fit_data(data.part(others), twin._check_params())
-    return twin._scores(data.features(rows, others))
+        fitted = twin._solved(data.part(others), twin._check_params())
+    return fitted.scores(data.features(rows, others))

@@ -7,13 +7,13 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
@@ -23,8 +23,10 @@ from lrml._arrays import HOST, Array, Place, dtype_name, is_host, is_sparse, nam
 from lrml._progress import progress
 from lrml._shown import shortened, shown
 from lrml._threads import one_blas_thread_if
+from lrml.blocks import Columns
 from lrml.dual import LeftOut
 from lrml.estimators import _size
+from lrml.estimators._fitted import Fitted, model_nbytes
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._parameters import ROADS, Parameters
 from lrml.estimators._scores import SPARSE_COST
@@ -48,8 +50,6 @@ _ROUNDING = 1e-12
 _SMALL_PRODUCT = 30_000_000
 # Up to this number of rows or features, a decomposition takes a few seconds.
 _EXACT_UP_TO = 3000
-# Up to this number, coefficients are kept beside their factors, which saves time in predictions.
-_MOST_COEFFICIENTS = 1 << 24
 # Share of a device's memory that rows may take; the rest is for what a fit makes of them.
 _SHARE_OF_ROWS = 0.5
 
@@ -62,21 +62,18 @@ class TrainingData:
     where X came from.
     """
 
-    stand_in: Any  # a copy of the estimator, with what validation found out about the columns
+    schema: Columns  # what validation has found out about the columns
     X: Any  # array or CSR array, Y too
     Y: Any  # 0 where a label is unknown
     mask: Mask | None  # which labels are known; None means all
     weights: Array | None
-    label_names: npt.NDArray[Any] | None
     loss: Loss
     targets: str
     kernel: Kernel | None = None  # None: inner products of the rows themselves
-    flat: bool = False  # whether Y was 1-D, and answers are to be; label_names are its two classes then
     summed_up: Statistics | None = None  # moments, if already known
     only_exact: bool = False  # whether a subspace will not do
     place: Place = HOST
     home: Place = HOST
-    sparse_given: bool = False  # whether Y was sparse before it was moved
     given: Any = None  # X at home, if it was moved
     _spaces: dict[Any, tuple[float, Space]] = field(default_factory=dict, init=False, repr=False)
     _made: dict[str, tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False)
@@ -191,13 +188,12 @@ class TrainingData:
 
     def part(self, rows: npt.NDArray[np.int64]) -> TrainingData:
         """Return some of the rows, for fits that see plain arrays only and whose models stay with them."""
-        stand_in = copy(self.stand_in)
-        vars(stand_in).pop("feature_names_in_", None)
         X, Y = self.features(rows, rows), take(self.Y, rows)
         weights = None if self.weights is None else take(self.weights, rows)
         mask = None if self.mask is None else self.mask.select_rows(rows)
+        schema = replace(self.schema, feature_names=None, n_features=X.shape[1])
         rows_only: dict[str, Any] = {"summed_up": None, "given": None, "home": Place.of(X)}
-        return replace(self, stand_in=stand_in, X=X, Y=Y, weights=weights, mask=mask, **rows_only)
+        return replace(self, schema=schema, X=X, Y=Y, weights=weights, mask=mask, **rows_only)
 
     @property
     def rows_given(self) -> Any:
@@ -223,7 +219,7 @@ class TrainingData:
     def model_nbytes(self, rank: Any) -> Any:
         """Bytes of a model of this rank that is fitted on these rows; of several, if given an array."""
         keeps_rows = self.kernel is not None and not self.kernel.is_precomputed
-        return _size.model_nbytes(rank, self.shape, self.model_dtype, self.X if keeps_rows else None)
+        return model_nbytes(rank, self.shape, self.model_dtype, self.X if keeps_rows else None)
 
     @property
     def needs_moments_only(self) -> bool:
@@ -264,7 +260,8 @@ class TrainingData:
         ``made`` works row by row and is importable by name.
         """
         Y = made(self.Y, self.mask, *arguments)
-        plain: dict[str, Any] = {"mask": None, "label_names": None, "targets": "real", "summed_up": None}
+        schema = replace(self.schema, n_labels=Y.shape[1], label_names=None)
+        plain: dict[str, Any] = {"mask": None, "schema": schema, "targets": "real", "summed_up": None}
         return replace(self, Y=Y, loss=SquaredLoss(), **plain)
 
     def once(self, kind: str, key: Any, make: Callable[[], _Made]) -> _Made:
@@ -333,13 +330,13 @@ def prepare(
     allow_flat: bool = True,
 ) -> TrainingData:
     """Check all input of ``fit``, and the threshold against it, without touching the estimator."""
-    # scikit-learn's validation writes to the estimator it is given, so it gets a stand-in.
-    stand_in = copy(estimator)
+    # scikit-learn's validation writes to the estimator it is given, so it gets a stand-in of the same name.
+    seen = type(type(estimator).__name__, (BaseEstimator,), {})()
     kernel = None
     if params.kernel != "linear":
         kernel = Kernel(params.kernel, vars(params).get("gamma"), params.degree, params.coef0)
     precomputed = kernel is not None and kernel.is_precomputed
-    X = check_features(stand_in, X, reset=True, precomputed=precomputed)
+    X = check_features(seen, X, reset=True, precomputed=precomputed)
     home = Place.of(X)
     device: Place | None = vars(params).get("device")
     place = home if device is None else device
@@ -370,18 +367,12 @@ def prepare(
         )
     if not precomputed:
         weighty, _, _ = without_weightless(X, X[:, :1], weights)
-        warn_of_scales(weighty, getattr(stand_in, "feature_names_in_", None))
-    common = (names, params.loss, params.targets, kernel, flat)
+        warn_of_scales(weighty, getattr(seen, "feature_names_in_", None))
+    kinds = is_sparse(X), is_sparse(Y) or is_sparse(y), flat
+    dtype = np.dtype(dtype_name(X))
+    schema = Columns(X.shape[1], Y.shape[1], getattr(seen, "feature_names_in_", None), names, dtype, *kinds)
     data = TrainingData(
-        stand_in,
-        X,
-        Y,
-        mask,
-        weights,
-        *common,
-        place=home,
-        home=home,
-        sparse_given=is_sparse(Y) or is_sparse(y),
+        schema, X, Y, mask, weights, params.loss, params.targets, kernel, place=home, home=home
     )
     return data if place == home else _moved(data, place)
 
@@ -410,11 +401,10 @@ def _moved(data: TrainingData, place: Place) -> TrainingData:
 
 def is_warm_start(estimator: Any, params: Parameters, data: TrainingData) -> bool:
     """Whether to start from the last fit; refuse if that had other features or labels."""
-    if not (params.warm_start and hasattr(estimator, "factors_")):
+    fitted: Fitted | None = vars(estimator).get("fitted_")
+    if fitted is None or not params.warm_start or fitted.kernel != data.kernel:
         return False
-    if vars(estimator).get("kernel_") != data.kernel:
-        return False
-    expected = (estimator.intercept_.shape[0], estimator.n_features_in_)
+    expected = (fitted.n_labels, fitted.schema.n_features)
     got = (data.Y.shape[1], data.X.shape[1])
     if expected != got:
         raise ValueError(
@@ -486,54 +476,28 @@ def nothing_to_learn(data: TrainingData, unseen: Array, constants: Array) -> Sol
     return Solution(factors, with_unseen(constants, unseen, data.loss), unseen, ClosedForm(0.0, 0))
 
 
-def store(
-    estimator: Any, data: TrainingData, solution: Solution, *, with_coef: bool = True, **extra: Any
-) -> None:
-    """Set every fitted attribute, in the type of X; this cannot fail halfway."""
-    home, dtype = data.home, data.model_dtype
-    if data.kernel is not None:
-        rows = {} if data.kernel.is_precomputed else {"X_fit_": data.rows_given}
-        extra |= {"kernel_": data.kernel} | rows
-    elif with_coef and data.shape[0] * data.shape[1] <= _MOST_COEFFICIENTS:
-        U, s, V = solution.factors
-        coef = home.asarray((V * s) @ U.T, dtype)
-        extra["coef_"] = np.ascontiguousarray(coef) if home.is_host else coef
-    if data.n_passes is not None:
-        extra["n_passes_"] = data.n_passes
-    for name in ("n_features_in_", "feature_names_in_"):
-        if hasattr(data.stand_in, name):
-            setattr(estimator, name, getattr(data.stand_in, name))
-        elif hasattr(estimator, name):
-            delattr(estimator, name)
-    n_labels, outcome = solution.intercept.shape[0], solution.outcome
-    factors = Factors(*(home.asarray(factor, dtype) for factor in solution.factors))
-    fitted = {
-        "factors_": factors,
-        "singular_values_": home.xp.asarray(factors.s, copy=True),
-        "rank_": int(factors.s.shape[0]),
-        "intercept_": home.asarray(solution.intercept, dtype),
-        "n_iter_": len(outcome.history) - 1,
-        "objective_": outcome.objective,
-        "residual_": outcome.residual,
-        "converged_": outcome.status in SUCCESSES,
-        "status_": outcome.status.value,
-        "history_": outcome.history.as_dict(),
-        "classes_": _classes(data, n_labels),
-        "loss_": data.loss.name,
-        "unseen_labels_": home.asarray(solution.unseen),
-        "sparse_output_": data.sparse_given or is_sparse(data.Y),
-        "flat_output_": data.flat,
+def record(data: TrainingData, solution: Solution, **numbers: Any) -> Fitted:
+    """Return the record of a fit, in the type of X and where X came from; ``numbers`` are further fields."""
+    home, dtype, outcome, kernel = data.home, data.model_dtype, solution.outcome, data.kernel
+    found: dict[str, Any] = {
+        "status": outcome.status.value,
+        "converged": outcome.status in SUCCESSES,
+        "objective": outcome.objective,
+        "residual": outcome.residual,
+        "n_iter": len(outcome.history) - 1,
+        "history": outcome.history.as_dict(),
+        "n_passes": data.n_passes,
     }
-    of_last_fit = ("coef_", "kernel_", "X_fit_", "kernel_gap_", "compression_gap_", "threshold_", "n_passes_")
-    for name in (*of_last_fit, "statistics_", "_stream"):
-        vars(estimator).pop(name, None)
-    vars(estimator).update(fitted | extra)
-
-
-def _classes(data: TrainingData, n_labels: int) -> Array:
-    """Return names on the host, and numbers where X is, as scikit-learn has them."""
-    names = np.arange(n_labels) if data.label_names is None else data.label_names
-    return data.home.asarray(names) if names.dtype.kind in "biuf" else names
+    return Fitted(
+        schema=data.schema,
+        loss_name=data.loss.name,
+        factors=Factors(*(home.asarray(factor, dtype) for factor in solution.factors)),
+        intercept=home.asarray(solution.intercept, dtype),
+        unseen=home.asarray(solution.unseen),
+        kernel=kernel,
+        X_fit=None if kernel is None or kernel.is_precomputed else data.rows_given,
+        **found | numbers,
+    )
 
 
 def warn_of_scales(X: Any, names: npt.NDArray[Any] | None = None) -> None:
@@ -601,7 +565,7 @@ def warn_of_subspace(model: Any, gap: float, most: float, ridge: float | None = 
         ConvergenceWarning,
         stacklevel=level_of_user(),
     )
-    return {"converged_": False, "status_": Status.SUBSPACE_POOR.value}
+    return {"converged": False, "status": Status.SUBSPACE_POOR.value}
 
 
 def warn_of_weakness(alpha: float, found: subspace.Found) -> None:

@@ -227,7 +227,7 @@ class RowFit:
             problem, result = self._solve(inner, Start(left, V, inside[1]))
             gained, n_iter = max(before - result.objective, 0.0) / unit, n_iter + result.n_iter
         result = replace(result, n_iter=n_iter)
-        return self._outside(space, problem, result)._replace(extras={"compression_gap_": gap})
+        return self._outside(space, problem, result)._replace(extras={"compression_gap": gap})
 
     def _shifts(self, s: Array) -> tuple[Array, float, float]:
         """Return ridge + c_j / 2σ_j, the ridge, and what holds a further singular value at zero.

@@ -295,10 +295,10 @@ class SampledData(SummedData):
     positives: Any = ()  # how many of all rows, among those with weight, have each label
 
     @classmethod
-    def of_sums(cls, estimator: Any, sums: FoldSums, columns: Columns, targets: str) -> SampledData:
-        """Return data for a fit of an estimator, which does not change."""
+    def of_sums(cls, sums: FoldSums, columns: Columns, targets: str) -> SampledData:
+        """Return data for a fit."""
         sample = sums.sample
-        data = cls.of(estimator, sums.total, columns, targets)
+        data = cls.of(sums.total, columns, targets)
         found: SampledData = replace(
             cast(Any, data),
             X=sample.X,

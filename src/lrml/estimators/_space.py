@@ -238,7 +238,7 @@ class KernelSpace(_DualSpace):
 
     def kernel_gap(self, ridge: float, objective: float) -> dict[str, float]:
         """Bound of the rise of the objective, over the objective."""
-        return {"kernel_gap_": self.left_out.rise(ridge, objective) / objective if objective > 0 else 0.0}
+        return {"kernel_gap": self.left_out.rise(ridge, objective) / objective if objective > 0 else 0.0}
 
     def model_rows(self, X: Any) -> Array:
         """Values k(x, x_i) for all training rows x_i."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,15 @@ from lrml._arrays import Array, Place, namespace, take
 from lrml._shown import shown
 from lrml.blocks import BlockSource, Columns
 from lrml.estimators._blocks import BlockFitting, SummedData
+from lrml.estimators._fitted import Fitted
 from lrml.estimators._fitting import (
     Solution,
     TrainingData,
     is_warm_start,
     nothing_to_learn,
+    record,
     solver_progress,
     sort_labels,
-    store,
     warn_of_subspace,
     warn_of_weakness,
     warn_unless_converged,
@@ -105,24 +106,23 @@ class SpectralModel(BlockFitting):
             )
         return params
 
-    def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
+    def _solved(self, data: TrainingData, params: Parameters) -> Fitted:
         check_size(data, type(self).__name__, str(params.solver))
         if not data.needs_moments_only:
             _check_row_solver(params)
         last = None
         if is_warm_start(self, params, data):
-            last = self._start_of(data), data.place.asarray(self.intercept_, "float64")
+            last = self._start_of(data), data.place.asarray(self.fitted_.intercept, "float64")
         params = self._with_strengths(data, params)
         penalty, ridge = self._penalty(data, params), self._ridge(params)
         fit = self._fit_moments if data.needs_moments_only else self._fit_rows
         solution, extras = fit(data, params, penalty, ridge, last)
-        if {"gap_", "compression_gap_"} <= extras.keys():
-            extras["gap_"] += extras["compression_gap_"]  # what is proven inside a subspace is not all
+        if {"gap", "compression_gap"} <= extras.keys():
+            extras["gap"] += extras["compression_gap"]  # what is proven inside a subspace is not all
         if "ridge" in vars(params):
-            extras |= {"alpha_": penalty.alpha, "ridge_": ridge}
-        store(self, data, solution, **extras)
+            extras |= {"alpha": penalty.alpha, "ridge": ridge}
         warn_unless_converged(solution.outcome)
-        return self
+        return record(data, solution, **extras)
 
     def _is_separable(self, data: TrainingData, params: Parameters, penalty: TailSum) -> bool:
         """Whether a fit by rows is one of every label on its own, without a certificate."""
@@ -140,7 +140,7 @@ class SpectralModel(BlockFitting):
             params = Parameters(
                 **vars(params) | {"alpha": 0.0}
             )  # theta is checked; alpha may follow the data
-            self._penalty(SummedData.of(self, None, columns, params.targets), params)
+            self._penalty(SummedData.of(None, columns, params.targets), params)
 
     def _fit_passes(self, source: BlockSource, params: Parameters) -> None:
         """Fit by reading the blocks several times."""
@@ -149,9 +149,11 @@ class SpectralModel(BlockFitting):
     def _start_of(self, data: TrainingData) -> Factors:
         """Coefficients of the last fit as factors; for a kernel, its scores without the intercept."""
         if data.kernel is not None:
-            there, X = Place.of(self.intercept_), data.rows_given
-            X = X if Place.of(X) == there else there.asarray(X)  # the last fit may have been elsewhere
-            scores = data.place.asarray(self._scores(X) - self.intercept_, "float64")
+            fitted, X = self.fitted_, data.rows_given
+            X = (
+                X if Place.of(X) == fitted.place else fitted.place.asarray(X)
+            )  # the last fit may have been elsewhere
+            scores = data.place.asarray(fitted.scores(X) - fitted.intercept, "float64")
             identity = data.place.asarray(np.eye(scores.shape[1]))
             return Factors(scores, data.place.ones(scores.shape[1]), identity)
         return Factors(*(data.place.asarray(factor, "float64") for factor in self.factors_))
@@ -168,7 +170,7 @@ class SpectralModel(BlockFitting):
         space, problem, result, gap = self._solve_moments(data, params, penalty, ridge, last)
         extras: dict[str, Any] = space.kernel_gap(problem.ridge, result.objective)
         if isinstance(space, InSubspace):
-            extras = {"compression_gap_": gap} | warn_of_subspace(self, gap, 2 * MOST_COMPRESSED, ridge)
+            extras = {"compression_gap": gap} | warn_of_subspace(self, gap, 2 * MOST_COMPRESSED, ridge)
             space = space.without_coordinates()
         extras |= self._extras(penalty, problem, result)
         del problem
@@ -278,8 +280,8 @@ class SpectralModel(BlockFitting):
             else:
                 found = fit.penalised(start, data.road(params.solver))
         extras = self._extras(penalty, found.problem, found.result) | found.extras
-        if "compression_gap_" in extras:
-            extras |= warn_of_subspace(self, extras["compression_gap_"], 2.0 * fit.enough, ridge)
+        if "compression_gap" in extras:
+            extras |= warn_of_subspace(self, extras["compression_gap"], 2.0 * fit.enough, ridge)
         V = with_used(found.factors.V, used, 0.0)
         intercept = with_unseen(with_used(found.intercept, used, intercept), unseen, data.loss)
         solution = Solution(found.factors._replace(V=V), intercept, unseen, found.result)

@@ -81,7 +81,7 @@ def fit_by_passes(model: Any, source: BlockSource, params: Parameters) -> None:
             f"must fit into memory, got d = {source.columns.n_features} features. Use loss='squared' with "
             "all labels known, fewer features, or fit, if the rows fit into memory."
         )
-    model._fit_data(StreamedData.read(model, passes, params) if data is None else data, params)
+    model._fit_data(StreamedData.read(passes, params) if data is None else data, params)
 
 
 class Passes:
@@ -235,13 +235,13 @@ class StreamedData(SummedData):
     overview: Overview = field(kw_only=True)
 
     @classmethod
-    def read(cls, estimator: Any, passes: Passes, params: Parameters) -> StreamedData:
+    def read(cls, passes: Passes, params: Parameters) -> StreamedData:
         """Read the rows for the first time."""
         columns = passes.source.columns
         overview = passes.sum(Overview.of, vars(params).get("theta") == "auto")
         warn_of_spreads(overview.statistics, columns)
         given = (overview.statistics, columns, params.targets, params.loss)
-        return cls.of(estimator, *given, passes=passes, overview=overview)
+        return cls.of(*given, passes=passes, overview=overview)
 
     @property
     def n_passes(self) -> int:
@@ -267,7 +267,7 @@ class StreamedData(SummedData):
         """Return least squares on the same rows, with targets made of Y in a pass."""
         sums = self.passes.sum(_moments_with, made, *arguments)
         columns = replace(self.passes.source.columns, n_labels=sums.n_labels, label_names=None)
-        return SummedData.of(self.stand_in, sums, columns, "real")
+        return SummedData.of(sums, columns, "real")
 
     def row_problem(self, used: _Bools, dtype: type[np.floating[Any]], *, fit_intercept: bool) -> RowProblem:
         """Return the problem of the labels in use, without a ridge."""
@@ -464,13 +464,13 @@ class WideData(SummedData):
         # A rank that does not fit is refused before the rows are read.
         if vars(params).get("theta") != "auto":
             shape = columns.n_features, columns.n_labels
-            penalty = estimator._penalty(SummedData.of(estimator, None, columns, params.targets), params)
+            penalty = estimator._penalty(SummedData.of(None, columns, params.targets), params)
             directions = shape[1] if penalty.alpha == 0 else penalty.theta
             check_directions(shape, directions, bare=penalty.alpha == 0, given=f"{shape[0]} features")
         marginals = passes.sum(Marginals.of)
         warn_of_ranges(0.5 * marginals.high - 0.5 * marginals.low, columns.feature_names)
         given = (None, columns, params.targets, params.loss)
-        return cls.of(estimator, *given, passes=passes, marginals=marginals)
+        return cls.of(*given, passes=passes, marginals=marginals)
 
     @property
     def n_passes(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,12 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from lrml._arrays import Array, descending_eigh, dtype_name, inner, is_sparse, namespace, thin_svd
 from lrml._checks import check_count
 from lrml.blocks import Columns
+from lrml.estimators._base import LinearMultiLabelModel, of_fit
 from lrml.estimators._blocks import BlockFitting
-from lrml.estimators._fitting import ClosedForm, Solution, TrainingData, store, warn_of_subspace
+from lrml.estimators._fitted import Fitted
+from lrml.estimators._fitting import ClosedForm, Solution, TrainingData, record, warn_of_subspace
 from lrml.estimators._grid import resolve_ranks, ridges_leaving
 from lrml.estimators._kernels import KernelLike
-from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._size import check_size
 from lrml.estimators._space import MOST_COMPRESSED, RidgeRegressions, Space, solve_extending
@@ -69,7 +70,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
         left = (problem.cross @ V) / problem.curvature[:, None]
         return RidgeRegressions(left, V, params.ridge)
 
-    def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
+    def _solved(self, data: TrainingData, params: Parameters) -> Fitted:
         check_all_known(data, type(self).__name__, "LEML or LRML")
         check_size(data, type(self).__name__)
         count = check_count("rank", params.rank, 1, data.shape)
@@ -89,7 +90,7 @@ class LabelSpaceModel(LinearMultiLabelModel):
         )
         extras: dict[str, Any] = {}
         if gap is not None:
-            extras = {"compression_gap_": gap} | warn_of_subspace(self, gap, 2 * MOST_COMPRESSED)
+            extras = {"compression_gap": gap} | warn_of_subspace(self, gap, 2 * MOST_COMPRESSED)
         U, s, mix = thin_svd(encoder)
         xp = namespace(s)
         rank = int(xp.count_nonzero(s > max(data.shape) * xp.finfo(s.dtype).eps * s[0]))
@@ -98,9 +99,11 @@ class LabelSpaceModel(LinearMultiLabelModel):
         intercept = space.intercept(factors.U, factors.V * factors.s)
         solution = Solution(factors, intercept, space.unseen, ClosedForm(objective, rank))
         extras |= space.kernel_gap(params.ridge, objective)
-        components = {"n_components_": V.shape[1], "components_": data.home.asarray(V.T, dtype_name(data.X))}
-        store(self, data, solution, **components, **extras)
-        return self
+        extras["components"] = data.home.asarray(V.T, dtype_name(data.X))
+        return record(data, solution, **extras)
+
+    components_ = of_fit("components")
+    n_components_ = property(lambda self: int(self.components_.shape[0]))
 
 
 def check_all_known(data: TrainingData, name: str, others: str) -> None:

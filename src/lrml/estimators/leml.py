@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from lrml._arrays import Array, is_host, namespace
+from lrml._arrays import Array, namespace
 from lrml._checks import check_count
+from lrml.estimators._base import LinearMultiLabelModel
+from lrml.estimators._fitted import Fitted
 from lrml.estimators._fitting import (
     Solution,
     TrainingData,
     is_warm_start,
     nothing_to_learn,
+    record,
     solver_progress,
     sort_labels,
-    store,
     warn_of_subspace,
     warn_unless_converged,
     with_used,
 )
 from lrml.estimators._grid import resolve_ranks
-from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, optional
 from lrml.estimators._space import (
     MOST_COMPRESSED,
@@ -207,7 +207,7 @@ class LEML(LinearMultiLabelModel):
     ) -> None:
         self._keep(locals())
 
-    def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
+    def _solved(self, data: TrainingData, params: Parameters) -> Fitted:
         rank = _usual_ranks([_RANK_SHARE], data.shape)[0] if params.rank is None else params.rank
         rank = check_count("rank", rank, 1, data.shape)
         last = None
@@ -227,19 +227,10 @@ class LEML(LinearMultiLabelModel):
                 solution, extras = _fit_moments(self, data, params, start, limits)
             else:
                 solution, extras = _fit_rows(data, params, start, limits)
-        extras["alpha_"] = params.alpha or 0.0
-        extras["n_iter_"] = max(1, len(solution.outcome.history) - 1)  # a closed form counts as one
-        store(self, data, solution, with_coef=False, **extras)
+        extras["alpha"] = params.alpha or 0.0
+        extras["n_iter"] = max(1, len(solution.outcome.history) - 1)  # a closed form counts as one
         warn_unless_converged(solution.outcome)
-        return self
-
-    @property
-    def coef_(self) -> Array:
-        """Wᵀ (L × d), made from ``factors_`` on demand."""
-        check_is_fitted(self, "factors_")
-        U, s, V = self.factors_
-        coef = (V * s) @ U.T
-        return np.ascontiguousarray(coef) if is_host(coef) else coef
+        return record(data, solution, **extras)
 
 
 class _Start(NamedTuple):
@@ -277,9 +268,9 @@ def _fit_moments(
     found = result.factors._replace(
         **dict(zip("UV", space.problem.restore(result.factors.U, result.factors.V), strict=True))
     )
-    extras: dict[str, Any] = {"ridge_": ridge}
+    extras: dict[str, Any] = {"ridge": ridge}
     if isinstance(space, InSubspace) and gap is not None:
-        extras |= {"compression_gap_": gap} | warn_of_subspace(model, gap, 2 * MOST_COMPRESSED, ridge)
+        extras |= {"compression_gap": gap} | warn_of_subspace(model, gap, 2 * MOST_COMPRESSED, ridge)
         space = space.without_coordinates()
     factors = space.factors(found)
     intercept = space.intercept(factors.U, factors.V * factors.s)
@@ -296,7 +287,7 @@ def _fit_rows(
     unseen, used, constants = sort_labels(data, rows, fit_intercept=params.fit_intercept)
     n_used = int(xp.count_nonzero(used))
     if not n_used:
-        return nothing_to_learn(data, unseen, constants), {"ridge_": params.ridge or 0.0}
+        return nothing_to_learn(data, unseen, constants), {"ridge": params.ridge or 0.0}
     design = core.Design(rows.X, rows.weights, center=params.fit_intercept)
     core.precondition(design, rows.X, n_used, start.rank)
     term = core.data_term(rows.select_labels(used), data.loss)
@@ -321,7 +312,7 @@ def _fit_rows(
     V = with_used(result.factors.V, used, 0.0)
     factors = result.factors._replace(V=V)
     intercept = with_used(result.constants, used, constants) - V @ ((design.mean @ factors.U) * factors.s)
-    return Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result), {"ridge_": ridge}
+    return Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result), {"ridge": ridge}
 
 
 def _in_coordinates(data: TrainingData, rank: int, alpha: float) -> bool:
@@ -445,8 +436,3 @@ class LEMLCV(SearchModel):
         ]
         candidates = [{"rank": rank} | one for rank in params.ranks for one in strengths]
         return extending(candidates, ("ridge",) if follows_data else ())
-
-    @property
-    def coef_(self) -> Any:
-        """Wᵀ (L × d), made on demand."""
-        return self.best_estimator_.coef_

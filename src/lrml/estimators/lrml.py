@@ -325,7 +325,7 @@ class LRML(SpectralModel):
     def _extras(
         self, penalty: TailSum, problem: SpectralProblem | RowProblem | None, result: SolverResult | None
     ) -> dict[str, Any]:
-        return {"theta_": penalty.theta}
+        return {"theta": penalty.theta}
 
 
 def elbow(energies: npt.NDArray[np.float64]) -> int:

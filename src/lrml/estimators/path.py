@@ -16,13 +16,14 @@ from sklearn.utils import check_array
 from lrml._arrays import HOST, Array, Place, plain
 from lrml._checks import check_count
 from lrml._targets import place_of
+from lrml.estimators._base import LinearMultiLabelModel
 from lrml.estimators._blocks import SummedData, columns_of
+from lrml.estimators._fitted import model_nbytes
 from lrml.estimators._fitting import TrainingData, prepare
 from lrml.estimators._grid import Grid, GridPoint, chains_of, resolve_thetas
-from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, check_alphas_in_order, check_parameters
 from lrml.estimators._scores import Scorer, sparse_is_cheaper
-from lrml.estimators._size import check_size, model_nbytes
+from lrml.estimators._size import check_size
 from lrml.estimators._space import Space
 from lrml.losses import SquaredLoss
 from lrml.penalties import TailSum
@@ -359,7 +360,7 @@ def _check_data(X: Any, Y: Any, sample_weight: Any, given: Parameters) -> Traini
             raise ValueError(
                 "Statistics have labels and weights in them, got Y or sample_weight as well. Leave these out."
             )
-        return SummedData.of(LinearMultiLabelModel(), X, columns_of(X), given.targets)
+        return SummedData.of(X, columns_of(X), given.targets)
     params = Parameters(
         targets=given.targets, device=given.device, loss=SquaredLoss(), threshold=None, kernel="linear"
     )

@@ -124,14 +124,14 @@ class MLTrace(SpectralModel):
         self, penalty: TailSum, problem: SpectralProblem | RowProblem | None, result: SolverResult | None
     ) -> dict[str, Any]:
         if problem is None or result is None:
-            return {"gap_": 0.0}
+            return {"gap": 0.0}
         if isinstance(problem, RowProblem):
-            return {"gap_": row_duality_gap(problem, penalty.alpha, result.solution)}
+            return {"gap": row_duality_gap(problem, penalty.alpha, result.solution)}
         if result.status is Status.EXACT:
-            return {"gap_": 0.0}
+            return {"gap": 0.0}
         point = Point(result.solution, result.factors.s, result.objective)
         # Both bounds are valid; which one is smaller depends on the scale of the features.
-        return {"gap_": min(result.gap, DualityGap(penalty.alpha).measure(problem, penalty, point))}
+        return {"gap": min(result.gap, DualityGap(penalty.alpha).measure(problem, penalty, point))}
 
 
 class MLTraceCV(TailSearch):

@@ -2,9 +2,10 @@
 
 ::
 
-    {"kind": "LRML", "params": {name: value}, "fitted": {name: value}, "coef": true}
+    {"kind": "LRML", "params": {name: value}, "fitted": {name: value}}
 
-``coef_`` is not stored: it is the product of the factors, and is made again if the model had it.
+A fit is one record, `lrml.estimators.Fitted`, whose parts go by the names of the public attributes. A search
+has its own attributes and the models that it has chosen.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from lrml._arrays import is_sparse
 from lrml._checks import is_integer
 from lrml._shown import shown
 from lrml._targets import check_threshold
+from lrml.blocks import Columns
 from lrml.losses import LOSSES
 from lrml.solvers import Factors
 from lrml.storage._container import ModelFileError
@@ -31,8 +33,6 @@ _SEARCHES = ("CPLSTCV", "LEMLCV", "LRMLCV", "MLFroCV", "MLTraceCV")
 MODELS: dict[str, Any] = {name: getattr(estimators, name) for name in (*_MEMBERS, *_SEARCHES)}
 """The classes that a file may name; nothing is imported by a name from a file."""
 
-# As many coefficients as fits keep beside the factors: see `lrml.LRML`, coef_.
-_MOST_COEFFICIENTS = 1 << 24
 _AGAIN = "Save the model again."
 
 
@@ -126,17 +126,14 @@ _RULES: dict[str, Rule] = {
     "intercept_": _vector("labels"),
     "kernel_gap_": _is_number,
     "loss_": lambda value, sides: isinstance(value, str) and value in LOSSES,
-    "n_components_": _is_count,
     "n_features_in_": lambda value, sides: value == sides.features,
     "n_iter_": _is_count,
     "n_passes_": _is_count,
     "n_splits_": _is_count,
     "objective_": _is_number,
-    "rank_": lambda value, sides: is_integer(value) and value == sides.rank,
     "refit_time_": _is_number,
     "residual_": _is_number,
     "ridge_": _is_number,
-    "singular_values_": _vector("rank"),
     "sparse_output_": _is_bool,
     "status_": _is_text,
     "theta_": _is_count,
@@ -144,11 +141,35 @@ _RULES: dict[str, Rule] = {
     "unseen_labels_": lambda value, sides: _is_array(value, "b", (sides.labels,)),
     "X_fit_": lambda value, sides: _is_rows(value, (sides.rows, sides.features)),
 }
-# Made again from the factors, and sums for later blocks, which have a file of their own: Statistics.save.
-_NOT_STORED = ("coef_", "statistics_")
-# Attributes that every fitted model has, beside its factors.
-_REQUIRED = ("classes_", "intercept_", "loss_", "n_features_in_", "sparse_output_", "unseen_labels_")
-_NARROW = ("intercept_", "singular_values_", "components_")
+# Parts of the record of a fit by the names of attributes, and those that are about its columns.
+_OF_FIT = {
+    **{f"{name}_": name for name in ("alpha", "compression_gap", "components", "converged", "factors")},
+    **{f"{name}_": name for name in ("gap", "history", "intercept", "kernel", "kernel_gap", "n_iter")},
+    **{
+        f"{name}_": name
+        for name in ("n_passes", "objective", "residual", "ridge", "status", "theta", "X_fit")
+    },
+    "loss_": "loss_name",
+    "threshold_": "cut",
+    "unseen_labels_": "unseen",
+}
+_OF_COLUMNS = {
+    "classes_": "label_names",
+    "feature_names_in_": "feature_names",
+    "flat_output_": "flat",
+    "n_features_in_": "n_features",
+    "sparse_output_": "sparse_labels",
+}
+_OF_SEARCH = (
+    *("best_estimator_", "best_estimators_", "best_index_", "best_indices_", "best_params_", "best_score_"),
+    *("cv_results_", "gamma_results_", "n_splits_", "refit_time_"),
+)
+# Parts that every fit has.
+_REQUIRED = (
+    *("converged_", "flat_output_", "history_", "intercept_", "loss_", "n_features_in_", "n_iter_"),
+    *("objective_", "residual_", "sparse_output_", "status_", "unseen_labels_"),
+)
+_NARROW = ("intercept_", "components_")
 
 
 def check_saveable(estimator: Any) -> None:
@@ -158,7 +179,7 @@ def check_saveable(estimator: Any) -> None:
             f"a model file holds an estimator of lrml ({', '.join(MODELS)}), got {shown(estimator)}. Save a "
             "model of a class of your own with skops or joblib."
         )
-    check_is_fitted(estimator, "factors_")
+    check_is_fitted(estimator, "fitted_")
     _check_params(estimator)
 
 
@@ -173,7 +194,8 @@ def _check_params(estimator: Any) -> None:
 def encode_model(writer: Writer, estimator: Any, name: str) -> dict[str, Any]:
     """Return the JSON for a fitted estimator, brought home from its device."""
     check_saveable(estimator)
-    kernel = vars(estimator).get("kernel_")
+    record: estimators.Fitted = estimator.fitted_
+    kernel = record.kernel
     if kernel is not None and not isinstance(kernel.metric, str):
         raise TypeError(
             f"a model file holds kernels by name, got the function {shown(kernel.metric)}, which a file that "
@@ -184,17 +206,26 @@ def encode_model(writer: Writer, estimator: Any, name: str) -> dict[str, Any]:
             f"dtype={np.dtype(writer.dtype).name!r} is for linear models, got kernel={kernel.metric!r}, "
             "whose coefficients are large and cancel each other. Leave out dtype."
         )
-    fitted = {}
-    for key, value in vars(estimator).items():
-        if not key.endswith("_") or key.startswith("_") or key in _NOT_STORED:
-            continue
-        fitted[key] = _encode_attribute(writer, key, value, f"{name}{key}")
-    found = {
+    for key in vars(estimator):
+        if key.endswith("_") and not key.startswith("_") and key not in ("fitted_", *_OF_SEARCH):
+            raise TypeError(
+                f"a model file holds the attributes of fits by this version of lrml, got {key}. Delete it, "
+                "or fit again."
+            )
+    if type(estimator).__name__ in _SEARCHES:
+        fitted = {key: vars(estimator)[key] for key in _OF_SEARCH if key in vars(estimator)}
+    else:
+        fitted = {key: getattr(record, part) for key, part in _OF_FIT.items()}
+        fitted |= {key: getattr(record.schema, part) for key, part in _OF_COLUMNS.items()}
+    return {
         "kind": type(estimator).__name__,
         "params": encode_params(writer, estimator, name),
-        "fitted": fitted,
+        "fitted": {
+            key: _encode_attribute(writer, key, value, f"{name}{key}")
+            for key, value in fitted.items()
+            if value is not None
+        },
     }
-    return found | ({"coef": True} if "coef_" in vars(estimator) else {})
 
 
 def encode_params(writer: Writer, estimator: Any, name: str) -> dict[str, Any]:
@@ -223,11 +254,6 @@ def _encode_attribute(writer: Writer, key: str, value: Any, name: str) -> Any:
         return encode_model(writer, value, f"{name}.")
     if key == "best_estimators_":
         return {metric: encode_model(writer, one, f"{name}.{metric}.") for metric, one in value.items()}
-    if key not in _RULES:
-        raise TypeError(
-            f"a model file holds the attributes of fits by this version of lrml, got {key}. Delete it, or "
-            "fit again."
-        )
     if key in _NARROW:
         return writer.array(value, name, narrow=True)
     return writer.encode(value, name)
@@ -246,19 +272,38 @@ def decode_model(reader: Reader, found: Any, *, newer: bool, kinds: tuple[str, .
         for key, value in fitted.items()
         if not newer or key in _RULES or key in _SPECIAL
     }
-    _check_attributes(kind, attributes)
-    vars(model).update(attributes)
+    vars(model).update(_of_search(kind, attributes) if kind in _SEARCHES else _of_fit(kind, attributes))
     _check_threshold(model)
-    if found.get("coef") is True and "kernel_" not in attributes:
-        rows, _, n_labels, _ = _sides(attributes)
-        if rows * n_labels <= _MOST_COEFFICIENTS:
-            with np.errstate(all="ignore"):  # checked below
-                vars(model)["coef_"] = model.coef_  # made from the factors
-            if not np.all(np.isfinite(model.coef_)):
-                raise ModelFileError(
-                    f"coefficients must be finite, got factors with a larger product. {_AGAIN}"
-                )
     return model
+
+
+def _of_fit(kind: str, attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return the record of a fit, all parts of which belong together."""
+    _check_attributes(kind, attributes)
+    n_labels = _sides(attributes).labels
+    found: Any = {part: attributes.get(key) for key, part in _OF_FIT.items()}
+    columns: Any = {part: attributes.get(key) for key, part in _OF_COLUMNS.items()}
+    dtype = attributes["factors_"].U.dtype
+    schema = Columns(**columns, n_labels=n_labels, dtype=dtype, sparse_features=False)
+    largest = [float(np.max(np.abs(factor), initial=0.0)) for factor in attributes["factors_"]]
+    with np.errstate(over="ignore"):
+        if not np.prod(largest) * max(1, attributes["factors_"].s.size) < np.finfo(dtype).max:
+            raise ModelFileError(f"coefficients must be finite, got factors with a larger product. {_AGAIN}")
+    return {"fitted_": estimators.Fitted(schema=schema, **found)}
+
+
+def _of_search(kind: str, attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a search, all models of which have the same features and labels."""
+    best = attributes.get("best_estimator_")
+    if best is None:
+        raise ModelFileError(f"a fitted {kind} must have best_estimator_. {_AGAIN}")
+    record: estimators.Fitted = best.fitted_
+    sides = Sides(0, record.rank, record.n_labels, record.schema.n_features)
+    _check_rules(kind, attributes, sides)
+    for one in attributes.get("best_estimators_", {}).values():
+        if (one.fitted_.n_labels, one.fitted_.schema.n_features) != sides[2:]:
+            raise ModelFileError(f"the fits of a search must have its features and labels. {_AGAIN}")
+    return attributes | {"fitted_": record}
 
 
 def parts(found: Any, kinds: tuple[str, ...]) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -357,25 +402,25 @@ def _check_attributes(kind: str, attributes: dict[str, Any]) -> None:
             "the factors must have one row per feature (or per row of X_fit_, for a kernel), got "
             f"{sides.rows} rows and {sides.features} features. {_AGAIN}"
         )
-    for key, value in attributes.items():
-        if key in _SPECIAL:
-            continue
-        if key not in _RULES or not _RULES[key](value, sides):
-            raise ModelFileError(
-                f"{key} of a {kind} with {sides.features} features, {sides.labels} labels and rank "
-                f"{sides.rank} must be known and fit to these numbers, got "
-                f"{shown(_in_short(value))}. {_AGAIN}"
-            )
-    flat, n_classes = bool(attributes.get("flat_output_", False)), len(attributes["classes_"])
+    _check_rules(kind, attributes, sides)
+    flat, n_classes = attributes["flat_output_"], len(attributes.get("classes_", range(sides.labels)))
     if (flat and sides.labels != 1) or (n_classes != sides.labels and not flat):
         rule = "one label" if flat else "a name for each label"
         raise ModelFileError(
             f"a fit to {'a 1-D y' if flat else 'a label matrix'} must have {rule}, got {sides.labels} labels "
             f"and {n_classes} classes. {_AGAIN}"
         )
-    for one in [attributes.get("best_estimator_"), *attributes.get("best_estimators_", {}).values()]:
-        if one is not None and _sides(vars(one))[2:] != sides[2:]:
-            raise ModelFileError(f"the fits of a search must have its features and labels. {_AGAIN}")
+
+
+def _check_rules(kind: str, attributes: dict[str, Any], sides: Sides) -> None:
+    """Check every attribute against its own rule."""
+    for key, value in attributes.items():
+        if key not in _SPECIAL and (key not in _RULES or not _RULES[key](value, sides)):
+            raise ModelFileError(
+                f"{key} of a {kind} with {sides.features} features, {sides.labels} labels and rank "
+                f"{sides.rank} must be known and fit to these numbers, got "
+                f"{shown(_in_short(value))}. {_AGAIN}"
+            )
 
 
 def _in_short(value: Any) -> Any:
@@ -384,6 +429,7 @@ def _in_short(value: Any) -> Any:
 
 def _check_threshold(model: Any) -> None:
     try:
-        check_threshold(model._decision_threshold, len(model.intercept_), LOSSES[model.loss_].threshold)
+        record = model.fitted_
+        check_threshold(model._decision_threshold, record.n_labels, record.loss.threshold)
     except (TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(f"the threshold must be one for these labels, got: {error}") from None

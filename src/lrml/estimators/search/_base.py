@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,9 +18,9 @@ from lrml._progress import tell
 from lrml._shown import shown
 from lrml._targets import check_threshold
 from lrml._threads import one_blas_thread_if
+from lrml.estimators._base import LinearMultiLabelModel
 from lrml.estimators._cuts import best_cut
 from lrml.estimators._fitting import TrainingData, level_of_user
-from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.estimators._size import check_size
 from lrml.estimators.search._gamma import WITH_GAMMA, choose_gamma, has_gamma
@@ -120,7 +120,7 @@ class SearchModel(LinearMultiLabelModel):
                 "entries. Impute them or drop those rows."
             )
 
-    def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
+    def _found(self, data: TrainingData, params: Parameters) -> dict[str, Any]:
         self._check_shapes(data, params)
         # Candidates run side by side. What remains gains little from threads of BLAS, and loses much by them
         # if other processes keep the cores busy.
@@ -129,7 +129,7 @@ class SearchModel(LinearMultiLabelModel):
         with one_blas_thread_if(size**3 + entries * (size + data.Y.shape[1]) <= _MANY):
             return self._search_and_fit(data, params)
 
-    def _search_and_fit(self, data: TrainingData, params: Parameters) -> Self:
+    def _search_and_fit(self, data: TrainingData, params: Parameters) -> dict[str, Any]:
         in_coordinates = self._in_coordinates(data, params)
         closed_form = in_coordinates and data.needs_moments_only
         if params.cv == "loo" and not closed_form:
@@ -177,12 +177,10 @@ class SearchModel(LinearMultiLabelModel):
         if isinstance(search, LeaveOneOutSearch) and not callable(params.rule):
             chosen = search.confirm(orders, params.random_state)
         fitted = {index: self._final_fit(search, index, params) for index in dict.fromkeys(chosen)}
-        self._store(search, chosen, fitted, several=isinstance(params.scoring, list | tuple))
+        found = self._results(search, chosen, fitted, several=isinstance(params.scoring, list | tuple))
         if has_gamma(data.kernel):
-            self.best_params_ = {"gamma": params.gamma} | vars(self)["best_params_"]
-        if gamma_results is not None:
-            self.gamma_results_ = gamma_results
-        return self
+            found["best_params_"] = {"gamma": params.gamma} | found["best_params_"]
+        return found if gamma_results is None else found | {"gamma_results_": gamma_results}
 
     def _search(self, comparison: Comparison, params: Parameters) -> Search:
         data = comparison.data
@@ -246,20 +244,26 @@ class SearchModel(LinearMultiLabelModel):
             best.set_params(warm_start=False)
         return best, seconds
 
-    def _choose_threshold(self, data: TrainingData, params: Parameters) -> None:
-        """Do nothing: the search has chosen it."""
+    @property
+    def threshold_(self) -> Any:
+        """Where ``predict`` cuts; None for the loss's own."""
+        return self.best_estimator_.threshold
 
     @property
     def _decision_threshold(self) -> Any:
         return self.threshold_
 
-    def _store(
+    def _rename(self, features: Any = None, labels: Any = None) -> None:
+        for model in [self.best_estimator_, *vars(self).get("best_estimators_", {}).values()]:
+            model._rename(features, labels)
+        self.fitted_ = self.best_estimator_.fitted_
+
+    def _results(
         self, search: Search, chosen: list[int], fitted: dict[int, tuple[Any, float]], *, several: bool
-    ) -> None:
-        """Set every fitted attribute at once, including those of the final fit."""
+    ) -> dict[str, Any]:
+        """Return every fitted attribute, with the record of the final fit."""
         index = chosen[0]
         best, seconds = fitted[index]
-        own = {name: value for name, value in vars(best).items() if name.endswith("_") and name[0] != "_"}
         names = [criterion.name for criterion in search.comparison.criteria]
         titles = names if several else ["score"]
         results = cv_results(search.candidates, dict(zip(titles, search.tables, strict=True)))
@@ -270,6 +274,7 @@ class SearchModel(LinearMultiLabelModel):
                     [confirmed.get((place, name), np.nan) for place in range(len(search.candidates))]
                 )
         found = {
+            "fitted_": best.fitted_,
             "best_estimator_": best,
             "best_index_": index,
             "best_params_": search.candidates[index],
@@ -277,15 +282,11 @@ class SearchModel(LinearMultiLabelModel):
             "cv_results_": results,
             "n_splits_": len(search.comparison.splits),
             "refit_time_": seconds,
-            "threshold_": best.threshold,
         }
-        # What is left of an earlier fit, perhaps with another kernel, goes.
-        for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
-            delattr(self, name)
         if several:
             found["best_indices_"] = dict(zip(names, chosen, strict=True))
             found["best_estimators_"] = {name: fitted[i][0] for name, i in found["best_indices_"].items()}
-        self.__dict__.update(own | found)
+        return found
 
 
 def _best_cut(search: Search, index: int, params: Parameters) -> Any:

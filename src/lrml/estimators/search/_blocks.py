@@ -77,24 +77,24 @@ class BlockSearch(SearchModel):
                 error.sums = error.sums.total
             raise
         sums.check_same(folds)
-        data = SampledData.of_sums(self, sums, columns, params.targets)
+        data = SampledData.of_sums(sums, columns, params.targets)
         warn_of_spreads(data.statistics, columns)
-        return self._fit_data(data, params)
+        return self._keep_found(self._found(data, params))
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "partial_fit":
-            raise AttributeError(
-                f"partial_fit adds rows to a model with given parameters, got {type(self).__name__}, which "
-                "chooses them on all rows. Use fit_blocks, which reads blocks once."
-            )
-        return super().__getattr__(name)
+    @property
+    def partial_fit(self) -> Any:
+        """Not there: a choice is made on all rows."""
+        raise AttributeError(
+            f"partial_fit adds rows to a model with given parameters, got {type(self).__name__}, which "
+            "chooses them on all rows. Use fit_blocks, which reads blocks once."
+        )
 
     def _check_before(self, params: Parameters, columns: Columns, folds: Folds) -> None:
         """Check parameters against the shape of the data, before anything is summed."""
         if not isinstance(params.threshold, str):
             check_threshold(params.threshold, columns.n_labels, params.loss.threshold)
         check_sums(folds.count, (columns.n_features, columns.n_labels), type(self).__name__)
-        self._check_shapes(SummedData.of(self, None, columns, params.targets), self._check_params())
+        self._check_shapes(SummedData.of(None, columns, params.targets), self._check_params())
 
 
 def _check_sums_suffice(params: Parameters, member: Any) -> Any:

@@ -17,10 +17,13 @@ from lrml import metrics
 from lrml._arrays import Array, Place, full_precision, is_host, is_sparse, namespace, to_numpy
 from lrml._ranking import check_k
 from lrml._shown import shown
-from lrml.estimators._linear import LinearMultiLabelModel
+from lrml.blocks import Columns
+from lrml.estimators._base import LinearMultiLabelModel
+from lrml.estimators._fitted import Fitted
 from lrml.estimators._scores import Parts, Scorer, Scores
 from lrml.estimators._space import Space, with_unseen
 from lrml.losses import Loss, SquaredLoss
+from lrml.solvers import Factors
 
 _NAMES = "precision_at_1, precision_at_3, …, average_precision, average_auc, hamming_loss, micro_f1, macro_f1"
 _DEFAULTS = {"binary": "average_precision", "real": "r2"}
@@ -138,18 +141,37 @@ def _is_scorer(scoring: Callable[..., Any]) -> bool:
     return sum(p.kind in positional and p.default is p.empty for p in parameters) == 3
 
 
+@dataclass(frozen=True, eq=False)
+class _Given(Fitted):
+    """A record whose scores are known, whatever the rows."""
+
+    given: Scores = None
+
+    @classmethod
+    def of(cls, record: Fitted, scores: Scores) -> _Given:
+        """Return a record with its scores."""
+        return cls(**{name: getattr(record, name) for name in record.__dataclass_fields__}, given=scores)
+
+    def map_scores(self, function: Callable[[slice, Parts], _Result], X: Any) -> Iterator[_Result]:
+        """Apply a function to all scores."""
+        yield function(slice(None), [(slice(None), self.given)])
+
+
 class _Candidate(LinearMultiLabelModel):
     """A stand-in that a scorer gets for a candidate: predictions for the held-out rows, from their scores."""
 
     def __init__(self, scores: Scores, threshold: Any, loss: str, targets: str) -> None:
-        self.scores = scores
-        self.threshold = threshold
-        self.loss = self.loss_ = loss
-        self.targets = targets
-        self.intercept_ = scores[0]
-        self.sparse_output_ = False
-        # As in scikit-learn's multi-output classifiers. Two plain classes would pass for a binary problem.
-        self.classes_ = [np.array([0, 1])] * scores.shape[1]
+        self.scores, self.threshold, self.loss, self.targets = scores, threshold, loss, targets
+        n_labels = scores.shape[1]
+        schema = Columns(0, n_labels, None, None, scores.dtype, False, False, False)
+        record: Any = (schema, loss, Factors.zero((0, n_labels)), scores[0], np.zeros(n_labels, np.bool_))
+        ended: Any = ("", True, 0.0, 0.0, 0, {})  # it has not been fitted
+        self.fitted_ = _Given.of(Fitted(*record, *ended), scores)
+
+    @property
+    def classes_(self) -> Any:
+        """As in scikit-learn's multi-output classifiers; two plain classes would pass for a binary y."""
+        return [np.array([0, 1])] * self.fitted_.n_labels
 
     def _validated(self, X: Any) -> Any:
         if X.shape[0] != len(self.scores):
@@ -158,9 +180,6 @@ class _Candidate(LinearMultiLabelModel):
                 f"{X.shape[0]}. Pass X as it is."
             )
         return X
-
-    def _map_scores(self, function: Callable[[slice, Parts], _Result], X: Any) -> Iterator[_Result]:
-        yield function(slice(None), [(slice(None), self.scores)])
 
 
 def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: Any, X: Any) -> float:

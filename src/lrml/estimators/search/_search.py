@@ -482,7 +482,7 @@ class RefitSearch(Search):
 
 def _scores(model: Any, X: Any, rows: slice, *, single: bool = False) -> Scores:
     """Scores of a fitted model (predictions, if the targets are real), perhaps in single precision."""
-    scores: Scores = model._scores(X[rows, :])
+    scores: Scores = model.fitted_.scores(X[rows, :])
     return namespace(scores).astype(scores, namespace(scores).float32) if single else scores
 
 

@@ -1,11 +1,11 @@
-"""What every linear multi-label model shares: checks at the door, scores, predictions, top-k, score."""
+"""What all models share: the public attributes of a fit, scores, predictions, top-k, score."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from copy import copy, deepcopy
-from typing import Any, ClassVar, Self, TypeVar
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,18 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from lrml import metrics
-from lrml._arrays import (
-    Array,
-    Place,
-    as_matrix,
-    at_home,
-    dtype_name,
-    is_host,
-    is_sparse,
-    namespace,
-    to_host,
-    to_numpy,
-)
+from lrml._arrays import Array, Place, as_matrix, at_home, dtype_name, is_sparse, namespace, to_host, to_numpy
 from lrml._ranking import TopK, check_k
 from lrml._shown import shown
 from lrml._targets import (
@@ -39,25 +28,14 @@ from lrml._targets import (
     following,
     needs_dispatch,
 )
-from lrml._threads import map_in_threads
 from lrml.estimators._cuts import automatic_cut
+from lrml.estimators._fitted import Fitted, in_order
 from lrml.estimators._fitting import TrainingData, check_features, prepare
-from lrml.estimators._kernels import Kernel, kernel_block
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters
-from lrml.estimators._scores import Parts, Scores, best_of_parts, choose_kernel_scorer, choose_scorer
-from lrml.estimators._size import check_size, model_nbytes
-from lrml.losses import LOSSES, LogisticLoss, Loss
-
-_Result = TypeVar("_Result")
-# Scores of one block of rows: 2 MiB of float64, so that they and their results stay near the cache.
-_BLOCK_SCORES = 1 << 18
-# On a device: enough to keep it busy, few enough for a sort of them to fit into a gigabyte.
-_DEVICE_BLOCK_SCORES = 1 << 23
-# Rows of a block at least, if there are so many labels that they come in blocks too.
-_LEAST_ROWS = 64
-# With fewer blocks than this, BLAS uses its own threads, which may outnumber the blocks.
-_LEAST_BLOCKS = 8
+from lrml.estimators._scores import Parts, Scores
+from lrml.estimators._size import check_size
+from lrml.losses import LogisticLoss
 
 
 def _has_labels(model: Any) -> bool:
@@ -67,7 +45,15 @@ def _has_labels(model: Any) -> bool:
 
 def _has_probabilities(model: Any) -> bool:
     """Only the logistic loss makes probabilities of scores."""
-    return getattr(model, "loss_", getattr(model, "loss", "squared")) == "logistic"
+    if not _has_labels(model):
+        raise AttributeError("predict_proba needs targets='binary', got targets='real'. Use predict.")
+    if getattr(model, "loss_", getattr(model, "loss", "squared")) != "logistic":
+        raise AttributeError(
+            "predict_proba needs loss='logistic', got a squared loss or margins, whose scores are no "
+            "probabilities. Pass loss='logistic' to LRML, MLTrace, MLFro or LEML, or calibrate the "
+            "scores of each label: MultiOutputClassifier(CalibratedClassifierCV(model))."
+        )
+    return True
 
 
 def _has_closed_form(model: Any) -> bool:
@@ -75,23 +61,25 @@ def _has_closed_form(model: Any) -> bool:
     return hasattr(vars(model).get("best_estimator_", model), "_ridge_regressions")
 
 
-@contextmanager
-def _all_or_nothing(model: Any) -> Iterator[None]:
-    """Leave a model as it was if anything fails inside."""
-    before = dict(vars(model))
-    try:
-        yield
-    except BaseException:
-        vars(model).clear()
-        vars(model).update(before)
-        raise
+def of_fit(name: str) -> Any:
+    """Return a public attribute that is read from the record of the fit, if that has it."""
+
+    def read(model: Any) -> Any:
+        fitted = vars(model).get("fitted_")
+        found = None if fitted is None else getattr(fitted, name)
+        if found is None:
+            raise AttributeError(f"this {type(model).__name__} has no {name} of a fit. Call fit first.")
+        return found
+
+    return property(read)
 
 
 class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     """A multi-label model with scores X coef_ᵀ + intercept_.
 
-    Subclasses implement ``_fit_data``, which gets checked data and parameters, and set ``factors_``,
-    ``intercept_``, ``classes_``, ``loss_``, ``unseen_labels_`` and ``sparse_output_``.
+    Subclasses implement ``_fit_data``, which gets checked data and parameters and stores what it has found
+    as ``fitted_``, by one assignment: a fit changes the model as a whole or not at all. All other attributes
+    of a fit are read from there.
     """
 
     _checks: ClassVar[Mapping[str, Check]] = CHECKS
@@ -104,6 +92,54 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         "threshold": None,
         "device": None,
     }
+
+    fitted_: Fitted
+
+    alpha_ = of_fit("alpha")
+    classes_ = of_fit("classes")
+    compression_gap_ = of_fit("compression_gap")
+    converged_ = of_fit("converged")
+    factors_ = of_fit("factors")
+    gap_ = of_fit("gap")
+    history_ = of_fit("history")
+    intercept_ = of_fit("intercept")
+    kernel_ = of_fit("kernel")
+    kernel_gap_ = of_fit("kernel_gap")
+    loss_ = of_fit("loss_name")
+    n_iter_ = of_fit("n_iter")
+    n_passes_ = of_fit("n_passes")
+    nbytes_ = of_fit("nbytes")
+    objective_ = of_fit("objective")
+    rank_ = of_fit("rank")
+    residual_ = of_fit("residual")
+    ridge_ = of_fit("ridge")
+    singular_values_ = property(lambda self: self.factors_.s)
+    status_ = of_fit("status")
+    theta_ = of_fit("theta")
+    threshold_ = of_fit("cut")
+    unseen_labels_ = of_fit("unseen")
+    X_fit_ = of_fit("X_fit")
+
+    @property
+    def coef_(self) -> Array:
+        """Wᵀ (L × d), made from ``factors_`` on demand if it is large; for linear models only."""
+        if hasattr(self, "kernel_"):
+            raise AttributeError("coef_ exists for kernel='linear' only; kernels have dual_coef_ instead.")
+        return self.fitted_.product
+
+    @property
+    def dual_coef_(self) -> Array:
+        """Coefficients of the kernel values (n × L), made from ``factors_`` on demand; for kernels only."""
+        if not hasattr(self, "kernel_"):
+            raise AttributeError(f"{type(self).__name__} has dual_coef_ only if fitted with a kernel.")
+        U, s, V = self.factors_
+        return in_order((U * s) @ V.T)
+
+    # What scikit-learn asks for.
+    n_features_in_ = property(lambda self: _schema(self, "n_features"))
+    feature_names_in_ = property(lambda self: _schema(self, "feature_names"))
+    flat_output_ = property(lambda self: _schema(self, "flat"))
+    sparse_output_ = property(lambda self: _schema(self, "sparse_labels"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -171,23 +207,36 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         data = prepare(self, params, X, y, sample_weight, observed)
         n_rows, n_features = data.X.shape
         given = f"{n_rows} rows, {n_features} features and {data.Y.shape[1]} labels"
-        with _all_or_nothing(self), data.place.explaining_errors(given):
-            self._fit_data(data, params)
-            self._choose_threshold(data, params)
-        self._keep_sums(data)
-        return self
+        with data.place.explaining_errors(given):
+            return self._keep_found(self._found(data, params))
 
-    def _keep_sums(self, data: TrainingData) -> None:
-        """Keep what later blocks of rows are added to, where there can be any."""
+    def _found(self, data: TrainingData, params: Parameters) -> dict[str, Any]:
+        """Return the fitted attributes: the record of the fit, with its threshold; a search has more."""
+        fitted = self._solved(data, params)
+        if isinstance(params.threshold, str):
+            twin = copy(self)
+            twin.fitted_ = fitted
+            fitted = replace(fitted, cut=automatic_cut(twin, data, params))
+        return {"fitted_": fitted}
 
-    def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
+    def _solved(self, data: TrainingData, params: Parameters) -> Fitted:
         """Check parameters against the shape of the data, then fit."""
         raise NotImplementedError
 
-    def _choose_threshold(self, data: TrainingData, params: Parameters) -> None:
-        """Set ``threshold_`` if the threshold is "auto"."""
-        if isinstance(params.threshold, str):
-            self.threshold_ = automatic_cut(self, data, params)
+    def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
+        """Fit to checked data, without a threshold of its own."""
+        return self._keep_found({"fitted_": self._solved(data, params)})
+
+    def _keep_found(self, found: dict[str, Any]) -> Self:
+        """Store the attributes of a fit in place of those of the last one."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+        self.__dict__.update(found)
+        return self
+
+    def _rename(self, features: Any = None, labels: Any = None) -> None:
+        """Give features and labels the names that a fit on frames would have stored."""
+        self.fitted_ = self.fitted_.named(features, labels)
 
     def to_numpy(self) -> Self:
         """Return a copy of the model with all arrays as NumPy's: home from a GPU.
@@ -208,96 +257,42 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         twin.__dict__ = {name: at_home(value, known) for name, value in vars(twin).items()}
         return twin
 
-    def _state(self) -> dict[str, Any]:
-        """Attributes that copies have."""
-        return dict(super().__getstate__())  # a copy: it would be the model's own dictionary
-
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = at_home(self._state())
+        state: dict[str, Any] = at_home(dict(super().__getstate__()))  # a copy: it would be the model's own
         return state
 
     def __copy__(self) -> Self:
         twin = type(self).__new__(type(self))
-        twin.__dict__.update(self._state())
+        twin.__dict__.update(vars(self))
         return twin
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # Pickle brings arrays home, and Python copies as pickle does unless told otherwise.
         memo[id(self)] = twin = type(self).__new__(type(self))
-        twin.__dict__.update(deepcopy(self._state(), memo))
+        twin.__dict__.update(deepcopy(vars(self), memo))
         return twin
-
-    @property
-    def dual_coef_(self) -> Array:
-        """Coefficients of the kernel values (n × L), made from ``factors_`` on demand; for kernels only."""
-        if vars(self).get("kernel_") is None:
-            raise AttributeError(f"{type(self).__name__} has dual_coef_ only if fitted with a kernel.")
-        U, s, V = self.factors_
-        return _in_order((U * s) @ V.T)
-
-    @property
-    def nbytes_(self) -> int:
-        """Bytes of what scores need: the factors or their product, if that is smaller, and the intercepts.
-
-        A kernel's training rows count too, unless it is precomputed.
-        """
-        U, s, V = self.factors_
-        shape = U.shape[0], V.shape[0]
-        return int(model_nbytes(s.shape[0], shape, dtype_name(U), vars(self).get("X_fit_")))
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "coef_" and vars(self).get("kernel_") is not None:
-            raise AttributeError("coef_ exists for kernel='linear' only; kernels have dual_coef_ instead.")
-        if name == "coef_" and "factors_" in vars(self):  # too large to be kept
-            U, s, V = self.factors_
-            return _in_order((V * s) @ U.T)
-        own = getattr(type(self), name, None)
-        if name == "predict_proba" and not _has_labels(self):
-            raise AttributeError("predict_proba needs targets='binary', got targets='real'. Use predict.")
-        if name == "predict_proba":
-            raise AttributeError(
-                "predict_proba needs loss='logistic', got a squared loss or margins, whose scores are no "
-                "probabilities. Pass loss='logistic' to LRML, MLTrace, MLFro or LEML, or calibrate the "
-                "scores of each label: MultiOutputClassifier(CalibratedClassifierCV(model))."
-            )
-        if isinstance(own, property) and own.fget is not None:
-            return own.fget(self)  # once more, because its own error explains more than the one below
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    @property
-    def _loss(self) -> Loss:
-        return LOSSES[self.loss_]
 
     @property
     def _decision_threshold(self) -> Any:
         """Where scores are cut; None for the loss's own."""
         if not (isinstance(self.threshold, str) and self.threshold == "auto"):
             return self.threshold
-        if "threshold_" not in vars(self):
+        if self.fitted_.cut is None:
             raise ValueError(
                 "threshold='auto' is chosen by fit, got a model that was fitted with another threshold. Fit "
                 "it again, or pass a number."
             )
-        return self.threshold_
+        return self.fitted_.cut
 
     @property
     def _cut(self) -> npt.NDArray[np.float64]:
         threshold = to_host(self._decision_threshold)
-        return check_threshold(threshold, self.intercept_.shape[0], self._loss.threshold)
-
-    @property
-    def _is_flat(self) -> bool:
-        """Whether the model was fitted on a 1-D y."""
-        return bool(getattr(self, "flat_output_", False))
-
-    def _flattened(self, scores: Scores) -> Scores:
-        """Scores of a model's single label, from 0 on where it applies, as scikit-learn has them."""
-        return _counted_from(self._cut, scores)
+        return check_threshold(threshold, self.fitted_.n_labels, self.fitted_.loss.threshold)
 
     def _validated(self, X: Any) -> Any:
         """X for prediction: same columns in the same order as in ``fit``."""
         check_is_fitted(self)
-        kernel: Kernel | None = vars(self).get("kernel_")
+        kernel = self.fitted_.kernel
         precomputed = kernel is not None and kernel.is_precomputed
         try:
             found = check_features(self, X, reset=False, precomputed=precomputed)
@@ -310,12 +305,17 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
                 f"{self.n_features_in_} training rows x_i. Pass these values, in the same order."
             ) from None
 
+    def _scores(self, X: Any) -> Scores:
+        """Scores of rows that are checked first."""
+        X = self._validated(X)
+        return self.fitted_.scores(X)
+
     def _where_it_belongs(self, X: Any, given: Place) -> Any:
         """Return X if it lives where the model does; nothing is copied to or from a device unasked.
 
         Without dispatch, X is NumPy's whatever was given.
         """
-        there, home = Place.of(X), Place.of(self.intercept_)
+        there, home = Place.of(X), self.fitted_.place
         if there == home:
             return X
         if there.is_host and not given.is_host:
@@ -324,61 +324,6 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         raise ValueError(
             f"X must live where the model does, got X with {there} and a model with {home}. Move X{remedy}."
         )
-
-    def _map_scores(self, function: Callable[[slice, Parts], _Result], X: Any) -> Iterator[_Result]:
-        """Apply a function to blocks of rows and their scores; yield the results in order.
-
-        The n × L scores never exist at once, nor those of many rows and very many labels. The blocks, and so
-        the last digits of the scores, depend neither on the caller nor on the number of threads. On a device
-        they are larger and come one by one.
-        """
-        X = X.tocsr() if is_sparse(X) else X
-        on_host = is_host(X)
-        size = _BLOCK_SCORES if on_host else _DEVICE_BLOCK_SCORES
-        n_rows, n_labels = X.shape[0], self.intercept_.shape[0]
-        step = max(1, size // n_labels)
-        kernel: Kernel | None = vars(self).get("kernel_")
-        if kernel is None:
-            # LEML stores no coefficients; they would have to be built.
-            scorer = choose_scorer(X, self.factors_, vars(self).get("coef_"), self.intercept_)
-        else:
-            scorer = choose_kernel_scorer(self.factors_, self.intercept_)
-        width = n_labels
-        if scorer.second is not None and step < _LEAST_ROWS:
-            step, width = _LEAST_ROWS, max(1, size // _LEAST_ROWS)
-        if kernel is not None:
-            n_fit = self.factors_.U.shape[0]
-            step = min(step, kernel_block(n_fit) if on_host else max(1, size // n_fit))
-        blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
-
-        def work(rows: slice) -> _Result:
-            block = X[rows, :] if kernel is None else kernel(X[rows, :], vars(self).get("X_fit_"))
-            return function(rows, scorer.parts(block, width))
-
-        threadable = on_host and (kernel is None or kernel.is_thread_safe)
-        one_by_one = len(blocks) < _LEAST_BLOCKS or not threadable
-        return map(work, blocks) if one_by_one else map_in_threads(work, blocks)
-
-    def _filled(self, function: Callable[[slice, Scores], Array], X: Any, dtype: Any) -> Any:
-        """Apply a function to labels and their scores, entry by entry; return an n × L array."""
-        filled = _empty(X, self.intercept_.shape[0], dtype)
-        xp, on_host = namespace(filled), is_host(filled)
-
-        def fill(rows: slice, parts: Parts) -> None:
-            for labels, scores in parts:
-                answers = function(labels, scores)
-                filled[rows, labels] = answers if on_host else xp.astype(answers, filled.dtype, copy=False)
-
-        for _ in self._map_scores(fill, X):
-            pass
-        return filled
-
-    def _scores(self, X: Any) -> Scores:
-        return self._filled(lambda _, block: block, X, self._score_type(X))
-
-    def _score_type(self, X: Any) -> Any:
-        """Type of the scores of X."""
-        return namespace(self.intercept_).result_type(X.dtype, self.intercept_.dtype)
 
     @available_if(_has_labels)  # type: ignore[untyped-decorator]  # scikit-learn has no stubs
     def decision_function(self, X: Any) -> Array:
@@ -394,8 +339,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             Of shape (n,) if y was 1-D, and then counted from the threshold: from 0 on, ``predict`` gives the
             second class, as wrappers such as scikit-learn's `OneVsRestClassifier` expect.
         """
-        scores = self._scores(self._validated(X))
-        return self._flattened(scores) if self._is_flat else scores
+        scores = self._scores(X)
+        return _counted_from(self._cut, scores) if self.flat_output_ else scores
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
@@ -411,8 +356,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             As scikit-learn's one-vs-rest classifiers return it for label matrices. Rows do not add up to 1.
             Of shape (n, 2) if y was 1-D: the probabilities of the two classes.
         """
-        probability = LogisticLoss().probability(self._scores(self._validated(X)))
-        if not self._is_flat:
+        probability = LogisticLoss().probability(self._scores(X))
+        if not self.flat_output_:
             return probability
         return namespace(probability).concat([1.0 - probability, probability], axis=1)
 
@@ -431,20 +376,20 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         """
         X = self._validated(X)
         if not _has_labels(self):
-            return self._scores(X)[:, 0] if self._is_flat else self._scores(X)
-        if self._is_flat:
-            positive = self._flattened(self._scores(X)) >= 0
-            return _named(self.classes_, namespace(positive).astype(positive, namespace(positive).int64))
+            return self.fitted_.scores(X)[:, 0] if self.flat_output_ else self.fitted_.scores(X)
+        if self.flat_output_:
+            positive = _counted_from(self._cut, self.fitted_.scores(X)) >= 0
+            return self.fitted_.class_of(namespace(positive).astype(positive, namespace(positive).int64))
         place = Place.of(X)
-        cut = place.asarray(np.broadcast_to(self._cut, self.intercept_.shape))
+        cut = place.asarray(np.broadcast_to(self._cut, (self.fitted_.n_labels,)))
         if not (self.sparse_output_ and place.is_host):
-            return self._filled(lambda labels, scores: scores >= cut[labels], X, place.xp.int64)
+            return self.fitted_.filled(lambda labels, scores: scores >= cut[labels], X, place.xp.int64)
 
         def decide(_: slice, parts: Parts) -> Any:
             found = [sp.csr_array(scores >= cut[labels], dtype=np.int64) for labels, scores in parts]
             return sp.hstack(found, format="csr")
 
-        return sp.vstack(list(self._map_scores(decide, X)), format="csr")
+        return sp.vstack(list(self.fitted_.map_scores(decide, X)), format="csr")
 
     def predict_top_k(self, X: Any, k: int | None = None) -> TopK:
         """Return the k labels with the largest scores for every row, best first.
@@ -467,22 +412,14 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             are on the host, all else is where X is.
         """
         X = self._validated(X)
-        if self._is_flat:
+        if self.flat_output_:
             raise ValueError(
                 "predict_top_k ranks the labels of a matrix, got a model fitted on a 1-D y, which is one "
                 "label. Use decision_function, or fit on y.reshape(-1, 1)."
             )
-        n_labels = self.intercept_.shape[0]
-        k = min(5, n_labels) if k is None else check_k(k, n_labels, "k")
-        columns, best = _empty(X, k, namespace(self.intercept_).int64), _empty(X, k, self._score_type(X))
-        unseen = Place.of(X).asarray(self.unseen_labels_)
-
-        def rank(rows: slice, parts: Parts) -> None:
-            columns[rows, :], best[rows, :] = best_of_parts(parts, unseen, k)
-
-        for _ in self._map_scores(rank, X):
-            pass
-        return TopK(_named(self.classes_, columns), best, self.classes_)
+        n_labels = self.fitted_.n_labels
+        columns, scores = self.fitted_.top(X, min(5, n_labels) if k is None else check_k(k, n_labels, "k"))
+        return TopK(self.fitted_.class_of(columns), scores, self.classes_)
 
     @available_if(_has_closed_form)  # type: ignore[untyped-decorator]
     def leave_one_out_scores(self, X: Any, y: Any, sample_weight: Any = None) -> Array:
@@ -523,7 +460,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         data = prepare(model, params, X, y, sample_weight, None)
         if hasattr(model, "factors_"):
             self._validated(X)  # the columns of the last fit, and its labels
-            check_label_names(data.label_names, model.classes_)
+            check_label_names(data.schema.label_names, model.classes_)
         if not data.needs_moments_only:
             raise ValueError(
                 "leave-one-out scores need loss='squared' with all labels known, got "
@@ -538,8 +475,8 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         regressions = model._ridge_regressions(data, params)
         scorer = LeaveOneOut(space, data, rows, fit_intercept=params.fit_intercept, precise=True)
         scores = data.home.asarray(scorer.of(regressions)(slice(None)), dtype_name(data.X))
-        if not data.flat or data.targets == "real":
-            return scores[:, 0] if data.flat else scores
+        if not data.schema.flat or data.targets == "real":
+            return scores[:, 0] if data.schema.flat else scores
         fitted = hasattr(model, "factors_") or not isinstance(params.threshold, str)
         cut = to_host(model._decision_threshold if fitted else None)
         return _counted_from(check_threshold(cut, 1, params.loss.threshold), scores)
@@ -554,20 +491,20 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         device the average precision is computed there, R² and accuracy on the host.
         """
         check_is_fitted(self)
-        place = Place.of(self.intercept_)
+        place = self.fitted_.place
         y, sample_weight, observed = following(place, Y=y, sample_weight=sample_weight, observed=observed)
         binary = _has_labels(self)
-        if binary and self._is_flat:
+        if binary and self.flat_output_:
             return self._accuracy(X, y, sample_weight, observed)
         Y, names, mask, _ = check_targets(
             y,
             "binary" if binary else "real",
             allow_unknown=True,
             observed=observed,
-            allow_flat=self._is_flat,
+            allow_flat=self.flat_output_,
             place=place,
         )
-        scores = self._scores(self._validated(X))
+        scores = self._scores(X)
         known = None
         if mask is not None and Y.shape == scores.shape:
             known = mask.known()
@@ -611,24 +548,13 @@ def _counted_from(cut: npt.NDArray[np.float64], scores: Scores) -> Scores:
     return xp.astype(less, scores.dtype, copy=False)
 
 
-def _in_order(product: Array) -> Array:
-    """Return a product in C order, as the next product of a sparse matrix needs it."""
-    return np.ascontiguousarray(product) if is_host(product) else product
-
-
-def _empty(X: Any, width: int, dtype: Any) -> Array:
-    """Return an array for answers, with a row for each of X, where X is."""
-    place = Place.of(X)
-    return place.xp.empty((X.shape[0], width), dtype=dtype, device=place.device)
-
-
-def _named(classes: Array, columns: Array) -> Array:
-    """Return the classes of column numbers: on their device if they are numbers, or else on the host."""
-    if is_host(columns) or (is_host(classes) and classes.dtype.kind not in "biuf"):
-        return classes[to_numpy(columns)]
-    place = Place.of(columns)
-    chosen = place.xp.take(place.asarray(classes), place.xp.reshape(columns, (-1,)))
-    return place.xp.reshape(chosen, columns.shape)
+def _schema(model: Any, name: str) -> Any:
+    """Return what a fit has found out about its columns, if anything."""
+    fitted = vars(model).get("fitted_")
+    found = None if fitted is None else getattr(fitted.schema, name)
+    if found is None:
+        raise AttributeError(f"this {type(model).__name__} has no {name} of a fit.")
+    return found
 
 
 def _r_squared(Y: Any, scores: Scores, weights: Any, known: npt.NDArray[np.bool_] | None) -> float:

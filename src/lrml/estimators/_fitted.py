@@ -1,0 +1,269 @@
+"""What a fit has found: one immutable record, from which predictions, files and public attributes are read.
+
+A model scores a row x by x W + b with W = U diag(s) Vᵀ; with a kernel, by k(x, X_fit) W + b. Scores come in
+blocks of rows (and of labels, if there are very many), so the n × L scores never exist at once unless asked
+for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from lrml._arrays import Array, Place, at_home, dtype_name, is_host, is_sparse, namespace, to_numpy
+from lrml._threads import map_in_threads
+from lrml.blocks import Columns
+from lrml.estimators._kernels import Kernel, kernel_block
+from lrml.estimators._scores import Parts, Scores, best_of_parts, choose_kernel_scorer, choose_scorer
+from lrml.losses import LOSSES, Loss
+from lrml.solvers import Factors
+from lrml.statistics import Statistics
+
+_Result = TypeVar("_Result")
+# Up to this number, coefficients are kept beside their factors, which saves time in predictions.
+_MOST_COEFFICIENTS = 1 << 24
+# Scores of one block of rows: 2 MiB of float64, so that they and their results stay near the cache; on a
+# device enough to keep it busy, few enough for a sort of them to fit into a gigabyte.
+_BLOCK_SCORES, _DEVICE_BLOCK_SCORES = 1 << 18, 1 << 23
+# Rows of a block at least, if there are so many labels that they come in blocks too.
+_LEAST_ROWS = 64
+# With fewer blocks than this, BLAS uses its own threads, which may outnumber the blocks.
+_LEAST_BLOCKS = 8
+
+
+class Sums(NamedTuple):
+    """Second moments of the rows of a fit, to which ``partial_fit`` adds."""
+
+    statistics: Statistics
+    n_blocks: int
+    lasting: bool  # whether pickles have them: not those of a fit to all rows
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted model, with everything that was found out about it.
+
+    Attributes
+    ----------
+    schema : Columns
+        Names and numbers of features and labels, and the form of Y.
+    loss_name : str
+    factors : Factors
+        W = U diag(s) Vᵀ; of a kernel the dual coefficients.
+    intercept : array of shape (L,)
+    unseen : bool array of shape (L,)
+        Labels without a positive example.
+    status, converged, objective, residual, n_iter, history
+        How the fit ended, see `LRML`.
+    kernel, X_fit
+        Of a kernel: its parameters, and the training rows unless they were precomputed.
+    theta, alpha, ridge, gap, compression_gap, kernel_gap, n_passes, components
+        Numbers that only some fits have; None for the others.
+    cut : float or array, optional
+        The threshold that ``threshold="auto"`` has chosen.
+    sums : Sums, optional
+    """
+
+    schema: Columns
+    loss_name: str
+    factors: Factors
+    intercept: Array
+    unseen: Array
+    status: str
+    converged: bool
+    objective: float
+    residual: float
+    n_iter: int
+    history: dict[str, npt.NDArray[Any]]
+    kernel: Kernel | None = None
+    X_fit: Any = None
+    theta: int | None = None
+    alpha: float | None = None
+    ridge: float | None = None
+    gap: float | None = None
+    compression_gap: float | None = None
+    kernel_gap: float | None = None
+    n_passes: int | None = None
+    components: Array | None = None
+    cut: Any = None
+    sums: Sums | None = None
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of the fit."""
+        return LOSSES[self.loss_name]
+
+    @property
+    def rank(self) -> int:
+        """Number of positive singular values."""
+        return int(self.factors.s.shape[0])
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels L."""
+        return int(self.intercept.shape[0])
+
+    @property
+    def place(self) -> Place:
+        """Where the model lives."""
+        return Place.of(self.intercept)
+
+    @property
+    def classes(self) -> Array:
+        """Label names, on the host; or numbers, where the model lives, as scikit-learn has them."""
+        names = self.schema.label_names
+        names = np.arange(self.n_labels) if names is None else names
+        return self.place.asarray(names) if names.dtype.kind in "biuf" else names
+
+    @cached_property
+    def _kept_coef(self) -> Array:
+        U, s, V = (self.place.asarray(factor, "float64") for factor in self.factors)
+        return in_order(self.place.asarray((V * s) @ U.T, dtype_name(self.factors.U)))
+
+    @property
+    def _keeps_coef(self) -> bool:
+        return bool(self.factors.U.shape[0] * self.n_labels <= _MOST_COEFFICIENTS)
+
+    @property
+    def product(self) -> Array:
+        """Wᵀ (L × d), made on demand if it is large."""
+        if self._keeps_coef:
+            return self._kept_coef
+        U, s, V = self.factors
+        return in_order((V * s) @ U.T)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what scores need: see `model_nbytes`."""
+        shape = self.factors.U.shape[0], self.n_labels
+        return int(model_nbytes(self.rank, shape, dtype_name(self.factors.U), self.X_fit))
+
+    def named(self, features: Any = None, labels: Any = None) -> Self:
+        """Return the same model with other names of features and labels."""
+        given = {"feature_names": features, "label_names": labels}
+        changed: Any = {name: value for name, value in given.items() if value is not None}
+        return replace(self, schema=replace(self.schema, **changed))
+
+    def _at_home(self, known: dict[int, Any]) -> Self:
+        """Return the same model in NumPy's arrays, see `lrml._arrays.at_home`."""
+        found: Any = {name: at_home(value, known) for name, value in self.__getstate__().items()}
+        return replace(self, **found)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        if self.sums is not None and not self.sums.lasting:
+            state["sums"] = None  # a model that was fitted at once stays as small as its factors
+        return state
+
+    # Scores
+
+    def map_scores(self, function: Callable[[slice, Parts], _Result], X: Any) -> Iterator[_Result]:
+        """Apply a function to blocks of rows and their scores; yield the results in order.
+
+        The blocks, and so the last digits of the scores, depend neither on the caller nor on the number of
+        threads. On a device they are larger and come one by one.
+        """
+        X = X.tocsr() if is_sparse(X) else X
+        on_host = is_host(X)
+        size = _BLOCK_SCORES if on_host else _DEVICE_BLOCK_SCORES
+        n_rows, n_labels = X.shape[0], self.n_labels
+        step, width = max(1, size // n_labels), n_labels
+        kernel = self.kernel
+        if kernel is None:
+            scorer = choose_scorer(
+                X, self.factors, self.product if self._keeps_coef else None, self.intercept
+            )
+        else:
+            scorer = choose_kernel_scorer(self.factors, self.intercept)
+        if scorer.second is not None and step < _LEAST_ROWS:
+            step, width = _LEAST_ROWS, max(1, size // _LEAST_ROWS)
+        if kernel is not None:
+            n_fit = self.factors.U.shape[0]
+            step = min(step, kernel_block(n_fit) if on_host else max(1, size // n_fit))
+        blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+
+        def work(rows: slice) -> _Result:
+            block = X[rows, :] if kernel is None else kernel(X[rows, :], self.X_fit)
+            return function(rows, scorer.parts(block, width))
+
+        threadable = on_host and (kernel is None or kernel.is_thread_safe)
+        one_by_one = len(blocks) < _LEAST_BLOCKS or not threadable
+        return map(work, blocks) if one_by_one else map_in_threads(work, blocks)
+
+    def filled(self, function: Callable[[slice, Scores], Array], X: Any, dtype: Any) -> Any:
+        """Apply a function to labels and their scores, entry by entry; return an n × L array."""
+        answers = empty(X, self.n_labels, dtype)
+        xp, on_host = namespace(answers), is_host(answers)
+
+        def fill(rows: slice, parts: Parts) -> None:
+            for labels, scores in parts:
+                found = function(labels, scores)
+                answers[rows, labels] = found if on_host else xp.astype(found, answers.dtype, copy=False)
+
+        for _ in self.map_scores(fill, X):
+            pass
+        return answers
+
+    def scores(self, X: Any) -> Scores:
+        """Scores of all rows and labels, n × L."""
+        return self.filled(lambda _, block: block, X, self.score_type(X))
+
+    def score_type(self, X: Any) -> Any:
+        """Type of the scores of X."""
+        return namespace(self.intercept).result_type(X.dtype, self.intercept.dtype)
+
+    def top(self, X: Any, k: int) -> tuple[Array, Scores]:
+        """Columns and scores of the k best labels of every row, best first; unseen labels come last."""
+        columns, best = empty(X, k, namespace(self.intercept).int64), empty(X, k, self.score_type(X))
+        unseen = Place.of(X).asarray(self.unseen)
+
+        def rank(rows: slice, parts: Parts) -> None:
+            columns[rows, :], best[rows, :] = best_of_parts(parts, unseen, k)
+
+        for _ in self.map_scores(rank, X):
+            pass
+        return columns, best
+
+    def class_of(self, columns: Array) -> Array:
+        """Classes of column numbers: on their device if they are numbers, or else on the host."""
+        classes = self.classes
+        if is_host(columns) or (is_host(classes) and classes.dtype.kind not in "biuf"):
+            return classes[to_numpy(columns)]
+        place = Place.of(columns)
+        chosen = place.xp.take(place.asarray(classes), place.xp.reshape(columns, (-1,)))
+        return place.xp.reshape(chosen, columns.shape)
+
+
+def model_nbytes(rank: Any, shape: tuple[int, int], dtype: npt.DTypeLike, rows: Any = None) -> Any:
+    """Bytes that scores need: (min(k (d + L + 1), d L) + L) · itemsize, and the training rows of a kernel.
+
+    The factors U (d × k), s and V (L × k) have k (d + L + 1) numbers. From k = dL / (d + L + 1) on, their
+    product has fewer. For a kernel, d is the number of training rows. Several ranks give an array.
+    """
+    d, n_labels = shape
+    numbers = np.minimum(np.asarray(rank) * (d + n_labels + 1), d * n_labels) + n_labels
+    found = numbers * np.dtype(dtype).itemsize + (0 if rows is None else _nbytes(rows))
+    return int(found) if np.ndim(rank) == 0 else found
+
+
+def _nbytes(rows: Any) -> int:
+    """Bytes of an array, or of the three arrays of a CSR or CSC matrix."""
+    parts = (rows.data, rows.indices, rows.indptr) if is_sparse(rows) else (rows,)
+    return sum(math.prod(part.shape) * np.dtype(dtype_name(part)).itemsize for part in parts)
+
+
+def empty(X: Any, width: int, dtype: Any) -> Array:
+    """Return an array for answers, with a row for each of X, where X is."""
+    place = Place.of(X)
+    return place.xp.empty((X.shape[0], width), dtype=dtype, device=place.device)
+
+
+def in_order(product: Array) -> Array:
+    """Return a product in C order, as the next product of a sparse matrix needs it."""
+    return np.ascontiguousarray(product) if is_host(product) else product
