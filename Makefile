@@ -53,3 +53,22 @@ $(BENCH)/.peers: $(BENCH)/bin/python pyproject.toml benchmarks/requirements.txt
 
 clean:
 	rm -rf $(VENV) $(BENCH) results .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+# The numeric tests with several kernels of OpenBLAS, which differ in the last digits, each with one and two
+# threads. The kernels are the same in every namespace; the strict one is slow.
+NUMERIC := tests/test_blas_kernels.py tests/test_penalties.py tests/test_problem.py tests/test_losses.py \
+  tests/test_arrays.py tests/test_statistics.py tests/test_rows.py tests/test_metrics.py tests/test_f1.py \
+  tests/test_thresholds.py tests/test_evaluation.py tests/test_inspection.py tests/solvers tests/estimators \
+  tests/theory tests/completion
+KERNELS ?= Nehalem Haswell Zen $(shell grep -qs avx512vl /proc/cpuinfo && echo SkylakeX)
+THREADS ?= 1 2
+
+.PHONY: test-kernels
+test-kernels: $(VENV)/.test
+	@failed=; for kernel in $(KERNELS); do for threads in $(THREADS); do \
+	  echo "Kernels for $$kernel, threads: $$threads"; \
+	  OPENBLAS_CORETYPE=$$kernel OMP_NUM_THREADS=$$threads OPENBLAS_NUM_THREADS=$$threads $(COMPILED) \
+	    $(BIN)/pytest -q -n auto --dist worksteal -k "not strict and not oldest" \
+	    --ignore=tests/estimators/test_door.py $(NUMERIC) || failed="$$failed $$kernel/$$threads"; \
+	done; done; \
+	if [ -n "$$failed" ]; then echo "Failed (kernels/threads):$$failed"; exit 1; fi
