@@ -155,6 +155,7 @@ def server(toy_files, toy_registry, tmp_path, monkeypatch):
     monkeypatch.setenv("LRML_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("lrml.datasets._mulan.PAUSES", (0.0, 0.0))
     monkeypatch.setattr("lrml.datasets._mulan.TIMEOUT", PATIENCE)
+    monkeypatch.setattr("lrml.datasets._mulan.SLOWEST", (300_000, PATIENCE))
     yield server
     server.closing.set()
     server.shutdown()
@@ -309,10 +310,10 @@ def test_a_damaged_file_stays_if_the_download_fails(server, cache):
 
 
 def test_refused_connection(cache, toy_registry, monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    use_registry(monkeypatch, toy_registry(f"http://127.0.0.1:{port}"))
-    assert_fails("refused", cache, toy_registry)
+    with socket.socket() as deaf:  # it does not listen, and nobody else gets its port
+        deaf.bind(("127.0.0.1", 0))
+        use_registry(monkeypatch, toy_registry(f"http://127.0.0.1:{deaf.getsockname()[1]}"))
+        assert_fails("refused", cache, toy_registry)
 
 
 def test_unknown_host_is_asked_for_once(cache, toy_registry, monkeypatch):
