@@ -394,10 +394,11 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     def predict_top_k(self, X: Any, k: int | None = None) -> TopK:
         """Return the k labels with the largest scores for every row, best first.
 
-        Exact, for any number of labels: the scores come in blocks of rows and labels. Ties go to the label
-        that comes first. Labels without a positive training example come last, whatever their score, because
-        nothing is known about them. At the end of a pipeline, or in a search of scikit-learn, call
-        ``lrml.predict_top_k(pipeline, X, k)``.
+        Exact, for any number of labels: the scores come in blocks of rows and labels. Among equal scores the
+        label that comes first is better; scores that only exact arithmetic makes equal differ in their last
+        digits, which depend on the processor and on the number of rows. Labels without a positive training
+        example come last, whatever their score, because nothing is known about them. At the end of a
+        pipeline, or in a search of scikit-learn, call ``lrml.predict_top_k(pipeline, X, k)``.
 
         Parameters
         ----------

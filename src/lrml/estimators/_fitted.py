@@ -189,8 +189,9 @@ class Fitted:
         blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
         def work(rows: slice) -> _Result:
-            block = X[rows, :] if kernel is None else kernel(X[rows, :], self.X_fit)
-            return function(rows, scorer.parts(block, width))
+            with np.errstate(over="ignore", invalid="ignore"):  # both end in what `_finite` refuses
+                block = X[rows, :] if kernel is None else kernel(X[rows, :], self.X_fit)
+                return function(rows, _finite(rows, scorer.parts(block, width)))
 
         threadable = on_host and (kernel is None or kernel.is_thread_safe)
         one_by_one = len(blocks) < _LEAST_BLOCKS or not threadable
@@ -238,6 +239,21 @@ class Fitted:
         place = Place.of(columns)
         chosen = place.xp.take(place.asarray(classes), place.xp.reshape(columns, (-1,)))
         return place.xp.reshape(chosen, columns.shape)
+
+
+def _finite(rows: slice, parts: Parts) -> Parts:
+    """Pass on scores that are finite; raise OverflowError at others."""
+    for labels, scores in parts:
+        xp = namespace(scores)
+        # A sum is quicker than a look at every score. It may overflow itself, which asks for that look.
+        if not math.isfinite(float(xp.sum(scores))) and not xp.all(xp.isfinite(scores)):
+            finite = to_numpy(xp.all(xp.isfinite(scores), axis=1))
+            raise OverflowError(
+                f"scores must be finite, got others in row {rows.start + int(finite.argmin())} (counted from "
+                f"0): with its numbers they are beyond what {dtype_name(scores)} can hold. Scale the "
+                "features, or leave out rows that cannot be right."
+            )
+        yield labels, scores
 
 
 def model_nbytes(rank: Any, shape: tuple[int, int], dtype: npt.DTypeLike, rows: Any = None) -> Any:
