@@ -152,7 +152,7 @@ def test_explanations_need_a_text_and_a_known_tag():
 
 def test_k_is_checked():
     tagger = TextTagger(MLFro(), vectorizer=TfidfVectorizer()).fit(TWO, [["a"], ["b"]])
-    with pytest.raises(ValueError, match=r"k must be in \[1, 2\] \(the number of labels\), got 3"):
+    with pytest.raises(ValueError, match=r"^k .*3"):
         tagger.predict_top_k(TWO, 3)
 
 
