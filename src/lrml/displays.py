@@ -100,29 +100,13 @@ class SpectrumDisplay(_Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, name: str | None = None, ax: Any = None) -> Self:
-        """Draw the spectrum of a fitted model.
-
-        Parameters
-        ----------
-        estimator : estimator
-            Fitted: of this library, or a pipeline or search that ends in one.
-        name : str, optional
-            The class of the model by default.
-        ax : matplotlib axes, optional
-            New ones by default.
-        """
+        """Draw the spectrum of a fitted model, by default under the name of its class, on new axes."""
         model = inner_model(estimator, cls.__name__).model
         name = type(model).__name__ if name is None else name
         return cls(model.singular_values_, theta=free_values(model), name=name).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw; return the display.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            New ones by default.
-        """
+        """Draw on the given axes, or on new ones; return the display."""
         ax = self._axes(ax)
         sigma = self.singular_values
         places = np.arange(1, len(sigma) + 1)
@@ -167,31 +151,12 @@ class ConvergenceDisplay(_Display):
     def from_estimator(
         cls, estimator: Any, *, by: str = "iteration", name: str | None = None, ax: Any = None
     ) -> Self:
-        """Draw the history of a fitted model; of a search, that of its last fit.
-
-        Parameters
-        ----------
-        estimator : estimator
-            Fitted: of this library, or a pipeline or search that ends in one.
-        by : {"iteration", "seconds"}, default="iteration"
-            What runs along the horizontal axis.
-        name : str, optional
-            The class of the model by default.
-        ax : matplotlib axes, optional
-            New ones by default.
-        """
+        """Draw the history of a fitted model, of a search that of its last fit, as `plot` does."""
         model = inner_model(estimator, cls.__name__).model
         return cls(model.history_, name=type(model).__name__ if name is None else name).plot(ax, by=by)
 
     def plot(self, ax: Any = None, *, by: str = "iteration") -> Self:
-        """Draw; return the display.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            New ones by default.
-        by : {"iteration", "seconds"}, default="iteration"
-        """
+        """Draw on the given axes, or on new ones, by "iteration" or "seconds"; return the display."""
         check_choice("by", by, ("iteration", "seconds"))
         ax = self._axes(ax)
         along = self.history[by]
@@ -255,17 +220,7 @@ class PathDisplay(_Display):
         name: str | None = None,
         ax: Any = None,
     ) -> Self:
-        """Draw the candidates of a fitted search.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted search of this library, or a tagger or a pipeline that ends in one.
-        x, y, scoring, ax
-            As in `plot`.
-        name : str, optional
-            The class of the search by default.
-        """
+        """Draw the candidates of a fitted search, as `plot` does."""
         model = inner_model(estimator, cls.__name__).model
         if not hasattr(model, "cv_results_"):
             raise TypeError(f"{shown(model)} is not a search. Fit {type(model).__name__}CV, for example.")

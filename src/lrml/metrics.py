@@ -132,16 +132,7 @@ def label_propensities(Y: Matrix, *, a: float = 0.55, b: float = 1.5) -> Vector:
     Rare labels are forgotten more often than frequent ones. The model and its defaults are those of Jain et
     al. (2016), fitted to Wikipedia; they use a = 0.6 and b = 2.6 for products of Amazon.
 
-    Parameters
-    ----------
-    Y : array, sparse matrix or frame of shape (n, L)
-        Labels of the training rows, at least 3 of them.
-    a, b : float, default=0.55, 1.5
-
-    Returns
-    -------
-    array of shape (L,)
-        In (0, 1).
+    Y are the labels of the training rows, at least 3 of them.
 
     Examples
     --------
@@ -169,17 +160,8 @@ def propensity_scored_precision_at_k(
 
         PSP@k = Σ_i Σ_{l ∈ top k of s_i} y_il / p_l  /  Σ_i max_{|T| ≤ k} Σ_{l ∈ T} y_il / p_l
 
-    Parameters
-    ----------
-    Y, S, k
-        As in `precision_at_k`.
-    propensities : array of shape (L,)
-        p, in (0, 1]; see `label_propensities`, which takes the training labels.
-
-    Returns
-    -------
-    float
-        In [0, 1]; higher is better.
+    Y, S and k are as in `precision_at_k`; the propensities p in (0, 1] are those that `label_propensities`
+    finds in the training labels.
 
     Examples
     --------
@@ -223,15 +205,7 @@ def average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> flo
     `sklearn.metrics.label_ranking_average_precision_score` gives 1 to a row without relevant labels; here it
     is left out, because no ranking of it is better than another.
 
-    Parameters
-    ----------
-    Y, S, per_example
-        As in `precision_at_k`.
-
-    Returns
-    -------
-    float, or array of shape (n,) if ``per_example``
-        In (0, 1]; higher is better. NaN marks a row that is left out.
+    Parameters and what is returned are as in `precision_at_k`; NaN marks a row that is left out.
 
     Examples
     --------
@@ -256,15 +230,7 @@ def average_auc(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | V
     with P = {j : y_j = 1} and N = {j : y_j = 0}. A row without such a pair is left out of the mean, which
     otherwise is that of ``sklearn.metrics.roc_auc_score(Y, S, average="samples")``.
 
-    Parameters
-    ----------
-    Y, S, per_example
-        As in `precision_at_k`.
-
-    Returns
-    -------
-    float, or array of shape (n,) if ``per_example``
-        In [0, 1]; higher is better, 0.5 is chance. NaN marks a row that is left out.
+    Parameters and what is returned are as in `precision_at_k`; 0.5 is chance, NaN marks a row left out.
 
     Examples
     --------
@@ -286,7 +252,7 @@ def hamming_loss(
 def hamming_loss(
     Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5, *, per_example: bool = False
 ) -> float | Vector:
-    """Share of labels that are wrong once the scores are cut at a threshold.
+    """Share of labels that are wrong once the scores are cut at a threshold; lower is better.
 
     ::
 
@@ -300,11 +266,6 @@ def hamming_loss(
         A label is predicted where its score is at or above the threshold: one for all labels, or one per
         label, compared in the precision of S. The default is the ``round(f)`` of Xu et al., read as f ≥ 0.5.
         `lrml.thresholds.best_threshold` finds the best one.
-
-    Returns
-    -------
-    float, or array of shape (n,) if ``per_example``
-        In [0, 1]; lower is better.
 
     Examples
     --------
@@ -325,16 +286,8 @@ def micro_f1(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
 
     Frequent labels weigh more than rare ones.
 
-    Parameters
-    ----------
-    Y, S, threshold
-        As in `hamming_loss`.
-
-    Returns
-    -------
-    float
-        In [0, 1]; higher is better. It is 0 if nothing is relevant and nothing predicted, as in
-        ``sklearn.metrics.f1_score(..., average="micro", zero_division=0)``.
+    Parameters are as in `hamming_loss`. It is 0 if nothing is relevant and nothing predicted, as in
+    ``sklearn.metrics.f1_score(..., average="micro", zero_division=0)``.
 
     Examples
     --------
@@ -353,16 +306,8 @@ def macro_f1(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
 
     A rare label weighs as much as a frequent one.
 
-    Parameters
-    ----------
-    Y, S, threshold
-        As in `hamming_loss`.
-
-    Returns
-    -------
-    float
-        In [0, 1]; higher is better. A label that is neither relevant nor predicted in any row counts as 0,
-        as in ``sklearn.metrics.f1_score(..., average="macro", zero_division=0)``.
+    Parameters are as in `hamming_loss`. A label that is neither relevant nor predicted in any row counts as
+    0, as in ``sklearn.metrics.f1_score(..., average="macro", zero_division=0)``.
 
     Examples
     --------

@@ -1,10 +1,14 @@
 """Splits of multi-label data that keep the proportion of every label.
 
-The algorithm is iterative stratification (Sechidis, Tsoumakas and Vlahavas 2011): take the label with the
+The algorithm is iterative stratification [1]_: take the label with the
 fewest rows left, give each of these rows to the subset that wants the label most, and repeat. The subset
 depends on how many rows of the label each subset has, not on the row. So the rows of one label are assigned
 together: first how many each subset gets, then which ones, then the counts of the other labels are updated.
 In total this is O(nnz) work, plus a few array operations per label.
+
+References
+----------
+.. [1] K. Sechidis, G. Tsoumakas, I. Vlahavas. On the Stratification of Multi-label Data. ECML PKDD 2011.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ _Counts = NDArray[np.int64]
 class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # scikit-learn has no type stubs
     """Cross-validation folds that keep the proportion of every label.
 
-    Iterative stratification [1]_: the label with the fewest rows left comes first, because a rare label
+    Iterative stratification: the label with the fewest rows left comes first, because a rare label
     leaves the least choice, and each of its rows goes to the fold that lacks most of this label.
 
     Parameters
@@ -54,10 +58,6 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
         ``split`` give the same folds, as successive halving needs. None is the only value allowed without
         `shuffle`.
 
-    See Also
-    --------
-    iterative_train_test_split : One split into a training and a test set.
-
     Notes
     -----
     Guaranteed: no test set is empty, and each row is in exactly one of them. If no row has more than one
@@ -68,10 +68,6 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
     ``split`` takes time proportional to the number of ones in Y, and a sparse Y stays sparse. scikit-learn's
     ``GridSearchCV``, ``HalvingGridSearchCV`` (with a number as ``min_resources``) and ``cross_val_predict``
     take a sparse y; ``cross_val_score``, ``cross_validate`` and ``learning_curve`` refuse every one.
-
-    References
-    ----------
-    .. [1] K. Sechidis, G. Tsoumakas, I. Vlahavas. On the Stratification of Multi-label Data. ECML PKDD 2011.
 
     Examples
     --------
@@ -102,21 +98,9 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
     def split(
         self, X: Any, y: Any, groups: Any = None
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Generate the row numbers of training and test set, fold by fold.
+        """Generate the row numbers of training and test set, ascending, fold by fold.
 
-        Parameters
-        ----------
-        X : array, sparse matrix, frame or list with n rows
-            Only its length counts.
-        y : array, sparse matrix or frame of shape (n, L)
-            0/1 labels. NaN, an unknown label, counts as 0.
-        groups : None
-            Ignored, with a warning; here for compatibility.
-
-        Yields
-        ------
-        train, test : ndarray
-            Row numbers, ascending.
+        Of X only the length counts; y are 0/1 labels, n × L, of which NaN, an unknown label, counts as 0.
         """
         if groups is not None:
             message = "groups are ignored. Use GroupKFold where they matter more than labels."
@@ -161,20 +145,12 @@ def iterative_train_test_split(
         scikit-multilearn's function of this name returns ``X_train, Y_train, X_test, Y_test``. Each part has
         the type of its input (sparse matrices as CSR), with the rows in order.
 
-    See Also
-    --------
-    MultilabelStratifiedKFold : The same for cross-validation.
-
     Notes
     -----
-    Iterative stratification [1]_ with one addition. A label with one row is wanted 0.75 times for training
+    Iterative stratification with one addition. A label with one row is wanted 0.75 times for training
     and 0.25 times for testing, so if every row has a rare label, nothing is left for the test set. Here, if
     both parts want a label equally often after rounding up, a full part yields to one that is not. Neither
     part is ever empty.
-
-    References
-    ----------
-    .. [1] K. Sechidis, G. Tsoumakas, I. Vlahavas. On the Stratification of Multi-label Data. ECML PKDD 2011.
 
     Examples
     --------
