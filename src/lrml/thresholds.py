@@ -139,11 +139,15 @@ class _Cells(NamedTuple):
         return cls(scores, relevant & mask, mask)
 
     def all(self) -> tuple[_Scores, _Bools]:
+        if self.known.all():  # no need to pick, which takes as long as a sort
+            return self.scores.ravel(), self.relevant.ravel()
         return self.scores[self.known], self.relevant[self.known]
 
     def labels(self) -> Iterator[tuple[_Scores, _Bools]]:
-        for scores, relevant, known in zip(self.scores.T, self.relevant.T, self.known.T, strict=True):
-            yield scores[known], relevant[known]
+        columns = zip(self.scores.T, self.relevant.T, self.known.T, strict=True)
+        if self.known.all():
+            return ((scores, relevant) for scores, relevant, _ in columns)
+        return ((scores[known], relevant[known]) for scores, relevant, known in columns)
 
     def value(self, metric: MetricName, cut: float | npt.NDArray[Any]) -> float:
         counts = LabelCounts.of(self.relevant, (self.scores >= cut) & self.known)
