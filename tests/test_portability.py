@@ -42,9 +42,6 @@ PORTABLE = {
     "solvers/_solve.py": (),
     "solvers/alternating.py": (),
     "solvers/anderson.py": ("__init__", "_combination"),  # the small Gram matrix
-    "solvers/leml/_factors.py": ("resize",),  # noise of NumPy, moved
-    "solvers/leml/_moments.py": (),
-    "solvers/leml/_rows.py": ("_improve_features", "_settle"),  # vectors of one number for a search
     "solvers/proximal_gradient.py": (),
     "solvers/proximal_newton.py": ("start",),
     "solvers/reduced_rank.py": (),
@@ -170,8 +167,8 @@ def test_a_fit_copies_numbers_and_rows_of_andersons_gram_matrix_only(place, copi
     [
         LRML(loss="logistic"),
         MLFro(loss="squared_hinge"),
-        LEML(5, random_state=0),
-        LEML(5, loss="logistic", random_state=0),
+        LEML(5),
+        LEML(5, loss="logistic"),
         LRMLCV(thetas=[3], random_state=0),
         LRML(3, 1.0, ridge=0.1, kernel="rbf"),
     ],

@@ -288,6 +288,10 @@ class SpectralProblem:
         left, right, gains = self.reduced_rank_factors(rank)
         return left @ right.T, self.target - float(xp.sum(gains))
 
+    def best_of_rank(self, rank: int) -> Array:
+        """Minimiser of f over the matrices of at most the given rank, which may be no limit."""
+        return self.ridge_solution() if rank >= self.shape[1] else self.reduced_rank_solution(rank)[0]
+
     def gradient_step(self, rho: float) -> tuple[Array, Array]:
         """Return A and C with W − ∇f(W)/ρ = A ∘ W + C, A of the shape of W or one column of it."""
         return 1.0 - (2.0 / rho) * self.curvature[:, None], (2.0 / rho) * self.cross

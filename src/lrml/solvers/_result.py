@@ -21,8 +21,7 @@ class Status(Enum):
     SETTLED = "Converged: the last 10 steps lowered the objective by less than 1 % of tol times itself."
     RESIDUAL_SMALL = "Converged: the residual is at most tol."
     GAP_CLOSED = "Converged: the duality gap is at most tol times the objective."
-    EXACT = "Solved in closed form: no singular value is penalised at these parameters."
-    CLOSED_FORM = "Solved in closed form."
+    EXACT = "Solved in closed form."
     RESIDUAL_LARGE = "Stopped at max_iter with the residual above tol; raise max_iter or loosen tol."
     MAX_ITER = "Stopped at max_iter before tol was reached; raise max_iter or loosen tol, or scale X."
     GAP_OPEN = "Stopped at max_iter with the duality gap above tol; raise max_iter or loosen tol."
@@ -37,7 +36,6 @@ SUCCESSES = (
     Status.RESIDUAL_SMALL,
     Status.GAP_CLOSED,
     Status.EXACT,
-    Status.CLOSED_FORM,
 )
 
 

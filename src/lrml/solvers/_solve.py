@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import Array, namespace
 from lrml._threads import one_blas_thread_if
-from lrml.penalties import Penalty
+from lrml.penalties import Penalty, Ranks
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
-from lrml.solvers._loop import START_SHARE, Certificate, Phase, Run, iterate, point_at, spectrum
+from lrml.solvers._loop import (
+    START_SHARE,
+    Certificate,
+    Phase,
+    Point,
+    Problem,
+    Run,
+    iterate,
+    point_at,
+    spectrum,
+)
 from lrml.solvers._result import Callback, SolverResult, Status
 from lrml.solvers.alternating import Alternating
 from lrml.solvers.proximal_gradient import AcceleratedProximalGradient, Algorithm1, ProximalGradient
@@ -67,15 +79,16 @@ def solve(
     phases = _phases(solver, warm=start is not None)
     literal = isinstance(phases[0], Algorithm1)
     run = Run(problem, penalty, tol, callback, certificate)
-    if not literal and _inactive(problem, penalty):
-        return _closed_form(problem, penalty, run)
-    if start is None:
-        xp = namespace(problem.cross)
-        extra = problem.ridge_leaving(START_SHARE)
-        start = xp.zeros_like(problem.cross) if literal else problem.ridge_solution(extra=extra)
+    ranks = Ranks.of(penalty, problem.cross)
+    if not literal and ranks.free == ranks.permitted:
+        return _closed_form(problem, penalty, run, ranks.free)
+    if literal and start is None:
+        start = namespace(problem.cross).zeros_like(problem.cross)
+    elif start is None:
+        start = _beginning(problem, penalty, ranks.permitted)
     rows, columns = problem.shape
     with one_blas_thread_if(rows * columns**2 <= _SMALL_PRODUCT):
-        first = point_at(problem, penalty, start, spectrum(start))
+        first = _permitted(problem, penalty, start, spectrum(start))
         return iterate(phases, run, first, max_iter=max_iter)
 
 
@@ -92,20 +105,40 @@ def _phases(solver: str | Phase, *, warm: bool) -> Sequence[Phase]:
     raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}. Use 'auto'.")
 
 
-def _inactive(problem: SpectralProblem, penalty: Penalty) -> bool:
-    """Whether the penalty is zero at every matrix of the problem's shape."""
-    xp = namespace(problem.cross)
-    ones = xp.ones_like(problem.cross[0, :])
-    return float(xp.sum(penalty.slopes(ones))) == 0.0
-
-
-def _closed_form(problem: SpectralProblem, penalty: Penalty, run: Run) -> SolverResult:
-    W = problem.ridge_solution()
-    point = point_at(problem, penalty, W, spectrum(W), problem.gradient(W))
+def _closed_form(problem: SpectralProblem, penalty: Penalty, run: Run, rank: int) -> SolverResult:
+    """Return the minimiser over the matrices of this rank: the penalty is nothing but such a limit."""
+    W = problem.best_of_rank(rank)
+    point = point_at(problem, penalty, W, spectrum(W, rank), problem.gradient(W))
+    if rank < problem.shape[1]:  # what the gradient has left would leave the matrices of this rank
+        point = replace(point, residual=0.0, gap=0.0)
     run.status = Status.EXACT
     run.keep(point, point.objective)
     run.record("closed form", point.objective, point.residual, point.rank, point.gap)
     return run.result(Status.EXACT)
+
+
+def _beginning(problem: SpectralProblem, penalty: Penalty, rank: int) -> Array:
+    """Return a ridge solution of at most the given rank.
+
+    If that is a limit, the ridge is the one as which the penalty acts on the middle singular value, c / 2σ.
+    """
+    eased = problem.with_ridge(problem.ridge + problem.ridge_leaving(START_SHARE))
+    W = eased.best_of_rank(rank)
+    if rank >= problem.shape[1]:
+        return W
+    sigma = spectrum(W, rank)[: (rank + 1) // 2]
+    if float(sigma[-1]) == 0.0:
+        return W
+    extra = 0.5 * float(penalty.slopes(sigma)[-1]) / float(sigma[-1])
+    return problem.with_ridge(problem.ridge + extra).best_of_rank(rank)
+
+
+def _permitted(problem: Problem, penalty: Penalty, W: Array, sigma: Array) -> Point:
+    """Evaluate a starting point, or the nearest one that the penalty permits."""
+    point = point_at(problem, penalty, W, sigma)
+    if point.objective < math.inf:
+        return point
+    return point_at(problem, penalty, *problem.prox(W, penalty, 0.0))
 
 
 def solve_rows(
@@ -145,5 +178,5 @@ def solve_rows(
     if solver == "auto":
         phases.insert(0, ProximalNewton())
     V = problem.origin if start is None else start
-    first = point_at(problem, penalty, V, spectrum(problem.penalised(V), rank))
+    first = _permitted(problem, penalty, V, spectrum(problem.penalised(V), rank))
     return iterate(phases, Run(problem, penalty, tol, callback), first, max_iter=max_iter)

@@ -24,7 +24,7 @@ class ReducedRank:
         self.candidate: Point | None = None
         self.solution = problem.reduced_rank_solution(penalty.n_free)
         W = self.solution[0]
-        slope = float(penalty.slopes(point.sigma)[-1])
+        slope = float(penalty.slopes(point.sigma)[penalty.n_free])
         # The norm of a column is a cheap lower bound, which mostly decides.
         if _longest_column(problem.gradient(W)) <= slope and strongest_slope(problem, W) <= slope:
             sigma = spectrum(W, rank=penalty.n_free)
