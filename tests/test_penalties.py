@@ -51,7 +51,7 @@ def prox_objective(Z, Q, theta, alpha, step, max_rank=None):
 
 def majoriser(slopes, sigma):
     """Σ c_j σ_j with 0 · ∞ = 0."""
-    return np.sum(slopes * sigma, where=sigma > 0)
+    return slopes[sigma > 0] @ sigma[sigma > 0]
 
 
 descending = hnp.arrays(float, st.integers(1, 8), elements=st.floats(0, 10)).map(lambda s: np.sort(s)[::-1])

@@ -20,6 +20,7 @@ PORTABLE = {
     "losses.py": ("_room", "_signs"),
     "metrics.py": ("label_propensities", "propensity_scored_precision_at_k"),
     "penalties.py": (),
+    "coordinates.py": (),
     "problem.py": (),
     "row_problem.py": ("rounding", "_pass", "scores_of", "_loss_sums"),  # rows have a method "sum"
     "rows.py": ("added", "borrow"),

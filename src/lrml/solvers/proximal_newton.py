@@ -8,7 +8,8 @@ import numpy as np
 
 from lrml._arrays import Array, Place, dot, frobenius, inner, namespace, row_dots
 from lrml.penalties import Penalty
-from lrml.row_problem import Evaluation, QuadraticModel, RowProblem
+from lrml.problem import Beyond, SpectralProblem
+from lrml.row_problem import Evaluation, RowProblem
 from lrml.solvers._loop import Gains, Point, point_at, spectrum
 from lrml.solvers.alternating import Alternating
 from lrml.solvers.secants import SecantMatrix, Secants, SignedSquares
@@ -199,24 +200,30 @@ class ProximalNewton:
     def _is_slow(self) -> bool:
         return len(self.gains.least) > self._simple_steps
 
-    def _quadratic(self, here: Evaluation, reduced: _Reduced, *, transposed: bool) -> QuadraticModel:
+    def _quadratic(self, here: Evaluation, reduced: _Reduced, *, transposed: bool) -> SpectralProblem:
         V, G = self.last.W[1:, :].T, reduced.gradient.T
         eigenvalues = self.problem.spread[1:, 0]
         curvatures = 0.5 * (1.0 + self.damping) * self._curvatures(here)
         h = reduced.model.diagonal[:, 1:] + reduced.model.ridge[1:]
         cross = 0.5 * (h * V - G)
         target = here.value - reduced.gain - dot(G, V) + 0.5 * namespace(V).sum(h * V * V)
-        refinements = self._thorough_refinements if self._is_slow() else self._refinements
-        correction = None
+        beyond = None
         if self.secants.count:
-            beyond = reduced.beyond_diagonal
-            correction = beyond.product if transposed else lambda W: beyond.product(W.T).T
-        ridge = self.problem.ridge
-        if transposed:
-            sides = (curvatures, eigenvalues, cross, float(target), ridge, V)
-        else:
-            sides = (eigenvalues, curvatures, cross.T, float(target), ridge, V.T)
-        return QuadraticModel(*sides, correction, refinements)
+            squares = reduced.beyond_diagonal
+            refinements = self._thorough_refinements if self._is_slow() else self._refinements
+            if transposed:
+                beyond = Beyond(squares.product, V, refinements)
+            else:
+                beyond = Beyond(lambda W: squares.product(W.T).T, V.T, refinements)
+        rows, columns = (curvatures, eigenvalues) if transposed else (eigenvalues, curvatures)
+        return SpectralProblem(
+            rows,
+            cross if transposed else cross.T,
+            float(target),
+            ridge=self.problem.ridge,
+            columns=columns,
+            beyond=beyond,
+        )
 
     def _learn(self, D: Array, there: Evaluation, here: Evaluation) -> None:
         """Remember the pair of each label, and move κ towards the curvature that it has shown."""
