@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lrml.problem import Beyond, SpectralProblem
-from lrml.solvers.secants import Secants
+from lrml.solvers.proximal_newton import Secants
 
 QUIET = settings(max_examples=40, deadline=None)
 
