@@ -19,7 +19,7 @@ import dask.dataframe as dd
 from dask import delayed
 from distributed import Client, futures_of
 
-from lrml import LEML, LRML, LRMLCV, MLFro
+from lrml import LEMLCV, LRML, LRMLCV, MLFro
 from lrml.blocks import BlockError, statistics_of
 from lrml.engines.dask import ClusterError, DaskBlocks, connect, fit
 from lrml.statistics import Statistics
@@ -183,8 +183,8 @@ def test_wrong_collections(client):
             TypeError, match=r"got dask.array.*Pass X and y to lrml.engines.dask.fit\(model, X, y\)"
         ):
             model.fit_blocks(x)
-    with pytest.raises(TypeError, match="needs a model with fit_blocks, got LEML"):
-        fit(LEML(), x, y, client=client)
+    with pytest.raises(TypeError, match="needs a model with fit_blocks, got LEMLCV"):
+        fit(LEMLCV(), x, y, client=client)
     for more in ({"y": y}, {"sample_weight": x[:, 0]}):  # which would be ignored
         with pytest.raises(TypeError, match=rf"of their own, got {next(iter(more))} of type Array as well"):
             fit(MLFro(), DaskBlocks.from_arrays(x, y, client=client), **more)

@@ -106,7 +106,8 @@ def _takes_blocks(model: Any) -> bool:
     """Whether ``partial_fit`` suits the parameters, as far as that can be told without checking them."""
     solver, threshold = getattr(model, "solver", "auto"), model.threshold
     needs_rows = isinstance(threshold, str) or (isinstance(solver, str) and solver in _NEED_ROWS)
-    if getattr(model, "loss", "squared") == "squared" and model.kernel == "linear" and not needs_rows:
+    squared, kernel = getattr(model, "loss", "squared") == "squared", getattr(model, "kernel", "linear")
+    if squared and kernel == "linear" and not needs_rows:
         return True
     try:
         _check_sums_suffice(model._check_params(), "partial_fit")
