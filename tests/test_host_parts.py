@@ -163,7 +163,8 @@ def test_a_split_leaves_arrays_where_they_are(data, place):
 def test_a_path_is_copied_and_pickled_with_its_place(duplicate, data, place):
     X, Y = data
     expected = lrml_path(X, Y, n_alphas=3)
-    _same(duplicate(expected)[1].coef, expected[1].coef)
+    # The product of factors that lie elsewhere in memory: BLAS may sum in another order.
+    assert_same(duplicate(expected)[1].coef, expected[1].coef, HOST, rtol=1e-12)
     by_name = duplicate(lrml_path(X, Y, n_alphas=3, device=place))
     assert_same(by_name[1].coef, expected[1].coef, HOST, rtol=1e-6)
     with dispatching():

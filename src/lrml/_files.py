@@ -23,8 +23,7 @@ def writable_folder(path: str | os.PathLike[str]) -> Path:
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        _try_to_write(folder)
     except OSError as error:
         reason = "it is a file" if folder.is_file() else error.strerror
         raise OutputError(
@@ -32,6 +31,19 @@ def writable_folder(path: str | os.PathLike[str]) -> Path:
             "Choose another folder."
         ) from error
     return folder
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Make sure, before any work is done, that a file can be written, beside what is in its folder."""
+    with output_errors(path):
+        with suppress(FileNotFoundError):
+            os.lstat(path)  # refuses a name that is too long
+        _try_to_write(Path(path).parent)
+
+
+def _try_to_write(folder: Path) -> None:
+    with tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 @contextmanager

@@ -150,7 +150,7 @@ def test_wrong_usage(folder):
         (["part-1.xmc", "part-2.xmc"], "several files must be read in blocks, got 2 files without --blocks"),
         (["all.xmc", "none.xmc", "--blocks"], "or a file, got"),
         (["all.xmc", "--blocks", "--checkpoint", "none/x"], "must be in a folder that exists"),
-        (["all.xmc", "--blocks", "--checkpoint", "/proc/x"], "must be a folder that can be written"),
+        (["all.xmc", "--blocks", "--checkpoint", "/proc/x"], "must be written to '/proc/x'"),
         (["all.xmc", "--blocks", "--checkpoint", folder / "new.lrml"], "must be a file of its own"),
         (["all.xmc", "--blocks", "--checkpoint", folder / "all.csv"], "must be of the kind 'lrml checkpoint"),
         (["texts.csv", "--blocks"], "--blocks is for files of numbers, got"),

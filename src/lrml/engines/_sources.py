@@ -264,10 +264,10 @@ class DaskBlocks(BlockSource):
                 _keep(checkpoint, state)
         except ClusterError as error:
             _keep(checkpoint, state, at_once=True)
-            raise ClusterError(
-                f"{error} The checkpoint {os.fspath(checkpoint.path)!r} has the sum of the first "
-                f"{state.n_blocks} of {len(self.leaves)} blocks."
-            ) from error
+            content = f"has the sum of the first {state.n_blocks} of {len(self.leaves)} blocks"
+            if state.total is None:
+                content = "was not written, as the first group of blocks was not complete"
+            raise ClusterError(f"{error} The checkpoint {os.fspath(checkpoint.path)!r} {content}.") from error
         _keep(checkpoint, state, at_once=True)
         return Summed((), state.total)
 
