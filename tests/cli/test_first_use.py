@@ -89,10 +89,10 @@ def test_the_theory_of_a_model_of_texts(folder, capsys):
         ("tune", "rubbish", "-o", "x.lrml", "--plot"),
         ("predict", "rubbish", "rubbish", "-o"),
         ("evaluate", "rubbish", "rubbish", "--html"),
-        ("compare", "rubbish", "rubbish", "rubbish", "--html"),
+        ("compare", "rubbish", "--html"),
         ("inspect", "rubbish", "--html"),
         ("export", "rubbish"),
-        ("datasets", "convert", "rubbish"),
+        ("datasets", "convert", "rubbish", "--to", "xmc"),
     ],
     ids=" ".join,
 )
