@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from lrml._arrays import Array, Place, dot, few_threads, frobenius, inner, is_host, is_sparse, namespace
-from lrml.losses import Floats, Loss, best_constants
+from lrml._arrays import Array, Place, dot, few_threads, frobenius, inner, is_host, namespace
+from lrml.losses import Loss, best_constants
 from lrml.penalties import Penalty, SpectralProx, spectral_prox
 from lrml.problem import spectral_coordinates
 from lrml.rows import Block, RowSums
@@ -184,38 +184,24 @@ class RowProblem:
         return self.unit * V[0, :] - self.center @ V[1:, :]
 
 
-def scores_of(block: Block, out: Floats | None, coefficients: Array, shift: Array) -> Array:
-    """Return the scores of a block, perhaps in the array ``out``, which is None on a device."""
-    if out is None:
-        return block.X @ coefficients + shift
-    if is_sparse(block.X):
-        out = np.asarray(block.X @ coefficients)
-    else:
-        np.matmul(block.X, coefficients, out=out)
-    out += shift
-    return out
+def scores_of(block: Block, coefficients: Array, shift: Array) -> Array:
+    """Return the scores of a block."""
+    scores = block.X @ coefficients
+    scores += shift
+    return scores
 
 
 def _loss_sums(
-    block: Block, work: Floats | None, loss: Loss, coefficients: Array, shift: Array
-) -> tuple[Any, Array, Array, Array]:
+    block: Block, loss: Loss, coefficients: Array, shift: Array
+) -> tuple[Array, Array, Array, Array]:
     """Return the value of a loss on a block, XᵀS for its slopes S, and sums of slopes and curvatures."""
-    if work is None:
-        terms = block.terms(loss, scores_of(block, None, coefficients, shift))
-        xp = namespace(terms.values)
-        return (
-            xp.sum(terms.values, dtype=xp.float64),
-            xp.astype(block.X.T @ terms.slopes, xp.float64, copy=False),
-            xp.sum(terms.slopes, axis=0, dtype=xp.float64),
-            xp.sum(terms.curvatures, axis=0, dtype=xp.float64),
-        )
-    scores = scores_of(block, work[0], coefficients, shift)
-    values, slopes, curvatures = block.terms(loss, scores, work[1:])
+    values, slopes, curvatures = block.terms(loss, scores_of(block, coefficients, shift))
+    xp = namespace(values)
     return (
-        float(values.sum(dtype=np.float64)),
-        np.asarray(block.X.T @ slopes, dtype=np.float64),
-        slopes.sum(axis=0, dtype=np.float64),
-        curvatures.sum(axis=0, dtype=np.float64),
+        xp.sum(values, dtype=xp.float64),
+        xp.astype(block.X.T @ slopes, xp.float64, copy=False),
+        xp.sum(slopes, axis=0, dtype=xp.float64),
+        xp.sum(curvatures, axis=0, dtype=xp.float64),
     )
 
 

@@ -176,7 +176,8 @@ class Blocks:
             products += c
             return products
 
-        for block, terms in self._at(A, np.float64).losses(self.loss, scores):
+        for block in self._at(A, np.float64).blocks():
+            terms = block.terms(self.loss, scores(block))
             values += xp.sum(terms.values, axis=0)
             totals += xp.sum(terms.slopes, axis=0)
             of_rows[block.rows, :] = terms.slopes @ H
@@ -190,8 +191,8 @@ class Blocks:
         rows = self._at(A, np.float32)
 
         def curved() -> Iterator[tuple[slice, Array]]:
-            for block, terms in rows.losses(self.loss, lambda block: block.X @ H32.T + c32):
-                yield block.rows, terms.curvatures
+            for block in rows.blocks():
+                yield block.rows, block.terms(self.loss, block.X @ H32.T + c32).curvatures
 
         few = A.shape[0] * H.shape[0] <= _KEEP_BELOW or not is_host(A)
         kept = list(curved()) if few else None
