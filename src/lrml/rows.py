@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from operator import imul
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -129,9 +128,10 @@ class Block:
     def terms(self, loss: Loss, scores: Array) -> Terms:
         """Values, slopes and curvatures of the loss at the scores (b × L), times the factors."""
         terms = loss.terms(self.Y, scores)
-        if self.factors is None:
-            return terms
-        return Terms(*(imul(part, self.factors) for part in terms))
+        if self.factors is not None:
+            for part in terms:
+                part[...] *= self.factors
+        return terms
 
 
 class RowSums(Protocol):
