@@ -1,11 +1,24 @@
 # Three commands: `make reproduce`, `make test` and `make bench`. Each sets up all it needs. `make test-random` is
-# for long runs: property tests with examples that no run has had before.
+# for long runs: property tests with examples that no run has had before; `make test-oldest` runs the tests with the
+# lowest versions that pyproject.toml allows.
 PYTHON ?= python3
+
+# Installs packages in seconds, where there is one; `make UV=` takes pip.
+UV ?= $(shell command -v uv 2>/dev/null)
+export UV
+
 VENV := .venv
 BIN := $(VENV)/bin
 
 # The peers of the benchmark are heavy and stay out of the other environment.
 BENCH := .venv-bench
+
+# The oldest NumPy that we allow has no wheels for the newest versions of Python.
+OLDEST := .venv-oldest
+$(OLDEST)/.test: PYTHON := python3.11
+
+# Old packages warn of what newer ones have changed since, pyparsing under matplotlib for one; nobody can mend that.
+OLD_WARNINGS := $(foreach kind,DeprecationWarning PendingDeprecationWarning FutureWarning,-W default::$(kind))
 
 # One test process per core: with more than one BLAS thread each they would fight for the cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
@@ -13,7 +26,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # Half of the time to collect the tests goes into compiling them, unless a former run may leave them compiled.
 COMPILED := PYTHONDONTWRITEBYTECODE=
 
-.PHONY: reproduce test test-random bench clean
+.PHONY: reproduce test test-random test-oldest bench clean
 
 reproduce: $(VENV)/.report
 	$(BIN)/lrml reproduce --out results $(REPRODUCE_OPTIONS)
@@ -30,26 +43,50 @@ test-random: $(VENV)/.test
 	  $(ONE_THREAD) $(COMPILED) $(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=random || exit 1; \
 	done
 
+test-oldest: $(OLDEST)/.test
+	$(ONE_THREAD) $(COMPILED) $(OLDEST)/bin/pytest -n auto --dist worksteal $(OLD_WARNINGS)
+
 bench: $(BENCH)/.peers
 	$(BENCH)/bin/python benchmarks/suite --out results/bench $(BENCH_OPTIONS)
 
-# One stamp per extra: installing the larger set satisfies the smaller one.
-$(VENV)/bin/python $(BENCH)/bin/python:
-	$(PYTHON) -c 'import sys; sys.exit("lrml needs Python 3.11 or newer, this is %d.%d; set PYTHON=python3.x" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(@:/bin/python=)
+# One stamp per extra: installing the larger set satisfies the smaller one. No stamp stands while packages change.
+SET_UP = @rm -f $(@D)/.report $(@D)/.test && $(PYTHON) scripts/environment.py $(@D)
 
-$(VENV)/.report: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[report,tables,serve,onnx]'
-	touch $@
+$(VENV)/.report: pyproject.toml
+	$(SET_UP) '.[report,tables,serve,onnx]'
+	@touch $@
 
-$(VENV)/.test: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
-	touch $@ $(VENV)/.report
+$(VENV)/.test: pyproject.toml
+	$(SET_UP) '.[test]'
+	@touch $@ $(VENV)/.report
 
-$(BENCH)/.peers: $(BENCH)/bin/python pyproject.toml benchmarks/requirements.txt
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[plots]'
+$(OLDEST)/.test: pyproject.toml
+	$(SET_UP) '.[test]' --oldest
+	@touch $@
+
+$(BENCH)/.peers: pyproject.toml benchmarks/requirements.txt
+	$(SET_UP) '.[plots]'
 	$(BENCH)/bin/python benchmarks/suite/install.py benchmarks/requirements.txt
-	touch $@
+	@touch $@
+
+# The numeric tests with several kernels of OpenBLAS, which differ in the last digits, each with one and two
+# threads. The kernels are the same in every namespace; the strict one is slow.
+NUMERIC := tests/test_blas_kernels.py tests/test_penalties.py tests/test_problem.py tests/test_losses.py \
+  tests/test_arrays.py tests/test_statistics.py tests/test_rows.py tests/test_metrics.py tests/test_f1.py \
+  tests/test_thresholds.py tests/test_evaluation.py tests/test_inspection.py tests/solvers tests/estimators \
+  tests/theory tests/completion
+KERNELS ?= Nehalem Haswell Zen $(shell grep -qs avx512vl /proc/cpuinfo && echo SkylakeX)
+THREADS ?= 1 2
+
+.PHONY: test-kernels
+test-kernels: $(VENV)/.test
+	@failed=; for kernel in $(KERNELS); do for threads in $(THREADS); do \
+	  echo "Kernels for $$kernel, threads: $$threads"; \
+	  OPENBLAS_CORETYPE=$$kernel OMP_NUM_THREADS=$$threads OPENBLAS_NUM_THREADS=$$threads $(COMPILED) \
+	    $(BIN)/pytest -q -n auto --dist worksteal -k "not strict and not oldest" \
+	    --ignore=tests/estimators/test_door.py $(NUMERIC) || failed="$$failed $$kernel/$$threads"; \
+	done; done; \
+	if [ -n "$$failed" ]; then echo "Failed (kernels/threads):$$failed"; exit 1; fi
 
 clean:
-	rm -rf $(VENV) $(BENCH) results .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH) $(OLDEST) results .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -8,12 +8,12 @@ from pathlib import Path
 import matplotlib
 import pandas as pd
 
-from lrml import LRML, LRMLCV, ConvergenceDisplay, LabelMapDisplay, PathDisplay, SpectrumDisplay
+from lrml import LRML, LRMLCV, ConvergenceDisplay, PathDisplay, SpectrumDisplay
 from lrml.datasets import load_yeast
 
 
 def main(folder: Path) -> None:
-    """Fit two models and a search to yeast, and save four pictures."""
+    """Fit two models and a search to yeast, and save three pictures."""
     matplotlib.use("agg")
     yeast = load_yeast()
     X, Y = yeast.train
@@ -24,7 +24,6 @@ def main(folder: Path) -> None:
         "spectrum": SpectrumDisplay.from_estimator(model),
         "path": PathDisplay.from_estimator(search.fit(X, Y)),
         "convergence": ConvergenceDisplay.from_estimator(LRML(3, 10.0).fit(X, Y)),
-        "labels": LabelMapDisplay.from_estimator(model, importance=named.sum().to_numpy()),
     }
     for name, display in pictures.items():
         display.figure_.savefig(folder / f"display_{name}.png", dpi=150, metadata={"Software": None})

@@ -113,6 +113,7 @@ def _serve():
 def _import_what_comes_late():
     """Import what commands import inside their functions, as far as it is installed."""
     for name in (
+        "lrml.cli._program",  # all commands
         "typer._adapters",  # with pydantic: four fifths of what a command takes to find a wrong option
         "lrml.cli._console",
         "lrml.cli._data",

@@ -277,6 +277,34 @@ def test_standard_output_may_be_closed(arguments):
     assert (found.returncode, found.stderr) == (0, "")
 
 
+# The installed program, interrupted while it imports a package.
+_INTERRUPTED_IMPORT = """
+import importlib.abc, importlib.metadata, os, signal, sys
+_, imported, number = sys.argv
+class Interrupt(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == imported:
+            os.kill(os.getpid(), getattr(signal, number))
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background
+sys.meta_path.insert(0, Interrupt())
+(entry,) = importlib.metadata.entry_points(group="console_scripts", name="lrml")
+sys.argv[1:] = ["datasets"]
+sys.exit(entry.load()())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is another thing there")
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "stopped")]
+)
+@pytest.mark.parametrize("imported", ["typer", "lrml.datasets", "lrml.cli.fit", "rich.console"])
+def test_a_signal_while_the_program_is_imported_is_told_in_a_line(imported, number, code, word):
+    command = [sys.executable, "-c", _INTERRUPTED_IMPORT, imported, number]
+    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert (found.returncode, found.stdout) == (code, ""), found.stderr
+    assert re.fullmatch(rf"lrml( datasets)?: {word}; no file is half-written\.\n", found.stderr)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is another thing there")
 def test_ctrl_c_ends_with_130_and_keeps_what_is_finished(tmp_path):
     start = "import signal, sys\nfrom lrml.cli import main\nif __name__ == '__main__':\n"

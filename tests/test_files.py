@@ -8,12 +8,12 @@ import pytest
 from lrml._files import OutputError, atomic_file, writable_folder, write_atomically
 
 
-def test_a_file_is_written_and_replaced(tmp_path):
-    path = tmp_path / "table.csv"
+@pytest.mark.parametrize("name", ["table.csv", "x" * 255])  # as long as the system allows
+def test_a_file_is_written_and_replaced(tmp_path, name):
     for content in (b"old", b"new"):
-        write_atomically(path, content)
-        assert path.read_bytes() == content
-    assert os.listdir(tmp_path) == ["table.csv"]
+        write_atomically(tmp_path / name, content)
+        assert (tmp_path / name).read_bytes() == content
+    assert os.listdir(tmp_path) == [name]
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
@@ -43,24 +43,16 @@ def test_writers_of_the_same_file_do_not_disturb_each_other(tmp_path):
     assert os.listdir(tmp_path) == ["table.csv"]
 
 
-@pytest.mark.parametrize("kind", ["link", "file"])
-def test_nothing_is_written_through_what_others_planted(tmp_path, monkeypatch, kind):
+@pytest.mark.parametrize("plant", [os.symlink, os.link])
+def test_nothing_is_written_through_what_others_planted(tmp_path, monkeypatch, plant):
     path, victim = tmp_path / "out" / "table.csv", tmp_path / "victim"
     victim.write_bytes(b"mine")
     path.parent.mkdir()
-
-    def plant(name):
-        if kind == "link":
-            (path.parent / name).symlink_to(victim)
-        else:
-            os.link(victim, path.parent / name)
-
-    plant(f".table.csv.{os.getpid()}.part")  # a name that could be guessed
+    plant(victim, path.parent / f".table.csv.{os.getpid()}.part")  # a name that could be guessed
     write_atomically(path, b"new")
-    assert (path.read_bytes(), victim.read_bytes()) == (b"new", b"mine")
     monkeypatch.setattr(secrets, "token_hex", lambda _: "guessed")
-    plant(".table.csv.guessed.part")
-    with pytest.raises(OutputError, match=r"table\.csv', got an error \(File exists\)"):
+    plant(victim, path.parent / ".table.csv.guessed.part")
+    with pytest.raises(OutputError, match=r"table\.csv.*File exists"):
         write_atomically(path, b"newer")
     assert (path.read_bytes(), victim.read_bytes()) == (b"new", b"mine")
 
@@ -90,11 +82,6 @@ def test_permissions_are_those_of_the_file_replaced_or_of_any_new_file(tmp_path)
         os.umask(old)
 
 
-def test_a_name_may_be_as_long_as_the_system_allows(tmp_path):
-    write_atomically(tmp_path / ("x" * 255), b"new")
-    assert os.listdir(tmp_path) == ["x" * 255]
-
-
 def test_a_folder_is_made_with_its_parents_and_left_empty(tmp_path):
     folder = writable_folder(tmp_path / "a" / "b")
     assert folder.is_dir()
@@ -103,6 +90,6 @@ def test_a_folder_is_made_with_its_parents_and_left_empty(tmp_path):
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "taken").write_text("mine")
-    with pytest.raises(OutputError, match=r"must be a folder .* \(it is a file\)\. Choose another"):
+    with pytest.raises(OutputError, match=r"taken.*it is a file"):
         writable_folder(tmp_path / "taken")
     assert (tmp_path / "taken").read_text() == "mine"

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import cross_val_predict
 
-from lrml import LRML, LabelMapDisplay, SpectrumDisplay, lrml_path, theory
+from lrml import LRML, SpectrumDisplay, lrml_path, theory
 from lrml._arrays import HOST, Place
 from lrml.completion import LowRankImputer, complete, select_alpha
 from lrml.inspection import describe_model
@@ -91,9 +91,6 @@ CALLS = {
     "imputer": lambda move, X, Y: LowRankImputer(1, 0.1).fit(move(X)).transform(move(_with_gaps(X))),
     "folds": lambda move, X, Y: list(MultilabelStratifiedKFold(3, random_state=0).split(move(X), move(Y))),
     "spectrum display": lambda move, X, Y: SpectrumDisplay(move(EIGENVALUES)).plot().singular_values,
-    "label map": lambda move, X, Y: (
-        LabelMapDisplay(move(X[:5, :2]), "abcde", importance=move(X[:5, 3])).importance
-    ),
     "threshold": lambda move, X, Y: (
         LRML(1, 1.0, threshold=move(np.array([0.1, 0.2, 0.3, 0.4]))).fit(X, Y).predict(X)
     ),
@@ -116,8 +113,6 @@ def test_models_on_a_device_are_described_and_drawn_as_those_at_home(data, place
         assert_same(
             SpectrumDisplay.from_estimator(model).singular_values, model.to_numpy().singular_values_, HOST
         )
-        home = LabelMapDisplay.from_estimator(model.to_numpy())
-        assert_same(LabelMapDisplay.from_estimator(model).positions, home.positions, HOST)
         report = theory.bound_report(model, put(place, X), random_state=0)
         _same(report, theory.bound_report(model.to_numpy(), X, random_state=0))
         cut = model.decision_function(put(place, X)) >= 0.4
@@ -163,7 +158,8 @@ def test_a_split_leaves_arrays_where_they_are(data, place):
 def test_a_path_is_copied_and_pickled_with_its_place(duplicate, data, place):
     X, Y = data
     expected = lrml_path(X, Y, n_alphas=3)
-    _same(duplicate(expected)[1].coef, expected[1].coef)
+    # The product of factors that lie elsewhere in memory: BLAS may sum in another order.
+    assert_same(duplicate(expected)[1].coef, expected[1].coef, HOST, rtol=1e-12)
     by_name = duplicate(lrml_path(X, Y, n_alphas=3, device=place))
     assert_same(by_name[1].coef, expected[1].coef, HOST, rtol=1e-6)
     with dispatching():

@@ -184,16 +184,49 @@ def test_tiny_survivors_are_computed_by_the_fallback(place, dtype, small):
     assert_same(matrix, (U[:, :3] * truth[:3]) @ V[:, :3].T, place, dtype, atol=small)
 
 
-def test_tiny_values_that_a_weak_trace_norm_spares_are_computed_by_the_fallback():
-    rng = np.random.default_rng(0)
-    U, V = (np.linalg.qr(rng.normal(size=(n, 3)))[0] for n in (30, 3))
+@pytest.mark.parametrize("transposed", [False, True])
+def test_tiny_values_that_a_weak_trace_norm_spares_are_computed_by_the_fallback(transposed):
+    """Whatever rounding makes of the third value in the Gram matrix: for half of the seeds that is 0."""
     truth = np.array([0.9, 0.5, 1e-11])
-    matrix, sigma = spectral_prox((U * truth) @ V.T, TraceNorm(1e-13), 1.0)
-    np.testing.assert_allclose(sigma, truth - 1e-13, rtol=1e-3)
-    np.testing.assert_allclose(U[:, 2] @ matrix @ V[:, 2], sigma[2], rtol=1e-3)
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        U, V = (np.linalg.qr(rng.normal(size=(n, 3)))[0] for n in (30, 3))
+        U, V = (V, U) if transposed else (U, V)
+        matrix, sigma = spectral_prox((U * truth) @ V.T, TraceNorm(1e-13), 1.0)
+        np.testing.assert_allclose(sigma, truth - 1e-13, rtol=1e-3, err_msg=f"seed {seed}")
+        np.testing.assert_allclose(U[:, 2] @ matrix @ V[:, 2], sigma[2], rtol=1e-3, err_msg=f"seed {seed}")
 
 
-@pytest.mark.parametrize("penalty", [TraceNorm(1.0), TailSum(2, 1.0), TailSum(0, 100.0)], ids=str)
+def count_svds(monkeypatch):
+    """Return a list that grows with every SVD of NumPy."""
+    calls, svd = [], np.linalg.svd
+    monkeypatch.setattr(np.linalg, "svd", lambda *args, **more: calls.append(args) or svd(*args, **more))
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("penalty", "n_svds"),
+    [
+        (TraceNorm(1e-13), 1),
+        (TraceNorm(1e-5), 0),  # no value below the noise survives it
+        (TailSum(2, 1e-5), 0),
+        (TailSum(3, 1e-5), 1),  # the third is free
+        (TailSum(2, 1e-13), 1),
+    ],
+    ids=str,
+)
+def test_only_a_value_that_may_survive_below_the_noise_needs_an_svd(monkeypatch, penalty, n_svds):
+    calls, rng = count_svds(monkeypatch), np.random.default_rng(0)
+    U, V = (np.linalg.qr(rng.normal(size=(n, 3)))[0] for n in (30, 3))
+    spectral_prox((U * [0.9, 0.5, 1e-11]) @ V.T, penalty, 1.0)
+    assert len(calls) == n_svds
+
+
+@pytest.mark.parametrize(
+    "penalty",
+    [TraceNorm(1.0), TraceNorm(1e-13), TailSum(2, 1.0), TailSum(2, 1e-13), TailSum(0, 100.0)],
+    ids=str,
+)
 def test_ordinary_matrices_need_no_svd(monkeypatch, penalty):
     """It takes several times as long as the eigendecomposition of the small Gram matrix."""
     monkeypatch.setattr(np.linalg, "svd", lambda *_, **__: pytest.fail("an SVD"))

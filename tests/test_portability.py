@@ -18,7 +18,7 @@ ROOT = Path(lrml.__file__).parent
 PORTABLE = {
     "dual.py": ("leading_coordinates", "_ritz_pairs"),  # a device decomposes the whole kernel
     "losses.py": ("_room", "_signs"),
-    "metrics.py": ("label_propensities", "propensity_scored_precision_at_k"),
+    "metrics.py": ("propensity_scored_precision_at_k",),
     "penalties.py": (),
     "problem.py": (),
     "row_problem.py": ("rounding", "_pass", "scores_of", "_loss_sums"),  # rows have a method "sum"

@@ -6,7 +6,7 @@ from lrml._lazy import lazy_names
 
 if TYPE_CHECKING:
     from lrml._version import __version__
-    from lrml.displays import ConvergenceDisplay, LabelMapDisplay, PathDisplay, SpectrumDisplay
+    from lrml.displays import ConvergenceDisplay, PathDisplay, SpectrumDisplay
     from lrml.estimators import (
         CPLST,
         CPLSTCV,
@@ -37,7 +37,6 @@ __all__ = [
     "LRMLCV",
     "PLST",
     "ConvergenceDisplay",
-    "LabelMapDisplay",
     "MLFro",
     "MLFroCV",
     "MLTrace",
@@ -58,7 +57,6 @@ __all__ = [
 # scikit-learn takes a second to import; reading a file or the version should not wait for it.
 _HOMES = dict.fromkeys(__all__, "lrml.estimators") | {
     "ConvergenceDisplay": "lrml.displays",
-    "LabelMapDisplay": "lrml.displays",
     "PathDisplay": "lrml.displays",
     "SpectrumDisplay": "lrml.displays",
     "TextTagger": "lrml.text",

@@ -23,8 +23,7 @@ def writable_folder(path: str | os.PathLike[str]) -> Path:
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        _try_to_write(folder)
     except OSError as error:
         reason = "it is a file" if folder.is_file() else error.strerror
         raise OutputError(
@@ -34,17 +33,27 @@ def writable_folder(path: str | os.PathLike[str]) -> Path:
     return folder
 
 
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Make sure, before any work is done, that a file can be written, beside what is in its folder."""
+    with output_errors(path):
+        with suppress(FileNotFoundError):
+            os.lstat(path)  # refuses a name that is too long
+        _try_to_write(Path(path).parent)
+
+
+def _try_to_write(folder: Path) -> None:
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
 @contextmanager
 def staged_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file that appears whole or not at all; system errors are passed on.
 
-    The bytes go to a temporary name in the same folder, which is then renamed over ``path``. If anything
-    fails on the way, an older file of that name stays as it was and the temporary one is removed. The
-    temporary name is unguessable and new, so no file or link placed there by others is written through. Any
-    number of threads and processes may write the same file; the last one stays.
-
-    A file that replaces another keeps its permissions, as if it had been opened for writing; a new file
-    follows the umask. If ``path`` is a symbolic link, the link is replaced, not what it points to.
+    The bytes go to an unguessable new name in the same folder, which is then renamed over ``path``: a failure
+    leaves an older file as it was, nothing that others placed there is written through, and of several
+    writers the last one stays. A file that replaces another keeps its permissions; a new one follows the
+    umask. A symbolic link is replaced, not what it points to.
     """
     target = Path(path)
     # The beginning of a long name is enough for readers, and leaves room for the rest.

@@ -6,9 +6,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from importlib.util import find_spec
 from time import monotonic
-from typing import Protocol
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -21,14 +22,13 @@ _SECONDS = 5.0
 _GROWTH = 1.1
 
 
-class Report(Protocol):
+class Report(NamedTuple):
     """Where a long computation tells how far it is."""
 
-    def say(self, sentence: str) -> None:
-        """Write a line of its own."""
-
-    def update(self, done: int, total: int, words: str = "") -> None:
-        """Tell how much is done, and in a few words how it looks."""
+    say: Callable[[str], None]
+    """Write a line of its own."""
+    update: Callable[..., None]
+    """Tell how much is done, of how much, and perhaps in a few words how it looks."""
 
 
 def tell(title: str, sentence: str) -> None:
@@ -38,18 +38,7 @@ def tell(title: str, sentence: str) -> None:
 
 
 class Reading:
-    """Lines about rows that are read in blocks, perhaps several times.
-
-    Parameters
-    ----------
-    write : callable or None
-        Gets each line; None tells nothing.
-
-    Attributes
-    ----------
-    passes : int
-        How often the reading has begun.
-    """
+    """Lines about rows that are read in blocks, perhaps several times; ``write`` gets each, None none."""
 
     def __init__(self, write: Callable[[str], None] | None = None) -> None:
         self._write, self.passes = write, 0
@@ -85,29 +74,20 @@ def progress(title: str, unit: str, *, at_most: bool = False) -> Iterator[Report
     console = Console(stderr=True, highlight=False)
     if console.is_terminal or (console.is_jupyter and find_spec("ipywidgets")):
         last = TimeElapsedColumn() if at_most else TimeRemainingColumn()
-        counted = TextColumn(
-            "{task.completed:.0f}/{task.total:.0f} " + unit + (" at most" if at_most else "")
-        )
-        columns = TextColumn(title), BarColumn(), counted, TextColumn("{task.fields[words]}"), last
+        done = f"{{task.completed:.0f}}/{{task.total:.0f}} {unit}{' at most' if at_most else ''}"
+        columns = TextColumn(title), BarColumn(), TextColumn(done), TextColumn("{task.fields[words]}"), last
         with Progress(*columns, console=console) as bar:
-            yield _Bar(bar)
+            task = bar.add_task("", total=0, words="")
+            yield Report(
+                bar.console.print,
+                lambda done, total, words="": bar.update(task, completed=done, total=total, words=words),
+            )
         return
     lines = _Lines(title, unit, at_most=at_most)
     try:
-        yield lines
+        yield Report(partial(tell, title), lines.update)
     finally:
         lines.write()
-
-
-class _Bar:
-    def __init__(self, bar: Progress) -> None:
-        self._bar, self._task = bar, bar.add_task("", total=0, words="")
-
-    def say(self, sentence: str) -> None:
-        self._bar.console.print(sentence)
-
-    def update(self, done: int, total: int, words: str = "") -> None:
-        self._bar.update(self._task, completed=done, total=total, words=words)
 
 
 class _Lines:
@@ -115,9 +95,6 @@ class _Lines:
         self._title, self._unit, self._at_most = title, unit, at_most
         self._start = self._last = monotonic()
         self._state: tuple[int, int, str] | None = None  # what is not written yet
-
-    def say(self, sentence: str) -> None:
-        tell(self._title, sentence)
 
     def update(self, done: int, total: int, words: str = "") -> None:
         self._state = done, total, words
@@ -136,4 +113,4 @@ class _Lines:
             parts.append(f"{seconds:.1f} s")
         else:
             parts.append(f"about {timedelta(seconds=round(seconds / done * (total - done)))} left")
-        self.say(", ".join(part for part in parts if part))
+        tell(self._title, ", ".join(part for part in parts if part))

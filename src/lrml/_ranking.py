@@ -14,26 +14,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import (
-    Array,
-    Place,
-    as_matrix,
-    is_host,
-    is_sparse,
-    namespace,
-    plain,
-    to_host,
-    to_numpy,
-)
+from lrml._arrays import Array, Place, as_matrix, is_host, is_sparse, namespace, plain, to_host, to_numpy
 from lrml._checks import is_integer
 from lrml._shown import shown
 
 Matrix: TypeAlias = Any
 """A dense array on any device, a SciPy sparse matrix or array, or a pandas or polars frame."""
-
 Vector: TypeAlias = Array
 """One float64 per example, where the scores are."""
-_Bools: TypeAlias = npt.NDArray[np.bool_]
 _Counts: TypeAlias = npt.NDArray[np.intp]
 
 # Scores in one block of rows: few enough to stay near the cache through the sort and later passes, enough for
@@ -62,12 +50,7 @@ class TopK(_LabelsAndScores):
 
     classes: npt.NDArray[Any] | None
 
-    def __new__(
-        cls,
-        labels: Array,
-        scores: Array,
-        classes: npt.NDArray[Any] | None = None,
-    ) -> TopK:
+    def __new__(cls, labels: Array, scores: Array, classes: npt.NDArray[Any] | None = None) -> TopK:
         """Make a pair; the classes are no part of it."""
         found = super().__new__(cls, labels, scores)
         found.classes = classes
@@ -85,12 +68,23 @@ class Ranks(NamedTuple):
     worst: Array  # last rank among the labels of equal score
 
 
+def float64(array: Array) -> Array:
+    """Return an array in double precision; the standard divides no integers."""
+    xp = namespace(array)
+    return xp.astype(array, xp.float64, copy=False)
+
+
 def count(which: Array, axis: int) -> Array:
-    """How many entries are true along an axis; as float64 on a device, where integers do not divide."""
-    if is_host(which):
-        return np.count_nonzero(which, axis=axis)
-    xp = namespace(which)
-    return xp.sum(xp.astype(which, xp.float64), axis=axis)
+    """How many entries are true along an axis."""
+    return namespace(which).count_nonzero(which, axis=axis)
+
+
+def ratio(numerator: Array, denominator: Array | int) -> Vector:
+    """Quotient in float64, NaN where the denominator is 0."""
+    if isinstance(denominator, int):
+        return float64(numerator) / denominator
+    xp, below = namespace(numerator), float64(denominator)
+    return float64(numerator) / xp.where(below > 0, below, xp.nan)
 
 
 class Block:
@@ -127,9 +121,7 @@ class Block:
     def ranks(self) -> Ranks:
         """Ranks of the relevant labels only, row by row and by decreasing score."""
         # Cells are counted through the whole block. A new score begins with every row, so no tie spans two.
-        n_labels = self.scores.shape[1]
         row = self._row
-        in_earlier_rows = np.cumsum(self.n_relevant) - self.n_relevant
         if self.scores.dtype == np.float32:
             # Sorting numbers takes a fraction of sorting places; with rows in front, one search is enough.
             negated = -self.scores
@@ -145,7 +137,8 @@ class Block:
             tie = np.searchsorted(bounds, cells, side="right")
             first, stop = bounds[tie - 1], bounds[tie]
             found = np.searchsorted(cells, stop)
-        before = row * n_labels
+        before = row * self.scores.shape[1]
+        in_earlier_rows = np.cumsum(self.n_relevant) - self.n_relevant
         return Ranks(found - in_earlier_rows[row], first - before + 1, stop - before)
 
 
@@ -156,33 +149,27 @@ class DeviceBlock(Block):
     """
 
     @cached_property
-    def order(self) -> Array:
-        """Columns by decreasing score, lower index first among equals."""
-        # The sum makes one zero of both, which a sort by bits would tell apart.
-        return namespace(self.scores).argsort(self.scores + 0.0, axis=1, descending=True, stable=True)
-
-    @cached_property
     def by_score(self) -> tuple[Array, Array]:
         """Relevance by decreasing score, lower index first among equals; and where a new score begins."""
         xp = namespace(self.scores)
-        descending = xp.take_along_axis(self.scores, self.order, axis=1)
+        # The sum makes one zero of both, which a sort by bits would tell apart.
+        order = xp.argsort(self.scores + 0.0, axis=1, descending=True, stable=True)
+        descending = xp.take_along_axis(self.scores, order, axis=1)
         begins = xp.ones_like(self.relevant)
         begins[:, 1:] = descending[:, 1:] != descending[:, :-1]
-        return xp.take_along_axis(self.relevant, self.order, axis=1), begins
+        return xp.take_along_axis(self.relevant, order, axis=1), begins
 
     def sum_over_relevant(self, values: Array) -> Vector:
         """Sum, for each row, what the relevant labels have in an array of the form of the ranks."""
-        xp = namespace(values)
         hits, _ = self.by_score
-        return xp.sum(values * xp.astype(hits, values.dtype), axis=1)
+        return namespace(values).sum(values * float64(hits), axis=1)
 
     @cached_property
     def ranks(self) -> Ranks:
         """Ranks of all labels by decreasing score."""
         # Cells are counted through the whole block. A new score begins with every row, so no tie spans two.
-        xp = namespace(self.scores)
+        xp, device = Place.of(self.scores)
         shape = n_rows, n_labels = self.scores.shape
-        device = Place.of(self.scores).device
         hits, begins = (xp.reshape(part, (-1,)) for part in self.by_score)
         end = xp.full((1,), n_rows * n_labels, dtype=xp.int64, device=device)
         bounds = xp.concat([xp.astype(xp.nonzero(begins)[0], xp.int64), end])
@@ -192,7 +179,7 @@ class DeviceBlock(Block):
         before = xp.arange(0, n_rows * n_labels, n_labels, dtype=xp.int64, device=device)
         found = xp.reshape(xp.take(found, stop), shape) - xp.take(found, before)[:, None]
         first, stop = (xp.reshape(part, shape) - before[:, None] for part in (first, stop))
-        return Ranks(*(xp.astype(part, xp.float64) for part in (found, first + 1, stop)))
+        return Ranks(float64(found), float64(first + 1), float64(stop))
 
 
 def _row_and_order(scores: npt.NDArray[np.float32], row: _Counts) -> npt.NDArray[np.int64]:
@@ -201,19 +188,6 @@ def _row_and_order(scores: npt.NDArray[np.float32], row: _Counts) -> npt.NDArray
     order = np.where(bits < 0, np.int64(np.iinfo(np.int32).min) - bits, bits)
     order += row << 33
     return order
-
-
-def ratio(numerator: Array, denominator: Array | int) -> Vector:
-    """Quotient in float64, NaN where the denominator is 0."""
-    if not is_host(numerator):
-        xp = namespace(numerator)
-        nonzero = (
-            denominator if isinstance(denominator, int) else xp.where(denominator > 0, denominator, xp.nan)
-        )
-        return numerator / nonzero
-    quotient = np.full(len(numerator), np.nan)
-    np.divide(numerator, denominator, out=quotient, where=np.greater(denominator, 0))
-    return quotient
 
 
 class LabelledScores(NamedTuple):
@@ -242,10 +216,7 @@ class LabelledScores(NamedTuple):
         for start in range(0, n_rows, size):
             rows = slice(start, min(start + size, n_rows))
             labels, scores = self.labels[rows, :], self.scores[rows, :]
-            if is_sparse(self.labels):
-                labels = labels.toarray()
-            relevant = labels == 1
-            _check_cells(relevant | (labels == 0), labels, start, "Y must hold only 0 and 1", "Binarise it.")
+            relevant = _check_binary(labels.toarray() if is_sparse(labels) else labels, start)
             _check_cells(place.xp.isfinite(scores), scores, start, "S must be finite", "Impute or drop it.")
             yield kind(place.asarray(relevant), scores)
 
@@ -268,8 +239,13 @@ class LabelCounts(NamedTuple):
 
     @classmethod
     def of(cls, relevant: Array, predicted: Array) -> LabelCounts:
-        cells = relevant & predicted, predicted, relevant
-        return cls(*(count(which, axis=0) for which in cells))
+        return cls(*(count(cells, axis=0) for cells in (relevant & predicted, predicted, relevant)))
+
+    @classmethod
+    def of_scores(cls, Y: Matrix, S: Matrix, threshold: npt.ArrayLike) -> LabelCounts:
+        data = check_labelled_scores(Y, S)
+        cut = check_threshold(threshold, data)
+        return cls.total(cls.of(block.relevant, block.scores >= cut) for block in data.blocks())
 
     @classmethod
     def total(cls, parts: Iterable[LabelCounts]) -> LabelCounts:
@@ -277,7 +253,7 @@ class LabelCounts(NamedTuple):
         sums: Any = 0
         for part in parts:
             sums = namespace(*part).stack(part) + sums
-        return cls(*to_numpy(sums).astype(np.intp, copy=False))
+        return cls(*to_numpy(sums))
 
     @property
     def wrong(self) -> int:
@@ -294,60 +270,56 @@ class LabelCounts(NamedTuple):
         return float(np.mean(2 * self.hits / np.maximum(self.predicted + self.positives, 1)))
 
 
-def count_labels(Y: Matrix, S: Matrix, threshold: npt.ArrayLike) -> LabelCounts:
-    data = check_labelled_scores(Y, S)
-    cut = check_threshold(threshold, data)
-    return LabelCounts.total(LabelCounts.of(block.relevant, block.scores >= cut) for block in data.blocks())
-
-
-def hits_of(Y: Matrix, top: TopK, k: int) -> tuple[_Counts, _Bools]:
+def hits_of(Y: Matrix, top: TopK, k: int) -> tuple[_Counts, npt.NDArray[np.bool_]]:
     """Return the columns of the k best labels of every row, and whether they are relevant, on the host.
 
     Of a Y on a device only the cells of these labels leave it.
     """
-    names = getattr(Y, "columns", None)
-    labels, Y = np.asarray(to_host(top.labels)), _as_labels(Y)
-    if Y.ndim != 2 or labels.ndim != 2 or len(labels) != Y.shape[0] or labels.size == 0:
+    columns, labels = np.asarray(to_host(top.labels)), as_labels(Y)
+    if labels.ndim != 2 or columns.ndim != 2 or len(columns) != labels.shape[0] or columns.size == 0:
         raise ValueError(
-            "Y must have one row for every row of the best labels, and at least one, got shapes "
-            f"{Y.shape} and {labels.shape}. Pass the labels of the rows that were predicted."
+            f"Y of shape {tuple(labels.shape)} and best labels of shape {columns.shape} do not fit together. "
+            "Pass the labels of the rows that were predicted, at least one."
         )
-    if labels.shape[1] < k:
+    n_labels = labels.shape[1]
+    if check_k(k, n_labels, "k") > columns.shape[1]:
         raise ValueError(
-            f"k must be at most {labels.shape[1]}, as many labels as were predicted, got {k}. "
-            f"Call predict_top_k(X, {k})."
+            f"k is {k}, but only {columns.shape[1]} labels were predicted. Call predict_top_k(X, {k})."
         )
-    order = _order_of(top, names, Y.shape[1])
-    if order is not None:
-        place = {name: column for column, name in enumerate(order)}
-        labels = np.array([[place.get(name, -1) for name in row] for row in labels.tolist()])
-    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= Y.shape[1]:
+    names = _names_of_columns(top, getattr(Y, "columns", None), n_labels)
+    if names is not None:
+        place = {name: column for column, name in enumerate(names)}
+        columns = np.array([[place.get(name, -1) for name in row] for row in columns.tolist()])
+    if columns.dtype.kind not in "iu" or columns.min() < 0 or columns.max() >= n_labels:
         raise ValueError(
-            f"the best labels must be columns of Y, by name or by a number below {Y.shape[1]}, got "
-            f"{shown(to_host(top.labels).ravel()[0])} and others. Pass the Y, or the frame, that the model "
-            "knows."
+            f"the best labels, such as {shown(to_host(top.labels).ravel()[0])}, are not all columns of Y, by "
+            f"name or by a number below {n_labels}. Pass the Y, or the frame, that the model knows."
         )
-    home = Place.of(Y)
+    chosen, home = columns[:, :k], Place.of(labels)
     if home.is_host:
-        found = Y[np.arange(len(labels))[:, None], labels[:, :k]]
+        found = labels[np.arange(len(chosen))[:, None], chosen]
         found = found.toarray() if is_sparse(found) else found
     else:
-        found = to_numpy(home.xp.take_along_axis(Y, home.asarray(labels[:, :k], "int64"), axis=1))
-    _check_cells((found == 0) | (found == 1), found, 0, "Y must hold only 0 and 1", "Binarise it.")
-    return labels[:, :k], np.asarray(found == 1)
+        found = to_numpy(home.xp.take_along_axis(labels, home.asarray(chosen, "int64"), axis=1))
+    return chosen, _check_binary(found, 0)
 
 
-def _order_of(top: TopK, names: Any, n_labels: int) -> list[Any] | None:
-    """Return the names of the columns of Y, those of a frame first; None if the best labels are numbers."""
-    if top.classes is None and np.asarray(to_host(top.labels)).dtype.kind in "iu":
-        return None
+def _names_of_columns(top: TopK, frame: Any, n_labels: int) -> list[Any] | None:
+    """Return what the columns of Y are called, in a frame or else by the model; None if by their numbers."""
     classes = None if top.classes is None else np.asarray(to_host(top.classes)).tolist()
-    if classes == list(range(n_labels)):
+    if classes == list(range(n_labels)) or (classes is None and to_host(top.labels).dtype.kind in "iu"):
         return None
-    named = [] if names is None else list(names)
-    if classes is not None and not set(classes) <= set(named) and not any(isinstance(n, str) for n in named):
-        return classes if len(classes) == n_labels else []
-    return named
+    names = [] if frame is None else list(frame)
+    if classes is None or set(classes) <= set(names) or any(isinstance(name, str) for name in names):
+        return names
+    return classes if len(classes) == n_labels else []
+
+
+def _check_binary(labels: Array, start: int) -> Array:
+    """Return which of the labels of some rows are 1; the others are 0."""
+    relevant = labels == 1
+    _check_cells(relevant | (labels == 0), labels, start, "Y must hold only 0 and 1", "Binarise it.")
+    return relevant
 
 
 def _check_cells(valid: Array, values: Array, start: int, rule: str, remedy: str) -> None:
@@ -360,21 +332,18 @@ def _check_cells(valid: Array, values: Array, start: int, rule: str, remedy: str
 
 def check_labelled_scores(Y: Matrix, S: Matrix) -> LabelledScores:
     if is_sparse(S):
-        raise TypeError(f"S must be dense, got a sparse {type(S).__name__}. Pass S.toarray().")
-    labels, scores = _as_labels(Y), _as_array(S, "S")
+        raise TypeError(f"S is a sparse {type(S).__name__}. Pass S.toarray().")
+    labels, scores = as_labels(Y), _as_array(S, "S")
     if labels.shape != scores.shape or scores.ndim != 2 or 0 in scores.shape:
         raise ValueError(
-            "Y and S must be of the same shape (n, L), with at least one row and one label, "
-            f"got {tuple(labels.shape)} and {tuple(scores.shape)}. Pass one row per example and one column "
-            "per label."
+            f"Y and S have the shapes {tuple(labels.shape)} and {tuple(scores.shape)}. Pass one row per "
+            "example and one column per label, at least one of each."
         )
-    xp = namespace(scores)
-    if not xp.isdtype(scores.dtype, "real floating"):
-        scores = xp.astype(scores, xp.float64)
-    return LabelledScores(labels, scores)
+    floating = namespace(scores).isdtype(scores.dtype, "real floating")
+    return LabelledScores(labels, scores if floating else float64(scores))
 
 
-def _as_labels(Y: Matrix) -> Any:
+def as_labels(Y: Matrix) -> Any:
     """Return labels as a CSR matrix or as an array, where they are."""
     Y = plain(Y, "Y")
     Y = as_matrix(Y) if is_host(Y) else Y
@@ -383,36 +352,25 @@ def _as_labels(Y: Matrix) -> Any:
 
 def _as_array(value: Matrix, name: str) -> Array:
     array = np.asarray(value) if is_host(value) else plain(value, name)
+    xp = namespace(array)
     if is_host(array) and array.dtype.kind == "O":  # nullable columns of a frame
         with suppress(TypeError, ValueError):
             array = array.astype(np.float64)
-    if not _is_real(array):
+    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
         raise TypeError(
-            f"{name} must hold real numbers and no missing values, got dtype {array.dtype}. "
-            "Fill or drop missing values and convert the others with astype(float)."
+            f"{name} must hold real numbers and no missing values, got dtype {array.dtype}. Fill or drop "
+            "missing values and convert the others with astype(float)."
         )
-    if not is_host(array) and namespace(array).isdtype(array.dtype, "bool"):
-        return Place.of(array).asarray(array, "uint8")  # the standard compares no truth value with 0 or 1
+    if xp.isdtype(array.dtype, "bool"):
+        return xp.astype(array, xp.uint8)  # the standard compares no truth value with 0 or 1
     return array
-
-
-def _is_real(array: Array) -> bool:
-    """Whether an array holds real numbers or truth values."""
-    if is_host(array):
-        return array.dtype.kind in "biuf"
-    return bool(namespace(array).isdtype(array.dtype, ("bool", "integral", "real floating")))
 
 
 def check_k(k: Any, n_labels: int, name: str) -> int:
     if not is_integer(k):
-        raise TypeError(
-            f"{name} must be an integer in [1, {n_labels}], got {k!r}. Pass a number of labels such as 1."
-        )
+        raise TypeError(f"{name} is {k!r}, not an integer. Pass a number of labels from 1 to {n_labels}.")
     if not 1 <= int(k) <= n_labels:
-        raise ValueError(
-            f"{name} must be in [1, {n_labels}] (the number of labels), got {k}. "
-            f"Choose a number of labels in that range, such as {min(5, n_labels)}."
-        )
+        raise ValueError(f"{name} is {k}, but there are {n_labels} labels. Pass 1 to {n_labels}.")
     return int(k)
 
 
@@ -421,8 +379,8 @@ def check_threshold(threshold: Any, data: LabelledScores) -> Array:
     cut: npt.NDArray[Any] = np.asarray(to_host(threshold), dtype=kind)
     if cut.shape not in ((), (data.n_labels,)) or np.isnan(cut).any():
         raise ValueError(
-            f"threshold must be a number or {data.n_labels} numbers (one per label) and not NaN, "
-            f"got {shown(threshold)}. Pass 0.5, or one threshold for each column of S."
+            f"threshold must be a number or {data.n_labels} numbers, one per label, none of them NaN; it is "
+            f"{shown(threshold)}. Pass 0.5, or one threshold for each column of S."
         )
     # Numbers are compared in the precision of the scores, which NumPy may lack.
     return data.place.xp.astype(data.place.asarray(cut), data.scores.dtype, copy=False)

@@ -58,7 +58,9 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
     model : estimator
         A fitted member of the family or one of its searches, with ``kernel="linear"``, or a `TextTagger`.
     top_k : int, optional
-        Add the k best labels of every row to the outputs, in the order of ``predict_top_k``.
+        Add the k best labels of every row to the outputs, in the order of ``predict_top_k``: among equal
+        scores, the label that comes first. Runtimes round differently from NumPy, so labels whose scores
+        differ in the last digit only, or would be equal in exact arithmetic, may change places.
     text : bool, default=True
         Whether the graph of a `TextTagger` takes texts; it then needs onnxruntime, whose tokenizer it uses.
         False gives a graph that takes what ``transform`` returns, as a dense array. No matter for others.

@@ -26,7 +26,7 @@ _Floats: TypeAlias = npt.NDArray[np.float64]
 _N_RELATED = 3
 _CLEAR = 0.2  # a smaller cosine is not called a relation
 _MOST_MARKERS = 60
-_MOST_POINTS = 500
+_MOST_POINTS, _MOST_PANELS = 500, 6
 _BLOCK = 1 << 20  # cosines at once
 
 
@@ -111,9 +111,8 @@ class ModelDescription:
 def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> ModelDescription:
     """Describe a fitted model.
 
-    With W = U diag(s) Vᵀ, the coefficients of label l are U (s ∘ V_l). Two labels are related if the cosine
-    of their coefficients is large, which is that of the rows of V diag(s): features are not needed for it.
-    The d × L coefficients are never built as a whole.
+    With W = U diag(s) Vᵀ, the coefficients of label l are U (s ∘ V_l), and the cosine of two labels is that
+    of rows of V diag(s). The d × L coefficients are never built as a whole.
 
     Parameters
     ----------
@@ -140,21 +139,17 @@ def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> Mo
     """
     for name, value in (("n_labels", n_labels), ("n_features", n_features)):
         if not is_integer(value) or value < 1:
-            raise ValueError(
-                f"{name} must be an integer of at least 1, got {shown(value)}. Pass 10, for example."
-            )
+            raise ValueError(f"{name} must be an integer of at least 1, it is {shown(value)}. Pass 10, say.")
     fitted, feature_names = inner_model(model, "describe_model")
     vectors = label_vectors(fitted)
     norms = np.linalg.norm(vectors, axis=1)
     directions = np.divide(vectors, norms[:, None], out=np.zeros_like(vectors), where=norms[:, None] > 0)
     names = [str(name) for name in fitted.classes_]
     longest = [int(place) for place in np.argsort(-norms, kind="stable")[:n_labels] if norms[place] > 0]
-    features = _top_features(fitted, longest, feature_names, n_features)
     best = vars(fitted).get("best_params_")
     return ModelDescription(
         kind=type(fitted).__name__,
-        params=_plain(fitted.get_params(deep=False))
-        | ({} if best is None else {"best_params": _plain(best)}),
+        params=_plain(fitted.get_params(deep=False)) | ({"best_params": _plain(best)} if best else {}),
         n_features=len(fitted.factors_.U),
         n_labels=len(names),
         rank=int(fitted.rank_),
@@ -173,9 +168,9 @@ def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> Mo
                 "name": names[place],
                 "norm": float(norms[place]),
                 "related": _related(directions, place, names),
-                "features": own,
+                "features": _top_features(fitted, place, feature_names, n_features),
             }
-            for place, own in zip(longest, features, strict=True)
+            for place in longest
         ],
         plane=_plane(vectors, norms, names),
     )
@@ -183,33 +178,26 @@ def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> Mo
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:
     """Return parameters that JSON can hold; others as they are printed."""
-    simple = (bool, int, float, str, type(None))
-    values = {
-        name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()
-    }
-    return {name: value if isinstance(value, simple) else shown(value) for name, value in values.items()}
+    values = (
+        (name, value.item() if isinstance(value, np.generic) else value) for name, value in params.items()
+    )
+    simple = bool | int | float | str | None
+    return {name: value if isinstance(value, simple) else shown(value) for name, value in values}
 
 
-def _top_features(
-    model: Any, places: Sequence[int], names: npt.NDArray[Any] | None, count: int
-) -> list[list[dict[str, Any]]]:
+def _top_features(model: Any, place: int, names: npt.NDArray[Any] | None, count: int) -> list[dict[str, Any]]:
+    """Return the features with the largest coefficients of a label; none for a kernel."""
     if vars(model).get("kernel_") is not None:
-        return [[] for _ in places]
+        return []
     U, s, V = model.factors_
-    found = []
-    for place in places:
-        coefficients = U @ (s * V[place])
-        size = np.abs(coefficients)
-        top = np.argpartition(-size, min(count, len(size)) - 1)[:count]
-        top = top[np.argsort(-size[top], kind="stable")]
-        found.append(
-            [
-                {"name": str(j if names is None else names[j]), "coefficient": float(coefficients[j])}
-                for j in top
-                if size[j] > 0
-            ]
-        )
-    return found
+    coefficients = U @ (s * V[place])
+    size = np.abs(coefficients)
+    top = np.argpartition(-size, min(count, len(size)) - 1)[:count]
+    return [
+        {"name": str(j if names is None else names[j]), "coefficient": float(coefficients[j])}
+        for j in top[np.argsort(-size[top], kind="stable")]
+        if size[j] > 0
+    ]
 
 
 def _related(directions: _Floats, place: int, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -246,55 +234,34 @@ def _plane(vectors: _Floats, norms: _Floats, names: Sequence[str]) -> list[dict[
 
 
 def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    figures = [_spectrum_figure(found), *_plane_figure(found), *_features_figure(found)]
+    label_columns = [
+        column("name", "label"),
+        column("norm", "norm", "number", 3, "length of the label's coefficient vector"),
+        column("features", "features", explanation="largest coefficients; − speaks against the label"),
+        column("related", "related labels", explanation=f"cosines of their coefficients, from {_CLEAR} on"),
+    ]
+    label_rows = [
+        {
+            "name": label["name"],
+            "norm": label["norm"],
+            "features": ", ".join(map(_signed, label["features"])) or None,
+            "related": ", ".join(f"{one['name']} ({one['cosine']:.2f})" for one in _clear(label["related"]))
+            or None,
+        }
+        for label in found.labels
+    ]
+    longest = f"The {len(found.labels)} labels with the longest coefficient vectors, of {found.n_labels:,}."
+    pair_columns = [
+        column("first", "label"),
+        column("second", "related label"),
+        column("cosine", "cosine", "number", 3),
+    ]
+    nearest = "Pairs of labels with the largest cosine between their coefficients."
+    params = [{"name": name, "value": str(value)} for name, value in found.params.items()]
     tables = [
-        *table(
-            "labels",
-            "Labels",
-            f"The {len(found.labels)} labels with the longest coefficient vectors, of {found.n_labels:,}.",
-            [
-                column("name", "label"),
-                column("norm", "norm", "number", 3, "length of the label's coefficient vector"),
-                column(
-                    "features", "features", explanation="largest coefficients; − speaks against the label"
-                ),
-                column(
-                    "related",
-                    "related labels",
-                    explanation=f"with the cosine of their coefficients, from {_CLEAR} on",
-                ),
-            ],
-            [
-                {
-                    "name": label["name"],
-                    "norm": label["norm"],
-                    "features": ", ".join(_signed(one) for one in label["features"]) or None,
-                    "related": ", ".join(
-                        f"{one['name']} ({one['cosine']:.2f})" for one in _clear(label["related"])
-                    )
-                    or None,
-                }
-                for label in found.labels
-            ],
-        ),
-        *table(
-            "pairs",
-            "Most related labels",
-            "Pairs of labels with the largest cosine between their coefficients.",
-            [
-                column("first", "label"),
-                column("second", "related label"),
-                column("cosine", "cosine", "number", 3),
-            ],
-            _clear(found.pairs),
-        ),
-        *table(
-            "params",
-            "Parameters",
-            "",
-            [column("name", "parameter"), column("value", "value")],
-            [{"name": name, "value": str(value)} for name, value in found.params.items()],
-        ),
+        *table("labels", "Labels", longest, label_columns, label_rows),
+        *table("pairs", "Most related labels", nearest, pair_columns, _clear(found.pairs)),
+        *table("params", "Parameters", "", [column("name", "parameter"), column("value", "value")], params),
     ]
     known = [
         *about,
@@ -302,6 +269,7 @@ def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]])
         ("Size", f"{found.n_features:,} features, {found.n_labels:,} labels, {_bytes(found.nbytes)}"),
         ("Fit", f"{found.status} Objective {found.objective:.6g}, {found.n_iter} iterations"),
     ]
+    figures = [_spectrum_figure(found), *_plane_figure(found), *_features_figure(found)]
     return page(title, _sentences(found), figures, tables, known)
 
 
@@ -350,26 +318,17 @@ def _sentences(found: ModelDescription) -> list[str]:
 
 
 def _spectrum_figure(found: ModelDescription) -> dict[str, Any]:
-    sigma = found.singular_values
-    markers = "all" if len(sigma) <= _MOST_MARKERS else "none"
-    places = [float(k + 1) for k in range(len(sigma))]
-    drawn = [series("singular value", places, sigma, "line", markers=markers)]
-    bands = []
-    if found.theta is not None and found.theta < max(len(sigma), found.theta + 1):
+    sigma, bands = found.singular_values, []
+    caption = "Singular values of the coefficients."
+    if found.theta is not None:
+        caption += f" The penalty acts on the shaded tail, beyond theta = {found.theta}."
         end = max(len(sigma), found.theta + 1) + 0.5
         bands = [{"low": found.theta + 0.5, "high": end, "name": "tail"}]
-    return figure(
-        "figure-spectrum",
-        "Spectrum",
-        "Singular values of the coefficients."
-        + (
-            ""
-            if found.theta is None
-            else f" The penalty acts on the shaded tail, beyond theta = {found.theta}."
-        ),
-        "Descending singular values.",
-        [lines("singular values", "index", "singular value", drawn, bands=bands, from_zero=True)],
-    )
+    places = [float(k + 1) for k in range(len(sigma))]
+    markers = "all" if len(sigma) <= _MOST_MARKERS else "none"
+    drawn = [series("singular value", places, sigma, "line", markers=markers)]
+    panel = lines("singular values", "index", "singular value", drawn, bands=bands, from_zero=True)
+    return figure("figure-spectrum", "Spectrum", caption, "Descending singular values.", [panel])
 
 
 def _plane_figure(found: ModelDescription) -> list[dict[str, Any]]:
@@ -386,23 +345,15 @@ def _plane_figure(found: ModelDescription) -> list[dict[str, Any]]:
 
 
 def _features_figure(found: ModelDescription) -> list[dict[str, Any]]:
-    shown_labels = [label for label in found.labels if label["features"]][:6]
-    if not shown_labels:
+    panels = []
+    for label in [label for label in found.labels if label["features"]][:_MOST_PANELS]:
+        names, coefficients = zip(*(one.values() for one in label["features"]), strict=True)
+        points = series("coefficient", list(coefficients), [], "points")
+        panels.append(dots(label["name"], "coefficient", list(names), [points]))
+    if not panels:
         return []
-    panels = [
-        dots(
-            label["name"],
-            "coefficient",
-            [one["name"] for one in label["features"]],
-            [series("coefficient", [one["coefficient"] for one in label["features"]], [], "points")],
-        )
-        for label in shown_labels
-    ]
+    title = "Features that speak for labels"
     caption = (
         "Largest coefficients of the labels with the longest vectors; right of 0 they speak for a label."
     )
-    return [
-        figure(
-            "figure-features", "Features that speak for labels", caption, "Coefficients.", panels, columns=3
-        )
-    ]
+    return [figure("figure-features", title, caption, "Coefficients.", panels, columns=3)]

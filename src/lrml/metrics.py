@@ -12,31 +12,24 @@ metric                 rows left out                           ties between scor
 ``hamming_loss``       none                                    do not matter
 =====================  ======================================  ========================================
 
-With very many labels, scores of all of them take too much room. `precision_at_k` and its propensity-scored
-form also take what ``predict_top_k`` returns, in place of S.
+`micro_f1` counts over all cells, `macro_f1` over each label; they have no value per example. `precision_at_k`
+and its propensity-scored form also take what ``predict_top_k`` returns, in place of S.
 
-`micro_f1` counts over all cells, `macro_f1` over each label. They have no value per example.
-
-Rows come in blocks, so a sparse Y is never dense as a whole; in a block, one sort serves all metrics.
-
-S may also be an array of torch, CuPy or another library of the Array API standard, on any device. Everything
-follows the scores: Y, a threshold and propensities are moved there if they are elsewhere, the work is done
-there, and values per example stay there; means are floats. The best labels of ``predict_top_k`` are looked
-up in Y where it is, and counted on the host.
+Rows come in blocks, so a sparse Y is never dense as a whole. S may be an array of any library of the Array
+API standard, on any device: Y, thresholds and propensities are moved there, values per example stay there,
+and means are floats.
 
 References
 ----------
-- C. Xu, T. Liu, D. Tao, C. Xu. "Local Rademacher Complexity for Multi-label Learning": all four.
-- R. E. Schapire, Y. Singer. "BoosTexter: A Boosting-based System for Text Categorization". Machine Learning
-  39, 135-168, 2000: average precision.
+- C. Xu, T. Liu, D. Tao, C. Xu. "Local Rademacher Complexity for Multi-label Learning": the first four.
+- R. E. Schapire, Y. Singer. "BoosTexter". Machine Learning 39, 135-168, 2000: average precision.
 - H. Jain, Y. Prabhu, M. Varma. "Extreme Multi-label Loss Functions for Recommendation, Tagging, Ranking &
   Other Missing Label Applications". KDD 2016: propensities.
-- J. A. Hanley, B. J. McNeil. "The meaning and use of the area under a receiver operating characteristic (ROC)
-  curve". Radiology 143, 29-36, 1982: AUC as a share of pairs.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -46,7 +39,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import Array, Place, as_matrix, is_host, is_sparse, namespace, plain, to_host, to_numpy
+from lrml._arrays import Array, Place, is_sparse, namespace, to_host, to_numpy
 from lrml._ranking import (
     Block,
     LabelCounts,
@@ -54,15 +47,17 @@ from lrml._ranking import (
     Measure,
     TopK,
     Vector,
+    as_labels,
     check_k,
     check_labelled_scores,
     check_threshold,
     count,
-    count_labels,
+    float64,
     hits_of,
     measure,
     ratio,
 )
+from lrml._shown import shown
 
 __all__ = [
     "Evaluation",
@@ -87,14 +82,14 @@ def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: Literal[
 @overload
 def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: Literal[True]) -> Vector: ...
 def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: bool = False) -> float | Vector:
-    """Share of relevant labels among the k labels with the largest scores (precision at k).
+    """Share of relevant labels among the k labels with the largest scores.
 
     ::
 
         p_k(y, s) = (1/k) |{j : y_j = 1, s_j is among the k largest scores}|
 
-    This is the "Top-K accuracy" of Xu et al. and the P@k of extreme classification. It is not
-    `sklearn.metrics.top_k_accuracy_score`, which assumes a single true class per row.
+    This is the "Top-K accuracy" of Xu et al. and the P@k of extreme classification;
+    `sklearn.metrics.top_k_accuracy_score` assumes a single true class per row.
 
     Parameters
     ----------
@@ -104,7 +99,7 @@ def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: bool = F
         Finite scores, with the labels in the order of Y; or the best labels of every row, at least k of them,
         as ``predict_top_k`` returns them.
     k : int
-        Number of labels to look at, 1 ≤ k ≤ L.
+        Number of labels to look at, 1 ≤ k ≤ L. A row with fewer relevant ones cannot reach 1.
     per_example : bool, default=False
         Return the n values instead of their mean.
 
@@ -113,18 +108,13 @@ def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: bool = F
     float, or array of shape (n,) if ``per_example``
         In [0, 1]; higher is better.
 
-    Notes
-    -----
-    Among equal scores the label with the lower index goes first. A row without relevant labels counts as 0
-    and stays in the mean; a row with fewer than k of them cannot reach 1.
-
     Examples
     --------
     >>> precision_at_k([[1, 0, 1], [0, 1, 0]], [[0.9, 0.2, 0.5], [0.7, 0.7, 0.1]], k=1)
     0.5
     """
     if isinstance(S, TopK):
-        _, hits = hits_of(Y, S, check_k(k, _n_labels(Y), "k"))
+        _, hits = hits_of(Y, S, k)
         values = Place.of(S.scores).asarray(ratio(count(hits, axis=1), k))
     else:
         data = check_labelled_scores(Y, S)
@@ -142,31 +132,22 @@ def label_propensities(Y: Matrix, *, a: float = 0.55, b: float = 1.5) -> Vector:
     Rare labels are forgotten more often than frequent ones. The model and its defaults are those of Jain et
     al. (2016), fitted to Wikipedia; they use a = 0.6 and b = 2.6 for products of Amazon.
 
-    Parameters
-    ----------
-    Y : array, sparse matrix or frame of shape (n, L)
-        Labels of the training rows, at least 3 of them.
-    a, b : float, default=0.55, 1.5
-
-    Returns
-    -------
-    array of shape (L,)
-        In (0, 1).
+    Y are the labels of the training rows, at least 3 of them.
 
     Examples
     --------
     >>> label_propensities([[1, 0], [1, 0], [1, 0], [1, 1]]).round(2)
     array([0.8 , 0.72])
     """
-    Y = as_matrix(Y) if is_host(Y) else plain(Y, "Y")
-    n = Y.shape[0]
+    labels = as_labels(Y)
+    n = labels.shape[0]
     if n < 3:
-        raise ValueError(f"propensities need at least 3 training rows, got {n}. Pass all of them.")
-    if is_host(Y):
-        counts = np.asarray(Y.sum(axis=0), dtype=np.float64).ravel()
+        raise ValueError(f"Y has {n} rows; propensities need at least 3. Pass all training rows.")
+    if is_sparse(labels):
+        counts = np.asarray(labels.sum(axis=0), dtype=np.float64).ravel()
     else:
-        counts = namespace(Y).sum(Place.of(Y).asarray(Y, "float64"), axis=0)
-    c = float((np.log(n) - 1.0) * (b + 1.0) ** a)
+        counts = namespace(labels).sum(float64(labels), axis=0)
+    c = (math.log(n) - 1.0) * (b + 1.0) ** a
     return 1.0 / (1.0 + c * (counts + b) ** -a)
 
 
@@ -179,17 +160,8 @@ def propensity_scored_precision_at_k(
 
         PSP@k = Σ_i Σ_{l ∈ top k of s_i} y_il / p_l  /  Σ_i max_{|T| ≤ k} Σ_{l ∈ T} y_il / p_l
 
-    Parameters
-    ----------
-    Y, S, k
-        As in `precision_at_k`.
-    propensities : array of shape (L,)
-        p, in (0, 1]; see `label_propensities`, which takes the training labels.
-
-    Returns
-    -------
-    float
-        In [0, 1]; higher is better.
+    Y, S and k are as in `precision_at_k`; the propensities p in (0, 1] are those that `label_propensities`
+    finds in the training labels.
 
     Examples
     --------
@@ -202,37 +174,21 @@ def propensity_scored_precision_at_k(
         xp = namespace(scores)
         columns = xp.argsort(-scores + 0.0, axis=1, stable=True)  # the sum makes one zero of both
         S = TopK(columns, xp.take_along_axis(scores, columns, axis=1))
-    n_labels = _n_labels(Y)
-    chosen, hits = hits_of(Y, S, check_k(k, n_labels, "k"))
+    chosen, hits = hits_of(Y, S, k)
+    labels = sp.csr_array(as_labels(to_host(Y)), dtype=np.float64)
     p = np.asarray(to_host(propensities), dtype=np.float64)
-    if p.shape != (n_labels,) or not np.all((p > 0) & (p <= 1)):
+    if p.shape != (labels.shape[1],) or not np.all((p > 0) & (p <= 1)):
         raise ValueError(
-            f"propensities must be {n_labels} numbers in (0, 1], one per label, got shape {p.shape}. "
-            "Pass label_propensities of the training labels."
+            f"propensities must be {labels.shape[1]} numbers in (0, 1]; they are {shown(p)}. Pass "
+            "label_propensities of the training labels."
         )
-    most = _most_worth(Y, 1.0 / p, k)
-    if most == 0:
-        raise ValueError("propensity-scored precision needs a row with a relevant label, got none. Check Y.")
-    return float(np.sum(1.0 / p[chosen[hits]])) / most
-
-
-def _most_worth(Y: Matrix, worth: npt.NDArray[np.float64], k: int) -> float:
-    """Sum over the rows what the k most valuable of their labels are worth."""
-    if not is_host(Y):
-        place = Place.of(Y)
-        gains = place.asarray(Y, "float64") * place.asarray(worth)
-        return float(place.xp.sum(place.xp.sort(gains, axis=1, descending=True)[:, :k]))
-    labels = as_matrix(Y)
-    labels = sp.csr_array(labels) if is_sparse(labels) else sp.csr_array(np.asarray(labels, dtype=np.float64))
     labels.eliminate_zeros()
-    rows, values = labels.nonzero()[0], worth[labels.indices]
-    values = values[np.lexsort((-values, rows))]  # the most valuable labels of each row first
-    rank = np.arange(len(rows)) - np.searchsorted(rows, rows)
-    return float(np.sum(values[rank < k]))
-
-
-def _n_labels(Y: Matrix) -> int:
-    return int(np.shape(Y)[1] if is_host(Y) else Y.shape[1])
+    row, worth = labels.nonzero()[0], 1.0 / p[labels.indices]
+    worth = worth[np.lexsort((-worth, row))]  # the most valuable labels of each row first
+    most = float(np.sum(worth[np.arange(len(row)) - np.searchsorted(row, row) < k]))
+    if most == 0:
+        raise ValueError("no row of Y has a relevant label, so there is nothing to find. Check Y.")
+    return float(np.sum(1.0 / p[chosen[hits]])) / most
 
 
 @overload
@@ -246,22 +202,10 @@ def average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> flo
 
         ap(y, s) = (1/|P|) Σ_{j ∈ P} |{i ∈ P : s_i ≥ s_j}| / |{i : s_i ≥ s_j}|,    P = {j : y_j = 1}
 
-    Parameters
-    ----------
-    Y, S, per_example
-        As in `precision_at_k`.
+    `sklearn.metrics.label_ranking_average_precision_score` gives 1 to a row without relevant labels; here it
+    is left out, because no ranking of it is better than another.
 
-    Returns
-    -------
-    float, or array of shape (n,) if ``per_example``
-        In (0, 1]; higher is better. NaN marks a row that is left out.
-
-    Notes
-    -----
-    Equal scores share the worst of their ranks, as in
-    `sklearn.metrics.label_ranking_average_precision_score`. A row without relevant labels is left out,
-    because no ranking of it is better than another (scikit-learn gives it 1). A row with every label relevant
-    scores 1 and stays.
+    Parameters and what is returned are as in `precision_at_k`; NaN marks a row that is left out.
 
     Examples
     --------
@@ -277,28 +221,16 @@ def average_auc(Y: Matrix, S: Matrix, *, per_example: Literal[False] = False) ->
 @overload
 def average_auc(Y: Matrix, S: Matrix, *, per_example: Literal[True]) -> Vector: ...
 def average_auc(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | Vector:
-    """Area under the ROC curve of each example, averaged over the examples.
+    """Area under the ROC curve of each example: the share of pairs of labels in the right order.
 
-    It is the share of (relevant, irrelevant) pairs of labels in the right order::
+    ::
 
         auc(y, s) = 1/(|P| |N|) Σ_{i ∈ P, j ∈ N} ( [s_i > s_j] + ½ [s_i = s_j] )
 
-    with P = {j : y_j = 1} and N = {j : y_j = 0}.
+    with P = {j : y_j = 1} and N = {j : y_j = 0}. A row without such a pair is left out of the mean, which
+    otherwise is that of ``sklearn.metrics.roc_auc_score(Y, S, average="samples")``.
 
-    Parameters
-    ----------
-    Y, S, per_example
-        As in `precision_at_k`.
-
-    Returns
-    -------
-    float, or array of shape (n,) if ``per_example``
-        In [0, 1]; higher is better, 0.5 is chance. NaN marks a row that is left out.
-
-    Notes
-    -----
-    A row where every label is relevant, or none is, has no such pair and is left out of the mean. Without
-    such rows the result is that of ``sklearn.metrics.roc_auc_score(Y, S, average="samples")``.
+    Parameters and what is returned are as in `precision_at_k`; 0.5 is chance, NaN marks a row left out.
 
     Examples
     --------
@@ -320,7 +252,7 @@ def hamming_loss(
 def hamming_loss(
     Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5, *, per_example: bool = False
 ) -> float | Vector:
-    """Share of labels that are wrong once the scores are cut at a threshold.
+    """Share of labels that are wrong once the scores are cut at a threshold; lower is better.
 
     ::
 
@@ -332,17 +264,8 @@ def hamming_loss(
         As in `precision_at_k`.
     threshold : float or array of shape (L,), default=0.5
         A label is predicted where its score is at or above the threshold: one for all labels, or one per
-        label. It is compared in the precision of S.
-
-    Returns
-    -------
-    float, or array of shape (n,) if ``per_example``
-        In [0, 1]; lower is better.
-
-    Notes
-    -----
-    No row is left out. The default is the ``round(f)`` of Xu et al., read as f ≥ 0.5: a half goes up, and a
-    score above 1.5 still means 1.
+        label, compared in the precision of S. The default is the ``round(f)`` of Xu et al., read as f ≥ 0.5.
+        `lrml.thresholds.best_threshold` finds the best one.
 
     Examples
     --------
@@ -361,30 +284,17 @@ def micro_f1(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
 
         micro-F1 = 2 TP / (2 TP + FP + FN),    counted over all rows and labels
 
-    Frequent labels weigh more than rare ones. No average over rows is involved.
+    Frequent labels weigh more than rare ones.
 
-    Parameters
-    ----------
-    Y : array, sparse matrix or frame of shape (n, L)
-        Labels, 1 where relevant and 0 elsewhere.
-    S : array or frame of shape (n, L)
-        Finite scores, with the labels in the order of Y.
-    threshold : float or array of shape (L,), default=0.5
-        A label is predicted where its score is at or above the threshold: one for all labels, or one per
-        label. It is compared in the precision of S. `lrml.thresholds.best_threshold` finds the best one.
-
-    Returns
-    -------
-    float
-        In [0, 1]; higher is better. It is 0 if nothing is relevant and nothing predicted, as in
-        ``sklearn.metrics.f1_score(..., average="micro", zero_division=0)``.
+    Parameters are as in `hamming_loss`. It is 0 if nothing is relevant and nothing predicted, as in
+    ``sklearn.metrics.f1_score(..., average="micro", zero_division=0)``.
 
     Examples
     --------
     >>> micro_f1([[1, 0], [0, 1]], [[0.9, 0.6], [0.2, 0.7]])
     0.8
     """
-    return count_labels(Y, S, threshold).micro_f1
+    return LabelCounts.of_scores(Y, S, threshold).micro_f1
 
 
 def macro_f1(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
@@ -396,24 +306,15 @@ def macro_f1(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
 
     A rare label weighs as much as a frequent one.
 
-    Parameters
-    ----------
-    Y, S, threshold
-        As in `micro_f1`.
-
-    Returns
-    -------
-    float
-        In [0, 1]; higher is better. A label that is neither relevant nor predicted in any row has no F1. It
-        counts as 0 and stays in the mean, as in
-        ``sklearn.metrics.f1_score(..., average="macro", zero_division=0)``.
+    Parameters are as in `hamming_loss`. A label that is neither relevant nor predicted in any row counts as
+    0, as in ``sklearn.metrics.f1_score(..., average="macro", zero_division=0)``.
 
     Examples
     --------
     >>> macro_f1([[1, 0], [0, 1]], [[0.9, 0.6], [0.2, 0.7]]) == (1 + 2 / 3) / 2
     True
     """
-    return count_labels(Y, S, threshold).macro_f1
+    return LabelCounts.of_scores(Y, S, threshold).macro_f1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -434,10 +335,8 @@ class Evaluation(Mapping[str, float]):
     @property
     def left_out(self) -> dict[str, int]:
         """Number of rows that each mean leaves out."""
-        return {
-            name: int(count(namespace(values).isnan(values), axis=0))
-            for name, values in self.per_example.items()
-        }
+        without = {name: namespace(values).isnan(values) for name, values in self.per_example.items()}
+        return {name: int(count(rows, axis=0)) for name, rows in without.items()}
 
     def as_dict(self) -> dict[str, float]:
         """Return the means as a plain dictionary, in the order of `evaluate`."""
@@ -463,20 +362,17 @@ def evaluate(
 
     Parameters
     ----------
-    Y, S
-        As in `precision_at_k`.
+    Y, S, threshold
+        As in `hamming_loss`.
     ks : iterable of int, optional
         The k of each `precision_at_k`; by default those of 1, 3 and 5 that do not exceed the number of
-        labels. A given k that exceeds it is an error.
-    threshold : float or array of shape (L,), default=0.5
-        As in `hamming_loss`.
+        labels.
 
     Returns
     -------
     Evaluation
         Means by name, in this order: ``precision_at_1`` and so on (as in ``ks``), ``average_precision``,
-        ``average_auc``, ``hamming_loss``, ``micro_f1``, ``macro_f1``; with ``per_example`` vectors and counts
-        of ``left_out`` rows for all but the two F1.
+        ``average_auc``, ``hamming_loss``, ``micro_f1``, ``macro_f1``.
 
     Examples
     --------
@@ -525,10 +421,9 @@ def _ranking_precision(block: Block) -> Vector:
 
 def _auc(block: Block) -> Vector:
     _, best, worst = block.ranks
-    n_relevant = block.n_relevant
+    n_relevant = float64(block.n_relevant)
     # The sum of the mid-ranks of the relevant labels, minus its least possible value, counts misplaced pairs.
-    rank_sum = block.sum_over_relevant((best + worst) / 2)
-    misplaced = rank_sum - n_relevant * (n_relevant + 1) / 2
+    misplaced = block.sum_over_relevant((best + worst) / 2) - n_relevant * (n_relevant + 1) / 2
     pairs = n_relevant * (block.relevant.shape[1] - n_relevant)
     return ratio(pairs - misplaced, pairs)
 
@@ -545,25 +440,16 @@ def _mean(values: Vector, name: str) -> float:
 def _means(per_example: Mapping[str, Vector]) -> dict[str, float]:
     """Means over the rows that have a value; those on a device come to the host together."""
     columns = list(per_example.values())
-    if is_host(*columns):
-        kept = [values[~np.isnan(values)] for values in columns]
-        sums = [(float(values.mean()) if len(values) else 0.0, len(values)) for values in kept]
-    else:
-        xp = namespace(*columns)
-        values = xp.stack(columns)
-        known = ~xp.isnan(values)
-        size = count(known, axis=1)
-        mean = xp.sum(xp.where(known, values, 0.0), axis=1) / xp.where(size > 0, size, 1.0)
-        sums = to_numpy(xp.stack([mean, size], axis=1)).tolist()
-    means = {}
-    for (name, column), (mean, size) in zip(per_example.items(), sums, strict=True):
-        if size == 0:
-            needed = (
-                "both a relevant and an irrelevant label" if name == "average_auc" else "a relevant label"
-            )
+    xp = namespace(*columns)
+    values = xp.stack(columns)
+    known = ~xp.isnan(values)
+    means = ratio(xp.sum(xp.where(known, values, 0.0), axis=1), count(known, axis=1))
+    found = dict(zip(per_example, to_numpy(means).tolist(), strict=True))
+    for name, mean in found.items():
+        if math.isnan(mean):
+            needed = "both a relevant and an irrelevant" if name == "average_auc" else "a relevant"
             raise ValueError(
-                f"{name} needs at least one row with {needed}, got none in {column.shape[0]} rows. "
-                "Check Y, or ask the metric for per_example=True to get NaN for each row."
+                f"{name} has no value: none of {values.shape[1]} rows has {needed} label. Check Y, or ask "
+                "for per_example=True to get NaN for each row."
             )
-        means[name] = mean
-    return means
+    return found

@@ -1,10 +1,14 @@
 """Splits of multi-label data that keep the proportion of every label.
 
-The algorithm is iterative stratification (Sechidis, Tsoumakas and Vlahavas 2011): take the label with the
+The algorithm is iterative stratification [1]_: take the label with the
 fewest rows left, give each of these rows to the subset that wants the label most, and repeat. The subset
 depends on how many rows of the label each subset has, not on the row. So the rows of one label are assigned
 together: first how many each subset gets, then which ones, then the counts of the other labels are updated.
 In total this is O(nnz) work, plus a few array operations per label.
+
+References
+----------
+.. [1] K. Sechidis, G. Tsoumakas, I. Vlahavas. On the Stratification of Multi-label Data. ECML PKDD 2011.
 """
 
 from __future__ import annotations
@@ -19,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.model_selection import BaseCrossValidator
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state
 
 from lrml._arrays import is_host, is_sparse, take, to_host
-from lrml._checks import check_flag, is_integer
+from lrml._checks import check_flag, is_integer, is_real
+from lrml._shown import shown
 from lrml._targets import check_targets
 
 __all__ = ["MultilabelStratifiedKFold", "iterative_train_test_split"]
@@ -38,9 +43,8 @@ _Counts = NDArray[np.int64]
 class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # scikit-learn has no type stubs
     """Cross-validation folds that keep the proportion of every label.
 
-    Iterative stratification [1]_: the label with the fewest rows left comes first, because a rare label
-    leaves the least choice, and each of its rows goes to the fold that lacks most of this label. Use it as
-    `cv` of ``cross_val_predict``, ``cross_validate``, ``GridSearchCV`` or ``HalvingGridSearchCV``.
+    Iterative stratification: the label with the fewest rows left comes first, because a rare label
+    leaves the least choice, and each of its rows goes to the fold that lacks most of this label.
 
     Parameters
     ----------
@@ -54,26 +58,16 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
         ``split`` give the same folds, as successive halving needs. None is the only value allowed without
         `shuffle`.
 
-    See Also
-    --------
-    iterative_train_test_split : One split into a training and a test set.
-
     Notes
     -----
     Guaranteed: no test set is empty, and each row is in exactly one of them. If no row has more than one
     label, the counts of each label and the sizes of the folds differ by at most one, as in
-    ``StratifiedKFold``. If rows have several labels, the rarest label differs by at most one. Other labels
-    and the sizes come close, but without a bound: labels take precedence over sizes. Rows without a label
-    come last and even out the sizes.
+    ``StratifiedKFold``. If rows have several labels, the rarest label differs by at most one; other labels
+    and the sizes come close, but without a bound.
 
     ``split`` takes time proportional to the number of ones in Y, and a sparse Y stays sparse. scikit-learn's
-    ``GridSearchCV`` and ``cross_val_predict`` take a sparse y; ``cross_val_score``, ``cross_validate`` and
-    ``learning_curve`` refuse every one. ``HalvingGridSearchCV`` takes a label matrix, dense or sparse, if
-    ``min_resources`` is a number; it can derive one from 1-D targets only.
-
-    References
-    ----------
-    .. [1] K. Sechidis, G. Tsoumakas, I. Vlahavas. On the Stratification of Multi-label Data. ECML PKDD 2011.
+    ``GridSearchCV``, ``HalvingGridSearchCV`` (with a number as ``min_resources``) and ``cross_val_predict``
+    take a sparse y; ``cross_val_score``, ``cross_validate`` and ``learning_curve`` refuse every one.
 
     Examples
     --------
@@ -90,14 +84,11 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
     def __init__(self, n_splits: int = 5, *, shuffle: bool = True, random_state: Any = None) -> None:
         if not is_integer(n_splits) or n_splits < 2:
             raise ValueError(
-                f"n_splits must be an int of at least 2, got {n_splits!r}. Use 5, or "
+                f"n_splits must be an integer of at least 2, it is {shown(n_splits)}. Pass 5, or call "
                 "iterative_train_test_split for a single split."
             )
         if not check_flag("shuffle", shuffle) and random_state is not None:
-            raise ValueError(
-                f"random_state must be None without shuffle, where it changes nothing, got {random_state!r}. "
-                "Pass shuffle=True or leave random_state out."
-            )
+            raise ValueError(f"random_state={shown(random_state)} changes nothing without shuffle=True.")
         self.n_splits = n_splits
         self.shuffle = shuffle
         self.random_state = random_state
@@ -107,36 +98,17 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
     def split(
         self, X: Any, y: Any, groups: Any = None
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Generate the row numbers of training and test set, fold by fold.
+        """Generate the row numbers of training and test set, ascending, fold by fold.
 
-        Parameters
-        ----------
-        X : array, sparse matrix, frame or list with n rows
-            Only its length counts.
-        y : array, sparse matrix or frame of shape (n, L)
-            0/1 labels. NaN, an unknown label, counts as 0.
-        groups : None
-            Ignored, with a warning; here for compatibility.
-
-        Yields
-        ------
-        train, test : ndarray
-            Row numbers, ascending.
+        Of X only the length counts; y are 0/1 labels, n × L, of which NaN, an unknown label, counts as 0.
         """
         if groups is not None:
-            warnings.warn(
-                f"groups must be None: {type(self).__name__} does not keep groups together, and ignores "
-                "them. Use GroupKFold where groups matter more than labels.",
-                UserWarning,
-                stacklevel=2,
-            )
+            message = "groups are ignored. Use GroupKFold where they matter more than labels."
+            warnings.warn(message, UserWarning, stacklevel=2)
         Y = _label_matrix(y)
-        _check_same_length([X, Y])
+        check_consistent_length(X, Y)
         if self.n_splits > Y.shape[0]:
-            raise ValueError(
-                f"n_splits must be at most the number of rows, {Y.shape[0]}, got {self.n_splits}. "
-                "Lower n_splits or pass more rows."
-            )
+            raise ValueError(f"n_splits is {self.n_splits}, but there are {Y.shape[0]} rows. Lower it.")
         random = check_random_state(self.random_state) if self.shuffle else None
         folds = _assign_subsets(Y, np.ones(self.n_splits, dtype=np.int64), random)
         for fold in range(self.n_splits):
@@ -173,21 +145,12 @@ def iterative_train_test_split(
         scikit-multilearn's function of this name returns ``X_train, Y_train, X_test, Y_test``. Each part has
         the type of its input (sparse matrices as CSR), with the rows in order.
 
-    See Also
-    --------
-    MultilabelStratifiedKFold : The same for cross-validation.
-
     Notes
     -----
-    Iterative stratification [1]_ with one addition. If a fourth of the rows are for testing, a label with one
-    row is wanted 0.75 times for training and 0.25 times for testing, so all such labels go to the training
-    set; if every row has a rare label, nothing is left for the test set. Here, if both parts want a label
-    equally often after rounding up, a full part yields to one that is not. With parts of equal size this
-    changes nothing. Neither part is ever empty.
-
-    References
-    ----------
-    .. [1] K. Sechidis, G. Tsoumakas, I. Vlahavas. On the Stratification of Multi-label Data. ECML PKDD 2011.
+    Iterative stratification with one addition. A label with one row is wanted 0.75 times for training
+    and 0.25 times for testing, so if every row has a rare label, nothing is left for the test set. Here, if
+    both parts want a label equally often after rounding up, a full part yields to one that is not. Neither
+    part is ever empty.
 
     Examples
     --------
@@ -200,10 +163,13 @@ def iterative_train_test_split(
     """
     labels = _label_matrix(Y)
     everything = [X, Y, *arrays]
-    _check_same_length(everything)
-    n = labels.shape[0]
-    n_test = _count_test_rows(test_size, n)
-    shares = np.array([n - n_test, n_test], dtype=np.int64)
+    for array in everything:
+        if not (getattr(array, "shape", ()) or hasattr(array, "__len__")):
+            raise TypeError(f"{shown(array)} has no rows to split. Name options: test_size=0.3.")
+    check_consistent_length(*everything)
+    n_rows = labels.shape[0]
+    n_test = _count_test_rows(test_size, n_rows)
+    shares = np.array([n_rows - n_test, n_test], dtype=np.int64)
     subsets = _assign_subsets(labels, shares, check_random_state(random_state))
     parts = [np.flatnonzero(subsets == part) for part in (0, 1)]
     return [_take_rows(array, rows) for array in everything for rows in parts]
@@ -211,66 +177,36 @@ def iterative_train_test_split(
 
 def _take_rows(array: Any, rows: NDArray[np.int64]) -> Any:
     """Return some rows of an array, sparse matrix, frame, series or sequence, as the same type."""
-    if is_sparse(array):
-        return array.tocsr()[rows]
-    if hasattr(array, "iloc"):  # pandas
-        return array.iloc[rows]
-    if not is_host(array):
-        return take(array, rows)
-    if hasattr(array, "shape"):  # NumPy, polars and others that index rows by an array
-        return array[rows]
-    return [array[row] for row in rows.tolist()]
+    return take(array, rows) if is_sparse(array) or not is_host(array) else _safe_indexing(array, rows)
 
 
 def _label_matrix(Y: Any) -> sparse.csr_array:
     """Return 0/1 labels as a CSR matrix that stores only the ones; unknown labels count as 0."""
     if Y is None:
-        raise ValueError("y must be a label matrix, it decides on the split, got None. Pass the labels.")
+        raise ValueError("y is None, but labels decide on the split. Pass the label matrix.")
     values = check_targets(to_host(Y), "real", allow_unknown=True).values
-    stored = values.data if is_sparse(values) else values
-    strange = stored[(stored != 0) & (stored != 1)]
+    matrix = sparse.csr_array(values, copy=True)
+    matrix.eliminate_zeros()
+    strange = matrix.data[matrix.data != 1]
     if strange.size:
         raise ValueError(
-            f"Y must hold only 0 and 1 to be stratified, got {strange.flat[0]!s}. "
-            "Encode the labels with MultiLabelBinarizer, or use KFold for other targets."
+            f"Y holds {strange[0]!s}, not only 0 and 1. Encode labels with MultiLabelBinarizer, or use KFold."
         )
-    matrix = sparse.csr_array(values, copy=True) if is_sparse(values) else sparse.csr_array(values != 0)
-    matrix.eliminate_zeros()
     return matrix
 
 
-def _check_same_length(arrays: list[Any]) -> None:
-    for array in arrays:
-        if not (getattr(array, "shape", ()) or hasattr(array, "__len__")):
-            raise TypeError(
-                f"each array must have one row per example, got {array!r}. "
-                "Pass test_size and random_state by name, as in test_size=0.3."
-            )
-    lengths = [array.shape[0] if hasattr(array, "shape") else len(array) for array in arrays]
-    if len(set(lengths)) > 1:
-        listed = ", ".join(map(str, lengths))
-        raise ValueError(
-            f"all arrays must have the same number of rows, got {listed}. Pass one row of each per example."
-        )
-
-
-def _count_test_rows(test_size: Any, n: int) -> int:
+def _count_test_rows(test_size: Any, n_rows: int) -> int:
     """Return the number of test rows that leaves at least one row on either side."""
-    if n < 2:
-        raise ValueError(f"a split needs at least 2 rows, got {n}. Pass more rows.")
-    if is_integer(test_size):
-        if not 0 < test_size < n:
-            raise ValueError(
-                f"an int test_size must be in [1, {n - 1}], to leave a row for training, got {test_size}. "
-                "Choose a count in that range, or a share such as 0.25."
-            )
+    if n_rows < 2:
+        raise ValueError(f"a split needs at least 2 rows, got {n_rows}. Pass more rows.")
+    if is_integer(test_size) and 0 < test_size < n_rows:
         return int(test_size)
-    share = float(test_size) if isinstance(test_size, float | np.floating) else math.nan
-    if not 0 < share < 1:
-        raise ValueError(
-            f"test_size must be a float in (0, 1), a share, or an int, a count, got {test_size!r}. Use 0.25."
-        )
-    return min(math.ceil(share * n), n - 1)
+    if is_real(test_size) and not is_integer(test_size) and 0 < test_size < 1:
+        return min(math.ceil(float(test_size) * n_rows), n_rows - 1)
+    raise ValueError(
+        f"test_size must be a share in (0, 1) or a count in [1, {n_rows - 1}], it is {shown(test_size)}. "
+        "Pass 0.25."
+    )
 
 
 def _assign_subsets(Y: sparse.csr_array, shares: _Counts, random: np.random.RandomState | None) -> _Counts:
@@ -293,39 +229,12 @@ def _assign_subsets(Y: sparse.csr_array, shares: _Counts, random: np.random.Rand
     return subsets
 
 
-class _LabelQueue:
-    """The labels that have rows left, fewest first, then by number.
-
-    A heap of ``count · L + label``. A label whose count falls is pushed once more. Its older entries reach
-    the top only after its rows are gone, and are skipped.
-    """
-
-    def __init__(self, left: _Counts) -> None:
-        self._left = left
-        self._heap = self._keys(np.flatnonzero(left))
-        heapq.heapify(self._heap)
-
-    def _keys(self, labels: _Counts) -> list[int]:
-        keys: list[int] = (self._left[labels] * self._left.size + labels).tolist()
-        return keys
-
-    def pop(self) -> int | None:
-        """Return the label with the fewest rows left, None if no label has any."""
-        while self._heap:
-            label = heapq.heappop(self._heap) % self._left.size
-            if self._left[label]:
-                return label
-        return None
-
-    def lower(self, labels: _Counts, by: _Counts | int = 1) -> None:
-        """Take away rows; a label may be named several times."""
-        np.subtract.at(self._left, labels, by)
-        for key in self._keys(labels[self._left[labels] > 0]):
-            heapq.heappush(self._heap, key)
-
-
 class _Deal:
-    """State of the algorithm: what each subset has, and how many more of each label it wants."""
+    """State of the algorithm: what each subset has, and how many more of each label it wants.
+
+    The labels that have rows left wait in a heap of ``count · L + label``. A label whose count falls is
+    pushed once more; its older entries reach the top only after its rows are gone, and are skipped.
+    """
 
     def __init__(
         self,
@@ -341,20 +250,28 @@ class _Deal:
         ones = np.ones(labels.size, dtype=np.int8)
         transposed = sparse.csr_array((ones, labels, indptr), shape=(n, n_labels)).tocsc()
         self._rows, self._first_row = transposed.indices, transposed.indptr.tolist()
-        totals = np.bincount(labels, minlength=n_labels)
-        self._totals, self._queue = totals, _LabelQueue(totals.copy())
-        self._wanted = _round_up(totals[:, None], shares)
+        self._totals = np.bincount(labels, minlength=n_labels)
+        self._left = self._totals.copy()
+        self._heap = self._keys(np.flatnonzero(self._left))
+        heapq.heapify(self._heap)
+        self._wanted = _round_up(self._totals[:, None], shares)
         self._room = _round_up(np.array(n), shares)
         self.subsets = np.full(n, -1, dtype=np.int64)
 
+    def _keys(self, labels: _Counts) -> list[int]:
+        keys: list[int] = (self._left[labels] * self._left.size + labels).tolist()
+        return keys
+
     def labelled_rows(self) -> None:
-        """Assign all rows that have a label."""
-        while (label := self._queue.pop()) is not None:
+        """Assign all rows that have a label, those of the label with the fewest rows left first."""
+        while self._heap:
+            label = heapq.heappop(self._heap) % self._left.size
+            if not self._left[label]:
+                continue
             rows = self._rows[self._first_row[label] : self._first_row[label + 1]]
             rows = rows[self.subsets[rows] < 0]
             surplus = -self._totals[label] * self._shares % self._shares.sum()
-            subset_of_row = self._give(rows, self._wanted[label], surplus)
-            self._account_for(rows, subset_of_row)
+            self._account_for(rows, self._give(rows, self._wanted[label], surplus))
 
     def other_rows(self) -> None:
         """Assign the rows without a label, so that the sizes are right."""
@@ -369,21 +286,23 @@ class _Deal:
 
     def _account_for(self, rows: _Counts | NDArray[np.int32], subset_of_row: _Counts) -> None:
         """Lower what subsets want, and what labels have left, by all labels of these rows."""
-        n_labels, k = self._wanted.shape
         first = self._indptr[rows]
         lengths = self._indptr[rows + 1] - first
         places = np.repeat(first - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
         labels = self._labels[places]
+        n_labels, k = self._wanted.shape
         cells = labels * k + np.repeat(subset_of_row, lengths)
         if cells.size > n_labels:  # counting all cells once keeps the list of labels to queue short
             given = np.bincount(cells, minlength=n_labels * k).reshape(n_labels, k)
             self._wanted -= given
-            by = given.sum(axis=1)
-            touched = np.flatnonzero(by)
-            self._queue.lower(touched, by[touched])
+            fewer = given.sum(axis=1)
+            labels = np.flatnonzero(fewer)
+            self._left -= fewer
         else:
             np.subtract.at(self._wanted.reshape(-1), cells, 1)
-            self._queue.lower(labels)
+            np.subtract.at(self._left, labels, 1)
+        for key in self._keys(labels[self._left[labels] > 0]):
+            heapq.heappush(self._heap, key)
 
 
 def _round_up(totals: _Counts, shares: _Counts) -> _Counts:

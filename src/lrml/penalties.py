@@ -160,7 +160,7 @@ def spectral_prox(Q: Array, penalty: Penalty, step: float) -> SpectralProx:
     With Q = U diag(σ) Vᵀ and p = prox(σ) the result is Q V diag(p/σ) Vᵀ, so only the right singular vectors
     are needed and U never appears. They come from the eigendecomposition of the smaller Gram matrix, several
     times cheaper than an SVD. That squares the condition number: values below ``sqrt(n · eps) · σ₁`` are
-    noise. If one of those survives the prox, a QR factorisation and the SVD of its small triangle are used
+    noise. If one of those may survive the prox, a QR factorisation and the SVD of its small triangle are used
     instead.
 
     Parameters
@@ -179,11 +179,9 @@ def spectral_prox(Q: Array, penalty: Penalty, step: float) -> SpectralProx:
         matrix, sigma = spectral_prox(Q.T, penalty, step)
         return SpectralProx(matrix.T, sigma)
     sigma, V = right_singular(Q)
-    shrunk = penalty.prox(sigma, step)
-    survivors = _survivors(penalty, shrunk)
-    if survivors and float(sigma[survivors - 1]) <= gram_noise(sigma):
+    if noise_may_survive(sigma, penalty, step):
         sigma, V = right_singular_by_svd(Q)
-        shrunk = penalty.prox(sigma, step)
+    shrunk = penalty.prox(sigma, step)
     xp = namespace(Q)
     kept = int(xp.count_nonzero(shrunk > 0))
     if kept == 0:
@@ -252,7 +250,17 @@ def gram_noise(sigma: Array) -> float:
     return math.sqrt(sigma.shape[0] * xp.finfo(sigma.dtype).eps) * float(sigma[0])
 
 
-def _survivors(penalty: Penalty, shrunk: Array) -> int:
-    """Count the leading values that survive the prox; a free one counts even if it is zero."""
-    xp = namespace(shrunk)
-    return max(int(xp.count_nonzero(shrunk > 0)), min(penalty.n_free, int(shrunk.shape[0])))
+def noise_may_survive(sigma: Array, penalty: Penalty, step: float) -> bool:
+    """Whether the prox may keep a value of which the Gram matrix shows nothing but noise.
+
+    ``sigma`` comes from `right_singular`. Rounding may have made any value below the noise 0, so what counts
+    is not whether the computed values survive, but whether they would if they were as large as the noise.
+    A free value counts even if it is 0.
+    """
+    xp = namespace(sigma)
+    noise = gram_noise(sigma)
+    visible = int(xp.count_nonzero(sigma > noise))
+    if visible == sigma.shape[0]:
+        return False
+    survivors = int(xp.count_nonzero(penalty.prox(xp.clip(sigma, min=noise), step) > 0))
+    return visible < max(survivors, min(penalty.n_free, int(sigma.shape[0])))

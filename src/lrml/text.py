@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from itertools import chain, pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,6 @@ def __dir__() -> list[str]:
 
 # From here on, the squared hinge is better than the squared loss, and takes time that one has.
 _MANY_TEXTS = 5000
-_SPLIT = 'Split them: [[tag.strip() for tag in row.split(",") if tag.strip()] for row in tags].'
 
 
 def default_vectorizer() -> TfidfVectorizer:
@@ -66,15 +65,12 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
     Parameters
     ----------
     model : estimator, optional
-        An estimator of this library for 0/1 labels: `LRML`, `MLFroCV`, `LEML`, …, with any loss. By default
-        ``LRMLCV(threshold="auto", random_state=0)``, which chooses its parameters, and the score from which a
-        tag is predicted, on held-out texts; from 5,000 texts on with ``loss="squared_hinge"`` and ridges only
-        (``thetas=0, alphas=0.0``), which is better there.
+        An estimator of this library for 0/1 labels, with any loss; by default what `default_model` gives,
+        which chooses its parameters, and the score from which a tag is predicted, on held-out texts.
     vectorizer : transformer, optional
         Makes a matrix, sparse or not, of a list of str: a vectorizer of scikit-learn, or a pipeline that
-        begins with one. By default ``TfidfVectorizer(sublinear_tf=True, stop_words="english", ngram_range=(1,
-        2), min_df=2, dtype=numpy.float32)``: words and pairs of words that occur in two texts; in one, if
-        there are no others.
+        begins with one. By default what `default_vectorizer` gives: TF-IDF of words and pairs of words that
+        occur in two texts; in one, if there are no others.
 
     Attributes
     ----------
@@ -88,9 +84,8 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
     Notes
     -----
     Parameters of the parts have names such as ``model__alpha`` and ``vectorizer__min_df``, for `GridSearchCV`
-    too; to set one of a part that is None puts the default part in its place. `cross_val_score` and searches
-    take texts and tag lists as they are. Their folds are consecutive rows unless told otherwise, so pass
-    ``cv=KFold(5, shuffle=True)`` if the order of the texts means something.
+    too. `cross_val_score` and searches take texts and tag lists as they are. Their folds are consecutive rows
+    unless told otherwise: pass ``cv=KFold(5, shuffle=True)`` if the order of the texts means something.
 
     Examples
     --------
@@ -152,9 +147,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
             Unchanged if anything is wrong with the input.
         """
         model, vectorizer = self._new_model(), self._new_vectorizer()
-        texts = _check_texts(texts)
-        labels = _check_tags(tags)
-        _check_same_length(texts, labels)
+        texts, labels = _check_both(texts, tags)
         model = default_model(len(texts)) if model is None else model
         try:
             X = _fit_vectorizer(vectorizer, texts)
@@ -162,20 +155,17 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
             if self.vectorizer is not None:
                 raise
             X = _fit_vectorizer(vectorizer.set_params(min_df=1), texts)
-        if labels.rows is None:
-            model.fit(X, labels.matrix, sample_weight)
-            classes = model.classes_
-        else:
-            classes = np.array(sorted(set(chain.from_iterable(labels.rows))), dtype=object)
+        if isinstance(labels, list):
+            classes = np.array(sorted(set(chain.from_iterable(labels))), dtype=object)
             if not len(classes):
-                raise ValueError(
-                    f"tags must have at least one tag, got {len(texts)} empty lists. Check the column."
-                )
-            model.fit(X, _binarized(labels.rows, classes), sample_weight)
+                raise ValueError(f"none of the {len(texts)} texts has a tag. Check the column of tags.")
+            model.fit(X, _binarized(labels, classes), sample_weight)
             best = vars(model).get("best_estimators_", {}).values()
             for fitted in (model, vars(model).get("best_estimator_", model), *best):
                 fitted.classes_ = classes
-        self.vectorizer_, self.model_, self.classes_ = vectorizer, model, classes
+        else:
+            model.fit(X, labels, sample_weight)
+        self.vectorizer_, self.model_, self.classes_ = vectorizer, model, model.classes_
         self._feature_names: npt.NDArray[Any] | None = None
         return self
 
@@ -185,15 +175,13 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
             return None
         if not isinstance(self.model, LinearMultiLabelModel):
             raise TypeError(
-                f"model must be an estimator of lrml such as LRMLCV() or MLFro(), got {shown(self.model)}. "
-                "Put other classifiers behind a TfidfVectorizer in scikit-learn's make_pipeline."
+                f"model is {shown(self.model)}, which is no estimator of lrml. Pass LRMLCV(), say, or "
+                "put other classifiers behind a TfidfVectorizer in scikit-learn's make_pipeline."
             )
         if getattr(self.model, "targets", "binary") != "binary":
-            raise ValueError("model must have targets='binary', got 'real'. A text has a tag or has it not.")
+            raise ValueError("model has targets='real', but a text has a tag or has it not. Pass 'binary'.")
         if getattr(self.model, "kernel", "linear") == "precomputed":
-            raise ValueError(
-                "model must have a kernel of features, got kernel='precomputed'. Pass kernel='linear'."
-            )
+            raise ValueError("model has kernel='precomputed', which knows no texts. Pass kernel='linear'.")
         return clone(self.model)
 
     def _new_vectorizer(self) -> Any:
@@ -202,84 +190,43 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
             return default_vectorizer()
         if isinstance(self.vectorizer, type) or not hasattr(self.vectorizer, "fit_transform"):
             raise TypeError(
-                "vectorizer must turn a list of texts into a matrix, like TfidfVectorizer(), got "
-                f"{shown(self.vectorizer)}. Pass a vectorizer of scikit-learn, or None."
+                f"vectorizer is {shown(self.vectorizer)}, which does not turn a list of texts into a matrix. "
+                "Pass a vectorizer of scikit-learn, or None."
             )
         return clone(self.vectorizer)
 
     def transform(self, texts: Any) -> Any:
-        """Features of texts.
-
-        Parameters
-        ----------
-        texts : list, array or column of str
-
-        Returns
-        -------
-        csr_array of shape (n, d)
-            Dense, if the vectorizer makes dense arrays.
-        """
+        """Return the features of texts, n × d; dense if the vectorizer makes dense arrays."""
         check_is_fitted(self)
         return _as_features(self.vectorizer_.transform(_check_texts(texts)))
 
     def decision_function(self, texts: Any) -> npt.NDArray[np.floating[Any]]:
-        """Scores, one per text and tag; the intercepts for a text without a known word.
-
-        Parameters
-        ----------
-        texts : list, array or column of str
-
-        Returns
-        -------
-        array of shape (n, L)
-            With the tags in the order of ``classes_``.
-        """
+        """Return scores, n × L in the order of ``classes_``; intercepts for a text without a known word."""
         X = self.transform(texts)
         scores: npt.NDArray[np.floating[Any]] = self.model_.decision_function(X)
         return scores
 
     @available_if(_makes_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, texts: Any) -> npt.NDArray[np.floating[Any]]:
-        """Probability of every tag; with a model of ``loss="logistic"`` only.
-
-        Parameters
-        ----------
-        texts : list, array or column of str
-
-        Returns
-        -------
-        array of shape (n, L)
-        """
+        """Return the probability of every tag, n × L; with a model of ``loss="logistic"`` only."""
         X = self.transform(texts)
         probabilities: npt.NDArray[np.floating[Any]] = self.model_.predict_proba(X)
         return probabilities
 
     def predict(self, texts: Any) -> list[list[Any]]:
-        """Tags whose score reaches the threshold of the model.
-
-        Parameters
-        ----------
-        texts : list, array or column of str
-
-        Returns
-        -------
-        list of n lists
-            Tags of every text, in the order of ``classes_``; perhaps none. See `predict_top_k` for a number
-            of tags.
-        """
+        """Return a list of tags for every text: those whose score reaches the threshold, perhaps none."""
         X = self.transform(texts)
         decisions = sp.csr_array(self.model_.predict(X))
         decisions.sort_indices()
         names = self.classes_[decisions.indices].tolist()
-        ends = decisions.indptr.tolist()
-        return [names[start:end] for start, end in pairwise(ends)]
+        return [names[start:end] for start, end in pairwise(decisions.indptr.tolist())]
 
     def predict_top_k(self, texts: Any, k: int | None = None) -> TopK:
         """Return the k tags with the largest scores for every text, best first.
 
         Parameters
         ----------
-        texts : list, array or column of str
+        texts
         k : int, optional
             From 1 to the number of tags L; min(5, L) by default.
 
@@ -293,25 +240,13 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         return top
 
     def score(self, texts: Any, tags: Any) -> float:
-        """Mean over the texts of the label ranking average precision of their tags.
+        """Return the mean over the texts of the label ranking average precision of their tags, in (0, 1].
 
         Texts without a tag, and tags that ``fit`` has not seen, are left out; a warning counts the latter.
-
-        Parameters
-        ----------
-        texts : list, array or column of str
-        tags : list or column of tag lists, or 0/1 matrix or frame of shape (n, L)
-
-        Returns
-        -------
-        float
-            In (0, 1]; higher is better.
         """
         check_is_fitted(self)
-        texts = _check_texts(texts)
-        labels = _check_tags(tags)
-        _check_same_length(texts, labels)
-        unknown = self.unknown_tags(labels.rows or [])
+        texts, labels = _check_both(texts, tags)
+        unknown = self.unknown_tags(labels) if isinstance(labels, list) else None
         if unknown:
             warnings.warn(
                 f"score leaves out {unknown.total()} tags that fit has not seen, {len(unknown)} different "
@@ -319,49 +254,29 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
                 UserWarning,
                 stacklevel=2,
             )
-        Y = labels.matrix if labels.rows is None else _binarized(labels.rows, self.classes_)
+        Y = _binarized(labels, self.classes_) if isinstance(labels, list) else labels
         return float(self.model_.score(self.transform(texts), Y))
 
     def binarize(self, tags: Any) -> sp.csr_array:
-        """Turn tag lists into a 0/1 matrix with the columns of ``classes_``.
-
-        Parameters
-        ----------
-        tags : list or column of tag lists, or 0/1 matrix or frame of shape (n, L)
-
-        Returns
-        -------
-        csr_array of shape (n, L)
-            Without the tags that ``fit`` has not seen; `unknown_tags` counts them.
-        """
+        """Turn tags, as in ``fit``, into a 0/1 matrix with the columns of ``classes_`` and no others."""
         check_is_fitted(self)
         labels = _check_tags(tags)
-        if labels.rows is not None:
-            return _binarized(labels.rows, self.classes_)
-        values, names, *_ = check_targets(labels.matrix, "binary")
+        if isinstance(labels, list):
+            return _binarized(labels, self.classes_)
+        values, names, *_ = check_targets(labels, "binary")
         check_label_names(names, self.classes_)
         if values.shape[1] != len(self.classes_):
             raise ValueError(
-                f"a 0/1 matrix of tags must have {len(self.classes_)} columns, as in fit, got "
-                f"{values.shape[1]}. Pass one column for each of classes_."
+                f"the 0/1 matrix of tags has {values.shape[1]} columns. Pass one for each of the "
+                f"{len(self.classes_)} in classes_."
             )
         return sp.csr_array(values)
 
     def unknown_tags(self, tags: Any) -> Counter[str]:
-        """Count the tags that ``fit`` has not seen.
-
-        Parameters
-        ----------
-        tags : list or column of tag lists, or 0/1 matrix or frame of shape (n, L)
-
-        Returns
-        -------
-        Counter
-            How often each of them occurs; empty for a matrix.
-        """
+        """Count how often tags occur that ``fit`` has not seen; a matrix has none."""
         check_is_fitted(self)
-        known = set(self.classes_)
-        rows = _check_tags(tags).rows or ()
+        known, labels = set(self.classes_), _check_tags(tags)
+        rows = labels if isinstance(labels, list) else []
         return Counter(tag for tag in chain.from_iterable(rows) if tag not in known)
 
     def explain(self, text: str, tag: Any, n: int | None = 5) -> list[tuple[str, float]]:
@@ -385,20 +300,17 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         check_is_fitted(self)
         if vars(self.model_).get("kernel_") is not None:
             raise ValueError(
-                f"explain needs a model with kernel='linear', got {shown(self.model_)}: the scores of a "
-                "kernel are no sums over words. Pass a linear model."
+                f"the model is {shown(self.model_)}: scores of a kernel are no sums over words. Fit one with "
+                "kernel='linear'."
             )
         if n is not None and not (is_integer(n) and n >= 1):
-            raise ValueError(f"n must be an int of at least 1 or None, got {shown(n)}. Pass 5, for example.")
+            raise ValueError(f"n must be an integer of at least 1 or None, it is {shown(n)}.")
         places = np.flatnonzero(self.classes_ == tag)
         if not len(places):
             similar = did_you_mean(tag, map(str, self.classes_))
-            raise ValueError(
-                f"tag must be one of the {len(self.classes_)} in classes_, got {shown(tag)}. {similar}"
-                "Pass a tag that occurred in fit."
-            )
+            raise ValueError(f"tag {shown(tag)} is not in classes_. {similar}Pass one that fit has seen.")
         if not isinstance(text, str):
-            raise TypeError(f"text must be one str, got {shown(text)}. Explain texts one by one.")
+            raise TypeError(f"text must be one str, it is {shown(text)}. Explain texts one by one.")
         row = sp.csr_array(self.transform([text]))
         U, s, V = self.model_.factors_
         contributions = row.data * (U[row.indices] @ (s * V[places[0]]))
@@ -423,17 +335,6 @@ class _NoWordsError(ValueError):
     """The vectorizer has left no feature."""
 
 
-class _Labels(NamedTuple):
-    """Checked tags: rows of lists, or a matrix or frame, which the model checks."""
-
-    rows: list[list[str]] | None
-    matrix: Any = None
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.rows) if self.rows is not None else int(self.matrix.shape[0])
-
-
 def _as_list(column: Any) -> list[Any]:
     """Return the entries of a list, array or column of NumPy, pandas, polars or Arrow."""
     for name in ("to_pylist", "to_list", "tolist"):
@@ -442,53 +343,62 @@ def _as_list(column: Any) -> list[Any]:
     return list(column)
 
 
+def _check_both(texts: Any, tags: Any) -> tuple[list[str], Any]:
+    """Return checked texts and tags, as many of one as of the other."""
+    listed, labels = _check_texts(texts), _check_tags(tags)
+    n_rows = len(labels) if isinstance(labels, list) else labels.shape[0]
+    if len(listed) != n_rows:
+        raise ValueError(f"there are {len(listed)} texts and {n_rows} rows of tags. Pass [] for no tag.")
+    return listed, labels
+
+
 def _check_texts(texts: Any) -> list[str]:
     """Return texts as a list, or say what is wrong, and where."""
-    if isinstance(texts, str | bytes):
-        raise TypeError(f"texts must be several texts, got one: {shown(texts)}. Pass a list: [text].")
     shape = getattr(texts, "shape", None)
     if hasattr(texts, "columns") or (shape is not None and len(shape) != 1):
-        what = type(texts).__name__ if shape is None else f"{type(texts).__name__} of shape {shape}"
+        size = "" if shape is None else f" of shape {shape}"
         raise ValueError(
-            f"texts must be one list or column of str, got a {what}. Pass one column, such as "
-            "frame['text']. Features that are numbers go to an estimator such as LRMLCV directly."
+            f"texts are a {type(texts).__name__}{size}. Pass one column, such as frame['text']. Numbers go "
+            "to an estimator such as LRMLCV directly."
         )
-    if not isinstance(texts, Iterable) or isinstance(texts, Mapping | Set):
-        raise TypeError(f"texts must be a list, array or column of str, got {shown(texts)}. Pass a list.")
+    if not isinstance(texts, Iterable) or isinstance(texts, str | bytes | Mapping | Set):
+        raise TypeError(f"texts must be a list, array or column of str, got {shown(texts)}. Pass [text, …].")
     listed = _as_list(texts)
     if not listed:
-        raise ValueError("texts must have at least one text, got none. Check what was read.")
+        raise ValueError("there are no texts. Check what was read.")
     wrong = [i for i, text in enumerate(listed) if not isinstance(text, str)]
     if wrong:
-        value = listed[wrong[0]]
-        got, remedy = shown(value), "Drop such rows, or put '' there."
-        if isinstance(value, bytes):
-            got, remedy = "bytes", "Decode it: text.decode('utf8')."
-        elif isinstance(value, Iterable):
-            remedy = "Join its words: ' '.join(words). Numbers go to an estimator such as LRMLCV directly."
-        elif is_real(value) and not np.isnan(value):
-            remedy = "Features that are numbers go to an estimator such as LRMLCV directly."
         more = f", and {len(wrong) - 1} more such rows" if len(wrong) > 1 else ""
         raise TypeError(
-            f"every text must be a str, got {got} in row {wrong[0]} (counted from 0){more}. {remedy}"
+            f"every text must be a str, got {shown(listed[wrong[0]])} in row {wrong[0]} (counted from 0)"
+            f"{more}. Put '' where there is no text, decode bytes, join lists of words."
         )
     return listed
 
 
-def _check_tags(tags: Any) -> _Labels:
-    """Return tag lists, or a matrix that the model will check, or say what is wrong, and where."""
+def _check_tags(tags: Any) -> Any:
+    """Return a list of tag lists, or a matrix that the model will check, or say what is wrong, and where."""
     if tags is None:
         raise ValueError("TextTagger requires y to be passed, but the target y is None. Pass lists of tags.")
-    if isinstance(tags, str | bytes) or not (isinstance(tags, Iterable) or is_sparse(tags)):
+    if is_sparse(tags):
+        return tags
+    is_table = hasattr(tags, "columns") or len(getattr(tags, "shape", ())) > 1
+    if not isinstance(tags, Iterable) or (isinstance(tags, str | bytes | Mapping | Set) and not is_table):
         raise TypeError(f"tags must have a list of tags for every text, got {shown(tags)}. Pass [[…], …].")
-    if isinstance(tags, Mapping | Set) and not hasattr(tags, "columns"):
-        raise TypeError(f"tags must be a list of tag lists, got {shown(tags)}. Pass [[…], …].")
-    if is_sparse(tags) or hasattr(tags, "columns") or len(getattr(tags, "shape", ())) > 1:
-        return _Labels(None, _check_frame(tags))
-    rows = _as_list(tags)
+    rows = [] if is_table else _as_list(tags)
     if rows and all(_is_row_of_numbers(row) for row in rows) and len(set(map(len, rows))) == 1:
-        return _Labels(None, np.asarray([list(row) for row in rows]))
-    return _Labels([_check_row(row, i) for i, row in enumerate(rows)])
+        return np.asarray([list(row) for row in rows])
+    if not is_table:
+        return [_check_row(row, i) for i, row in enumerate(rows)]
+    # A table of words: tags in columns of their own, or a column that was not taken out.
+    words = (cell for cell in np.asarray(tags).flat if isinstance(cell, str | list | np.ndarray))
+    found = next(words, None) if np.asarray(tags).dtype.kind in "OUST" else None
+    if found is not None:
+        raise ValueError(
+            f"a table of tags must hold 0 and 1, got {shown(found)}. Pass one column of tag lists, such as "
+            "frame['tags'], or a list of lists."
+        )
+    return tags
 
 
 def _is_row_of_numbers(row: Any) -> bool:
@@ -496,46 +406,18 @@ def _is_row_of_numbers(row: Any) -> bool:
     return sized and len(row) > 0 and all(is_real(value) or isinstance(value, bool) for value in row)
 
 
-def _check_frame(tags: Any) -> Any:
-    """Refuse an array or frame of words: tags in columns of their own, or a column that was not taken out."""
-    kinds = getattr(tags, "dtypes", None)
-    values = np.asarray(tags) if kinds is not None or isinstance(tags, np.ndarray) else None
-    if values is not None and values.dtype.kind in "OUST":
-        found = next((value for value in values.flat if isinstance(value, str | list | np.ndarray)), None)
-        if found is not None:
-            raise ValueError(
-                f"a matrix or frame of tags must hold 0 and 1, got {shown(found)}. Pass one column of tag "
-                "lists, such as frame['tags'], or a list of lists."
-            )
-    return tags
-
-
 def _check_row(row: Any, i: int) -> list[str]:
     where = f"in row {i} (counted from 0)"
-    if isinstance(row, str):
-        raise TypeError(f"every text must have a list of tags, got the str {shown(row)} {where}. {_SPLIT}")
-    if not isinstance(row, Iterable) or isinstance(row, bytes | Mapping):
-        raise TypeError(
-            f"every text must have a list of tags, got {shown(row)} {where}. Pass [] if it has none."
-        )
+    if isinstance(row, str | bytes | Mapping) or not isinstance(row, Iterable):
+        split = "Split it at its commas, for example" if isinstance(row, str) else "Pass [] if it has none"
+        raise TypeError(f"every text must have a list of tags, got {shown(row)} {where}. {split}.")
     listed = _as_list(row)
     for tag in listed:
         if not isinstance(tag, str):
-            raise TypeError(
-                f"every tag must be a str, got {shown(tag)} {where}. Pass str(tag), or a 0/1 matrix with a "
-                "column for each tag."
-            )
+            raise TypeError(f"every tag must be a str, got {shown(tag)} {where}. Pass str(tag).")
         if not tag:
-            raise ValueError(f"a tag must not be empty, got '' {where}. Pass [] if the text has no tag.")
+            raise ValueError(f"a tag is empty, '', {where}. Pass [] if the text has no tag.")
     return listed
-
-
-def _check_same_length(texts: list[str], labels: _Labels) -> None:
-    if len(texts) != labels.n_rows:
-        raise ValueError(
-            f"texts and tags must have the same length, got {len(texts)} texts and {labels.n_rows} rows of "
-            "tags. Pass [] for a text without tags."
-        )
 
 
 def _binarized(rows: list[list[str]], classes: npt.NDArray[Any]) -> sp.csr_array:
@@ -552,13 +434,12 @@ def _fit_vectorizer(vectorizer: Any, texts: list[str]) -> Any:
     try:
         X = _as_features(vectorizer.fit_transform(texts))
     except ValueError as error:
-        if not any(
-            part in str(error) for part in ("empty vocabulary", "no terms remain", "documents than min_df")
-        ):
+        no_words = "empty vocabulary", "no terms remain", "documents than min_df"
+        if not any(part in str(error) for part in no_words):
             raise
         raise _NoWordsError(
-            f"texts must have words that the vectorizer keeps, got {len(texts)} texts without any "
-            f"({str(error).rstrip('.')}). Pass vectorizer=TfidfVectorizer(min_df=1), or other texts."
+            f"the vectorizer keeps no word of {len(texts)} texts ({str(error).rstrip('.')}). Pass "
+            "vectorizer=TfidfVectorizer(min_df=1), or other texts."
         ) from error
     return X
 

@@ -1,9 +1,8 @@
 """Decision thresholds that are best on given labels and scores.
 
 A model gives scores S ∈ ℝⁿˣᴸ, and a label is predicted where its score is at or above a cut. The best cut
-depends on the metric and on the distribution of the scores. `best_threshold` finds it by a sweep over the
-sorted scores. Choose it on rows that the model was not fitted on: scores of training rows fit their labels
-too well.
+depends on the metric and on the distribution of the scores. Choose it on rows that the model was not fitted
+on: scores of training rows fit their labels too well.
 
 References
 ----------
@@ -14,14 +13,15 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Real
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import Place, to_host
+from lrml._checks import check_choice, is_real
 from lrml._ranking import LabelCounts, Matrix, check_labelled_scores
+from lrml._shown import shown
 
 __all__ = ["Threshold", "best_threshold"]
 
@@ -66,36 +66,26 @@ def best_threshold(
     Y : array, sparse matrix or frame of shape (n, L)
         Labels, 1 where relevant and 0 elsewhere.
     S : array or frame of shape (n, L)
-        Finite scores, with the labels in the order of Y. Take them from rows that the model has not seen.
-        Scores and labels on a device are copied to the host, where the sweep is made.
+        Finite scores, with the labels in the order of Y; from a device they are copied to the host.
     metric : {"micro_f1", "macro_f1", "hamming_loss"}, default="micro_f1"
-        As in `lrml.metrics`. The F1 measures are maximised and the Hamming loss is minimised.
+        As in `lrml.metrics`.
     per_label : bool, default=False
         Choose one threshold for each label. Labels with few positive examples then easily overfit.
     natural : float, default=0.5
-        The preferred threshold: among equally good ones the nearest to it wins, and the higher of two at the
-        same distance.
+        Among equally good thresholds the nearest to this one wins, and the higher of two.
     known : array of bool of shape (n, L), optional
-        The cells that count; the others are ignored, but must hold valid labels and scores, such as 0. All
-        count by default.
+        The cells that count, all by default. The others must hold valid labels and scores too, such as 0.
 
     Returns
     -------
     Threshold
-        ``cut`` is a float, or an array of shape (L,) if ``per_label``, and always finite. ``value`` is the
-        metric there.
+        ``cut`` is a float, or an array of shape (L,) if ``per_label``, and always finite.
 
     Notes
     -----
-    A cut lies halfway between the two different scores that it separates, so small changes of the scores do
-    not matter; equal scores are never separated. A cut at the least score predicts everything, and one just
-    above the largest score predicts nothing.
-
-    With ``per_label``, nothing is predicted for a label without a positive example; otherwise, nothing at all
-    if there is no positive example: F1 is then 0 at every cut. A label without known cells gets the natural
-    threshold, and counts as 0 in macro-F1.
-
-    Values of F1 count as equal if they differ only by float64 rounding. Hamming losses are compared exactly.
+    A cut lies halfway between the two different scores that it separates. One at the least score predicts
+    everything, one just above the largest score nothing: so it is, for F1, where there is no positive
+    example. A label without known cells gets the natural threshold, and counts as 0 in macro-F1.
 
     Examples
     --------
@@ -106,22 +96,20 @@ def best_threshold(
     >>> best_threshold(Y, S, "micro_f1", per_label=True)
     Threshold(cut=array([0.25, 0.05]), value=0.8571428571428571)
     """
-    if metric not in get_args(MetricName):
-        raise ValueError(
-            f"metric must be one of {', '.join(get_args(MetricName))}, got {metric!r}. "
-            "Pass one of these names, or search for the threshold of another metric yourself."
-        )
-    cells = _check_cells(Y, S, known)
-    anchor = _check_natural(natural, cells.scores.dtype)
+    check_choice("metric", metric, get_args(MetricName))
+    cells = _Cells.of(Y, S, known)
+    dtype = cells.scores.dtype
+    if not is_real(natural) or not abs(natural) <= np.finfo(dtype).max:
+        raise ValueError(f"natural is {shown(natural)}, not a finite {dtype}. Pass 0.5 or 0, for example.")
     if per_label:
-        sweeps = [_sweep(*pool, anchor) for pool in cells.labels()]
+        sweeps = [_Sweep.of(*pool, natural) for pool in cells.labels()]
         best = _micro_cuts(sweeps, natural) if metric == "micro_f1" else _own_cuts(sweeps, metric, natural)
-        cuts = np.array(best, dtype=cells.scores.dtype)
+        cuts = np.array(best, dtype=dtype)
         return Threshold(Place.of(S).asarray(cuts), cells.value(metric, cuts))
     if metric == "macro_f1" and cells.relevant.any():
         cut = float(_common_macro_cut(cells, natural))
     else:
-        cut = float(_own_cuts([_sweep(*cells.all(), anchor)], metric, natural)[0])
+        cut = float(_own_cuts([_Sweep.of(*cells.all(), natural)], metric, natural)[0])
     return Threshold(cut, cells.value(metric, cut))
 
 
@@ -130,71 +118,81 @@ class _Cells(NamedTuple):
 
     scores: _Scores
     relevant: _Bools
-    known: _Bools | None
+    known: _Bools
 
-    @property
-    def n_known(self) -> int:
-        return int(self.scores.size if self.known is None else np.count_nonzero(self.known))
+    @classmethod
+    def of(cls, Y: Matrix, S: Matrix, known: Any) -> _Cells:
+        data = check_labelled_scores(to_host(Y), to_host(S))
+        relevant = np.concatenate([block.relevant for block in data.blocks()])
+        # A cut is a float, and could fall on the wrong side of a more precise score.
+        scores = data.scores.astype(np.float64) if data.scores.dtype.itemsize > 8 else data.scores
+        if scores.max() == np.finfo(scores.dtype).max:
+            raise ValueError(
+                f"S has a score of {scores.max()}, and no {scores.dtype} is above it. Scale S down."
+            )
+        mask = np.ones(scores.shape, np.bool_) if known is None else np.asarray(to_host(known))
+        if mask.shape != scores.shape or mask.dtype != np.bool_ or not mask.any():
+            raise ValueError(
+                f"known must be a dense array of bool of the shape of S, {scores.shape}, and True somewhere; "
+                f"it is {type(known).__name__} {shown(known)} of dtype {mask.dtype} and shape {mask.shape}."
+            )
+        return cls(scores, relevant & mask, mask)
 
     def all(self) -> tuple[_Scores, _Bools]:
-        if self.known is None:
+        if self.known.all():  # no need to pick, which takes as long as a sort
             return self.scores.ravel(), self.relevant.ravel()
         return self.scores[self.known], self.relevant[self.known]
 
     def labels(self) -> Iterator[tuple[_Scores, _Bools]]:
-        for label in range(self.scores.shape[1]):
-            keep = slice(None) if self.known is None else self.known[:, label]
-            yield self.scores[keep, label], self.relevant[keep, label]
+        columns = zip(self.scores.T, self.relevant.T, self.known.T, strict=True)
+        if self.known.all():
+            return ((scores, relevant) for scores, relevant, _ in columns)
+        return ((scores[known], relevant[known]) for scores, relevant, known in columns)
 
     def value(self, metric: MetricName, cut: float | npt.NDArray[Any]) -> float:
-        predicted = self.scores >= cut
-        if self.known is not None:
-            predicted &= self.known
-        counts = LabelCounts.of(self.relevant, predicted)
-        if metric == "micro_f1":
-            return counts.micro_f1
-        if metric == "macro_f1":
-            return counts.macro_f1
-        return counts.wrong / self.n_known
+        counts = LabelCounts.of(self.relevant, (self.scores >= cut) & self.known)
+        if metric == "hamming_loss":
+            return counts.wrong / int(np.count_nonzero(self.known))
+        return counts.micro_f1 if metric == "micro_f1" else counts.macro_f1
 
 
 class _Sweep(NamedTuple):
-    """The candidate cuts of some cells, ascending, and what they predict."""
+    """The candidate cuts of some cells, ascending, and what they predict.
+
+    They are those whose least predicted score belongs to a positive example, and one above all scores. Any
+    other predicts negative examples that the next higher one of these does not, and no more positive ones.
+    That is worse for the Hamming loss, and for F1 if anything is hit.
+    """
 
     cuts: _Scores
     hits: npt.NDArray[np.intp]
     predicted: npt.NDArray[np.intp]
 
-
-def _sweep(scores: _Scores, relevant: _Bools, anchor: _Scores) -> _Sweep:
-    """List the cuts whose least predicted score belongs to a positive example, and the cut above all scores.
-
-    Any other cut predicts negative examples that the next higher one of these does not, and no more positive
-    ones. That is worse for the Hamming loss, and for F1 if anything is hit.
-    """
-    ascending = np.sort(scores)
-    positive = np.sort(scores[relevant])
-    least, first_positive = np.unique(positive, return_index=True)
-    first = np.searchsorted(ascending, least)
-    lower = ascending[np.maximum(first - 1, 0)]  # the least score itself, if there is no lower one
-    above = np.nextafter(ascending[-1:], np.inf, dtype=scores.dtype) if scores.size else anchor.reshape(1)
-    return _Sweep(
-        np.append(_between(lower, least), above),
-        np.append(len(positive) - first_positive, 0),
-        np.append(len(scores) - first, 0),
-    )
+    @classmethod
+    def of(cls, scores: _Scores, relevant: _Bools, natural: float) -> _Sweep:
+        if not scores.size:
+            return cls(np.array([natural], scores.dtype), np.zeros(1, np.intp), np.zeros(1, np.intp))
+        ascending, positive = np.sort(scores), np.sort(scores[relevant])
+        least, first_positive = np.unique(positive, return_index=True)
+        first = np.searchsorted(ascending, least)
+        above = np.nextafter(ascending[-1:], np.inf, dtype=scores.dtype)
+        return cls(
+            np.append(_below(ascending, first), above),
+            np.append(len(positive) - first_positive, 0),
+            np.append(len(scores) - first, 0),
+        )
 
 
-def _between(lower: _Scores, higher: _Scores) -> _Scores:
-    """Return the midpoint of scores, or the higher one if rounding puts the midpoint at the lower one."""
-    middle = lower / 2 + higher / 2  # the sum of both could overflow
+def _below(ascending: _Scores, first: npt.NDArray[np.intp]) -> _Scores:
+    """Return cuts halfway between scores and the next lower ones; at a score that is the least."""
+    lower, higher = ascending[np.maximum(first - 1, 0)], ascending[first]
+    middle = lower / 2 + higher / 2  # the sum of both could overflow, and rounding put it at the lower one
     return np.where((lower < middle) & (middle <= higher), middle, higher)
 
 
 def _nearest(cuts: _Scores, natural: float) -> Any:
     """Return the one of ascending cuts that is nearest to the natural one, the higher of two."""
-    distance = np.abs(cuts[::-1].astype(np.float64) - natural)
-    return cuts[::-1][np.argmin(distance)]
+    return cuts[::-1][np.argmin(np.abs(cuts[::-1].astype(np.float64) - natural))]
 
 
 def _own_cuts(sweeps: list[_Sweep], metric: MetricName, natural: float) -> list[Any]:
@@ -223,14 +221,13 @@ def _micro_cuts(sweeps: list[_Sweep], natural: float) -> list[Any]:
     while True:
         # The number of positives is the same at all cuts of a label, so it does not affect the best one.
         gains = [2 * bottom * hits - top * predicted for _, hits, predicted in sweeps]
-        chosen = [int(np.argmax(gain)) for gain in gains]
-        hits = sum(int(sweep.hits[i]) for sweep, i in zip(sweeps, chosen, strict=True))
-        predicted = sum(int(sweep.predicted[i]) for sweep, i in zip(sweeps, chosen, strict=True))
-        previous = top, bottom
-        top, bottom = 2 * hits, predicted + positives
-        if top * previous[1] == previous[0] * bottom:
+        chosen = [(sweep, int(np.argmax(gain))) for sweep, gain in zip(sweeps, gains, strict=True)]
+        better = 2 * sum(int(sweep.hits[i]) for sweep, i in chosen)
+        below = positives + sum(int(sweep.predicted[i]) for sweep, i in chosen)
+        if better * bottom == top * below:
             pairs = zip(sweeps, gains, strict=True)
             return [_nearest(sweep.cuts[gain == gain.max()], natural) for sweep, gain in pairs]
+        top, bottom = better, below
 
 
 def _common_macro_cut(cells: _Cells, natural: float) -> Any:
@@ -240,55 +237,19 @@ def _common_macro_cut(cells: _Cells, natural: float) -> Any:
     """
     n_labels = cells.scores.shape[1]
     unit = 2.0 ** min(52, 62 - n_labels.bit_length())  # the sum over labels fits into 64 bits
-    pooled = np.empty(cells.n_known, dtype=cells.scores.dtype)
-    steps = np.empty(cells.n_known, dtype=np.int64)
-    start = 0
+    passed, steps = [], []
     for scores, relevant in cells.labels():
         order = np.argsort(scores)[::-1]
         hits = np.cumsum(relevant[order])
         size = np.arange(1, len(order) + 1) + max(int(np.count_nonzero(relevant)), 1)
-        level = np.rint(2 * hits / size * unit).astype(np.int64)
-        stop = start + len(order)
-        pooled[start:stop] = scores[order]
-        steps[start:stop] = np.diff(level, prepend=0)
-        start = stop
+        passed.append(scores[order])
+        steps.append(np.diff(np.rint(2 * hits / size * unit).astype(np.int64), prepend=0))
+    pooled = np.concatenate(passed)
     order = np.argsort(pooled)
     pooled = pooled[order]
-    total = np.cumsum(steps[order[::-1]])[::-1]
+    total = np.cumsum(np.concatenate(steps)[order[::-1]])[::-1]
     # The sum is valid only where a run of equal scores begins.
     first = np.flatnonzero(np.append(True, pooled[1:] != pooled[:-1]))
     # Each F1 is off by less than one unit. To predict nothing is never best, as there is a positive example.
     good = first[total[first] >= total[first].max() - 2 * n_labels]
-    return _nearest(_between(pooled[np.maximum(good - 1, 0)], pooled[good]), natural)
-
-
-def _check_cells(Y: Matrix, S: Matrix, known: npt.ArrayLike | None) -> _Cells:
-    data = check_labelled_scores(to_host(Y), to_host(S))
-    relevant = np.concatenate([block.relevant for block in data.blocks()])
-    scores = data.scores
-    if scores.dtype.itemsize > 8:  # a cut is a float and could fall on the wrong side of a more precise score
-        scores = scores.astype(np.float64)
-    largest = np.finfo(scores.dtype).max
-    if scores.max() == largest:
-        raise ValueError(
-            f"S must be less than {largest}, the largest {scores.dtype}, or no threshold is above it, "
-            "got this score. Scale S down."
-        )
-    if known is None:
-        return _Cells(scores, relevant, None)
-    mask: npt.NDArray[Any] = np.asarray(to_host(known))
-    if mask.shape != scores.shape or mask.dtype != np.bool_:
-        raise ValueError(
-            f"known must be a dense array of bool of the shape of S, {scores.shape}, "
-            f"got a {type(known).__name__} of dtype {mask.dtype} and shape {mask.shape}. "
-            "Pass True for each cell that counts."
-        )
-    if not mask.any():
-        raise ValueError("known must be True somewhere, got no known cell. Check the mask, or leave it out.")
-    return _Cells(scores, relevant & mask, mask)
-
-
-def _check_natural(natural: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    if not isinstance(natural, Real) or not abs(float(natural)) <= np.finfo(dtype).max:
-        raise ValueError(f"natural must be a finite {dtype}, got {natural!r}. Pass 0.5 or 0, for example.")
-    return np.asarray(natural, dtype=dtype)
+    return _nearest(_below(pooled, good), natural)

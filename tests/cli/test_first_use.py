@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -77,3 +78,35 @@ def test_the_theory_of_a_model_of_texts(folder, capsys):
     expected = bound_report(tagger.model_, X, n_draws=3, random_state=0)
     assert found["facts"] == pytest.approx(expected.facts)
     assert found["dataset"] == "texts"
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that nobody can write into")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fit", "rubbish", "-o"),
+        ("tune", "rubbish", "-o"),
+        ("tune", "rubbish", "-o", "x.lrml", "--plot"),
+        ("predict", "rubbish", "rubbish", "-o"),
+        ("evaluate", "rubbish", "rubbish", "--html"),
+        ("compare", "rubbish", "--html"),
+        ("inspect", "rubbish", "--html"),
+        ("export", "rubbish"),
+        ("datasets", "convert", "rubbish", "--to", "xmc"),
+    ],
+    ids=" ".join,
+)
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_read(
+    arguments, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rubbish").write_bytes(b"\0\1\2")  # read first, it would be the error
+    assert main([*arguments, "/proc/out.csv"]) == 2
+    assert "must be written to '/proc/out.csv'" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["rubbish"]
+
+
+def test_a_name_that_is_too_long_is_told_before_anything_is_read(tmp_path, capsys):
+    (tmp_path / "rubbish").write_bytes(b"\0\1\2")
+    assert main(["tune", str(tmp_path / "rubbish"), "-o", str(tmp_path / f"{'x' * 300}.lrml")]) == 2
+    assert "File name too long" in capsys.readouterr().err

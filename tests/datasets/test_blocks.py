@@ -253,7 +253,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, suffix):
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     count, growth = map(int, done.stdout.split())
     assert count == 50 * times

@@ -116,6 +116,20 @@ def test_a_cluster_without_workers_is_not_waited_for_for_ever():
         fit(MLFro(0.5), delayed_blocks(2), client=empty)
 
 
+def test_no_checkpoint_is_named_that_was_not_written(client, tmp_path):
+    path = tmp_path / "sums.npz"
+    source = DaskBlocks.from_delayed(delayed_blocks(2), client=client)
+    assert source.columns.n_labels  # learnt while there are workers
+    with (
+        dask.config.set({"distributed.scheduler.no-workers-timeout": "100 ms"}),
+        connect(n_workers=0, processes=False) as empty,
+    ):
+        source.client = empty
+        with pytest.raises(ClusterError, match=r"sums\.npz' was not written, as the first group"):
+            source.sum(statistics_of, checkpoint=Checkpoint(path))
+    assert not path.exists()
+
+
 @pytest.fixture
 def lost_cluster(tmp_path):
     """A client of a scheduler that is a process of its own, and the number of that process."""

@@ -16,6 +16,8 @@ from sklearn.model_selection import KFold, cross_val_score
 from sklearn.preprocessing import KernelCenterer
 
 from lrml import CPLST, CPLSTCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, MLTraceCV
+from lrml.estimators import _kernels
+from lrml.estimators._kernels import Kernel
 from lrml.theory import bound_report
 
 MODELS = {
@@ -223,6 +225,55 @@ def test_other_forms_of_features(data, others, form):
         model.decision_function(form(others)), expected.decision_function(others), atol=1e-4
     )
     np.testing.assert_allclose(model.decision_function(others), expected.decision_function(others), atol=1e-4)
+
+
+def every_entry_in_two_parts(X, form):
+    """A valid sparse matrix in which every entry is there twice and only the sum counts."""
+    whole = form(X)
+    parts = np.tile([1.5, -0.5], whole.nnz) * np.repeat(whole.data, 2)
+    return form((parts, np.repeat(whole.indices, 2), 2 * whole.indptr), shape=whole.shape)
+
+
+@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_array, sp.csr_matrix])
+@pytest.mark.parametrize("kernel", ["cosine", "laplacian", "linear", "poly", "rbf", "sigmoid"])
+def test_entries_that_are_there_twice_are_added_up(data, others, kernel, form):
+    twice, new = (every_entry_in_two_parts(M, form) for M in (data[0], others))
+    stored = twice.data.copy()
+    found = Kernel(kernel, gamma=0.3)
+    for left, right, dense in ((twice, twice, [data[0]] * 2), (new, twice, [others, data[0]])):
+        expected = pairwise_kernels(*dense, metric=kernel, filter_params=True, gamma=0.3)
+        np.testing.assert_allclose(found(left, right), expected, atol=1e-12)
+    np.testing.assert_array_equal(twice.data, stored)  # those of the user stay as they are
+
+
+@pytest.mark.parametrize("kernel", [{"kernel": "rbf"}, {"kernel": "cosine"}], ids=["rbf", "cosine"])
+@pytest.mark.parametrize("make", [LRML, MLFroCV])
+def test_models_of_entries_that_are_there_twice(data, others, make, kernel):
+    """The width that a search chooses depends on norms of rows, too."""
+    models = [
+        clone(make(**kernel)).fit(X, data[1])
+        for X in (data[0], every_entry_in_two_parts(data[0], sp.csr_array))
+    ]
+    new = every_entry_in_two_parts(others, sp.csr_array)
+    np.testing.assert_allclose(
+        models[1].decision_function(new), models[0].decision_function(others), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("kernel", ["laplacian", "rbf"])
+def test_long_indices(data, monkeypatch, kernel):
+    X = sp.csr_array(data[0])
+    long = sp.csr_array((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape)
+    assert long.indices.dtype == np.int64
+    np.testing.assert_allclose(Kernel(kernel)(long, long), Kernel(kernel)(data[0], data[0]), atol=1e-12)
+    found, expected = (MLFroCV(kernel=kernel).fit(M, data[1]).best_params_ for M in (long, data[0]))
+    assert found == pytest.approx(expected, rel=1e-6)
+    monkeypatch.setattr(_kernels, "_LONGEST_SHORT", X.nnz - 1)
+    if kernel == "laplacian":
+        with pytest.raises(ValueError, match=f"laplacian.*at most {X.nnz - 1} .*got {X.nnz} entries.*rbf"):
+            Kernel(kernel)(long, long)
+    else:
+        Kernel(kernel)(long, long)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])

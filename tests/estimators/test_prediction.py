@@ -114,6 +114,19 @@ def test_what_an_overflow_leaves_comes_last():
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_scores_beyond_all_numbers_are_refused_with_their_row(form, dtype):
+    model = hand_made(LRML(), np.full((3, 1), 4, dtype), np.array([[4], [1], [-4]], dtype), np.zeros(3))
+    X = np.zeros((5, 3), dtype)
+    X[:, 0] = np.finfo(dtype).max / 64  # each score fits, their sum does not
+    assert np.isfinite(model.decision_function(FORMS[form](X))).all()
+    X[3, 0] = np.finfo(dtype).max / 2  # the score of the second label is 2 max
+    for predict in (model.decision_function, model.predict, model.predict_top_k):
+        with pytest.raises(OverflowError, match=rf"must be finite, got others in row 3 .*{np.dtype(dtype)}"):
+            predict(FORMS[form](X))
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
 @pytest.mark.parametrize("model", [LRML, LEML])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("rank", [1, 5, 12, 20])

@@ -98,11 +98,14 @@ def test_steps_that_gain_little_are_not_the_end_where_features_have_to_be_found(
 @pytest.mark.parametrize("factor", [1.0, 1e5, 1e7])
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_leml_sees_small_features_too(factor, loss):
-    """Its residual alone is as blind as any: it was small before the first sweep."""
+    """Its residual alone is as blind as any: it was small before the first sweep.
+
+    Rounding keeps the residual of the long fit above 4e-9 on some CPUs.
+    """
     X, Y = table(load_wine)
     X = X * np.r_[factor, np.ones(X.shape[1] - 1)]
     default, long = (
-        LEML(4, 1.0, loss=loss, tol=tol, max_iter=5000, random_state=0).fit(X, Y) for tol in (None, 1e-9)
+        LEML(4, 1.0, loss=loss, tol=tol, max_iter=5000, random_state=0).fit(X, Y) for tol in (None, 1e-7)
     )
     assert default.objective_ <= 1.02 * long.objective_
     assert default.n_iter_ > 0
@@ -349,6 +352,23 @@ def test_searches_bear_any_unit(search, unit):
     Z = SCALINGS["standardised"](X)
     expected = clone(search).fit(Z, Y).best_score_
     assert search.fit(unit * Z, Y).best_score_ == pytest.approx(expected, abs=2e-3)
+
+
+@pytest.mark.parametrize("power", [-300, 300])
+@pytest.mark.parametrize(
+    ("search", "name"), [(MLFroCV(), "alpha"), (LRMLCV([2], random_state=0), "ridge")], ids=repr
+)
+def test_a_search_chooses_the_same_ridge_at_any_scale(search, name, power):
+    """A refinement tries a ridge between two that were tried, even where their product overflows."""
+    rng = np.random.default_rng(0)
+    scales = np.geomspace(1, 1e-3, 6)
+    X = rng.standard_normal((60, 6)) * scales
+    truth = rng.standard_normal((6, 4)) * np.geomspace(1, 300, 6)[:, None]
+    Y = (X @ truth + 0.5 * rng.standard_normal((60, 4)) > 0).astype(float)
+    expected, found = (clone(search).fit(2.0**shift * X, Y) for shift in (0, power))
+    first, second = (model.cv_results_[f"param_{name}"].astype(float) for model in (expected, found))
+    np.testing.assert_allclose(second * 4.0**-power, first, rtol=1e-6)
+    assert found.best_params_[name] * 4.0**-power == pytest.approx(expected.best_params_[name], rel=1e-6)
 
 
 def test_a_search_that_does_not_converge_warns_where_it_was_called(yeast):

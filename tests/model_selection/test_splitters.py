@@ -1,20 +1,12 @@
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
-from sklearn.model_selection import (
-    GridSearchCV,
-    HalvingGridSearchCV,
-    cross_val_predict,
-    cross_val_score,
-    cross_validate,
-)
+from sklearn.model_selection import HalvingGridSearchCV, cross_val_predict, cross_validate
 
 from lrml import LRML, MLFro
 from lrml.datasets import load_yeast
@@ -104,15 +96,6 @@ def test_cross_validate_scores_every_fold(name):
         assert np.array_equal(mine[1], theirs)
 
 
-@pytest.mark.parametrize("name", ["float", "csr", "pandas"])
-def test_grid_search_takes_it(name):
-    yeast = load_yeast()
-    search = GridSearchCV(LRML(2), {"alpha": [1.0, 100.0]}, cv=MultilabelStratifiedKFold(2, random_state=0))
-    search.fit(yeast.X[:300], FORMATS[name](yeast.Y[:300]))
-    assert search.n_splits_ == 2
-    assert search.best_score_ > 0.6
-
-
 def fold_of_row(Y, n_splits, **options):
     fold = np.empty(len(Y), dtype=int)
     for number, (_, test) in enumerate(MultilabelStratifiedKFold(n_splits, **options).split(Y, Y)):
@@ -130,22 +113,6 @@ def test_seed_decides_and_nothing_else():
     ordered = fold_of_row(Y_SMALL, 4, shuffle=False)
     np.random.seed(1)  # noqa: NPY002
     assert np.array_equal(ordered, fold_of_row(Y_SMALL, 4, shuffle=False))
-
-
-# ---- errors ----
-
-
-@pytest.mark.parametrize("n_splits", [1, 0, -3, 2.0, True, "5", None])
-def test_n_splits_must_be_a_count(n_splits):
-    with pytest.raises(ValueError, match=r"n_splits must be an int of at least 2, got .* Use 5"):
-        MultilabelStratifiedKFold(n_splits)
-
-
-def test_constructor_errors():
-    with pytest.raises(TypeError, match=r"shuffle must be True or False, got 'no'"):
-        MultilabelStratifiedKFold(2, shuffle="no")
-    with pytest.raises(ValueError, match=r"random_state must be None without shuffle.*got 3.*shuffle=True"):
-        MultilabelStratifiedKFold(2, shuffle=False, random_state=3)
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array, pd.DataFrame])
@@ -167,58 +134,66 @@ def test_unknown_labels_count_as_zero(convert):
     np.testing.assert_array_equal(train, expected_train)
 
 
-@pytest.mark.parametrize("value", [0.3, None, np.float64(0.3)])
-def test_a_size_by_position_is_refused(value):
-    with pytest.raises(TypeError, match=r"one row per example, got .*Pass test_size .* by name"):
-        iterative_train_test_split(Y_SMALL, Y_SMALL, value)
+# ---- errors ----
 
 
-BAD_LABELS = [
-    (None, r"y must be a label matrix.*got None"),
-    (np.ones(4), r"2-D.*got shape \(4,\).*reshape"),
-    (np.full((4, 2), 2), r"only 0 and 1.*got 2.*MultiLabelBinarizer"),
-    (np.full((4, 2), -1), r"only 0 and 1.*got -1"),
-    (np.full((4, 2), 0.5), r"only 0 and 1.*got 0.5"),
-    (np.full((4, 2), np.nan), r"some label must be known"),
-    (sparse.csr_array(np.full((4, 2), 3)), r"only 0 and 1.*got 3"),
-    (np.ones((4, 0)), r"at least one label"),
-    (np.ones((5, 2)), r"same number of rows, got 4, 5"),
-]
+@pytest.mark.parametrize(
+    ("options", "kind", "where"),
+    [
+        *(({"n_splits": wrong}, ValueError, "^n_splits") for wrong in (1, -3, 2.0, True, "5", None)),
+        ({"shuffle": "no"}, TypeError, "^shuffle .*'no'"),
+        ({"shuffle": False, "random_state": 3}, ValueError, "^random_state=3"),
+    ],
+)
+def test_wrong_parameters(options, kind, where):
+    with pytest.raises(kind, match=where):
+        MultilabelStratifiedKFold(**options)
 
 
-@pytest.mark.parametrize(("Y", "message"), BAD_LABELS)
-def test_bad_labels(Y, message):
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize(
+    ("Y", "found"),
+    [
+        (None, "None"),
+        (np.ones(4), r"\(4,\)"),
+        (np.full((4, 2), 2), "Y holds 2"),
+        (np.full((4, 2), -1), "Y holds -1"),
+        (np.full((4, 2), 0.5), "Y holds 0.5"),
+        (sparse.csr_array(np.full((4, 2), 3)), "Y holds 3"),
+        (np.full((4, 2), np.nan), "label"),
+        (np.ones((4, 0)), "label"),
+        (np.ones((5, 2)), "4, 5"),
+    ],
+)
+def test_bad_labels(Y, found):
+    with pytest.raises(ValueError, match=found):
         next(MultilabelStratifiedKFold(2).split(np.zeros((4, 1)), Y))
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=found):
         iterative_train_test_split(np.zeros((4, 1)), Y)
-
-
-def test_more_folds_than_rows():
-    with pytest.raises(ValueError, match=r"at most the number of rows, 4, got 5. Lower n_splits"):
-        next(MultilabelStratifiedKFold(5).split(np.zeros(4), np.ones((4, 2))))
 
 
 @pytest.mark.parametrize("test_size", [0, 4, -1, 0.0, 1.0, 1.5, -0.1, float("nan"), True, "half", None])
 def test_test_size_must_leave_both_parts(test_size):
-    with pytest.raises(ValueError, match=r"test_size must be .*got (-?\d|nan|True|'half'|None).* 0\.25"):
+    with pytest.raises(ValueError, match=f"^test_size .*{test_size}"):
         iterative_train_test_split(np.zeros(4), np.ones((4, 2)), test_size=test_size)
 
 
-def test_split_of_one_row_and_of_unequal_arrays():
-    with pytest.raises(ValueError, match=r"at least 2 rows, got 1"):
+def test_wrong_numbers_of_rows():
+    with pytest.raises(ValueError, match="n_splits is 5, but there are 4 rows"):
+        next(MultilabelStratifiedKFold(5).split(np.zeros(4), np.ones((4, 2))))
+    with pytest.raises(ValueError, match="at least 2 rows, got 1"):
         iterative_train_test_split([0], [[1]])
-    with pytest.raises(ValueError, match=r"same number of rows, got 4, 4, 3"):
+    with pytest.raises(ValueError, match="4, 4, 3"):
         iterative_train_test_split(np.zeros(4), np.ones((4, 2)), [1, 2, 3])
+    for by_position in (0.3, None, np.float64(0.3)):
+        with pytest.raises(TypeError, match="test_size"):
+            iterative_train_test_split(Y_SMALL, Y_SMALL, by_position)
 
 
 def test_groups_are_ignored_with_a_warning():
     folds = MultilabelStratifiedKFold(2, random_state=0)
-    with pytest.warns(UserWarning, match=r"groups must be None.*GroupKFold"):
+    with pytest.warns(UserWarning, match="groups"):
         found = next(folds.split(Y_SMALL, Y_SMALL, groups=np.zeros(40)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert np.array_equal(found[1], next(folds.split(Y_SMALL, Y_SMALL))[1])
+    assert np.array_equal(found[1], next(folds.split(Y_SMALL, Y_SMALL))[1])
 
 
 # ---- the same folds at every call ----
@@ -240,8 +215,7 @@ def test_two_objects_without_a_seed_differ():
     assert len(tests) > 1
 
 
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
-def test_successive_halving(form):
+def test_successive_halving():
     X, Y = load_yeast().train
     search = HalvingGridSearchCV(
         MLFro(),
@@ -249,7 +223,7 @@ def test_successive_halving(form):
         cv=MultilabelStratifiedKFold(3),
         min_resources=300,
         random_state=0,
-    ).fit(X, form(Y))
+    ).fit(X, sparse.csr_array(Y))
     assert search.n_iterations_ == 2
     assert search.best_params_ == {"alpha": 10.0}
 
@@ -259,5 +233,3 @@ def test_sparse_labels_where_scikit_learn_takes_them():
     folds = MultilabelStratifiedKFold(3, random_state=0)
     by_dense = cross_val_predict(MLFro(), X, Y, cv=folds)
     assert np.array_equal(cross_val_predict(MLFro(), X, sparse.csr_array(Y), cv=folds).toarray(), by_dense)
-    with pytest.raises(ValueError, match="'y' parameter of cross_val_score must be an array-like"):
-        cross_val_score(MLFro(), X, sparse.csr_array(Y), cv=folds)

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 PHONE, DESKTOP = (375, 812), (1280, 900)
+# Milliseconds that nothing takes, not even on a busy machine: Playwright's own limit of 30 s may pass there.
+PATIENCE = 300_000.0
 # The smallest PNG image: one white pixel.
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b55"
@@ -34,9 +36,17 @@ def started_browser() -> Iterator[Any]:
     executable = chromium()
     root = hasattr(os, "geteuid") and os.geteuid() == 0
     with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"] if root else [])
+        options = ["--no-sandbox"] if root else []
+        started = driver.chromium.launch(executable_path=executable, args=options, timeout=PATIENCE)
         yield started
         started.close()
+
+
+def new_page(browser: Any, **options: Any) -> Any:
+    """Return an empty page that waits long for what it is asked to open or to find."""
+    page = browser.new_page(**options)
+    page.set_default_timeout(PATIENCE)
+    return page
 
 
 class Watched:
@@ -49,7 +59,7 @@ class Watched:
 
     def open(self, size: tuple[int, int] = DESKTOP, scheme: str = "light", script: str = "") -> Any:
         viewport = {"width": size[0], "height": size[1]}
-        page = self.browser.new_page(viewport=viewport, color_scheme=scheme)
+        page = new_page(self.browser, viewport=viewport, color_scheme=scheme)
         if script:
             page.add_init_script(script)
         page.on("console", lambda message: self.troubles.append(f"{message.type}: {message.text}"))

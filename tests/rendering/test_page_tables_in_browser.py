@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rendering.browser import DESKTOP, Opener, header, wait_until
+from rendering.browser import DESKTOP, Opener, header, new_page, wait_until
 from rendering.sample_summary import sample_summary
 
 pytestmark = pytest.mark.usefixtures("no_errors_and_no_network")
@@ -139,7 +139,7 @@ def test_a_long_table_begins_with_25_rows(open_page: Opener) -> None:
 
 
 def test_without_scripts_all_rows_are_there(browser: Any, address: str) -> None:
-    page = browser.new_page(java_script_enabled=False)
+    page = new_page(browser, java_script_enabled=False)
     page.goto(address)
     assert page.locator("#all-runs .data tbody tr:visible").count() == 300
     assert not page.locator("#all-runs .more").is_visible()

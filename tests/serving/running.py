@@ -48,15 +48,21 @@ def serving(model: Any, folder: Path, *options: str) -> Iterator[tuple[str, subp
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes) as process:
         try:
-            assert process.stdout is not None
-            said = ""
-            while not said.rstrip().endswith("}"):
-                line = process.stdout.readline()
-                assert line, process.stderr.read() if process.stderr else ""
-                said += line
-            yield json.loads(said)["address"], process
+            yield listening_at(process), process
         finally:
             process.kill()
+
+
+def listening_at(process: subprocess.Popen[str]) -> str:
+    """Return the address that a server prints when it is ready."""
+    assert process.stdout is not None
+    said = ""
+    while not said.rstrip().endswith("}"):
+        line = process.stdout.readline()
+        assert line, process.stderr.read() if process.stderr else ""
+        said += line
+    address: str = json.loads(said)["address"]
+    return address
 
 
 def without_server(app: Any, work: Callable[[Any], Awaitable[Any]]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rendering.browser import DESKTOP, PHONE, started_browser
+from rendering.browser import DESKTOP, PHONE, new_page, started_browser
 from serving.running import HARMFUL, row_model, serving, text_model
 
 TEXT = "Play chess with friends, and show photos"
@@ -28,7 +28,7 @@ class Visit:
         self.troubles: list[str] = []
         self.requests: list[str] = []
         viewport = {"width": size[0], "height": size[1]}
-        self.page = browser.new_page(viewport=viewport, color_scheme=scheme)
+        self.page = new_page(browser, viewport=viewport, color_scheme=scheme)
         self.page.on("console", lambda message: self.troubles.append(message.text))
         self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))

@@ -146,3 +146,13 @@ def test_a_failure_inside_stays_inside() -> None:
     assert "secret" not in answer.text
     assert "Its log has the reason" in answer.json()["error"]
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+@pytest.mark.parametrize(("kernel", "told"), [("linear", "scores"), ("poly", "kernel values")])
+@pytest.mark.parametrize("row", [[1e308, 1e308, 0.0], {"0": -1e308, "1": 1.7e308}])
+def test_finite_numbers_that_are_too_large_for_the_model_are_told(kernel: str, told: str, row: Any) -> None:
+    X = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 1.0], [-1.0, 2.0, 0.5]])
+    model = MLFro(1e-3, kernel=kernel).fit(5e-3 * X, np.eye(4, dtype=int))  # large coefficients
+    answer = ask(make_app(model), {"rows": [row, row]})
+    assert answer.status_code == 400
+    assert f"{told} must be finite, got" in answer.json()["error"]

@@ -22,6 +22,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 import lrml
 from lrml import LRML, LRMLCV, MLFro, TextTagger
+from lrml.cli import main
 from lrml.estimators import LinearMultiLabelModel
 from lrml.storage import ModelFileError, read_header
 from storage.forgery import Forgery
@@ -193,6 +194,7 @@ def _rename(old, new):
 
 _NAN = np.array([0.0, np.nan, 0.0, 0.0])
 _DEEP = "[" * 100_000 + "]" * 100_000
+_EMPTY_LISTS = '{"model":[' + "[]," * 10_000_000 + "[]]}"
 FORGERIES = {
     # Sizes.
     "huge shape": (_declare("factors_.U", shape=[1 << 40, 1 << 40]), "at most 2 sides|must take"),
@@ -465,6 +467,47 @@ def test_no_coefficients_of_a_declared_size_without_numbers(contents, load):
     assert "coef_" not in vars(load(forgery.bytes()))
 
 
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"x":', "}")])
+def test_json_is_as_deep_as_it_may_be_and_no_deeper(opening, closing, contents, tmp_path, capsys):
+    path = tmp_path / "model.lrml"
+    for depth, message in ((90, None), (400, "may have 100 levels")):
+        forgery = Forgery.of(contents["member"])
+        nested = "".join([opening * depth, "1", closing * depth])
+        forgery.document["summary"] = {"data": json.loads(nested)}
+        forgery.model["params"]["callback"] = json.loads(nested)
+        path.write_bytes(forgery.bytes())
+        if message is None:
+            assert read_header(path)["summary"] == forgery.document["summary"]
+            continue
+        for reading in (read_header, lrml.load):
+            with pytest.raises(ModelFileError, match=message):
+                reading(path)
+        assert main(["inspect", str(path)]) == 2
+        assert capsys.readouterr().err.startswith("lrml inspect: error: the document of a model file")
+
+
+@pytest.mark.parametrize(
+    "summary", [{"numbers": list(range(600_000))}, {"nested": json.loads("[" * 200 + "]" * 200)}]
+)
+def test_what_could_not_be_read_again_is_not_written(summary, tmp_path):
+    with pytest.raises(ValueError, match=r"500,000 values and 100 levels.*Pass a shorter or flatter summary"):
+        lrml.save(MLFro(1.0).fit(X, Y), tmp_path / "model.lrml", summary=summary)
+    assert not list(tmp_path.iterdir())
+
+
+def test_json_that_hides_its_brackets_is_counted_too(contents, load):
+    forgery = Forgery.of(contents["member"])
+    forgery.raw_document = '{"model":[' + "[]," * 600_000 + "[]]}"
+    assert forgery.bytes().count(b"[") > 600_000
+    hidden = json.dumps(forgery.raw_document).replace("[", "\\u005b").replace(",", "\\u002c")
+    header = {"__metadata__": forgery.metadata | {"document": "HERE", "sha256": "0" * 64}} | forgery.header
+    text = json.dumps(header).replace('"HERE"', hidden).encode()
+    with pytest.raises(
+        ModelFileError, match="the document of a model file may have 500,000 brackets and commas"
+    ):
+        load(len(text).to_bytes(8, "little") + text + forgery.data)
+
+
 def test_memory_stays_near_the_size_of_the_file(contents, tmp_path):
     """Bombs of every sort, loaded by a process that may not take more than a few hundred megabytes."""
     bombs = []
@@ -472,6 +515,7 @@ def test_memory_stays_near_the_size_of_the_file(contents, tmp_path):
         _declare("factors_.U", shape=[1 << 24, 1 << 20]),
         _declare("factors_.U", shape=[1 << 47, 0]),
         lambda f: setattr(f, "raw_document", '{"model":' + _DEEP + "}"),
+        lambda f: setattr(f, "raw_document", _EMPTY_LISTS),
     ):
         forgery = Forgery.of(contents["member"])
         change(forgery)

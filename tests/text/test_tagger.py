@@ -195,7 +195,7 @@ def test_probabilities_come_with_the_logistic_loss(documents, tagger):
     assert not hasattr(tagger, "predict_proba")
     assert not hasattr(TextTagger(), "predict_proba")
     for without in (tagger, TextTagger()):
-        with pytest.raises(AttributeError, match=r"predict_proba needs loss='logistic', got .* Pass loss="):
+        with pytest.raises(AttributeError, match="predict_proba"):
             without.predict_proba(NEW)
 
 
@@ -210,7 +210,7 @@ def test_score_is_average_precision(documents, tagger):
 
 def test_score_counts_the_tags_that_it_leaves_out(tagger):
     texts, known, more = ["chess", "images"], [["game"], ["graphics"]], [["game", "new"], ["graphics", "new"]]
-    with pytest.warns(UserWarning, match="leaves out 2 tags that fit has not seen, 1 different .* 'new'"):
+    with pytest.warns(UserWarning, match=r"2 tags .* 1 different .* 'new'"):
         score = tagger.score(texts, more)
     assert score == tagger.score(texts, known)
 

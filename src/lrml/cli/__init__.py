@@ -1,173 +1,26 @@
-"""The ``lrml`` program: runs a command, and reports an error as one line and an exit code.
+"""The ``lrml`` program.
 
 A command is a module of this package: it declares its options with typer, imports slow modules inside its
-function, calls the library and prints. A new one is registered in `_app` below.
+function, calls the library and prints. A new one is registered in `_program`.
+
+This module imports almost nothing: the rest takes a third of a second, in which the user may already stop it.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-import threading
 from collections.abc import Sequence
-from typing import Annotated, Any
 
-import typer
-from typer.core import TyperGroup
-
-from lrml._files import OutputError
-from lrml._shown import printable
-from lrml.cli import (
-    compare,
-    datasets,
-    evaluate,
-    export,
-    fit,
-    inspect,
-    predict,
-    reproduce,
-    serve,
-    theory,
-    tune,
-)
-from lrml.cli._blocks import BlockCommand
-from lrml.cli._options import CommandError
+from lrml.cli._stops import Terminated, stopped, unwind_when_stopped
 
 __all__ = ["main"]
-
-_USAGE_ERROR = 2
-_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
-_BROKEN_PIPE = 141  # 128 + SIGPIPE
-
-
-class _Program(TyperGroup):
-    """All commands; their errors become one line and an exit code."""
-
-    def make_context(self, *args: Any, **options: Any) -> Any:
-        try:
-            return super().make_context(*args, **options)  # prints the help of the program
-        except BrokenPipeError:
-            raise typer.Exit(_broken_pipe()) from None
-        except KeyboardInterrupt as stop:  # typer would say nothing
-            raise typer.Exit(_stopped("lrml", stop)) from None
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            code = super().invoke(ctx)
-            if sys.stdout is not None:  # as it is where the caller has closed it
-                sys.stdout.flush()
-        except (OutputError, CommandError) as error:
-            print(f"lrml {ctx.invoked_subcommand}: error: {printable(str(error))}", file=sys.stderr)
-            return _USAGE_ERROR
-        except BrokenPipeError:
-            return _broken_pipe()
-        except (KeyboardInterrupt, _Terminated) as stop:
-            return _stopped(f"lrml {ctx.invoked_subcommand}", stop)
-        return code
-
-
-class _Interrupted(KeyboardInterrupt):
-    """Ctrl-C; once a plain KeyboardInterrupt has left an ``exec`` of text, Python ignores our exit code.
-
-    ``python -m`` then ends itself with SIGINT, although the error was caught. Imports are full of such texts:
-    those of dataclasses and named tuples.
-    """
-
-
-class _Terminated(BaseException):
-    """The process was asked to end; raised so that temporary files are removed on the way out."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
-def _unwind_when_stopped() -> None:
-    """Let SIGTERM and SIGHUP unwind the program as Ctrl-C does; a command may set handlers of its own."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise _Interrupted
-
-    def terminate(number: int, frame: object) -> None:
-        raise _Terminated(number)
-
-    if threading.current_thread() is not threading.main_thread():
-        return
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, interrupt)
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if (
-            number is not None and signal.getsignal(number) is signal.SIG_DFL
-        ):  # nohup ignores it, and means it
-            signal.signal(number, terminate)
-
-
-def _stopped(name: str, stop: KeyboardInterrupt | _Terminated) -> int:
-    """Say that a command did not end by itself; return the exit code."""
-    word = "stopped" if isinstance(stop, _Terminated) else "interrupted"
-    print(f"{name}: {word}; no file is half-written.", file=sys.stderr)
-    return 128 + stop.number if isinstance(stop, _Terminated) else _INTERRUPTED
-
-
-def _broken_pipe() -> int:
-    """Return the exit code; Python would complain once more when it flushes standard output at the end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return _BROKEN_PIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code: 0, 1 for partial results, 2 for wrong usage, 130 for Ctrl-C."""
     try:
-        _unwind_when_stopped()
-        program = typer.main.get_command(_app())
-        code: int | None = program.main(argv, prog_name="lrml", standalone_mode=False)
-    except (KeyboardInterrupt, _Terminated) as stop:  # before the command, or after it
-        return _stopped("lrml", stop)
-    except typer.TyperException as error:
-        context = getattr(error, "ctx", None)
-        if context is not None:
-            print(context.get_usage(), file=sys.stderr)
-        path = "lrml" if context is None else context.command_path
-        print(f"{path}: error: {printable(error.format_message())}", file=sys.stderr)
-        return _USAGE_ERROR
-    return code or 0
+        unwind_when_stopped()
+        from lrml.cli._program import run  # noqa: PLC0415 - slow
 
-
-def _app() -> typer.Typer:
-    app = typer.Typer(
-        cls=_Program,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,  # plain help, which needs no rich
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.callback(invoke_without_command=True)(_root)
-    app.command("fit", cls=BlockCommand)(fit.fit)
-    app.command("tune", cls=BlockCommand)(tune.tune)
-    app.command("predict")(predict.predict)
-    app.command("evaluate")(evaluate.evaluate)
-    app.command("compare")(compare.compare)
-    app.command("inspect")(inspect.inspect)
-    app.command("serve")(serve.serve)
-    app.command("export")(export.export)
-    app.command("reproduce", cls=reproduce.ListOptions)(reproduce.reproduce)
-    app.add_typer(datasets.app, name="datasets")
-    app.command("theory")(theory.theory)
-    return app
-
-
-def _root(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> None:
-    """Low-rank multi-label learning that penalises only the tail of the spectrum."""
-    if version:
-        from lrml import __version__  # noqa: PLC0415 - takes as long as all else in a short command
-
-        print(f"lrml {__version__}")
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        print(context.get_help(), file=sys.stderr)
-        raise typer.Exit(_USAGE_ERROR)
+        return run(argv)
+    except (KeyboardInterrupt, Terminated) as stop:  # before the command, or after it
+        return stopped("lrml", stop)

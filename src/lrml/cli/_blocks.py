@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand
 
-from lrml._files import pattern_of, writable_folder
+from lrml._files import pattern_of
 from lrml._shown import counted
 from lrml.cli._options import CommandError, Source, check_new_file, check_other_file, option
 
@@ -221,7 +221,6 @@ class Stream:
 def _check_checkpoint(checkpoint: str, others: Sequence[str]) -> None:
     """Refuse a checkpoint that cannot be written, or one of the other files."""
     check_new_file(checkpoint, True, "--checkpoint")
-    writable_folder(Path(checkpoint).parent)
     for other in others:
         if Path(checkpoint).absolute() == Path(other).absolute():
             raise ValueError(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import lrml.datasets
+from lrml._files import check_writable
 from lrml._shown import did_you_mean
 from lrml.datasets import READ_FORMATS, TEXT_FORMATS, dataset_status, mulan_entries
 
@@ -48,7 +49,7 @@ def user_errors() -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise  # the reader of the output has closed it
-    except (OSError, ValueError, TypeError, ImportError, re.error) as error:
+    except (OSError, ValueError, TypeError, ImportError, OverflowError, re.error) as error:
         raise CommandError(str(error)) from error
 
 
@@ -274,3 +275,4 @@ def check_new_file(path: str | os.PathLike[str], force: bool, what: str, *others
             f"{files} must be new, got {' and '.join(map(repr, there))}. Choose another name, or "
             "replace what is there with --force."
         )
+    check_writable(place)

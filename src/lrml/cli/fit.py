@@ -4,13 +4,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
 import typer
 
-from lrml._files import writable_folder
 from lrml._shown import counted
 from lrml.cli._blocks import Blocks, Blockwise, CheckpointFile, Dask
 from lrml.cli._options import (
@@ -107,8 +105,6 @@ def learn(
     check_new_file(output, force, "MODEL")
     for name in (data.name, *data.others):
         check_other_file(output, name, "MODEL")
-    if how is not None:
-        writable_folder(Path(output).parent)  # known before hours of reading, not after
     plan = plan_reading(data.with_defaults(recipe.data))
     search = command == "tune"
     wanted: dict[str, Any] = {"search": search, "seed": seed, "verbose": not quiet}

@@ -41,7 +41,7 @@ def complete_exactly(
     for _ in range(max_iter):
         with run.clock():
             U, s, Vt = thin_svd(shadow + gamma * linear)
-            shrunk = np.clip(s - gamma, min=0.0)
+            shrunk = np.maximum(s - gamma, 0.0)
             Z = (U * shrunk) @ Vt
             image = outside * Z + (1.0 - outside) * (shadow + filled - Z)
             change = image - shadow

@@ -21,6 +21,8 @@ KERNELS = (*sorted(PAIRWISE_KERNEL_FUNCTIONS), "precomputed")
 _BLOCK_VALUES, _DEVICE_VALUES = 1 << 21, 1 << 24
 # Relative to the largest entry: kernel matrices in single precision are that asymmetric.
 _ASYMMETRY = 1e-6
+# The largest index of 32 bits.
+_LONGEST_SHORT = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True)
@@ -48,15 +50,19 @@ class Kernel:
             with np.errstate(over="ignore", invalid="ignore"):  # as below
                 return self._on_device(X, Z)
         alone = Z is X
-        X = X.astype(np.float64, copy=False)
+        X = canonical(X.astype(np.float64, copy=False))
         if self.is_precomputed:
             return np.asarray(X)
+        if not alone:
+            Z = canonical(Z)
         if not isinstance(self.metric, str):
             return _checked(pairwise_kernels(X, Z, metric=self.metric))
         options: dict[str, Any] = {"degree": self.degree, "coef0": self.coef0}
         if self.gamma is not None:  # otherwise every kernel has its own
             options["gamma"] = self.gamma
         Z = X if alone else Z.astype(np.float64, copy=False)
+        if self.metric == "laplacian":
+            _check_entries(X, Z)
         if self.metric == "rbf" and not is_sparse(Z) and not is_sparse(X):
             # ‖x‖² + ‖z‖² − 2xᵀz keeps few digits of the distance of rows that are far from zero.
             centre = Z.mean(axis=0)
@@ -110,6 +116,33 @@ class Kernel:
         values = values + values.T
         values *= 0.5
         return values
+
+
+def canonical(X: Any) -> Any:
+    """Return a sparse matrix with every entry once, and short indices where they do; all else as it is.
+
+    scikit-learn takes the norms of rows from the stored values, and Σ|x − z| only with short indices.
+    """
+    if not is_sparse(X):
+        return X
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    if X.indices.dtype != np.int32 and max(X.nnz, *X.shape) <= _LONGEST_SHORT:
+        indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        X = type(X)((X.data, indices, indptr), shape=X.shape)
+    return X
+
+
+def _check_entries(*matrices: Any) -> None:
+    """Refuse sparse matrices that are too long for the distances Σ|x − z|."""
+    for matrix in matrices:
+        if is_sparse(matrix) and matrix.indices.dtype != np.int32:
+            raise ValueError(
+                f"kernel='laplacian' needs at most {_LONGEST_SHORT} entries, rows and columns of a sparse X, "
+                f"got {matrix.nnz} entries in the shape {matrix.shape}. Pass fewer rows or features, or use "
+                "another kernel, such as 'rbf'."
+            )
 
 
 def compared(metric: str, X: Array, Z: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy, deepcopy
@@ -352,8 +353,9 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
         def work(rows: slice) -> _Result:
-            block = X[rows, :] if kernel is None else kernel(X[rows, :], vars(self).get("X_fit_"))
-            return function(rows, scorer.parts(block, width))
+            with np.errstate(over="ignore", invalid="ignore"):  # both end in what `_finite` refuses
+                block = X[rows, :] if kernel is None else kernel(X[rows, :], vars(self).get("X_fit_"))
+                return function(rows, _finite(rows, scorer.parts(block, width)))
 
         threadable = on_host and (kernel is None or kernel.is_thread_safe)
         one_by_one = len(blocks) < _LEAST_BLOCKS or not threadable
@@ -449,10 +451,11 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     def predict_top_k(self, X: Any, k: int | None = None) -> TopK:
         """Return the k labels with the largest scores for every row, best first.
 
-        Exact, for any number of labels: the scores come in blocks of rows and labels. Ties go to the label
-        that comes first. Labels without a positive training example come last, whatever their score, because
-        nothing is known about them. At the end of a pipeline, or in a search of scikit-learn, call
-        ``lrml.predict_top_k(pipeline, X, k)``.
+        Exact, for any number of labels: the scores come in blocks of rows and labels. Among equal scores the
+        label that comes first is better; scores that only exact arithmetic makes equal differ in their last
+        digits, which depend on the processor and on the number of rows. Labels without a positive training
+        example come last, whatever their score, because nothing is known about them. At the end of a
+        pipeline, or in a search of scikit-learn, call ``lrml.predict_top_k(pipeline, X, k)``.
 
         Parameters
         ----------
@@ -602,6 +605,21 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             known &= np.ravel(to_host(observed)).astype(np.bool_)
         weights = np.ones(len(y)) if weights is None else weights
         return float(np.average((predicted == y)[known], weights=weights[known]))
+
+
+def _finite(rows: slice, parts: Parts) -> Parts:
+    """Pass on scores that are finite; raise OverflowError at others."""
+    for labels, scores in parts:
+        xp = namespace(scores)
+        # A sum is quicker than a look at every score. It may overflow itself, which asks for that look.
+        if not math.isfinite(float(xp.sum(scores))) and not xp.all(xp.isfinite(scores)):
+            finite = to_numpy(xp.all(xp.isfinite(scores), axis=1))
+            raise OverflowError(
+                f"scores must be finite, got others in row {rows.start + int(finite.argmin())} (counted from "
+                f"0): with its numbers they are beyond what {dtype_name(scores)} can hold. Scale the "
+                "features, or leave out rows that cannot be right."
+            )
+        yield labels, scores
 
 
 def _counted_from(cut: npt.NDArray[np.float64], scores: Scores) -> Scores:

@@ -67,7 +67,7 @@ class Scorer:
                 scores = block @ self.first
                 return (scores if self.second is None else scores @ self.second) + self.intercept
         # X and the coefficients are finite, but single-precision products of some BLAS still raise the flag
-        # for invalid numbers, from unused lanes. A real overflow is still reported.
+        # for invalid numbers, from unused lanes.
         with np.errstate(invalid="ignore"):
             scores = np.asarray(block @ self.first)
             if self.second is not None:

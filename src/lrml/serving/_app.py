@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.resources import files
 from typing import Any
 
-from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -73,13 +73,17 @@ class _Service:
 
     def __init__(self, predictor: Predictor, max_body: int) -> None:
         self.predictor, self.max_body, self.waiting = predictor, max_body, 0
-        self.threads = CapacityLimiter(min(4, os.cpu_count() or 1))
+        self.threads = asyncio.Semaphore(min(4, os.cpu_count() or 1))
 
     async def predict(self, request: Request) -> Response:
-        with self._counted():
-            body = await self._body(request)
-            # Reading JSON takes time too: in the thread, it does not hold up other requests.
-            answer = await to_thread.run_sync(self.predictor.answer, body, limiter=self.threads)
+        try:
+            with self._counted():
+                body = await self._body(request)
+                async with self.threads:
+                    # Reading JSON takes time too: in the thread, it does not hold up other requests.
+                    answer = await _in_thread(self.predictor.answer, body)
+        except asyncio.CancelledError:  # by the server, when its time is up
+            raise RequestError("the server has been told to stop. Ask it again later.", 503) from None
         return Response(answer, media_type="application/json")
 
     async def about(self, _: Request) -> Response:
@@ -122,6 +126,36 @@ class _Service:
                 f"a body must have at most {self.max_body} bytes, got more. Send several requests.", 413
             )
         return b"".join(parts)
+
+
+async def _in_thread(work: Callable[[bytes], bytes], body: bytes) -> bytes:
+    """Return the result of a function that is called in a thread.
+
+    The thread is a daemon: a server that is told to stop ends when its time is up, and does not wait for a
+    busy thread, as it would for those of asyncio and anyio.
+    """
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[bytes] = loop.create_future()
+
+    def tell(result: bytes | None, error: BaseException | None) -> None:
+        if outcome.done():  # it was cancelled
+            return
+        if error is None:
+            outcome.set_result(result or b"")
+        else:
+            outcome.set_exception(error)
+
+    def run() -> None:
+        found: tuple[bytes | None, BaseException | None]
+        try:
+            found = work(body), None
+        except BaseException as error:
+            found = None, error
+        with suppress(RuntimeError):  # nobody waits any more: the loop is closed
+            loop.call_soon_threadsafe(tell, *found)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await outcome
 
 
 async def _content(text: str, kind: str, _: Request) -> Response:

@@ -15,7 +15,7 @@ from lrml._shown import shown
 from lrml._version import __version__
 from lrml.estimators import LinearMultiLabelModel
 from lrml.losses import LogisticLoss
-from lrml.serving._requests import Request, RequestReader
+from lrml.serving._requests import Request, RequestError, RequestReader
 from lrml.text import TextTagger
 
 _NO_WORD = "no known word"
@@ -68,7 +68,10 @@ class Predictor:
 
     def _predictions(self, request: Request) -> list[dict[str, Any]]:
         X = request.given if self.tagger is None else self.tagger.transform(request.given)
-        labels, scores = self.model.predict_top_k(X, request.k)
+        try:
+            labels, scores = self.model.predict_top_k(X, request.k)
+        except (OverflowError, ValueError) as error:  # finite numbers, but too large for this model, or kernel
+            raise RequestError(str(error)) from error
         columns = {"tag": labels.tolist(), "score": scores.tolist()}
         places = [[self.places[tag] for tag in row] for row in columns["tag"]]
         cut = np.broadcast_to(self.threshold, len(self.classes))[places]

@@ -1,7 +1,11 @@
-"""uvicorn, with a socket of our own: its errors are told, and its port is known before the first request."""
+"""uvicorn, with a socket of our own: its errors are told, and its port is known before the first request.
+
+Its connections get limits on time: uvicorn itself only has one for the pause between two requests.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import threading
@@ -9,8 +13,53 @@ from collections.abc import Callable
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _LAST_SECONDS = 30  # for running requests, once the server is told to stop
+_HEAD_SECONDS = 30.0  # for a client to send the address and headers of its next request
+_UNREAD_SECONDS = 30.0  # for a client to take an answer that fills all buffers
+
+
+class _Connection(H11Protocol):
+    """A connection that is closed if its client falls silent in the middle of a request, or never begins one.
+
+    From its start, and from the end of every answer, a client has `_HEAD_SECONDS` to bring the head of a
+    request, however many bytes come meanwhile. What of the last request is still on its way (a body that
+    nobody asked for) is no new one. The application itself limits the time of a body.
+    """
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._within(_HEAD_SECONDS)
+
+    def on_response_complete(self) -> None:
+        self._within(_HEAD_SECONDS)
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._within(_UNREAD_SECONDS)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._within(_HEAD_SECONDS)  # no matter while the answer goes on
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def _within(self, seconds: float) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self.loop.call_later(seconds, self._end_unless_busy)
+
+    def _end_unless_busy(self) -> None:
+        waits_for_us = self.cycle is not None and not self.cycle.response_complete
+        if not waits_for_us or self.flow.write_paused:
+            self.transport.abort()  # to close it would wait for the client to read what is left
 
 
 class _Server(uvicorn.Server):
@@ -32,6 +81,7 @@ def run(app: Any, host: str, port: int, ready: Callable[[str], None]) -> None:
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
         config = uvicorn.Config(
             app,
+            http=_Connection,
             access_log=False,
             log_level="warning",
             server_header=False,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from lrml._arrays import Array, descending_eigh, namespace, thin_svd
-from lrml.penalties import Penalty, gram_noise, right_singular
+from lrml.penalties import Penalty, gram_noise, noise_may_survive, right_singular
 from lrml.solvers._loop import Point, Problem, point_at
 from lrml.solvers.anderson import Anderson
 from lrml.solvers.reduced_rank import ReducedRank
@@ -177,16 +177,13 @@ class Alternating:
             Y -= beyond / self.rho
         self.n_decompositions += 1
         spectrum, basis = right_singular(Y)
-        shrunk, left = self.penalty.prox(spectrum, 1.0 / self.rho), None
-        xp = namespace(Y)
-        free = min(self.penalty.n_free, int(spectrum.shape[0]))
-        kept = int(xp.count_nonzero(shrunk > 0))
-        least = max(kept, free)
-        if least and float(spectrum[least - 1]) <= gram_noise(spectrum):
+        left = None
+        if noise_may_survive(spectrum, self.penalty, 1.0 / self.rho):
             # Features of large scale have small coefficients, which may show only in a small singular value.
             left, spectrum, right = thin_svd(Y)
-            shrunk, basis = self.penalty.prox(spectrum, 1.0 / self.rho), right.T
-            kept = int(xp.count_nonzero(shrunk > 0))
+            basis = right.T
+        shrunk = self.penalty.prox(spectrum, 1.0 / self.rho)
+        kept = int(namespace(Y).count_nonzero(shrunk > 0))
         V = basis[:, :kept]
         U = (Y @ V) / spectrum[:kept] if left is None else left
         Z = (U[:, :kept] * shrunk[:kept]) @ V.T

@@ -10,8 +10,8 @@ The library of that name is not used, for three things that it does not promise:
 keys, a checksum that is taken in the same pass as the numbers are read, and tensors that go to disk without
 a copy in memory.
 
-What a header declares is compared with the size of the file before anything is allocated, so a load takes
-about as much memory as the file is long.
+What a header declares is compared with the size of the file before anything is allocated, and the marks of
+its JSON are counted before it is parsed, so a load takes about as much memory as the file is long.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ _NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
 
 MOST_HEADER = 32 << 20
 """Bytes that a header may have; numbers and long texts are tensors, so it is short."""
+MOST_MARKS = 500_000
+"""Brackets and commas that JSON may have, in texts too: an empty list of 3 bytes takes 64 of memory."""
+MOST_DEPTH = 100
+"""Levels of lists and objects inside each other; a model has about ten, and a summary some of its own."""
 _MOST_DIMENSIONS = 2
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,200}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -104,6 +108,11 @@ def write(
         raise ValueError(
             f"what is not an array must fit into {MOST_HEADER >> 20} MiB, got {len(text) / 2**20:.0f} MiB. "
             "Pass a shorter summary."
+        )
+    if _marks(text) > MOST_MARKS or _is_deep(document):
+        raise ValueError(
+            f"what is not an array may have {MOST_MARKS:,d} values and {MOST_DEPTH} levels of lists and "
+            "dictionaries, got more. Pass a shorter or flatter summary."
         )
     raw = len(text).to_bytes(8, "little") + text
     digest = hashlib.sha256(raw)
@@ -262,7 +271,11 @@ def read_tensors(stream: IO[bytes], header: Header) -> dict[str, npt.NDArray[Any
 
 
 def parse(text: str | bytes, what: str) -> dict[str, Any]:
-    """Read a JSON object: no key twice, no NaN, and no deeper than the interpreter allows."""
+    """Read a JSON object: no key twice, no NaN, and neither too many values nor too many levels of them."""
+    if (marks := _marks(text)) > MOST_MARKS:
+        raise ModelFileError(
+            f"{what} of a model file may have {MOST_MARKS:,d} brackets and commas, got {marks:,d}. {_AGAIN}"
+        )
     try:
         text = text.decode() if isinstance(text, bytes) else text  # JSON itself would accept UTF-16 too
         found = json.loads(text, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant)
@@ -273,7 +286,28 @@ def parse(text: str | bytes, what: str) -> dict[str, Any]:
         raise ModelFileError(f"{what} of a model file must be JSON, got {reason}. {_AGAIN}") from None
     if not isinstance(found, dict):
         raise ModelFileError(f"{what} of a model file must be a JSON object, got {shown(found)}. {_AGAIN}")
+    if _is_deep(found):
+        raise ModelFileError(f"{what} of a model file may have {MOST_DEPTH} levels, got more. {_AGAIN}")
     return found
+
+
+def _marks(text: str | bytes) -> int:
+    """Return an upper bound of the number of values in JSON, without reading it."""
+    marks: tuple[Any, ...] = (b"[", b"{", b",") if isinstance(text, bytes) else ("[", "{", ",")
+    return sum(text.count(mark) for mark in marks)
+
+
+def _is_deep(document: Any) -> bool:
+    """Whether lists and dictionaries lie in each other on more levels than may be; itself not recursive."""
+    level = [document]
+    for _ in range(MOST_DEPTH):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+    return bool(level)
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from lrml._arrays import Array, is_host, is_sparse, namespace, take, to_numpy
 from lrml.estimators._fitting import TrainingData
-from lrml.estimators._kernels import Kernel, compared
+from lrml.estimators._kernels import Kernel, canonical, compared
 from lrml.estimators.search._plans import ridge_plan
 from lrml.estimators.search._score_table import ScoreTable
 from lrml.estimators.search._search import Comparison, Family, LeaveOneOutSearch, ridge_pieces
@@ -99,7 +99,7 @@ def _usual_gamma(data: TrainingData, random: np.random.RandomState) -> float:
     X, metric = take(data.X, rows), data.kernel.metric
     if not is_host(X):
         return _usual_gamma_on_device(str(metric), X)
-    X = X.astype(np.float64)
+    X = canonical(X.astype(np.float64))
     if metric == "rbf":
         values = euclidean_distances(X if is_sparse(X) else X - X.mean(axis=0), squared=True)
     elif metric == "laplacian":

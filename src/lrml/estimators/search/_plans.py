@@ -68,7 +68,7 @@ def _follow(values: Iterable[float], candidate: Callable[[float], Params], rival
         if at == 0:
             fresh.append(best / _BEYOND)
         near = [order[place] for place in (at - 1, at + 1) if 0 <= place < len(order)]
-        fresh += [math.sqrt(best * value) for value in near if _apart(best, value)]
+        fresh += [math.sqrt(best) * math.sqrt(value) for value in near if _apart(best, value)]
         fresh = [value for value in fresh if value not in tried and math.isfinite(value)]
         if not fresh:
             break

@@ -1,0 +1,51 @@
+"""Nobody can follow a call through more of the library than these limits: they may only fall."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+import lrml
+from lrml.datasets import load_yeast
+from walks import walk
+
+(X, Y), (X_TEST, _) = load_yeast().train, load_yeast().test
+
+
+def fitting(member, **parameters):
+    return lambda: getattr(lrml, member)(**parameters).fit(X, Y)
+
+
+@functools.cache
+def model():
+    return fitting("LRML", theta=3, alpha=20.0)()
+
+
+def ranking():
+    return model().predict_top_k(X_TEST)
+
+
+@pytest.mark.parametrize(
+    ("call", "n_files", "n_functions"),
+    [
+        (fitting("LRML", theta=3, alpha=20.0), 21, 237),
+        (fitting("LRML", loss="logistic"), 28, 319),
+        (fitting("LRMLCV"), 35, 474),
+        (ranking, 7, 39),
+    ],
+    ids=["LRML.fit", "LRML.fit, logistic", "LRMLCV.fit", "predict_top_k"],
+)
+def test_a_call_crosses_no_more_than_this(call, n_files, n_functions):
+    call()  # imports what it imports late
+    crossed = walk(call)
+    assert len(crossed.files) <= n_files
+    assert len(crossed.functions) <= n_functions
+
+
+def test_a_walk_names_what_was_entered():
+    ranking()  # fits the model
+    crossed = walk(ranking)
+    assert {name for _, name, _ in crossed.functions} >= {"LinearMultiLabelModel.predict_top_k"}
+    assert crossed.files == {file for file, *_ in crossed.functions}
+    assert not walk(lambda: None).functions
