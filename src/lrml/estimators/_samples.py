@@ -100,7 +100,13 @@ class FoldSums:
                 self.parts[place] = deepcopy(part) if mine is None else mine.absorb(part)
         self.positives += other.positives
         self.weighted |= other.weighted
-        self.samples += other.samples
+        first = self.samples[0].order
+        if len(first) < self.folds.most_rows:
+            self.samples += other.samples
+        else:  # so many rows have smaller numbers than its largest that others cannot be in the sample
+            few = (np.flatnonzero(sample.order < first.max()) for sample in other.samples)
+            pairs = zip(other.samples, few, strict=True)
+            self.samples += [sample.select(rows) for sample, rows in pairs]
         if sum(len(sample.order) for sample in self.samples) > 1.5 * self.folds.most_rows:
             self.samples = [self.sample]
         return self
@@ -186,8 +192,8 @@ def fold_sums(block: RowBlock, folds: Folds, columns: Columns) -> FoldSums:
     whole = RowSample(order, fold, weights, X, _in_form(block.Y, sparse=columns.sparse_labels))
     counted = (weights > 0).astype(np.float64)
     positives = np.asarray(block.Y.T @ counted, dtype=np.float64).ravel()
-    chosen = np.sort(np.argsort(order)[: folds.most_rows])
-    return FoldSums(folds, parts, positives, block.weights is not None, [whole.select(chosen)])
+    sample = RowSample.joined([whole], folds.most_rows)
+    return FoldSums(folds, parts, positives, block.weights is not None, [sample])
 
 
 def _in_form(matrix: Any, *, sparse: bool) -> Any:
