@@ -247,7 +247,7 @@ def other_models(bench: Bench) -> Iterator[Item]:
             "leml",
             f"LEML {loss}, delicious",
             bench.dense("delicious"),
-            lambda X, Y, loss=loss: LEML(min(50, Y.shape[1]), loss=loss, random_state=0).fit(X, Y),
+            lambda X, Y, loss=loss: LEML(min(50, Y.shape[1]), loss=loss).fit(X, Y),
         )
 
 

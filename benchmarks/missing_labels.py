@@ -28,7 +28,7 @@ METHODS: dict[str, tuple[Callable[[float], Any], tuple[float, ...]]] = {
     "MLFro": (MLFro, (0.3, 1.0, 3.0)),
     "LRML": (lambda ridge: LRML(0.4, 5.0, ridge=ridge), (0.3, 1.0, 3.0)),
     "LRML logistic": (lambda ridge: LRML(0.2, 3.0, ridge=ridge, loss="logistic"), (0.01, 0.03, 0.1)),
-    "LEML": (lambda alpha: LEML(0.6, alpha, random_state=0), (2.0, 4.0, 8.0)),
+    "LEML": (lambda alpha: LEML(0.6, alpha), (2.0, 4.0, 8.0)),
 }
 
 

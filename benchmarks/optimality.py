@@ -118,7 +118,7 @@ def objective(model: Any, X: np.ndarray, Y: np.ndarray) -> float:
     if name == "MLFro":
         return total + model.alpha * squares
     if name == "LEML":
-        return total + model.alpha_ * sigma.sum() + model.ridge_ * squares  # of balanced factors
+        return total + model.alpha_ * sigma.sum() + model.ridge_ * squares
     return total + model.ridge * squares
 
 
@@ -161,7 +161,7 @@ def members(X: np.ndarray, Y: np.ndarray, quick: bool) -> Iterator[tuple[str, An
     yield from kernel_members(X)
     if size > MEDIUM or (quick and size > SMALL):
         return
-    yield "LEML", LEML(0.4, 0.01 * strongest, random_state=0)
+    yield "LEML", LEML(0.4, 0.01 * strongest)
     yield from row_members(strongest, ridge)
 
 
@@ -174,10 +174,9 @@ def row_members(strongest: float, ridge: float) -> Iterator[tuple[str, Any]]:
         yield f"LRML {loss}", LRML(0.2, 1.0, ridge=0.0, loss=loss)
         yield f"MLTrace {loss}", MLTrace(0.03 * scale * strongest, ridge=0.0, loss=loss)
         for kind in (LRML, MLTrace, MLFro, LEML):
-            seed = {"random_state": 0} if kind is LEML else {}
-            yield f"{kind.__name__} {loss}", kind(loss=loss, **seed)  # all defaults
+            yield f"{kind.__name__} {loss}", kind(loss=loss)  # all defaults
         yield f"MLFro {loss}", MLFro(scale * ridge, loss=loss)
-        yield f"LEML {loss}", LEML(0.4, 0.03 * scale * strongest, loss=loss, random_state=0)
+        yield f"LEML {loss}", LEML(0.4, 0.03 * scale * strongest, loss=loss)
 
 
 def fit(model: Any, X: np.ndarray, Y: np.ndarray) -> tuple[Any, bool, float]:

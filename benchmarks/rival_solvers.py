@@ -10,7 +10,7 @@ from lrml._arrays import Array, frobenius, namespace
 from lrml.penalties import Penalty, gram_noise, right_singular, right_singular_by_svd, spectral_prox
 from lrml.problem import SpectralProblem
 from lrml.solvers import Point, point_at
-from lrml.solvers.anderson import Anderson
+from lrml.solvers.alternating import Anderson
 
 
 class _HalfSteps(NamedTuple):

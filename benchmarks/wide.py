@@ -84,7 +84,7 @@ METHODS: dict[str, Callable[[], Any]] = {
     "LRML logistic": lambda: LRML(0.2, 0.05, ridge=0.03, loss="logistic"),
     "LRMLCV squared hinge": lambda: LRMLCV(loss="squared_hinge", random_state=0),
     "LRMLCV logistic": lambda: LRMLCV(loss="logistic", random_state=0),
-    "LEML": lambda: LEML(random_state=0),
+    "LEML": LEML,
 }
 
 

@@ -69,7 +69,7 @@ FAMILY = [
     MLTrace(5.0),
     MLFro(1.0),
     MLFroCV(),
-    LEML(3, random_state=0),
+    LEML(3),
     CPLST(4),
     PLST(4),
 ]

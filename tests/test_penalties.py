@@ -1,6 +1,7 @@
 """Penalties and their proximal maps, against brute force, a numerical optimiser and full SVDs."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from lrml._arrays import to_numpy
 from lrml.penalties import (
+    Ranks,
     TailSum,
     TraceNorm,
     accurate_singular_values,
@@ -27,16 +29,29 @@ PENALTIES = [
     TailSum(5, 1.0),
     TailSum(9, 1.0),
     TraceNorm(0.7),
+    TailSum(0, 0.7, max_rank=2),
+    TailSum(1, 0.7, max_rank=3),
+    TailSum(3, 0.7, max_rank=2),
+    TailSum(0, 0.0, max_rank=2),
+    TailSum(2, np.inf),
 ]
 
 
-def tail_sum(matrix, theta, alpha):
+def tail_sum(matrix, theta, alpha, max_rank=None):
     """The definition, by a full SVD."""
-    return alpha * np.linalg.svd(matrix, compute_uv=False)[theta:].sum()
+    sigma = np.linalg.svd(matrix, compute_uv=False)
+    if max_rank is not None and np.any(sigma[max_rank:] > 1e-9):
+        return np.inf
+    return alpha * sigma[theta:max_rank].sum()
 
 
-def prox_objective(Z, Q, theta, alpha, step):
-    return 0.5 * np.sum((Z - Q) ** 2) + step * tail_sum(Z, theta, alpha)
+def prox_objective(Z, Q, theta, alpha, step, max_rank=None):
+    return 0.5 * np.sum((Z - Q) ** 2) + step * tail_sum(Z, theta, alpha, max_rank)
+
+
+def majoriser(slopes, sigma):
+    """Σ c_j σ_j with 0 · ∞ = 0."""
+    return slopes[sigma > 0] @ sigma[sigma > 0]
 
 
 descending = hnp.arrays(float, st.integers(1, 8), elements=st.floats(0, 10)).map(lambda s: np.sort(s)[::-1])
@@ -54,11 +69,33 @@ def test_contract_of_every_penalty(penalty, sigma, step):
     moved = 0.5 * np.sum((shrunk - sigma) ** 2) + step * penalty.value(shrunk)
     assert moved <= step * penalty.value(sigma) + 1e-12
     slopes = penalty.slopes(sigma)
-    assert penalty.value(sigma) == pytest.approx(slopes @ sigma)  # tight at sigma
+    assert penalty.value(sigma) == pytest.approx(majoriser(slopes, sigma))  # tight at sigma
     other = np.sort(np.random.default_rng(0).uniform(0, 10, sigma.shape))[::-1]
     for shuffled in (other, other[::-1]):  # an upper bound whichever way the values are matched to the slopes
-        assert penalty.value(other) <= slopes @ shuffled + 1e-9
+        assert penalty.value(other) <= majoriser(slopes, shuffled) + 1e-9
     assert np.all(slopes[: penalty.n_free] == 0)
+    # A step of length 0 leads to the nearest permitted values.
+    nearest = penalty.prox(sigma, 0.0)
+    assert penalty.value(nearest) < np.inf
+    np.testing.assert_array_equal(nearest, np.where(np.isfinite(slopes), sigma, 0.0))
+
+
+@settings(max_examples=100)
+@given(sigma=descending, limit=st.integers(0, 8), alpha=st.floats(0.05, 3), theta=st.integers(0, 4))
+def test_prox_of_limited_rank_is_the_best_of_all_subsets(sigma, limit, alpha, theta):
+    """Keep any values at any price: the least of ½‖p − σ‖² + Ω(p) over all subsets, free ones among them."""
+    kept = TailSum(theta, alpha, max_rank=limit).prox(sigma, 0.5)
+    gains = np.array([[0.5 * s**2, 0.5 * max(s - 0.5 * alpha, 0.0) ** 2] for s in sigma])
+    best = 0.0
+    for subset in product([None, 0, 1], repeat=len(sigma)) if len(sigma) <= 5 else []:
+        chosen = [i for i, kind in enumerate(subset) if kind is not None]
+        if len(chosen) <= limit and subset.count(0) <= theta:
+            best = max(best, sum(gains[i, subset[i]] for i in chosen))
+    value = TailSum(theta, alpha, max_rank=limit).value(kept)
+    ours = 0.5 * np.sum((kept - sigma) ** 2) + 0.5 * value
+    if len(sigma) <= 5:
+        assert ours == pytest.approx(0.5 * np.sum(sigma**2) - best, abs=1e-9)
+    assert np.count_nonzero(kept) <= limit
 
 
 @settings(max_examples=25, deadline=None)
@@ -66,14 +103,15 @@ def test_contract_of_every_penalty(penalty, sigma, step):
     shape=st.tuples(st.integers(1, 6), st.integers(1, 6)),
     theta=st.integers(0, 4),
     alpha=st.floats(0.05, 3),
+    max_rank=st.none() | st.integers(0, 5),
     seed=st.integers(0, 2**31),
 )
-def test_exact_prox_is_never_beaten(shape, theta, alpha, seed):
+def test_exact_prox_is_never_beaten(shape, theta, alpha, max_rank, seed):
     """1,000 rivals: near and far noise, other ranks, other shrinkage of the same singular vectors."""
     rng = np.random.default_rng(seed)
     Q = rng.normal(size=shape)
-    best = spectral_prox(Q, TailSum(theta, alpha), 0.5)
-    ours = prox_objective(best.matrix, Q, theta, alpha, 0.5)
+    best = spectral_prox(Q, TailSum(theta, alpha, max_rank=max_rank), 0.5)
+    ours = prox_objective(best.matrix, Q, theta, alpha, 0.5, max_rank)
     U, s, Vt = np.linalg.svd(Q, full_matrices=False)
     scales = 10.0 ** rng.uniform(-6, 1, size=500)
     rivals = [best.matrix + scale * rng.normal(size=shape) for scale in scales]
@@ -81,7 +119,7 @@ def test_exact_prox_is_never_beaten(shape, theta, alpha, seed):
     rivals += [(U * (s * rng.integers(0, 2, size=s.shape))) @ Vt for _ in range(150)]
     rivals += [scale * Q for scale in np.linspace(0, 1.2, 50)]
     assert len(rivals) == 1000
-    values = np.array([prox_objective(rival, Q, theta, alpha, 0.5) for rival in rivals])
+    values = np.array([prox_objective(rival, Q, theta, alpha, 0.5, max_rank) for rival in rivals])
     assert ours <= values.min() + 1e-10
 
 
@@ -256,9 +294,10 @@ def test_extreme_scales_do_not_overflow(place, scale, sign, theta):
     ("arguments", "message"),
     [
         ({"theta": -1, "alpha": 1.0}, r"theta must be at least 0, got -1"),
-        ({"theta": 1, "alpha": -2.0}, r"alpha must be finite and not negative, got -2.0"),
-        ({"theta": 1, "alpha": float("nan")}, r"alpha must be finite and not negative, got nan"),
-        ({"theta": 1, "alpha": "a"}, r"alpha must be finite and not negative, got a"),
+        ({"theta": 1, "alpha": 1.0, "max_rank": -1}, r"max_rank must be at least 0, got -1"),
+        ({"theta": 1, "alpha": -2.0}, r"alpha .* -2.0"),
+        ({"theta": 1, "alpha": float("nan")}, r"alpha .* nan"),
+        ({"theta": 1, "alpha": "a"}, r"alpha .* a\b"),
         ({"theta": 1, "alpha": 1.0, "rule": "other"}, r"rule must be 'exact' or 'paper', got 'other'"),
     ],
 )
@@ -269,5 +308,21 @@ def test_bad_parameters(arguments, message):
 
 @pytest.mark.parametrize("theta", [1.5, "a", None, True])
 def test_theta_of_a_penalty_is_a_count(theta):
-    with pytest.raises(TypeError, match="theta of a penalty must be an int"):
+    with pytest.raises(TypeError, match="theta"):
         TailSum(theta, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("penalty", "free", "permitted"),
+    [
+        (TailSum(1, 2.0), 1, 4),
+        (TailSum(0, 2.0, max_rank=3), 0, 3),
+        (TailSum(5, 2.0), 4, 4),
+        (TailSum(0, 0.0, max_rank=2), 2, 2),
+        (TailSum(2, np.inf), 2, 2),
+        (TailSum(3, np.inf, max_rank=1), 1, 1),
+    ],
+    ids=str,
+)
+def test_ranks_that_cost_nothing_and_that_are_permitted(place, penalty, free, permitted):
+    assert Ranks.of(penalty, put(place, np.ones((6, 4)))) == (free, permitted)

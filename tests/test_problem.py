@@ -181,7 +181,7 @@ def test_directions_without_variance_are_dropped_at_all_scales():
     assert problem.shape == (4, 2)
     U, V = problem.restore(problem.ridge_solution(), np.eye(2))
     W = U @ V.T
-    np.testing.assert_allclose(W[4], 0, atol=1e-12)
+    np.testing.assert_allclose(W[4], 0, atol=1e-12 * np.max(np.abs(W)))
     np.testing.assert_allclose(W[1], W[5], rtol=1e-8)  # the solution of smallest norm shares alike
     X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
     scaled = X[:, :4] / np.array([1e6, 1.0, 1e-3, 1.0])
@@ -256,9 +256,7 @@ def test_every_place_computes_as_numpy_does(place, dtype):
     """In the same coordinates, so that every number is the same."""
     rtol = 1e-11 if dtype == "float64" else 1e-4
     expected = make(40, 6, 15, ridge=0.5)[-1]
-    parts = {
-        name: getattr(expected, name).astype(dtype) for name in ("curvature", "cross", "features", "labels")
-    }
+    parts = {name: getattr(expected, name).astype(dtype) for name in ("rows", "cross", "features", "labels")}
     found = moved(place, replace(expected, **parts))
     rng = np.random.default_rng(4)
     W, weights = rng.normal(size=expected.shape).astype(dtype), np.array([0.0, 3.0, 0.7], dtype=dtype)
@@ -295,3 +293,34 @@ def test_every_place_keeps_one_direction_of_constant_features(place):
     assert_same(problem.curvature, [1.0], place)
     assert_same(problem.ridge_solution(), [[0.0]], place)
     assert_same(problem.features, np.eye(3, 1), place)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.7])
+def test_curvatures_of_one_are_none(place, ridge):
+    """Equal curvatures take the road of squares, which has closed forms of its own."""
+    rng = np.random.default_rng(0)
+    rows, cross = np.sort(rng.uniform(0.5, 9.0, 8))[::-1].copy(), rng.standard_normal((8, 5))
+    V, U = (np.linalg.qr(rng.standard_normal((size, 3)))[0] for size in (5, 8))
+    given = np.array([0.1, 1.0, 2.0]), rng.standard_normal((8, 5)), V, U
+    weights, W, V, U = (put(place, part) for part in given)
+    plain = SpectralProblem(put(place, rows), put(place, cross), 3.0, ridge=ridge)
+    equal = replace(plain, columns=put(place, np.ones(5)))
+    for found, expected in (
+        (equal.gradient(W), plain.gradient(W)),
+        (equal.solve_left(V, weights)[0], plain.solve_left(V, weights)[0]),
+        (equal.solve_right(U, weights), plain.solve_right(U, weights)),
+        (equal.ridge_solution(0.3), plain.ridge_solution(0.3)),
+    ):
+        assert_same(found, to_numpy(expected), place, rtol=1e-12)
+    for name, arguments in (("value", (W,)), ("decrement", (W,))):
+        assert getattr(equal, name)(*arguments) == pytest.approx(getattr(plain, name)(*arguments), rel=1e-13)
+    assert equal.solve_left(V, weights)[1] == pytest.approx(plain.solve_left(V, weights)[1], rel=1e-13)
+    assert (equal.lipschitz, equal.mean_curvature) == pytest.approx((plain.lipschitz, plain.mean_curvature))
+
+
+@pytest.mark.parametrize("rank", [0, 2, 4, 9])
+def test_best_of_rank(rank):
+    """No limit is ridge regression; another one is Eckart and Young's."""
+    _, _, problem = make(40, 6, 4, ridge=0.5)
+    expected = problem.ridge_solution() if rank >= 4 else problem.reduced_rank_solution(rank)[0]
+    np.testing.assert_allclose(problem.best_of_rank(rank), expected, atol=1e-12)

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import Array, Place, descending_eigh, is_host, is_sparse, namespace, thin_svd
-from lrml.problem import Coordinates
+from lrml.coordinates import Coordinates
 from lrml.statistics import CentredRows, dense_product
 
 _Float64 = npt.NDArray[np.float64]

@@ -17,95 +17,21 @@ One decomposition serves any number of penalties.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
-from lrml._arrays import Array, descending_eigh, frobenius, inner, namespace, thin_svd
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from lrml._arrays import Array, dot, few_threads, frobenius, inner, is_host, namespace
+from lrml.coordinates import Coordinates, spectral_coordinates
 from lrml.penalties import Penalty, SpectralProx, right_singular, singular_values, spectral_prox
 from lrml.statistics import Moments
 
-# If the column lengths of X differ by more than this, an eigendecomposition of XᵀX would lose digits of the
-# short ones, because eigenvalues have an error of eps · λ₁.
-_WIDE = 1e3
 # Two threads made a path of yeast (r m² = 20,000) slower by half, and one of enron (2.8 million) faster.
 _SMALL = 1_000_000
-
-
-class Coordinates(NamedTuple):
-    """Eigenvalues Λ of XᵀX, descending and positive, its eigenvectors Q as columns, and QᵀXᵀY."""
-
-    eigenvalues: Array
-    features: Array
-    cross: Array
-
-
-def spectral_coordinates(moments: Moments) -> Coordinates:
-    """Decompose XᵀX so that every feature counts, whatever its scale; return at least one direction.
-
-    Directions whose eigenvalues are rounding noise are left out, so the unpenalised limit is the
-    least-squares solution of smallest norm. A constant X keeps one direction, with the eigenvalue 1 and
-    nothing to learn.
-
-    If features have very different scales, write XᵀX = D C D with a diagonal D, and take the eigenvalues Γ
-    and eigenvectors P of C, which are as accurate as the data permit. Then A = Γ^(1/2) Pᵀ D is a root of XᵀX,
-    and its singular value decomposition is more accurate than the eigendecomposition of AᵀA: with A = U S Qᵀ,
-    Λ = S² and QᵀXᵀY = S Uᵀ A^(-T) XᵀY = S Uᵀ Γ^(-1/2) Pᵀ D⁻¹ XᵀY.
-    """
-    if _is_wide(moments):
-        return _from_root(moments)
-    gram, cross, _, _ = moments.summed()
-    xp = namespace(gram, cross)
-    eigenvalues, Q = _positive_part(*descending_eigh(gram))
-    if eigenvalues.shape[0] == 0:
-        vectors = xp.eye(gram.shape[0], 1, dtype=gram.dtype, device=gram.device)
-        return Coordinates(
-            xp.ones(1, dtype=gram.dtype, device=gram.device), vectors, xp.zeros_like(cross[:1, :])
-        )
-    return Coordinates(eigenvalues, Q, Q.T @ cross)
-
-
-def _is_wide(moments: Moments) -> bool:
-    squares = namespace(moments.gram).linalg.diagonal(moments.gram)
-    return differ_widely(squares, squares if moments.further is None else squares + moments.further[0] ** 2)
-
-
-def differ_widely(squares: Array, lengths: Array) -> bool:
-    """Whether the longest column of X is beyond comparison with the shortest one that varies.
-
-    ``squares`` are those of the centred columns, ``lengths`` those of the columns as the model sees them.
-    """
-    xp = namespace(squares)
-    varying = squares[squares > 0]
-    if varying.shape[0] == 0:
-        return False
-    return float(xp.max(lengths)) > _WIDE**2 * float(xp.min(varying))
-
-
-def _from_root(moments: Moments) -> Coordinates:
-    gram, cross, _, further = moments
-    xp = namespace(gram, cross)
-    squares = xp.linalg.diagonal(gram)
-    scale = xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
-    shares, P = _positive_part(*descending_eigh(gram / scale[:, None] / scale))
-    roots = xp.sqrt(shares)[:, None]
-    A = roots * P.T * scale
-    codes = (P.T @ (cross / scale[:, None])) / roots
-    if further is not None:
-        A = xp.concat([A, further[0][None, :]])
-        codes = xp.concat([codes, further[1][None, :]])
-    U, s, Qt = thin_svd(A)
-    kept = int(xp.count_nonzero(s > max(A.shape) * xp.finfo(s.dtype).eps * s[0]))
-    s = s[:kept]
-    return Coordinates(s**2, Qt[:kept, :].T, s[:, None] * (U[:, :kept].T @ codes))
-
-
-def _positive_part(eigenvalues: Array, vectors: Array) -> tuple[Array, Array]:
-    """Drop eigenvalues below d · eps · λ₁, which are rounding noise."""
-    xp = namespace(eigenvalues)
-    floor = vectors.shape[0] * xp.finfo(eigenvalues.dtype).eps * float(eigenvalues[0])
-    rank = int(xp.count_nonzero(eigenvalues > max(floor, 0.0)))
-    return eigenvalues[:rank], vectors[:, :rank]
 
 
 class ReducedRankFactors(NamedTuple):
@@ -125,32 +51,92 @@ class ReducedRankFactors(NamedTuple):
     gains: Array
 
 
-@dataclass(frozen=True, eq=False)
-class SpectralProblem:
-    """Smooth part of the objective in spectral coordinates.
+class Beyond(NamedTuple):
+    """What a Hessian has beyond its diagonal: ½⟨W − W₀, N(W − W₀)⟩ is added to a quadratic.
 
     Attributes
     ----------
-    curvature : array of shape (r,)
-        λ_i + ridge, descending and positive; the Hessian is 2 · curvature on every column.
+    product : callable
+        N, symmetric, such that the whole Hessian is positive.
+    anchor : array of shape (r, m)
+        W₀.
+    refinements : int
+        The most conjugate gradient steps of a least-squares solve.
+    accuracy : float
+        They end when the error, as they measure it, has fallen to this share.
+    """
+
+    product: Callable[[Array], Array]
+    anchor: Array
+    refinements: int = 2
+    accuracy: float = 1e-2
+
+    def solve(
+        self, residual: Array, precondition: Callable[[Array], Array], along: Callable[[Array], Array]
+    ) -> tuple[Array, Array]:
+        """Solve (P + along) X = B by conjugate gradients, P⁻¹ given; return X and what is left of B."""
+        xp = namespace(residual)
+        X, moved = xp.zeros_like(residual), xp.zeros_like(residual)
+        bent = xp.zeros_like(residual)  # P times the last direction
+        last, least = math.inf, 0.0
+        for _ in range(self.refinements):
+            gradient = precondition(residual)
+            size = inner(gradient, residual)
+            if not size > least:
+                break
+            least = least or self.accuracy**2 * size
+            moved = gradient + (size / last) * moved
+            bent = residual + (size / last) * bent
+            image = bent + along(moved)
+            length = size / dot(moved, image)
+            X += length * moved
+            residual = residual - length * image
+            last = size
+        return X, residual
+
+
+@dataclass(frozen=True, eq=False)
+class SpectralProblem:
+    """A quadratic whose Hessian is diagonal in spectral coordinates, and perhaps something beyond.
+
+    ::
+
+        f(W) = target + Σ_ij (a_i b_j + ridge) W_ij² − 2⟨W, cross⟩ + ½⟨W − W₀, N(W − W₀)⟩
+
+    Squares of which all are known have b = 1 and no N. For another loss b has the curvatures of the labels
+    (or a, if there are more labels than directions): it agrees with the loss at W₀, and its diagonal part is
+    as curved on average; N corrects it by what the last steps have shown.
+
+    Without N, least squares on either side of W has a closed form, as (x VᵀBV + D)⁻¹ is E diag(1/(x + ψ)) Eᵀ
+    for all x at once. With N, conjugate gradient steps follow, preconditioned by that.
+
+    Attributes
+    ----------
+    rows : array of shape (r,)
+        a, positive: the eigenvalues λ of XᵀX, descending, if b is 1.
     cross : array of shape (r, m)
         Qᵀ B R, with r the rank of X and m = min(r, L).
     target : float
         ‖Y‖²_F.
-    features : array of shape (d, r)
+    features : array of shape (d, r) or None
         Q, orthonormal columns.
     labels : array of shape (L, m) or None
         R, orthonormal columns; None stands for the identity.
     ridge : float
-        Already part of ``curvature``.
+    columns : array of shape (m,) or None
+        b, positive; None stands for ones.
+    beyond : Beyond or None
+        N.
     """
 
-    curvature: Array
+    rows: Array
     cross: Array
     target: float
-    features: Array
-    labels: Array | None
+    features: Array = None
+    labels: Array | None = None
     ridge: float = 0.0
+    columns: Array | None = None
+    beyond: Beyond | None = None
 
     @classmethod
     def from_moments(cls, moments: Moments, ridge: float = 0.0) -> SpectralProblem:
@@ -172,9 +158,7 @@ class SpectralProblem:
 
     def with_ridge(self, ridge: float) -> SpectralProblem:
         """Return the same problem with another ridge, at no cost."""
-        if ridge == self.ridge:
-            return self
-        return replace(self, curvature=self.curvature + (ridge - self.ridge), ridge=ridge)
+        return self if ridge == self.ridge else replace(self, ridge=ridge)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -186,18 +170,29 @@ class SpectralProblem:
         """Whether a step of a solver, O(r m²), is mostly overhead of Python."""
         return self.shape[0] * self.shape[1] ** 2 <= _SMALL
 
+    @cached_property
+    def curvature(self) -> Array:
+        """Half of the diagonal of the Hessian, a_i b_j + ridge; a_i + ridge, of shape (r,), if b is 1."""
+        return (self.rows if self.columns is None else self.rows[:, None] * self.columns) + self.ridge
+
+    @property
+    def _diagonal(self) -> Array:
+        """The same, of the shape of W or one column of it."""
+        return self.curvature[:, None] if self.columns is None else self.curvature
+
     @property
     def lipschitz(self) -> float:
-        """Lipschitz constant of the gradient, 2(λ₁ + ridge)."""
-        return 2.0 * float(self.curvature[0])
+        """Lipschitz constant of the gradient of the diagonal part."""
+        xp = namespace(self.rows)
+        steepest = 1.0 if self.columns is None else xp.max(self.columns)
+        return 2.0 * float(xp.max(self.rows) * steepest + self.ridge)
 
     @property
     def mean_curvature(self) -> float:
-        """Mean eigenvalue of the Hessian, 2 · mean(λ + ridge)."""
-        xp = namespace(self.curvature)
-        return 2.0 * float(xp.mean(self.curvature))
+        """Mean eigenvalue of the Hessian, 2 · mean(a b + ridge)."""
+        return 2.0 * float(namespace(self.rows).mean(self.curvature))
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """‖∇f(0)‖_F, the unit of the stationarity residual (1 if the gradient vanishes there)."""
         return 2.0 * frobenius(self.cross) or 1.0
@@ -205,8 +200,7 @@ class SpectralProblem:
     @property
     def rounding(self) -> float:
         """Relative accuracy of the objective."""
-        xp = namespace(self.cross)
-        return 16.0 * float(xp.finfo(self.cross.dtype).eps)
+        return 16.0 * float(namespace(self.cross).finfo(self.cross.dtype).eps)
 
     @property
     def least(self) -> float:
@@ -214,26 +208,38 @@ class SpectralProblem:
         return self.rounding * self.target or 1.0
 
     def decrement(self, slope: Array, W: Array | None = None) -> float:
-        """½⟨g, H⁻¹g⟩ = Σ_i ‖g_i‖² / 4(λ_i + ridge): for g ∈ ∂F(W), F convex, a bound of F(W) − F*.
+        """½⟨g, H⁻¹g⟩, H the diagonal: for g ∈ ∂F(W), F convex, without N, a bound of F(W) − F*.
 
         F is at least as curved as f everywhere: F* ≥ F(W) + min_D ⟨g, D⟩ + ½⟨D, HD⟩.
         """
         xp = namespace(slope)
-        return 0.25 * float(xp.sum(xp.vecdot(slope, slope) / self.curvature))
+        if self.columns is None:
+            return 0.25 * float(xp.sum(xp.vecdot(slope, slope) / self.curvature))
+        return 0.25 * float(xp.sum(slope * slope / self.curvature))
 
     def value(self, W: Array) -> float:
-        """f(W) = ‖Y‖² + Σ_i (λ_i + ridge) ‖W_i‖² − 2⟨W, B⟩."""
+        """f(W)."""
         xp = namespace(W)
-        bent = float(xp.sum(self.curvature * xp.vecdot(W, W)))
-        return self.target + bent - 2.0 * inner(W, self.cross)
+        if self.columns is None:
+            bent = float(xp.sum(self.curvature * xp.vecdot(W, W)))
+        else:
+            bent = float(self.rows @ (W * W) @ self.columns) + self.ridge * inner(W, W)
+        value = self.target + bent - 2.0 * inner(W, self.cross)
+        if self.beyond is None:
+            return value
+        moved = W - self.beyond.anchor
+        return value + 0.5 * float(dot(moved, self.beyond.product(moved)))
 
     def gradient(self, W: Array) -> Array:
-        """∇f(W) = 2((Λ + ridge) W − B)."""
-        return 2.0 * (self.curvature[:, None] * W - self.cross)
+        """∇f(W) = 2((a b + ridge) ∘ W − B) + N(W − W₀)."""
+        gradient = 2.0 * (self._diagonal * W - self.cross)
+        if self.beyond is not None:
+            gradient += self.beyond.product(W - self.beyond.anchor)
+        return gradient
 
     def ridge_solution(self, extra: float = 0.0) -> Array:
-        """Minimiser of f(W) + extra · ‖W‖²_F."""
-        return self.cross / (self.curvature[:, None] + extra)
+        """Minimiser of f(W) + extra · ‖W‖²_F, without N."""
+        return self.cross / (self._diagonal + extra)
 
     def ridge_leaving(self, share: float) -> float:
         """Return the further ridge ρ that leaves a share in (0, 1) of the *effective directions*.
@@ -274,7 +280,7 @@ class SpectralProblem:
 
         With M = Λ^{-1/2} B the objective is ‖Λ^{1/2} W − M‖² plus a constant, so Eckart and Young give
         W = Λ^{-1/2} M V Vᵀ = Λ^{-1} B V Vᵀ, V the top right singular vectors of M, and f(W) = ‖Y‖² minus the
-        sum of their squared singular values. One decomposition serves all ranks.
+        sum of their squared singular values. One decomposition serves all ranks. b must be 1.
         """
         sigma, V = self._explained
         V = V[:, : V.shape[1] if rank is None else min(rank, V.shape[1])]
@@ -288,31 +294,75 @@ class SpectralProblem:
         left, right, gains = self.reduced_rank_factors(rank)
         return left @ right.T, self.target - float(xp.sum(gains))
 
-    def gradient_step(self, rho: float) -> tuple[Array, Array]:
-        """Return A and C with W − ∇f(W)/ρ = A ∘ W + C, A of the shape of W or one column of it."""
-        return 1.0 - (2.0 / rho) * self.curvature[:, None], (2.0 / rho) * self.cross
+    def best_of_rank(self, rank: int) -> Array:
+        """Minimiser of f over the matrices of at most the given rank, which may be no limit."""
+        return self.ridge_solution() if rank >= self.shape[1] else self.reduced_rank_solution(rank)[0]
 
-    def beyond_diagonal(self, W: Array) -> None:
-        """Nothing: the Hessian is diagonal."""
+    @cached_property
+    def _whole_cross(self) -> Array:
+        """Half of −∇f(0)."""
+        if self.beyond is None:
+            return self.cross
+        return self.cross + 0.5 * self.beyond.product(self.beyond.anchor)
+
+    def gradient_step(self, rho: float) -> tuple[Array, Array]:
+        """Return A and C with W − ∇f(W)/ρ = A ∘ W + C − N(W)/ρ, A of the shape of W or one column of it."""
+        return 1.0 - (2.0 / rho) * self._diagonal, (2.0 / rho) * self._whole_cross
+
+    def beyond_diagonal(self, W: Array) -> Array | None:
+        """N(W)."""
+        return None if self.beyond is None else self.beyond.product(W)
 
     def solve_left(self, V: Array, weights: Array) -> tuple[Array, float]:
         """Minimise f(R Vᵀ) + Σ_j w_j ‖R_j‖² over R (r × k), for orthonormal columns V; and the minimum.
 
-        R_ij = (B V)_ij / (λ_i + ridge + w_j).
+        If b is 1, R_ij = (B V)_ij / (a_i + ridge + w_j).
         """
         projected = self.cross @ V
-        # In place: the cost of large temporary arrays is mostly their allocation.
-        R = self.curvature[:, None] + weights
-        R **= -1.0
-        R *= projected
-        return R, self.target - inner(R, projected)
+        if self.columns is None:
+            # In place: the cost of large temporary arrays is mostly their allocation.
+            R = self.curvature[:, None] + weights
+            R **= -1.0
+            R *= projected
+            return R, self.target - inner(R, projected)
+        E, psi = _simultaneous(V, self.columns, weights + self.ridge)
+        scales = 1.0 / (self.rows[:, None] + psi)
+        R = ((projected @ E) * scales) @ E.T
+        if self.beyond is None:
+            return R, self.target - inner(R, projected)
+        product, anchor = self.beyond.product, self.beyond.anchor
+        residual = product(anchor - R @ V.T)
+        V_, E, scales = as_precise(residual, V, E, scales)
+        step, slope = self.beyond.solve(
+            0.5 * residual @ V_,
+            lambda G: ((G @ E) * scales) @ E.T,
+            lambda P: 0.5 * product(P @ V_.T) @ V_,
+        )
+        R += step
+        constant = self.target + dot(anchor, self._whole_cross - self.cross)
+        return R, float(constant - dot(R, self._whole_cross @ V + slope))
 
     def solve_right(self, U: Array, weights: Array) -> Array:
         """Minimise f(U K) + Σ_j w_j ‖K_j‖² over K (k × m), for orthonormal columns U."""
-        xp = namespace(U)
-        curvature = U.T @ (self.curvature[:, None] * U)
-        diagonal = xp.eye(int(weights.shape[0]), dtype=U.dtype, device=U.device) * weights
-        return xp.linalg.solve(curvature + diagonal, U.T @ self.cross)
+        if self.columns is None:
+            xp = namespace(U)
+            bent = U.T @ (self.curvature[:, None] * U)
+            diagonal = xp.eye(int(weights.shape[0]), dtype=U.dtype, device=U.device) * weights
+            return xp.linalg.solve(bent + diagonal, U.T @ self.cross)
+        E, psi = _simultaneous(U, self.rows, weights + self.ridge)
+        scales = 1.0 / (psi[:, None] + self.columns)
+        K = E @ ((E.T @ (U.T @ self.cross)) * scales)
+        if self.beyond is None:
+            return K
+        product = self.beyond.product
+        residual = product(self.beyond.anchor - U @ K)
+        U, E, scales = as_precise(residual, U, E, scales)
+        step, _ = self.beyond.solve(
+            0.5 * (U.T @ residual),
+            lambda G: E @ ((E.T @ G) * scales),
+            lambda P: 0.5 * (U.T @ product(U @ P)),
+        )
+        return K + step
 
     def penalised(self, W: Array) -> Array:
         """Return the penalised part of the variable: all of it."""
@@ -330,3 +380,26 @@ class SpectralProblem:
         """Map coefficients (d × L) of the original space into these coordinates."""
         inside = self.features.T @ W
         return inside if self.labels is None else inside @ self.labels
+
+
+def as_precise(as_this: Array, *arrays: Array) -> list[Array]:
+    """Return arrays in the precision of another one."""
+    xp = namespace(as_this)
+    return [xp.astype(array, as_this.dtype, copy=False) for array in arrays]
+
+
+def _simultaneous(basis: Array, stretch: Array, diagonal: Array) -> tuple[Array, Array]:
+    """Return E and ψ with (x · Vᵀ diag(stretch) V + diag(d))⁻¹ = E diag(1 / (x + ψ)) Eᵀ for every x.
+
+    The triangle of √stretch · V keeps digits that its Gram matrix would lose.
+    """
+    xp = namespace(basis)
+    with few_threads(diagonal):
+        if is_host(basis):
+            triangle = np.linalg.qr(np.sqrt(stretch)[:, None] * basis, mode="r")
+            inverse = solve_triangular(triangle, np.eye(len(triangle)))
+        else:
+            triangle = xp.linalg.qr(xp.sqrt(stretch)[:, None] * basis, mode="reduced")[1]
+            inverse = xp.linalg.inv(triangle)
+        psi, S = xp.linalg.eigh((inverse.T * diagonal) @ inverse)
+    return inverse @ S, xp.maximum(psi, xp.zeros_like(psi))

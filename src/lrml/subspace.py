@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import descending_eigh
+from lrml.coordinates import Coordinates
 from lrml.operators import (
     COLUMNS,
     Leading,
@@ -39,7 +40,6 @@ from lrml.operators import (
     operator_of,
     solve_shifted,
 )
-from lrml.problem import Coordinates
 from lrml.statistics import CentredRows
 
 _Float64 = npt.NDArray[np.float64]

@@ -19,7 +19,7 @@ import dask.dataframe as dd
 from dask import delayed
 from distributed import Client, futures_of
 
-from lrml import LEML, LRML, LRMLCV, MLFro
+from lrml import LEMLCV, LRML, LRMLCV, MLFro
 from lrml.blocks import BlockError, statistics_of
 from lrml.engines.dask import ClusterError, DaskBlocks, connect, fit
 from lrml.statistics import Statistics
@@ -166,8 +166,8 @@ def test_wrong_collections(client):
     for model in (MLFro(), LRMLCV()):
         with pytest.raises(TypeError, match=r"lrml.engines.dask.fit\(model, X, y\)"):
             model.fit_blocks(x)
-    with pytest.raises(TypeError, match="LEML has no fit_blocks"):
-        fit(LEML(), x, y, client=client)
+    with pytest.raises(TypeError, match="LEMLCV has no fit_blocks"):
+        fit(LEMLCV(), x, y, client=client)
     for more in ({"y": y}, {"sample_weight": x[:, 0]}):  # which would be ignored
         with pytest.raises(TypeError, match=rf"of their own, and {next(iter(more))} "):
             fit(MLFro(), DaskBlocks.from_arrays(x, y, client=client), **more)

@@ -19,7 +19,7 @@ CLOSED = [
     PLST(rank=2, ridge=0.1),
     MLFro(kernel="rbf", gamma=0.1),
 ]
-HELD_OUT = [LEML(rank=2, random_state=0), MLFro(loss="logistic"), LRML(theta=1, ridge=0.5, loss="logistic")]
+HELD_OUT = [LEML(rank=2, loss="logistic"), MLFro(loss="logistic"), LRML(theta=1, ridge=0.5, loss="logistic")]
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def test_a_subspace_holds_rows_out(make_problem, monkeypatch):
     assert model.threshold_ == pytest.approx(best_threshold(Y[test], scores).cut, abs=1e-6)
 
 
-@pytest.mark.parametrize("model", [MLFro(), LEML(rank=1, random_state=0)], ids=repr)
+@pytest.mark.parametrize("model", [MLFro(), LEML(rank=1)], ids=repr)
 def test_one_label_in_one_dimension(data, model):
     X, y = data[0], data[1][:, 0]
     column = clone(model).set_params(threshold="auto").fit(X, y[:, None])
@@ -122,7 +122,7 @@ def test_one_label_in_one_dimension(data, model):
     np.testing.assert_array_equal(flat.predict(X), flat.decision_function(X) >= 0)
 
 
-@pytest.mark.parametrize("model", [MLFro(), LEML(rank=1, random_state=0)], ids=repr)
+@pytest.mark.parametrize("model", [MLFro(), LEML(rank=1)], ids=repr)
 def test_nothing_to_judge_by_means_the_natural_cut(model):
     X, Y = np.arange(12.0).reshape(6, 2) ** 2, np.zeros((6, 2), dtype=int)
     for rows in (6, 1):

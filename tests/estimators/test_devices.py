@@ -165,7 +165,7 @@ def test_rows_beyond_the_memory_of_a_device_are_summed_block_by_block(data, monk
 @pytest.mark.parametrize("form", ["device", "dense", "sparse"])
 @pytest.mark.parametrize(
     "model",
-    [MLTrace(2.0, loss="logistic"), LEML(2, ridge=1.0, random_state=0), MLTrace(2.0)],
+    [MLTrace(2.0, loss="logistic"), LEML(2, ridge=1.0), MLTrace(2.0)],
     ids=repr,
 )
 def test_a_threshold_for_each_label_lives_with_the_model(model, form, data, place):

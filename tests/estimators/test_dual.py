@@ -53,7 +53,7 @@ MODELS = {
     "MLFro, no ridge": MLFro(0.0),
     "CPLST": CPLST(3, ridge=0.1),
     "PLST": PLST(3, ridge=0.1),
-    "LEML": LEML(3, 1.0, tol=1e-10, random_state=0),
+    "LEML": LEML(3, 1.0, tol=1e-10),
 }
 WEIGHTS = {
     "unweighted": lambda n: None,

@@ -223,9 +223,8 @@ def test_the_turn_of_the_label_directions_counts(make_problem):
 
 def test_who_has_leave_one_out_scores(make_problem):
     X, Y = make_problem(30, 5, 4)
-    for model in (LRML(), MLTrace(), MLFro(), CPLST(2), PLST(2), MLFroCV().fit(X, Y)):
+    for model in (LRML(), MLTrace(), MLFro(), LEML(2), CPLST(2), PLST(2), MLFroCV().fit(X, Y)):
         assert np.isfinite(model.leave_one_out_scores(X, Y)).all()
-    assert not hasattr(LEML(), "leave_one_out_scores")
     with pytest.raises(ValueError, match=r"need loss='squared' .* got loss='logistic'\. Use"):
         LRML(loss="logistic").leave_one_out_scores(X, Y)
     unknown = Y.astype(float)

@@ -24,7 +24,7 @@ def fitted(place, model, X=X, Y=Y, weights=WEIGHTS):
 
 
 def assert_same_model(model, reference, place, dtype="float64", rtol=1e-6):
-    """Also the path: as many sweeps, each to the same objective, as far as single precision directs it."""
+    """Also the path: as many steps, each to the same objective. A small tol asks for double precision."""
     assert model.objective_ == pytest.approx(reference.objective_, rel=1e-8)
     assert model.n_iter_ == reference.n_iter_
     np.testing.assert_allclose(model.history_["objective"], reference.history_["objective"], rtol=1e-6)
@@ -43,26 +43,15 @@ def assert_same_model(model, reference, place, dtype="float64", rtol=1e-6):
 @pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
 @pytest.mark.parametrize("penalty", [{"alpha": 2.0, "ridge": 0.5}, {"fit_intercept": False}], ids=str)
 def test_a_device_takes_numpys_path(place, labels, loss, penalty):
-    options = {"rank": 3, "loss": loss, "tol": 1e-5, "random_state": 0} | penalty
+    options = {"rank": 3, "loss": loss, "tol": 1e-7} | penalty
     reference = LEML(**options).fit(X, labels, sample_weight=WEIGHTS)
     assert_same_model(fitted(place, LEML(**options), Y=labels), reference, place)
 
 
 @DEVICES
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_squares_by_rows(place, alpha, monkeypatch):
-    """All labels known and so many features that the rows are read."""
-    monkeypatch.setattr("lrml.solvers.leml.prefers_moments", lambda *_: False)
-    options = {"rank": 2, "alpha": alpha, "ridge": 1.0, "tol": 1e-6, "random_state": 0}
-    reference = LEML(**options).fit(X, Y, sample_weight=WEIGHTS)
-    assert reference.n_iter_ > 1
-    assert_same_model(fitted(place, LEML(**options)), reference, place)
-
-
-@DEVICES
 @pytest.mark.parametrize("options", [{"alpha": 2.0}, {"loss": "logistic"}], ids=str)
 def test_warm_starts_of_another_rank(place, options):
-    models = [LEML(2, **options, random_state=0, warm_start=True) for _ in range(2)]
+    models = [LEML(2, **options, tol=1e-7, warm_start=True) for _ in range(2)]
     for rank in (2, 4, 1):
         reference = models[0].set_params(rank=rank).fit(X, Y, sample_weight=WEIGHTS)
         assert_same_model(fitted(place, models[1].set_params(rank=rank)), reference, place)
@@ -71,15 +60,16 @@ def test_warm_starts_of_another_rank(place, options):
 @DEVICES
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_single_precision_in_and_out(place, loss):
-    options = {"rank": 3, "alpha": 1.0, "loss": loss, "random_state": 0}
+    options = {"rank": 3, "alpha": 1.0, "loss": loss, "tol": 1e-7}
     reference = LEML(**options).fit(X.astype(np.float32), Y, sample_weight=WEIGHTS)
     model = fitted(place, LEML(**options), X.astype(np.float32))
     assert_same_model(model, reference, place, "float32", rtol=1e-5)
 
 
 @DEVICES
-@pytest.mark.parametrize("options", [{"alpha": 1e6}, {"alpha": 1e6, "loss": "logistic"}], ids=str)
-def test_a_penalty_that_leaves_nothing(place, options):
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_a_penalty_that_leaves_nothing(place, loss):
+    options = {"alpha": 1e6, "loss": loss, "tol": 1e-7}
     reference = LEML(2, **options).fit(X, Y, sample_weight=WEIGHTS)
     assert reference.rank_ == 0
     assert_same_model(fitted(place, LEML(2, **options)), reference, place)
@@ -92,7 +82,7 @@ def test_nothing_to_learn(place):
 
 
 @DEVICES
-@pytest.mark.parametrize("options", [{}, {"loss": "logistic", "cv": 2}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"loss": "logistic", "cv": 2, "tol": 1e-7}], ids=str)
 def test_search_chooses_the_same(place, options):
     options = {
         "ranks": [1, 3],

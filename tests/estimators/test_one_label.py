@@ -23,7 +23,7 @@ FAMILY = [
     MLFro(),
     MLFro(loss="logistic"),
     MLFro(loss="squared_hinge"),
-    LEML(rank=1, random_state=0),
+    LEML(rank=1),
     CPLST(rank=1, ridge=0.1),
     PLST(rank=1, ridge=0.1),
     LRMLCV([0], [0.5], [0.1], cv=2, random_state=0),

@@ -24,8 +24,7 @@ def hand_made(model: Any, U: Any, V: Any, intercept: Any, unseen: Any = None) ->
     model.fit(np.eye(3), np.eye(3, dtype=int))
     dtype = U.dtype
     model.factors_ = Factors(U, np.ones(U.shape[1], dtype=dtype), V)
-    if not isinstance(model, LEML):
-        model.coef_ = np.ascontiguousarray(V @ U.T)
+    model.coef_ = np.ascontiguousarray(V @ U.T)
     model.intercept_ = np.asarray(intercept, dtype=dtype)
     model.unseen_labels_ = np.zeros(len(V), dtype=bool) if unseen is None else np.asarray(unseen)
     model.n_features_in_, model.classes_ = len(U), np.arange(len(V))
@@ -172,14 +171,6 @@ def test_only_the_cheaper_way_is_taken(form):
         expected = X @ U @ V.T + intercept
         setattr(model, dearer, model.factors_._replace(V=np.nan * V) if dearer == "factors_" else None)
         np.testing.assert_array_equal(model.decision_function(FORMS[form](X)), expected)
-
-
-def test_leml_never_makes_its_coefficients(monkeypatch):
-    X, U, V = integers(0, 60, 30), integers(1, 30, 30), integers(2, 30, 30)
-    model = hand_made(LEML(), U, V, np.zeros(30))
-    monkeypatch.setattr(LEML, "coef_", property(lambda _: pytest.fail("coef_ was made")))
-    np.testing.assert_array_equal(model.decision_function(sp.csr_array(X)), X @ U @ V.T)
-    model.predict(X), model.predict_top_k(X)
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))

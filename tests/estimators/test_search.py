@@ -174,7 +174,7 @@ LOGISTIC = {
     "MLFro": (MLFroCV([0.5, 5.0], loss="logistic", tol=1e-16), MLFro(loss="logistic", tol=1e-16)),
     "LEML": (
         LEMLCV([4], [0.5, 5.0], loss="logistic", tol=1e-7, max_iter=5000, random_state=0),
-        LEML(loss="logistic", tol=1e-7, random_state=0, max_iter=5000),
+        LEML(loss="logistic", tol=1e-7, max_iter=5000),
     ),
 }
 

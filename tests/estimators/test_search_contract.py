@@ -25,7 +25,7 @@ FAMILY = {
     "MLTraceCV": (MLTraceCV([0.5, 3.0], cv=3, random_state=0), MLTrace()),
     "MLFroCV": (MLFroCV([0.5, 3.0], cv=3, random_state=0), MLFro()),
     "CPLSTCV": (CPLSTCV([1, 1.0], [0.1], cv=3, random_state=0), CPLST()),
-    "LEMLCV": (LEMLCV([1, 0.5], [0.5, 3.0], cv=3, random_state=0), LEML(random_state=0)),
+    "LEMLCV": (LEMLCV([1, 0.5], [0.5, 3.0], cv=3, random_state=0), LEML()),
 }
 SEARCHES = pytest.mark.parametrize("model", [pytest.param(m, id=n) for n, (m, _) in FAMILY.items()])
 PAIRS = pytest.mark.parametrize(("model", "plain"), FAMILY.values(), ids=FAMILY)

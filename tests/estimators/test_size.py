@@ -17,7 +17,7 @@ MODELS = {
     "MLTrace": MLTrace(8.0),
     "MLFro": MLFro(1.0),
     "CPLST": CPLST(3),
-    "LEML": LEML(2, 1.0, random_state=0),
+    "LEML": LEML(2, 1.0),
     "LRMLCV": LRMLCV([0, 2], n_alphas=3, random_state=0),
 }
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
@@ -158,6 +158,14 @@ def test_at_most_one_label_per_row_is_stratified_like_scikit_learn(classes, n_sp
         theirs[test] = fold
     expected = counts_by_fold(Y, theirs, n_splits)
     assert np.array_equal(np.sort(ours), np.sort(expected))
+
+
+@settings(max_examples=20)
+@given(st.integers(2, 300), st.floats(0.02, 0.999), st.integers(0, 99))
+def test_labels_with_one_row_leave_the_sizes_exact(n, share, seed):
+    rows, Y = np.arange(n), sparse.eye_array(n)
+    _, test, *_ = iterative_train_test_split(rows, Y, test_size=share, random_state=seed)
+    assert len(test) == min(math.ceil(share * n), n - 1)
 
 
 def test_rare_labels_do_not_starve_the_test_set():

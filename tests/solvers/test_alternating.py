@@ -157,8 +157,8 @@ class Rival:
 def test_a_better_rival_replaces_what_the_first_steps_have_found(close):
     """It is asked after three steps, or as soon as the gap is small; before that no gap is small enough."""
     # Three orthogonal features with a label each. Descent leaves the wrong value free.
-    X = np.diag([10.0, 1.0, 10.0, 0.0])
-    Y = np.diag([5.0, 2.0, 4.5, 1.0])[:, :3]
+    X = np.diag([11.0, 1.0, 10.0, 0.0])
+    Y = np.diag([5.0, 2.0, 4.0, 1.0])[:, :3]
     Y[3] = 1.0
     problem = SpectralProblem.from_moments(Statistics.from_arrays(X, Y).uncentered())
     penalty = TailSum(1, 80.0)

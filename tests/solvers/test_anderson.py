@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from lrml._arrays import to_numpy
-from lrml.solvers.anderson import Anderson
+from lrml.solvers.alternating import Anderson
 from namespaces import assert_same, put
 
 

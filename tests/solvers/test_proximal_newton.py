@@ -10,8 +10,7 @@ from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem
 from lrml.rows import Mask, Rows
 from lrml.solvers import Point, ProximalNewton, Status, solve, solve_rows
-from lrml.solvers.proximal_newton import _Reduced
-from lrml.solvers.secants import SecantMatrix, SignedSquares
+from lrml.solvers.proximal_newton import SecantMatrix, SignedSquares, _Reduced
 from lrml.statistics import Statistics
 
 EACH = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())

@@ -9,7 +9,7 @@ from lrml.losses import LOSSES, LogisticLoss
 from lrml.penalties import TailSum
 from lrml.row_problem import RowProblem
 from lrml.rows import Mask, Rows
-from lrml.solvers import anderson, row_duality_gap, solve_rows
+from lrml.solvers import alternating, row_duality_gap, solve_rows
 from namespaces import assert_same, places, put
 
 EACH = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
@@ -46,7 +46,7 @@ def copied(monkeypatch):
         sizes.append(int(np.prod(array.shape)))
         return to_numpy(array)
 
-    monkeypatch.setattr(anderson, "to_numpy", counting)
+    monkeypatch.setattr(alternating, "to_numpy", counting)
     return sizes
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lrml.row_problem import QuadraticModel
-from lrml.solvers.secants import Secants
+from lrml.problem import Beyond, SpectralProblem
+from lrml.solvers.proximal_newton import Secants
 
 QUIET = settings(max_examples=40, deadline=None)
 
@@ -101,17 +101,11 @@ def quadratic(seed, refinements):
     r, m = 7, 5
     root = 0.3 * rng.standard_normal((r * m, 3))
     bend = root @ root.T
-    model = QuadraticModel(
-        rng.uniform(0.5, 2, r),
-        rng.uniform(0.5, 2, m),
-        rng.standard_normal((r, m)),
-        3.0,
-        0.2,
-        rng.standard_normal((r, m)),
-        lambda W: (bend @ W.ravel()).reshape(r, m),
-        refinements,
-        accuracy=1e-12,
+    rows, columns, cross = rng.uniform(0.5, 2, r), rng.uniform(0.5, 2, m), rng.standard_normal((r, m))
+    beyond = Beyond(
+        lambda W: (bend @ W.ravel()).reshape(r, m), rng.standard_normal((r, m)), refinements, accuracy=1e-12
     )
+    model = SpectralProblem(rows, cross, 3.0, ridge=0.2, columns=columns, beyond=beyond)
     hessian = np.diag(2 * model.curvature.ravel()) + bend
     return model, hessian, rng
 

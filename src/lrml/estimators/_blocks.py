@@ -117,9 +117,10 @@ def check_statistics(value: Any) -> None:
 def _takes_blocks(model: Any) -> bool:
     """Whether ``partial_fit`` suits the parameters, as far as that can be told without checking them."""
     solver, threshold = getattr(model, "solver", "auto"), model.threshold
+    kernel = getattr(model, "kernel", "linear")
     return bool(
         getattr(model, "loss", "squared") == "squared"
-        and model.kernel == "linear"
+        and kernel == "linear"
         and not (isinstance(threshold, str) or (isinstance(solver, str) and solver in _NEED_ROWS))
     )
 

@@ -430,7 +430,7 @@ class ClosedForm:
 
     objective: float
     rank: int
-    status: Status = Status.CLOSED_FORM
+    status: Status = Status.EXACT
     residual: float = 0.0
 
     @property

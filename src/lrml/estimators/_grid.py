@@ -122,7 +122,12 @@ def noise_along(data: TrainingData, ridge: float, *, fit_intercept: bool) -> flo
 
 
 def count_rows(data: TrainingData) -> float:
-    """Return for how many rows of weight 1 the rows count: the larger of Σ w and (Σ w)² / Σ w²."""
+    """Return for how many rows of weight 1 the rows count: the larger of Σ w and (Σ w)² / Σ w².
+
+    Sums over rows know their number instead of the latter.
+    """
+    if data.X.shape[0] == 0 and data.n_passes is None:
+        return max(data.statistics.weight, float(data.statistics.n_rows))
     total, squares = data.row_sums.total_weight, data.row_sums.squared_weights
     return max(total, total * (total / squares)) if squares > 0 else total  # squares may underflow
 

@@ -137,7 +137,7 @@ class RowFit:
 
     def _is_loose(self, found: RowSolution) -> bool:
         """Whether a fit says that it has converged, without a ridge that makes this credible."""
-        if self.penalty.theta == 0 or self.data.loss.name == "squared" or found.problem is None:
+        if self.penalty.n_free == 0 or self.data.loss.name == "squared" or found.problem is None:
             return False
         values = found.problem.spread[1:, 0]
         ridge = self.ridge / loss_scale(self.data, fit_intercept=self.fit_intercept)

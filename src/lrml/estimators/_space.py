@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._arrays import Array, Place, is_host, is_sparse, namespace, take
+from lrml.coordinates import differ_widely
 from lrml.dual import LeftOut, centred_kernel, dual_coordinates, row_coordinates, row_kernel
 from lrml.estimators._kernels import Kernel, kernel_block
 from lrml.losses import Loss, SquaredLoss
-from lrml.problem import SpectralProblem, differ_widely
+from lrml.problem import SpectralProblem
 from lrml.solvers import Factors
 from lrml.statistics import CentredRows, Statistics, dense_product, without_weightless
 from lrml.subspace import Found, Subspace, estimated_eigenvalues

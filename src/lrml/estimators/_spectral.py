@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -64,6 +65,7 @@ class SpectralModel(BlockFitting):
     """
 
     _assumed: ClassVar[dict[str, Any]] = {**BlockFitting._assumed, "solver": "auto"}
+    _alpha_of_squares: ClassVar[float | None] = 1.0  # the default, if squares are all that is needed
     _default_tol = 1e-4
     _default_row_tol = 1e-4
 
@@ -96,8 +98,8 @@ class SpectralModel(BlockFitting):
         params = super()._check_params()
         if params.loss.name != "squared":
             _check_row_solver(params)
-        else:
-            params = _filled(params, alpha=1.0, ridge=0.0)
+        elif self._alpha_of_squares is not None:
+            params = _filled(params, alpha=self._alpha_of_squares, ridge=0.0)
         if params.kernel != "linear" and isinstance(params.solver, str) and params.solver in ROADS:
             raise ValueError(
                 f"solver={params.solver!r} needs kernel='linear', got kernel={shown(params.kernel)}, whose "
@@ -182,6 +184,7 @@ class SpectralModel(BlockFitting):
         """Solve once more, from the fitted model if ``warm``, and read the solution as regressions."""
         if isinstance(params.solver, str) and params.solver in ROADS:
             params = Parameters(**vars(params) | {"solver": "auto"})  # as the space that reads the solution
+        params = self._with_strengths(data, params)
         penalty = self._penalty(data, params)
         last = (self._start_of(data), data.place.asarray(self.intercept_, "float64")) if warm else None
         _, problem, result, _ = self._solve_moments(data, params, penalty, self._ridge(params), last)
@@ -198,7 +201,7 @@ class SpectralModel(BlockFitting):
         """Solve, and extend a subspace until it costs little; also return what it costs."""
         road = params.solver if isinstance(params.solver, str) else "auto"
         centred, bare = {"fit_intercept": params.fit_intercept}, penalty.alpha == 0
-        directions = data.shape[1] if bare else penalty.theta
+        directions = penalty.expected_rank(data.shape[1])
         space = data.space(
             **centred, ridge=ridge, road=road, bare=bare, extensible=True, directions=directions
         )
@@ -211,12 +214,11 @@ class SpectralModel(BlockFitting):
             regressions = _as_regressions(problem, penalty, result)
             at_end = extension == MOST_EXTENSIONS or result.status is Status.STOPPED
             unit = space.unit_of_gaps(result.objective)
-            # A solution of less rank than theta may take on a further direction at no price.
-            alpha = penalty.alpha if regressions.left.shape[1] >= penalty.theta else 0.0
+            alpha = _price_of_rank(penalty, regressions)
             if at_end:
                 gap = space.found(regressions, alpha, MOST_COMPRESSED * unit).gap / unit
                 break
-            tell = None if extension or alpha == 0 else partial(warn_of_weakness, alpha)
+            tell = None if extension or not alpha else partial(warn_of_weakness, alpha)
             gap, larger = space.extended(regressions, alpha, MOST_COMPRESSED * unit, tell)
             if larger is None:
                 gap /= unit
@@ -288,13 +290,24 @@ class SpectralModel(BlockFitting):
 
 def _as_regressions(problem: SpectralProblem, penalty: TailSum, result: SolverResult) -> RidgeRegressions:
     """Read a solution as ridge regressions of directions of label space."""
-    if result.status is Status.EXACT:
+    if result.status is Status.EXACT and penalty.expected_rank(problem.shape[1]) == problem.shape[1]:
         return RidgeRegressions(result.solution, None, problem.ridge)
     U, s, V = Factors.of(result.solution)
     xp = namespace(s)
     kept = int(xp.count_nonzero(s > max(problem.shape) * xp.finfo(s.dtype).eps * s[0]))  # they descend
     extra = 0.5 * penalty.slopes(s)[:kept] / s[:kept]
     return RidgeRegressions(U[:, :kept] * s[:kept], V[:, :kept], problem.ridge, extra)
+
+
+def _price_of_rank(penalty: TailSum, solution: RidgeRegressions) -> float | None:
+    """Return the slope of the penalty along a direction that a solution lacks; None if it may take no more.
+
+    A solution of less rank than theta may take on a further one at no price.
+    """
+    left = solution.left
+    none = namespace(left).zeros(left.shape[1] + 1, dtype=left.dtype, device=left.device)
+    slope = float(penalty.slopes(none)[-1])
+    return slope if slope < math.inf else None
 
 
 def _filled(params: Parameters, **usual: float) -> Parameters:

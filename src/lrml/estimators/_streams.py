@@ -461,7 +461,7 @@ class WideData(SummedData):
         if vars(params).get("theta") != "auto":
             shape = columns.n_features, columns.n_labels
             penalty = estimator._penalty(SummedData.of(estimator, None, columns, params.targets), params)
-            directions = shape[1] if penalty.alpha == 0 else penalty.theta
+            directions = penalty.expected_rank(shape[1])
             check_directions(shape, directions, bare=penalty.alpha == 0, given=f"{shape[0]} features")
         marginals = passes.sum(Marginals.of)
         warn_of_ranges(0.5 * marginals.high - 0.5 * marginals.low, columns.feature_names)

@@ -1,50 +1,24 @@
-"""LEML: low-rank coefficients as a product of two factors, for many features and labels; LEMLCV."""
+"""LEML: the trace norm, or a ridge only, over the matrices of limited rank; LEMLCV."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from lrml._arrays import Array, is_host, namespace
 from lrml._checks import check_count
-from lrml.estimators._fitting import (
-    Solution,
-    TrainingData,
-    is_warm_start,
-    nothing_to_learn,
-    solver_progress,
-    sort_labels,
-    store,
-    warn_of_subspace,
-    warn_unless_converged,
-    with_used,
-)
+from lrml.blocks import Columns
+from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import resolve_ranks
-from lrml.estimators._linear import LinearMultiLabelModel
 from lrml.estimators._parameters import CHECKS, Parameters, optional
-from lrml.estimators._space import (
-    MOST_COMPRESSED,
-    InSubspace,
-    RidgeRegressions,
-    Space,
-    solve_extending,
-    with_unseen,
-)
+from lrml.estimators._spectral import SpectralModel
 from lrml.estimators._usual_ridge import usual_ridge
 from lrml.estimators.search import Family, Params, Plan, SearchModel, extending, reduced_rank_pieces
+from lrml.penalties import TailSum
 from lrml.solvers import Callback
-from lrml.solvers import leml as core
 
-# Sweeps over the moments are cheap. If every sweep reads the rows, the default ended on bibtex about 0.1 %
-# above the best objective found for the squared loss, and about 1 % above it for the other losses.
-# Least squares with a ridge only converges fast: there, less accuracy ranks labels as well.
-_TOL_MOMENTS, _TOL_ROWS, _TOL_RIDGE = 1e-4, 1e-3, 3e-3
-_MAX_SWEEPS = 500
 # Defaults are shares of the labels, or of this many if there are fewer: with few labels a rank below theirs
 # saves little time and costs much quality.
 _RANK_SHARE, _RANK_SHARES, _FEW_LABELS, _LARGEST_RANK = 0.8, (0.4, 0.8), 320, 512
@@ -53,62 +27,38 @@ _RIDGE_MULTIPLES = (3.0, 1.0, 0.3)
 _MANY_FEATURES, _HELD_OUT = 5000, 0.2
 
 
-class LEML(LinearMultiLabelModel):
+class LEML(SpectralModel):
     """Low-rank empirical risk minimisation for multi-label learning.
 
-    Finds factors Z (d × k) and H (L × k) and intercepts b that minimise
+    Finds coefficients W (d × L) of rank k at most, and intercepts b, that minimise
 
     ::
 
-        Σ_(i,l) known  w_i ℓ(y_il, x_iᵀ Z h_l + b_l) + ½ alpha (‖Z‖²_F + ‖H‖²_F) + ridge ‖ZHᵀ‖²_F,
+        Σ_(i,l) known  w_i ℓ(y_il, x_iᵀ w_l + b_l) + alpha · Σ_j σ_j(W) + ridge · ‖W‖²_F,
 
-    where ℓ is (y − s)² or another loss. Scores are X W + 1bᵀ with W = ZHᵀ. Because ½(‖Z‖² + ‖H‖²) is at least
-    the trace norm of ZHᵀ, and equal to it for the best factors of a matrix, this is `LRML` with theta = 0 and
-    a limit on the rank: the two agree once k is at least the rank of that solution. With alpha = 0, as by
-    default, it is ridge regression of rank k. Unlike the others, LEML need not build anything of size d × L,
-    so it suits problems with many features and labels.
+    where ℓ is (y − s)² or another loss. With W = ZHᵀ, Z d × k and H L × k, the trace norm is the least
+    ½(‖Z‖²_F + ‖H‖²_F), the penalty of the paper. So this is `LRML` with theta = 0 and a limit on the rank,
+    and the two agree once k is at least the rank of that solution. With alpha = 0, as by default, it is ridge
+    regression of rank k; without a ridge, too, it is `CPLST`.
 
-    Cost: as in the notes; memory O((n + d + L) k) numbers beside the data, and for least squares what the
-    decomposition takes, as in `LRML`.
+    Cost: as `LRML`, by the same algorithm. With the squared loss, all labels known and no alpha the solution
+    is exact, and costs one decomposition; where n and d are both large, one in a subspace.
 
     Notes
     -----
-    The objective is convex in Z and in (H, b), but not jointly. A sweep improves one and then the other, and
-    balances the factors by the singular value decomposition of their product; the objective never rises.
-
-    - *Squared loss, all labels known, no alpha*: reduced-rank ridge regression in closed form, as in `CPLST`,
-      from a decomposition of XᵀX or XXᵀ, or in a subspace where n and d are both large. Only where k is so
-      small, compared with L, that sweeps over the rows cost less, it is as in the last case.
-    - *The same with alpha, and d moderate*: on the second moments, in coordinates in which XᵀX is
-      diagonal. Both half-steps have closed forms; that of Z is an elementwise quotient. Costs O(n d² + d³ +
-      d² L) once, then O(dLk) per sweep. The start, a reduced-rank ridge regression, is deterministic.
-    - *Otherwise*: a Newton step for Z by preconditioned conjugate gradients with the fast product of Yu et
-      al., and one for every label's (h_l, b_l) with its own line search. Before that, a step along the last
-      sweep is taken if it lowers the objective. A product with the Hessian costs O(nnz(X) k) and, for the
-      labels, O(nk²) for the squared loss with all labels known, O(k) for each known label where fewer than a
-      tenth are known, and O(nLk) else, block by block. A sparse X is centred without being densified. The
-      start consists of the leading singular vectors of the gradient at W = 0, by subspace iteration from
-      random directions (``random_state``).
-
-    On a device (``device``) everything stays there, dense; a fit by rows keeps n × L second derivatives in
-    single precision as well. All else is in double precision, as on the host, but for the products of
-    conjugate gradients with the Hessian: they are in single precision, and never in TF32, unless the numbers
-    of X are extreme. Random numbers come from the host, so that all devices start from the same point. The
-    exact decomposition takes the place of a subspace, and few known labels cost as much as many.
-
     An ``alpha`` of at least ‖∇f(0)‖₂, the largest singular value of the gradient of the loss at W = 0, gives
-    W = 0.
+    W = 0. A limit on the rank is not convex: a solution is a stationary point, as it is for `LRML`.
 
     The default ridge is the best one for ridge regression of the slopes of the loss at the best constant
     scores, 2(ȳ − y) for the squared loss, times the curvature of the loss relative to that of the squared
     loss. Multiplying X by a constant does not change the predictions. Best is what generalised
     cross-validation says: the least n ‖(I − H_ρ)G‖² / (n − 1 − 1.05 tr H_ρ)², H_ρ = X(XᵀX + ρ)⁻¹Xᵀ with X
     centred. Where n and d are both large, it is the least squared error on a fifth of the rows, by a fit to
-    the others, of 32 sums of the slopes with random signs. Neither depends on ``random_state``. Why a ridge:
-    the trace norm, the paper's only penalty, hardly shrinks leading directions, and these overfit wide text.
+    the others, of 32 sums of the slopes with random signs. Why a ridge: the trace norm, the paper's only
+    penalty, hardly shrinks leading directions, and these overfit wide text.
 
-    Departures from the paper: the ridge; an intercept, which is not penalised; preconditioners; a line search
-    for every label; balanced factors; closed forms on the moments.
+    Departures from the paper: the ridge; an intercept, which is not penalised; W itself is found instead of
+    its factors, by the solvers of `LRML`.
 
     Parameters
     ----------
@@ -124,50 +74,17 @@ class LEML(LinearMultiLabelModel):
         Notes.
     loss, fit_intercept, targets, threshold, threshold_scoring, threshold_per_label
         As in `LRML`.
-    callback, device, verbose
-        As in `LRML`; an iteration is a sweep.
-    max_iter : int, optional
-        Most sweeps, 500 by default.
-    tol : float, optional
-        Upper limit of ``residual_`` and, divided by ten, of a sweep's gain relative to the objective; 1e-4 by
-        default if the moments suffice, 3e-3 if the rows are read for a ridge and squares only, and 1e-3
-        otherwise. The latter ends about 0.1 % above the best objective for the squared loss, and 1 % for the
-        others; pass 1e-4 for more accuracy.
-    warm_start : bool, default=False
-        Start from the factors of the last ``fit``. A smaller rank keeps the first of them, a larger one adds
-        random directions to Z.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the start if the rows are read, and of directions that a warm start adds. Fits with different
-        seeds agree within ``tol``, unless the rank is so small that there are several local optima.
+    max_iter, tol, warm_start, callback, device, verbose
+        As in `LRML`.
 
     Attributes
     ----------
-    factors_ : Factors
-        Thin singular value decomposition W = U diag(s) Vᵀ, from the factors; Z = U√s and H = V√s.
-    coef_ : array of shape (L, d)
-        Wᵀ, in scikit-learn's orientation. Computed from ``factors_`` at each access, because it may be large.
-    intercept_ : array of shape (L,)
-        b. A label without a positive example has zero coefficients and the intercept −1 (−100 for margins).
-        One without a negative example also has zero coefficients, and the intercept 1. With the logistic
-        loss, which has no best intercept then, it is 100, where the loss is below 1e-43.
-    alpha_, ridge_ : float
-        The strengths of the penalties.
-    singular_values_ : array of shape (rank_,)
-    rank_ : int
-        Number of positive singular values, at most k. Small ones may not have reached zero yet.
-    n_iter_ : int
-        Number of sweeps.
-    objective_ : float
-        At the returned factors and intercepts (labels with only one value add nothing).
-    residual_ : float
-        ‖(∇_Z F, ∇_H F)‖_F / (‖∇f(0)‖₂ ‖(Z, H)‖_F) at the balanced factors (and, where the rows are read,
-        ‖∇_b F‖ / ‖∇f(0)‖₂ with b counted from the mean of X, as the other leg of a right-angled triangle).
-    converged_ : bool
-        Whether ``residual_`` is within ``tol`` (or the solution is exact).
-    compression_gap_
-        As in `LRML`, if the fit works in a subspace (squared loss, n and d large).
-    status_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
+    coef_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_, converged_, status_
+        As in `LRML`; the rank is k at most.
+    alpha_, ridge_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
         As in `LRML`.
+    compression_gap_, n_passes_
+        As in `LRML`: what a subspace costs, where n and d are both large, and how often blocks were read.
 
     References
     ----------
@@ -184,6 +101,7 @@ class LEML(LinearMultiLabelModel):
     """
 
     _checks = CHECKS | {name: optional(CHECKS[name]) for name in ("rank", "alpha", "ridge")}
+    _alpha_of_squares = None
 
     def __init__(
         self,
@@ -200,135 +118,35 @@ class LEML(LinearMultiLabelModel):
         threshold_scoring: str = "micro_f1",
         threshold_per_label: bool = False,
         warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
         callback: Callback | None = None,
         device: Any = None,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())
 
-    def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
+    def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
         rank = _usual_ranks([_RANK_SHARE], data.shape)[0] if params.rank is None else params.rank
-        rank = check_count("rank", rank, 1, data.shape)
-        last = None
-        if is_warm_start(self, params, data):
-            U, s, V, intercept = (
-                data.place.asarray(array, "float64") for array in (*self.factors_, self.intercept_)
+        return TailSum(0, params.alpha or 0.0, max_rank=check_count("rank", rank, 1, data.shape))
+
+    def _with_strengths(self, data: TrainingData, params: Parameters) -> Parameters:
+        ridge = params.ridge
+        if ridge is None:
+            follows_data = params.alpha is None
+            ridge = usual_ridge(data, fit_intercept=params.fit_intercept) if follows_data else 0.0
+        return Parameters(**vars(params) | {"alpha": params.alpha or 0.0, "ridge": ridge})
+
+    def _iterates(self, params: Parameters) -> bool:
+        return bool(params.alpha)
+
+    def _check_before(self, columns: Columns, params: Parameters) -> None:
+        super()._check_before(columns, params)
+        follows_data = params.alpha is None and params.ridge is None
+        if follows_data and params.loss.name == "squared" and not self._has_room(columns, params):
+            raise ValueError(
+                "the default ridge of blocks follows from XᵀX, which does not fit into memory for "
+                f"{columns.n_features} features and {columns.n_labels} labels. Pass a ridge, such as the "
+                "ridge_ of LEML().fit on some of the rows."
             )
-            last = U * s**0.5, V * s**0.5, intercept
-        start = _Start(rank, last, check_random_state(params.random_state))
-        moments = _in_coordinates(data, rank, params.alpha or 0.0)
-        usual = _TOL_RIDGE if data.needs_moments_only and not params.alpha else _TOL_ROWS
-        tol = (_TOL_MOMENTS if moments else usual) if params.tol is None else params.tol
-        max_iter = _MAX_SWEEPS if params.max_iter is None else params.max_iter
-        with solver_progress(params.verbose, max_iter, params.callback, type(self).__name__) as report:
-            limits = core.Limits(max_iter, tol, report)
-            if moments:
-                solution, extras = _fit_moments(self, data, params, start, limits)
-            else:
-                solution, extras = _fit_rows(data, params, start, limits)
-        extras["alpha_"] = params.alpha or 0.0
-        extras["n_iter_"] = max(1, len(solution.outcome.history) - 1)  # a closed form counts as one
-        store(self, data, solution, with_coef=False, **extras)
-        warn_unless_converged(solution.outcome)
-        return self
-
-    @property
-    def coef_(self) -> Array:
-        """Wᵀ (L × d), made from ``factors_`` on demand."""
-        check_is_fitted(self, "factors_")
-        U, s, V = self.factors_
-        coef = (V * s) @ U.T
-        return np.ascontiguousarray(coef) if is_host(coef) else coef
-
-
-class _Start(NamedTuple):
-    """The number of columns of the factors, and where they start."""
-
-    rank: int
-    last: tuple[Array, Array, Array] | None  # balanced factors and intercepts of the last fit
-    random: np.random.RandomState
-
-
-def _fit_moments(
-    model: LEML, data: TrainingData, params: Parameters, start: _Start, limits: core.Limits
-) -> tuple[Solution, dict[str, Any]]:
-    """Least squares with all labels known, in spectral coordinates."""
-    ridge, alpha = _resolved_ridge(data, params), params.alpha or 0.0
-
-    def solve(space: Space) -> tuple[core.LemlResult, RidgeRegressions, float]:
-        problem, first = space.problem.with_ridge(ridge), None
-        if start.last is not None and alpha:
-            rank = min(start.rank, *problem.shape)
-            first = space.inside(core.resize(start.last[0], start.last[1], rank, start.random)[0])
-        result = core.solve_moments(problem, alpha, start.rank, limits, first)
-        U, s, V = result.factors
-        return result, RidgeRegressions(U * s, V, ridge, 0.5 * alpha / s), result.objective
-
-    # Without alpha all solutions are ridge regressions with this ridge.
-    space = data.space(
-        fit_intercept=params.fit_intercept,
-        ridge=ridge,
-        bare=not alpha,
-        extensible=True,
-        directions=start.rank,
-    )
-    space, result, gap = solve_extending(space, solve)
-    found = result.factors._replace(
-        **dict(zip("UV", space.problem.restore(result.factors.U, result.factors.V), strict=True))
-    )
-    extras: dict[str, Any] = {"ridge_": ridge}
-    if isinstance(space, InSubspace) and gap is not None:
-        extras |= {"compression_gap_": gap} | warn_of_subspace(model, gap, 2 * MOST_COMPRESSED, ridge)
-        space = space.without_coordinates()
-    factors = space.factors(found)
-    intercept = space.intercept(factors.U, factors.V * factors.s)
-    # Those of unseen labels are zero up to rounding.
-    V = namespace(factors.V).where(space.unseen[:, None], 0.0, factors.V)
-    return Solution(factors._replace(V=V), intercept, space.unseen, result), extras
-
-
-def _fit_rows(
-    data: TrainingData, params: Parameters, start: _Start, limits: core.Limits
-) -> tuple[Solution, dict[str, Any]]:
-    """Any loss, known or unknown labels, any number of features: every sweep reads the rows."""
-    rows, xp = data.rows, data.place.xp
-    unseen, used, constants = sort_labels(data, rows, fit_intercept=params.fit_intercept)
-    n_used = int(xp.count_nonzero(used))
-    if not n_used:
-        return nothing_to_learn(data, unseen, constants), {"ridge_": params.ridge or 0.0}
-    design = core.Design(rows.X, rows.weights, center=params.fit_intercept)
-    core.precondition(design, rows.X, n_used, start.rank)
-    term = core.data_term(rows.select_labels(used), data.loss)
-    ridge, first = _resolved_ridge(data, params), None
-    if start.last is not None:
-        Z, H, intercept = start.last
-        at_mean = intercept + H @ (design.mean @ Z) if params.fit_intercept else xp.zeros_like(constants)
-        # A label without coefficients had a constant score, perhaps -100: start from the best one instead.
-        at_mean = xp.where(xp.any(H != 0, axis=1), at_mean, constants)
-        first = Z, H[used], at_mean[used]
-    result = core.solve_rows(
-        design,
-        term,
-        core.Penalty(params.alpha or 0.0, ridge),
-        start.rank,
-        constants[used],
-        limits,
-        start.random,
-        fit_intercept=params.fit_intercept,
-        start=first,
-    )
-    V = with_used(result.factors.V, used, 0.0)
-    factors = result.factors._replace(V=V)
-    intercept = with_used(result.constants, used, constants) - V @ ((design.mean @ factors.U) * factors.s)
-    return Solution(factors, with_unseen(intercept, unseen, data.loss), unseen, result), {"ridge_": ridge}
-
-
-def _in_coordinates(data: TrainingData, rank: int, alpha: float) -> bool:
-    """Whether a fit goes through spectral coordinates, and not over the rows, which may not fit a device."""
-    if not data.needs_moments_only:
-        return False
-    return data.summed_up is not None or core.prefers_moments(data.X, data.Y.shape[1], rank, alpha)
 
 
 def _usual_ranks(shares: Sequence[float], shape: tuple[int, int]) -> list[int]:
@@ -337,13 +155,6 @@ def _usual_ranks(shares: Sequence[float], shape: tuple[int, int]) -> list[int]:
         min(*shape, _LARGEST_RANK, max(1, round(share * max(shape[1], _FEW_LABELS)))) for share in shares
     ]
     return list(dict.fromkeys(counts))
-
-
-def _resolved_ridge(data: TrainingData, params: Parameters) -> float:
-    """Return the ridge: as given, 0 beside a given alpha, or the one that follows the data."""
-    if params.ridge is None and params.alpha is None:
-        return usual_ridge(data, fit_intercept=params.fit_intercept)
-    return float(params.ridge or 0.0)
 
 
 class LEMLCV(SearchModel):
@@ -373,7 +184,7 @@ class LEMLCV(SearchModel):
     max_iter, tol
         As in `LEML`.
     random_state, device, verbose
-        As in `LRMLCV`; the first also seeds the fits.
+        As in `LRMLCV`.
 
     Attributes
     ----------
@@ -424,7 +235,7 @@ class LEMLCV(SearchModel):
             params.cv = _HELD_OUT
 
     def _in_coordinates(self, data: TrainingData, params: Parameters) -> bool:
-        return not any(params.alphas or ()) and _in_coordinates(data, max(params.ranks), 0.0)
+        return data.needs_moments_only and not any(params.alphas or ())
 
     def _family(self, data: TrainingData, params: Parameters) -> Family:
         return Family(self._plan(data, params), reduced_rank_pieces)
@@ -445,8 +256,3 @@ class LEMLCV(SearchModel):
         ]
         candidates = [{"rank": rank} | one for rank in params.ranks for one in strengths]
         return extending(candidates, ("ridge",) if follows_data else ())
-
-    @property
-    def coef_(self) -> Any:
-        """Wᵀ (L × d), made on demand."""
-        return self.best_estimator_.coef_

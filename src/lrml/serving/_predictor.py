@@ -70,7 +70,10 @@ class Predictor:
         X = request.given if self.tagger is None else self.tagger.transform(request.given)
         try:
             labels, scores = self.model.predict_top_k(X, request.k)
-        except (OverflowError, ValueError) as error:  # finite numbers, but too large for this model, or kernel
+        except (
+            OverflowError,
+            ValueError,
+        ) as error:  # finite numbers, but too large for this model, or kernel
             raise RequestError(str(error)) from error
         columns = {"tag": labels.tolist(), "score": scores.tolist()}
         places = [[self.places[tag] for tag in row] for row in columns["tag"]]

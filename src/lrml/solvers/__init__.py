@@ -3,27 +3,40 @@
 `solve` and `solve_rows` choose a method and a starting point; a method of your own is a `Phase`.
 
 ``__all__`` lists what is for users. The other names imported with ``as`` (chains of warm starts, duality
-gaps, the recorder, Anderson's method) and `lrml.solvers.leml` serve the rest of the library and may change.
+gaps, the recorder, Anderson's method) serve the rest of the library and may change.
 """
 
-from lrml.solvers._chain import Chain as Chain
-from lrml.solvers._chain import ChainPoint as ChainPoint
-from lrml.solvers._chain import alpha_max as alpha_max
-from lrml.solvers._chain import chains_for as chains_for
-from lrml.solvers._chain import solve_chain as solve_chain
-from lrml.solvers._chain import solve_chains as solve_chains
 from lrml.solvers._gaps import DualityGap as DualityGap
 from lrml.solvers._gaps import row_duality_gap as row_duality_gap
-from lrml.solvers._loop import Certificate, Phase, Point, Problem, point_at, stationarity_residual
+from lrml.solvers._loop import (
+    SUCCESSES,
+    Callback,
+    Certificate,
+    Factors,
+    History,
+    IterationInfo,
+    Phase,
+    Point,
+    Problem,
+    SolverResult,
+    Status,
+    point_at,
+    stationarity_residual,
+)
 from lrml.solvers._loop import Recorder as Recorder
 from lrml.solvers._loop import spectrum as spectrum
-from lrml.solvers._result import SUCCESSES, Callback, Factors, History, IterationInfo, SolverResult, Status
 from lrml.solvers._solve import ROW_SOLVERS, SOLVERS, solve, solve_rows
+from lrml.solvers._solve import Chain as Chain
+from lrml.solvers._solve import ChainPoint as ChainPoint
+from lrml.solvers._solve import ReducedRank as ReducedRank
+from lrml.solvers._solve import alpha_max as alpha_max
+from lrml.solvers._solve import chains_for as chains_for
+from lrml.solvers._solve import solve_chain as solve_chain
+from lrml.solvers._solve import solve_chains as solve_chains
 from lrml.solvers.alternating import Alternating
-from lrml.solvers.anderson import Anderson as Anderson
-from lrml.solvers.proximal_gradient import AcceleratedProximalGradient, Algorithm1, ProximalGradient
+from lrml.solvers.alternating import Anderson as Anderson
+from lrml.solvers.first_order import AcceleratedProximalGradient, Algorithm1, ProximalGradient
 from lrml.solvers.proximal_newton import ProximalNewton as ProximalNewton
-from lrml.solvers.reduced_rank import ReducedRank as ReducedRank
 from lrml.solvers.separable import SeparableProblem as SeparableProblem
 from lrml.solvers.separable import slopes_at as slopes_at
 from lrml.solvers.separable import solve_separable as solve_separable

@@ -6,13 +6,11 @@ from typing import Any, NamedTuple
 
 from lrml._arrays import Array, Place, inner, namespace
 from lrml.losses import Loss
-from lrml.penalties import Penalty
+from lrml.penalties import Penalty, singular_values
 from lrml.problem import SpectralProblem
 from lrml.row_problem import RowProblem, scores_of
 from lrml.rows import Block
-from lrml.solvers._loop import Point
-from lrml.solvers._result import Status
-from lrml.solvers.reduced_rank import strongest_slope
+from lrml.solvers._loop import Point, Status
 
 
 class DualityGap:
@@ -41,7 +39,7 @@ class DualityGap:
         projected = inner(W, problem.cross)
         error_on_target = problem.target - projected
         error = error_on_target - projected + inner(W, problem.curvature[:, None] * W)
-        steepest = strongest_slope(problem, W)
+        steepest = float(singular_values(problem.gradient(W))[0])
         t = error_on_target / error if error > 0 else 1.0
         if steepest > 0:
             t = min(t, self.alpha / steepest)

@@ -6,11 +6,12 @@ import math
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from lrml._arrays import Array, descending_eigh, namespace, thin_svd
+import numpy as np
+import numpy.typing as npt
+
+from lrml._arrays import Array, descending_eigh, namespace, thin_svd, to_numpy
 from lrml.penalties import Penalty, gram_noise, noise_may_survive, right_singular
 from lrml.solvers._loop import Point, Problem, point_at
-from lrml.solvers.anderson import Anderson
-from lrml.solvers.reduced_rank import ReducedRank
 
 
 class _Step(NamedTuple):
@@ -40,6 +41,13 @@ class Quadratic(Problem, Protocol):
         """Minimise f(U K) + Σ_j w_j ‖K_j‖² over K."""
 
 
+class Rival(Protocol):
+    """Who offers another point to go on from."""
+
+    solution: tuple[Array, float]
+    """Coefficients and their objective."""
+
+
 class Alternating:
     """Proximal steps, each followed by an exact least-squares solve on either side of the matrix.
 
@@ -67,8 +75,8 @@ class Alternating:
     nothing. The map W ↦ W⁺ is accelerated by Anderson's method (type II) with the given ``memory``; an
     accelerated point that is no better is replaced by the plain one.
 
-    A ``rival`` is a `ReducedRank` phase that has run before; after ``approach`` steps, or once the gap is
-    within ``close``, its solution replaces the current point if it is better.
+    A ``rival`` has a solution that costs no penalty. After ``approach`` steps, or once the gap is within
+    ``close``, it replaces the current point if it is better.
     """
 
     name = "alternating"
@@ -82,7 +90,7 @@ class Alternating:
         share: float = 0.3,
         memory: int = 8,
         patience: int = 15,
-        rival: ReducedRank | None = None,
+        rival: Rival | None = None,
     ) -> None:
         self.share = share
         self.memory = memory
@@ -224,3 +232,81 @@ class Alternating:
         _, sigma, Vt = thin_svd(K)
         kept = int(xp.count_nonzero(sigma > sigma.shape[0] * xp.finfo(sigma.dtype).eps * sigma[0]))
         return sigma[:kept], Vt[:kept, :].T
+
+
+class Anderson:
+    """Anderson acceleration (type II) of a fixed-point iteration y ↦ g(y).
+
+    From the last images g_k = g(y_k) and residuals r_k = g_k − y_k it returns the affine combination of
+    images whose combined residual is smallest,
+
+    ::
+
+        Σ c_j g_j,    c = argmin ‖Σ c_j r_j‖,    Σ c_j = 1,
+
+    with ``memory`` + 1 of them at most, that is, ``memory`` differences.
+
+    Images and residuals are rows of two matrices, in which the newest overwrites the oldest. The inner
+    products of a residual with all others, and the combination of the images, are then one product each, and
+    an image is copied only once.
+    """
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self.gram = np.zeros((memory + 1, memory + 1))
+        self.images: Array = None
+        self.residuals: Array = None
+        self.count = 0
+
+    def forget(self) -> None:
+        """Start over; the memory stays allocated."""
+        self.count = 0
+
+    def extrapolate(self, image: Array, residual: Array) -> Array:
+        """Add one pair and return the accelerated point (the image itself while there are few pairs)."""
+        if self.memory == 0:
+            return image
+        self._remember(image, residual)
+        # A single difference is a poor guide, unless no more are ever kept.
+        if self.count <= min(2, self.memory):
+            return image
+        weights = self._combination()
+        if weights is None:
+            return image
+        xp = namespace(image)
+        stored = self.images[: len(weights), :]
+        mixed = xp.asarray(weights, dtype=image.dtype, device=image.device) @ stored
+        return xp.reshape(mixed, image.shape)
+
+    def _remember(self, image: Array, residual: Array) -> None:
+        xp = namespace(image)
+        if self.images is None:
+            self.images, self.residuals = (
+                xp.empty((self.memory + 1, math.prod(part.shape)), dtype=part.dtype, device=part.device)
+                for part in (image, residual)
+            )
+        place = self.count % (self.memory + 1)
+        self.images[place, :] = xp.reshape(image, (-1,))
+        self.residuals[place, :] = xp.reshape(residual, (-1,))
+        self.count += 1
+        known = min(self.count, self.memory + 1)
+        products = to_numpy(self.residuals[:known, :] @ self.residuals[place, :])
+        self.gram[place, :known] = self.gram[:known, place] = products
+
+    def _combination(self) -> npt.NDArray[np.float64] | None:
+        """Weights c of the stored images, or None if the residuals do not differ at all."""
+        known = min(self.count, self.memory + 1)
+        newest = (self.count - 1) % (self.memory + 1)
+        order = (
+            [(newest + 1 + step) % known for step in range(known)] if known > self.memory else range(known)
+        )
+        steps = np.diff(np.eye(known)[list(order)], axis=0)  # each row subtracts one residual from the next
+        gram = steps @ self.gram[:known, :known] @ steps.T
+        trace = np.trace(gram)
+        if not trace > 0:
+            return None
+        # A trace of Tikhonov regularisation keeps nearly parallel differences from blowing up.
+        moments = steps @ self.gram[:known, newest]
+        gamma = np.linalg.solve(gram + 1e-10 * trace * np.eye(known - 1), moments)
+        weights: npt.NDArray[np.float64] = np.eye(known)[newest] - steps.T @ gamma
+        return weights

@@ -24,12 +24,11 @@ import scipy.sparse as sp
 
 from lrml._arrays import is_sparse
 from lrml._threads import map_in_threads
+from lrml.coordinates import differ_widely, spectral_coordinates
 from lrml.losses import Floats, Loss, Terms, best_constants
 from lrml.penalties import gram_noise
-from lrml.problem import differ_widely, spectral_coordinates
 from lrml.rows import Rows
-from lrml.solvers._loop import Recorder
-from lrml.solvers._result import Callback, Factors, SolverResult, Status
+from lrml.solvers._loop import Callback, Factors, Recorder, SolverResult, Status
 from lrml.statistics import Statistics
 
 _Float64 = npt.NDArray[np.float64]
