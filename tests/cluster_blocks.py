@@ -63,11 +63,6 @@ def _first_time(folder: str, event: str) -> bool:
     return True
 
 
-def shrinking(number: int, folder: str) -> tuple[Any, Any]:
-    """Return a block that has lost a row when it is read again."""
-    return make(number, N_ROWS if _first_time(folder, f"read {number}") else N_ROWS - 1)
-
-
 def killing(number: int, folder: str) -> tuple[Any, Any]:
     """Kill the process that reads the block for the first time."""
     if _first_time(folder, f"killed {number}"):
@@ -98,22 +93,21 @@ def killing_scheduler(number: int, pid: int) -> tuple[Any, Any]:
     return make(number)
 
 
-def mean_row(block: RowBlock) -> tuple[Any, Any]:
-    """Sum products of the numbers of the rows with the rows, and the numbers of the blocks."""
-    numbers = np.arange(block.first_row, block.first_row + len(block))
-    return numbers @ block.X, np.array([block.index])
-
-
 @dataclass(frozen=True)
 class Trail:
     """The order in which blocks were added."""
 
-    steps: tuple[tuple[int, int], ...]
+    steps: tuple[Any, ...]
 
     def absorb(self, other: Trail) -> Trail:
         return Trail(self.steps + other.steps)
 
 
 def trail(block: RowBlock, factor: Any) -> Trail:
-    """Return the first row of a block, and its number times a factor."""
-    return Trail(((block.first_row, block.index * int(factor.sum())),))
+    """Return the number of a block times a factor."""
+    return Trail((block.index * int(factor.sum()),))
+
+
+def places(block: RowBlock) -> Trail:
+    """Return the number of a block and which part of it this is."""
+    return Trail(((block.index, block.piece),))

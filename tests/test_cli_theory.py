@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import numpy as np
 import pytest
@@ -34,12 +33,11 @@ def test_json_holds_the_norms_of_the_model_and_every_bound():
         assert row["value"] == pytest.approx(sum(row["terms"].values()))
 
 
-def test_the_table_and_the_figure(tmp_path):
-    run = lrml("yeast", "--out", tmp_path, "--draws", "4")
+def test_the_table():
+    run = lrml("yeast", "--draws", "4")
     assert run.returncode == 0, run.stderr
     assert "Theorem 2" in run.stdout
     assert "…" not in run.stdout
-    assert sorted(os.listdir(tmp_path)) == [f"theory_yeast.{kind}" for kind in ("pdf", "png", "svg")]
 
 
 def test_a_model_file_in_place_of_a_fit(tmp_path, monkeypatch):

@@ -80,9 +80,6 @@ CALLS = {
     "local bound": lambda move, X, Y: theory.local_bound(move(EIGENVALUES), 40, 4, r=0.5, theta=1, tail=0.1),
     "local rate": lambda move, X, Y: theory.local_rate(move(EIGENVALUES), 40, 4),
     "printed bound": lambda move, X, Y: theory.printed_local_bound(move(EIGENVALUES), 40, 0.5, 1),
-    "printed assumption": lambda move, X, Y: theory.printed_assumption(
-        move(X), move(np.eye(6)[:, :3]), move(EIGENVALUES), 4
-    ),
     "completion": lambda move, X, Y: complete(move(_with_gaps(X)), TailSum(1, 0.5)).dense(),
     "entries": lambda move, X, Y: complete(_with_gaps(X), TailSum(1, 0.5)).values(
         move(np.array([0, 3])), move(np.array([1, 2]))

@@ -19,18 +19,18 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from time import monotonic
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_array
 
-from lrml._arrays import as_matrix, is_host, is_sparse, plain, to_host
+from lrml._arrays import as_matrix, is_sparse, plain, to_host
 from lrml._files import OutputError, output_errors
 from lrml._progress import Reading
 from lrml._shown import counted, shown
 from lrml._targets import Targets, check_frame, check_sample_weight, check_targets, place_of
-from lrml.rows import Mask, added
+from lrml.rows import Rows, added
 from lrml.statistics import CHECKPOINT_FORMAT, Statistics, load_arrays, save_arrays
 
 __all__ = ["BlockError", "BlockSource", "Checkpoint", "Columns", "LocalBlocks", "RowBlock", "as_source"]
@@ -41,8 +41,7 @@ def __dir__() -> list[str]:
 
 
 _Sum = TypeVar("_Sum")
-# Seconds between two checkpoints.
-_SECONDS = 30.0
+_NO_BLOCKS = "There is no block of rows. Pass at least one (X, Y) pair."
 
 
 class BlockError(ValueError):
@@ -53,7 +52,7 @@ class BlockError(ValueError):
     block : int
         Number of the block, from 0.
     row : int or None
-        Number of the row in the whole stream, from 0.
+        Number of the row, from 0: in the whole stream, or on a cluster in its block.
     sums : object or None
         What was summed before this block, such as `Statistics`, which stays usable:
         ``model.fit_statistics(error.sums)``.
@@ -72,29 +71,22 @@ class UnknownLabelsError(BlockError):
 
 
 @dataclass(frozen=True, eq=False)
-class RowBlock:
-    """Some consecutive rows, checked: what the functions that are summed up get.
+class RowBlock(Rows):
+    """Consecutive rows of a source, checked: what the functions that are summed up get.
 
     Attributes
     ----------
-    X : array or CSR array of shape (b, d), float64 or float32
-    Y : array or CSR array of shape (b, L)
-        0 where a label is unknown.
-    mask : Mask or None
-        Which labels are known; None means all.
-    weights : array of shape (b,) or None
     index : int
         Number of the block.
     first_row : int
-        Number of its first row in the whole stream.
+        Number of its first row in the whole stream; on a cluster, in its block.
+    piece : int
+        Which part of the block this is: a file is one block of a cluster, and is read part by part.
     """
 
-    X: Any
-    Y: Any
-    mask: Mask | None
-    weights: npt.NDArray[np.float64] | None
-    index: int
-    first_row: int
+    index: int = 0
+    first_row: int = 0
+    piece: int = 0
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -127,7 +119,7 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class Door:
-    """Checks that every block passes, wherever it is read.
+    """Checks that every block passes, wherever it is read: those of ``fit``, and that columns stay the same.
 
     Parameters
     ----------
@@ -147,70 +139,64 @@ class Door:
 
     def check(self, raw: Any, index: int, first_row: int) -> tuple[RowBlock, Columns]:
         """Return a block as the functions get it, and its columns."""
-        X, Y, weights, label_names = _parts(raw, index)
-        place = f"block {index} (from row {first_row})"
+        X = Y = None
         try:
-            check_frame(X, "X")
-            X, Y, weights = (_on_host(*part) for part in (("X", X), ("Y", Y), ("sample_weight", weights)))
-            feature_names = _text_columns(X)
-            X = check_array(
-                X,
-                accept_sparse=["csr", "csc"],
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-                ensure_min_samples=0,
-            )
-            X = X.tocsr() if is_sparse(X) else X
-            bad = _first_row(X, lambda values: ~np.isfinite(values))
-            if bad is not None:
-                where = f"block {index}, row {first_row + bad}"
-                raise BlockError(
-                    f"{where}: X must hold finite numbers, got NaN or infinity. Impute or drop that row.",
-                    *(index, first_row + bad),
-                )
-            Y, names, mask, flat = self._targets(Y)
-            weights = _weights(weights, X.shape[0])
-        except BlockError:
-            raise
+            X, Y, weights, label_names = _parts(raw)
+            block, columns = self._checked(X, Y, weights, label_names)
         except (ValueError, TypeError) as error:
-            bad = None if X is None or not is_host(Y) else self._first_bad_label(Y)
-            where = place if bad is None else f"block {index}, row {first_row + bad}"
-            raise BlockError(f"{where}: {error}", index, None if bad is None else first_row + bad) from error
-        if Y.shape[0] != X.shape[0]:
-            raise BlockError(
-                f"{place}: X and Y must have the same number of rows, got {X.shape[0]} and {Y.shape[0]}. "
-                "Pass one row of Y for every row of X.",
-                index,
-            )
-        if mask is not None and not self.allow_unknown:
+            bad = _bad_row(X, lambda values: ~np.isfinite(values))
+            bad = _bad_row(Y, self._are_no_labels) if bad is None else bad
+            row = None if bad is None else first_row + bad
+            where = f" (from row {first_row})" if row is None else f", row {row}"
+            raise BlockError(f"block {index}{where}: {error}", index, row) from error
+        if block.mask is not None and not self.allow_unknown:
             raise unknown_labels(index, first_row)
+        return replace(block, index=index, first_row=first_row), columns
+
+    def _checked(self, X: Any, Y: Any, weights: Any, label_names: Any) -> tuple[RowBlock, Columns]:
+        check_frame(X, "X")
+        X, Y, weights = (_on_host(*part) for part in ((X, "X"), (Y, "Y"), (weights, "sample_weight")))
+        feature_names = _text_columns(X)
+        types = [np.float64, np.float32]
+        X = check_array(X, accept_sparse=["csr", "csc"], dtype=types, ensure_min_samples=0, input_name="X")
+        X = X.tocsr() if is_sparse(X) else X
+        Y, names, mask, flat = self._targets(Y)
+        if Y.shape[0] != X.shape[0]:
+            raise ValueError(
+                f"X has {X.shape[0]} rows, but Y has {Y.shape[0]}. Pass one row of Y for every row of X."
+            )
+        if weights is not None:  # in a block, other than in all rows, they may all be 0
+            nothing = np.shape(weights) == (X.shape[0],) and not np.any(weights)
+            weights = np.zeros(X.shape[0]) if nothing else check_sample_weight(weights, X.shape[0])
         label_names = names if label_names is None else label_names
         if self.classes is not None:
+            if not flat and len(self.classes) != Y.shape[1]:
+                raise ValueError(
+                    f"classes names {len(self.classes)} labels, but Y has {Y.shape[1]} columns. Pass one "
+                    "name per column."
+                )
             if not flat and label_names is not None:
-                _check_same(self.classes, label_names, place, "classes", index)
+                _check_same(self.classes, label_names, "classes")
             label_names = self.classes
-        columns = Columns(
-            *(X.shape[1], Y.shape[1], feature_names, label_names, X.dtype),
-            *(is_sparse(X), is_sparse(Y), flat),
-        )
-        self._check_columns(columns, place, index)
-        return RowBlock(X, Y, mask, weights, index, first_row), columns
+        kinds = is_sparse(X), is_sparse(Y), flat
+        columns = Columns(X.shape[1], Y.shape[1], feature_names, label_names, X.dtype, *kinds)
+        self._check_columns(columns)
+        return RowBlock(X, Y, mask, weights), columns
 
     def _targets(self, Y: Any) -> Targets:
+        """Check labels; a 1-D y of text needs to be told its classes, as a block may lack one of them."""
+        checks: dict[str, Any] = {"allow_unknown": True, "allow_flat": True, "some_known": False}
         flat = getattr(Y, "ndim", np.ndim(Y) if isinstance(Y, list | tuple) else 2) == 1
         classes = self.classes
         if classes is None and self.columns is not None and self.columns.flat:
             classes = self.columns.label_names  # those of the first block
-        checks: dict[str, Any] = {"allow_unknown": True, "allow_flat": True, "some_known": False}
         if not flat or self.targets == "real":
             return check_targets(Y, self.targets, **checks)
         if classes is None:
             try:
                 return check_targets(Y, "binary", **checks)
             except ValueError as error:
-                raise ValueError(
-                    f"{str(error).partition('. ')[0]}. Pass both as classes=, as one block may not have them."
-                ) from error
+                raise ValueError(f"{error} A block may lack one of them: pass both as classes=.") from error
         values = np.asarray(Y)
         known = values == values  # noqa: PLR0124  # NaN does not equal itself
         strange = values[known & ~np.isin(values, classes)]
@@ -219,102 +205,76 @@ class Door:
             raise ValueError(
                 f"a 1-D y must hold two classes, {shown(classes.tolist())}, got {got}. Pass both as classes=."
             )
-        positive = np.where(known, values == classes[1], np.nan)
-        found = check_targets(positive[:, None], "binary", allow_unknown=True, some_known=False)
-        return found._replace(flat=True, names=classes)
+        positive = np.where(known, values == classes[1], np.nan)[:, None]
+        return check_targets(positive, "binary", **checks)._replace(flat=True, names=classes)
 
-    def _first_bad_label(self, Y: Any) -> int | None:
-        """Return the first row with something that is no label; None if that cannot be told."""
-        try:
-            values = as_matrix(Y)
-            values = values.tocsr() if is_sparse(values) else values
-            return _first_row(
-                values,
-                lambda found: (
-                    np.isinf(found)
-                    | ((found != 0) & (found != 1) & ~np.isnan(found) & (self.targets == "binary"))
-                ),
-            )
-        except (TypeError, ValueError, IndexError):
-            return None
+    def _are_no_labels(self, values: Any) -> Any:
+        binary = (values == 0) | (values == 1) | (self.targets == "real")
+        return np.isinf(values) | ~(binary | np.isnan(values))
 
-    def _check_columns(self, found: Columns, place: str, index: int) -> None:
-        """Refuse columns that are not those of the first block, or of ``classes``."""
-        if self.classes is not None and not found.flat and len(self.classes) != found.n_labels:
-            raise BlockError(
-                f"{place}: classes must name all {found.n_labels} columns of Y, got {len(self.classes)}. "
-                "Pass one name per column.",
-                index,
-            )
+    def _check_columns(self, found: Columns) -> None:
+        """Refuse columns that are not those of the first block."""
         first = self.columns
         if first is None:
             return
         for what, name in (("features", "n_features"), ("labels", "n_labels")):
             expected, got = getattr(first, name), getattr(found, name)
             if expected != got:
-                raise BlockError(
-                    f"{place}: all blocks must have the same columns, {expected} {what} as in the first, got "
-                    f"{got}. Give every block the same columns, in the same order.",
-                    index,
+                raise ValueError(
+                    f"it has {got} {what}, but the first block has {expected}. Give every block the same "
+                    "columns, in the same order."
                 )
         for name in ("feature_names", "label_names"):
             expected, got = getattr(first, name), getattr(found, name)
             if expected is not None and got is not None and expected is not got:
-                _check_same(expected, got, place, "the first block", index)
+                _check_same(expected, got, "the first block")
 
 
-def _check_same(expected: Any, got: Any, place: str, where: str, index: int) -> None:
+def _check_same(expected: Any, got: Any, where: str) -> None:
     """Refuse names that are not the expected ones, in their order."""
-    expected, got = list(expected), list(got)
-    if expected == got:
-        return
-    pairs = zip(expected, got, strict=False)
-    ours, theirs = next((pair for pair in pairs if pair[0] != pair[1]), (len(expected), len(got)))
-    raise BlockError(
-        f"{place}: all blocks must have the same columns in the same order, got {shown(theirs)} where "
-        f"{where} has {shown(ours)}. Reorder the columns.",
-        index,
-    )
+    for ours, theirs in zip(expected, got, strict=False):
+        if ours != theirs:
+            raise ValueError(
+                f"it has a column {shown(theirs)} where {where} has {shown(ours)}. Reorder the columns."
+            )
 
 
 def unknown_labels(index: int, first_row: int) -> UnknownLabelsError:
     """Return the error for a block whose labels are not all known."""
     return UnknownLabelsError(
-        f"block {index} (from row {first_row}): all labels must be known for sums over rows, got NaN. Impute "
-        "them or drop those rows, or use LRML.fit_blocks with blocks that can be read several times.",
+        f"block {index} (from row {first_row}): sums over rows need to know all labels, and some are NaN. "
+        "Impute them or drop those rows, or use LRML.fit_blocks with blocks that can be read several times.",
         index,
     )
 
 
-def _parts(raw: Any, index: int) -> tuple[Any, Any, Any, npt.NDArray[Any] | None]:
+def _parts(raw: Any) -> tuple[Any, Any, Any, npt.NDArray[Any] | None]:
     """Return X, Y, weights and label names of what a user, or `lrml.datasets.iter_blocks`, yields."""
     if isinstance(raw, tuple | list) and len(raw) in (2, 3):
         return raw[0], raw[1], raw[2] if len(raw) == 3 else None, None
     if hasattr(raw, "X") and hasattr(raw, "targets"):  # names that are mere numbers are left out
         if raw.targets is None:
-            raise BlockError(
-                f"block {index}: a fit needs labels, got a file of which no column was named as one. Pass "
-                "labels=[…] with their columns, or label_column=… with the one that lists them.",
-                index,
+            raise ValueError(
+                "no column of the file was named as a label. Pass labels=[…] with their columns, or "
+                "label_column=… with the one that lists them."
             )
         names = raw.label_names if isinstance(raw.label_names, tuple | list) else None
         return raw.X, raw.targets, None, None if names is None else np.array(names, dtype=object)
-    raise BlockError(
-        f"block {index}: a block must be (X, Y) or (X, Y, sample_weight), got a value of type "
-        f"{type(raw).__name__}. Yield tuples of arrays, sparse matrices or frames.",
-        index,
+    raise TypeError(
+        f"it is a {type(raw).__name__}, not (X, Y) or (X, Y, sample_weight). Yield tuples of arrays, sparse "
+        "matrices or frames."
     )
 
 
-def _on_host(name: str, value: Any) -> Any:
+def _on_host(value: Any, name: str) -> Any:
     """Return a part of a block; refuse an array that lives elsewhere, as rows are summed on the host."""
     value = plain(value, name)
     place = place_of(value, name)
     if place.is_host:
         return to_host(value)
     raise TypeError(
-        f"rows of blocks are summed on the host, so {name} must be a NumPy array, got an array of {place}. "
-        "Pass NumPy arrays, such as X.cpu().numpy(), or all rows to fit."
+        f"rows of blocks are summed on the host, but {name} is an array of {place}. Pass NumPy arrays, such "
+        "as X.cpu().numpy(), or all rows to fit."
     )
 
 
@@ -324,34 +284,21 @@ def _text_columns(X: Any) -> npt.NDArray[Any] | None:
     return np.array(columns, dtype=object) if columns and all(isinstance(c, str) for c in columns) else None
 
 
-def _weights(weights: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
-    """Check weights, which in a block, other than in all rows, may all be 0."""
-    if weights is None or (np.shape(weights) == (n_rows,) and not np.any(weights)):
-        return None if weights is None else np.zeros(n_rows)
-    return check_sample_weight(weights, n_rows)
-
-
-def _first_row(matrix: Any, is_bad: Callable[[Any], Any]) -> int | None:
-    """Return the first row of an array or CSR array with a bad value; None if there is none."""
-    values = matrix.data if is_sparse(matrix) else matrix
-    if values.dtype.kind not in "fc":
-        values = values.astype(np.float64)
-    bad = is_bad(values)
-    if not bad.any():
+def _bad_row(value: Any, is_bad: Callable[[Any], Any]) -> int | None:
+    """Return the first row of a matrix with a bad number; None if there is none, or if it has no numbers."""
+    try:
+        matrix = as_matrix(value)
+        matrix = matrix.tocsr() if is_sparse(matrix) else matrix
+        numbers = matrix.data if is_sparse(matrix) else matrix
+        bad = is_bad(numbers.astype(np.float64, copy=False))
+    except (TypeError, ValueError):
         return None
+    if matrix.ndim == 0 or not bad.any():
+        return None
+    first = int(np.flatnonzero(bad)[0])
     if is_sparse(matrix):
-        return int(np.searchsorted(matrix.indptr, np.flatnonzero(bad)[0], side="right")) - 1
-    return int(np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))[0])
-
-
-class Summand(Protocol):
-    """What may be summed over blocks and kept in a checkpoint; `Statistics` is one."""
-
-    def absorb(self, other: Self) -> Self:
-        """Return the sum, perhaps in the arrays of ``self``."""
-
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return all numbers by name."""
+        return int(np.searchsorted(matrix.indptr, first, side="right")) - 1
+    return int(first // (bad.size // len(bad)))
 
 
 class BlockSource(ABC):
@@ -420,27 +367,18 @@ class LocalBlocks(BlockSource):
             remedy = "[(X, y)], or X and y to fit"
         if remedy is not None:
             raise TypeError(
-                "blocks must be an iterable of (X, Y) pairs or a function that returns one, got "
-                f"{shown(blocks)}. Pass {remedy}."
+                f"blocks is {shown(blocks)}, not an iterable of (X, Y) pairs or a function that returns one. "
+                f"Pass {remedy}."
             )
         self.blocks = blocks
         self._iterators = _Iterators(blocks)
         self._count: tuple[int, int] | None = None  # blocks and rows of the first pass
 
     def _first_columns(self) -> Columns:
-        for index, raw in _numbered(self._raw()):
+        for index, raw in _numbered(self._iterators.start()):
             self._iterators.put_back(raw)
             return self.door.check(raw, index, 0)[1]
-        raise ValueError("blocks must hold at least one (X, Y) pair, got none. Pass some data.")
-
-    def _raw(self) -> Iterator[Any]:
-        return self._iterators.start()
-
-    def _widen(self, dtype: np.dtype[Any]) -> None:
-        """Note that one block at least is in double precision: the order of blocks must not matter."""
-        columns = self.columns
-        if columns.dtype != dtype == np.float64:
-            self.door = replace(self.door, columns=replace(columns, dtype=dtype))
+        raise ValueError(_NO_BLOCKS)
 
     def sum(self, part: Callable[..., _Sum], *arguments: Any, checkpoint: Checkpoint | None = None) -> _Sum:
         """Return the sum, added block by block; see `BlockSource.sum`."""
@@ -455,15 +393,15 @@ class LocalBlocks(BlockSource):
                 if checkpoint is not None:
                     checkpoint.keep(state)
         except BaseException as error:  # Ctrl-C, too: what was summed is worth as much
-            if checkpoint is not None and state is not None and state is not kept and whole:
+            if checkpoint is not None and state is not None and whole:
                 with suppress(Exception):
                     checkpoint.keep(state, at_once=True)
             if isinstance(error, BlockError):
                 error.sums = state.total if state is not None and whole else None
             raise
         if state is None:
-            raise ValueError("blocks must hold at least one (X, Y) pair, got none. Pass some data.")
-        if checkpoint is not None and state is not kept:
+            raise ValueError(_NO_BLOCKS)
+        if checkpoint is not None:
             checkpoint.keep(state, at_once=True)
         found: _Sum = state.total
         return found
@@ -477,39 +415,43 @@ class LocalBlocks(BlockSource):
         done = 0 if kept is None else kept.n_blocks
         skips = hasattr(self.blocks, "starting_at")
         digest = self.blocks.identity().encode() if skips else b""
-        if checkpoint is not None and kept is not None and skips and digest != kept.digest:
-            raise checkpoint.of_others(done)
         first_row, seen = 0, done if skips else 0
         told = Reading() if self.told is None else self.told
         told.begin()
-        for index, raw in _numbered(self.blocks.starting_at(done) if skips else self._raw(), seen):
+        _check_kept(kept, checkpoint, digest, skips)
+        raws = self.blocks.starting_at(done) if skips else self._iterators.start()
+        for index, raw in _numbered(raws, seen):
+            _check_kept(kept, checkpoint, digest, seen == done)
             block, found = door.check(raw, index, raw.first_row if skips else first_row)
             self._widen(found.dtype)
             first_row, seen = first_row + len(block), index + 1
             if checkpoint is not None and not skips:
                 digest = digest_of(block, digest)
-                if seen == done and kept is not None and digest != kept.digest:
-                    break
             if done and seen == done + 1:
                 told.say(f"going on from block {done:,d}")
             if seen > done and len(block):
                 yield block, digest
             told.update(seen, block.first_row + len(block), len(block))
-        if checkpoint is not None and kept is not None and seen <= done:
-            if digest != kept.digest:
-                raise checkpoint.of_others(done)
-            told.say(f"all {counted(done, 'block')} are in {os.fspath(checkpoint.path)}")
+        _check_kept(kept, checkpoint, digest, seen <= done)
         if kept is None:
             self._check_count(seen, first_row)
+        elif checkpoint is not None and seen <= done:
+            told.say(f"all {counted(done, 'block')} are in {os.fspath(checkpoint.path)}")
+
+    def _widen(self, dtype: np.dtype[Any]) -> None:
+        """Note that one block at least is in double precision: the order of blocks must not matter."""
+        columns = self.columns
+        if columns.dtype != dtype == np.float64:
+            self.door = replace(self.door, columns=replace(columns, dtype=dtype))
 
     def _check_count(self, n_blocks: int, n_rows: int) -> None:
         """Refuse a pass that has read more or less than the first one."""
         self._count = self._count or (n_blocks, n_rows)
         if self._count != (n_blocks, n_rows):
             raise ValueError(
-                f"all passes over the blocks must read the same rows, {self._count[1]} in {self._count[0]} "
-                f"blocks as in the first, got {n_rows} in {n_blocks} blocks. Pass a list, or a function that "
-                "starts anew with every call, over data that does not change."
+                f"a pass over the blocks read {n_rows} rows in {n_blocks} blocks, but the first one "
+                f"{self._count[1]} in {self._count[0]}. Pass a list, or a function that starts anew with "
+                "every call, over data that does not change."
             )
 
 
@@ -529,7 +471,7 @@ class _Iterators:
         found: Iterator[Any] = iter(self.blocks() if callable(self.blocks) else self.blocks)
         if found is self._last:
             raise ValueError(
-                "an iterator can be read once only, got one whose rows are needed again. Pass a list, or a "
+                "the rows are needed again, but an iterator can be read only once. Pass a list, or a "
                 "function that returns a new iterator: lambda: iter_blocks(path)."
             )
         self._last = found
@@ -592,27 +534,22 @@ class Checkpoint:
         Least time between two writes; 0 writes after every block.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], kind: Any = Statistics, seconds: float = _SECONDS
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], kind: Any = Statistics, seconds: float = 30.0) -> None:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(
-                f"checkpoint must be the path of a file or a Checkpoint, got {shown(path)}. Pass a name such "
-                "as 'sums.npz'."
+                f"checkpoint is {shown(path)}, not the path of a file or a Checkpoint. Pass a name such as "
+                "'sums.npz'."
             )
         self.path, self.kind, self.seconds = Path(path), kind, seconds
-        self._last, self._written = monotonic(), 0
-
-    # Whether the last write has failed.
-    _failed = False
+        self._last, self._written, self._failed = monotonic(), 0, False
 
     def start(self) -> Kept | None:
         """Return what the file has; None if there is none yet. Refuse a place where it cannot be written."""
         self._last, self._written = monotonic(), 0
         if self.path.is_dir():
             raise IsADirectoryError(
-                f"a checkpoint must be a file, got the folder {os.fspath(self.path)!r}. Name a file in it, "
-                f"such as {os.fspath(self.path / 'sums.npz')!r}."
+                f"the checkpoint {os.fspath(self.path)!r} is a folder. Name a file in it, such as "
+                f"{os.fspath(self.path / 'sums.npz')!r}."
             )
         if not self.path.exists():
             with output_errors(self.path), tempfile.TemporaryFile(dir=self.path.parent):
@@ -620,31 +557,21 @@ class Checkpoint:
         arrays = load_arrays(self.path, CHECKPOINT_FORMAT)
         try:
             n_blocks, digest = int(arrays.pop("n_blocks")), arrays.pop("digest").tobytes()
-        except (KeyError, ValueError):
+            found = Kept(n_blocks, digest, self.kind.from_stored(arrays, self.path))
+        except (KeyError, ValueError) as error:
             raise ValueError(
-                f"a checkpoint must say how many blocks it has, got {os.fspath(self.path)!r}, which does "
-                "not. Delete it to start anew."
-            ) from None
-        try:
-            return Kept(n_blocks, digest, self.kind.from_stored(arrays, self.path))
-        except ValueError as error:
-            kinds = [
-                "a fit (fit_blocks of a model, lrml fit)",
-                "a search (fit_blocks of a search, lrml tune)",
-            ]
-            wanted, other = kinds if self.kind is Statistics else reversed(kinds)
-            raise ValueError(
-                f"a checkpoint must be that of {wanted}, got {os.fspath(self.path)!r}, which is not, but "
-                f"perhaps that of {other}. Name another file, or delete it to start anew."
+                f"the checkpoint {os.fspath(self.path)!r} is not one of this kind, but perhaps that of a "
+                "search instead of a fit, or the reverse. Name another file, or delete it to start anew."
             ) from error
+        self._written = n_blocks
+        return found
 
     def of_others(self, n_blocks: int) -> ValueError:
         """Return the error for a checkpoint of other blocks than those at hand."""
         return ValueError(
-            f"a checkpoint must belong to the same blocks, got {os.fspath(self.path)!r}, whose "
-            f"{counted(n_blocks, 'block')} came from other rows: from other files, files that have changed, "
-            "blocks of another size or order, or with other options of the reader. Pass the same, or delete "
-            "it to start anew."
+            f"the checkpoint {os.fspath(self.path)!r} has the sum of {counted(n_blocks, 'block')} of other "
+            "rows: from other files, files that have changed, blocks of another size or order, or with other "
+            "options of the reader. Pass the same, or delete it to start anew."
         )
 
     def keep(self, state: Kept, *, at_once: bool = False) -> None:
@@ -655,24 +582,28 @@ class Checkpoint:
         """
         if state.n_blocks == self._written or (monotonic() - self._last < self.seconds and not at_once):
             return
-        numbers = {
-            "n_blocks": np.asarray(state.n_blocks),
-            "digest": np.frombuffer(state.digest, dtype=np.uint8),
-        }
+        digest = np.frombuffer(state.digest, dtype=np.uint8)
+        arrays = {"n_blocks": np.asarray(state.n_blocks), "digest": digest} | state.total.to_arrays()
         try:
-            save_arrays(self.path, CHECKPOINT_FORMAT, numbers | state.total.to_arrays())
+            save_arrays(self.path, CHECKPOINT_FORMAT, arrays)
             self._failed, self._written = False, state.n_blocks
         except OutputError as error:
             if not self._failed:
                 self._failed = True
                 reason = getattr(error.__cause__, "strerror", error)
                 warnings.warn(
-                    f"a checkpoint must be written to {os.fspath(self.path)!r}, got an error ({reason}). The "
-                    "fit goes on and tries again later. Free some space, or a stop loses its sums.",
+                    f"the checkpoint {os.fspath(self.path)!r} cannot be written ({reason}). The fit goes on "
+                    "and tries again later. Free some space, or a stop loses its sums.",
                     RuntimeWarning,
                     stacklevel=2,
                 )
         self._last = monotonic()
+
+
+def _check_kept(kept: Kept | None, checkpoint: Checkpoint | None, digest: bytes, there: bool) -> None:
+    """Refuse a checkpoint of other blocks, once all of those that it has were read."""
+    if kept is not None and checkpoint is not None and there and digest != kept.digest:
+        raise checkpoint.of_others(kept.n_blocks)
 
 
 def as_source(blocks: Any) -> BlockSource:

@@ -12,8 +12,8 @@ name               ℓ(y, s)                      dℓ/ds                       
 
 All are convex in s. The squared loss has no factor ½, as in the paper.
 
-Arrays of NumPy are written in place: allocating large arrays takes longer than the evaluation. Those of other
-libraries, which may be on a device, are made anew by the same formulas.
+For NumPy a formula is written out step by step, in as few arrays as it needs: passes over memory take longer
+than the arithmetic. Other libraries, whose arrays may be on a device, have the formula as it is.
 """
 
 from __future__ import annotations
@@ -55,11 +55,8 @@ class Loss(Protocol):
     unseen_score: float
     """Score of a label that no training example had: below those of real candidates."""
 
-    def terms(self, Y: Array, S: Array, work: Floats | None = None) -> Terms:
-        """Evaluate at labels Y and scores S of the same shape.
-
-        With room to ``work``, four NumPy arrays of that shape, nothing is allocated, and S is overwritten.
-        """
+    def terms(self, Y: Array, S: Array) -> Terms:
+        """Evaluate at labels Y and scores S of the same shape; the three arrays are new."""
 
     def constant(self, share: Array) -> Array:
         """Best constant score of labels that apply to these shares of the examples."""
@@ -76,17 +73,10 @@ class SquaredLoss:
     largest_curvature = 2.0
     unseen_score = -1.0
 
-    def terms(self, Y: Array, S: Array, work: Floats | None = None) -> Terms:
+    def terms(self, Y: Array, S: Array) -> Terms:
         """Evaluate; the curvature is 2 everywhere."""
-        if not isinstance(S, np.ndarray):
-            error = S - Y
-            return Terms(error * error, 2.0 * error, namespace(S).full_like(S, 2.0))
-        values, slopes, curvatures, _ = _room(S) if work is None else work
-        np.subtract(S, Y, out=slopes)
-        np.multiply(slopes, slopes, out=values)
-        slopes *= 2.0
-        curvatures[:] = 2.0
-        return Terms(values, slopes, curvatures)
+        error = S - Y
+        return Terms(error * error, 2.0 * error, namespace(S).full_like(S, 2.0))
 
     def constant(self, share: Array) -> Array:
         """Return the share itself."""
@@ -105,26 +95,24 @@ class LogisticLoss:
     largest_curvature = 0.25
     unseen_score = -100.0
 
-    def terms(self, Y: Array, S: Array, work: Floats | None = None) -> Terms:
+    def terms(self, Y: Array, S: Array) -> Terms:
         """Evaluate without overflow: exp(−|s|) is at most 1."""
         if not isinstance(S, np.ndarray):
-            return self._new_terms(Y, S)
-        values, slopes, curvatures, spare = _room(S) if work is None else work
-        decay = S if work is not None else np.empty_like(S)
-        _signs(Y, slopes)
-        np.multiply(slopes, S, out=values)  # the margins
+            return self._terms_anywhere(Y, S)
+        slopes = _signs(Y, S)
+        values = slopes * S  # the margins
         wrong = values < 0
-        np.abs(S, out=decay)
+        decay = np.abs(S)
         np.negative(decay, out=decay)
         np.exp(decay, out=decay)
         # Unlike max(s, 0) − sy and p − y, this does not cancel when a label is fitted well.
         np.minimum(values, 0.0, out=values)
-        np.log1p(decay, out=spare)
+        spare = np.log1p(decay)
         np.subtract(spare, values, out=values)
         np.add(decay, 1.0, out=spare)
         np.reciprocal(spare, out=spare)
         decay *= spare
-        np.multiply(decay, spare, out=curvatures)
+        curvatures = decay * spare
         # The smaller probability, plus the difference where the sign is wrong: np.where is slow.
         spare -= decay
         spare *= wrong
@@ -133,7 +121,7 @@ class LogisticLoss:
         np.negative(slopes, out=slopes)
         return Terms(values, slopes, curvatures)
 
-    def _new_terms(self, Y: Array, S: Array) -> Terms:
+    def _terms_anywhere(self, Y: Array, S: Array) -> Terms:
         """Evaluate by the same formulas, in any namespace."""
         xp = namespace(S)
         signs = 2.0 * Y - 1.0
@@ -186,7 +174,7 @@ class SquaredHingeLoss:
     largest_curvature = 2.0
     unseen_score = -100.0
 
-    def terms(self, Y: Array, S: Array, work: Floats | None = None) -> Terms:
+    def terms(self, Y: Array, S: Array) -> Terms:
         """Evaluate; the second derivative jumps from 0 to 2 where the margin is 1."""
         if not isinstance(S, np.ndarray):
             xp = namespace(S)
@@ -195,17 +183,16 @@ class SquaredHingeLoss:
             inside = short > 0.0
             short = xp.where(inside, short, 0.0)
             return Terms(short * short, -2.0 * signs * short, 2.0 * xp.astype(inside, S.dtype))
-        values, slopes, curvatures, short = _room(S) if work is None else work
-        _signs(Y, slopes)
-        np.multiply(slopes, S, out=short)
+        slopes = _signs(Y, S)
+        short = slopes * S
         np.subtract(1.0, short, out=short)
         np.maximum(short, 0.0, out=short)
-        np.multiply(short, short, out=values)
-        np.greater(short, 0.0, out=curvatures, casting="unsafe")
+        curvatures = np.greater(short, 0.0, out=np.empty_like(S), casting="unsafe")
         curvatures *= 2.0
         slopes *= short
         slopes *= -2.0
-        return Terms(values, slopes, curvatures)
+        short *= short
+        return Terms(short, slopes, curvatures)
 
     def constant(self, share: Array) -> Array:
         """Minimise share · (1 − s)² + (1 − share) · (1 + s)²."""
@@ -217,14 +204,11 @@ class SquaredHingeLoss:
         return q - 0.25 * q * q
 
 
-def _room(S: Floats) -> Floats:
-    return np.empty((4, *S.shape), dtype=S.dtype)
-
-
-def _signs(Y: Floats, out: Floats) -> None:
-    """Write 2y − 1."""
-    np.multiply(Y, 2.0, out=out, casting="same_kind")
-    out -= 1.0
+def _signs(Y: Floats, S: Floats) -> Floats:
+    """Return 2y − 1, in the precision of the scores."""
+    signs = np.multiply(Y, 2.0, out=np.empty_like(S), casting="same_kind")
+    signs -= 1.0
+    return signs
 
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (SquaredLoss(), LogisticLoss(), SquaredHingeLoss())}

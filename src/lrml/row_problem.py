@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from lrml._arrays import Array, Place, dot, frobenius, inner, is_sparse, namespace
+from lrml._arrays import Array, Place, dot, frobenius, inner, namespace
 from lrml.coordinates import spectral_coordinates
-from lrml.losses import Floats, Loss, best_constants
+from lrml.losses import Loss, best_constants
 from lrml.penalties import Penalty, SpectralProx, spectral_prox
 from lrml.rows import Block, RowSums
 
@@ -180,36 +180,22 @@ class RowProblem:
         return self.unit * V[0, :] - self.center @ V[1:, :]
 
 
-def scores_of(block: Block, out: Floats | None, coefficients: Array, shift: Array) -> Array:
-    """Return the scores of a block, perhaps in the array ``out``, which is None on a device."""
-    if out is None:
-        return block.X @ coefficients + shift
-    if is_sparse(block.X):
-        out = np.asarray(block.X @ coefficients)
-    else:
-        np.matmul(block.X, coefficients, out=out)
-    out += shift
-    return out
+def scores_of(block: Block, coefficients: Array, shift: Array) -> Array:
+    """Return the scores of a block."""
+    scores = block.X @ coefficients
+    scores += shift
+    return scores
 
 
 def _loss_sums(
-    block: Block, work: Floats | None, loss: Loss, coefficients: Array, shift: Array
-) -> tuple[Any, Array, Array, Array]:
+    block: Block, loss: Loss, coefficients: Array, shift: Array
+) -> tuple[Array, Array, Array, Array]:
     """Return the value of a loss on a block, XᵀS for its slopes S, and sums of slopes and curvatures."""
-    if work is None:
-        terms = block.terms(loss, scores_of(block, None, coefficients, shift))
-        xp = namespace(terms.values)
-        return (
-            xp.sum(terms.values, dtype=xp.float64),
-            xp.astype(block.X.T @ terms.slopes, xp.float64, copy=False),
-            xp.sum(terms.slopes, axis=0, dtype=xp.float64),
-            xp.sum(terms.curvatures, axis=0, dtype=xp.float64),
-        )
-    scores = scores_of(block, work[0], coefficients, shift)
-    values, slopes, curvatures = block.terms(loss, scores, work[1:])
+    values, slopes, curvatures = block.terms(loss, scores_of(block, coefficients, shift))
+    xp = namespace(values)
     return (
-        float(values.sum(dtype=np.float64)),
-        np.asarray(block.X.T @ slopes, dtype=np.float64),
-        slopes.sum(axis=0, dtype=np.float64),
-        curvatures.sum(axis=0, dtype=np.float64),
+        xp.sum(values, dtype=xp.float64),
+        xp.astype(block.X.T @ slopes, xp.float64, copy=False),
+        xp.sum(slopes, axis=0, dtype=xp.float64),
+        xp.sum(curvatures, axis=0, dtype=xp.float64),
     )

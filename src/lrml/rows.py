@@ -13,7 +13,6 @@ blocks, and so are the products of blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -22,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from lrml._arrays import Array, Place, full_precision, is_host, is_sparse, namespace, take
+from lrml._arrays import Array, Place, full_precision, is_sparse, namespace, take
 from lrml._threads import map_in_threads
-from lrml.losses import Floats, Loss, Terms
+from lrml.losses import Loss, Terms
 from lrml.statistics import Statistics
 
 _Result = TypeVar("_Result")
@@ -61,39 +60,10 @@ def added(total: Any, more: Any) -> Any:
     return total + more
 
 
-def dense_block(matrix: Matrix, rows: slice, dtype: npt.DTypeLike, out: Floats | None = None) -> Array:
-    """Return some rows of a matrix as a dense array, in ``out`` if that is given and they must be copied."""
+def dense_block(matrix: Matrix, rows: slice, dtype: npt.DTypeLike) -> Array:
+    """Return some rows of a matrix as a dense array, copied only if they must be."""
     block = matrix[rows, :]
-    if not is_host(block):
-        return Place.of(block).asarray(block, dtype)
-    block = block.toarray() if is_sparse(block) else block
-    if out is None or block.dtype == dtype:
-        return np.asarray(block, dtype=dtype)
-    np.copyto(out, block, casting="unsafe")
-    return out
-
-
-class Scratch:
-    """Arrays for the labels, scores and terms of a block, used again for the next one.
-
-    Every thread that works on a block borrows one and brings it back.
-    """
-
-    def __init__(self, rows: Rows) -> None:
-        self._shape, self._dtype = (6, rows.block_rows, rows.shape[2]), rows.dtype
-        self._free: list[Floats] = []
-
-    @contextmanager
-    def borrow(self, count: int) -> Iterator[Floats]:
-        """Yield six arrays with ``count`` rows."""
-        try:
-            room = self._free.pop()
-        except IndexError:
-            room = np.empty(self._shape, dtype=self._dtype)
-        try:
-            yield room[:, :count]
-        finally:
-            self._free.append(room)
+    return Place.of(block).asarray(block.toarray() if is_sparse(block) else block, dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,18 +125,12 @@ class Block:
     Y: Array
     factors: Array | None
 
-    def terms(self, loss: Loss, scores: Array, work: Floats | None = None) -> Terms:
-        """Values, slopes and curvatures of the loss at the scores (b × L), times the factors.
-
-        For ``work``, see `Loss.terms`.
-        """
-        terms = loss.terms(self.Y, scores, work)
-        if self.factors is None:
-            return terms
-        if not isinstance(scores, np.ndarray):
-            return Terms(*(part * self.factors for part in terms))
-        for part in terms:
-            np.multiply(part, self.factors, out=part)
+    def terms(self, loss: Loss, scores: Array) -> Terms:
+        """Values, slopes and curvatures of the loss at the scores (b × L), times the factors."""
+        terms = loss.terms(self.Y, scores)
+        if self.factors is not None:
+            for part in terms:
+                part[...] *= self.factors
         return terms
 
 
@@ -196,7 +160,7 @@ class RowSums(Protocol):
         """Weighted number of known examples, and of positive ones, per label."""
 
     def sum(self, part: Callable[..., _Result], *arguments: Any) -> _Result:
-        """Return Σ part(block, work, *arguments) in one pass over the rows; see `Rows.sum`."""
+        """Return Σ part(block, *arguments) in one pass over the rows; see `Rows.sum`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,29 +240,19 @@ class Rows:
         return map(self._block, self._slices())
 
     def map(self, function: Callable[[Block], _Result]) -> Iterator[_Result]:
-        """Apply a function to each block, in several threads; yield the results in order."""
+        """Apply a function to each block, on the host in several threads; yield the results in order."""
+        if not self.place.is_host:
+            return map(function, self.blocks())
         return map_in_threads(lambda rows: function(self._block(rows)), self._slices())
 
     def sum(self, part: Callable[..., _Result], *arguments: Any) -> _Result:
-        """Return Σ part(block, work, *arguments) over the blocks, in several threads, added in their order.
+        """Return Σ part(block, *arguments) over the blocks, added in their order.
 
         ``part`` is importable by name, as rows may be elsewhere, and returns what `added` can add, in double
-        precision. ``work`` has room for the scores of the block and four more such arrays; the next block
-        gets it too. On a device it is None.
+        precision.
         """
-        if not self.place.is_host:
-            with full_precision(self.X):
-                return reduce(added, (part(block, None, *arguments) for block in self.blocks()))
-
-        def work(rows: slice) -> _Result:
-            with self._scratch.borrow(rows.stop - rows.start) as room:
-                return part(self._block(rows, room[0]), room[1:], *arguments)
-
-        return reduce(added, map_in_threads(work, self._slices()))
-
-    @cached_property
-    def _scratch(self) -> Scratch:
-        return Scratch(self)
+        with full_precision(self.X):
+            return reduce(added, self.map(lambda block: part(block, *arguments)))
 
     def moments_of_features(self) -> Statistics:
         """Moments of X, with one column of zeros for the labels."""
@@ -314,9 +268,9 @@ class Rows:
         n, step = self.X.shape[0], self.block_rows
         return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
-    def _block(self, rows: slice, labels: Floats | None = None) -> Block:
+    def _block(self, rows: slice) -> Block:
         X = self.X[rows].toarray() if self.suits_blas else self.X[rows, :]
-        return Block(rows, X, dense_block(self.Y, rows, self.dtype, labels), self._factors(rows))
+        return Block(rows, X, dense_block(self.Y, rows, self.dtype), self._factors(rows))
 
     def _factors(self, rows: slice) -> Array | None:
         weights = (
@@ -354,8 +308,3 @@ class Rows:
             block = dense_block(M, rows, np.float64)
             total += xp.sum(block if self.weights is None else block * self.weights[rows, None], axis=0)
         return total
-
-    def losses(self, loss: Loss, scores: Callable[[Block], Array]) -> Iterator[tuple[Block, Terms]]:
-        """Yield every block with the terms of the loss at its scores."""
-        for block in self.blocks():
-            yield block, block.terms(loss, scores(block))

@@ -231,15 +231,15 @@ def test_a_stopped_sum_goes_on_and_ends_with_the_same_bits(files, tmp_path):
     assert read == [(5, 14), (6, 17)]
     assert bits(LocalBlocks(blocks).sum(seen, checkpoint=checkpoint)) == bits(expected)
     assert len(read) == 2  # the finished sum is kept, too
-    with pytest.raises(ValueError, match="a checkpoint must belong to the same blocks"):
+    with pytest.raises(ValueError, match="other rows"):
         LocalBlocks(BlockFile(files, rows=4, **blocks.options)).sum(statistics_of, checkpoint=checkpoint)
-    with pytest.raises(ValueError, match="a checkpoint must belong to the same blocks"):
+    with pytest.raises(ValueError, match="other rows"):
         LocalBlocks(list(blocks)).sum(statistics_of, checkpoint=checkpoint)
 
 
 def test_a_table_whose_labels_are_not_named(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n1,0\n")
-    with pytest.raises(BlockError, match=r"needs labels, got a file of which no column .* Pass labels="):
+    with pytest.raises(BlockError, match=r"block 0 .*labels="):
         LRML(1).fit_blocks(BlockFile(tmp_path / "a.csv"))
 
 
@@ -249,7 +249,7 @@ def test_an_error_after_a_checkpoint_names_block_and_row(tmp_path):
     blocks = BlockFile(path, rows=2, labels=["y"])
     checkpoint = Checkpoint(tmp_path / "sums", seconds=0)
     for _ in range(2):  # a new run gets there by the checkpoint
-        with pytest.raises(BlockError, match="block 3, row 6: X must hold finite numbers") as error:
+        with pytest.raises(BlockError, match=r"block 3, row 6: .*NaN") as error:
             LocalBlocks(blocks).sum(statistics_of, checkpoint=checkpoint)
         assert isinstance(error.value.sums, Statistics)
         assert error.value.sums.n_rows == 6

@@ -15,8 +15,7 @@ import dask.dataframe as dd
 from dask import delayed
 
 from lrml import LRML, MLFro
-from lrml.engines.dask import decision_function, evaluate, predict, predict_top_k, score
-from lrml.metrics import evaluate as evaluate_in_memory
+from lrml.engines.dask import decision_function, predict, predict_top_k, score
 
 X, Y = cb.everything(6)
 Y[[3, 50]] = 0  # rows without a label, which some metrics leave out
@@ -63,9 +62,9 @@ def test_dataframes_and_delayed_rows_of_unknown_number(client):
     )
     targets = dd.from_pandas(labels, npartitions=3)
     assert score(model, rows, targets, client=client) == pytest.approx(model.score(frame, labels), rel=1e-12)
-    with pytest.raises(ValueError, match=r"named and ordered as in fit.*'x1'"):
+    with pytest.raises(ValueError, match="'x1'"):
         score(model, rows[[*frame.columns[1:], "x0"]], targets, client=client)
-    with pytest.raises(ValueError, match="columns of Y must be named and ordered as in fit"):
+    with pytest.raises(ValueError, match="'b'"):
         score(model, rows, targets[list("bacde")], client=client)
 
 
@@ -86,14 +85,9 @@ def test_partitions_without_rows(form):
     assert top[1].dtype == expected.scores.dtype
 
 
-def test_metrics_equal_those_in_memory(model, client):
-    expected = evaluate_in_memory(Y, model.decision_function(X), ks=[1, 4], threshold=0.4)
-    found = evaluate(model, x, y, ks=[1, 4], threshold=0.4, client=client)
-    assert list(found) == list(expected)
-    for name, value in expected.items():
-        assert found[name] == pytest.approx(value, rel=1e-12), name
+def test_a_score_equals_that_in_memory(model, client):
     assert score(model, x, y, client=client) == pytest.approx(model.score(X, Y), rel=1e-12)
-    with pytest.raises(ValueError, match=r"average_precision needs at least one row .* got none"):
+    with pytest.raises(ValueError, match="average precision"):
         score(model, x, da.zeros_like(y), client=client)
 
 

@@ -74,11 +74,11 @@ def test_dataframes_name_features_and_labels(client):
         MLFro(0.5), together[[*FEATURES, *LABELS]], tuple(LABELS), sample_weight=together["w"], client=client
     )
     assert_same(mixed, WEIGHTS)
-    with pytest.raises(TypeError, match="y must be the names of the label columns of X"):
+    with pytest.raises(TypeError, match="y is None"):
         fit(MLFro(0.5), together, client=client)
-    with pytest.raises(ValueError, match="columns of the dataframe, got 'red', which is none"):
+    with pytest.raises(ValueError, match="no column 'red'"):
         DaskBlocks.from_dataframes(together, ["red"])
-    with pytest.raises(ValueError, match="same partitions, got 4 and 2"):
+    with pytest.raises(ValueError, match="4 and 2"):
         DaskBlocks.from_dataframes(together[FEATURES], dd.from_pandas(frame[LABELS], npartitions=2))
 
 
@@ -86,10 +86,15 @@ def test_files_are_read_block_by_block_where_the_workers_are(client, tmp_path):
     paths = files(tmp_path)
     source = DaskBlocks.from_files(paths, rows=20, client=client)
     assert_same(fit(MLFro(0.5), source))
-    # A sum that asks for the numbers of rows and blocks gets them, though nobody told how long the files are.
-    rows, blocks = DaskBlocks.from_files(paths, rows=20, client=client).sum(cb.mean_row)
-    np.testing.assert_allclose(rows, np.arange(180) @ X)
-    assert blocks.tolist() == [sum(range(4 + 2 + 4))]
+    assert source.sum(cb.places).steps == (
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (0, 3),
+        (1, 0),
+        (1, 1),
+        *[(2, i) for i in range(4)],
+    )
 
 
 def test_a_search_finds_what_it_finds_in_this_process(client):
@@ -97,7 +102,7 @@ def test_a_search_finds_what_it_finds_in_this_process(client):
     blocks = list(map(cb.make, range(6)))
     expected = clone(search).fit_blocks(blocks)
     found = fit(search, [delayed(cb.make)(number) for number in range(6)], client=client)
-    assert found.best_params_ == expected.best_params_
+    assert found.best_params_ == pytest.approx(expected.best_params_, rel=1e-9)
     np.testing.assert_allclose(found.best_score_, expected.best_score_, rtol=1e-10)
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6, atol=1e-8)
 
@@ -118,28 +123,16 @@ def test_a_bag_of_files(client, tmp_path):
         fit(MLFro(0.5), db.from_sequence(names), client=client)
 
 
-@pytest.mark.parametrize("counted", [True, False])
-def test_a_bad_row_is_named_and_what_was_summed_before_stays(counted, client):
-    if counted:
-        bad = X.copy()
-        bad[[77, 130], 3] = np.nan  # in blocks 2 and 4
-        source = DaskBlocks.from_arrays(
-            da.from_array(bad, chunks=(30, -1)), da.from_array(Y, chunks=(30, -1)), client=client
-        )
-    else:
-        blocks = [delayed(cb.make)(number) for number in range(6)]
-        blocks[2], blocks[4] = delayed(cb.spoiled)(2, 17), delayed(cb.spoiled)(4, 10)
-        source = DaskBlocks.from_delayed(blocks, client=client)
-    with pytest.raises(BlockError, match=r"block 2, row 77: X must hold finite numbers") as caught:
-        fit(MLFro(0.5), source)
-    assert (caught.value.block, caught.value.row) == (2, 77)
+def test_a_bad_row_is_named_and_what_was_summed_before_stays(client):
+    blocks = [delayed(cb.make)(number) for number in range(6)]
+    blocks[2], blocks[4] = delayed(cb.spoiled)(2, 17), delayed(cb.spoiled)(4, 10)
+    with pytest.raises(BlockError, match=r"block 2, row 17: .*NaN") as caught:
+        fit(MLFro(0.5), DaskBlocks.from_delayed(blocks, client=client))
+    assert (caught.value.block, caught.value.row) == (2, 17)
     expected = Statistics.from_arrays(X[:60], Y[:60])
     np.testing.assert_allclose(caught.value.sums.xx, expected.xx, rtol=1e-10)
     assert caught.value.sums.n_rows == 60
     assert MLFro(0.5).fit_statistics(caught.value.sums).rank_ == cb.N_LABELS
-    with pytest.raises(BlockError, match="block 2, row 77") as caught:
-        source.sum(cb.mean_row)  # asks for the numbers of the rows
-    np.testing.assert_allclose(caught.value.sums[0], np.arange(60) @ X[:60])
 
 
 def test_a_bad_row_in_a_file_leaves_the_blocks_before_it(client, tmp_path):
@@ -148,62 +141,52 @@ def test_a_bad_row_in_a_file_leaves_the_blocks_before_it(client, tmp_path):
     lines[25] = lines[25].split(" ")[0] + " 1:nan"
     paths[1].write_text("\n".join(lines) + "\n")
     source = DaskBlocks.from_files(paths, rows=20, client=client)
-    with pytest.raises(BlockError, match="block 5, row 95") as caught:
+    with pytest.raises(BlockError, match="block 1, row 25") as caught:
         source.sum(statistics_of)
     assert caught.value.sums.n_rows == 90
 
 
 def test_blocks_with_other_columns_are_refused(client):
     narrow = delayed(cb.narrow)(1)
-    with pytest.raises(BlockError, match=r"block 1 \(from row 30\).*12 features as in the first, got 11"):
+    with pytest.raises(BlockError, match=r"block 1 .*11 features.*12"):
         fit(MLFro(0.5), [delayed(cb.make)(0), narrow], client=client)
-
-
-def test_a_part_that_changes_between_passes_is_refused(client, tmp_path):
-    parts = [delayed(cb.make)(0), delayed(cb.shrinking)(1, str(tmp_path))]
-    source = DaskBlocks.from_delayed(parts, client=client)
-    assert source.sum(statistics_of).n_rows == 60
-    with pytest.raises(ValueError, match=r"same rows, 30 in part 1, got 29\. Leave the data"):
-        source.sum(statistics_of)
 
 
 def test_wrong_collections(client):
     x, y = da.from_array(X, chunks=(60, -1)), da.from_array(Y, chunks=(60, -1))
     unknown = x[x[:, 0] > 0]
-    with pytest.raises(ValueError, match=r"chunks of known sizes, got .*nan.*Call X.compute_chunk_sizes\(\)"):
+    with pytest.raises(ValueError, match=r"nan.*X.compute_chunk_sizes\(\)"):
         fit(MLFro(), unknown, y, client=client)
-    with pytest.raises(ValueError, match="same number of rows, got 180 and 100"):
+    with pytest.raises(ValueError, match=r"180 rows.* 100"):
         fit(MLFro(), x, y[:100], client=client)
-    with pytest.raises(TypeError, match="y must be a Dask array, as X is, got ndarray"):
+    with pytest.raises(TypeError, match="y is a ndarray"):
         fit(MLFro(), x, Y, client=client)
-    with pytest.raises(TypeError, match=r"got X of type ndarray and y of type ndarray\. For data in memory"):
+    with pytest.raises(TypeError, match=r"X is a ndarray and y a ndarray"):
         fit(MLFro(), X, Y, client=client)
     for model in (MLFro(), LRMLCV()):
-        with pytest.raises(
-            TypeError, match=r"got dask.array.*Pass X and y to lrml.engines.dask.fit\(model, X, y\)"
-        ):
+        with pytest.raises(TypeError, match=r"lrml.engines.dask.fit\(model, X, y\)"):
             model.fit_blocks(x)
-    with pytest.raises(TypeError, match="needs a model with fit_blocks, got LEMLCV"):
+    with pytest.raises(TypeError, match="LEMLCV has no fit_blocks"):
         fit(LEMLCV(), x, y, client=client)
     for more in ({"y": y}, {"sample_weight": x[:, 0]}):  # which would be ignored
-        with pytest.raises(TypeError, match=rf"of their own, got {next(iter(more))} of type Array as well"):
+        with pytest.raises(TypeError, match=rf"of their own, and {next(iter(more))} "):
             fit(MLFro(), DaskBlocks.from_arrays(x, y, client=client), **more)
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="no block"):
         DaskBlocks.from_delayed([])
-    with pytest.raises(TypeError, match="must be Delayed objects, got a value of type tuple"):
+    with pytest.raises(TypeError, match="tuple, not a Delayed"):
         DaskBlocks.from_delayed([(X, Y)])
-    with pytest.raises(TypeError, match=r"distributed.Client or None, got 'tcp://.*connect\(address\)"):
+    with pytest.raises(TypeError, match=r"'tcp://.*connect\(address\)"):
         DaskBlocks.from_delayed([delayed(cb.make)(0)], client="tcp://127.0.0.1:1")
-    with pytest.raises(ClusterError, match="got no current client"):
+    with pytest.raises(ClusterError, match="no current client"):
         DaskBlocks.from_arrays(x, y).sum(statistics_of)
-    with pytest.raises(ClusterError, match="must answer at its address, got 'nowhere'"), connect("nowhere"):
+    with pytest.raises(ClusterError, match="'nowhere'"), connect("nowhere"):
         pass
 
 
 def test_a_connected_client_is_the_current_one(monkeypatch):
     x, y = da.from_array(X, chunks=(60, -1)), da.from_array(Y, chunks=(60, -1))
     with connect(n_workers=1, processes=False) as own:
-        monkeypatch.setattr("lrml.engines._cluster.LocalCluster", None)  # there will be no other
+        monkeypatch.setattr("lrml.engines.dask.LocalCluster", None)  # there will be no other
         assert Client.current() is own
         kept = x.persist()
         assert {future.client for future in futures_of(kept)} == {own}
@@ -213,9 +196,7 @@ def test_a_connected_client_is_the_current_one(monkeypatch):
     assert_same(found)
     with pytest.raises(ValueError, match="No clients found"):
         Client.current()
-    with pytest.raises(
-        TypeError, match=r"got _GeneratorContextManager\. Use: with .*connect\(address\) as client"
-    ):
+    with pytest.raises(TypeError, match=r"_GeneratorContextManager.* with .*connect\(address\) as client"):
         fit(MLFro(), x, y, client=connect("tcp://127.0.0.1:1"))
 
 

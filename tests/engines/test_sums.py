@@ -74,19 +74,10 @@ def test_one_block_and_many_equal_a_fit_in_memory(model, client):
         np.testing.assert_allclose(found.intercept_, expected.intercept_, rtol=0, atol=1e-9 * scale)
 
 
-def test_panels_change_no_bit(client, quiet):
-    source = DaskBlocks(delayed_blocks(40), client, panel_bytes=8 * 5 * (cb.N_FEATURES + cb.N_LABELS))
-    assert bits(source.sum(statistics_of)) == bits(quiet)
-
-
-@pytest.mark.parametrize(("n_blocks", "counted"), [(1, False), (6, False), (70, False), (260, True)])
-def test_blocks_are_added_in_their_order(n_blocks, counted, client):
-    n_rows = [1 + number % 3 for number in range(n_blocks)]
-    blocks = [delayed(cb.make)(0, rows) for rows in n_rows]
-    source = DaskBlocks(blocks, client, n_rows=n_rows if counted else None)
-    found = source.sum(cb.trail, np.ones(3))
-    starts = np.cumsum([0, *n_rows[:-1]])
-    assert found.steps == tuple((start, 3 * number) for number, start in enumerate(starts.tolist()))
+@pytest.mark.parametrize("n_blocks", [1, 6, 70])
+def test_blocks_are_added_in_their_order(n_blocks, client):
+    source = DaskBlocks(delayed_blocks(n_blocks), client)
+    assert source.sum(cb.trail, np.ones(3)).steps == tuple(range(0, 3 * n_blocks, 3))
 
 
 def test_killed_workers_change_no_bit(client, quiet, tmp_path):
@@ -112,16 +103,15 @@ def test_a_block_that_does_not_fit_is_tried_again_but_not_for_ever(client, quiet
     assert bits(source.sum(statistics_of)) == bits(quiet)
     always = {7: delayed(cb.short_of_memory)(7, None)}
     source = DaskBlocks.from_delayed(delayed_blocks(40, always), client=client)
-    with pytest.raises(ClusterError, match=r"must fit into the memory of a worker.*no room.*smaller blocks"):
+    with pytest.raises(ClusterError, match="no room for this block"):
         source.sum(statistics_of)
 
 
 def test_a_cluster_without_workers_is_not_waited_for_for_ever():
-    rule = r"must have workers, got none for \d+ s\. Start some.*'10 min'"
     with (
+        dask.config.set({"distributed.scheduler.no-workers-timeout": "100 ms"}),
         connect(n_workers=0, processes=False) as empty,
-        dask.config.set({"lrml.worker-timeout": "100 ms"}),
-        pytest.raises(ClusterError, match=rule),
+        pytest.raises(ClusterError, match="no workers"),
     ):
         fit(MLFro(0.5), delayed_blocks(2), client=empty)
 
@@ -131,8 +121,8 @@ def test_no_checkpoint_is_named_that_was_not_written(client, tmp_path):
     source = DaskBlocks.from_delayed(delayed_blocks(2), client=client)
     assert source.columns.n_labels  # learnt while there are workers
     with (
+        dask.config.set({"distributed.scheduler.no-workers-timeout": "100 ms"}),
         connect(n_workers=0, processes=False) as empty,
-        dask.config.set({"lrml.worker-timeout": "100 ms"}),
     ):
         source.client = empty
         with pytest.raises(ClusterError, match=r"sums\.npz' was not written, as the first group"):
@@ -168,14 +158,14 @@ def test_a_lost_scheduler_leaves_a_checkpoint_to_go_on_from(lost_cluster, client
     path = tmp_path / "sums.npz"
     special = {35: delayed(cb.killing_scheduler)(35, pid)}
     with pytest.raises(
-        ClusterError, match=r"scheduler must stay up.*sums\.npz' has the sum of the first (16|32) of 40"
+        ClusterError, match=r"scheduler was lost.*sums\.npz' has the sum of the first (16|32) of 40"
     ):
         fit(MLFro(0.5), delayed_blocks(40, special), client=lost, checkpoint=path)
     kept = Checkpoint(path).start()
     assert kept.n_blocks in (16, 32)
     assert_close(kept.total, Statistics.from_arrays(*cb.everything(kept.n_blocks)))
     others = delayed_blocks(40)[::-1]
-    with pytest.raises(ValueError, match=r"must belong to the same blocks"):
+    with pytest.raises(ValueError, match=r"sums\.npz' has the sum of .* of other rows"):
         fit(MLFro(0.5), others, client=client, checkpoint=path)
     resumed = fit(MLFro(0.5), delayed_blocks(40), client=client, checkpoint=path)
     calm = fit(MLFro(0.5), delayed_blocks(40), client=client, checkpoint=tmp_path / "calm.npz")

@@ -265,7 +265,7 @@ def test_a_fit_by_name_keeps_its_sums_for_further_rows(form, data, place):
 def test_rows_on_a_device_are_not_summed_in_blocks(data, place):
     X, Y, weights = data["long"]
     there = [put(place, array) for array in (X, Y, weights)]
-    rule = "summed on the host, so {} must be a NumPy array, got an array of .* Pass NumPy arrays"
+    rule = "on the host, but {} is an array of .* Pass NumPy arrays"
     with dispatching():
         for name, block in (
             ("X", (there[0], Y, weights)),

@@ -30,7 +30,7 @@ def expected_failures(estimator):
         expected = dict(sklearn_failures.EXPECTED_FAILURES)
     if loss_of(estimator).threshold == 0:
         del expected[_CUT]
-    if type(estimator) is MLFro and loss_of(estimator).name == "squared":
+    if type(estimator) in (MLFro, LEML) and loss_of(estimator).name == "squared":
         expected["check_non_transformer_estimators_n_iter"] = sklearn_failures.EXACT
     return expected
 

@@ -1,4 +1,4 @@
-"""Searches over blocks of rows: the same decisions as in memory, whatever the blocks."""
+"""Searches over blocks of rows: the same decisions as in memory."""
 
 import pickle
 from itertools import pairwise
@@ -44,19 +44,15 @@ def blocks_of(data, edges):
     return [tuple(part[a:b] for part in data) for a, b in pairwise([0, *edges, data[0].shape[0]])]
 
 
-def split_mix(seed, place):
-    """SplitMix64 as published, in integers."""
-    state, wrap = seed + (place + 1) * 0x9E3779B97F4A7C15, 2**64
-    z = state % wrap
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % wrap
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % wrap
-    return z ^ (z >> 31)
+def draws(edges, seed):
+    """Return two numbers for every row: the smallest first ones make the sample, the second ones folds."""
+    blocks = enumerate(pairwise([0, *edges, 400]))
+    return np.hstack([np.random.default_rng([seed, i, 0]).random((2, b - a)) for i, (a, b) in blocks])
 
 
-def folds_of(n_rows, seed, bounds):
+def folds_of(edges, seed, bounds):
     """Return splits, given where the folds in [0, 1) end."""
-    place = np.array([split_mix(seed, 2 * row + 1) / 2**64 for row in range(n_rows)])
-    fold = np.searchsorted(bounds, place, side="right")
+    fold = np.searchsorted(bounds, draws(edges, seed)[1], side="right")
     return [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(len(bounds))]
 
 
@@ -73,22 +69,14 @@ def assert_same(search, other, tol=1e-8):
     np.testing.assert_allclose(search.coef_, other.coef_, atol=tol * np.abs(other.coef_).max())
 
 
-def test_the_reference_of_the_generator():
-    assert [split_mix(1234567, place) for place in range(3)] == [
-        6457827717110365317,
-        3203168211198807973,
-        9817491932198370423,
-    ]
-
-
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_folds_are_those_of_the_hash(search, form, data):
+def test_folds_are_drawn_block_by_block(search, form, data):
     X, Y, w = data
     blocks = [(form(x), form(y), v) for x, y, v in blocks_of(data, [3, 200, 201])]
     for cv, bounds in ((3, [1 / 3, 2 / 3, 1]), (0.3, [0.3])):
         found = clone(search).set_params(cv=cv, threshold="auto").fit_blocks(iter(blocks))
-        splits = folds_of(len(X), 3, bounds)
+        splits = folds_of([3, 200, 201], 3, bounds)
         expected = clone(search).set_params(cv=splits, threshold="auto").fit(form(X), form(Y), w)
         assert_same(found, expected)
         assert found.threshold_ == pytest.approx(expected.threshold_, rel=1e-5)
@@ -107,7 +95,7 @@ def test_leave_one_out_scores_are_those_of_all_rows(search, data):
     assert_same(clone(search).fit_blocks(mixed), search.fit(X, Y, some))
 
 
-def test_a_choice_is_confirmed_on_folds_of_the_hash(data):
+def test_a_choice_is_confirmed_on_folds(data):
     X, Y, _ = data
     search = LRMLCV([0], [0.0, 10.0, 30.0], [0.0, 20.0], rule="one_standard_error", tol=1e-9)
     search.fit_blocks([(X, Y)])
@@ -120,7 +108,7 @@ def test_a_choice_is_confirmed_on_folds_of_the_hash(data):
         model = LRML(**params[place], tol=1e-9).fit(X[train], Y[train])
         return average_precision(Y[test], model.decision_function(X[test]))
 
-    splits = folds_of(len(X), 0, [0.2, 0.4, 0.6])
+    splits = folds_of([], 0, [0.2, 0.4, 0.6])
     for place in set(places) - {rival}:
         leads = [scores(place, *split) - scores(rival, *split) for split in splits]
         means = np.cumsum(leads) / [1, 2, 3]  # one fold after the other, until the lead is clear
@@ -134,18 +122,19 @@ def test_more_rows_than_the_sample_holds(data, monkeypatch):
     monkeypatch.setattr("lrml.estimators._samples._LEAST_ROWS", 60)
     monkeypatch.setattr("lrml.estimators._samples._MOST_NUMBERS", 60)
     X, Y, _ = data
-    order = np.argsort([float(split_mix(9, 2 * row)) for row in range(len(X))])
+    edges = range(20, 400, 20)
+    order = np.argsort(draws(edges, 9)[0])
     sample = np.sort(order[:60])
     Y = Y.copy()
     Y[:, 6] = np.isin(np.arange(400), order[[5, 70]])  # alone in the sample, but not in the whole
-    blocks = blocks_of((X, Y), range(20, 400, 20))
+    blocks = blocks_of((X, Y), edges)
     search = MLFroCV([0.5, 5.0], random_state=9).fit_blocks(blocks)
     for alpha, score in zip((0.5, 5.0), search.cv_results_["mean_test_score"], strict=True):
         scores = MLFro(alpha).leave_one_out_scores(X, Y)[sample]
         assert score == pytest.approx(average_precision(Y[sample], scores), rel=1e-9)
     np.testing.assert_allclose(search.coef_, MLFro(**search.best_params_).fit(X, Y).coef_, atol=1e-10)
     folds = MLFroCV([0.5, 5.0], cv=2, random_state=9).fit_blocks(blocks)
-    train, test = folds_of(len(X), 9, [0.5, 1.0])[1]
+    train, test = folds_of(edges, 9, [0.5, 1.0])[1]
     test = np.intersect1d(test, sample)
     for alpha, score in zip((0.5, 5.0), folds.cv_results_["split1_test_score"], strict=True):
         scores = MLFro(alpha).fit(X[train], Y[train]).decision_function(X[test])
@@ -183,7 +172,7 @@ class Cluster(BlockSource):
     cv=st.sampled_from(["loo", 3, 0.25]),
 )
 @example(edges=[1, 2, 3, 4], random=Random(0), cv=3)
-def test_neither_the_cut_into_blocks_nor_their_order_matters(edges, random, cv, data):
+def test_the_order_in_which_blocks_are_summed_does_not_matter(edges, random, cv, data):
     search = LRMLCV([0, 2], [0.0, 5.0], [0.1, 1.0], cv=cv)
     blocks = blocks_of(data, edges)
     order = random.sample(range(len(blocks)), len(blocks))
@@ -191,7 +180,7 @@ def test_neither_the_cut_into_blocks_nor_their_order_matters(edges, random, cv, 
         patch.setattr("lrml.estimators._samples._LEAST_ROWS", 150)
         patch.setattr("lrml.estimators._samples._MOST_NUMBERS", 150)
         found = clone(search).fit_blocks(Cluster(blocks, order))
-        assert_same(found, search.fit_blocks([data]), 1e-10)
+        assert_same(found, search.fit_blocks(blocks), 1e-10)
 
 
 def test_a_run_that_was_killed_goes_on_with_the_same_bits(data, tmp_path):
@@ -211,10 +200,10 @@ def test_a_run_that_was_killed_goes_on_with_the_same_bits(data, tmp_path):
         for key, values in whole.cv_results_.items():
             np.testing.assert_array_equal(again.cv_results_[key], values)
         for other in ({"cv": 4}, {"random_state": 1}):
-            with pytest.raises(ValueError, match=r"same folds and sample.*Pass the same cv and an int"):
+            with pytest.raises(ValueError, match="other folds"):
                 clone(search).set_params(**other).fit_blocks(blocks, checkpoint=path)
         LRML().fit_blocks(blocks, checkpoint=tmp_path / f"{name} of another kind")
-        with pytest.raises(ValueError, match=r"must be that of a search .*delete it to start anew"):
+        with pytest.raises(ValueError, match="of another kind"):
             clone(search).fit_blocks(blocks, checkpoint=tmp_path / f"{name} of another kind")
 
 
@@ -246,13 +235,13 @@ def test_bad_blocks(data, monkeypatch):
     search = MLFroCV([1.0, 2.0]).fit(X, Y)
     broken = X.copy()
     broken[210, 3] = np.nan
-    with pytest.raises(BlockError, match=r"block 2, row 210: X must hold finite numbers") as caught:
+    with pytest.raises(BlockError, match=r"block 2, row 210: .*NaN") as caught:
         search.fit_blocks(blocks_of((broken, Y), [100, 200]))
     sums = MLFro(1.0).fit_statistics(caught.value.sums)
     np.testing.assert_allclose(sums.coef_, MLFro(1.0).fit(X[:200], Y[:200]).coef_, atol=1e-10)
     unknown = Y.astype(float)
     unknown[5, 2] = np.nan
-    with pytest.raises(BlockError, match=r"all labels must be known .*LRML\.fit_blocks"):
+    with pytest.raises(BlockError, match=r"block 0 .*LRML\.fit_blocks"):
         search.fit_blocks([(X, unknown)])
     with pytest.raises(ValueError, match=r"sample_weight must be positive for some row, got none"):
         search.fit_blocks([(X, Y, 0.0 * w)])
@@ -280,6 +269,6 @@ def test_names_of_columns_one_label_and_real_targets(data):
     assert set(one.predict(X)) == {"no", "yes"}
     targets = 1e3 + X[:, :3] ** 2
     real = MLFroCV(targets="real", cv=0.5).fit_blocks(blocks_of((X, targets, w), [100]))
-    assert_same(real, MLFroCV(targets="real", cv=folds_of(400, 0, [0.5])).fit(X, targets, w))
+    assert_same(real, MLFroCV(targets="real", cv=folds_of([100], 0, [0.5])).fit(X, targets, w))
     state = np.random.RandomState(4)
     assert LRMLCV([0], [1.0], [1.0], random_state=state).fit_blocks([(X, Y)]).n_splits_ == 1

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from lrml import LRML, MLFro, MLTrace
 from lrml.blocks import BlockError, LocalBlocks
 
-READ_ONCE = r"iterator can be read once only, got one whose rows are needed again.*lambda"
+READ_ONCE = r"iterator.*once.*lambda"
 FORMS = pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 MODELS = [
     LRML(1, 1.0, loss="logistic", tol=1e-9),
@@ -162,13 +162,11 @@ def test_passes_that_read_other_rows_than_the_first_are_refused(data):
         return iter(parts if len(calls) < 4 else parts[1:])
 
     model = LRML(1, 1.0, loss="logistic")
-    with pytest.raises(
-        ValueError, match=r"same rows, (\d+) in 3 blocks as in the first, got \d+ in 2 blocks"
-    ):
+    with pytest.raises(ValueError, match=r"in 2 blocks.* in 3"):
         model.fit_blocks(shrinking)
     assert not hasattr(model, "coef_")
     once = iter(parts)
-    with pytest.raises(ValueError, match=r"in 3 blocks as in the first, got 0 in 0 blocks\. Pass a list"):
+    with pytest.raises(ValueError, match=r"0 rows in 0 blocks.* in 3"):
         model.fit_blocks(lambda: map(tuple, once))
 
 
@@ -188,7 +186,7 @@ class TurnsBad:
 
 def test_a_block_that_turns_bad_in_a_later_pass_is_named(data):
     model = LRML(1, 1.0, loss="logistic")
-    with pytest.raises(BlockError, match=r"block 2, row 85: X must hold finite numbers") as caught:
+    with pytest.raises(BlockError, match=r"block 2, row 85: .*NaN") as caught:
         model.fit_blocks(TurnsBad(cut(data, 30, 80)))
     assert (caught.value.block, caught.value.row, caught.value.sums) == (2, 85, None)
     assert not hasattr(model, "coef_")

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
 _THETA = "Free singular values: a count, a share of the labels such as 0.2, or auto."
 _HELD_OUT = 0.2
 _SUFFIX = ".lrml"  # of model files
-# Second moments of the figure, as multiples of the model's own: from the first to the last, and how many.
-_MULTIPLES, _FIGURE_DRAWS = (1e-3, 10.0, 9), 3
-_COLUMNS = ("bound", "value", "measured", "terms", "holds for", "here")
 
 
 @takes_source(texts=True)
@@ -34,7 +30,6 @@ def theory(
     draws: Annotated[int, option("N", "Draws of random signs.")] = 20,
     seed: Annotated[int, option("N", "Seed of the signs.")] = 0,
     as_json: Json = False,
-    out: Annotated[str | None, option("DIR", "Folder for a figure of the local complexity over r.")] = None,
     model: Annotated[
         str | None, option("MODEL", "A model file, in place of a new fit; implies --raw.")
     ] = None,
@@ -52,8 +47,6 @@ def theory(
     import numpy as np
     from sklearn.preprocessing import normalize
 
-    from lrml._files import writable_folder, write_atomically
-    from lrml.report import render_figures
     from lrml.storage import load
     from lrml.theory import bound_report
 
@@ -72,11 +65,6 @@ def theory(
     X = X if raw or kept is not None else normalize(X)  # a model's own rows are what it was fitted to
     used = _fitted(X, Y, theta, alpha, ridge) if kept is None else kept
     report = bound_report(used, X, n_draws=draws, random_state=seed)
-    if out is not None:
-        figure = _figure(name, X, len(used.classes_), report)
-        folder = writable_folder(out)
-        for file_name, content in render_figures({"figures": [figure]}).items():
-            write_atomically(folder / file_name, content)
     _print(name, used, report, as_json=as_json)
 
 
@@ -151,7 +139,7 @@ def _fitted(X: Any, Y: Any, theta: Any, alpha: float | None, ridge: float) -> LR
 
 
 def _print(name: str, model: Any, report: BoundReport, *, as_json: bool) -> None:
-    from lrml.cli._console import print_json, report_table, result_console, say
+    from lrml.cli._console import print_json, result_console, say
 
     known = {name: getattr(model, f"{name}_", getattr(model, name, None)) for name in ("alpha", "ridge")}
     parameters = {"theta": report.facts["theta"]} | {
@@ -162,57 +150,9 @@ def _print(name: str, model: Any, report: BoundReport, *, as_json: bool) -> None
         print_json(document)
         return
     console = result_console()
-    given, facts = (
-        ", ".join(f"{key} {value:.4g}" for key, value in found.items())
-        for found in (parameters, report.facts)
-    )
+    given = ", ".join(f"{key} {value:.4g}" for key, value in parameters.items())
     say(console, f"{type(model).__name__} on {name}: {given}.")
-    say(console, facts)
-    columns = [
-        {"key": title, "title": title, "kind": "number" if title == "value" else "text", "digits": 4}
-        for title in _COLUMNS
-    ]
-    console.print(report_table({"title": None, "columns": columns, "rows": [*map(_row, report.rows)]}))
+    console.print(str(report), markup=False, soft_wrap=True)
     say(
         console, "A bound of 1 or more says nothing about a loss in [0, 1]. docs/theory.md explains the rows."
     )
-
-
-def _row(row: dict[str, Any]) -> dict[str, Any]:
-    low, high = row["lower"], row["upper"]
-    measured = "" if low is None else f"{low:.4g}"
-    if low is not None and high is not None and not math.isclose(low, high, rel_tol=1e-3):
-        measured += f" to {high:.4g}"
-    if row["standard_error"] is not None:
-        measured += f" ± {row['standard_error']:.1g}"
-    terms = " + ".join(f"{name} {value:.4g}" for name, value in row["terms"].items())
-    here = {True: "yes", False: "no", None: "not looked at"}[row["holds_here"]]
-    return row | {"measured": measured, "terms": terms, "holds for": row["holds_for"], "here": here}
-
-
-def _figure(name: str, X: Any, n_labels: int, report: BoundReport) -> dict[str, Any]:
-    """Local complexity and its bound over the second moment r, for predictors of the model's norm."""
-    import numpy as np
-
-    from lrml.theory import Spectrum, local_bound, local_complexity
-
-    spectrum, radius = Spectrum.of(X), report.facts["frobenius_norm"]
-    s, n, draws = spectrum.eigenvalues, spectrum.n_examples, _FIGURE_DRAWS
-    moments = [float(multiple * report.facts["r"]) for multiple in np.geomspace(*_MULTIPLES)]
-    found = [
-        local_complexity(spectrum, n_labels, r, radius=radius, n_draws=draws, random_state=0) for r in moments
-    ]
-    bounds = [local_bound(s, n, n_labels, r, radius=radius).value for r in moments]
-    curves = (("measured", [one.upper.mean for one in found], "line"), ("bound", bounds, "dashed"))
-    series = [
-        {"name": key, "x": moments, "y": y, "low": None, "high": None, "style": style}
-        for key, y, style in curves
-    ]
-    panel = {
-        "kind": "lines",
-        "title": f"{name}: Frobenius ball of radius {radius:.3g}",
-        "x": {"label": "second moment r", "scale": "log"},
-        "y": {"label": "local Rademacher complexity", "scale": "log"},
-        "series": series,
-    }
-    return {"id": f"theory_{name}", "columns": 1, "panels": [panel]}

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from copy import copy
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lrml._arrays import to_host
-from lrml._checks import check_count, check_flag, check_max_iter, check_nonnegative, is_integer, is_real
-from lrml._shown import shown
-from lrml.completion._complete import Completion, Method, check_options, complete, fit_noisy, is_dense
-from lrml.completion._observed import Decomposition, Floats, fit_rows, read_observed
+from lrml._checks import check_count, check_flag, is_integer, is_real
+from lrml.completion._complete import Completion, Method, complete, is_dense
+from lrml.completion._noisy import Decomposition
+from lrml.completion._observed import Floats, Observed, fit_rows
 from lrml.penalties import TailSum
 from lrml.solvers import Factors
 
@@ -24,6 +24,7 @@ from lrml.solvers import Factors
 _LEAST_SHARE = 1e-3
 # Number of alphas that the imputer tries.
 _N_ALPHAS = 10
+_CHECKS: Any = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
 
 
 class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -43,9 +44,6 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     completed table. Known values never change. A row with fewer known values than free directions gets the
     smallest coefficients that fit; one with none gets the means.
 
-    Cost: per step O(nd min(n, d)) for an SVD of the n × d table, and O(k²) per known value and O((n + d) k³)
-    for regressions of rank k; choosing alpha takes ten further fits.
-
     Parameters
     ----------
     theta : int or float, default=0.1
@@ -62,18 +60,12 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
 
     Attributes
     ----------
-    mean_ : array of shape (n_features,)
-    components_ : array of shape (n_features, rank)
-        Right factors V.
-    singular_values_ : array of shape (rank,)
-        Descending.
-    theta_ : int
-    alpha_ : float
+    mean_, components_, singular_values_ : arrays
+        Column means, V (n_features × rank) and the singular values, descending.
+    theta_, alpha_ : int, float
+        What was used.
     completion_ : Completion
         Of the centred training table.
-    n_iter_ : int
-    n_features_in_ : int
-    feature_names_in_ : array, where X had names
 
     Examples
     --------
@@ -107,86 +99,49 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         return tags
 
     def fit(self, X: Any, y: Any = None) -> LowRankImputer:
-        """Complete the table and keep its right factors.
-
-        Parameters
-        ----------
-        X : array or frame of shape (n_samples, n_features)
-            NaN is missing.
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        tol = check_nonnegative("tol", self.tol, "Leave it out for the default.")
-        max_iter, center = check_max_iter(self.max_iter), check_flag("center", self.center)
+        """Complete a table of shape (n_samples, n_features), in which NaN is missing; ``y`` is ignored."""
+        center = check_flag("center", self.center)
+        table = check_array(to_host(X), input_name="X", estimator=self, **_CHECKS)
+        theta = check_count("theta", self.theta, 0, table.shape, ("rows", "columns"))
+        known = ~np.isnan(table)
+        mean = np.zeros(table.shape[1])
+        if center:
+            mean = np.where(known, table, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        options: dict[str, Any] = {"max_iter": self.max_iter, "method": "dense"}
         alpha = self.alpha
-        if alpha is not None:
-            alpha = check_nonnegative("alpha", alpha, "Leave it out to have it chosen.")
-        # Validation writes to a stand-in: self changes only after success.
-        stand_in = copy(self)
-        X = validate_data(stand_in, to_host(X), dtype=np.float64, ensure_all_finite="allow-nan")
-        theta = check_count("theta", self.theta, 0, X.shape, ("rows", "columns"))
-        mean = _known_means(X) if center else np.zeros(X.shape[1])
-        table = X - mean
         if alpha is None:
-            options: dict[str, Any] = {"tol": max(tol, 1e-4), "max_iter": max_iter, "method": "dense"}
-            seed = self.random_state
-            alpha = select_alpha(table, theta, n_alphas=_N_ALPHAS, random_state=seed, **options).alpha
-        done = complete(table, TailSum(theta, alpha), method="dense", tol=tol, max_iter=max_iter)
+            seed, tol = self.random_state, max(self.tol, 1e-4)
+            chosen = select_alpha(
+                table - mean, theta, n_alphas=_N_ALPHAS, random_state=seed, tol=tol, **options
+            )
+            alpha = chosen.alpha
+        done = complete(table - mean, TailSum(theta, alpha), tol=self.tol, **options)
         if not done.converged:
             warnings.warn(done.status, ConvergenceWarning, stacklevel=2)
-        self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(stand_in.__dict__)
-        self.mean_, self.theta_, self.alpha_ = mean, theta, alpha
+        # Nothing above has changed this object, so a fit that fails leaves it as it was.
+        validate_data(self, X, skip_check_array=True)
+        self.mean_, self.theta_, self.alpha_ = mean, theta, float(alpha)
         self.components_, self.singular_values_ = done.factors.V, done.factors.s
         self.completion_, self.n_iter_ = done, done.n_iter
         return self
 
     def transform(self, X: Any) -> Any:
-        """Replace NaN; known values stay unchanged.
-
-        Parameters
-        ----------
-        X : array or frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples, n_features)
-        """
+        """Return a table of shape (n_samples, n_features) with NaN replaced."""
         check_is_fitted(self)
-        X = validate_data(
-            self, to_host(X), reset=False, copy=True, dtype=np.float64, ensure_all_finite="allow-nan"
-        )
-        missing = np.isnan(X)
-        rows = np.flatnonzero(missing.any(axis=1))
-        if len(rows) == 0:
-            return X
-        table = X[rows] - self.mean_
-        starts = np.concatenate([[0], np.cumsum((~missing[rows]).sum(axis=1))])
-        known_rows, known_cols = np.nonzero(~missing[rows])
-        values, V, s = table[known_rows, known_cols], self.components_, self.singular_values_
+        X = validate_data(self, to_host(X), reset=False, copy=True, **_CHECKS)
+        rows = np.flatnonzero(np.isnan(X).any(axis=1))
+        known = ~np.isnan(X[rows])
+        values, V, s = (X[rows] - self.mean_)[known], self.components_, self.singular_values_
         weights = np.asarray(TailSum(self.theta_, self.alpha_).slopes(s) / s)
-        coefficients = fit_rows(starts, known_cols, values, V, weights, np.zeros((len(rows), len(s))))
-        filled = coefficients @ self.components_.T + self.mean_
-        X[rows] = np.where(missing[rows], filled, X[rows])
+        places = np.nonzero(known)
+        observed = Observed(X[rows].shape, places[0], places[1], values)
+        filled = fit_rows(observed, V, weights, np.zeros((len(rows), len(s)))) @ V.T + self.mean_
+        X[rows] = np.where(known, X[rows], filled)
         return X
 
 
-@dataclass(frozen=True)
-class AlphaSelection:
-    """Held-out errors along a path of strengths.
-
-    Attributes
-    ----------
-    alpha : float
-        The strength with the least error; among ties the strongest.
-    alphas : array
-        Descending.
-    errors : array
-        Root of the mean square on the held-out entries, for each alpha.
-    """
+class AlphaSelection(NamedTuple):
+    """Held-out errors (roots of mean squares) of descending strengths, and the strength with the least."""
 
     alpha: float
     alphas: Floats
@@ -212,66 +167,44 @@ def select_alpha(
 
     Parameters
     ----------
-    M : array, frame or sparse matrix
-        As in `complete`.
     theta : int, default=0
         Free singular values; 0 chooses for the trace norm.
     share : float, default=0.1
         Share of the observed entries to hold out, in (0, 1).
     n_alphas : int, default=12
-    method, max_rank, tol, max_iter
+    M, method, max_rank, tol, max_iter
         As in `complete`.
     random_state : int, Generator or None, default=None
         Seed of the split.
-
-    Returns
-    -------
-    AlphaSelection
     """
     TailSum(theta, 1.0)  # theta is an int of at least 0
     if not (is_real(share) and 0.0 < share < 1.0):
-        raise ValueError(f"share must be between 0 and 1, got {shown(share)}. Hold out a tenth, share=0.1.")
+        raise ValueError(f"share is {share!r}. Hold out a share between 0 and 1, such as 0.1.")
     if not is_integer(n_alphas) or n_alphas < 1:
-        raise ValueError(f"n_alphas must be an int of at least 1, got {n_alphas!r}. Use the default, 12.")
-    tol = check_nonnegative("tol", tol, "Leave it out for the default.")
-    max_iter = check_max_iter(max_iter)
-    check_options(theta, max_rank, method)
-    generator = _generator(random_state)
-    observed = read_observed(M)
-    dense = is_dense(method, theta, observed.shape)
-    largest = 0.0
-    if theta < min(observed.shape):
-        zero = Factors.zero(observed.shape)
-        found = Decomposition(observed, dense=dense).leading(zero, observed.values, np.inf, theta + 1, None)
-        largest = float(found.s[theta])  # above it, a first step keeps only the free values
-    order = generator.permutation(len(observed))
-    hidden = np.zeros(len(observed), dtype=bool)
-    hidden[order[: max(1, round(share * len(observed)))]] = True
-    kept, held = observed.part(~hidden), observed.part(hidden)
-    if largest == 0.0 or len(kept) == 0 or kept.norm == 0.0:
-        # Nothing is penalised, or there is nothing to learn from: all strengths are equivalent.
-        return AlphaSelection(largest, np.array([largest]), np.array([np.nan]))
-    alphas = largest * np.geomspace(1.0, _LEAST_SHARE, n_alphas)
-    errors: list[float] = []
-    last: Completion | None = None
-    for alpha in alphas:
-        last = fit_noisy(kept, TailSum(theta, float(alpha)), dense, max_rank, last, tol, max_iter)
-        misfit = held.values - held.at(last.factors)
-        errors.append(float(np.sqrt(np.mean(misfit**2))))
-    return AlphaSelection(float(alphas[int(np.argmin(errors))]), alphas, np.array(errors))
-
-
-def _generator(random_state: Any) -> np.random.Generator:
+        raise ValueError(f"n_alphas is {n_alphas!r}. Pass an int of at least 1, such as 12.")
     try:
-        return np.random.default_rng(random_state)
+        generator = np.random.default_rng(random_state)
     except (TypeError, ValueError):
         raise ValueError(
-            f"random_state must be an int of at least 0, a generator of NumPy or None, got "
-            f"{shown(random_state)}. Pass an int such as 0 for results that can be repeated."
+            f"random_state is {random_state!r:.80}. Pass an int of at least 0, a generator of NumPy or None."
         ) from None
-
-
-def _known_means(X: Floats) -> Floats:
-    known = ~np.isnan(X)
-    means: Floats = np.where(known, X, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    return means
+    observed = Observed.of(M)
+    shape, entries, largest = observed.shape, len(observed.values), 0.0
+    decomposition = Decomposition(observed, dense=is_dense(method, theta, shape))
+    if theta < min(shape):  # above the next value, a first step keeps only the free ones
+        largest = float(decomposition.leading(Factors.zero(shape), np.inf, theta + 1, None).s[theta])
+    hidden = np.zeros(entries, dtype=bool)
+    hidden[generator.permutation(entries)[: max(1, round(share * entries))]] = True
+    rows, cols, values = (part[~hidden] for part in (observed.rows, observed.cols, observed.values))
+    if largest == 0.0 or not np.any(values):
+        # Nothing is penalised, or there is nothing to learn from: all strengths are equivalent.
+        return AlphaSelection(largest, np.array([largest]), np.array([np.nan]))
+    kept = sp.csr_array((values, (rows, cols)), shape=shape)
+    options: Any = {"method": method, "max_rank": max_rank, "tol": tol, "max_iter": max_iter}
+    alphas, errors = largest * np.geomspace(1.0, _LEAST_SHARE, n_alphas), []
+    last: Completion | None = None
+    for alpha in alphas:
+        last = complete(kept, TailSum(theta, float(alpha)), start=last, **options)
+        misfit = observed.values[hidden] - last.values(observed.rows[hidden], observed.cols[hidden])
+        errors.append(float(np.sqrt(np.mean(misfit**2))))
+    return AlphaSelection(float(alphas[int(np.argmin(errors))]), alphas, np.array(errors))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse.linalg import aslinearoperator, svds
 
-from lrml.completion._observed import Decomposition, Observed, distance, tidy, turn
+from lrml.completion._observed import Floats, Observed, fit_rows
 from lrml.penalties import TailSum, TraceNorm
 from lrml.solvers import Factors, Recorder
 
@@ -14,6 +15,48 @@ _LEAST_WARM_UP = 0.02
 _WARM_UP_STEPS = 5
 _WARM_UP_TOL = 1e-3
 _WARM_UP_ACCURACY = 0.03
+
+
+class Decomposition:
+    """Leading singular triplets of Z + P_Ω(M − Z), the matrix that every proximal step decomposes.
+
+    ``dense`` takes the SVD of the full matrix. Otherwise Lanczos's method finds as many triplets as are
+    needed. The number of singular values above the threshold is not known in advance. The count of the last
+    call, plus a few, is tried first; while all values found exceed the threshold, it grows by half. If it
+    reaches all of them, the m × n matrix is made and decomposed: it is smaller than its singular vectors, and
+    Lanczos's method cannot find the last triplet.
+
+    ``accuracy`` is the relative accuracy of the triplets; 0 stands for machine precision.
+    """
+
+    def __init__(self, observed: Observed, *, dense: bool) -> None:
+        self.observed, self.dense = observed, dense
+        self.accuracy = 0.0
+        self.rank = 0
+        self.start = np.random.default_rng(0).standard_normal(min(observed.shape))
+
+    def leading(self, point: Factors, threshold: float, n_free: int, max_rank: int | None) -> Factors:
+        """Return at least ``n_free`` triplets and all with a value above ``threshold``, or ``max_rank``."""
+        shape, misfit = self.observed.shape, self.observed.misfit(point)
+        sparse, left = self.observed.sparse(misfit), point.U * point.s
+        operator = aslinearoperator(sparse) + aslinearoperator(left) @ aslinearoperator(point.V.T)
+        most = min(shape) if max_rank is None else min(*shape, max_rank)
+        count = min(shape) if self.dense else min(most, max(n_free, self.rank) + 3)
+        while True:
+            if count == min(shape):
+                full = left @ point.V.T
+                full[self.observed.rows, self.observed.cols] += misfit
+                found = Factors.of(full)
+            else:
+                U, s, Vt = svds(operator, k=count, v0=self.start, tol=self.accuracy)
+                found = Factors(U[:, ::-1], s[::-1], Vt[::-1].T)
+            if found.s[-1] <= threshold or count >= most:
+                break
+            count = min(most, count + max(4, count // 2))
+        self.rank = max(n_free, int(np.count_nonzero(found.s > threshold)))
+        # Lanczos's method starts from the leading directions of the last call.
+        self.start = (found.U if shape[0] <= shape[1] else found.V)[:, : self.rank + 1].sum(axis=1)
+        return found
 
 
 class NoisyCompletion:
@@ -42,18 +85,25 @@ class NoisyCompletion:
         return self._descend(point, penalty, tol, max_iter)
 
     def _objective(self, point: Factors, penalty: TailSum) -> float:
-        misfit = self.observed.values - self.observed.at(point)
+        misfit = self.observed.misfit(point)
         return 0.5 * float(misfit @ misfit) + penalty.value(point.s)
 
     def _prox_step(self, point: Factors, penalty: TailSum) -> tuple[Factors, float]:
         """Return prox(P_Ω(M) + P_Ω⊥(Y)) and how far it is from Y, over ‖P_Ω(M)‖_F."""
-        misfit = self.observed.values - self.observed.at(point)
-        found = self.decomposition.leading(point, misfit, penalty.alpha, penalty.theta, self.max_rank)
+        found = self.decomposition.leading(point, penalty.alpha, penalty.theta, self.max_rank)
         shrunk = penalty.prox(found.s, 1.0)[: self.max_rank]
         # Slopes are divided by the values: free ones that are zero up to rounding are dropped.
         count = int(np.count_nonzero(shrunk > np.finfo(np.float64).eps * found.s[0]))
         nearest = Factors(found.U[:, :count], shrunk[:count], found.V[:, :count])
-        return nearest, distance(nearest, point) / self.observed.norm
+        return nearest, float(np.linalg.norm(combined(1.0, nearest, -1.0, point).s)) / self.observed.norm
+
+    def _refitted(self, point: Factors, penalty: TailSum) -> Factors:
+        """Refit all rows in the row space V with the weights c_j/σ_j, then all columns likewise."""
+        for entries in (self.observed, self.observed.transposed):
+            U, s, V = point
+            found = decomposed(fit_rows(entries, V, penalty.slopes(s) / s, U * s), V)
+            point = Factors(found.V, found.s, found.U)  # of the transpose
+        return point
 
     def _warm_up(self, penalty: TailSum, limit: int) -> Factors:
         """Follow the trace-norm solution down from strong penalties, to a loose tolerance.
@@ -64,7 +114,7 @@ class NoisyCompletion:
         a start near the solution of the convex problem avoids most of them.
         """
         point = Factors.zero(self.observed.shape)
-        alpha = float(self.decomposition.leading(point, self.observed.values, np.inf, 1, None).s[0])
+        alpha = float(self.decomposition.leading(point, np.inf, 1, None).s[0])
         lowest = _LEAST_WARM_UP * alpha if penalty.theta else penalty.alpha
         bound, history = self.max_rank, self.run.history
         if penalty.theta:
@@ -93,9 +143,8 @@ class NoisyCompletion:
             if residual <= tol and plain:
                 return residual
             with run.clock():
-                turned = nearest
-                if residual > tol and len(nearest.s):
-                    turned = turn(self.observed, nearest, penalty)
+                refit = residual > tol and len(nearest.s)
+                turned = self._refitted(nearest, penalty) if refit else nearest
                 objective = self._objective(turned, penalty)
             if objective > run.least and not plain:
                 ahead, momentum = best, 0
@@ -103,12 +152,20 @@ class NoisyCompletion:
             last, best = best, turned
             run.keep(best, objective)
             momentum = 0 if residual <= tol else momentum + 1
-            ahead = best if momentum <= 1 else _extrapolated(best, last, (momentum - 1) / (momentum + 2))
+            share = (momentum - 1) / (momentum + 2)
+            ahead = best if momentum <= 1 else combined(1 + share, best, -share, last)
         return self._prox_step(best, penalty)[1]
 
 
-def _extrapolated(point: Factors, last: Factors, share: float) -> Factors:
-    """Return the factors of Z + share · (Z − Z_last)."""
-    left = np.concatenate([(1 + share) * point.U * point.s, -share * last.U * last.s], axis=1)
-    basis, triangle = np.linalg.qr(np.concatenate([point.V, last.V], axis=1))
-    return tidy(left @ triangle.T, basis)
+def combined(a: float, first: Factors, b: float, second: Factors) -> Factors:
+    """Return the factors of a · Z₁ + b · Z₂."""
+    left = np.concatenate([a * first.U * first.s, b * second.U * second.s], axis=1)
+    basis, triangle = np.linalg.qr(np.concatenate([first.V, second.V], axis=1))
+    return decomposed(left @ triangle.T, basis)
+
+
+def decomposed(R: Floats, V: Floats) -> Factors:
+    """Thin singular value decomposition of R Vᵀ for an orthonormal V, without values that are zero."""
+    U, s, right = Factors.of_sides(R, V)
+    keep = s > np.finfo(np.float64).eps * max(R.shape) * s.max(initial=0.0)
+    return Factors(U[:, keep], s[keep], right[:, keep])

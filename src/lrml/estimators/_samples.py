@@ -1,19 +1,17 @@
 """Sums of folds and a sample of the rows, in one pass over blocks: what a search decides by.
 
-Row i of a stream gets two numbers of 64 bits, the outputs 2i and 2i + 1 of the generator SplitMix64 (Steele,
-Lea and Flood, 2014), started at a seed. The k rows with the smallest first ones are the sample. The second
-one, divided by 2⁶⁴, is a place in [0, 1), and so in a fold. Both depend on the number of the row only: not on
-how the rows are cut into blocks, on the order of these, or on the machine.
+The rows of block i get two random numbers each, drawn by the generator that is started at (seed, i). The k
+rows with the smallest first ones are the sample. The second one lies in [0, 1), and so in a fold. Both depend
+on the seed and the place of a row in the blocks alone: not on the order in which these are summed.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -29,44 +27,20 @@ _Arrays = dict[str, npt.NDArray[Any]]
 
 # The sample has so many numbers at most if X and Y are dense, but at least so many rows.
 _MOST_NUMBERS, _LEAST_ROWS = 1 << 23, 7500
-# A block leaves out rows that would be in the sample by a deviation of so many standard errors only: never.
-_FAR_OUT = 8.0
-
-
-def split_mix(seed: int, places: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return outputs of SplitMix64, counted from 0, all at once."""
-    z = np.uint64(seed) + (places + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 @dataclass(frozen=True)
 class Folds:
-    """In which fold every row is, and which rows are in the sample.
-
-    Attributes
-    ----------
-    seed : int
-    bounds : tuple of int
-        Where the folds but the first begin, times 2⁶⁴.
-    most_rows : int
-        Rows of the sample.
-    """
+    """How rows are drawn: a seed, where folds but the first begin in [0, 1), and the size of the sample."""
 
     seed: int
-    bounds: tuple[int, ...]
+    bounds: tuple[float, ...]
     most_rows: int
 
     @staticmethod
-    def equal(count: int, apart: int | None = None) -> tuple[int, ...]:
+    def equal(count: int, apart: int | None = None) -> tuple[float, ...]:
         """Return the bounds of folds of one size; those from ``apart`` on are taken together."""
-        return tuple((place << 64) // count for place in range(1, count if apart is None else apart + 1))
-
-    @staticmethod
-    def share(held_out: float) -> tuple[int, ...]:
-        """Return the bound of a held-out share, and the rest."""
-        return (int(held_out * 2.0**64),)
+        return tuple(place / count for place in range(1, count if apart is None else apart + 1))
 
     @staticmethod
     def rows_kept(columns: Columns) -> int:
@@ -78,87 +52,29 @@ class Folds:
         """Number of folds."""
         return len(self.bounds) + 1
 
-    def order(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-        """Return the numbers of which the smallest make the sample; no two are equal."""
-        return split_mix(self.seed, 2 * rows.astype(np.uint64))
 
-    def of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-        """Return the fold of every row."""
-        found = split_mix(self.seed, 2 * rows.astype(np.uint64) + np.uint64(1))
-        return np.searchsorted(np.array(self.bounds, dtype=np.uint64), found, side="right")
+class RowSample(NamedTuple):
+    """Some rows: the numbers by which they were drawn, their folds and weights, X and Y."""
 
-    def sampled(self, order: npt.NDArray[np.uint64], n_before: int) -> npt.NDArray[np.bool_]:
-        """Say which rows of a block may be in the sample, given the number of rows up to its end.
-
-        So the blocks of a cluster send few rows: k (1 + log(n / k)) in all.
-        """
-        share = (self.most_rows + _FAR_OUT * math.sqrt(self.most_rows)) / max(n_before, 1)
-        if share >= 1.0:
-            return np.ones(len(order), dtype=np.bool_)
-        return order < np.uint64(int(share * 2.0**64))
-
-
-@dataclass(frozen=True, eq=False)
-class RowSample:
-    """Some rows, with their numbers in the stream."""
-
-    rows: npt.NDArray[np.int64]
-    order: npt.NDArray[np.uint64]
+    order: _Float64
+    fold: npt.NDArray[np.intp]
     weights: _Float64
     X: Any
     Y: Any
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     def select(self, places: npt.NDArray[Any]) -> RowSample:
         """Return copies of some of the rows."""
-        return RowSample(
-            *(self.rows[places], self.order[places], self.weights[places]),
-            *(take(self.X, places), take(self.Y, places)),
-        )
+        return RowSample(*(take(part, places) for part in self))
 
     @staticmethod
     def joined(samples: Sequence[RowSample], most: int) -> RowSample:
-        """Return the rows with the smallest numbers of all samples, in the order of the stream."""
+        """Return the rows of all samples with the smallest numbers, in the order they came."""
         whole = samples[0]
         if len(samples) > 1:
-            names = ("rows", "order", "weights", "X", "Y")
-            whole = RowSample(*(_stacked([getattr(one, name) for one in samples]) for name in names))
-        places = np.arange(len(whole))
-        if len(whole) > most:
-            places = np.argpartition(whole.order, most - 1)[:most]
-        places = places[np.argsort(whole.rows[places])]
-        return whole if np.array_equal(places, np.arange(len(whole))) else whole.select(places)
-
-    def to_arrays(self) -> _Arrays:
-        """Return all numbers as arrays, by name."""
-        arrays: _Arrays = {"rows": self.rows, "order": self.order, "weights": self.weights}
-        for name, matrix in (("X", self.X), ("Y", self.Y)):
-            if is_sparse(matrix):
-                arrays |= {f"{name}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
-            else:
-                arrays[name] = matrix
-        return arrays
-
-    @staticmethod
-    def from_arrays(arrays: Mapping[str, npt.NDArray[Any]], shape: tuple[int, int]) -> RowSample:
-        """Undo `to_arrays`, given the numbers of features and labels."""
-        rows, order, weights = arrays["rows"], arrays["order"], arrays["weights"]
-        same = rows.shape == order.shape == weights.shape
-        if not same or [one.dtype.kind for one in (rows, order, weights)] != ["i", "u", "f"]:
-            raise ValueError("rows, order and weights must have one number per row")
-        found: list[Any] = []
-        for name, n_columns in zip(("X", "Y"), shape, strict=True):
-            matrix: Any = arrays.get(name)
-            if matrix is None:
-                parts = tuple(arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
-                matrix = sp.csr_array(parts, shape=(len(rows), n_columns))
-                matrix.check_format(full_check=True)
-            if matrix.shape != (len(rows), n_columns):
-                raise ValueError(f"{name} must have one row for every number of rows")
-            found.append(matrix)
-        return RowSample(rows, order, weights, *found)
+            whole = RowSample(*(_stacked(parts) for parts in zip(*samples, strict=True)))
+        if len(whole.order) <= most:
+            return whole
+        return whole.select(np.sort(np.argpartition(whole.order, most - 1)[:most]))
 
 
 def _stacked(parts: Sequence[Any]) -> Any:
@@ -167,7 +83,7 @@ def _stacked(parts: Sequence[Any]) -> Any:
 
 @dataclass(eq=False)
 class FoldSums:
-    """Second moments of every fold and a sample of the rows; a sum over blocks, see `lrml.blocks.Summand`."""
+    """Second moments of every fold and a sample of the rows, a sum over blocks."""
 
     folds: Folds
     parts: list[Statistics | None]  # None: no row so far
@@ -184,8 +100,14 @@ class FoldSums:
                 self.parts[place] = deepcopy(part) if mine is None else mine.absorb(part)
         self.positives += other.positives
         self.weighted |= other.weighted
-        self.samples += other.samples
-        if sum(map(len, self.samples)) > 1.5 * self.folds.most_rows:
+        first = self.samples[0].order
+        if len(first) < self.folds.most_rows:
+            self.samples += other.samples
+        else:  # so many rows have smaller numbers than its largest that others cannot be in the sample
+            few = (np.flatnonzero(sample.order < first.max()) for sample in other.samples)
+            pairs = zip(other.samples, few, strict=True)
+            self.samples += [sample.select(rows) for sample, rows in pairs]
+        if sum(len(sample.order) for sample in self.samples) > 1.5 * self.folds.most_rows:
             self.samples = [self.sample]
         return self
 
@@ -193,8 +115,8 @@ class FoldSums:
         """Refuse other folds; those of a checkpoint may be."""
         if self.folds != folds:
             raise ValueError(
-                f"a checkpoint must have the same folds and sample, {folds}, got {self.folds}. Pass the same "
-                "cv and an int as random_state, or delete it to start anew."
+                f"the checkpoint has other folds or another sample, {self.folds} instead of {folds}. Pass "
+                "the same cv and an int as random_state, or delete it to start anew."
             )
 
     @property
@@ -209,39 +131,33 @@ class FoldSums:
 
     def to_arrays(self) -> _Arrays:
         """Return all numbers as arrays, by name."""
-        arrays: _Arrays = {
-            "seed": np.asarray(self.folds.seed),
-            "bounds": np.array(self.folds.bounds, dtype=np.uint64),
-            "most_rows": np.asarray(self.folds.most_rows),
-            "positives": self.positives,
-            "weighted": np.asarray(self.weighted),
-        }
+        arrays = {name: np.asarray(value) for name, value in vars(self.folds).items()}
+        arrays |= {"positives": self.positives, "weighted": np.asarray(self.weighted)}
         for place, part in enumerate(self.parts):
             if part is not None:
                 arrays |= {f"fold{place}_{name}": array for name, array in part.to_arrays().items()}
-        return arrays | {f"sample_{name}": array for name, array in self.sample.to_arrays().items()}
+        for name, matrix in self.sample._asdict().items():
+            stored = ("data", "indices", "indptr", "shape") if is_sparse(matrix) else ()
+            arrays |= {f"sample_{name}_{part}": np.asarray(getattr(matrix, part)) for part in stored}
+            arrays |= {} if stored else {f"sample_{name}": matrix}
+        return arrays
 
     @classmethod
     def from_stored(cls, arrays: Mapping[str, npt.NDArray[Any]], path: str | os.PathLike[str]) -> FoldSums:
-        """Undo `to_arrays`; what cannot be such sums is refused, with the path in the message."""
-        try:
-            folds = Folds(
-                int(arrays["seed"]), tuple(int(bound) for bound in arrays["bounds"]), int(arrays["most_rows"])
-            )
-            groups = [_under(arrays, f"fold{place}_") for place in range(folds.count)]
-            parts = [Statistics.from_stored(group, path) if group else None for group in groups]
-            first = next(part for part in parts if part is not None)
-            shape = first.n_features, first.n_labels
-            sample = RowSample.from_arrays(_under(arrays, "sample_"), shape)
-            positives = arrays["positives"].astype(np.float64)
-            if positives.shape != shape[1:]:
-                raise ValueError("positives must have one number per label")
-            return cls(folds, parts, positives, bool(arrays["weighted"]), [sample])
-        except (KeyError, TypeError, StopIteration, ValueError) as error:
-            raise ValueError(
-                "a checkpoint of a search must hold the sums of its folds and a sample, got "
-                f"{os.fspath(path)!r}, which does not ({error}). Delete it to start anew."
-            ) from error
+        """Undo `to_arrays`."""
+        if "bounds" not in arrays:
+            raise ValueError(f"{os.fspath(path)!r} has no sums of folds. Delete it to start anew.")
+        folds = Folds(int(arrays["seed"]), tuple(arrays["bounds"].tolist()), int(arrays["most_rows"]))
+        parts = [_under(arrays, f"fold{place}_") for place in range(folds.count)]
+        found = [Statistics.from_stored(part, path) if part else None for part in parts]
+        sample = _under(arrays, "sample_")
+        for name in ("X", "Y"):
+            if name not in sample:
+                stored = _under(sample, f"{name}_")
+                shape = tuple(stored.pop("shape").tolist())
+                sample[name] = cast(Any, sp.csr_array(tuple(stored.values()), shape=shape))
+        rows = RowSample(*(sample[name] for name in RowSample._fields))
+        return cls(folds, found, arrays["positives"], bool(arrays["weighted"]), [rows])
 
 
 def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> _Arrays:
@@ -261,8 +177,8 @@ def summed(parts: Iterable[Statistics | None]) -> Statistics:
 
 def fold_sums(block: RowBlock, folds: Folds, columns: Columns) -> FoldSums:
     """Return the sums of one block, and those of its rows that may be in the sample."""
-    rows = np.arange(block.first_row, block.first_row + len(block))
-    fold, order = folds.of(rows), folds.order(rows)
+    random = np.random.default_rng([folds.seed, block.index, block.piece])
+    order, fold = random.random(len(block)), np.searchsorted(folds.bounds, random.random(len(block)), "right")
     weights = np.ones(len(block)) if block.weights is None else block.weights
     parts: list[Statistics | None] = []
     for number in range(folds.count):
@@ -271,13 +187,13 @@ def fold_sums(block: RowBlock, folds: Folds, columns: Columns) -> FoldSums:
         if len(places) < len(block):
             some = (block.X[places], block.Y[places], None if block.weights is None else weights[places])
         parts.append(Statistics.from_arrays(*some) if len(places) else None)
-    chosen = np.flatnonzero(folds.sampled(order, block.first_row + len(block)))
     # All blocks in the form of the first one: dense or sparse, and in its precision.
     X = _in_form(block.X, sparse=columns.sparse_features).astype(columns.dtype, copy=False)
-    whole = RowSample(rows, order, weights, X, _in_form(block.Y, sparse=columns.sparse_labels))
+    whole = RowSample(order, fold, weights, X, _in_form(block.Y, sparse=columns.sparse_labels))
     counted = (weights > 0).astype(np.float64)
     positives = np.asarray(block.Y.T @ counted, dtype=np.float64).ravel()
-    return FoldSums(folds, parts, positives, block.weights is not None, [whole.select(chosen)])
+    sample = RowSample.joined([whole], folds.most_rows)
+    return FoldSums(folds, parts, positives, block.weights is not None, [sample])
 
 
 def _in_form(matrix: Any, *, sparse: bool) -> Any:
@@ -305,7 +221,7 @@ class SampledData(SummedData):
             Y=sample.Y,
             weights=sample.weights if sums.weighted else None,
             parts=tuple(sums.parts),
-            fold=sums.folds.of(sample.rows),
+            fold=sample.fold,
             positives=sums.positives,
         )
         return found

@@ -39,7 +39,7 @@ from lrml.estimators._size import check_directions, fits_in_memory
 from lrml.estimators._space import Space, in_subspace
 from lrml.operators import NormalOperator, Operator
 from lrml.row_problem import RowProblem
-from lrml.rows import Rows, RowSums
+from lrml.rows import RowSums
 from lrml.statistics import CentredRows, Statistics, are_far, extremes, without_means, without_weightless
 from lrml.subspace import Subspace
 
@@ -149,11 +149,10 @@ class Overview:
     @classmethod
     def of(cls, block: RowBlock, with_labels: bool) -> Overview:
         """Look at a block."""
-        rows = Rows(block.X, block.Y, block.mask, block.weights)
-        statistics = rows.moments_of_features()
+        statistics = block.moments_of_features()
         if with_labels:
             statistics = Statistics.from_arrays(block.X, block.Y, block.weights)
-        return cls(statistics, *rows.label_totals(), *extremes(block.X), rows.squared_weights)
+        return cls(statistics, *block.label_totals(), *extremes(block.X), block.squared_weights)
 
     def absorb(self, other: Overview) -> Overview:
         """Return that of the rows of both."""
@@ -220,10 +219,7 @@ def _sum_of_block(
     *sent: Any,
 ) -> _Result:
     arguments = (each.matrix if isinstance(each, Broadcast) else each for each in sent)
-    rows = Rows(block.X, block.Y, block.mask, block.weights)
-    if not used.all():
-        rows = rows.select_labels(used)
-    total: _Result = rows.with_precision(dtype).sum(part, *arguments)
+    total: _Result = block.select_labels(used).with_precision(dtype).sum(part, *arguments)
     return total
 
 

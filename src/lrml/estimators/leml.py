@@ -74,7 +74,9 @@ class LEML(SpectralModel):
         Notes.
     loss, fit_intercept, targets, threshold, threshold_scoring, threshold_per_label
         As in `LRML`.
-    max_iter, tol, warm_start, callback, device, verbose
+    tol : float, optional
+        As in `LRML`; 1e-6 by default if the moments suffice, where steps are cheap.
+    max_iter, warm_start, callback, device, verbose
         As in `LRML`.
 
     Attributes
@@ -102,6 +104,7 @@ class LEML(SpectralModel):
 
     _checks = CHECKS | {name: optional(CHECKS[name]) for name in ("rank", "alpha", "ridge")}
     _alpha_of_squares = None
+    _default_tol = 1e-6
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,21 +36,21 @@ class Predictor:
         self.kind = type(model).__name__
         self.tagger = model if isinstance(model, TextTagger) else None
         inner = model if self.tagger is None else self.tagger.model_
-        if vars(inner).get("flat_output_"):
+        if getattr(inner, "flat_output_", False):
             raise ValueError(
                 "a served model must be fitted to a label matrix, got one fitted to a 1-D y. Fit it to "
                 "y.reshape(-1, 1)."
             )
-        names = vars(inner).get("feature_names_in_")
+        names = getattr(inner, "feature_names_in_", None)
         if names is not None:  # rows get their names here; scikit-learn would miss a frame at every call
-            inner = copy(inner)
-            del inner.feature_names_in_
+            inner, record = copy(inner), inner.fitted_
+            inner.fitted_ = replace(record, schema=replace(record.schema, feature_names=None))
         self.model, self.names = inner, None if names is None else list(map(str, names))
         self.classes = [name.item() if isinstance(name, np.generic) else name for name in inner.classes_]
         self.places = {name: place for place, name in enumerate(self.classes)}
         self.threshold = np.asarray(threshold_of(inner), dtype=np.float64)
         self.summary = json.loads(json.dumps(dict(summary or {}), allow_nan=False))
-        kernel = vars(inner).get("kernel_")
+        kernel = getattr(inner, "kernel_", None)
         self.reader = RequestReader(
             limits,
             len(self.classes),
@@ -70,10 +71,7 @@ class Predictor:
         X = request.given if self.tagger is None else self.tagger.transform(request.given)
         try:
             labels, scores = self.model.predict_top_k(X, request.k)
-        except (
-            OverflowError,
-            ValueError,
-        ) as error:  # finite numbers, but too large for this model, or kernel
+        except (OverflowError, ValueError) as error:  # numbers too large for this model, or kernel
             raise RequestError(str(error)) from error
         columns = {"tag": labels.tolist(), "score": scores.tolist()}
         places = [[self.places[tag] for tag in row] for row in columns["tag"]]

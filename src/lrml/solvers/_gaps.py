@@ -107,7 +107,6 @@ def _feasible(problem: RowProblem, V: Array) -> _Feasible:
 
 def _minus_slopes(
     block: Block,
-    work: Array | None,
     loss: Loss,
     coefficients: Array,
     shift: Array,
@@ -115,8 +114,7 @@ def _minus_slopes(
     shares: tuple[Array, Array] | None,
 ) -> Array:
     """Return u of a block."""
-    scores, room = (None, None) if work is None else (work[0], work[1:])
-    U = -loss.terms(block.Y, scores_of(block, scores, coefficients, shift), room).slopes
+    U = -loss.terms(block.Y, scores_of(block, coefficients, shift)).slopes
     if mean is not None:
         U -= mean
     if shares is not None:
@@ -128,25 +126,25 @@ def _weighted(block: Block, values: Array) -> Array:
     return values if block.factors is None else values * block.factors
 
 
-def _signed_sums(block: Block, work: Array | None, *feasible: Any) -> tuple[Array, Array]:
+def _signed_sums(block: Block, *feasible: Any) -> tuple[Array, Array]:
     """Return the sums of f ∘ u over labels that apply, and over all."""
-    A = _weighted(block, _minus_slopes(block, work, *feasible))
+    A = _weighted(block, _minus_slopes(block, *feasible))
     xp = namespace(A)
     positive = xp.where(block.Y > 0, A, 0.0)
     return xp.sum(positive, axis=0, dtype=xp.float64), xp.sum(A, axis=0, dtype=xp.float64)
 
 
-def _dual_sums(block: Block, work: Array | None, *feasible: Any) -> tuple[Array, Array]:
+def _dual_sums(block: Block, *feasible: Any) -> tuple[Array, Array]:
     """Return XᵀA and the sum of the dual of the loss."""
-    U = _minus_slopes(block, work, *feasible)
+    U = _minus_slopes(block, *feasible)
     A = Place.of(U).asarray(block.X.T @ _weighted(block, U), "float64")
     return A, _dual_sum_at(block, feasible[0], U)
 
 
-def _dual_sum(block: Block, work: Array | None, *feasible_and_share: Any) -> Array:
+def _dual_sum(block: Block, *feasible_and_share: Any) -> Array:
     """Return the sum of the dual of the loss, u scaled down."""
     *feasible, share = feasible_and_share
-    return _dual_sum_at(block, feasible[0], share * _minus_slopes(block, work, *feasible))
+    return _dual_sum_at(block, feasible[0], share * _minus_slopes(block, *feasible))
 
 
 def _dual_sum_at(block: Block, loss: Loss, U: Array) -> Array:

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from lrml._arrays import at_home, thin_svd, to_host
-from lrml.theory._data import (
-    Ball,
-    Bound,
-    LocalComplexity,
-    Matrix,
-    MonteCarlo,
-    Spectrum,
-    Vector,
-    check_count,
-    check_positive,
-)
-from lrml.theory._global import global_bound, global_complexity
-from lrml.theory._local import local_bound, local_complexity, local_dual_bound
-from lrml.theory._printed import printed_assumption, printed_local_bound, printed_trace_bound
-from lrml.theory._rates import local_rate, theorem1, theorem2
+from lrml.theory import _bounds as bounds
+from lrml.theory._complexity import global_complexity, local_complexity
+from lrml.theory._data import Ball, Bound, Matrix, MonteCarlo, Spectrum, Vector, count, positive
 
 Row = dict[str, Any]
 _ANY_X = "any X"
@@ -32,11 +19,12 @@ _LOSSES = "losses in [0, 1], minimiser"
 _PRINTED = "L·uⱼᵀSuⱼ ≤ σⱼ² and shared uⱼ"
 _COLUMNS = ("bound", "value", "measured", "terms", "holds for", "here")
 _ORDERS: dict[Ball, float] = {"frobenius": 2, "trace": 1, "operator": np.inf}
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class BoundReport:
-    """Bounds for a fitted model.
+    """Bounds for a fitted model; printed, they are a table.
 
     Parameters
     ----------
@@ -53,28 +41,24 @@ class BoundReport:
     rows: list[Row]
 
     def __str__(self) -> str:
-        lines = [", ".join(f"{name} {value:.4g}" for name, value in self.facts.items()), ""]
-        cells = [_COLUMNS, *(_cells(row) for row in self.rows)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        for line in cells:
-            padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-            lines.append("  ".join(padded).rstrip())
-        return "\n".join(lines)
+        facts = ", ".join(f"{name} {value:.4g}" for name, value in self.facts.items())
+        lines = [_COLUMNS, *(_cells(row) for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        padded = ("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+        return "\n".join([facts, "", *padded])
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    lower, upper = row["lower"], row["upper"]
-    measured = "" if lower is None else f"{lower:.4g}"
-    if upper is not None and not math.isclose(lower, upper, rel_tol=1e-3):
-        measured += f" to {upper:.4g}"
-    measured += "" if lower is None else f" ± {row['standard_error']:.2g}"
-    terms = " + ".join(f"{value:.3g} {name}" for name, value in row["terms"].items())
-    exceeded = lower is not None and lower - 3 * row["standard_error"] > row["value"]
-    verdict = "fails" if exceeded else "not proved"
+    lower, upper, measured = row["lower"], row["upper"], ""
+    if lower is not None:
+        closed = upper is None or math.isclose(lower, upper, rel_tol=1e-3)
+        measured = f"{lower:.4g}{'' if closed else f' to {upper:.4g}'} ± {row['standard_error']:.2g}"
+    verdict = "holds" if row["holds_here"] else "not proved"
     if row["holds_here"] is None:
         verdict = "says nothing" if row["value"] >= 1 else "not checked"
-    elif row["holds_here"]:
-        verdict = "holds"
+    elif not row["holds_here"] and lower is not None and lower - 3 * row["standard_error"] > row["value"]:
+        verdict = "fails"
+    terms = " + ".join(f"{value:.3g} {name}" for name, value in row["terms"].items())
     return row["bound"], f"{row['value']:.4g}", measured, terms, row["holds_for"], verdict
 
 
@@ -105,57 +89,48 @@ def bound_report(
         Singular values that the tail leaves out: ``theta_`` of the model by default, its rank if it has none.
     delta : float, default=0.05
         Theorems 1 and 2 hold with probability 1 − δ.
-    lipschitz : float, default=1.0
-        Lipschitz constant ℓ of the loss; the loss class has a complexity of at most √2 ℓ times that of the
-        predictors.
-    loss_moment : float, default=1.0
-        Bound on the mean of squared losses for Theorem 2; 1 holds for all losses in [0, 1].
+    lipschitz, loss_moment : float, default=1.0
+        Lipschitz constant of the loss, and bound on the mean of its square (1 holds for losses in [0, 1]).
     n_draws, n_local_draws : int, default=20 and 4
         Draws for the global and for the local complexities, with one sign per example and label.
     random_state : int, Generator or None, default=None
         Seed of the signs; pass an int for the same report at every call.
-
-    Returns
-    -------
-    BoundReport
-        ``print(report)`` shows the table.
     """
-    contraction = math.sqrt(2) * check_positive("lipschitz", lipschitz)
+    contraction = math.sqrt(2) * positive("lipschitz", lipschitz)
     left, sigma, labels = _factors(estimator)
+    free = count("theta", getattr(estimator, "theta_", sigma.size) if theta is None else theta, 0)
     spectrum = Spectrum.of(X)
-    if spectrum.rows.shape[1] != len(left):
-        raise ValueError(
-            f"X must have the {len(left)} features of the model, got {spectrum.rows.shape[1]}. "
-            "Pass the data it was fitted on, or other rows of them."
-        )
-    free = check_count("theta", getattr(estimator, "theta_", sigma.size) if theta is None else theta)
+    s, n = spectrum.eigenvalues, spectrum.n_examples
+    if (d := spectrum.rows.shape[1]) != len(left):
+        raise ValueError(f"X has {d} features, the model {len(left)}. Pass rows like those of its training.")
     scores = np.asarray(spectrum.rows @ left) * sigma  # V is orthonormal: the same norm as XW
-    n = spectrum.n_examples
     facts: dict[str, float] = {"n_examples": n, "n_labels": labels, "theta": free, "rank": sigma.size}
     facts |= {f"{ball}_norm": float(np.linalg.norm(sigma, order)) for ball, order in _ORDERS.items()}
     facts |= {"tail_sum": float(sigma[free:].sum()), "r": float(np.sum(scores**2)) / n}
-    facts |= {"trace_of_S": float(spectrum.eigenvalues.sum())}
-    rows, measured = [], {}
+    facts |= {"trace_of_S": float(s.sum())}
+
+    overall, found = [], {}
     for ball in _ORDERS:
-        options: Any = {"ball": ball, "radius": facts[f"{ball}_norm"]}
-        measured[ball] = global_complexity(
-            spectrum.rows, labels, n_draws=n_draws, random_state=random_state, **options
-        )
-        bound = global_bound(spectrum.eigenvalues, n, labels, **options)
-        rows.append(_row(f"global, {ball} ball", bound, measured[ball], _ANY_X, True))
-    printed = printed_trace_bound(n, facts["trace_norm"])
-    largest = float(np.max(np.asarray((spectrum.rows * spectrum.rows).sum(axis=1))))
-    best_global = min(row["value"] for row in rows)
-    local = _local_rows(spectrum, facts, n_local_draws, random_state)
-    best_local = min(row["value"] for row in local)
-    rate = Bound({"r*": local_rate(spectrum.eigenvalues, n, labels, facts["frobenius_norm"])})
-    rows += [
-        _row("printed, λ/√n", printed, measured["trace"], "‖xᵢ‖ ≤ 1/√L", largest * labels <= 1.0),
+        size: Any = {"ball": ball, "radius": facts[f"{ball}_norm"]}
+        found[ball] = global_complexity(spectrum, labels, n_draws=n_draws, random_state=random_state, **size)
+        bound = bounds.global_bound(s, n, labels, **size)
+        overall.append(_row(f"global, {ball} ball", bound, _ANY_X, True, found[ball], found[ball]))
+    draws: Any = {"n_draws": n_local_draws, "random_state": random_state}
+    local = _local_rows(spectrum, facts, draws)
+    risks = {
+        "Theorem 1": bounds.theorem1(contraction * min(row["value"] for row in overall), n, delta),
+        "Theorem 2": bounds.theorem2(contraction * min(row["value"] for row in local), n, loss_moment, delta),
+    }
+    short = float(np.max((spectrum.rows * spectrum.rows).sum(axis=1))) * labels <= 1.0
+    printed = Bound({"trace norm": facts["trace_norm"] / math.sqrt(n)})
+    rate = Bound({"r*": bounds.local_rate(s, n, labels, facts["frobenius_norm"])})
+    rows = [
+        *overall,
+        _row("printed, λ/√n", printed, "‖xᵢ‖ ≤ 1/√L", short, found["trace"], found["trace"]),
         *local,
-        *_printed_rows(spectrum, left, sigma, facts, measured["trace"]),
-        _row("Theorem 1", theorem1(contraction * best_global, n, delta), None, _LOSSES, None),
-        _row("Theorem 2", theorem2(contraction * best_local, n, loss_moment, delta), None, _LOSSES, None),
-        _row("fixed point", rate, None, "any X; a rate, no constant", True),
+        *_printed_rows(spectrum, left, sigma, facts, found["trace"]),
+        *(_row(name, bound, _LOSSES, None) for name, bound in risks.items()),
+        _row("fixed point", rate, "any X; a rate, no constant", True),
     ]
     return BoundReport(facts, rows)
 
@@ -163,53 +138,46 @@ def bound_report(
 def _factors(estimator: Any) -> tuple[Matrix, Vector, int]:
     """Return the left singular vectors, the positive singular values and the number of labels of a model."""
     if getattr(estimator, "kernel_", None) is not None:
-        raise ValueError(
-            f"estimator must be linear in the features, got {estimator!r}. Fit it with kernel='linear'."
-        )
+        raise ValueError(f"{estimator!r} must be linear in the features. Fit it with kernel='linear'.")
     if hasattr(estimator, "factors_"):
-        left, sigma, right = at_home(estimator.factors_)
+        U, s, V = at_home(estimator.factors_)
     elif hasattr(estimator, "coef_"):
-        left, sigma, transposed = thin_svd(np.asarray(to_host(estimator.coef_), dtype=np.float64).T)
-        right = transposed.T
+        V, s, transposed = thin_svd(np.asarray(to_host(estimator.coef_), dtype=np.float64))
+        U = transposed.T
     else:
-        raise ValueError(
-            f"estimator must be fitted (with factors_ or coef_), got {estimator!r}. Call fit(X, Y) first."
-        )
-    positive = np.asarray(sigma) > 0
-    if not np.any(positive):
-        raise ValueError("the model must not be zero, got singular values that are all 0. Lower its alpha.")
-    values = np.asarray(sigma, dtype=np.float64)[positive]
-    return np.asarray(left, dtype=np.float64)[:, positive], values, len(right)
+        raise ValueError(f"{estimator!r} has neither factors_ nor coef_. Call fit(X, Y) first.")
+    if not np.any(s > 0):
+        raise ValueError("all coefficients of the model are 0. Fit it with a lower alpha.")
+    return np.asarray(U, dtype=np.float64)[:, s > 0], np.asarray(s, dtype=np.float64)[s > 0], len(V)
 
 
-def _row(name: str, bound: Bound, measured: Any, holds_for: str, holds: bool | None) -> Row:
-    lower = measured.lower if isinstance(measured, LocalComplexity) else measured
-    upper = measured.upper if isinstance(measured, LocalComplexity) else measured
+def _row(name: str, bound: Bound, holds_for: str, holds: Any, lower: Any = None, upper: Any = None) -> Row:
+    spread = upper or lower
     return {
         "bound": name,
         "value": bound.value,
         "terms": dict(bound.terms),
-        "lower": None if lower is None else lower.mean,
-        "upper": None if upper is None else upper.mean,
-        "standard_error": None if upper is None else upper.standard_error,
+        "lower": lower and lower.mean,
+        "upper": upper and upper.mean,
+        "standard_error": spread and spread.standard_error,
         "holds_for": holds_for,
         "holds_here": holds,
     }
 
 
-def _local_rows(spectrum: Spectrum, facts: dict[str, float], n_draws: int, random_state: Any) -> list[Row]:
-    s, n, labels = spectrum.eigenvalues, spectrum.n_examples, int(facts["n_labels"])
-    r, radius = facts["r"], facts["frobenius_norm"]
-    measure = partial(local_complexity, radius=radius, n_draws=n_draws, random_state=random_state)
-    tail: Any = {"theta": facts["theta"], "tail": facts["tail_sum"]}
-    plain, ranked = measure(spectrum, labels, r), measure(spectrum, labels, r, **tail)
-    split = local_bound(s, n, labels, r, radius=radius)
-    with_tail = local_bound(s, n, labels, r, radius=radius, **tail)
-    dual = local_dual_bound(s, n, labels, r, radius=radius)
+def _local_rows(spectrum: Spectrum, facts: dict[str, float], draws: Any) -> list[Row]:
+    labels, r = int(facts["n_labels"]), facts["r"]
+    data = spectrum.eigenvalues, spectrum.n_examples, labels, r
+    radius: Any = {"radius": facts["frobenius_norm"]}
+    tail = radius | {"theta": facts["theta"], "tail": facts["tail_sum"]}
+    plain = local_complexity(spectrum, labels, r, **radius, **draws)
+    ranked = local_complexity(spectrum, labels, r, **tail, **draws)
+    split, short = bounds.local_bound(*data, **radius), bounds.local_bound(*data, **tail)
+    dual = bounds.local_dual_bound(*data, **radius)
     return [
-        _row(f"local, split at {split.head_size} axes", split, plain, _ANY_X, True),
-        _row("local, dual", dual, plain, _ANY_X, True),
-        _row(f"local with tail, split at {with_tail.head_size}", with_tail, ranked, _ANY_X, True),
+        _row(f"local, split at {split.head_size} axes", split, _ANY_X, True, *plain),
+        _row("local, dual", dual, _ANY_X, True, *plain),
+        _row(f"local with tail, split at {short.head_size}", short, _ANY_X, True, *ranked),
     ]
 
 
@@ -226,12 +194,22 @@ def _printed_rows(
     r = float(np.linalg.norm(unit**2))
     reach = size * math.sqrt(r) if theta else min(size * math.sqrt(r), facts["tail_sum"])
     share = reach / facts["trace_norm"]
-    found = {"lower": share * trace_ball.mean, "standard_error": share * trace_ball.standard_error}
-    assumption = printed_assumption(spectrum, left, unit, int(facts["n_labels"]))
+    reached = MonteCarlo(share * trace_ball.mean, share * trace_ball.standard_error, trace_ball.n_draws)
+    holds = assumption_holds(spectrum.rows, left, unit, int(facts["n_labels"]))
     lines: Any = {"printed, Theorem 3": "theorem", "printed, line of its proof": "proof"}
     rows = []
     for name, line in lines.items():
-        bound = printed_local_bound(unit, spectrum.n_examples, r, theta, line=line)
+        bound = bounds.printed_local_bound(unit, spectrum.n_examples, r, theta, line=line)
         scaled = Bound({term: size * value for term, value in bound.terms.items()})
-        rows.append(_row(name, scaled, None, _PRINTED, assumption.holds) | found)
+        rows.append(_row(name, scaled, _PRINTED, holds, reached))
     return rows
+
+
+def assumption_holds(rows: Any, left: Matrix, sigma: Vector, n_labels: int) -> bool:
+    """Whether L · u_jᵀSu_j ≤ σ_j², which the printed proof assumes of data and predictor.
+
+    It has to hold for the left singular vectors u_j of W, and X has to be 0 in directions where W is.
+    """
+    squares = np.sum(np.asarray(rows @ left) ** 2, axis=0)
+    within = np.all(n_labels * squares / rows.shape[0] <= sigma**2 * (1 + _ROUNDING))
+    return bool(within and (1 - _ROUNDING) * float((rows * rows).sum()) <= squares.sum())

@@ -29,11 +29,10 @@ class BlockSearch(SearchModel):
         the sums of all rows and the row itself; a fold is held out on those of its rows that are sampled. So
         if all rows are in the sample, ``fit`` differs in the folds only.
 
-        Sample and folds depend on ``random_state`` (None stands for 0) and the numbers of the rows, not on
-        how these are cut into blocks or in which order they are summed. Row i gets the outputs 2i and 2i + 1
-        of the generator SplitMix64, started at ``random_state``. The sample has the rows with the smallest
-        first ones. The second one, divided by 2⁶⁴, lies in [0, 1), of which each fold has an equal part, and
-        a held-out share the beginning.
+        Sample and folds depend on ``random_state`` (None stands for 0) and on the blocks, not on the order in
+        which these are summed: the rows of block i are drawn by ``default_rng([random_state, i])``. The
+        sample has the rows with the smallest random numbers. Folds have equal shares of the rows, and a
+        held-out share its own, up to chance.
 
         Cost: the sums take O(n d² + n d L) at most, as in a fit; the rest is that of ``fit`` to the sample.
         Memory, for any number of rows, 2 (K + 1)(d² + dL) numbers and 4k rows beside one block. K is 4 by
@@ -126,7 +125,7 @@ def _folds(params: Parameters, columns: Columns) -> Folds:
     if isinstance(cv, str):
         bounds = Folds.equal(N_FOLDS, MOST_FOLDS)  # choices are confirmed on so many
     else:
-        bounds = Folds.equal(int(cv)) if check.is_integer(cv) else Folds.share(float(cv))
+        bounds = Folds.equal(int(cv)) if check.is_integer(cv) else (float(cv),)
     if not (seed is None or check.is_integer(seed)):
         seed = seed.randint(1 << 32, dtype=np.uint64)
     return Folds(int(seed or 0), bounds, Folds.rows_kept(columns))

@@ -133,7 +133,7 @@ def _sampled_splits(data: SampledData, count: int) -> list[Split]:
         if len(split.test) == 0 or not np.delete(weights, fold).any():
             raise ValueError(
                 "every split must have rows to hold out, and rows with weight to fit on, got none in split "
-                f"{fold}; a hash of the row numbers made the splits. Pass fewer folds, or fit in memory."
+                f"{fold}; the splits were drawn at random. Pass fewer folds, or fit in memory."
             )
     return splits
 

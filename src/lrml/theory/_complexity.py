@@ -1,0 +1,314 @@
+"""Global and local Rademacher complexities of linear multi-label predictors, by Monte Carlo.
+
+Given signs Σ, M = XᵀΣ/n. Over a norm ball the supremum of ⟨M, W⟩ is a dual norm of M. The local class is, in
+the principal axes of the data and without a tail, {W : ‖W‖²_F ≤ λ², Σ_j s_j ‖w_j‖² ≤ r}, w_j the rows of W: a
+ball cut with an ellipsoid. Every mixture of the two constraints is an ellipsoid around it:
+
+    Σ_j D_j(t) ‖w_j‖² ≤ 1,    D_j(t) = t/λ² + (1 − t) s_j/r,    0 ≤ t ≤ 1,
+
+so ⟨M, W⟩ ≤ ‖D(t)^(−1/2) M‖_F for every t, and by convex duality the least of these values is attained. If W
+has rank at most k, then so has D^(1/2) W, and only the k largest singular values of D(t)^(−1/2) M count. The
+square of either is convex in t (an inverse is operator convex), so bisection on the slope finds its least
+value. Whatever t comes out, the value there is an upper bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+
+from lrml._arrays import descending_eigh, thin_svd
+from lrml._checks import check_choice
+from lrml.theory._data import (
+    Ball,
+    LocalComplexity,
+    Matrix,
+    MonteCarlo,
+    Signs,
+    Spectrum,
+    Vector,
+    count,
+    limit,
+    positive,
+    rows_of,
+    sign_products,
+)
+
+_BISECTIONS = 50
+_RANK_BISECTIONS = 30  # each takes an eigendecomposition; t is known to 1e-9 then
+_ROUNDS = 12
+_NEGLIGIBLE = 1e-9  # of the largest trace norm: a smaller tail is not worth the search
+_CUTS = np.array([1.0, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6])
+_WEIGHT_STEPS = 40
+_FLOOR = 1e-3  # a direction that W does not use yet must stay available
+
+
+def global_complexity(
+    X: Any,
+    n_labels: int,
+    *,
+    ball: Ball = "trace",
+    radius: float = 1.0,
+    signs: Signs = "entry",
+    n_draws: int = 100,
+    random_state: Any = None,
+) -> MonteCarlo:
+    """Monte-Carlo estimate of the Rademacher complexity of a norm ball of linear predictors, given X.
+
+    ::
+
+        R(X) = E_Σ sup_{‖W‖ ≤ λ} (1/n) ⟨XᵀΣ, W⟩ = λ E_Σ ‖XᵀΣ‖_dual / n
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, d), or Spectrum
+        A sparse X stays sparse.
+    n_labels : int
+        L.
+    ball : {"trace", "frobenius", "operator"}, default="trace"
+    radius : float, default=1.0
+        λ.
+    signs : {"entry", "example"}, default="entry"
+        One sign per example and label, as in the contraction inequality for vector-valued functions (Maurer
+        2016), or one per example as in the paper: then XᵀΣ = (Xᵀσ)1ᵀ has rank one and the three balls have
+        the same complexity.
+    n_draws : int, default=100
+    random_state : int, Generator or None, default=None
+        Seed of the signs; pass an int for the same result at every call.
+
+    Examples
+    --------
+    >>> global_complexity([[3.0, 4.0]], 4, n_draws=5, random_state=0)
+    MonteCarlo(mean=10.0, standard_error=0.0, n_draws=5)
+    """
+    check_choice("ball", ball, get_args(Ball))
+    rows, scale = rows_of(X), positive("radius", radius)
+    stacks = sign_products(
+        lambda drawn: rows.T @ drawn / len(drawn), rows.shape, n_labels, signs, n_draws, random_state
+    )
+    return MonteCarlo.of(scale * np.concatenate([_dual_norms(stack, ball) for stack in stacks]))
+
+
+def _dual_norms(stack: Matrix, ball: Ball) -> Vector:
+    """Return the norm that is dual to that of the ball, of every matrix of a stack."""
+    if ball == "frobenius" or stack.shape[2] == 1:
+        return np.asarray(np.linalg.norm(stack, axis=(1, 2)))
+    if ball == "operator":  # through a Gram matrix the small singular values would lose half their digits
+        return np.asarray(np.linalg.svd(stack, compute_uv=False).sum(axis=1))
+    if stack.shape[1] < stack.shape[2]:
+        stack = np.swapaxes(stack, 1, 2)
+    squares = np.linalg.eigvalsh(np.swapaxes(stack, 1, 2) @ stack)[:, -1]
+    return np.asarray(np.sqrt(squares.clip(min=0.0)))
+
+
+def local_complexity(
+    X: Any,
+    n_labels: int,
+    r: float,
+    *,
+    theta: int = 0,
+    tail: float = math.inf,
+    radius: float = 1.0,
+    signs: Signs = "entry",
+    n_draws: int = 20,
+    random_state: Any = None,
+) -> LocalComplexity:
+    """Bracket the local Rademacher complexity of linear multi-label predictors, given X.
+
+    ::
+
+        E_Σ sup (1/n) ⟨XᵀΣ, W⟩   over   ‖W‖_F ≤ λ,   (1/n) ‖XW‖²_F ≤ r,   Σ_{j>theta} σ_j(W) ≤ τ
+
+    The Frobenius norm is the one that the paper's proof needs; the trace-norm ball of radius λ is
+    ``theta=0, tail=λ, radius=λ``. Without the tail the lower and the upper value agree up to rounding, and
+    for τ = 0 unless singular values tie. docs/theory.md says how far apart they are otherwise.
+
+    Parameters
+    ----------
+    X, n_labels, radius, signs, n_draws, random_state
+        As in `global_complexity`. A `Spectrum` saves the decomposition if several classes are computed.
+    r : float
+        Bound on the mean of ‖Wᵀx_i‖² over the examples, above 0.
+    theta : int, default=0
+        Singular values that the tail leaves out.
+    tail : float, default=inf
+        τ. Infinity drops this constraint, and 0 means rank at most theta.
+
+    Examples
+    --------
+    >>> found = local_complexity([[1.0]], 1, r=0.25, n_draws=2, random_state=0)
+    >>> round(found.lower.mean, 9), round(found.upper.mean, 9)
+    (0.5, 0.5)
+    """
+    free = count("theta", theta, 0)
+    scale, moment, most = positive("radius", radius), positive("r", r), limit("tail", tail)
+    spectrum = Spectrum.of(X)
+    ball = LocalBall(spectrum.eigenvalues, scale, moment)
+    shape = spectrum.n_examples, len(spectrum.sides)
+    stacks = sign_products(spectrum.coordinates, shape, n_labels, signs, n_draws, random_state)
+    brackets = [bracket(M, ball, free, most) for stack in stacks for M in stack]
+    lower, upper = zip(*brackets, strict=True)
+    return LocalComplexity(MonteCarlo.of(lower), MonteCarlo.of(upper))
+
+
+def _bisected(falls: Callable[[Matrix], Any], n_functions: int, steps: int) -> Matrix:
+    """Return a column of minimisers in [0, 1] of convex functions of t, given where they fall."""
+    low, high = np.zeros((n_functions, 1)), np.ones((n_functions, 1))
+    for _ in range(steps):
+        t = (low + high) / 2
+        falling = falls(t)
+        low, high = np.where(falling, t, low), np.where(falling, high, t)
+    return (low + high) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class LocalBall:
+    """The set {W : ‖W‖_F ≤ radius, Σ_j s_j ‖w_j‖² ≤ r} in the principal axes of the data; all s_j > 0."""
+
+    eigenvalues: Vector
+    radius: float
+    r: float
+
+    def weights(self, t: Matrix) -> Matrix:
+        """Return D_j(t), a row for every t of a column."""
+        return np.asarray(t / self.radius**2 + (1.0 - t) * self.eigenvalues / self.r)
+
+    def _falls(self, squares: Matrix, t: Matrix) -> Any:
+        """Whether Σ_j squares_j / D_j(t) falls with t."""
+        slope = 1.0 / self.radius**2 - self.eigenvalues / self.r
+        return np.sum(squares * slope / self.weights(t) ** 2, axis=1, keepdims=True) > 0
+
+    def support(self, squares: Matrix) -> tuple[Vector, Matrix]:
+        """Return max ⟨M, W⟩ over the set and the D(t) that proves it, from the ‖m_j‖² of many M."""
+        t = _bisected(lambda t: self._falls(squares, t), len(squares), _BISECTIONS)
+        weights = self.weights(t)
+        return np.sqrt(np.sum(squares / weights, axis=1)), weights
+
+    def maximiser(self, M: Matrix) -> Matrix:
+        """Return a member of the set where ⟨M, W⟩ is largest (to rounding)."""
+        _, weights = self.support(np.sum(M**2, axis=1)[None, :])
+        return self.into(M / weights.T)
+
+    def into(self, W: Matrix) -> Matrix:
+        """Scale W so that it touches the border of the set."""
+        squares = np.sum(W**2, axis=1)
+        size = max(float(squares.sum()) / self.radius**2, float(squares @ self.eigenvalues) / self.r)
+        return W / math.sqrt(size) if size > 0 else W
+
+    def rank_support(self, M: Matrix, rank: int) -> tuple[float, Matrix]:
+        """Bound ⟨M, W⟩ from above over the members of rank at most ``rank``, and return one that is good.
+
+        The best W with a given row space V is the maximiser for MVVᵀ. V holds the right singular vectors at
+        the optimal t. The bound is attained where singular values number ``rank`` and ``rank`` + 1 differ.
+        """
+
+        def leading(t: Matrix) -> tuple[float, Matrix]:
+            return _top_right(M / np.sqrt(self.weights(t).T), rank)
+
+        def falls(t: Matrix) -> Any:
+            return self._falls(np.sum((M @ leading(t)[1]) ** 2, axis=1), t)
+
+        value, V = leading(_bisected(falls, 1, _RANK_BISECTIONS))
+        return value, self.maximiser(M @ V) @ V.T
+
+
+def _top_right(A: Matrix, rank: int) -> tuple[float, Matrix]:
+    """Return the root of the sum of the ``rank`` largest σ², and their right singular vectors."""
+    tall = A.shape[0] >= A.shape[1]
+    squares, vectors = descending_eigh(A.T @ A if tall else A @ A.T)
+    noise = squares[0] * len(squares) * np.finfo(np.float64).eps
+    size = math.sqrt(max(0.0, float(squares[:rank].sum())))
+    if tall:
+        return size, vectors[:, :rank]
+    kept = min(rank, int(np.count_nonzero(squares > noise)))
+    return size, (A.T @ vectors[:, :kept]) / np.sqrt(squares[:kept])
+
+
+def bracket(M: Matrix, ball: LocalBall, theta: int, tail: float) -> tuple[float, float]:
+    """Return the value of a member of the class and an upper bound on all of them.
+
+    With a tail and theta > 0 the class is not convex. If P projects on the top theta right singular vectors
+    of W, then WP has rank at most theta and W(I − P) a trace norm of at most τ; so ::
+
+        sup ≤ min{ sup without tail,  sup over rank ≤ theta + min_A (sup ⟨A, W⟩ without tail + τ‖M − A‖) }.
+
+    The lower value is the best of the members that were found.
+    """
+    values, _ = ball.support(np.sum(M**2, axis=1)[None, :])
+    everything = float(values[0])
+    best = ball.maximiser(M)
+    most = math.sqrt(min(M.shape)) * ball.radius  # no member of the ball has a larger trace norm
+    if tail >= most or theta >= min(M.shape):
+        return float(np.sum(M * best)), everything
+    ranked, low_rank = ball.rank_support(M, theta) if theta else (0.0, np.zeros_like(M))
+    members, rest = [low_rank], 0.0
+    if tail > 0:
+        U, s, Vt = thin_svd(M)
+        # One direction more than are free: the answer where the tail is short.
+        members.append(with_tail(ball.rank_support(M, theta + 1)[1], theta, tail))
+        members.append(with_tail(ball.into(np.outer(U[:, 0], Vt[0])), theta, tail))
+        rest = tail * float(s[0])
+    if tail > _NEGLIGIBLE * most:
+        # Without its top theta directions, W has trace norm at most τ.
+        member, bound = ascend(M, with_tail(best, 0, tail), ball, 0, tail)
+        starts = (with_tail(best, theta, tail), low_rank) if theta else ()
+        members += [member, *(ascend(M, start, ball, theta, tail)[0] for start in starts)]
+        rest = min(rest, bound)
+    return max(float(np.sum(M * W)) for W in members), min(everything, ranked + rest)
+
+
+def ascend(M: Matrix, W: Matrix, ball: LocalBall, theta: int, tail: float) -> tuple[Matrix, float]:
+    """Improve a member of the class; for theta = 0 also bound all of them from above.
+
+    For orthonormal v_j and positive q_j with sum τ over j > theta, Σ_{j>theta} σ_j(W) is at most
+    ½ Σ_{j>theta} (‖W v_j‖²/q_j + q_j). So Σ_{j>theta} ‖W v_j‖²/(q_j τ) ≤ 1 describes members of the class,
+    the last W among them if v_j and q_j are its own. Over three such quadratic constraints ⟨M, W⟩ is largest
+    at WV = MV / (t₁/λ² + t₂ s_i/r + t₃/(q_j τ)), entry by entry and up to a factor, with weights t that the
+    multiplicative method t_i ← t_i √(use of constraint i) finds. B is the part that the trace norm pays for.
+    """
+    bound, size = math.inf, ball.eigenvalues[:, None] / ball.r
+    for _ in range(_ROUNDS):
+        _, s, Vt = thin_svd(W)
+        q = s[theta:] + _FLOOR * tail / (s.size - theta)
+        price = np.concatenate([np.zeros(theta), q.sum() / (q * tail**2)])
+        N, t = M @ Vt.T, np.full(3, 1 / 3)
+        for _ in range(_WEIGHT_STEPS):
+            Z = N / (t[0] / ball.radius**2 + t[1] * size + t[2] * price)
+            uses = np.array([np.sum(Z**2) / ball.radius**2, np.sum(Z**2 * size), np.sum(Z**2 * price)])
+            t = t * np.sqrt(uses)
+            t /= t.sum()
+        W = (Z / math.sqrt(uses.max())) @ Vt
+        if theta == 0:
+            B = (t[2] * price * N / (t[0] / ball.radius**2 + t[1] * size + t[2] * price)) @ Vt
+            bound = min(bound, _split_bound(M, B, ball, tail))
+    return W, bound
+
+
+def _split_bound(M: Matrix, B: Matrix, ball: LocalBall, tail: float) -> float:
+    """Bound ⟨M, W⟩ over the members of trace norm at most τ by the ball's maximum of ⟨M − B, W⟩ plus τ‖B‖.
+
+    This holds for every B, so the largest singular values of the given one are cut at several heights.
+    """
+    U, s, Vt = thin_svd(B)
+    cut = np.minimum(s, s[0] * _CUTS[:, None])
+    squares = [np.sum((M - (U * values) @ Vt) ** 2, axis=1) for values in cut]
+    return float(np.min(ball.support(np.array(squares))[0] + tail * cut[:, 0]))
+
+
+def with_tail(W: Matrix, theta: int, tail: float) -> Matrix:
+    """Shrink the singular values after the first theta until their sum is at most ``tail``.
+
+    This multiplies W from the right by a contraction, so neither ‖W‖_F nor ‖XW‖_F grows.
+    """
+    U, s, Vt = thin_svd(W)
+    rest = s[theta:]
+    if rest.sum() <= tail:
+        return W
+    # Small values vanish first: find k such that cutting the k largest values brings their sum to ``tail``.
+    cuts = (np.cumsum(rest) - tail) / np.arange(1, rest.size + 1)
+    shrunk = np.concatenate([s[:theta], np.clip(rest - cuts.max(), 0.0, None)])
+    return np.asarray((U * shrunk) @ Vt)
