@@ -16,6 +16,7 @@ from sklearn.preprocessing import normalize
 
 from lrml import LEML, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV
 from lrml.datasets import load_yeast
+from lrml.statistics import Statistics
 
 LOSS_NAMES = ["squared", "logistic", "squared_hinge"]
 
@@ -198,12 +199,13 @@ def test_constant_features_leave_nothing_to_penalise(loss):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("loss", LOSS_NAMES)
 @pytest.mark.parametrize("theta", [0, 2])
-def test_the_default_ridge_is_none_for_squares_and_half_for_others(data, theta, loss, masked):
+def test_the_default_ridge_is_half_of_the_best_one_beside_free_values(data, theta, loss, masked):
     X, Y = data
     known = np.random.default_rng(0).random(Y.shape) < 0.6 if masked else None
     model = LRML(theta, loss=loss).fit(X, Y, observed=known)
     best = LEML(3, loss=loss).fit(X, Y, observed=known).ridge_
-    assert model.ridge_ == (0.0 if loss == "squared" or theta == 0 else pytest.approx(0.5 * best))
+    assert model.ridge_ == (0.0 if theta == 0 else pytest.approx(0.5 * best))
+    assert MLFro(loss=loss).fit(X, Y, observed=known).alpha_ == pytest.approx(0.5 * best)
     twin = LRML(theta, model.alpha_, loss=loss, ridge=model.ridge_).fit(X, Y, observed=known)
     assert strengths(twin) == strengths(model)
     np.testing.assert_array_equal(twin.coef_, model.coef_)
@@ -215,19 +217,17 @@ def strengths(model):
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("kind", [LRML, MLTrace])
-def test_the_default_alpha_of_squares_is_one(data, kind, masked):
+def test_beside_a_given_alpha_squares_have_the_objective_of_the_paper(data, kind, masked):
     X, Y = data
     known = np.random.default_rng(0).random(Y.shape) < 0.6 if masked else None
-    model, one = (kind(**given).fit(X, Y, observed=known) for given in ({}, {"alpha": 1.0}))
-    assert strengths(model) == strengths(one) == (1.0, 0.0)
-    assert clone(model).alpha is None
-    np.testing.assert_array_equal(model.coef_, one.coef_)
+    assert strengths(kind(alpha=1.5).fit(X, Y, observed=known)) == (1.5, 0.0)
+    assert strengths(kind(alpha=1.5, ridge=0.5).fit(X, Y, observed=known)) == (1.5, 0.5)
 
 
 @pytest.mark.parametrize("form", ["plain", "weighted", "masked"])
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("loss", LOSS_NAMES)
 @pytest.mark.parametrize("kind", [LRML, MLTrace])
-def test_the_default_alpha_of_other_losses_is_the_noise_along_the_best_ridge(data, kind, loss, form):
+def test_the_default_alpha_is_the_noise_along_the_best_ridge(data, kind, loss, form):
     X, Y = data
     rng = np.random.default_rng(0)
     weights = rng.uniform(0.05, 0.2, len(X)) if form == "weighted" else np.ones(len(X))
@@ -240,16 +240,17 @@ def test_the_default_alpha_of_other_losses_is_the_noise_along_the_best_ridge(dat
     assert kind(loss=loss).fit(X, Y, **given).alpha_ == pytest.approx(np.sqrt(energy * ridge / n_rows))
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
-def test_the_scale_of_features_does_not_change_default_predictions(data, loss):
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+@pytest.mark.parametrize("kind", [LRML, MLTrace, MLFro])
+def test_the_scale_of_features_does_not_change_default_predictions(data, kind, loss):
     X, Y = data
-    usual = LRML(loss=loss, tol=1e-8).fit(X, Y).decision_function(X)
+    usual = kind(loss=loss, tol=1e-8).fit(X, Y).decision_function(X)
     for scale in (1e-3, 1e3):
-        scaled = LRML(loss=loss, tol=1e-8).fit(scale * X, Y).decision_function(scale * X)
+        scaled = kind(loss=loss, tol=1e-8).fit(scale * X, Y).decision_function(scale * X)
         np.testing.assert_allclose(scaled, usual, atol=1e-3)
 
 
-@pytest.mark.parametrize("model", [LRML(loss="logistic"), LEML(3), LEML(3, loss="logistic")])
+@pytest.mark.parametrize("model", [LRML(), LRML(loss="logistic"), LEML(3), LEML(3, loss="logistic")])
 def test_small_weights_act_by_their_ratios_and_whole_ones_as_repetitions(data, model):
     X, Y = data
     weights = np.random.default_rng(0).integers(1, 4, len(X))
@@ -263,13 +264,24 @@ def test_small_weights_act_by_their_ratios_and_whole_ones_as_repetitions(data, m
     assert strengths(clone(model).fit(X, Y, sample_weight=weights)) == pytest.approx(expected)
 
 
-def test_blocks_have_the_default_strengths_of_all_their_rows(data):
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_blocks_have_the_default_strengths_of_all_their_rows(data, loss):
     X, Y = data
-    w = np.random.default_rng(1).uniform(0, 0.1, len(X))
-    model = LRML(2, loss="logistic")
+    w = np.random.default_rng(1).uniform(0, 0.1, len(X)) if loss != "squared" else np.full(len(X), 0.1)
+    model = LRML(2, loss=loss)
     blocks = [(X[:30], Y[:30], w[:30]), (X[30:], Y[30:], w[30:])]
     expected = strengths(clone(model).fit(X, Y, sample_weight=w))
     assert strengths(clone(model).fit_blocks(blocks)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("kind", [LRML, MLTrace, MLFro])
+def test_sums_have_the_default_strengths_of_their_rows(data, kind, fit_intercept):
+    X, Y = data
+    usual = kind(fit_intercept=fit_intercept).fit(X, Y)
+    found = kind(fit_intercept=fit_intercept).fit_statistics(Statistics.from_arrays(X, Y))
+    assert found.alpha_ == pytest.approx(usual.alpha_)
+    assert getattr(found, "ridge_", 0.0) == pytest.approx(getattr(usual, "ridge_", 0.0))
 
 
 @pytest.mark.parametrize("theta", ["auto", 6, 2])
@@ -285,7 +297,7 @@ def test_separable_labels_have_a_solution_by_default(theta, alpha):
 
 
 @pytest.mark.parametrize("kind", [LRML, MLTrace])
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("loss", LOSS_NAMES)
 def test_default_strengths_of_features_that_tell_nothing(kind, loss):
     Y = np.array([[0, 1], [1, 0], [1, 1], [0, 0]])
     assert np.all(np.isfinite(strengths(kind(loss=loss).fit(np.ones((4, 3)), Y))))
@@ -294,8 +306,8 @@ def test_default_strengths_of_features_that_tell_nothing(kind, loss):
 
 @pytest.mark.parametrize("n_rows", [150, 1500])
 @pytest.mark.parametrize("kind", [LRML, MLTrace])
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
-def test_defaults_of_other_losses_are_as_good_as_tuned_ridge_regression(yeast, kind, loss, n_rows):
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_defaults_are_as_good_as_tuned_ridge_regression(yeast, kind, loss, n_rows):
     """With alpha = 1 LRML was up to 0.0045 below it, and ML-trace 0.007 to 0.11."""
     (X, Y), (X_test, Y_test) = yeast.train, yeast.test
     X, Y = X[:n_rows], Y[:n_rows]

@@ -108,7 +108,12 @@ def noise_along(data: TrainingData, ridge: float, *, fit_intercept: bool) -> flo
     XᵀX would have about this length: the usual strength of a penalty on singular values. With weights D, n is
     that of `count_rows`.
     """
-    rows, n_rows = data.row_sums, count_rows(data)
+    n_rows = count_rows(data)
+    if data.needs_moments_only and data.summed_up is not None:
+        moments = data.summed_up
+        of_means = 0.0 if fit_intercept else moments.weight * float(moments.y_mean @ moments.y_mean)
+        return 2.0 * math.sqrt((moments.yy + of_means) * ridge / n_rows)
+    rows = data.row_sums
     known, sums = map(to_numpy, rows.label_totals())
     constants = to_numpy(sort_labels(data, rows, fit_intercept=fit_intercept).constants)
     if data.targets == "real":

@@ -55,8 +55,8 @@ from lrml.solvers import (
 _Float64 = npt.NDArray[np.float64]
 # If every iteration reads the rows, there is time for fewer iterations.
 _MAX_ITER_MOMENTS, _MAX_ITER_ROWS = 5000, 1000
-# The default ridge of losses other than the squared one, as a share of the best one without a penalty.
-_WEAK = 0.5
+WEAK = 0.5
+"""The default ridge, as a share of the one with the least squared error: labels are ranked better by less."""
 
 
 class SpectralModel(BlockFitting):
@@ -66,7 +66,6 @@ class SpectralModel(BlockFitting):
     """
 
     _assumed: ClassVar[dict[str, Any]] = {**BlockFitting._assumed, "solver": "auto"}
-    _alpha_of_squares: ClassVar[float | None] = 1.0  # the default, if squares are all that is needed
     _default_tol = 1e-4
     _default_row_tol = 1e-4
 
@@ -79,11 +78,16 @@ class SpectralModel(BlockFitting):
         return float(params.ridge)
 
     def _with_strengths(self, data: TrainingData, params: Parameters) -> Parameters:
-        """Return the parameters with strengths that suit loss and data in place of None."""
+        """Return the parameters with strengths that suit loss and data in place of None.
+
+        Beside a given alpha, squares have no ridge: that is the objective of the paper.
+        """
+        if params.alpha is not None and params.loss.name == "squared":
+            params = _filled(params, ridge=0.0)
         if None not in (params.alpha, vars(params).get("ridge", 0.0)):
             return params
         alpha, ridge = usual_strengths(data, fit_intercept=params.fit_intercept)
-        return _filled(params, alpha=alpha, ridge=_WEAK * ridge)
+        return _filled(params, alpha=alpha, ridge=WEAK * ridge)
 
     def _certificate(self, penalty: TailSum) -> Certificate | None:
         """Return the certificate to use if the moments suffice; None for the solver's estimate."""
@@ -99,8 +103,6 @@ class SpectralModel(BlockFitting):
         params = super()._check_params()
         if params.loss.name != "squared":
             _check_row_solver(params)
-        elif self._alpha_of_squares is not None:
-            params = _filled(params, alpha=self._alpha_of_squares, ridge=0.0)
         if params.kernel != "linear" and isinstance(params.solver, str) and params.solver in ROADS:
             raise ValueError(
                 f"solver={params.solver!r} needs kernel='linear', got kernel={shown(params.kernel)}, whose "
@@ -121,8 +123,9 @@ class SpectralModel(BlockFitting):
         solution, extras = fit(data, params, penalty, ridge, last)
         if {"gap", "compression_gap"} <= extras.keys():
             extras["gap"] += extras["compression_gap"]  # what is proven inside a subspace is not all
+        extras["alpha"] = params.alpha
         if "ridge" in vars(params):
-            extras |= {"alpha": penalty.alpha, "ridge": ridge}
+            extras["ridge"] = ridge
         warn_unless_converged(solution.outcome)
         return record(data, solution, **extras)
 
@@ -137,11 +140,20 @@ class SpectralModel(BlockFitting):
     def _iterates(self, params: Parameters) -> bool:
         return bool(params.alpha != 0)
 
+    def _follows_data(self, params: Parameters) -> bool:
+        """Whether strengths of squares are to follow the data."""
+        return params.alpha is None
+
     def _check_before(self, columns: Columns, params: Parameters) -> None:
-        if vars(params).get("theta") != "auto":
-            params = Parameters(
-                **vars(params) | {"alpha": 0.0}
-            )  # theta is checked; alpha may follow the data
+        squared = params.loss.name == "squared"
+        if squared and self._follows_data(params) and not self._has_room(columns, params):
+            raise ValueError(
+                "the default strengths of blocks follow from XᵀX, which does not fit into memory for "
+                f"{columns.n_features} features and {columns.n_labels} labels. Pass alpha and ridge, such as "
+                f"alpha_ and ridge_ of {type(self).__name__}().fit on some of the rows."
+            )
+        if vars(params).get("theta") != "auto":  # theta is checked; alpha may follow the data
+            params = Parameters(**vars(params) | {"alpha": 0.0})
             self._penalty(SummedData.of(None, columns, params.targets), params)
 
     def _fit_passes(self, source: BlockSource, params: Parameters) -> None:

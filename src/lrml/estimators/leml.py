@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._checks import check_count
-from lrml.blocks import Columns
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import resolve_ranks
 from lrml.estimators._parameters import CHECKS, Parameters, optional
@@ -103,7 +102,6 @@ class LEML(SpectralModel):
     """
 
     _checks = CHECKS | {name: optional(CHECKS[name]) for name in ("rank", "alpha", "ridge")}
-    _alpha_of_squares = None
     _default_tol = 1e-6
 
     def __init__(
@@ -141,15 +139,8 @@ class LEML(SpectralModel):
     def _iterates(self, params: Parameters) -> bool:
         return bool(params.alpha)
 
-    def _check_before(self, columns: Columns, params: Parameters) -> None:
-        super()._check_before(columns, params)
-        follows_data = params.alpha is None and params.ridge is None
-        if follows_data and params.loss.name == "squared" and not self._has_room(columns, params):
-            raise ValueError(
-                "the default ridge of blocks follows from XᵀX, which does not fit into memory for "
-                f"{columns.n_features} features and {columns.n_labels} labels. Pass a ridge, such as the "
-                "ridge_ of LEML().fit on some of the rows."
-            )
+    def _follows_data(self, params: Parameters) -> bool:
+        return params.alpha is None and params.ridge is None
 
 
 def _usual_ranks(shares: Sequence[float], shape: tuple[int, int]) -> list[int]:

@@ -106,11 +106,12 @@ class LRML(SpectralModel):
         "auto" takes the elbow of the energy of the least-squares predictions, see Notes.
     alpha : float, optional
         Strength of the penalty, the paper's C. (scikit-learn reads ``C`` as an inverse strength, hence the
-        name.) By default 1 with the squared loss. With another loss it follows the data, see Notes.
+        name.) By default it follows the data, see Notes.
     ridge : float, optional
         Strength of an additional squared Frobenius norm, which also shrinks the free singular values. Not in
-        the paper. By default 0 with the squared loss, and where theta is 0. With another loss it follows the
-        data: half of the default ridge of `LEML`. Without any, nothing limits the free
+        the paper. By default 0 where theta is 0, and beside a given alpha with the squared loss: that is the
+        objective of the paper. Otherwise it follows the data: half of the default ridge of `LEML`. With
+        another loss and without any, nothing limits the free
         singular values, and separable labels have no optimum; a fit that seems to have converged is then
         compared with a second one, which starts from the solution without the penalty.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
@@ -249,7 +250,7 @@ class LRML(SpectralModel):
     Unknown labels count as absent, and the squared loss is used whatever ``loss`` is. The theta that
     minimises the paper's bound is useless here: on all data we tried it is near min(d, L).
 
-    The default alpha of the other losses is ‖G‖_F √(ρ/n), with G (n × L) the slopes of the loss at the best
+    The default alpha is ‖G‖_F √(ρ/n), with G (n × L) the slopes of the loss at the best
     constant scores, and ρ the ridge with which ridge regression of G predicts best (see `LEML`). If labels
     were independent of X, the gradient along a direction of X whose eigenvalue is ρ would have about this
     length: the penalty keeps out what noise alone would bring. Multiplying X by a constant does not change

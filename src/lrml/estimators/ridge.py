@@ -11,8 +11,9 @@ import numpy.typing as npt
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import loss_scale, ridges_leaving
 from lrml.estimators._kernels import KernelLike
-from lrml.estimators._parameters import Parameters
-from lrml.estimators._spectral import SpectralModel
+from lrml.estimators._parameters import CHECKS, Parameters, optional
+from lrml.estimators._spectral import WEAK, SpectralModel
+from lrml.estimators._usual_ridge import usual_ridge
 from lrml.estimators.search import (
     BlockSearch,
     Family,
@@ -53,9 +54,9 @@ class MLFro(SpectralModel):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Strength of the penalty; 0 is the least-squares solution of smallest norm. The logistic loss is less
-        curved than the others, so it needs a smaller one, often by a factor of 10 to 100: see `MLFroCV`.
+    alpha : float, optional
+        Strength of the penalty; 0 is the least-squares solution of smallest norm. By default it follows the
+        data: half of the default ridge of `LEML` (docs/solver.md).
     loss, fit_intercept, kernel, gamma, degree, coef0, targets, threshold, threshold_scoring
         As in `LRML`.
     threshold_per_label, warm_start, callback, verbose
@@ -68,6 +69,8 @@ class MLFro(SpectralModel):
 
     Attributes
     ----------
+    alpha_ : float
+        The strength in use.
     coef_, dual_coef_, X_fit_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_
         As in `LRML`.
     converged_, status_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
@@ -91,7 +94,7 @@ class MLFro(SpectralModel):
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | None = None,
         *,
         loss: str = "squared",
         fit_intercept: bool = True,
@@ -112,7 +115,14 @@ class MLFro(SpectralModel):
     ) -> None:
         self._keep(locals())
 
+    _checks = CHECKS | {"alpha": optional(CHECKS["alpha"])}
     _default_row_tol = 1e-5
+
+    def _with_strengths(self, data: TrainingData, params: Parameters) -> Parameters:
+        if params.alpha is not None:
+            return params
+        usual = usual_ridge(data, fit_intercept=params.fit_intercept)
+        return Parameters(**vars(params) | {"alpha": WEAK * usual})
 
     def _iterates(self, params: Parameters) -> bool:
         return False

@@ -47,8 +47,7 @@ class MLTrace(SpectralModel):
     Parameters
     ----------
     alpha : float, optional
-        Strength of the trace norm. By default 1 with the squared loss; with another loss it follows the data
-        as in `LRML`.
+        Strength of the trace norm. By default it follows the data as in `LRML`.
     ridge : float, default=0.0
         Strength of an additional squared Frobenius norm.
     loss, fit_intercept, kernel, gamma, degree, coef0, solver, targets, threshold, threshold_scoring
