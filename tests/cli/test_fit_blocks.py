@@ -154,7 +154,6 @@ def test_wrong_usage(folder):
         (["all.xmc", "--blocks", "--checkpoint", folder / "new.lrml"], "must be a file of its own"),
         (["all.xmc", "--blocks", "--checkpoint", folder / "all.csv"], "no file of sums"),
         (["texts.csv", "--blocks"], "--blocks is for files of numbers, got"),
-        (["plain.csv", "--labels", 1, "--blocks", "--method", "leml"], "--blocks needs a method that can be"),
         (["all.xmc", "--blocks", "--kernel", "rbf"], "--blocks needs --kernel linear, got rbf"),
         (["all.xmc", "--blocks=abc"], "must be a number of rows, got 'abc'"),
         (["all.xmc", "--blocks", "--threshold", "auto"], "or use lrml tune --blocks, which chooses one"),

@@ -43,7 +43,7 @@ CHECKED = [
     LEML(),
     MLTrace(targets="real"),
     MLFro(targets="real"),
-    MLFro(kernel="rbf"),
+    MLFro(1.0, kernel="rbf"),
     MLTrace(kernel="rbf", ridge=0.1, tol=1e-12),
     CPLST(kernel="poly"),
     # Free singular values and labels that can be separated: without a ridge probabilities would end as 1.

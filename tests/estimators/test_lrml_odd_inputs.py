@@ -119,7 +119,7 @@ def test_nothing_but_constant_columns(make_problem, form, constant, n, weighted)
 def test_constant_columns_stand_in_for_the_intercept_without_one(make_problem, form, constant):
     _, Y = make_problem(30, 3, 3, seed=4)
     X = np.full((30, 3), constant)
-    model = LRML(theta=1.0, fit_intercept=False).fit(form(X), Y)
+    model = LRML(theta=1.0, alpha=1.0, fit_intercept=False).fit(form(X), Y)
     # All three columns share the work: the least-squares solution of smallest norm.
     np.testing.assert_allclose(model.coef_, np.outer(Y.mean(axis=0), np.ones(3)) / (3 * constant), rtol=1e-8)
 

@@ -99,9 +99,9 @@ def test_polars_and_nullable_series(data):
 def test_unknown_entries_do_not_count(data):
     X, y = data[0], data[1][:, 0].astype(float)
     known = np.arange(60) % 4 > 0
-    expected = MLFro().fit(X[known], y[known])
+    expected = MLFro(1.0).fit(X[known], y[known])
     y[~known] = np.nan
-    for model in (MLFro().fit(X, y), MLFro().fit(X, np.nan_to_num(y), observed=known)):
+    for model in (MLFro(1.0).fit(X, y), MLFro(1.0).fit(X, np.nan_to_num(y), observed=known)):
         np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-4, atol=1e-5)
         assert model.score(X, y) == accuracy_score(y[known], model.predict(X)[known])
     weights = np.linspace(1, 2, 60)
@@ -114,10 +114,12 @@ def test_unknown_entries_do_not_count(data):
 def test_probabilities_of_the_squared_loss_are_refused_with_the_remedy(data):
     for model in (LRML(), MLFro(), CPLST(), LEML(loss="squared_hinge"), LRMLCV()):
         assert not hasattr(model, "predict_proba")
-        with pytest.raises(AttributeError, match=r"needs loss='logistic', got .*CalibratedClassifierCV"):
+        with pytest.raises(AttributeError) as refused:
             model.predict_proba(data[0])
-    with pytest.raises(AttributeError, match="needs targets='binary', got targets='real'"):
+        assert "CalibratedClassifierCV" in str(refused.value.__cause__)
+    with pytest.raises(AttributeError) as refused:
         _ = LRML(targets="real").predict_proba
+    assert "targets='real'" in str(refused.value.__cause__)
 
 
 def test_squared_and_logistic_losses_are_those_of_scikit_learn(data):
@@ -141,14 +143,14 @@ def test_real_targets_in_one_dimension(data):
 
 def test_leave_one_out_scores_are_counted_from_the_threshold(data):
     X, y = data[0], data[1][:, 0]
-    model = MLFro(threshold=0.3)
+    model = MLFro(1.0, threshold=0.3)
     expected = [
-        MLFro(threshold=0.3).fit(np.delete(X, i, 0), np.delete(y, i)).decision_function(X[[i]])[0]
+        MLFro(1.0, threshold=0.3).fit(np.delete(X, i, 0), np.delete(y, i)).decision_function(X[[i]])[0]
         for i in range(10)
     ]
     np.testing.assert_allclose(model.leave_one_out_scores(X, y)[:10], expected, atol=1e-9)
     np.testing.assert_array_equal(
-        model.fit(X, y).leave_one_out_scores(X, y), MLFro(threshold=0.3).leave_one_out_scores(X, y)
+        model.fit(X, y).leave_one_out_scores(X, y), MLFro(1.0, threshold=0.3).leave_one_out_scores(X, y)
     )
 
 

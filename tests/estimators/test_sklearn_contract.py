@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 from lrml import LRML
 from lrml.solvers import Algorithm1
 from sklearn_failures import EXPECTED_FAILURES
+from storage.model_makers import assert_equal
 
 REASONS = {check: reason for check, (reason, _) in EXPECTED_FAILURES.items()}
 
@@ -130,7 +131,7 @@ def test_pickle_round_trip(data, fitted):
     frame = pd.DataFrame(X, columns=list("abcde"))
     model = LRML(theta=1, alpha=2.0).fit(frame, pd.DataFrame(Y, columns=list("wxyz")))
     copy = pickle.loads(pickle.dumps(model))
-    np.testing.assert_equal(fitted(copy), fitted(model))
+    assert_equal(copy, model)
     np.testing.assert_array_equal(copy.decision_function(frame), model.decision_function(frame))
     np.testing.assert_array_equal(copy.predict_top_k(frame, 2).labels, model.predict_top_k(frame, 2).labels)
     np.testing.assert_array_equal(

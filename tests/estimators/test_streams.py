@@ -341,7 +341,7 @@ def test_labels_count_where_sums_must_fit_into_memory(monkeypatch):
         LRML(2, 40.0, ridge=1.0).partial_fit(X, Y)
 
 
-@pytest.mark.parametrize("model", [LRML(0.9, 40.0), LRML(2, 0.0), MLFro()], ids=repr)
+@pytest.mark.parametrize("model", [LRML(0.9, 40.0), LRML(2, 0.0), MLFro(1.0)], ids=repr)
 def test_a_rank_that_does_not_fit_into_memory_is_refused_before_the_rows_are_read(model, monkeypatch):
     reads = []
 

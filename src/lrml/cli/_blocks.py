@@ -109,11 +109,11 @@ class Blockwise(NamedTuple):
         if not hasattr(estimator, "fit_blocks"):
             raise ValueError(
                 "--blocks needs a method that can be fitted from sums over rows, got "
-                f"{type(estimator).__name__}. Leave --blocks out, or choose --method lrml, ml-trace, ml-fro "
-                "or cplst."
+                f"{type(estimator).__name__}. Leave --blocks out, or choose --method lrml, ml-trace, "
+                "ml-fro, leml or cplst."
             )
         searches, loss = hasattr(estimator, "cv"), getattr(estimator, "loss", "squared")
-        if estimator.kernel != "linear":
+        if getattr(estimator, "kernel", "linear") != "linear":
             raise ValueError(
                 f"--blocks needs --kernel linear, got {estimator.kernel}, which compares all pairs of rows. "
                 "Leave one of them out."

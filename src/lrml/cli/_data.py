@@ -340,7 +340,7 @@ class RowsForModel:
         """Return the model's features in its order; features that the model does not know are counted."""
         from lrml.datasets import NumberedNames
 
-        wanted = vars(self.model).get("feature_names_in_")
+        wanted = getattr(self.model, "feature_names_in_", None)
         if wanted is None or isinstance(names, NumberedNames):
             return self._by_number(X, names)
         if self._order is None:

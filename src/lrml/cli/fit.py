@@ -135,7 +135,7 @@ def learn(
     import lrml
 
     # Six digits are enough for scores; kernels need all.
-    linear = vars(getattr(model, "model_", model)).get("kernel_") is None
+    linear = not hasattr(getattr(model, "model_", model), "kernel_")
     lrml.save(model, output, summary=summary, dtype="float32" if linear else None)
     facts = _facts(model, summary)
     if as_json:
@@ -155,7 +155,7 @@ def _facts(model: Any, summary: dict[str, Any]) -> dict[str, Any]:
     params = inner.get_params(deep=False)
     for name in ("theta", "alpha", "ridge"):
         if params.get(name, 0.0) is None:
-            params[name] = vars(inner).get(f"{name}_")  # what the default stood for
+            params[name] = getattr(inner, f"{name}_", None)  # what the default stood for
     facts: dict[str, Any] = dict(summary)
     facts["params"] = {name: params[name] for name in names if params.get(name) is not None} | (chosen or {})
     facts["features"], facts["labels"] = int(inner.n_features_in_), len(inner.intercept_)

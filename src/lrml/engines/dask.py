@@ -732,9 +732,7 @@ def _for_arrays(model: Any, columns: Columns) -> Any:
             f"The features are {shown(list(got)[:3])} …, but those of fit were {shown(list(expected)[:3])} "
             "…. Reorder the columns."
         )
-    bare = copy(model)
-    vars(bare).pop("feature_names_in_", None)
-    return bare
+    return model._unnamed()
 
 
 def _precisions(block: RowBlock, model: Any) -> tuple[float, int]:

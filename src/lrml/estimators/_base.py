@@ -238,6 +238,12 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         """Give features and labels the names that a fit on frames would have stored."""
         self.fitted_ = self.fitted_.named(features, labels)
 
+    def _unnamed(self) -> Self:
+        """Return a copy that takes arrays without a warning about the names of its features."""
+        twin, record = copy(self), self.fitted_
+        twin.fitted_ = replace(record, schema=replace(record.schema, feature_names=None))
+        return twin
+
     def to_numpy(self) -> Self:
         """Return a copy of the model with all arrays as NumPy's: home from a GPU.
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from copy import copy
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,8 +41,7 @@ class Predictor:
             )
         names = getattr(inner, "feature_names_in_", None)
         if names is not None:  # rows get their names here; scikit-learn would miss a frame at every call
-            inner, record = copy(inner), inner.fitted_
-            inner.fitted_ = replace(record, schema=replace(record.schema, feature_names=None))
+            inner = inner._unnamed()
         self.model, self.names = inner, None if names is None else list(map(str, names))
         self.classes = [name.item() if isinstance(name, np.generic) else name for name in inner.classes_]
         self.places = {name: place for place, name in enumerate(self.classes)}

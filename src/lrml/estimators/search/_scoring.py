@@ -188,10 +188,11 @@ def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: A
     try:
         return float(scorer(_Candidate(to_numpy(S), cut, loss.name, targets), _at_home(X), dense))
     except AttributeError as error:  # predict_proba, mostly
+        says = str(error.__cause__ or error).rstrip(".").replace(_Candidate.__name__, "model")
         raise ValueError(
             f"a scorer must ask only for what models with loss={loss.name!r} have, got one that says: "
-            f"{str(error).rstrip('.').replace(_Candidate.__name__, 'model')}. Use a scorer of predictions or "
-            "of decision_function; probabilities need a logistic loss."
+            f"{says}. Use a scorer of predictions or of decision_function; probabilities need a logistic "
+            "loss."
         ) from error
 
 
