@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.utils import check_array
 
 from lrml._arrays import descending_eigh, is_sparse, to_host
 from lrml._checks import check_choice, check_nonnegative, is_integer, is_real
@@ -44,6 +43,8 @@ def limit(name: str, value: Any) -> float:
 
 def rows_of(X: Any) -> Any:
     """Return the rows of a `Spectrum`, or X as a CSR or a dense array of finite float64."""
+    from sklearn.utils import check_array  # noqa: PLC0415 - bounds from eigenvalues need no scikit-learn
+
     if isinstance(X, Spectrum):
         return X.rows
     rows: Any = check_array(to_host(X), accept_sparse="csr", dtype=np.float64, input_name="X")
