@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -110,10 +111,9 @@ def test_ties_go_to_the_first_label_and_unseen_labels_come_last(data: st.DataObj
     scores = np.array(
         data.draw(st.lists(st.integers(-2, 2), min_size=n_labels, max_size=n_labels)), dtype=float
     )
-    model.coef_ = np.zeros((n_labels, 3))
-    model.factors_ = model.factors_._replace(U=np.zeros((3, 1)), s=np.zeros(1), V=np.zeros((n_labels, 1)))
-    model.intercept_ = scores
-    model.unseen_labels_ = np.array(data.draw(st.lists(st.booleans(), min_size=n_labels, max_size=n_labels)))
+    unseen = np.array(data.draw(st.lists(st.booleans(), min_size=n_labels, max_size=n_labels)))
+    nothing = model.factors_._replace(U=np.zeros((3, 1)), s=np.zeros(1), V=np.zeros((n_labels, 1)))
+    model.fitted_ = replace(model.fitted_, factors=nothing, intercept=scores, unseen=unseen)
     found = run(session(model, top_k=k), np.ones((2, 3)))
     order = sorted(
         range(n_labels),
@@ -253,7 +253,7 @@ def test_it_declares_versions_that_old_runtimes_know() -> None:
 def test_errors_name_rule_value_and_remedy() -> None:
     X, Y = load_yeast().train
     model = MLFro(1.0).fit(X[:50], Y[:50])
-    with pytest.raises(ValueError, match=r"top_k must be in \[1, 14\] .*got 15"):
+    with pytest.raises(ValueError, match=r"top_k is 15, but there are 14 labels"):
         lrml.to_onnx(model, top_k=15)
     with pytest.raises(TypeError, match="text must be True or False, got 'no'"):
         lrml.to_onnx(model, text="no")
@@ -274,6 +274,7 @@ def test_errors_name_rule_value_and_remedy() -> None:
 def test_a_model_beyond_two_gigabytes_is_refused_before_it_is_built(dtype: Any, remedy: str) -> None:
     model = MLFro(1.0).fit(np.eye(3), np.ones((3, 2), dtype=int))
     U, V = (np.broadcast_to(dtype(1), (side, 200)) for side in (2_000_000, 1_000_000))  # no memory
-    model.factors_ = model.factors_._replace(U=U, s=np.ones(200, dtype), V=V)
+    large = model.factors_._replace(U=U, s=np.ones(200, dtype), V=V)
+    model.fitted_ = replace(model.fitted_, factors=large)
     with pytest.raises(ValueError, match=f"smaller than 2 GB, got a model of .* GB .*{remedy}"):
         lrml.to_onnx(model)

@@ -258,7 +258,6 @@ def theory_numbers() -> Numbers:
         "drawn": [drawn.mean, drawn.standard_error],
         "drawn, local": [local.lower.mean, local.upper.mean],
         "theorems": [theory.theorem1(0.1, n).value, theory.theorem2(0.1, n, 0.01).value],
-        "fixed point": theory.fixed_point(lambda r: 0.3 * np.sqrt(r) + 0.01),
     } | {f"report: {name}": value for name, value in report.facts.items() if np.isreal(value)}
 
 

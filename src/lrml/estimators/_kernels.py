@@ -22,7 +22,7 @@ _BLOCK_VALUES, _DEVICE_VALUES = 1 << 21, 1 << 24
 # Relative to the largest entry: kernel matrices in single precision are that asymmetric.
 _ASYMMETRY = 1e-6
 # The largest index of 32 bits.
-_LONGEST_SHORT = np.iinfo(np.int32).max
+_LONGEST_SHORT = 2**31 - 1
 
 
 @dataclass(frozen=True)
