@@ -17,7 +17,7 @@ ROOT = Path(lrml.__file__).parent
 # Modules whose arrays may live on a device, with their functions that see NumPy arrays only.
 PORTABLE = {
     "dual.py": ("leading_coordinates", "_ritz_pairs"),  # a device decomposes the whole kernel
-    "losses.py": (),
+    "losses.py": ("_signs",),
     "metrics.py": ("propensity_scored_precision_at_k",),
     "penalties.py": (),
     "coordinates.py": (),

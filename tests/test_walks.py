@@ -29,9 +29,9 @@ def ranking():
 @pytest.mark.parametrize(
     ("call", "n_files", "n_functions"),
     [
-        (fitting("LRML", theta=3, alpha=20.0), 19, 237),
-        (fitting("LRML", loss="logistic"), 26, 317),
-        (fitting("LRMLCV"), 31, 461),
+        (fitting("LRML", theta=3, alpha=20.0), 19, 238),
+        (fitting("LRML", loss="logistic"), 26, 318),
+        (fitting("LRMLCV"), 31, 474),
         (ranking, 7, 48),
     ],
     ids=["LRML.fit", "LRML.fit, logistic", "LRMLCV.fit", "predict_top_k"],

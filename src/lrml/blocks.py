@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_array
 
-from lrml._arrays import as_matrix, is_sparse, plain, to_host
+from lrml._arrays import as_matrix, is_host, is_sparse, plain, to_host
 from lrml._files import OutputError, output_errors
 from lrml._progress import Reading
 from lrml._shown import counted, shown
@@ -286,6 +286,8 @@ def _text_columns(X: Any) -> npt.NDArray[Any] | None:
 
 def _bad_row(value: Any, is_bad: Callable[[Any], Any]) -> int | None:
     """Return the first row of a matrix with a bad number; None if there is none, or if it has no numbers."""
+    if not is_host(value):
+        return None
     try:
         matrix = as_matrix(value)
         matrix = matrix.tocsr() if is_sparse(matrix) else matrix

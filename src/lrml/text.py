@@ -296,7 +296,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
             Features and their contributions, those of largest size first; negative ones speak against it.
         """
         check_is_fitted(self)
-        if vars(self.model_).get("kernel_") is not None:
+        if hasattr(self.model_, "kernel_"):
             raise ValueError(
                 f"the model is {shown(self.model_)}: scores of a kernel are no sums over words. Fit one with "
                 "kernel='linear'."

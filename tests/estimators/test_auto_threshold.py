@@ -14,10 +14,10 @@ from lrml.thresholds import best_threshold
 CLOSED = [
     LRML(theta=1, alpha=2.0, ridge=0.1),
     MLTrace(alpha=2.0),
-    MLFro(),
+    MLFro(1.0),
     CPLST(rank=2, ridge=0.1),
     PLST(rank=2, ridge=0.1),
-    MLFro(kernel="rbf", gamma=0.1),
+    MLFro(1.0, kernel="rbf", gamma=0.1),
 ]
 HELD_OUT = [LEML(rank=2, loss="logistic"), MLFro(loss="logistic"), LRML(theta=1, ridge=0.5, loss="logistic")]
 
@@ -38,9 +38,9 @@ def leaving_each_row_out(model, X, Y):
 @pytest.mark.parametrize("per_label", [False, True])
 def test_ridge_regression_gets_the_best_cut_of_real_leave_one_out_scores(data, scoring, per_label):
     X, Y = data
-    cut, _ = best_threshold(Y, leaving_each_row_out(MLFro(), X, Y), scoring, per_label=per_label)
+    cut, _ = best_threshold(Y, leaving_each_row_out(MLFro(1.0), X, Y), scoring, per_label=per_label)
     options = {"threshold": "auto", "threshold_scoring": scoring, "threshold_per_label": per_label}
-    model = MLFro(**options).fit(X, Y)
+    model = MLFro(1.0, **options).fit(X, Y)
     np.testing.assert_allclose(model.threshold_, cut, atol=1e-5)
     np.testing.assert_array_equal(model.predict(X), model.decision_function(X) >= model.threshold_)
     search = MLFroCV([1.0], **options).fit(X, Y)

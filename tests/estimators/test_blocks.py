@@ -390,7 +390,9 @@ def test_bad_input_is_refused_with_a_remedy(data, tmp_path):
     refused(
         lambda: pickle.loads(pickle.dumps(fitted)).partial_fit(*ok), r"Statistics.load\(FILE\)\).partial_fit"
     )
-    refused(lambda: LRML(2, solver="dual").fit(*ok).set_params(solver="auto").partial_fit(*ok), "has none")
+    refused(
+        lambda: LRML(2, 1.0, solver="dual").fit(*ok).set_params(solver="auto").partial_fit(*ok), "has none"
+    )
     refused(lambda: LRML(2, loss="logistic").partial_fit(*ok), r"needs loss='squared'")
     refused(lambda: LRML(2, kernel="rbf").fit_blocks([ok]), r"fit_blocks needs kernel='linear'")
     refused(lambda: LRML(2, threshold=[0.5, 0.5]).partial_fit(*ok), r"one per label \(6\)")

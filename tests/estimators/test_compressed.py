@@ -211,7 +211,7 @@ def test_which_road_is_taken(monkeypatch):
             (np.ones(nonzeros * n), np.arange(nonzeros * n) % d, np.arange(n + 1) * nonzeros), (n, d)
         )
         Y = sp.csr_array((n, n_labels))
-        return TrainingData(None, X, Y, None, None, None, None, "binary", **more).road()
+        return TrainingData(None, X, Y, None, None, None, "binary", **more).road()
 
     assert road(2000, 50_000) == "dual"
     assert road(50_000, 2000) == "primal"

@@ -359,7 +359,7 @@ def test_a_device_without_memory(where, data, monkeypatch):
     if where == "space":
         monkeypatch.setattr(_fitting.TrainingData, "space", fail)
     else:
-        monkeypatch.setattr("lrml.estimators._spectral.store", fail)
+        monkeypatch.setattr("lrml.estimators._spectral.record", fail)
     rule = r"must fit into the memory of the device .*60 rows, 12 features and 5 labels.*device=None"
     refused(LRML(2, 3.0), MemoryError, rule, put(place, X), put(place, Y))
     with pytest.raises(OutOfMemoryError):  # on the host, errors are as they are

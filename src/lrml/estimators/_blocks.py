@@ -226,7 +226,7 @@ class BlockFitting(LinearMultiLabelModel):
 
     def _sums_of(self, fitted: Fitted) -> Sums:
         """Return the sums of the last fit, to which more rows are added."""
-        if not fitted.place.is_host:
+        if fitted.sums is None and not fitted.place.is_host:
             raise ValueError(
                 "partial_fit sums rows on the host, got a model that was fitted to arrays of "
                 f"{fitted.place}, whose sums stay there. Fit to NumPy arrays, perhaps with device='cuda', or "

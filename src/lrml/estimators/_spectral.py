@@ -114,6 +114,7 @@ class SpectralModel(BlockFitting):
         check_size(data, type(self).__name__, str(params.solver))
         if not data.needs_moments_only:
             _check_row_solver(params)
+        self._check_counts(data, params)
         last = None
         if is_warm_start(self, params, data):
             last = self._start_of(data), data.place.asarray(self.fitted_.intercept, "float64")
@@ -152,9 +153,12 @@ class SpectralModel(BlockFitting):
                 f"{columns.n_features} features and {columns.n_labels} labels. Pass alpha and ridge, such as "
                 f"alpha_ and ridge_ of {type(self).__name__}().fit on some of the rows."
             )
-        if vars(params).get("theta") != "auto":  # theta is checked; alpha may follow the data
-            params = Parameters(**vars(params) | {"alpha": 0.0})
-            self._penalty(SummedData.of(None, columns, params.targets), params)
+        self._check_counts(SummedData.of(None, columns, params.targets), params)
+
+    def _check_counts(self, data: TrainingData, params: Parameters) -> None:
+        """Refuse a theta or a rank that is wrong for this shape; alpha may still follow the data."""
+        if vars(params).get("theta") != "auto":
+            self._penalty(data, Parameters(**vars(params) | {"alpha": 0.0}))
 
     def _fit_passes(self, source: BlockSource, params: Parameters) -> None:
         """Fit by reading the blocks several times."""
