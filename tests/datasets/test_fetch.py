@@ -393,8 +393,16 @@ def test_the_name_appears_only_when_the_file_is_whole(server, cache, toy_files):
     assert contents(cache) == toy_files
 
 
+@pytest.fixture
+def ctrl_c_is_heard():
+    """A shell lets the jobs that it starts in the background ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals to a thread")
-def test_ctrl_c_leaves_nothing_behind(server, cache):
+def test_ctrl_c_leaves_nothing_behind(server, cache, ctrl_c_is_heard):
     main = threading.main_thread().ident
     lock, interrupted, parts = threading.Lock(), threading.Event(), set()
 
