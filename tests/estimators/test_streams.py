@@ -292,7 +292,7 @@ def test_a_subspace_of_many_rows_costs_little_and_few_passes():
 def test_a_subspace_of_columns_that_single_precision_cannot_hold(columns):
     """The objective was up to 36 times too large, without a warning.
 
-    Without a ridge, and with fewer rows than features, rounding would decide, which is another one for each CPU.
+    Without a ridge, and with fewer rows than features, the rounding of each CPU would decide.
     """
     rng = np.random.default_rng(0)
     far = columns == "far from zero"
