@@ -71,8 +71,8 @@ $(BENCH)/.peers: pyproject.toml benchmarks/requirements.txt
 
 # The numeric tests with several kernels of OpenBLAS, which differ in the last digits, each with one and two
 # threads. The kernels are the same in every namespace; the strict one is slow.
-NUMERIC := tests/test_blas_kernels.py tests/test_penalties.py tests/test_problem.py tests/test_losses.py \
-  tests/test_arrays.py tests/test_statistics.py tests/test_rows.py tests/test_metrics.py \
+NUMERIC := tests/test_blas_kernels.py tests/core/test_penalties.py tests/core/test_quadratic.py tests/core/test_losses.py \
+  tests/core/test_arrays.py tests/core/test_moments.py tests/core/test_rows.py tests/test_metrics.py \
   tests/test_thresholds.py tests/test_evaluation.py tests/test_inspection.py tests/solvers tests/estimators \
   tests/theory tests/completion
 KERNELS ?= Nehalem Haswell Zen $(shell grep -qs avx512vl /proc/cpuinfo && echo SkylakeX)

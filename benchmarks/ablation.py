@@ -30,11 +30,11 @@ from rich.console import Console
 from rich.table import Table
 from rival_solvers import ADMM, Reweighted
 
-from lrml._arrays import descending_eigh
-from lrml.penalties import TailSum
-from lrml.problem import SpectralProblem
+from lrml.core.arrays import descending_eigh
+from lrml.core.moments import Statistics
+from lrml.core.penalties import TailSum
+from lrml.core.quadratic import SpectralProblem
 from lrml.solvers import Alternating, IterationInfo, Phase, alpha_max, chains_for, solve, solve_chain
-from lrml.statistics import Statistics
 
 # data set, rows L2-normalised and intercept, theta, alpha
 PROBLEMS = (

@@ -26,7 +26,7 @@ from memory import resident_gigabytes
 from scipy.sparse.linalg import LinearOperator, svds
 
 from lrml.completion import complete, select_alpha
-from lrml.penalties import TailSum
+from lrml.core.penalties import TailSum
 from lrml.solvers import Factors
 
 SHAPE, RANK, NOISE = (60, 50), 3, 0.1

@@ -31,7 +31,8 @@ from _data import machine, training_set
 from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
 
-from lrml import LRML, subspace
+from lrml import LRML
+from lrml.core import subspace
 from lrml.datasets import make_xmc
 from lrml.metrics import label_propensities, precision_at_k, propensity_scored_precision_at_k
 

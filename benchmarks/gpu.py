@@ -43,10 +43,10 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import normalize
 
 from lrml import LEML, LRML, LRMLCV, lrml_path
-from lrml.penalties import TailSum
-from lrml.problem import SpectralProblem
+from lrml.core.moments import Statistics
+from lrml.core.penalties import TailSum
+from lrml.core.quadratic import SpectralProblem
 from lrml.solvers import solve
-from lrml.statistics import Statistics
 
 SECTIONS = ("fit", "path", "search", "kernel", "logistic", "leml", "predict")
 # Rows, features and labels of synthetic data: 7.2 GB and 70 GB of numbers.

@@ -37,9 +37,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import KernelCenterer
 
 from lrml import CPLST, LEML, LRML, MLFro, MLTrace, lrml_path
+from lrml.core.losses import LOSSES
 from lrml.datasets import fetch_mulan
 from lrml.estimators import alpha_max
-from lrml.losses import LOSSES
 
 MULAN = ("yeast", "emotions", "enron", "corel5k", "bibtex", "delicious")
 TABLES = ("wine", "breast_cancer", "diabetes")

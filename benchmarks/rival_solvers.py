@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lrml._arrays import Array, frobenius, namespace
-from lrml.penalties import Penalty, gram_noise, right_singular, right_singular_by_svd, spectral_prox
-from lrml.problem import SpectralProblem
+from lrml.core.arrays import Array, frobenius, namespace
+from lrml.core.penalties import Penalty, gram_noise, right_singular, right_singular_by_svd, spectral_prox
+from lrml.core.quadratic import SpectralProblem
 from lrml.solvers import Point, point_at
 from lrml.solvers.alternating import Anderson
 

@@ -38,11 +38,11 @@ from sklearn.linear_model import Ridge
 from threadpoolctl import threadpool_info
 
 from lrml import LRML
+from lrml.core.moments import Statistics
+from lrml.core.penalties import TailSum
+from lrml.core.quadratic import SpectralProblem
 from lrml.datasets import make_low_rank_multilabel
-from lrml.penalties import TailSum
-from lrml.problem import SpectralProblem
 from lrml.solvers import SolverResult, solve
-from lrml.statistics import Statistics
 
 RANK, CARDINALITY, NONZEROS, RIDGE = 20, 3.0, 20, 1.0
 STRENGTH = 0.7  # alpha in units of the noise: the penalty has work to do, and the rank ends near theta

@@ -21,10 +21,10 @@ from rich.console import Console
 from sklearn.linear_model import Ridge
 
 from lrml import LRML
-from lrml.penalties import TailSum
-from lrml.problem import SpectralProblem
+from lrml.core.moments import Statistics
+from lrml.core.penalties import TailSum
+from lrml.core.quadratic import SpectralProblem
 from lrml.solvers import Algorithm1, History, IterationInfo, solve
-from lrml.statistics import Statistics
 
 THETA, ALPHA, BEST_KNOWN = 32, 30.0, 6221.545  # bibtex raw, no intercept
 TARGET = 1.001 * BEST_KNOWN

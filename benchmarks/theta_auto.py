@@ -17,11 +17,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
 from lrml import LRML, LRMLCV, MLFroCV
+from lrml.core.moments import Statistics
+from lrml.core.quadratic import SpectralProblem
 from lrml.datasets import fetch_mulan, load_yeast
 from lrml.estimators.lrml import elbow
 from lrml.metrics import average_precision
-from lrml.problem import SpectralProblem
-from lrml.statistics import Statistics
 from lrml.theory import printed_local_bound
 
 HELD_OUT = 0.2

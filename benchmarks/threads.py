@@ -29,10 +29,10 @@ from sklearn.linear_model import Ridge
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from lrml import LRML, LRMLCV, lrml_path
-from lrml._arrays import descending_eigh
+from lrml.core.arrays import descending_eigh
 
 SIZES = (14, 50, 100, 159, 200, 256, 374, 500, 1000)
-LIMITED = ("lrml._arrays", "lrml.solvers._solve", "lrml.estimators._fitting")
+LIMITED = ("lrml.core.arrays", "lrml.solvers._solve", "lrml.estimators._fitting")
 DENSE = ("yeast", "emotions")
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 
 import namespaces
-from lrml._arrays import Place
+from lrml.core.arrays import Place
 from lrml.datasets import MultiLabelDataset, fetch_mulan
 
 # Read once: some tests change the environment variable.

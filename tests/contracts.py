@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from lrml.problem import SpectralProblem
-from lrml.statistics import Statistics
+from lrml.core.moments import Statistics
+from lrml.core.quadratic import SpectralProblem
 
 
 def make_problem(seed=0, n=80, d=12, n_labels=7, decay=1.0, ridge=0.0):

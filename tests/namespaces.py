@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import sklearn
 
-from lrml._arrays import HOST, Place, dtype_name, namespace, to_numpy
+from lrml.core.arrays import HOST, Place, dtype_name, namespace, to_numpy
 
 # The newest version of the standard that is no draft, whatever the environment says.
 array_api_strict.reset_array_api_strict_flags()

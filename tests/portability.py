@@ -29,7 +29,7 @@ _METHODS = {
     *("mean", "min", "nonzero", "prod", "ravel", "repeat", "reshape", "round", "sort", "squeeze", "std"),
     *("sum", "take", "tolist", "transpose", "var"),
 }
-# Owners of functions and methods by the same names: ``math.prod``, and ``sum`` of `lrml.rows.Rows`.
+# Owners of functions and methods by the same names: ``math.prod``, and ``sum`` of `lrml.core.rows.Rows`.
 _NO_ARRAYS = {"math", "rows"}
 # They touch no arrays.
 _HARMLESS_NUMPY = {"dtype", "errstate", "finfo"}

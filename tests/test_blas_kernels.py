@@ -22,8 +22,8 @@ OLDEST = "Nehalem"
 ALIASES = {"zen": {"zen", "haswell"}}
 SMALL_PART = (
     "tests/test_blas_kernels.py",
-    "tests/test_penalties.py",
-    "tests/test_problem.py",
+    "tests/core/test_penalties.py",
+    "tests/core/test_quadratic.py",
     "tests/solvers/test_alternating.py",
     "tests/solvers/test_optimality.py",
     "tests/solvers/test_solvers.py",

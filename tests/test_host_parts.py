@@ -18,12 +18,12 @@ import pytest
 from sklearn.model_selection import cross_val_predict
 
 from lrml import LRML, SpectrumDisplay, lrml_path, theory
-from lrml._arrays import HOST, Place
 from lrml.completion import LowRankImputer, complete, select_alpha
+from lrml.core.arrays import HOST, Place
+from lrml.core.penalties import TailSum
 from lrml.inspection import describe_model
 from lrml.metrics import precision_at_k
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
-from lrml.penalties import TailSum
 from namespaces import assert_same, dispatching, places, put
 
 pytestmark = pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lrml import _ranking
-from lrml._arrays import Place
+from lrml.core.arrays import Place
 from lrml.estimators import TopK
 from lrml.evaluation import assess
 from lrml.metrics import (

@@ -9,22 +9,23 @@ from sklearn.base import clone
 
 import lrml
 import lrml.solvers.alternating
-from lrml import LEML, LRML, LRMLCV, MLFro, MLTrace, _arrays
+from lrml import LEML, LRML, LRMLCV, MLFro, MLTrace
+from lrml.core import arrays as _arrays
 from namespaces import assert_same, dispatching, place_named, places, put
 from portability import findings, function_names
 
 ROOT = Path(lrml.__file__).parent
 # Modules whose arrays may live on a device, with their functions that see NumPy arrays only.
 PORTABLE = {
-    "dual.py": ("leading_coordinates", "_ritz_pairs"),  # a device decomposes the whole kernel
-    "losses.py": ("_signs",),
+    "core/kernels.py": ("leading_coordinates", "_ritz_pairs"),  # a device decomposes the whole kernel
+    "core/losses.py": ("_signs",),
     "metrics.py": ("propensity_scored_precision_at_k",),
-    "penalties.py": (),
-    "coordinates.py": (),
-    "problem.py": (),
-    "row_problem.py": ("rounding", "_pass", "scores_of", "_loss_sums"),  # rows have a method "sum"
-    "rows.py": ("added",),
-    "statistics.py": (
+    "core/penalties.py": (),
+    "core/coordinates.py": (),
+    "core/quadratic.py": (),
+    "core/loss_problem.py": ("rounding", "_pass", "scores_of", "_loss_sums"),  # rows have a method "sum"
+    "core/rows.py": ("added",),
+    "core/moments.py": (
         *("_sparse_if_cheaper", "without_means"),  # of sparse matrices
         *("to_arrays", "from_stored", "save_arrays", "load_arrays"),
     ),

@@ -13,9 +13,9 @@ SETTINGS = Path(__file__).parents[1] / "pyproject.toml"
 CASES = [
     ("lrml.estimators.lrml", "UserWarning", "of ours", True),
     ("lrml", "DeprecationWarning", "a call of ours will end", True),
-    ("lrml.problem", "FutureWarning", "a default that we rely on will change", True),
-    ("lrml.problem", "NotedWarning", "deprecated, and we call it", True),
-    ("lrml.problem", "RuntimeWarning", "overflow encountered in matmul", True),
+    ("lrml.core.quadratic", "FutureWarning", "a default that we rely on will change", True),
+    ("lrml.core.quadratic", "NotedWarning", "deprecated, and we call it", True),
+    ("lrml.core.quadratic", "RuntimeWarning", "overflow encountered in matmul", True),
     ("sklearn.linear_model._logistic", "ConvergenceWarning", "lbfgs failed to converge", True),
     ("sklearn.utils.validation", "UserWarning", "X does not have valid feature names", True),
     ("numpy.linalg._linalg", "RuntimeWarning", "invalid value encountered in det", True),

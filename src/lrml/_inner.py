@@ -10,9 +10,9 @@ import numpy.typing as npt
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
-from lrml._arrays import at_home
 from lrml._shown import shown
-from lrml.losses import LOSSES
+from lrml.core.arrays import at_home
+from lrml.core.losses import LOSSES
 
 
 class Inner(NamedTuple):

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array, Place, as_matrix, is_host, is_sparse, namespace, plain, to_host, to_numpy
-from lrml._checks import is_integer
 from lrml._shown import shown
+from lrml.core.arrays import Array, Place, as_matrix, is_host, is_sparse, namespace, plain, to_host, to_numpy
+from lrml.core.checks import is_integer
 
 Matrix: TypeAlias = Any
 """A dense array on any device, a SciPy sparse matrix or array, or a pandas or polars frame."""

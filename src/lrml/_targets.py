@@ -10,9 +10,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn import get_config
 
-from lrml._arrays import HOST, Array, Place, as_matrix, is_host, is_sparse, namespace, plain
 from lrml._shown import shown
-from lrml.rows import Mask
+from lrml.core.arrays import HOST, Array, Place, as_matrix, is_host, is_sparse, namespace, plain
+from lrml.core.rows import Mask
 
 _LARGEST = 1e100
 _BINARY_REMEDY = "Encode the labels with MultiLabelBinarizer"

@@ -25,13 +25,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_array
 
-from lrml._arrays import as_matrix, is_host, is_sparse, plain, to_host
 from lrml._files import OutputError, output_errors
 from lrml._progress import Reading
 from lrml._shown import counted, shown
 from lrml._targets import Targets, check_frame, check_sample_weight, check_targets, place_of
-from lrml.rows import Rows, added
-from lrml.statistics import CHECKPOINT_FORMAT, Statistics, load_arrays, save_arrays
+from lrml.core.arrays import as_matrix, is_host, is_sparse, plain, to_host
+from lrml.core.moments import CHECKPOINT_FORMAT, Statistics, load_arrays, save_arrays
+from lrml.core.rows import Rows, added
 
 __all__ = ["BlockError", "BlockSource", "Checkpoint", "Columns", "LocalBlocks", "RowBlock", "as_source"]
 

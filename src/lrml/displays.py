@@ -15,10 +15,10 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import to_host
-from lrml._checks import check_choice
 from lrml._inner import free_values, inner_model
 from lrml._shown import shown
+from lrml.core.arrays import to_host
+from lrml.core.checks import check_choice
 
 __all__ = ["ConvergenceDisplay", "PathDisplay", "SpectrumDisplay"]
 

@@ -16,11 +16,11 @@ import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.utils.validation import check_is_fitted
 
-from lrml._arrays import at_home
-from lrml._checks import check_flag
 from lrml._ranking import check_k
 from lrml._shown import shown
 from lrml._version import __version__
+from lrml.core.arrays import at_home
+from lrml.core.checks import check_flag
 from lrml.estimators import LinearMultiLabelModel
 from lrml.text import TextTagger
 

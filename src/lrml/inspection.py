@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lrml._checks import is_integer
 from lrml._inner import free_values, inner_model, label_vectors
 from lrml._shown import shown
+from lrml.core.checks import is_integer
 from lrml.report import column, dots, figure, lines, page, place_names, rounded, series, table
 
 __all__ = ["ModelDescription", "describe_model"]

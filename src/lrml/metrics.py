@@ -39,7 +39,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import Array, Place, is_sparse, namespace, to_host, to_numpy
 from lrml._ranking import (
     Block,
     LabelCounts,
@@ -58,6 +57,7 @@ from lrml._ranking import (
     ratio,
 )
 from lrml._shown import shown
+from lrml.core.arrays import Array, Place, is_sparse, namespace, to_host, to_numpy
 
 __all__ = [
     "Evaluation",

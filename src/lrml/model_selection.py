@@ -25,10 +25,10 @@ from scipy import sparse
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state
 
-from lrml._arrays import is_host, is_sparse, take, to_host
-from lrml._checks import check_flag, is_integer, is_real
 from lrml._shown import shown
 from lrml._targets import check_targets
+from lrml.core.arrays import is_host, is_sparse, take, to_host
+from lrml.core.checks import check_flag, is_integer, is_real
 
 __all__ = ["MultilabelStratifiedKFold", "iterative_train_test_split"]
 

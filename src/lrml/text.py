@@ -16,10 +16,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from lrml._arrays import is_sparse
-from lrml._checks import is_integer, is_real
 from lrml._shown import did_you_mean, shown
 from lrml._targets import check_label_names, check_targets
+from lrml.core.arrays import is_sparse
+from lrml.core.checks import is_integer, is_real
 from lrml.estimators import LRMLCV, LinearMultiLabelModel, TopK
 
 __all__ = ["TextTagger", "default_model", "default_vectorizer"]

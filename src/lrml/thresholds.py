@@ -18,10 +18,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Place, to_host
-from lrml._checks import check_choice, is_real
 from lrml._ranking import LabelCounts, Matrix, check_labelled_scores
 from lrml._shown import shown
+from lrml.core.arrays import Place, to_host
+from lrml.core.checks import check_choice, is_real
 
 __all__ = ["Threshold", "best_threshold"]
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from contracts import make_problem
-from lrml.penalties import TailSum, TraceNorm
-from lrml.problem import SpectralProblem
+from lrml.core.penalties import TailSum, TraceNorm
+from lrml.core.quadratic import SpectralProblem
 from lrml.solvers import Point, Status, solve, stationarity_residual
 
 

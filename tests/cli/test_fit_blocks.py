@@ -212,7 +212,7 @@ import os, random, signal, sys, time
 from pathlib import Path
 from lrml.blocks import Checkpoint
 from lrml.cli import evaluate, main
-from lrml.statistics import Statistics
+from lrml.core.moments import Statistics
 Checkpoint.__init__.__defaults__ = (Statistics, 0.0)  # keep every block
 keep, left = Checkpoint.keep, [10**9]
 def keep_or_wait(*arguments, **options):  # a run that should be killed must not end before

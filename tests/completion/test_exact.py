@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from lrml.completion import complete
-from lrml.penalties import TailSum, TraceNorm
+from lrml.core.penalties import TailSum, TraceNorm
 
 NAN = np.nan
 EXAMPLE = np.array([[2, 1, 2, 1], [1, 1, NAN, 2], [1, 1, 2, NAN]])

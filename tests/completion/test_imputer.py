@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lrml.completion import LowRankImputer, complete
-from lrml.penalties import TailSum
+from lrml.core.penalties import TailSum
 
 
 def table(rows=60, columns=12, rank=2, hidden=0.3, seed=0):

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lrml.completion import complete, select_alpha
-from lrml.penalties import TailSum, TraceNorm
+from lrml.core.penalties import TailSum, TraceNorm
 from lrml.solvers import Factors, Status
 
 NAN = np.nan

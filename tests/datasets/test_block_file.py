@@ -16,6 +16,7 @@ from scipy import sparse
 import lrml.datasets._tables as tables
 from lrml import LRML
 from lrml.blocks import BlockError, Checkpoint, LocalBlocks, statistics_of
+from lrml.core.moments import Statistics
 from lrml.datasets import (
     BlockFile,
     DatasetFormatError,
@@ -23,7 +24,6 @@ from lrml.datasets import (
     read_dataset,
     write_dataset,
 )
-from lrml.statistics import Statistics
 
 OPTIONS = {"csv": {"label_column": "tags"}, "parquet": {"label_column": "tags"}}
 

@@ -21,8 +21,8 @@ from distributed import Client, futures_of
 
 from lrml import LEMLCV, LRML, LRMLCV, MLFro
 from lrml.blocks import BlockError, statistics_of
+from lrml.core.moments import Statistics
 from lrml.engines.dask import ClusterError, DaskBlocks, connect, fit
-from lrml.statistics import Statistics
 
 FEATURES = [f"x{i}" for i in range(cb.N_FEATURES)]
 LABELS = [f"y{i}" for i in range(cb.N_LABELS)]

@@ -19,8 +19,8 @@ from distributed import Client
 
 from lrml import CPLST, LRML, MLFro, MLTrace
 from lrml.blocks import Checkpoint, LocalBlocks, statistics_of
+from lrml.core.moments import Statistics
 from lrml.engines.dask import ClusterError, DaskBlocks, connect, fit
-from lrml.statistics import Statistics
 
 
 def delayed_blocks(n_blocks, special=None):

@@ -16,7 +16,7 @@ from sklearn.linear_model import Ridge
 import lrml
 from lrml import CPLST, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, lrml_path, ml_fro_path
 from lrml.blocks import BlockError, Checkpoint
-from lrml.statistics import Statistics
+from lrml.core.moments import Statistics
 
 MODELS = [
     LRML(2, 1.0, tol=1e-10),
@@ -403,7 +403,7 @@ def test_bad_input_is_refused_with_a_remedy(data, tmp_path):
     refused(lambda: LRML(2, solver="dual").fit_blocks([ok]), r"fit_blocks has no solver='dual'")
     refused(lambda: LRML(2, threshold="auto").partial_fit(*ok), r"threshold='auto' needs rows")
     refused(lambda: LRML(2, solver="dual").partial_fit(*ok), r"got solver='dual', which needs the rows")
-    refused(lambda: LRML(2).fit_statistics(ok), r"must be lrml.statistics.Statistics, got tuple")
+    refused(lambda: LRML(2).fit_statistics(ok), r"must be lrml.core.moments.Statistics, got tuple")
     refused(
         lambda: LRML(2).fit_statistics(Statistics.from_arrays(*ok), classes=["a"]), r"all 6 labels .*, got 1"
     )

@@ -17,14 +17,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
 from lrml import CPLST, LEML, LEMLCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, lrml_path
+from lrml.core.linalg import NormalOperator, leading_directions, solve_shifted
+from lrml.core.moments import CentredRows, Statistics
+from lrml.core.penalties import TailSum
+from lrml.core.quadratic import SpectralProblem
 from lrml.estimators import _fitted, _size
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._space import Compressed, CompressedDual, RidgeRegressions, Space
-from lrml.operators import NormalOperator, leading_directions, solve_shifted
-from lrml.penalties import TailSum
-from lrml.problem import SpectralProblem
 from lrml.solvers import Factors, solve
-from lrml.statistics import CentredRows, Statistics
 
 
 def text_like(n=300, d=700, n_labels=20, *, seed=0, dense=False):
@@ -413,7 +413,7 @@ def test_the_certificate_of_other_losses_is_true(
     w = None if weights is None else np.random.default_rng(1).choice([0.0, 0.5, 2.0], shape[0])
     model = LRML(theta, alpha, ridge=ridge, loss=loss, tol=1e-7)
     exact = clone(model).set_params(solver="primal").fit(X, Y, w)
-    monkeypatch.setattr("lrml.subspace._LEADING", 2)
+    monkeypatch.setattr("lrml.core.subspace._LEADING", 2)
     gaps = []
     for most_extensions in (0, 1, 8):
         monkeypatch.setattr("lrml.estimators._row_fits.MOST_EXTENSIONS", most_extensions)

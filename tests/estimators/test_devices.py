@@ -12,11 +12,11 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from lrml import CPLST, LEML, LRML, PLST, MLFro, MLFroCV, MLTrace, lrml_path
-from lrml._arrays import HOST, Place
 from lrml.blocks import BlockError
+from lrml.core.arrays import HOST, Place
+from lrml.core.moments import Statistics
 from lrml.estimators import _fitting
 from lrml.metrics import average_precision, label_propensities
-from lrml.statistics import Statistics
 from namespaces import assert_same, dispatching, place_named, places, put
 
 MODELS = [
@@ -151,7 +151,7 @@ def test_rows_beyond_the_memory_of_a_device_are_summed_block_by_block(data, monk
     place, (X, Y, weights) = place_named("strict-device1"), data["long"]
     expected = LRML(2, 3.0).fit(X, Y, weights)
     monkeypatch.setattr(Place, "memory", 4000.0)
-    monkeypatch.setattr("lrml.statistics._DEVICE_ENTRIES", 40 * 17)
+    monkeypatch.setattr("lrml.core.moments._DEVICE_ENTRIES", 40 * 17)
     found = LRML(2, 3.0, device=place).fit(sp.csr_array(X), Y, weights)
     assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)
     with pytest.raises(ValueError, match=r"rows must fit into 50% of the memory .* 60 rows, 12 features"):

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import lrml.estimators as public
+from lrml.core.moments import Statistics
+from lrml.core.quadratic import SpectralProblem
+from lrml.core.rows import Rows
 from lrml.estimators import lrml_path, ml_fro_path
-from lrml.problem import SpectralProblem
-from lrml.rows import Rows
 from lrml.solvers import Alternating
-from lrml.statistics import Statistics
 
 # Values that are wrong whatever the data. A parameter that is not in this table fails the tests.
 BAD = {

@@ -13,9 +13,9 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 
 from lrml import CPLST, LEML, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace
+from lrml.core.moments import Statistics
 from lrml.estimators import alpha_max, lrml_path, ml_fro_path
 from lrml.estimators._fitting import TrainingData
-from lrml.statistics import Statistics
 
 
 def primal(monkeypatch):

@@ -9,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.decomposition import PCA
 
-from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace, subspace
+from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace
+from lrml.core import subspace
 from lrml.datasets import make_xmc
 from lrml.estimators import _size
 from lrml.estimators._fitting import TrainingData

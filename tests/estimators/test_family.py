@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace
-from lrml.losses import LOSSES
+from lrml.core.losses import LOSSES
 from model_checks import SPARSE_FORMATS
 from storage.model_makers import assert_equal
 

@@ -7,7 +7,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import sklearn_failures
 from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace
-from lrml.losses import LOSSES
+from lrml.core.losses import LOSSES
 
 DOUBLE = {
     "tol": 5e-6,

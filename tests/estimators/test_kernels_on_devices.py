@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from lrml import CPLST, CPLSTCV, LRML, LRMLCV, MLFro, MLFroCV, MLTraceCV, lrml_path
-from lrml._arrays import HOST, Place
+from lrml.core.arrays import HOST, Place
 from lrml.estimators import KERNELS, Kernel, alpha_max, ml_fro_path
 from namespaces import assert_same, dispatching, place_named, places, put
 

@@ -9,8 +9,8 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 from lrml import CPLST, LEML, LRML, MLFro, MLTrace
+from lrml.core.moments import Statistics
 from lrml.solvers import Status
-from lrml.statistics import Statistics
 
 LOSS_NAMES = ["squared", "logistic", "squared_hinge"]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lrml import LEML, LEMLCV
-from lrml._arrays import Place, to_numpy
+from lrml.core.arrays import Place, to_numpy
 from namespaces import assert_same, dispatching, places, put
 
 N, D, L = 60, 8, 6

@@ -14,8 +14,8 @@ from threadpoolctl import threadpool_limits
 
 import namespaces
 from lrml import CPLST, LRML, MLTrace, lrml_path
+from lrml.core.moments import Statistics
 from lrml.estimators import LRMLPath, alpha_max, ml_fro_path
-from lrml.statistics import Statistics
 
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
 WEIGHTED = pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])

@@ -9,7 +9,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
 from lrml import LRML, MLFro, MLTrace
-from lrml.losses import LOSSES
+from lrml.core.losses import LOSSES
 
 EACH = pytest.mark.parametrize("loss", LOSSES)
 MARGINS = pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])

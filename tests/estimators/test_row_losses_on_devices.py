@@ -6,7 +6,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from lrml import LRML, MLFro, MLTrace
-from lrml._arrays import HOST, to_numpy
+from lrml.core.arrays import HOST, to_numpy
 from namespaces import assert_same, dispatching, places, put
 
 on_devices = pytest.mark.parametrize("place", [p for p in places() if p.id != "numpy"], indirect=True)

@@ -17,10 +17,10 @@ from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import train_test_split
 
 from lrml import CPLST, CPLSTCV, LEML, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, lrml_path
+from lrml.core.losses import LOSSES
+from lrml.core.moments import Statistics
 from lrml.estimators import alpha_max
-from lrml.losses import LOSSES
 from lrml.metrics import average_precision
-from lrml.statistics import Statistics
 
 SCALINGS = {
     "raw": lambda X: X,

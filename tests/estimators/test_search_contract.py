@@ -17,8 +17,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import sklearn_failures
 from lrml import CPLST, CPLSTCV, LEML, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, metrics
+from lrml.core.moments import Statistics
 from lrml.estimators._space import Space
-from lrml.statistics import Statistics
 
 FAMILY = {
     "LRMLCV": (LRMLCV([0, 1], [0.5, 3.0], [0.1], cv=3, random_state=0), LRML()),

@@ -12,10 +12,10 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from threadpoolctl import threadpool_limits
 
 from lrml import LRMLCV, MLFro, MLFroCV, metrics
+from lrml.core.moments import Statistics
 from lrml.estimators._fitting import prepare
 from lrml.estimators.search import _score_table, _splits
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
-from lrml.statistics import Statistics
 
 FIELDS = ("weight", "x_mean", "y_mean", "xx", "xy", "yy")
 

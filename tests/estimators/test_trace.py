@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lrml import LRML, MLTrace
-from lrml.losses import LOSSES
+from lrml.core.losses import LOSSES
 from lrml.solvers import Algorithm1, Status
 
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from sklearn.model_selection import GridSearchCV
 
 from lrml import LRML, MLFro, MLTrace
+from lrml.core.losses import LOSSES
 from lrml.datasets import make_low_rank_multilabel
-from lrml.losses import LOSSES
 from lrml.metrics import average_precision
 from lrml.model_selection import MultilabelStratifiedKFold
 

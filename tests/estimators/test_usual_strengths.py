@@ -15,8 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
 from lrml import LEML, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV
+from lrml.core.moments import Statistics
 from lrml.datasets import load_yeast
-from lrml.statistics import Statistics
 
 LOSS_NAMES = ["squared", "logistic", "squared_hinge"]
 

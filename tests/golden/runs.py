@@ -23,8 +23,8 @@ from golden import cases
 from golden.cases import Fit, Search
 from lrml import completion, metrics, theory
 from lrml.cli import main
+from lrml.core.penalties import TailSum, TraceNorm
 from lrml.datasets import TextDataset, load_yeast, make_tagged_texts, write_texts
-from lrml.penalties import TailSum, TraceNorm
 from lrml.thresholds import best_threshold
 
 Numbers = dict[str, Any]

@@ -8,10 +8,10 @@ import pytest
 import contracts
 import lrml.solvers.alternating
 from contracts import make_problem
-from lrml.penalties import TailSum, TraceNorm
-from lrml.problem import Coordinates, SpectralProblem
+from lrml.core.moments import Statistics
+from lrml.core.penalties import TailSum, TraceNorm
+from lrml.core.quadratic import Coordinates, SpectralProblem
 from lrml.solvers import Alternating, Point
-from lrml.statistics import Statistics
 
 
 def point_at(problem, penalty, W):

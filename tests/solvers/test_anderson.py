@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from lrml._arrays import to_numpy
+from lrml.core.arrays import to_numpy
 from lrml.solvers.alternating import Anderson
 from namespaces import assert_same, put
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import contracts
-from lrml.penalties import TailSum, TraceNorm
-from lrml.problem import SpectralProblem
+from lrml.core.moments import Moments
+from lrml.core.penalties import TailSum, TraceNorm
+from lrml.core.quadratic import SpectralProblem
 from lrml.solvers import DualityGap, Status, solve
-from lrml.statistics import Moments
 from namespaces import assert_same, moved, places
 
 SOLVERS = ["auto", "apg", "pg", "paper"]

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 import contracts
 import lrml.solvers.alternating
 from contracts import make_problem
-from lrml.penalties import TailSum
+from lrml.core.penalties import TailSum
 from lrml.solvers import (
     Alternating,
     Chain,

@@ -5,10 +5,10 @@ import pytest
 
 import contracts
 from lrml import LRML, lrml_path
+from lrml.core.moments import Statistics
+from lrml.core.penalties import TailSum
+from lrml.core.quadratic import SpectralProblem
 from lrml.datasets import load_yeast
-from lrml.penalties import TailSum
-from lrml.problem import SpectralProblem
-from lrml.statistics import Statistics
 
 
 @pytest.mark.parametrize(

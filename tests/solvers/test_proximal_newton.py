@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from lrml import LRML
-from lrml.losses import LOSSES
-from lrml.penalties import TailSum
-from lrml.problem import SpectralProblem
-from lrml.row_problem import RowProblem
-from lrml.rows import Mask, Rows
+from lrml.core.loss_problem import RowProblem
+from lrml.core.losses import LOSSES
+from lrml.core.moments import Statistics
+from lrml.core.penalties import TailSum
+from lrml.core.quadratic import SpectralProblem
+from lrml.core.rows import Mask, Rows
 from lrml.solvers import Point, ProximalNewton, Status, solve, solve_rows
 from lrml.solvers.proximal_newton import SecantMatrix, SignedSquares, _Reduced
-from lrml.statistics import Statistics
 
 EACH = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
 MASKED = pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
-import lrml.penalties
+import lrml.core.penalties
 from lrml import LRML
 
 pytestmark = pytest.mark.real_data
@@ -24,9 +24,11 @@ def test_default_fit_is_within_a_twentieth_of_a_percent_of_the_best_known(mulan,
     X, Y = mulan(name).train
     X = normalize(X) if l2 else X
     decompositions = []
-    decompose = lrml.penalties.descending_eigh
+    decompose = lrml.core.penalties.descending_eigh
     monkeypatch.setattr(
-        lrml.penalties, "descending_eigh", lambda gram: decompositions.append(len(gram)) or decompose(gram)
+        lrml.core.penalties,
+        "descending_eigh",
+        lambda gram: decompositions.append(len(gram)) or decompose(gram),
     )
     model = LRML(theta, alpha, fit_intercept=intercept).fit(X, Y)
     assert len(decompositions) <= 60

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from lrml import rows as rows_module
-from lrml._arrays import Place, full_precision, to_numpy
-from lrml.losses import LOSSES, LogisticLoss
-from lrml.penalties import TailSum
-from lrml.row_problem import RowProblem
-from lrml.rows import Mask, Rows
+from lrml.core import rows as rows_module
+from lrml.core.arrays import Place, full_precision, to_numpy
+from lrml.core.loss_problem import RowProblem
+from lrml.core.losses import LOSSES, LogisticLoss
+from lrml.core.penalties import TailSum
+from lrml.core.rows import Mask, Rows
 from lrml.solvers import alternating, row_duality_gap, solve_rows
 from namespaces import assert_same, places, put
 

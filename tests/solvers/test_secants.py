@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lrml.problem import Beyond, SpectralProblem
+from lrml.core.quadratic import Beyond, SpectralProblem
 from lrml.solvers.proximal_newton import Secants
 
 QUIET = settings(max_examples=40, deadline=None)

@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from lrml import LRML, MLFro
-from lrml.losses import LOSSES
-from lrml.rows import Mask, Rows
+from lrml.core.losses import LOSSES
+from lrml.core.rows import Mask, Rows
 from lrml.solvers import SeparableProblem, Status, slopes_at, solve_separable
 from lrml.solvers import separable as module
 

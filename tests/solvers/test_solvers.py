@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 import contracts
 from contracts import make_problem
-from lrml.losses import LOSSES
-from lrml.penalties import TailSum, TraceNorm
-from lrml.problem import SpectralProblem
-from lrml.row_problem import RowProblem
-from lrml.rows import Rows
+from lrml.core.loss_problem import RowProblem
+from lrml.core.losses import LOSSES
+from lrml.core.moments import Statistics
+from lrml.core.penalties import TailSum, TraceNorm
+from lrml.core.quadratic import SpectralProblem
+from lrml.core.rows import Rows
 from lrml.solvers import (
     AcceleratedProximalGradient,
     Algorithm1,
@@ -25,7 +26,6 @@ from lrml.solvers import (
     solve_rows,
     stationarity_residual,
 )
-from lrml.statistics import Statistics
 
 SOLVERS = ["auto", "apg", "pg"]
 

@@ -10,9 +10,9 @@ import skops.io
 from sklearn.base import BaseEstimator, clone
 
 import lrml
-from lrml._arrays import Place
+from lrml.core.arrays import Place
+from lrml.core.moments import Statistics
 from lrml.estimators import Fitted
-from lrml.statistics import Statistics
 from lrml.storage import SKOPS_TRUSTED_TYPES
 from namespaces import assert_same, dispatching, moved, places, put
 from storage.model_makers import MEMBERS, X_NEW, X, Y, assert_equal, scores

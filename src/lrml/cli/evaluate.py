@@ -45,8 +45,8 @@ def evaluate(
     from lrml._inner import threshold_of
     from lrml.cli._console import advise, print_json, report_table, result_console, say
     from lrml.cli._data import RowsForModel, digest_of
+    from lrml.core.losses import LogisticLoss
     from lrml.evaluation import assess
-    from lrml.losses import LogisticLoss
     from lrml.storage import read_header
 
     if html is not None:

@@ -90,7 +90,7 @@ def _kept(model: Any, labels: Any, scores: Any, cut: Any) -> tuple[list[list[Any
     """Return tags and scores (or probabilities) of every row as lists, without the tags below the cut."""
     import numpy as np
 
-    from lrml.losses import LogisticLoss
+    from lrml.core.losses import LogisticLoss
 
     inner = getattr(model, "model_", model)
     shown = LogisticLoss().probability(scores) if inner.loss_ == "logistic" else scores

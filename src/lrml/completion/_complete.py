@@ -7,12 +7,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from lrml._arrays import to_host
-from lrml._checks import check_choice, check_flag, check_max_iter, check_nonnegative, is_integer
 from lrml.completion._exact import complete_exactly
 from lrml.completion._noisy import NoisyCompletion
 from lrml.completion._observed import Floats, Observed, entries_of
-from lrml.penalties import TailSum
+from lrml.core.arrays import to_host
+from lrml.core.checks import check_choice, check_flag, check_max_iter, check_nonnegative, is_integer
+from lrml.core.penalties import TailSum
 from lrml.solvers import Factors, History, Recorder, Status
 
 Method = Literal["auto", "dense", "factored"]
@@ -129,7 +129,7 @@ def complete(
     Examples
     --------
     >>> import numpy as np
-    >>> from lrml.penalties import TailSum, TraceNorm
+    >>> from lrml.core.penalties import TailSum, TraceNorm
     >>> M = [[2, 1, 2, 1], [1, 1, np.nan, 2], [1, 1, 2, np.nan]]
     >>> complete(M, TraceNorm(1.0), exact=True).values([1, 2], [2, 3]).round(3).tolist()
     [1.839, 1.427]

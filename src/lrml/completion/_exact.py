@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lrml._arrays import thin_svd
 from lrml.completion._observed import Floats, Observed
-from lrml.penalties import TailSum
+from lrml.core.arrays import thin_svd
+from lrml.core.penalties import TailSum
 from lrml.solvers import Anderson, Recorder
 
 # The threshold of a step as a share of the largest singular value of the zero-filled matrix.

@@ -12,12 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lrml._arrays import to_host
-from lrml._checks import check_count, check_flag, is_integer, is_real
 from lrml.completion._complete import Completion, Method, complete, is_dense
 from lrml.completion._noisy import Decomposition
 from lrml.completion._observed import Floats, Observed, fit_rows
-from lrml.penalties import TailSum
+from lrml.core.arrays import to_host
+from lrml.core.checks import check_count, check_flag, is_integer, is_real
+from lrml.core.penalties import TailSum
 from lrml.solvers import Factors
 
 # The least alpha, as a share of the largest that matters.

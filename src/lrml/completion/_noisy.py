@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse.linalg import aslinearoperator, svds
 
 from lrml.completion._observed import Floats, Observed, fit_rows
-from lrml.penalties import TailSum, TraceNorm
+from lrml.core.penalties import TailSum, TraceNorm
 from lrml.solvers import Factors, Recorder
 
 # The warm-up goes down from σ₁ of the zero-filled matrix by this factor, with few steps for each alpha.

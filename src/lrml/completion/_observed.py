@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
-from lrml._arrays import is_sparse, to_host
+from lrml.core.arrays import is_sparse, to_host
 from lrml.solvers import Factors
 
 Floats = npt.NDArray[np.float64]

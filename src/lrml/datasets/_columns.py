@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lrml._checks import is_integer
 from lrml._shown import shown
+from lrml.core.checks import is_integer
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._formats import stem
 from lrml.datasets._lines import GrowingCSR

@@ -10,9 +10,9 @@ from contextlib import ExitStack, nullcontext, suppress
 from types import TracebackType
 from typing import IO, Any, Protocol, TypeAlias
 
-from lrml._checks import is_integer
 from lrml._files import output_errors, staged_file
 from lrml._shown import shown
+from lrml.core.checks import is_integer
 from lrml.datasets._formats import format_of
 from lrml.datasets._lines import CsvText, compressor
 from lrml.datasets._tables import import_pyarrow

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
-from lrml._checks import check_choice, check_nonnegative, is_integer, is_real
+from lrml.core.checks import check_choice, check_nonnegative, is_integer, is_real
 from lrml.datasets._record import FeatureMatrix, MultiLabelDataset, NumberedNames
 
 Floats = NDArray[np.float64]

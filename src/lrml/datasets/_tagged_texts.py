@@ -9,9 +9,9 @@ import os
 import numpy as np
 from sklearn.utils import check_random_state
 
-from lrml._checks import is_integer
 from lrml._files import atomic_file
 from lrml._shown import shown
+from lrml.core.checks import is_integer
 from lrml.datasets._formats import format_of
 from lrml.datasets._lines import CsvText, compressor
 from lrml.datasets._tables import check_delimiter

@@ -13,8 +13,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
-from lrml._checks import is_integer
 from lrml._shown import shown
+from lrml.core.checks import is_integer
 from lrml.datasets._errors import DatasetFormatError, Words
 from lrml.datasets._formats import TEXT_FORMATS, check_is_file, format_of, stem
 from lrml.datasets._lines import (

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from lrml._checks import check_nonnegative, is_real
+from lrml.core.checks import check_nonnegative, is_real
 from lrml.datasets._record import MultiLabelDataset, NumberedNames
 from lrml.datasets._synthetic import ZIPF, check_count_of, check_rank, streams
 

@@ -46,16 +46,16 @@ except ModuleNotFoundError as error:
         '"lrml[dask]"'
     ) from error
 
-from lrml._arrays import is_sparse
 from lrml._ranking import check_k
 from lrml._shown import shown
 from lrml._targets import check_label_names
-from lrml._threads import one_blas_thread
 from lrml.blocks import BlockError, BlockSource, Checkpoint, Columns, Door, Kept, RowBlock, digest_of
+from lrml.core.arrays import is_sparse
+from lrml.core.rows import added
+from lrml.core.threads import one_blas_thread
 from lrml.datasets import BlockFile
 from lrml.estimators import TopK
 from lrml.metrics import average_precision
-from lrml.rows import added
 
 __all__ = [
     "ClusterError",

@@ -17,7 +17,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from lrml import metrics
-from lrml._arrays import Array, Place, as_matrix, at_home, dtype_name, is_sparse, namespace, to_host, to_numpy
 from lrml._ranking import TopK, check_k
 from lrml._shown import shown
 from lrml._targets import (
@@ -28,6 +27,18 @@ from lrml._targets import (
     following,
     needs_dispatch,
 )
+from lrml.core.arrays import (
+    Array,
+    Place,
+    as_matrix,
+    at_home,
+    dtype_name,
+    is_sparse,
+    namespace,
+    to_host,
+    to_numpy,
+)
+from lrml.core.losses import LogisticLoss
 from lrml.estimators._cuts import automatic_cut
 from lrml.estimators._fitted import Fitted, in_order
 from lrml.estimators._fitting import TrainingData, check_features, prepare
@@ -35,7 +46,6 @@ from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters
 from lrml.estimators._scores import Parts, Scores
 from lrml.estimators._size import check_size
-from lrml.losses import LogisticLoss
 
 
 def _has_labels(model: Any) -> bool:
@@ -258,7 +268,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         return self._at_home({})
 
     def _at_home(self, known: dict[int, Any]) -> Self:
-        """Return the copy; ``known`` as in `lrml._arrays.at_home`."""
+        """Return the copy; ``known`` as in `lrml.core.arrays.at_home`."""
         twin = copy(self)
         twin.__dict__ = {name: at_home(value, known) for name, value in vars(twin).items()}
         return twin

@@ -19,7 +19,6 @@ from scipy.sparse import csr_array
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from lrml._arrays import HOST, to_host
 from lrml._progress import Reading, tell
 from lrml._shown import shown
 from lrml._targets import check_threshold
@@ -32,13 +31,14 @@ from lrml.blocks import (
     as_source,
     statistics_of,
 )
+from lrml.core.arrays import HOST, to_host
+from lrml.core.losses import Loss, SquaredLoss
+from lrml.core.moments import Statistics
 from lrml.estimators._base import LinearMultiLabelModel
 from lrml.estimators._fitted import Fitted, Sums
 from lrml.estimators._fitting import TrainingData, warn_of_ranges
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._size import sums_fit_in_memory, sums_nbytes
-from lrml.losses import Loss, SquaredLoss
-from lrml.statistics import Statistics
 
 # Solvers that need the rows.
 _NEED_ROWS = ("dual", "compressed")
@@ -97,7 +97,7 @@ def check_statistics(value: Any) -> None:
     """Refuse what is not `Statistics`."""
     if not isinstance(value, Statistics):
         raise TypeError(
-            f"statistics must be lrml.statistics.Statistics, got {type(value).__name__}. Make them with "
+            f"statistics must be lrml.core.moments.Statistics, got {type(value).__name__}. Make them with "
             "Statistics.from_arrays(X, Y), or pass X and Y to fit."
         )
 
@@ -138,7 +138,7 @@ class BlockFitting(LinearMultiLabelModel):
         --------
         >>> from lrml import LRML
         >>> from lrml.datasets import load_yeast
-        >>> from lrml.statistics import Statistics
+        >>> from lrml.core.moments import Statistics
         >>> X, Y = load_yeast().train
         >>> halves = Statistics.from_arrays(X[:700], Y[:700]) + Statistics.from_arrays(X[700:], Y[700:])
         >>> round(LRML(3, 20.0).fit_statistics(halves).score(*load_yeast().test), 3)

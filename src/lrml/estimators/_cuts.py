@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lrml._arrays import Array, Place, is_host, namespace, take, to_numpy
+from lrml.core.arrays import Array, Place, is_host, namespace, take, to_numpy
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import Parameters

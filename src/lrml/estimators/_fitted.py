@@ -16,14 +16,14 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array, Place, at_home, dtype_name, is_host, is_sparse, namespace, to_numpy
-from lrml._threads import map_in_threads
 from lrml.blocks import Columns
+from lrml.core.arrays import Array, Place, at_home, dtype_name, is_host, is_sparse, namespace, to_numpy
+from lrml.core.losses import LOSSES, Loss
+from lrml.core.moments import Statistics
+from lrml.core.threads import map_in_threads
 from lrml.estimators._kernels import Kernel, kernel_block
 from lrml.estimators._scores import Parts, Scores, best_of_parts, choose_kernel_scorer, choose_scorer
-from lrml.losses import LOSSES, Loss
 from lrml.solvers import Factors
-from lrml.statistics import Statistics
 
 _Result = TypeVar("_Result")
 # Up to this number, coefficients are kept beside their factors, which saves time in predictions.
@@ -151,7 +151,7 @@ class Fitted:
         return replace(self, schema=replace(self.schema, **changed))
 
     def _at_home(self, known: dict[int, Any]) -> Self:
-        """Return the same model in NumPy's arrays, see `lrml._arrays.at_home`."""
+        """Return the same model in NumPy's arrays, see `lrml.core.arrays.at_home`."""
         found: Any = {name: at_home(value, known) for name, value in self.__getstate__().items()}
         return replace(self, **found)
 

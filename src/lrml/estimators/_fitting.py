@@ -18,25 +18,25 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from lrml import _targets as check
-from lrml import subspace
-from lrml._arrays import HOST, Array, Place, dtype_name, is_host, is_sparse, namespace, plain, take
 from lrml._progress import progress
 from lrml._shown import shortened, shown
-from lrml._threads import one_blas_thread_if
 from lrml.blocks import Columns
-from lrml.dual import LeftOut
+from lrml.core import subspace
+from lrml.core.arrays import HOST, Array, Place, dtype_name, is_host, is_sparse, namespace, plain, take
+from lrml.core.kernels import LeftOut
+from lrml.core.loss_problem import RowProblem
+from lrml.core.losses import Loss, SquaredLoss
+from lrml.core.moments import Statistics, extremes, without_weightless
+from lrml.core.quadratic import SpectralProblem
+from lrml.core.rows import Mask, Rows, RowSums
+from lrml.core.threads import one_blas_thread_if
 from lrml.estimators import _size
 from lrml.estimators._fitted import Fitted, model_nbytes
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._parameters import ROADS, Parameters
 from lrml.estimators._scores import SPARSE_COST
 from lrml.estimators._space import KernelSpace, Space, estimated_spectrum, with_unseen
-from lrml.losses import Loss, SquaredLoss
-from lrml.problem import SpectralProblem
-from lrml.row_problem import RowProblem
-from lrml.rows import Mask, Rows, RowSums
 from lrml.solvers import SUCCESSES, Callback, Factors, History, IterationInfo, SeparableProblem, Status
-from lrml.statistics import Statistics, extremes, without_weightless
 
 _Float64 = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]

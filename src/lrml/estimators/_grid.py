@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrml import _checks as check
-from lrml._arrays import to_numpy
+from lrml.core import checks as check
+from lrml.core.arrays import to_numpy
+from lrml.core.penalties import singular_values
+from lrml.core.quadratic import SpectralProblem
 from lrml.estimators._fitting import TrainingData, sort_labels
-from lrml.penalties import singular_values
-from lrml.problem import SpectralProblem
 from lrml.solvers import Chain, chains_for
 
 _ALPHA_SHARES = (0.05, 0.98)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
-from lrml._arrays import Array, is_host, is_sparse, namespace
+from lrml.core.arrays import Array, is_host, is_sparse, namespace
 
 KernelLike: TypeAlias = str | Callable[[Any, Any], float]
 """The name of a kernel, or a function of two rows."""

@@ -33,10 +33,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from lrml._arrays import Array, Place, full_precision, is_host, is_sparse, namespace, row_dots, take
+from lrml.core.arrays import Array, Place, full_precision, is_host, is_sparse, namespace, row_dots, take
+from lrml.core.losses import SquaredLoss
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._space import RidgeRegressions, Space
-from lrml.losses import SquaredLoss
 
 # 1 − h without any shrinkage: below the first, or so many roundings, a row is fitted without error; above
 # the last, single precision is enough.

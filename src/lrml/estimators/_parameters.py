@@ -15,11 +15,11 @@ from typing import Any, TypeAlias, get_args
 import numpy as np
 from sklearn.utils import check_random_state
 
-from lrml import _checks as check
-from lrml._arrays import Place, to_host
 from lrml._shown import shown
+from lrml.core import checks as check
+from lrml.core.arrays import Place, to_host
+from lrml.core.losses import LOSSES, Loss
 from lrml.estimators._kernels import KERNELS
-from lrml.losses import LOSSES, Loss
 from lrml.solvers import SOLVERS, Callback, Phase
 from lrml.thresholds import MetricName
 

@@ -22,13 +22,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from lrml._arrays import Array, descending_eigh, is_sparse, namespace
+from lrml.core.arrays import Array, descending_eigh, is_sparse, namespace
+from lrml.core.loss_problem import RowProblem
+from lrml.core.penalties import TailSum
+from lrml.core.rows import Rows
+from lrml.core.subspace import check_unit
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import loss_scale
 from lrml.estimators._space import MOST_EXTENSIONS, InSubspace, Space
-from lrml.penalties import TailSum
-from lrml.row_problem import RowProblem
-from lrml.rows import Rows
 from lrml.solvers import (
     SUCCESSES,
     Callback,
@@ -40,7 +41,6 @@ from lrml.solvers import (
     solve_rows,
     solve_separable,
 )
-from lrml.subspace import check_unit
 
 _Made = TypeVar("_Made")
 

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import is_sparse, take
 from lrml.blocks import Columns, RowBlock
+from lrml.core.arrays import is_sparse, take
+from lrml.core.moments import Statistics
 from lrml.estimators._blocks import SummedData
-from lrml.statistics import Statistics
 
 _Float64 = npt.NDArray[np.float64]
 _Arrays = dict[str, npt.NDArray[Any]]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array, Place, dtype_name, full_precision, is_host, is_sparse
+from lrml.core.arrays import Array, Place, dtype_name, full_precision, is_host, is_sparse
 from lrml.solvers import Factors
 
 Scores = Array

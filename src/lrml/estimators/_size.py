@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lrml import subspace
-from lrml._arrays import HOST, Place
+from lrml.core import subspace
+from lrml.core.arrays import HOST, Place
 
 
 def check_size(data: Any, name: str, road: str = "auto") -> None:

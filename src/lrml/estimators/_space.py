@@ -9,15 +9,15 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array, Place, is_host, is_sparse, namespace, take
-from lrml.coordinates import differ_widely
-from lrml.dual import LeftOut, centred_kernel, dual_coordinates, row_coordinates, row_kernel
+from lrml.core.arrays import Array, Place, is_host, is_sparse, namespace, take
+from lrml.core.coordinates import differ_widely
+from lrml.core.kernels import LeftOut, centred_kernel, dual_coordinates, row_coordinates, row_kernel
+from lrml.core.losses import Loss, SquaredLoss
+from lrml.core.moments import CentredRows, Statistics, dense_product, without_weightless
+from lrml.core.quadratic import SpectralProblem
+from lrml.core.subspace import Found, Subspace, estimated_eigenvalues
 from lrml.estimators._kernels import Kernel, kernel_block
-from lrml.losses import Loss, SquaredLoss
-from lrml.problem import SpectralProblem
 from lrml.solvers import Factors
-from lrml.statistics import CentredRows, Statistics, dense_product, without_weightless
-from lrml.subspace import Found, Subspace, estimated_eigenvalues
 
 _Float64 = npt.NDArray[np.float64]
 _Floats = npt.NDArray[np.floating[Any]]

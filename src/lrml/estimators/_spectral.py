@@ -9,9 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array, Place, namespace, take
 from lrml._shown import shown
 from lrml.blocks import BlockSource, Columns
+from lrml.core.arrays import Array, Place, namespace, take
+from lrml.core.loss_problem import RowProblem
+from lrml.core.penalties import TailSum
+from lrml.core.quadratic import SpectralProblem
 from lrml.estimators._blocks import BlockFitting, SummedData
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._fitting import (
@@ -40,9 +43,6 @@ from lrml.estimators._space import (
 )
 from lrml.estimators._streams import fit_by_passes
 from lrml.estimators._usual_ridge import usual_strengths
-from lrml.penalties import TailSum
-from lrml.problem import SpectralProblem
-from lrml.row_problem import RowProblem
 from lrml.solvers import (
     ROW_SOLVERS,
     Certificate,

@@ -30,18 +30,18 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml import _targets as check
-from lrml._arrays import is_sparse, thin_svd
 from lrml.blocks import BlockError, BlockSource, RowBlock, UnknownLabelsError, unknown_labels
+from lrml.core.arrays import is_sparse, thin_svd
+from lrml.core.linalg import NormalOperator, Operator
+from lrml.core.loss_problem import RowProblem
+from lrml.core.moments import CentredRows, Statistics, are_far, extremes, without_means, without_weightless
+from lrml.core.rows import RowSums
+from lrml.core.subspace import Subspace
 from lrml.estimators._blocks import SummedData, warn_of_spreads
 from lrml.estimators._fitting import warn_of_ranges
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._size import check_directions, fits_in_memory
 from lrml.estimators._space import Space, in_subspace
-from lrml.operators import NormalOperator, Operator
-from lrml.row_problem import RowProblem
-from lrml.rows import RowSums
-from lrml.statistics import CentredRows, Statistics, are_far, extremes, without_means, without_weightless
-from lrml.subspace import Subspace
 
 _Float64 = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
@@ -58,7 +58,7 @@ def fit_by_passes(model: Any, source: BlockSource, params: Parameters) -> None:
 
     Any loss, with or without unknown labels: proximal Newton in the coordinates of XᵀX (`RowProblem`), of
     which every step reads the rows once. Least squares with all labels known, where XᵀX does not fit into
-    memory: conjugate gradients span a subspace (`lrml.subspace`), with one pass per step.
+    memory: conjugate gradients span a subspace (`lrml.core.subspace`), with one pass per step.
 
     Parameters
     ----------

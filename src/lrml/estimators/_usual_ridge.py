@@ -31,12 +31,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array, Place, row_dots, take, to_numpy
+from lrml.core.arrays import Array, Place, row_dots, take, to_numpy
+from lrml.core.quadratic import SpectralProblem
+from lrml.core.rows import Mask
 from lrml.estimators._fitting import TrainingData, sort_labels
 from lrml.estimators._grid import count_rows, loss_scale, noise_along
 from lrml.estimators._space import InSubspace
-from lrml.problem import SpectralProblem
-from lrml.rows import Mask
 
 _Float64 = npt.NDArray[np.float64]
 # Ridges are compared that leave between these shares of the directions; beyond, the quotient is 0/0 or flat.

@@ -9,9 +9,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from lrml._arrays import Array, descending_eigh, dtype_name, inner, is_sparse, namespace, thin_svd
-from lrml._checks import check_count
 from lrml.blocks import Columns
+from lrml.core.arrays import Array, descending_eigh, dtype_name, inner, is_sparse, namespace, thin_svd
+from lrml.core.checks import check_count
+from lrml.core.moments import CentredRows
+from lrml.core.quadratic import SpectralProblem
 from lrml.estimators._base import LinearMultiLabelModel, of_fit
 from lrml.estimators._blocks import BlockFitting
 from lrml.estimators._fitted import Fitted
@@ -22,9 +24,7 @@ from lrml.estimators._parameters import Parameters
 from lrml.estimators._size import check_size
 from lrml.estimators._space import MOST_COMPRESSED, RidgeRegressions, Space, solve_extending
 from lrml.estimators.search import BlockSearch, Family, once, reduced_rank_pieces
-from lrml.problem import SpectralProblem
 from lrml.solvers import Factors
-from lrml.statistics import CentredRows
 
 _Float64 = npt.NDArray[np.float64]
 # Default grid of the search: shares of the labels, and shares of effective directions left by the ridges.

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml._checks import check_count
+from lrml.core.checks import check_count
+from lrml.core.penalties import TailSum
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import resolve_ranks
 from lrml.estimators._parameters import CHECKS, Parameters, optional
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators._usual_ridge import usual_ridge
 from lrml.estimators.search import Family, Params, Plan, SearchModel, extending, reduced_rank_pieces
-from lrml.penalties import TailSum
 from lrml.solvers import Callback
 
 # Defaults are shares of the labels, or of this many if there are fewer: with few labels a rank below theirs

@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import HOST, namespace
-from lrml._checks import check_count
+from lrml.core.arrays import HOST, namespace
+from lrml.core.checks import check_count
+from lrml.core.loss_problem import RowProblem
+from lrml.core.penalties import TailSum
+from lrml.core.quadratic import SpectralProblem
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import (
     NOISE_SHARE,
@@ -45,9 +48,6 @@ from lrml.estimators.search import (
     shrinking,
     tail_plan,
 )
-from lrml.penalties import TailSum
-from lrml.problem import SpectralProblem
-from lrml.row_problem import RowProblem
 from lrml.solvers import Callback, Chain, Phase, SolverResult, solve_chain
 
 # Default shares of free singular values: of the squared loss, and of the others.
@@ -115,8 +115,8 @@ class LRML(SpectralModel):
         singular values, and separable labels have no optimum; a fit that seems to have converged is then
         compared with a second one, which starts from the solution without the penalty.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
-        What is summed over labels and examples, see `lrml.losses`. "squared" with all labels known needs one
-        pass over the data; otherwise every iteration takes one, in blocks of rows.
+        What is summed over labels and examples, see `lrml.core.losses`. "squared" with all labels known needs
+        one pass over the data; otherwise every iteration takes one, in blocks of rows.
     fit_intercept : bool, default=True
         Fit b. The paper has none.
     kernel : str or callable, default="linear"
@@ -138,8 +138,8 @@ class LRML(SpectralModel):
         which may be passed to set t₀, γ and the rule. For other losses, and if labels are unknown, "auto" is
         proximal Newton (Newton's method label by label, if alpha is 0), and "apg" the only other method.
         "primal", "dual" and "compressed" are "auto" with given coordinates: eigenvectors of XᵀX, of XXᵀ, or a
-        subspace (`lrml.subspace`). By itself "auto" takes the smaller matrix up to 3,000 rows or features,
-        and beyond the cheapest of the three, by the number of multiplications.
+        subspace (`lrml.core.subspace`). By itself "auto" takes the smaller matrix up to 3,000 rows or
+        features, and beyond the cheapest of the three, by the number of multiplications.
     max_iter : int, optional
         Most iterations (for "paper": the number of iterations). By default 5000, or 1000 where every
         iteration reads the rows.
@@ -204,7 +204,7 @@ class LRML(SpectralModel):
     kernel_gap_ : float
         For other kernels: how much the directions of the kernel matrix that were left
         out raise the objective at most, over the objective; 0 if none were, else up to 1e-4, see
-        `lrml.dual.LeftOut`. Only fits with a ridge of 2,000 rows or more leave out any.
+        `lrml.core.kernels.LeftOut`. Only fits with a ridge of 2,000 rows or more leave out any.
     compression_gap_ : float
         If a subspace was used: an estimate of how far the objective is above that without one, over the
         objective. It is extended until that is at most 5e-4, or a warning tells. For other losses it is

@@ -13,9 +13,12 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from lrml._arrays import HOST, Array, Place, plain
-from lrml._checks import check_count
 from lrml._targets import place_of
+from lrml.core.arrays import HOST, Array, Place, plain
+from lrml.core.checks import check_count
+from lrml.core.losses import SquaredLoss
+from lrml.core.moments import Statistics
+from lrml.core.penalties import TailSum
 from lrml.estimators._base import LinearMultiLabelModel
 from lrml.estimators._blocks import SummedData, columns_of
 from lrml.estimators._fitted import model_nbytes
@@ -25,10 +28,7 @@ from lrml.estimators._parameters import CHECKS, Parameters, check_alphas_in_orde
 from lrml.estimators._scores import Scorer, sparse_is_cheaper
 from lrml.estimators._size import check_size
 from lrml.estimators._space import Space
-from lrml.losses import SquaredLoss
-from lrml.penalties import TailSum
 from lrml.solvers import SUCCESSES, ChainPoint, Factors, Status, solve_chains, stationarity_residual
-from lrml.statistics import Statistics
 
 _Float64 = npt.NDArray[np.float64]
 _N_ALPHAS, _ALPHA_RATIO, _MAX_ITER, _TOL = 20, 1e-3, 500, 1e-4
@@ -189,8 +189,8 @@ def lrml_path(
     Parameters
     ----------
     X : array, sparse matrix or frame of shape (n, d), or Statistics
-        `lrml.statistics.Statistics` stand for rows that were summed up, of a stream or on a cluster; there is
-        no Y then, and no weights.
+        `lrml.core.moments.Statistics` stand for rows that were summed up, of a stream or on a cluster; there
+        is no Y then, and no weights.
     Y : array, sparse matrix or frame of shape (n, L)
         0/1 labels.
     thetas : sequence of int or float, optional

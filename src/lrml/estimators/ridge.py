@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lrml.core.penalties import TailSum
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._grid import loss_scale, ridges_leaving
 from lrml.estimators._kernels import KernelLike
@@ -24,7 +25,6 @@ from lrml.estimators.search import (
     ridge_pieces,
     ridge_plan,
 )
-from lrml.penalties import TailSum
 from lrml.solvers import Callback
 
 # Shares of effective directions left by the default alphas if every candidate is a fit of its own.

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lrml.core.loss_problem import RowProblem
+from lrml.core.penalties import TailSum, TraceNorm
+from lrml.core.quadratic import SpectralProblem
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._parameters import CHECKS, Parameters, optional
 from lrml.estimators._spectral import SpectralModel
 from lrml.estimators.lrml import TailSearch
-from lrml.penalties import TailSum, TraceNorm
-from lrml.problem import SpectralProblem
-from lrml.row_problem import RowProblem
 from lrml.solvers import (
     Callback,
     Certificate,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import is_sparse
 from lrml._ranking import LabelledScores, Matrix, measure
+from lrml.core.arrays import is_sparse
 from lrml.evaluation._measured import (
     Interval,
     Measured,

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import to_host
-from lrml._checks import is_integer
 from lrml._ranking import LabelCounts, LabelledScores, Matrix, check_labelled_scores, check_threshold
 from lrml._shown import shown
+from lrml.core.arrays import to_host
+from lrml.core.checks import is_integer
 from lrml.metrics import row_measures
 
 Floats: TypeAlias = npt.NDArray[np.float64]

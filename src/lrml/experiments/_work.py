@@ -13,16 +13,16 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.preprocessing import normalize
 
 from lrml.completion import complete
+from lrml.core.losses import LOSSES
+from lrml.core.moments import Statistics
+from lrml.core.penalties import TailSum, TraceNorm
+from lrml.core.quadratic import SpectralProblem
 from lrml.datasets import MultiLabelDataset, describe, fetch_mulan, load_yeast
 from lrml.estimators import CPLSTCV, LEMLCV, LRMLCV, MLFroCV, MLTraceCV
 from lrml.experiments._specs import EMBEDDED
 from lrml.experiments.runner import Outcome
-from lrml.losses import LOSSES
 from lrml.metrics import evaluate
-from lrml.penalties import TailSum, TraceNorm
-from lrml.problem import SpectralProblem
 from lrml.solvers import Algorithm1, SolverResult, solve
-from lrml.statistics import Statistics
 from lrml.theory import printed_local_bound
 from lrml.thresholds import best_threshold
 

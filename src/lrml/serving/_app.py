@@ -19,8 +19,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lrml._checks import is_integer
 from lrml._shown import shown
+from lrml.core.checks import is_integer
 from lrml.report import page_style
 from lrml.serving._predictor import Predictor, to_json
 from lrml.serving._requests import RequestError

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from lrml._inner import threshold_of
 from lrml._shown import shown
 from lrml._version import __version__
+from lrml.core.losses import LogisticLoss
 from lrml.estimators import LinearMultiLabelModel
-from lrml.losses import LogisticLoss
 from lrml.serving._requests import Request, RequestError, RequestReader
 from lrml.text import TextTagger
 

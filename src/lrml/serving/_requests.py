@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lrml._checks import is_integer, is_real
 from lrml._shown import did_you_mean, shown
+from lrml.core.checks import is_integer, is_real
 
 
 class RequestError(Exception):

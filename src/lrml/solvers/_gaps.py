@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from lrml._arrays import Array, Place, inner, namespace
-from lrml.losses import Loss
-from lrml.penalties import Penalty, singular_values
-from lrml.problem import SpectralProblem
-from lrml.row_problem import RowProblem, scores_of
-from lrml.rows import Block
+from lrml.core.arrays import Array, Place, inner, namespace
+from lrml.core.loss_problem import RowProblem, scores_of
+from lrml.core.losses import Loss
+from lrml.core.penalties import Penalty, singular_values
+from lrml.core.quadratic import SpectralProblem
+from lrml.core.rows import Block
 from lrml.solvers._loop import Point, Status
 
 

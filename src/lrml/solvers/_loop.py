@@ -14,8 +14,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array, frobenius, namespace, thin_svd
-from lrml.penalties import Penalty, SpectralProx, accurate_singular_values, gram_noise, singular_values
+from lrml.core.arrays import Array, frobenius, namespace, thin_svd
+from lrml.core.penalties import Penalty, SpectralProx, accurate_singular_values, gram_noise, singular_values
 
 # Share of effective directions left by the ridge of a starting point. All features must be present, whatever
 # their scale: missing ones would have to be found by small steps.

@@ -11,11 +11,11 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array, is_host, namespace
-from lrml._threads import map_in_threads, one_blas_thread_if
-from lrml.penalties import Penalty, Ranks, TailSum, singular_values
-from lrml.problem import SpectralProblem
-from lrml.row_problem import RowProblem
+from lrml.core.arrays import Array, is_host, namespace
+from lrml.core.loss_problem import RowProblem
+from lrml.core.penalties import Penalty, Ranks, TailSum, singular_values
+from lrml.core.quadratic import SpectralProblem
+from lrml.core.threads import map_in_threads, one_blas_thread_if
 from lrml.solvers._loop import (
     START_SHARE,
     Callback,

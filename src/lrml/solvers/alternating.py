@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array, descending_eigh, namespace, thin_svd, to_numpy
-from lrml.penalties import Penalty, gram_noise, noise_may_survive, right_singular
+from lrml.core.arrays import Array, descending_eigh, namespace, thin_svd, to_numpy
+from lrml.core.penalties import Penalty, gram_noise, noise_may_survive, right_singular
 from lrml.solvers._loop import Point, Problem, point_at
 
 

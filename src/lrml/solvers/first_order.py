@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 from typing import Literal
 
-from lrml._arrays import Array, frobenius, inner
-from lrml.penalties import Penalty, SpectralProx, TailSum
-from lrml.problem import SpectralProblem
+from lrml.core.arrays import Array, frobenius, inner
+from lrml.core.penalties import Penalty, SpectralProx, TailSum
+from lrml.core.quadratic import SpectralProblem
 from lrml.solvers._loop import Point, Problem, objective_of, point_at
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from lrml._arrays import HOST, Array, Place, dot, frobenius, inner, namespace, row_dots
-from lrml.penalties import Penalty
-from lrml.problem import Beyond, SpectralProblem
-from lrml.row_problem import Evaluation, RowProblem
+from lrml.core.arrays import HOST, Array, Place, dot, frobenius, inner, namespace, row_dots
+from lrml.core.loss_problem import Evaluation, RowProblem
+from lrml.core.penalties import Penalty
+from lrml.core.quadratic import Beyond, SpectralProblem
 from lrml.solvers._loop import Gains, Point, point_at, spectrum
 from lrml.solvers.alternating import Alternating
 

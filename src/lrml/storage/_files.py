@@ -12,9 +12,9 @@ import numpy as np
 import sklearn
 from sklearn.utils.validation import check_is_fitted
 
-from lrml._arrays import at_home
 from lrml._shown import shown
 from lrml._version import __version__
+from lrml.core.arrays import at_home
 from lrml.storage import _container as container
 from lrml.storage._container import ModelFileError
 from lrml.storage._models import (

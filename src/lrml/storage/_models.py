@@ -18,12 +18,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lrml import estimators
-from lrml._arrays import is_sparse
-from lrml._checks import is_integer
 from lrml._shown import shown
 from lrml._targets import check_threshold
 from lrml.blocks import Columns
-from lrml.losses import LOSSES
+from lrml.core.arrays import is_sparse
+from lrml.core.checks import is_integer
+from lrml.core.losses import LOSSES
 from lrml.solvers import Factors
 from lrml.storage._container import ModelFileError
 from lrml.storage._values import Reader, Writer

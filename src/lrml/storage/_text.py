@@ -15,8 +15,8 @@ from sklearn.feature_extraction.text import (
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from lrml._checks import is_integer
 from lrml._shown import shown
+from lrml.core.checks import is_integer
 from lrml.storage._container import ModelFileError
 from lrml.storage._models import encode_params, new_estimator, parts
 from lrml.storage._values import Reader, Writer

@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from lrml._arrays import to_host
-from lrml._checks import check_choice, check_nonnegative
+from lrml.core.arrays import to_host
+from lrml.core.checks import check_choice, check_nonnegative
 from lrml.theory._complexity import LocalBall
 from lrml.theory._data import Ball, Bound, Signs, count, descending, limit, positive
 

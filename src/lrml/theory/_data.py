@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import descending_eigh, is_sparse, to_host
-from lrml._checks import check_choice, check_nonnegative, is_integer, is_real
+from lrml.core.arrays import descending_eigh, is_sparse, to_host
+from lrml.core.checks import check_choice, check_nonnegative, is_integer, is_real
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lrml._arrays import at_home, thin_svd, to_host
+from lrml.core.arrays import at_home, thin_svd, to_host
 from lrml.theory import _bounds as bounds
 from lrml.theory._complexity import global_complexity, local_complexity
 from lrml.theory._data import Ball, Bound, Matrix, MonteCarlo, Spectrum, Vector, count, positive

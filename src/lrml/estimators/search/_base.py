@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lrml import _checks as check
-from lrml._arrays import is_sparse, namespace
 from lrml._progress import tell
 from lrml._shown import shown
 from lrml._targets import check_threshold
-from lrml._threads import one_blas_thread_if
+from lrml.core import checks as check
+from lrml.core.arrays import is_sparse, namespace
+from lrml.core.threads import one_blas_thread_if
 from lrml.estimators._base import LinearMultiLabelModel
 from lrml.estimators._cuts import best_cut
 from lrml.estimators._fitting import TrainingData, level_of_user

@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from lrml import _checks as check
 from lrml._shown import shown
 from lrml._targets import check_threshold
 from lrml.blocks import BlockError, Checkpoint, Columns
+from lrml.core import checks as check
 from lrml.estimators._blocks import SummedData, check_no_labels, opened, warn_of_spreads
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._samples import Folds, FoldSums, SampledData, fold_sums

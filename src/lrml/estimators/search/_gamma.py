@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.metrics.pairwise import chi2_kernel, euclidean_distances, manhattan_distances
 from sklearn.utils import check_random_state
 
-from lrml._arrays import Array, is_host, is_sparse, namespace, take, to_numpy
+from lrml.core.arrays import Array, is_host, is_sparse, namespace, take, to_numpy
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._kernels import Kernel, canonical, compared
 from lrml.estimators.search._plans import ridge_plan

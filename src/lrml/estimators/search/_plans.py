@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from lrml.core.quadratic import SpectralProblem
 from lrml.estimators._grid import Grid, GridPoint, ridges_leaving
 from lrml.estimators.search._score_table import ScoreTable
 from lrml.estimators.search._search import Judged, Params, Plan
-from lrml.problem import SpectralProblem
 
 # Ridges with which a search begins, by the shares of effective directions that they leave.
 _FIRST_SHARES = (0.98, 0.9, 0.75, 0.5, 0.25, 0.1)

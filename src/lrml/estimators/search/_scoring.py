@@ -14,15 +14,15 @@ import numpy as np
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from lrml import metrics
-from lrml._arrays import Array, Place, full_precision, is_host, is_sparse, namespace, to_numpy
 from lrml._ranking import check_k
 from lrml._shown import shown
 from lrml.blocks import Columns
+from lrml.core.arrays import Array, Place, full_precision, is_host, is_sparse, namespace, to_numpy
+from lrml.core.losses import Loss, SquaredLoss
 from lrml.estimators._base import LinearMultiLabelModel
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._scores import Parts, Scorer, Scores
 from lrml.estimators._space import Space, with_unseen
-from lrml.losses import Loss, SquaredLoss
 from lrml.solvers import Factors
 
 _NAMES = "precision_at_1, precision_at_3, …, average_precision, average_auc, hamming_loss, micro_f1, macro_f1"

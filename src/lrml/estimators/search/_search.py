@@ -17,9 +17,10 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lrml._arrays import is_host, namespace, take, to_numpy
 from lrml._progress import progress
-from lrml._threads import map_in_threads
+from lrml.core.arrays import is_host, namespace, take, to_numpy
+from lrml.core.quadratic import SpectralProblem
+from lrml.core.threads import map_in_threads
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._scores import Scores
@@ -27,7 +28,6 @@ from lrml.estimators._space import RidgeRegressions, Space
 from lrml.estimators.search._score_table import ScoreTable
 from lrml.estimators.search._scoring import Criterion, HeldOut, SpectralScores
 from lrml.estimators.search._splits import Split, confirming_splits, training_part
-from lrml.problem import SpectralProblem
 
 # Most numbers that the decompositions of splits processed at the same time may take.
 _MOST_NUMBERS = 1 << 27

@@ -11,13 +11,13 @@ import numpy.typing as npt
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.utils import check_random_state
 
-from lrml import _checks as check
-from lrml._arrays import Array, is_host, namespace, to_numpy
 from lrml._shown import shown
+from lrml.core import checks as check
+from lrml.core.arrays import Array, is_host, namespace, to_numpy
+from lrml.core.moments import Statistics
 from lrml.estimators._fitting import TrainingData
 from lrml.estimators._samples import SampledData
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
-from lrml.statistics import Statistics
 
 _Rows = npt.NDArray[np.int64]
 # If all rows exceed a training part by more than this factor, a subtraction would lose too many digits.

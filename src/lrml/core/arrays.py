@@ -24,7 +24,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from lrml._shown import shown
-from lrml._threads import one_blas_thread_if
+from lrml.core.threads import one_blas_thread_if
 
 # How the libraries of a device say that its memory is used up.
 _NO_MEMORY = ("OutOfMemoryError", "out of memory", "ALLOC_FAILED")

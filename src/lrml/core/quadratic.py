@@ -25,10 +25,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from lrml._arrays import Array, dot, few_threads, frobenius, inner, is_host, namespace
-from lrml.coordinates import Coordinates, spectral_coordinates
-from lrml.penalties import Penalty, SpectralProx, right_singular, singular_values, spectral_prox
-from lrml.statistics import Moments
+from lrml.core.arrays import Array, dot, few_threads, frobenius, inner, is_host, namespace
+from lrml.core.coordinates import Coordinates, spectral_coordinates
+from lrml.core.moments import Moments
+from lrml.core.penalties import Penalty, SpectralProx, right_singular, singular_values, spectral_prox
 
 # Two threads made a path of yeast (r m² = 20,000) slower by half, and one of enron (2.8 million) faster.
 _SMALL = 1_000_000

@@ -11,7 +11,7 @@ Xᵀ diag(w_i ℓ''_il) X; its model is c_l · Λ with c_l the mean of the ℓ''
 coordinates, exact for the squared loss with full labels, and exact for any loss where W = 0.
 
 V and all that is computed from it are in double precision, and live where the rows are. Only the scores, and
-what a pass over the rows makes of them, may be in single precision (`lrml.rows`).
+what a pass over the rows makes of them, may be in single precision (`lrml.core.rows`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from lrml._arrays import Array, Place, dot, frobenius, inner, namespace
-from lrml.coordinates import spectral_coordinates
-from lrml.losses import Loss, best_constants
-from lrml.penalties import Penalty, SpectralProx, spectral_prox
-from lrml.rows import Block, RowSums
+from lrml.core.arrays import Array, Place, dot, frobenius, inner, namespace
+from lrml.core.coordinates import spectral_coordinates
+from lrml.core.losses import Loss, best_constants
+from lrml.core.penalties import Penalty, SpectralProx, spectral_prox
+from lrml.core.rows import Block, RowSums
 
 # Least curvature of a label, as a share of that at the origin: a perfectly fitted label has none.
 _LEAST_CURVATURE = 0.1

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr, expit, logit
 
-from lrml._arrays import Array, is_host, namespace
+from lrml.core.arrays import Array, is_host, namespace
 
 __all__ = ["LOSSES", "LogisticLoss", "Loss", "SquaredHingeLoss", "SquaredLoss", "Terms"]
 

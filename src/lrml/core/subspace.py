@@ -27,9 +27,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import descending_eigh
-from lrml.coordinates import Coordinates
-from lrml.operators import (
+from lrml.core.arrays import descending_eigh
+from lrml.core.coordinates import Coordinates
+from lrml.core.linalg import (
     COLUMNS,
     Leading,
     NormalOperator,
@@ -40,7 +40,7 @@ from lrml.operators import (
     operator_of,
     solve_shifted,
 )
-from lrml.statistics import CentredRows
+from lrml.core.moments import CentredRows
 
 _Float64 = npt.NDArray[np.float64]
 _Floats = npt.NDArray[np.floating[Any]]

@@ -24,9 +24,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import Array, Place, descending_eigh, is_host, is_sparse, namespace, thin_svd
-from lrml.coordinates import Coordinates
-from lrml.statistics import CentredRows, dense_product
+from lrml.core.arrays import Array, Place, descending_eigh, is_host, is_sparse, namespace, thin_svd
+from lrml.core.coordinates import Coordinates
+from lrml.core.moments import CentredRows, dense_product
 
 _Float64 = npt.NDArray[np.float64]
 _EPS = sys.float_info.epsilon

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from lrml._arrays import to_numpy
-from lrml.losses import LOSSES, LogisticLoss
+from lrml.core.arrays import to_numpy
+from lrml.core.losses import LOSSES, LogisticLoss
 from namespaces import assert_same, put
 
 EACH = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())

@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._arrays import HOST, Array, Place, as_matrix, is_host, is_sparse, namespace, row_dots, take
 from lrml._files import atomic_file
+from lrml.core.arrays import HOST, Array, Place, as_matrix, is_host, is_sparse, namespace, row_dots, take
 
 __all__ = ["Moments", "Statistics"]
 

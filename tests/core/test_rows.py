@@ -6,10 +6,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lrml import rows as rows_module
-from lrml.losses import LOSSES
-from lrml.row_problem import RowProblem
-from lrml.rows import Mask, Rows
+from lrml.core import rows as rows_module
+from lrml.core.loss_problem import RowProblem
+from lrml.core.losses import LOSSES
+from lrml.core.rows import Mask, Rows
 
 EACH = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
 MASKS = {

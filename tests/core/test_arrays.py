@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from lrml._arrays import HOST, Place, is_host, to_numpy
+from lrml.core.arrays import HOST, Place, is_host, to_numpy
 from namespaces import assert_same, put
 
 

@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import lrml.statistics
-from lrml._arrays import HOST, to_numpy
-from lrml.statistics import Statistics
+import lrml.core.moments
+from lrml.core.arrays import HOST, to_numpy
+from lrml.core.moments import Statistics
 from namespaces import assert_same, put
 
 FIELDS = ("n_rows", "weight", "x_mean", "y_mean", "xx", "xy", "yy")
@@ -85,8 +85,8 @@ def test_internal_blocking_changes_nothing(monkeypatch, sparse):
     X, Y, w = data(n=500)
     X = sp.csc_array(X) if sparse else X
     whole = Statistics.from_arrays(X, Y, w)
-    monkeypatch.setattr(lrml.statistics, "_BLOCK_ENTRIES", 64)
-    assert len(list(lrml.statistics._row_slices(X, Y))) > 5
+    monkeypatch.setattr(lrml.core.moments, "_BLOCK_ENTRIES", 64)
+    assert len(list(lrml.core.moments._row_slices(X, Y))) > 5
     assert_equal_sums(Statistics.from_arrays(X, Y, w), whole)
 
 
@@ -275,8 +275,8 @@ def test_dimensions_and_moments():
 def test_every_place_sums_as_numpy_does(monkeypatch, place, weighted, dtype, blocked):
     """Arrays that live there, and NumPy's and SciPy's that are summed there."""
     if blocked:
-        monkeypatch.setattr(lrml.statistics, "_DEVICE_ENTRIES", 64)
-        monkeypatch.setattr(lrml.statistics, "_BLOCK_ENTRIES", 64)
+        monkeypatch.setattr(lrml.core.moments, "_DEVICE_ENTRIES", 64)
+        monkeypatch.setattr(lrml.core.moments, "_BLOCK_ENTRIES", 64)
     X, Y, w = data()
     X, w = (X + np.r_[1e4, np.zeros(6)]).astype(dtype), np.where(np.arange(60) % 7, w, 0.0)
     X[:, 2] = 0.1

@@ -1,6 +1,6 @@
 """Losses summed over rows, in blocks: for losses other than the squared one, and for unknown labels.
 
-A fit with squared loss and full labels needs second moments only (`lrml.statistics`). Everything else needs
+A fit with squared loss and full labels needs second moments only (`lrml.core.moments`). Everything else needs
 the scores of the examples. They are computed, used and discarded block by block, so the n × L scores never
 exist at once, whether X and Y are dense or sparse.
 
@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from lrml._arrays import Array, Place, full_precision, is_sparse, namespace, take
-from lrml._threads import map_in_threads
-from lrml.losses import Loss, Terms
-from lrml.statistics import Statistics
+from lrml.core.arrays import Array, Place, full_precision, is_sparse, namespace, take
+from lrml.core.losses import Loss, Terms
+from lrml.core.moments import Statistics
+from lrml.core.threads import map_in_threads
 
 _Result = TypeVar("_Result")
 Matrix: TypeAlias = Any

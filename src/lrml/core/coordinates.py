@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lrml._arrays import Array, descending_eigh, namespace, thin_svd
-from lrml.statistics import Moments
+from lrml.core.arrays import Array, descending_eigh, namespace, thin_svd
+from lrml.core.moments import Moments
 
 # If the column lengths of X differ by more than this, an eigendecomposition of XᵀX would lose digits of the
 # short ones, because eigenvalues have an error of eps · λ₁.

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lrml._arrays import namespace, to_numpy
-from lrml.penalties import TraceNorm
-from lrml.problem import SpectralProblem
-from lrml.statistics import Statistics
+from lrml.core.arrays import namespace, to_numpy
+from lrml.core.moments import Statistics
+from lrml.core.penalties import TraceNorm
+from lrml.core.quadratic import SpectralProblem
 from namespaces import assert_same, moved, put
 
 

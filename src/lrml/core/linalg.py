@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lrml._arrays import descending_eigh, is_sparse
-from lrml._threads import map_in_threads
-from lrml.statistics import CentredRows, scaled_rows
+from lrml.core.arrays import descending_eigh, is_sparse
+from lrml.core.moments import CentredRows, scaled_rows
+from lrml.core.threads import map_in_threads
 
 _Float64 = npt.NDArray[np.float64]
 _Floats = npt.NDArray[np.floating[Any]]

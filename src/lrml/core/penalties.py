@@ -21,9 +21,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
-from lrml._arrays import Array, descending_eigh, descending_eigvalsh, is_host, namespace, thin_svd
-from lrml._checks import is_integer, is_real
 from lrml._shown import shown
+from lrml.core.arrays import Array, descending_eigh, descending_eigvalsh, is_host, namespace, thin_svd
+from lrml.core.checks import is_integer, is_real
 
 __all__ = ["Penalty", "TailSum", "TraceNorm"]
 

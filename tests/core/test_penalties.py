@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lrml._arrays import to_numpy
-from lrml.penalties import (
+from lrml.core.arrays import to_numpy
+from lrml.core.penalties import (
     Ranks,
     TailSum,
     TraceNorm,
