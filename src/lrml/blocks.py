@@ -31,9 +31,9 @@ from lrml._shown import counted, shown
 from lrml._targets import Targets, check_frame, check_sample_weight, check_targets, place_of
 from lrml.core.arrays import as_matrix, is_host, is_sparse, plain, to_host
 from lrml.core.moments import CHECKPOINT_FORMAT, Statistics, load_arrays, save_arrays
-from lrml.core.rows import Rows, added
+from lrml.core.rows import Rows, Schema, added
 
-__all__ = ["BlockError", "BlockSource", "Checkpoint", "Columns", "LocalBlocks", "RowBlock", "as_source"]
+__all__ = ["BlockError", "BlockSource", "Checkpoint", "LocalBlocks", "RowBlock", "as_source"]
 
 
 def __dir__() -> list[str]:
@@ -93,31 +93,6 @@ class RowBlock(Rows):
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
-    """What all blocks have in common, as found in the first one.
-
-    Attributes
-    ----------
-    n_features, n_labels : int
-    feature_names, label_names : array of str or None
-        Columns of frames; for a 1-D y, ``label_names`` are its two classes.
-    dtype : dtype
-        float32 or float64, that of X.
-    sparse_features, sparse_labels, flat : bool
-        Whether X and Y are sparse, and Y 1-D.
-    """
-
-    n_features: int
-    n_labels: int
-    feature_names: npt.NDArray[Any] | None
-    label_names: npt.NDArray[Any] | None
-    dtype: np.dtype[Any]
-    sparse_features: bool
-    sparse_labels: bool
-    flat: bool
-
-
-@dataclass(frozen=True, eq=False)
 class Door:
     """Checks that every block passes, wherever it is read: those of ``fit``, and that columns stay the same.
 
@@ -128,16 +103,16 @@ class Door:
         Whether labels may be unknown (NaN).
     classes : sequence or None
         Names of the labels, or the two classes of a 1-D y.
-    columns : Columns or None
+    columns : Schema or None
         Those of the first block, which all others must have.
     """
 
     targets: str = "binary"
     allow_unknown: bool = False
     classes: npt.NDArray[Any] | None = None
-    columns: Columns | None = None
+    columns: Schema | None = None
 
-    def check(self, raw: Any, index: int, first_row: int) -> tuple[RowBlock, Columns]:
+    def check(self, raw: Any, index: int, first_row: int) -> tuple[RowBlock, Schema]:
         """Return a block as the functions get it, and its columns."""
         X = Y = None
         try:
@@ -153,7 +128,7 @@ class Door:
             raise unknown_labels(index, first_row)
         return replace(block, index=index, first_row=first_row), columns
 
-    def _checked(self, X: Any, Y: Any, weights: Any, label_names: Any) -> tuple[RowBlock, Columns]:
+    def _checked(self, X: Any, Y: Any, weights: Any, label_names: Any) -> tuple[RowBlock, Schema]:
         check_frame(X, "X")
         X, Y, weights = (_on_host(*part) for part in ((X, "X"), (Y, "Y"), (weights, "sample_weight")))
         feature_names = _text_columns(X)
@@ -178,10 +153,10 @@ class Door:
             if not flat and label_names is not None:
                 _check_same(self.classes, label_names, "classes")
             label_names = self.classes
-        kinds = is_sparse(X), is_sparse(Y), flat
-        columns = Columns(X.shape[1], Y.shape[1], feature_names, label_names, X.dtype, *kinds)
+        kinds = is_sparse(X), is_sparse(Y), flat, self.targets
+        columns = Schema(X.shape[1], Y.shape[1], feature_names, label_names, X.dtype, *kinds)
         self._check_columns(columns)
-        return RowBlock(X, Y, mask, weights), columns
+        return RowBlock(X, Y, mask, weights, schema=columns), columns
 
     def _targets(self, Y: Any) -> Targets:
         """Check labels; a 1-D y of text needs to be told its classes, as a block may lack one of them."""
@@ -212,7 +187,7 @@ class Door:
         binary = (values == 0) | (values == 1) | (self.targets == "real")
         return np.isinf(values) | ~(binary | np.isnan(values))
 
-    def _check_columns(self, found: Columns) -> None:
+    def _check_columns(self, found: Schema) -> None:
         """Refuse columns that are not those of the first block."""
         first = self.columns
         if first is None:
@@ -320,7 +295,7 @@ class BlockSource(ABC):
         return other
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> Schema:
         """What all blocks have in common; reads the first one, once."""
         if self.door.columns is None:
             self.door = replace(self.door, columns=self._first_columns())
@@ -328,7 +303,7 @@ class BlockSource(ABC):
         return self.door.columns
 
     @abstractmethod
-    def _first_columns(self) -> Columns:
+    def _first_columns(self) -> Schema:
         """Read the first block; refuse a source without one."""
 
     @abstractmethod
@@ -376,7 +351,7 @@ class LocalBlocks(BlockSource):
         self._iterators = _Iterators(blocks)
         self._count: tuple[int, int] | None = None  # blocks and rows of the first pass
 
-    def _first_columns(self) -> Columns:
+    def _first_columns(self) -> Schema:
         for index, raw in _numbered(self._iterators.start()):
             self._iterators.put_back(raw)
             return self.door.check(raw, index, 0)[1]

@@ -21,7 +21,7 @@ from lrml._shown import shown
 from lrml._version import __version__
 from lrml.core.arrays import at_home
 from lrml.core.checks import check_flag
-from lrml.estimators import LinearMultiLabelModel
+from lrml.estimators import LowRankModel
 from lrml.text import TextTagger
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
 
 
 def _check_linear(model: Any) -> None:
-    if not isinstance(model, LinearMultiLabelModel):
+    if not isinstance(model, LowRankModel):
         raise TypeError(
             f"model must be one of lrml's estimators or a TextTagger, got {shown(model)}. "
             "Pass the last step of a pipeline, and export the steps before it on their own."

@@ -20,7 +20,7 @@ from lrml._shown import did_you_mean, shown
 from lrml._targets import check_label_names, check_targets
 from lrml.core.arrays import is_sparse
 from lrml.core.checks import is_integer, is_real
-from lrml.estimators import LRMLCV, LinearMultiLabelModel, TopK
+from lrml.estimators import LRMLCV, LowRankModel, TopK
 
 __all__ = ["TextTagger", "default_model", "default_vectorizer"]
 
@@ -99,9 +99,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
     array([['graphics', 'editor']], dtype=object)
     """
 
-    def __init__(
-        self, model: LinearMultiLabelModel | None = None, *, vectorizer: BaseEstimator | None = None
-    ) -> None:
+    def __init__(self, model: LowRankModel | None = None, *, vectorizer: BaseEstimator | None = None) -> None:
         self.model = model
         self.vectorizer = vectorizer
 
@@ -171,7 +169,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         """Return an unfitted copy of the model, which must be one of this library for 0/1 labels, or None."""
         if self.model is None:
             return None
-        if not isinstance(self.model, LinearMultiLabelModel):
+        if not isinstance(self.model, LowRankModel):
             raise TypeError(
                 f"model is {shown(self.model)}, which is no estimator of lrml. Pass LRMLCV(), say, or "
                 "put other classifiers behind a TfidfVectorizer in scikit-learn's make_pipeline."

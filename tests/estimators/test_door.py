@@ -92,7 +92,7 @@ BAD_PAIRS = [
 ESTIMATORS = {
     name: kind
     for name in public.__all__
-    if hasattr(kind := getattr(public, name), "get_params") and name != "LinearMultiLabelModel"
+    if hasattr(kind := getattr(public, name), "get_params") and name != "LowRankModel"
 }
 FUNCTIONS = [lrml_path, public.alpha_max, ml_fro_path]
 DATA = {"X", "Y", "statistics", "sample_weight"}

@@ -10,7 +10,7 @@ import lrml.solvers.alternating
 from contracts import make_problem
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum, TraceNorm
-from lrml.core.quadratic import Coordinates, SpectralProblem
+from lrml.core.quadratic import Eigen, SpectralProblem
 from lrml.solvers import Alternating, Point
 
 
@@ -204,7 +204,7 @@ def test_a_value_that_rounding_may_lose_in_the_gram_matrix_is_kept():
     for seed in range(50):
         rng = np.random.default_rng(seed)
         U, V = (np.linalg.qr(rng.normal(size=(n, 3)))[0] for n in (30, 3))
-        coordinates = Coordinates(np.ones(30), np.eye(30), (U * truth) @ V.T)
+        coordinates = Eigen(np.ones(30), np.eye(30), (U * truth) @ V.T)
         problem = SpectralProblem.from_coordinates(coordinates, float(truth @ truth))
         point = started(problem, penalty, np.zeros((30, 3)), share=1.0).step()
         np.testing.assert_allclose(point.sigma, truth - 0.5e-13, rtol=1e-3, err_msg=f"seed {seed}")

@@ -23,7 +23,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 import lrml
 from lrml import LRML, LRMLCV, MLFro, TextTagger
 from lrml.cli import main
-from lrml.estimators import LinearMultiLabelModel
+from lrml.estimators import LowRankModel
 from lrml.storage import ModelFileError, read_header
 from storage.forgery import Forgery
 from storage.model_makers import MEMBERS, X, Y, assert_equal
@@ -621,5 +621,5 @@ def test_random_bytes_are_refused_or_equal(changes, contents, tmp_path_factory):
 def test_names_of_the_makers_are_all_covered():
     """Every class that can be saved is among those that the round trip saves."""
     public = [getattr(lrml, name) for name in lrml.__all__]
-    known = {one for one in public if isinstance(one, type) and issubclass(one, LinearMultiLabelModel)}
+    known = {one for one in public if isinstance(one, type) and issubclass(one, LowRankModel)}
     assert {type(model) for model in MEMBERS.values()} == known

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml.core.arrays import Array, Place, descending_eigh, is_host, is_sparse, namespace, thin_svd
-from lrml.core.coordinates import Coordinates
+from lrml.core.eigen import Eigen
 from lrml.core.moments import CentredRows, dense_product
 
 _Float64 = npt.NDArray[np.float64]
@@ -70,7 +70,7 @@ def row_kernel(rows: CentredRows) -> Array:
 
 def dual_coordinates(
     kernel: Array, rows: CentredRows, size: int, largest: float = 0.0, ridge: float = 0.0
-) -> tuple[Coordinates, LeftOut]:
+) -> tuple[Eigen, LeftOut]:
     """Decompose a kernel matrix: eigenvalues, dual vectors A (n × r) and Λ AᵀY; at least one direction.
 
     The matrix is overwritten. Eigenvalues up to size · eps · max(λ₁, largest) are rounding noise, where
@@ -106,13 +106,13 @@ def dual_coordinates(
     eigenvalues, P = eigenvalues[:kept], P[:, :kept]
     if kept == 0:
         place, n_labels = Place.of(roots), rows.Y.shape[1]
-        return Coordinates(place.ones(1), place.zeros((n, 1)), place.zeros((1, n_labels))), LeftOut()
+        return Eigen(place.ones(1), place.zeros((n, 1)), place.zeros((1, n_labels))), LeftOut()
     dual = roots[:, None] * P
     dual /= xp.sqrt(eigenvalues)
-    return Coordinates(eigenvalues, dual, eigenvalues[:, None] * _codes(dual, rows)), LeftOut()
+    return Eigen(eigenvalues, dual, eigenvalues[:, None] * _codes(dual, rows)), LeftOut()
 
 
-def row_coordinates(rows: CentredRows) -> Coordinates:
+def row_coordinates(rows: CentredRows) -> Eigen:
     """Eigenvalues and eigenvectors Q of XᵀDX by the singular value decomposition of dense rows, D^(1/2) X.
 
     Twice to three times as slow as the kernel matrix, but it keeps features of very different scales apart.
@@ -123,10 +123,9 @@ def row_coordinates(rows: CentredRows) -> Coordinates:
     kept = int(xp.count_nonzero(s > max(rows.X.shape) * _EPS * s[0]))
     if kept == 0:
         place, (d, n_labels) = Place.of(s), (rows.X.shape[1], rows.Y.shape[1])
-        vector = xp.eye(d, 1, dtype=s.dtype, device=place.device)
-        return Coordinates(place.ones(1), vector, place.zeros((1, n_labels)))
+        return Eigen(place.ones(1), place.zeros((d, 1)), place.zeros((1, n_labels)))
     P, s, Q = P[:, :kept], s[:kept], Qt[:kept, :].T
-    return Coordinates(s**2, Q, s[:, None] * _codes(roots[:, None] * P, rows))
+    return Eigen(s**2, Q, s[:, None] * _codes(roots[:, None] * P, rows))
 
 
 def _codes(vectors: Array, rows: CentredRows) -> Array:
@@ -175,7 +174,7 @@ class LeftOut(NamedTuple):
 
 def leading_coordinates(
     kernel: _Float64, targets: _Float64, ridge: float, noise: float
-) -> tuple[Coordinates, LeftOut] | None:
+) -> tuple[Eigen, LeftOut] | None:
     """Coordinates in a space of n/8 directions, if it raises the optimum by at most 1e-4 of it; else None.
 
     The block Krylov space takes a few percent of the time of a whole decomposition. If it is clear from the
@@ -222,7 +221,7 @@ def leading_coordinates(
     least = float(np.vdot(shrunk[:, None] * codes, codes)) + energy * ridge / (mean + ridge) - rise
     if rise > _RISE * least:
         return None
-    return Coordinates(eigenvalues, (Q[:, kept] / roots) @ S, rows.T @ targets), left_out
+    return Eigen(eigenvalues, (Q[:, kept] / roots) @ S, rows.T @ targets), left_out
 
 
 def _ritz_pairs(kernel: _Float64, width: int) -> tuple[_Float64, _Float64, _Float64]:

@@ -19,15 +19,16 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrml.core.arrays import Array, Place, dot, frobenius, inner, namespace
-from lrml.core.coordinates import spectral_coordinates
+from lrml.core.eigen import spectral_coordinates
 from lrml.core.losses import Loss, best_constants
+from lrml.core.moments import Statistics
 from lrml.core.penalties import Penalty, SpectralProx, spectral_prox
-from lrml.core.rows import Block, RowSums
+from lrml.core.rows import Block, Rows
 
 # Least curvature of a label, as a share of that at the origin: a perfectly fitted label has none.
 _LEAST_CURVATURE = 0.1
@@ -42,33 +43,65 @@ class Evaluation:
     curvatures: Array
 
 
+class Axes(NamedTuple):
+    """Eigenvectors of XᵀX: in which coordinates a loss is minimised.
+
+    Attributes
+    ----------
+    eigenvalues : array of shape (r,)
+        Descending.
+    features : array of shape (d, r) or None
+        Q; None if the rows are in these coordinates already.
+    center : array of shape (r,)
+        Qᵀx̄; zeros without an intercept.
+    """
+
+    eigenvalues: Array
+    features: Array | None
+    center: Array
+
+    @classmethod
+    def of(cls, rows: Rows, *, fit_intercept: bool) -> Axes:
+        """Decompose XᵀX."""
+        sums = rows.statistics if rows.mask is None else Statistics.from_arrays(rows.X, rows.Y, rows.weights)
+        eigenvalues, features, _ = spectral_coordinates(sums.moments(fit_intercept=fit_intercept))
+        center = sums.x_mean @ features if fit_intercept else namespace(eigenvalues).zeros_like(eigenvalues)
+        return cls(eigenvalues, features, center)
+
+
 class RowProblem:
     """Smooth part of the objective for any loss, with or without unknown labels.
 
     Parameters
     ----------
-    rows : RowSums
+    rows : Rows
         The data.
     loss : Loss
     ridge : float
     fit_intercept : bool
         If False, the first row of V stays zero, and X is not centred.
+    axes : Axes, optional
+        Made here if not given.
     """
 
-    def __init__(self, rows: RowSums, loss: Loss, ridge: float = 0.0, *, fit_intercept: bool = True) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        loss: Loss,
+        ridge: float = 0.0,
+        *,
+        fit_intercept: bool = True,
+        axes: Axes | None = None,
+    ) -> None:
         self.rows, self.loss, self.ridge, self.fit_intercept = rows, loss, ridge, fit_intercept
-        moments = rows.moments_of_features()
-        eigenvalues, self.features, _ = spectral_coordinates(moments.moments(fit_intercept=fit_intercept))
+        axes = Axes.of(rows, fit_intercept=fit_intercept) if axes is None else axes
+        eigenvalues, self.features, self.center = axes
         xp = namespace(eigenvalues)
-        varied = [moments.xx] if fit_intercept else [moments.xx, moments.x_mean]
-        if not any(bool(xp.any(part != 0)) for part in varied):
-            self.features = xp.zeros_like(self.features)  # X is constant: only rounding would be learnt
-        self.center = moments.x_mean @ self.features if fit_intercept else xp.zeros_like(eigenvalues)
-        self.weight = moments.weight
-        self.unit = math.sqrt(float(eigenvalues[0]) / moments.weight)
+        self.weight = rows.total_weight
+        self.unit = math.sqrt(float(eigenvalues[0]) / self.weight)
         # Second moments of a coordinate of V; the intercept's is the weight of the examples times u².
         self.spread = xp.concat([eigenvalues[:1], eigenvalues])[:, None]
-        self.origin = moments.place.zeros(self.shape)
+        self.origin = Place.of(eigenvalues).zeros(self.shape)
         if fit_intercept:
             self.origin[0, :] = best_constants(loss, *rows.label_totals()) / self.unit
         # What a solver has learnt about the loss, for the next one on the same rows.
@@ -102,7 +135,7 @@ class RowProblem:
     @property
     def shape(self) -> tuple[int, int]:
         """Shape (1 + r, L) of V."""
-        return (1 + self.features.shape[1], self.rows.shape[2])
+        return (1 + self.center.shape[0], self.rows.shape[2])
 
     @property
     def lipschitz(self) -> float:
@@ -138,13 +171,21 @@ class RowProblem:
     def scoring(self, V: Array) -> tuple[Array, Array]:
         """Return coefficients (d × L) and intercepts, in the precision of the scores; see `scores_of`."""
         place, dtype = Place.of(V), self.rows.dtype
-        return place.asarray(self.features @ V[1:, :], dtype), place.asarray(self.intercept(V), dtype)
+        return place.asarray(self._outward(V[1:, :]), dtype), place.asarray(self.intercept(V), dtype)
+
+    def _outward(self, W: Array) -> Array:
+        """Map coefficients into the space of the rows."""
+        return W if self.features is None else self.features @ W
+
+    def _inward(self, W: Array) -> Array:
+        """Map coefficients from there."""
+        return W if self.features is None else self.features.T @ W
 
     def _pass(self, V: Array) -> Evaluation:
         value, moments, totals, curvatures = self.rows.sum(_loss_sums, self.loss, *self.scoring(V))
         W, gradient = V[1:, :], namespace(V).empty_like(V)
         gradient[0, :] = self.unit * totals if self.fit_intercept else 0.0
-        gradient[1:, :] = self.features.T @ moments - self.center[:, None] * totals + 2.0 * self.ridge * W
+        gradient[1:, :] = self._inward(moments) - self.center[:, None] * totals + 2.0 * self.ridge * W
         value = float(value + self.ridge * dot(W, W))
         return Evaluation(value, gradient, curvatures / self.weight)
 
@@ -165,11 +206,11 @@ class RowProblem:
 
     def restore(self, U: Array, V: Array) -> tuple[Array, Array]:
         """Map left singular vectors of W̃ back to feature space; labels are not rotated."""
-        return self.features @ U, V
+        return self._outward(U), V
 
     def compress(self, left: Array, right: Array, intercept: Array) -> Array:
         """Map coefficients left rightᵀ (d × L) and intercepts of the original space into V."""
-        inside = (self.features.T @ left) @ right.T
+        inside = self._inward(left) @ right.T
         constants = (intercept + self.center @ inside) / self.unit
         xp = namespace(inside)
         first = constants if self.fit_intercept else xp.zeros_like(constants)

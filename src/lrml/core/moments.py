@@ -212,7 +212,7 @@ class Statistics:
             parts = (
                 tuple(None if M is None else place.asarray(M, "float64") for M in part) for part in parts
             )
-        return _summed(cls._from_block(*part) for part in parts)
+        return summed(cls._from_block(*part) for part in parts)
 
     @classmethod
     def _of_nothing(cls, n_rows: int, d: int, n_labels: int, place: Place) -> Statistics:
@@ -223,7 +223,7 @@ class Statistics:
     @classmethod
     def from_blocks(cls, blocks: Iterable[tuple[Matrix, ...]]) -> Statistics:
         """Summarise an iterable of ``(X, Y)`` or ``(X, Y, sample_weight)`` blocks of rows."""
-        return _summed(cls.from_arrays(*block) for block in blocks)
+        return summed(cls.from_arrays(*block) for block in blocks)
 
     @classmethod
     def _from_block(cls, X: Matrix, Y: Matrix, weights: Array | None) -> Statistics:
@@ -396,7 +396,7 @@ class Statistics:
         return self.centered() if fit_intercept else self.uncentered()
 
 
-def _summed(parts: Iterable[Statistics]) -> Statistics:
+def summed(parts: Iterable[Statistics]) -> Statistics:
     """Add up statistics, each used only here, in the arrays of the first."""
     remaining = iter(parts)
     total = next(remaining, None)

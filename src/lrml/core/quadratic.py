@@ -26,7 +26,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from lrml.core.arrays import Array, dot, few_threads, frobenius, inner, is_host, namespace
-from lrml.core.coordinates import Coordinates, spectral_coordinates
+from lrml.core.eigen import Eigen, spectral_coordinates
 from lrml.core.moments import Moments
 from lrml.core.penalties import Penalty, SpectralProx, right_singular, singular_values, spectral_prox
 
@@ -147,7 +147,7 @@ class SpectralProblem:
         return cls.from_coordinates(spectral_coordinates(moments), target).with_ridge(ridge)
 
     @classmethod
-    def from_coordinates(cls, coordinates: Coordinates, target: float) -> SpectralProblem:
+    def from_coordinates(cls, coordinates: Eigen, target: float) -> SpectralProblem:
         """Rotate the labels if there are more of them than directions; ``target`` is ‖Y‖²."""
         eigenvalues, features, cross = coordinates
         labels = None

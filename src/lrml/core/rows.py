@@ -1,4 +1,4 @@
-"""Losses summed over rows, in blocks: for losses other than the squared one, and for unknown labels.
+"""Rows: examples with their labels, and sums over them; all that a fit sees of its data.
 
 A fit with squared loss and full labels needs second moments only (`lrml.core.moments`). Everything else needs
 the scores of the examples. They are computed, used and discarded block by block, so the n × L scores never
@@ -12,19 +12,20 @@ blocks, and so are the products of blocks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from lrml.core.arrays import Array, Place, full_precision, is_sparse, namespace, take
+from lrml.core.arrays import HOST, Array, Place, full_precision, is_sparse, namespace, take
 from lrml.core.losses import Loss, Terms
-from lrml.core.moments import Statistics
-from lrml.core.threads import map_in_threads
+from lrml.core.moments import CentredRows, Statistics, extremes, summed, without_weightless
+from lrml.core.threads import map_in_threads, one_blas_thread_if
 
 _Result = TypeVar("_Result")
 Matrix: TypeAlias = Any
@@ -40,6 +41,37 @@ _LEAST_ROWS = 32  # enough for products with a block to be worth a BLAS call
 _DENSE_FROM = 0.1
 _DENSE_BYTES = 1 << 28
 _ROUNDING = 1e-13
+# Numbers of labels that are made dense at a time where unknown ones are filled in.
+_FILLED = 1 << 22
+# Up to so many multiplications in the sums, a second BLAS thread saves an estimated tenth of a fit at most.
+_SMALL_PRODUCT = 30_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """What is known of the columns before any row is summed: found at the door, kept in a fitted model.
+
+    Attributes
+    ----------
+    n_features, n_labels : int
+    feature_names, label_names : array of str or None
+        Columns of frames; for a 1-D y, ``label_names`` are its two classes.
+    dtype : dtype
+        float32 or float64, that of X.
+    sparse_features, sparse_labels, flat : bool
+        Whether X and Y are sparse, and Y 1-D.
+    targets : {"binary", "real"}
+    """
+
+    n_features: int
+    n_labels: int
+    feature_names: npt.NDArray[Any] | None = None
+    label_names: npt.NDArray[Any] | None = None
+    dtype: np.dtype[Any] = np.dtype(np.float64)  # noqa: RUF009  # a constant
+    sparse_features: bool = False
+    sparse_labels: bool = False
+    flat: bool = False
+    targets: str = "binary"
 
 
 def added(total: Any, more: Any) -> Any:
@@ -134,38 +166,72 @@ class Block:
         return terms
 
 
-class RowSums(Protocol):
-    """What a fit needs of rows, in memory or not: their shape, and sums over them."""
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Means, Σ w (m − m̄)² and least and largest values of columns; those of blocks add up by `absorb`."""
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Numbers of rows, features and labels."""
+    weight: float
+    mean: Array
+    scatter: Array
+    low: Array
+    high: Array
 
-    @property
-    def total_weight(self) -> float:
-        """Sum of the weights of the rows."""
+    @classmethod
+    def of(cls, M: Matrix, weights: Array | None) -> Spread:
+        """Look at the columns of a matrix."""
+        M, nothing, weights = without_weightless(M, M[:, :0], weights)
+        centred = CentredRows.of(M, nothing, weights)
+        return cls(centred.weight, centred.x_mean, centred.scatter, *extremes(M))
 
-    @property
-    def squared_weights(self) -> float:
-        """Sum of the squares of the weights of the rows."""
+    def absorb(self, other: Spread) -> Spread:
+        """Return that of the rows of both, by the parallel formula of `Statistics`."""
+        weight = self.weight + other.weight
+        share = other.weight / weight if weight > 0 else 0.0
+        moved = other.mean - self.mean
+        return Spread(
+            weight,
+            self.mean + share * moved,
+            self.scatter + other.scatter + self.weight * share * moved**2,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+        )
 
-    @property
-    def dtype(self) -> type[np.floating[Any]]:
-        """Precision of the scores."""
 
-    def moments_of_features(self) -> Statistics:
-        """Moments of X, with one column of zeros for the labels."""
+class Census(NamedTuple):
+    """What a look at every row of a block tells, column by column; the parts of blocks add up.
 
-    def label_totals(self) -> tuple[Array, Array]:
-        """Weighted number of known examples, and of positive ones, per label."""
+    Attributes
+    ----------
+    n_rows : int
+        Those with a positive weight.
+    squared_weights : float
+    known, positive, squares : array of shape (L,)
+        Weighted number of known examples of every label, and weighted sums of its values and their squares.
+    features, labels : Spread
+        Unknown labels count as 0.
+    """
 
-    def sum(self, part: Callable[..., _Result], *arguments: Any) -> _Result:
-        """Return Σ part(block, *arguments) in one pass over the rows; see `Rows.sum`."""
+    n_rows: int
+    squared_weights: float
+    known: Array
+    positive: Array
+    squares: Array
+    features: Spread
+    labels: Spread
+
+    @classmethod
+    def of(cls, rows: Rows) -> Census:
+        """Look at the rows of a block, on the host."""
+        n_rows = rows.X.shape[0] if rows.weights is None else int(np.count_nonzero(rows.weights))
+        spreads = (Spread.of(M, rows.weights) for M in (rows.X, rows.Y))
+        return cls(n_rows, rows.squared_weights, *rows.label_totals(), rows.label_squares, *spreads)
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Examples, their labels, which of these are known, and weights.
+    """Examples, their labels, which of these are known, and weights: everything that a fit sees of its data.
+
+    On a device everything lives there, in dense arrays, and a model is brought back to its ``home``.
 
     Parameters
     ----------
@@ -178,6 +244,20 @@ class Rows:
     weights : array of shape (n,) or None
     dtype : type
         Precision of the scores; sums are always taken in double precision.
+    schema : Schema, optional
+        By default that of plain arrays.
+    kernel : Kernel, optional
+        How rows are compared; None stands for inner products of the rows themselves.
+    sums : Statistics, optional
+        Moments, if they are known already.
+    only_sums : bool, default=False
+        Whether X and Y are a sample of the rows, or none of them: a fit is one to the sums.
+    only_exact : bool, default=False
+        Whether a subspace will not do.
+    home : Place, optional
+        Where X came from and the model goes; by default where X is.
+    given : optional
+        X at home, if it was moved.
     """
 
     X: Matrix
@@ -185,11 +265,36 @@ class Rows:
     mask: Mask | None = None
     weights: Array | None = None
     dtype: type[np.floating[Any]] = np.float64
+    schema: Schema = cast(Any, None)  # noqa: RUF009  # filled in below
+    kernel: Any = None
+    sums: Statistics | None = None
+    only_sums: bool = False
+    only_exact: bool = False
+    home: Place = cast(Any, None)  # noqa: RUF009
+    given: Any = None
+    spaces: dict[Any, tuple[float, Any]] = field(default_factory=dict, init=False, repr=False)
+    _kept: dict[Any, tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        given = vars(self)
+        if given["schema"] is None:
+            object.__setattr__(self, "schema", Schema(self.X.shape[1], self.Y.shape[1]))
+        if given["home"] is None:
+            object.__setattr__(self, "home", Place.of(self.X))
+
+    @classmethod
+    def of_sums(cls, sums: Statistics | None, schema: Schema) -> Rows:
+        """Return rows of which only the sums are known; None tells their columns only."""
+        if sums is not None and sums.weight <= 0:
+            raise ValueError("sample_weight must be positive for some row, got none. Pass other weights.")
+        place = HOST if sums is None else sums.place
+        X, Y = place.zeros((0, schema.n_features)), place.zeros((0, schema.n_labels))
+        return cls(X, Y, schema=schema, sums=sums, only_sums=True, home=place)
 
     @property
     def place(self) -> Place:
-        """Where the rows are, and sums over them."""
-        return Place.of(self.X)
+        """Where the rows are, or where their sums are if a fit is one to these."""
+        return self.sums.place if self.only_sums and self.sums is not None else Place.of(self.X)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -197,8 +302,35 @@ class Rows:
         return (self.X.shape[0], self.X.shape[1], self.Y.shape[1])
 
     @property
+    def model_shape(self) -> tuple[int, int]:
+        """Shape of the coefficients: numbers of features (of rows for a kernel) and labels."""
+        return self.X.shape[1 if self.kernel is None else 0], self.Y.shape[1]
+
+    @property
+    def all_known(self) -> bool:
+        """Whether all labels are known."""
+        return self.mask is None
+
+    @property
+    def n_passes(self) -> int | None:
+        """How often rows were read that are not in memory; None if they are."""
+        return None
+
+    @property
+    def model_dtype(self) -> np.dtype[Any]:
+        """Type of a model's numbers: that of X, but dual coefficients may be large and cancel each other."""
+        return self.schema.dtype if self.kernel is None else np.dtype(np.float64)
+
+    @property
+    def given_rows(self) -> Any:
+        """X as it was given, perhaps sparse, where the model will live."""
+        return self.X if self.given is None else self.given
+
+    @property
     def total_weight(self) -> float:
         """Sum of the weights of the rows."""
+        if self.only_sums and self.sums is not None:
+            return self.sums.weight
         return float(self.X.shape[0] if self.weights is None else self.place.xp.sum(self.weights))
 
     @property
@@ -207,11 +339,101 @@ class Rows:
         return float(self.X.shape[0] if self.weights is None else self.weights @ self.weights)
 
     @property
+    def positive_counts(self) -> Array:
+        """How many rows, among those with weight, have each label."""
+        weights = None if self.weights is None else self.place.asarray(self.weights > 0, "float64")
+        return replace(self, weights=weights)._weighted_sums(self.Y)
+
+    @property
+    def n_effective(self) -> float:
+        """For how many rows of weight 1 the rows count: the larger of Σ w and (Σ w)² / Σ w².
+
+        Sums over rows know their number instead of the latter.
+        """
+        if self.only_sums and self.sums is not None:
+            return max(self.sums.weight, float(self.sums.n_rows))
+        total, squares = self.total_weight, self.squared_weights
+        return max(total, total * (total / squares)) if squares > 0 else total  # squares may underflow
+
+    @property
+    def ranges(self) -> tuple[Array, Array]:
+        """Least and largest value of every feature."""
+        return extremes(self.X)
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """Moments of X and Y, unknown labels filled in by the mean of the known ones; made on first use."""
+        if self.sums is not None:
+            return self.sums
+        with one_blas_thread_if(math.prod(self.X.shape) * sum(self.shape[1:]) <= _SMALL_PRODUCT):
+            if self.mask is None:
+                return Statistics.from_arrays(self.X, self.Y, self.weights)
+            means, step = self.label_means, max(1, _FILLED // self.shape[2])
+            if step >= self.shape[0]:
+                return filled_moments(self, means)
+            slices = (slice(start, start + step) for start in range(0, self.shape[0], step))
+            return summed(filled_moments(self.some(rows), means) for rows in slices)
+
+    @property
+    def label_means(self) -> Array:
+        """Weighted mean of every label over the rows where it is known; 0 if that is nowhere."""
+        known, positive = self.label_totals()
+        xp = namespace(known)
+        return xp.where(known > 0, positive / xp.where(known > 0, known, 1.0), 0.0)
+
+    def filled(self, means: Array) -> Array:
+        """Return the labels as a dense array, unknown ones replaced by these means."""
+        everything = slice(0, self.shape[0])
+        Y = dense_block(self.Y, everything, np.float64)
+        return Y if self.mask is None else Y + (1.0 - self.mask.block(everything, np.float64)) * means
+
+    def centred(self, fit_intercept: bool) -> Any:
+        """Return the rows, without those of no weight, about their means unless there is no intercept."""
+        Y = self.Y if self.mask is None else self.filled(self.label_means)
+        X, Y, weights = without_weightless(self.X, Y, self.weights)
+        rows = CentredRows.of(X, Y, weights)
+        return rows if fit_intercept else rows.uncentred(X, Y)
+
+    def some(self, rows: slice | npt.NDArray[np.int64]) -> Rows:
+        """Return some of the rows; of precomputed kernel values, those among themselves."""
+        numbers = np.arange(*rows.indices(self.shape[0])) if isinstance(rows, slice) else rows
+        X = self.features(numbers, numbers)
+        return replace(
+            self,
+            X=X,
+            Y=take(self.Y, numbers),
+            mask=None if self.mask is None else self.mask.select_rows(numbers),
+            weights=None if self.weights is None else take(self.weights, numbers),
+            schema=replace(self.schema, feature_names=None, n_features=X.shape[1]),
+            sums=None,
+            only_sums=False,
+            home=Place.of(X),
+            given=None,
+        )
+
+    def features(self, rows: npt.NDArray[np.int64], fitted: npt.NDArray[np.int64]) -> Any:
+        """Rows of X, as a model fitted on others needs them: of precomputed values, those with the others."""
+        X = take(self.X, rows)
+        return take(X, fitted, axis=1) if self.kernel is not None and self.kernel.is_precomputed else X
+
+    def kept(self, kind: str, key: Any, make: Callable[[], _Result]) -> _Result:
+        """Return what was made for the same key before, or make it; of every kind, the last one is kept."""
+        if kind not in self._kept or self._kept[kind][0] != key:
+            self._kept.pop(kind, None)  # first, as it may be large
+            self.keep(kind, key, make())
+        found: _Result = self._kept[kind][1]
+        return found
+
+    def keep(self, kind: str, key: Any, made: Any) -> None:
+        """Keep something for `kept`."""
+        self._kept[kind] = key, made
+
+    @property
     def suits_blas(self) -> bool:
         """Whether X is sparse, but dense enough for products with dense copies of its blocks to be faster."""
         return is_sparse(self.X) and self.X.nnz > _DENSE_FROM * self.X.shape[0] * self.X.shape[1]
 
-    def with_precision(self, dtype: type[np.floating[Any]]) -> Rows:
+    def with_precision(self, dtype: type[np.floating[Any]]) -> Self:
         """Return the same rows for many passes, with features and scores in the given precision.
 
         Features that suit BLAS are made dense here, once for all passes, if that takes at most 256 MiB, and
@@ -219,21 +441,23 @@ class Rows:
         """
         if not self.place.is_host:
             X, Y = (self.place.asarray(M, dtype) for M in (self.X, self.Y))
-            return Rows(X, Y, self.mask, self.weights, dtype)
+            return replace(self, X=X, Y=Y, dtype=dtype)
         X = self.X.astype(dtype, copy=False)
         if not is_sparse(X) and np.count_nonzero(X) <= _DENSE_FROM * X.size:
             X = csr_array(X)
         elif self.suits_blas and X.shape[0] * X.shape[1] * X.dtype.itemsize <= _DENSE_BYTES:
             X = X.toarray()
         Y = self.Y if is_sparse(self.Y) else self.Y.astype(dtype, copy=False)
-        return Rows(X, Y, self.mask, self.weights, dtype)
+        return replace(self, X=X, Y=Y, dtype=dtype)
 
-    def select_labels(self, chosen: Array) -> Rows:
+    def select_labels(self, chosen: Array) -> Self:
         """Return the same rows with the chosen labels only."""
         if bool(namespace(chosen).all(chosen)):
             return self
         mask = None if self.mask is None else self.mask.select_labels(chosen)
-        return Rows(self.X, chosen_columns(self.Y, chosen), mask, self.weights, self.dtype)
+        Y = chosen_columns(self.Y, chosen)
+        schema = replace(self.schema, n_labels=Y.shape[1], label_names=None)
+        return replace(self, Y=Y, mask=mask, schema=schema, sums=None)
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows, a few at a time."""
@@ -253,10 +477,6 @@ class Rows:
         """
         with full_precision(self.X):
             return reduce(added, self.map(lambda block: part(block, *arguments)))
-
-    def moments_of_features(self) -> Statistics:
-        """Moments of X, with one column of zeros for the labels."""
-        return Statistics.from_arrays(self.X, self.place.zeros((self.X.shape[0], 1)), self.weights)
 
     @property
     def block_rows(self) -> int:
@@ -285,6 +505,13 @@ class Rows:
         """Weighted number of known examples, and of positive ones, per label."""
         return self._label_totals
 
+    @property
+    def label_squares(self) -> Array:
+        """Weighted sums of the squares of the labels, 0 where unknown."""
+        if self.schema.targets == "binary":
+            return self.label_totals()[1]
+        return self._weighted_sums(self.Y.multiply(self.Y) if is_sparse(self.Y) else self.Y * self.Y)
+
     @cached_property
     def _label_totals(self) -> tuple[Array, Array]:
         xp, total = self.place.xp, self.total_weight
@@ -308,3 +535,9 @@ class Rows:
             block = dense_block(M, rows, np.float64)
             total += xp.sum(block if self.weights is None else block * self.weights[rows, None], axis=0)
         return total
+
+
+def filled_moments(rows: Rows, means: Array | None) -> Statistics:
+    """Moments of a block of rows, with these means in place of unknown labels."""
+    Y = rows.Y if means is None or rows.mask is None else rows.filled(means)
+    return Statistics.from_arrays(rows.X, Y, rows.weights)

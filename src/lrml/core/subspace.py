@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml.core.arrays import descending_eigh
-from lrml.core.coordinates import Coordinates
+from lrml.core.eigen import Eigen
 from lrml.core.linalg import (
     COLUMNS,
     Leading,
@@ -234,12 +234,12 @@ class Subspace:
         return self.fast.is_dual
 
     @property
-    def coordinates(self) -> Coordinates:
+    def coordinates(self) -> Eigen:
         """The problem inside; features are dual vectors D^(1/2) A if there are more features than rows."""
         features = self.basis
         if self.is_dual and isinstance(self.rows, CentredRows) and np.any(self.rows.weights != 1.0):
             features = features * np.sqrt(self.rows.weights)[:, None]
-        return Coordinates(self.eigenvalues, features, self.cross)
+        return Eigen(self.eigenvalues, features, self.cross)
 
     def inside(self, vectors: _Float64) -> _Float64:
         """Return the coordinates of vectors: those of X̂ᵀA for dual ones."""

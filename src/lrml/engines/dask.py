@@ -49,9 +49,9 @@ except ModuleNotFoundError as error:
 from lrml._ranking import check_k
 from lrml._shown import shown
 from lrml._targets import check_label_names
-from lrml.blocks import BlockError, BlockSource, Checkpoint, Columns, Door, Kept, RowBlock, digest_of
+from lrml.blocks import BlockError, BlockSource, Checkpoint, Door, Kept, RowBlock, digest_of
 from lrml.core.arrays import is_sparse
-from lrml.core.rows import added
+from lrml.core.rows import Schema, added
 from lrml.core.threads import one_blas_thread
 from lrml.datasets import BlockFile
 from lrml.estimators import TopK
@@ -201,7 +201,7 @@ def _blocks_of(leaf: Any) -> Iterable[Any]:
     return leaf if isinstance(leaf, BlockFile) else [leaf]
 
 
-def _columns_of(leaf: Any, number: int, door: Door) -> Columns | None:
+def _columns_of(leaf: Any, number: int, door: Door) -> Schema | None:
     """Return the columns of the first block of a leaf; None if it has no block."""
     return next((door.check(raw, number, 0)[1] for raw in _blocks_of(leaf)), None)
 
@@ -419,10 +419,10 @@ class DaskBlocks(BlockSource):
         with _explaining_errors(self._client):
             return future.result()
 
-    def _first_columns(self) -> Columns:
+    def _first_columns(self) -> Schema:
         for number, leaf in enumerate(self.leaves):
             (future,) = self._compute([delayed(_columns_of, pure=False)(leaf, number, _literal(self.door))])
-            found: Columns | None = self._result(future)
+            found: Schema | None = self._result(future)
             if found is not None:
                 return found
         raise ValueError("There is no block of rows. Pass at least one (X, Y) pair.")
@@ -723,7 +723,7 @@ def score(model: Any, X: Any, y: Any = None, *, client: Client | str | None = No
     return float(np.mean(1.0 - share))
 
 
-def _for_arrays(model: Any, columns: Columns) -> Any:
+def _for_arrays(model: Any, columns: Schema) -> Any:
     """Return a model that takes blocks, which are arrays: names of columns are checked here, once."""
     check_label_names(columns.label_names, model.classes_)
     expected, got = getattr(model, "feature_names_in_", None), columns.feature_names

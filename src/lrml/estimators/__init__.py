@@ -1,12 +1,12 @@
 """scikit-learn estimators."""
 
 from lrml._ranking import TopK
-from lrml.estimators._base import LinearMultiLabelModel
+from lrml.estimators._base import LowRankModel
 from lrml.estimators._fitted import Fitted as Fitted
 from lrml.estimators._kernels import KERNELS as KERNELS  # for model files
 from lrml.estimators._kernels import Kernel as Kernel
 from lrml.estimators._top_k import predict_top_k
-from lrml.estimators.cplst import CPLST, CPLSTCV, PLST
+from lrml.estimators.label_space import CPLST, CPLSTCV, PLST
 from lrml.estimators.leml import LEML, LEMLCV
 from lrml.estimators.lrml import LRML, LRMLCV
 from lrml.estimators.path import (
@@ -29,7 +29,7 @@ __all__ = [
     "LRMLCV",
     "PLST",
     "LRMLPath",
-    "LinearMultiLabelModel",
+    "LowRankModel",
     "MLFro",
     "MLFroCV",
     "MLTrace",

@@ -38,14 +38,14 @@ from lrml.core.arrays import (
     to_host,
     to_numpy,
 )
+from lrml.core.coordinates import check_size, coordinates_of
 from lrml.core.losses import LogisticLoss
-from lrml.estimators._cuts import automatic_cut
+from lrml.core.rows import Rows
+from lrml.estimators._door import check_features, memory_rows
 from lrml.estimators._fitted import Fitted, in_order
-from lrml.estimators._fitting import TrainingData, check_features, prepare
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters
 from lrml.estimators._scores import Parts, Scores
-from lrml.estimators._size import check_size
 
 
 def _has_labels(model: Any) -> bool:
@@ -68,7 +68,7 @@ def _has_probabilities(model: Any) -> bool:
 
 def _has_closed_form(model: Any) -> bool:
     """Whether fits are ridge regressions in some directions of label space."""
-    return hasattr(vars(model).get("best_estimator_", model), "_ridge_regressions")
+    return hasattr(vars(model).get("best_estimator_", model), "_regressions")
 
 
 def of_fit(name: str) -> Any:
@@ -84,12 +84,12 @@ def of_fit(name: str) -> Any:
     return property(read)
 
 
-class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
+class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     """A multi-label model with scores X coef_ᵀ + intercept_.
 
-    Subclasses implement ``_fit_data``, which gets checked data and parameters and stores what it has found
-    as ``fitted_``, by one assignment: a fit changes the model as a whole or not at all. All other attributes
-    of a fit are read from there.
+    Subclasses implement ``_found``, which gets checked rows and parameters and returns what is to be stored,
+    the record of the fit (``fitted_``) above all. It is stored by one assignment: a fit changes the model as
+    a whole or not at all. All other attributes of a fit are read from there.
     """
 
     _checks: ClassVar[Mapping[str, Check]] = CHECKS
@@ -101,6 +101,7 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         "kernel": "linear",
         "threshold": None,
         "device": None,
+        "solver": "auto",
     }
 
     fitted_: Fitted
@@ -164,10 +165,6 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             tags.classifier_tags.multi_label = True
         return tags
 
-    def _keep(self, given: dict[str, Any]) -> None:
-        """Store the arguments of a constructor under their names, as scikit-learn expects."""
-        self.__dict__.update({name: value for name, value in given.items() if name != "self"})
-
     def _check_params(self) -> Parameters:
         """Return all parameters, checked as far as possible without the data."""
         params = check_parameters({**self._assumed, **self.get_params(deep=False)}, self._checks)
@@ -214,30 +211,16 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             Unchanged if anything is wrong with the input.
         """
         params = self._check_params()
-        data = prepare(self, params, X, y, sample_weight, observed)
-        n_rows, n_features = data.X.shape
-        given = f"{n_rows} rows, {n_features} features and {data.Y.shape[1]} labels"
-        with data.place.explaining_errors(given):
-            return self._keep_found(self._found(data, params))
+        rows = memory_rows(self, params, X, y, sample_weight, observed)
+        n, d, n_labels = rows.shape
+        with rows.place.explaining_errors(f"{n} rows, {d} features and {n_labels} labels"):
+            return self._keep(**self._found(rows, params))
 
-    def _found(self, data: TrainingData, params: Parameters) -> dict[str, Any]:
-        """Return the fitted attributes: the record of the fit, with its threshold; a search has more."""
-        fitted = self._solved(data, params)
-        if isinstance(params.threshold, str):
-            twin = copy(self)
-            twin.fitted_ = fitted
-            fitted = replace(fitted, cut=automatic_cut(twin, data, params))
-        return {"fitted_": fitted}
-
-    def _solved(self, data: TrainingData, params: Parameters) -> Fitted:
-        """Check parameters against the shape of the data, then fit."""
+    def _found(self, rows: Rows, params: Parameters) -> dict[str, Any]:
+        """Return the fitted attributes: the record of the fit; a search has more."""
         raise NotImplementedError
 
-    def _fit_data(self, data: TrainingData, params: Parameters) -> Self:
-        """Fit to checked data, without a threshold of its own."""
-        return self._keep_found({"fitted_": self._solved(data, params)})
-
-    def _keep_found(self, found: dict[str, Any]) -> Self:
+    def _keep(self, **found: Any) -> Self:
         """Store the attributes of a fit in place of those of the last one."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
@@ -474,26 +457,26 @@ class LinearMultiLabelModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         """
         model = vars(self).get("best_estimator_", self)
         params = model._check_params()
-        data = prepare(model, params, X, y, sample_weight, None)
+        rows = memory_rows(model, params, X, y, sample_weight, None)
         if hasattr(model, "factors_"):
             self._validated(X)  # the columns of the last fit, and its labels
-            check_label_names(data.schema.label_names, model.classes_)
-        if not data.needs_moments_only:
+            check_label_names(rows.schema.label_names, model.classes_)
+        if params.loss.name != "squared" or not rows.all_known:
             raise ValueError(
                 "leave-one-out scores need loss='squared' with all labels known, got "
-                f"loss={params.loss.name!r}{'' if data.mask is None else ' and unknown labels'}. Use "
+                f"loss={params.loss.name!r}{'' if rows.all_known else ' and unknown labels'}. Use "
                 "scikit-learn's cross_val_predict."
             )
-        rows = np.arange(data.X.shape[0])
         # All directions of a kernel matrix, before the fit asks for the leading ones only.
-        data = data.exactly()
-        check_size(data, type(model).__name__)
-        space = data.space(fit_intercept=params.fit_intercept)
-        regressions = model._ridge_regressions(data, params)
-        scorer = LeaveOneOut(space, data, rows, fit_intercept=params.fit_intercept, precise=True)
-        scores = data.home.asarray(scorer.of(regressions)(slice(None)), dtype_name(data.X))
-        if not data.schema.flat or data.targets == "real":
-            return scores[:, 0] if data.schema.flat else scores
+        rows = replace(rows, only_exact=True)
+        check_size(rows, type(model).__name__)
+        space = coordinates_of(rows, fit_intercept=params.fit_intercept)
+        everyone, precise = np.arange(rows.shape[0]), {"precise": True}
+        scorer = LeaveOneOut(space, rows, everyone, fit_intercept=params.fit_intercept, **precise)
+        scores = scorer.of(model._regressions(rows, params))(slice(None))
+        scores = rows.home.asarray(scores, dtype_name(rows.X))
+        if not rows.schema.flat or params.targets == "real":
+            return scores[:, 0] if rows.schema.flat else scores
         fitted = hasattr(model, "factors_") or not isinstance(params.threshold, str)
         cut = to_host(model._decision_threshold if fitted else None)
         return _counted_from(check_threshold(cut, 1, params.loss.threshold), scores)

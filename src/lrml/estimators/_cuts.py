@@ -11,9 +11,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from lrml.core.arrays import Array, Place, is_host, namespace, take, to_numpy
-from lrml.estimators._fitting import TrainingData
+from lrml.core.coordinates import coordinates_of, road_of
+from lrml.core.rows import Rows
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import Parameters
+from lrml.estimators._spec import sums_suffice
 from lrml.model_selection import iterative_train_test_split
 from lrml.thresholds import MetricName, best_threshold
 
@@ -26,7 +28,7 @@ _LEAST_ROWS, _MOST_SCORES = 1500, 1 << 25
 _SEED = 0
 
 
-def automatic_cut(model: Any, data: TrainingData, params: Parameters) -> Any:
+def automatic_cut(model: Any, data: Rows, params: Parameters) -> Any:
     """Return the best cut for a model that has just been fitted to the data.
 
     It is the best one for leave-one-out scores where they are in closed form, and otherwise for the scores
@@ -38,8 +40,8 @@ def automatic_cut(model: Any, data: TrainingData, params: Parameters) -> Any:
         counted = np.flatnonzero(to_numpy(data.weights) > 0)
     most = max(_LEAST_ROWS, _MOST_SCORES // data.Y.shape[1])
     if len(counted) < 2:
-        return data.loss.threshold
-    if hasattr(model, "_ridge_regressions") and data.needs_moments_only and data.road() != "compressed":
+        return params.loss.threshold
+    if hasattr(model, "_regressions") and sums_suffice(params.loss, data) and road_of(data) != "compressed":
         if len(counted) > most:
             counted = np.sort(np.random.RandomState(_SEED).permutation(counted)[:most])
         rows, scores = counted, _leave_one_out_scores(model, data, params, counted)
@@ -70,14 +72,14 @@ def best_cut(Y: Array, scores: Array, params: Parameters, known: Array | None, h
     return cut if isinstance(cut, float) else home.asarray(cut)
 
 
-def _leave_one_out_scores(model: Any, data: TrainingData, params: Parameters, rows: _Rows) -> Array:
+def _leave_one_out_scores(model: Any, data: Rows, params: Parameters, rows: _Rows) -> Array:
     quiet = Parameters(**vars(params) | {"callback": None, "verbose": 0})
-    space = data.space(fit_intercept=params.fit_intercept)
+    space = coordinates_of(data, fit_intercept=params.fit_intercept)
     scorer = LeaveOneOut(space, data, rows, fit_intercept=params.fit_intercept)
-    return scorer.of(model._ridge_regressions(data, quiet, warm=True))(slice(None))
+    return scorer.of(model._regressions(data, quiet, warm=True))(slice(None))
 
 
-def _held_out_scores(model: Any, data: TrainingData, rows: _Rows) -> Array:
+def _held_out_scores(model: Any, data: Rows, rows: _Rows) -> Array:
     """Scores of some rows by a fit to the others."""
     others = np.setdiff1d(np.arange(data.X.shape[0]), rows)
     twin = clone(model)
@@ -85,5 +87,5 @@ def _held_out_scores(model: Any, data: TrainingData, rows: _Rows) -> Array:
     twin.set_params(**{name: value for name, value in quiet.items() if name in twin.get_params()})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows has warned
-        fitted = twin._solved(data.part(others), twin._check_params())
+        fitted = twin._solved(data.some(others), twin._check_params())
     return fitted.scores(data.features(rows, others))

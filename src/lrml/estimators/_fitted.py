@@ -16,14 +16,14 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from lrml.blocks import Columns
 from lrml.core.arrays import Array, Place, at_home, dtype_name, is_host, is_sparse, namespace, to_numpy
+from lrml.core.eigen import Factors
 from lrml.core.losses import LOSSES, Loss
 from lrml.core.moments import Statistics
+from lrml.core.rows import Schema
 from lrml.core.threads import map_in_threads
-from lrml.estimators._kernels import Kernel, kernel_block
+from lrml.estimators._kernels import Kernel
 from lrml.estimators._scores import Parts, Scores, best_of_parts, choose_kernel_scorer, choose_scorer
-from lrml.solvers import Factors
 
 _Result = TypeVar("_Result")
 # Up to this number, coefficients are kept beside their factors, which saves time in predictions.
@@ -51,7 +51,7 @@ class Fitted:
 
     Attributes
     ----------
-    schema : Columns
+    schema : Schema
         Names and numbers of features and labels, and the form of Y.
     loss_name : str
     factors : Factors
@@ -70,7 +70,7 @@ class Fitted:
     sums : Sums, optional
     """
 
-    schema: Columns
+    schema: Schema
     loss_name: str
     factors: Factors
     intercept: Array
@@ -185,7 +185,7 @@ class Fitted:
             step, width = _LEAST_ROWS, max(1, size // _LEAST_ROWS)
         if kernel is not None:
             n_fit = self.factors.U.shape[0]
-            step = min(step, kernel_block(n_fit) if on_host else max(1, size // n_fit))
+            step = min(step, kernel.block_of(n_fit) if on_host else max(1, size // n_fit))
         blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
         def work(rows: slice) -> _Result:

@@ -16,17 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrml.core import checks as check
-from lrml.core.arrays import to_numpy
 from lrml.core.penalties import singular_values
 from lrml.core.quadratic import SpectralProblem
-from lrml.estimators._fitting import TrainingData, sort_labels
 from lrml.solvers import Chain, chains_for
 
 _ALPHA_SHARES = (0.05, 0.98)
 DEFAULT_THETAS = (0.0, 0.05, 0.1, 0.2, 0.4)
 """Shares of the labels that paths and searches try unless told otherwise; 0 is the trace norm."""
-NOISE_SHARE = 0.2
-"""The ridge that leaves this share marks the direction of X along which noise is measured."""
 
 
 class GridPoint(NamedTuple):
@@ -99,59 +95,6 @@ def resolve_ranks(
 def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[float]:
     """Return the ridges that leave these shares of the effective directions; 1 stands for no ridge."""
     return [0.0 if share == 1.0 else problem.ridge_leaving(share) for share in shares]
-
-
-def noise_along(data: TrainingData, ridge: float, *, fit_intercept: bool) -> float:
-    """Return ‖D^(1/2)G‖_F √(ridge / n), G (n × L) the slopes of the loss at the best constant scores.
-
-    If labels were independent of X, the gradient of the loss along a direction of X with this eigenvalue of
-    XᵀX would have about this length: the usual strength of a penalty on singular values. With weights D, n is
-    that of `count_rows`.
-    """
-    n_rows = count_rows(data)
-    if data.needs_moments_only and data.summed_up is not None:
-        moments = data.summed_up
-        of_means = 0.0 if fit_intercept else moments.weight * float(moments.y_mean @ moments.y_mean)
-        return 2.0 * math.sqrt((moments.yy + of_means) * ridge / n_rows)
-    rows = data.row_sums
-    known, sums = map(to_numpy, rows.label_totals())
-    constants = to_numpy(sort_labels(data, rows, fit_intercept=fit_intercept).constants)
-    if data.targets == "real":
-        w = data.place.ones(data.Y.shape[0]) if data.weights is None else data.weights
-        own = to_numpy((data.Y * data.Y).T @ w)
-        squares = np.sum(own - constants * (2.0 * sums - known * constants))
-        return 2.0 * float(np.sqrt(max(squares, 0.0) * ridge / n_rows))
-    without, having = (data.loss.terms(np.full_like(constants, y), constants).slopes for y in (0.0, 1.0))
-    squares = (known - sums) @ without**2 + sums @ having**2
-    return float(np.sqrt(squares * ridge / n_rows))
-
-
-def count_rows(data: TrainingData) -> float:
-    """Return for how many rows of weight 1 the rows count: the larger of Σ w and (Σ w)² / Σ w².
-
-    Sums over rows know their number instead of the latter.
-    """
-    if data.X.shape[0] == 0 and data.n_passes is None:
-        return max(data.statistics.weight, float(data.statistics.n_rows))
-    total, squares = data.row_sums.total_weight, data.row_sums.squared_weights
-    return max(total, total * (total / squares)) if squares > 0 else total  # squares may underflow
-
-
-def loss_scale(data: TrainingData, *, fit_intercept: bool) -> float:
-    """Return the ridge that acts on the loss as a ridge of 1 acts on squares of which all are known.
-
-    A ridge acts relative to the curvature of the loss, 2 for squares. It is taken at the best constant
-    scores, times the share of labels known, as a mean over all positive labels: rare labels bend the logistic
-    loss less than frequent ones.
-    """
-    if data.needs_moments_only:
-        return 1.0
-    rows = data.row_sums
-    known, positive = map(to_numpy, rows.label_totals())
-    constants = to_numpy(sort_labels(data, rows, fit_intercept=fit_intercept).constants)
-    bends = data.loss.terms(np.ones_like(constants), constants).curvatures * known / rows.total_weight
-    weights = known if data.targets == "real" else positive
-    return 0.5 * float(weights @ bends) / float(weights.sum()) if weights.any() else 1.0
 
 
 def chains_of(

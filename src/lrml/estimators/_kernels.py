@@ -100,6 +100,11 @@ class Kernel:
             values[rows, :] = part
         return _checked(values)
 
+    @staticmethod
+    def block_of(n_fit: int) -> int:
+        """How many rows to compare with the training rows at a time."""
+        return max(1, _BLOCK_VALUES // max(n_fit, 1))
+
     def matrix(self, X: Any) -> Array:
         """Values for all pairs of rows, n × n."""
         if is_host(X) and not isinstance(self.metric, str):
@@ -219,11 +224,6 @@ def _checked(values: Any) -> Array:
             "Check the kernel, or scale X, for example with StandardScaler."
         )
     return found
-
-
-def kernel_block(n_fit: int) -> int:
-    """How many rows to compare with the training rows at a time."""
-    return max(1, _BLOCK_VALUES // max(n_fit, 1))
 
 
 def check_kernel_matrix(kernel: Array) -> None:

@@ -34,9 +34,9 @@ import numpy.typing as npt
 import scipy.linalg
 
 from lrml.core.arrays import Array, Place, full_precision, is_host, is_sparse, namespace, row_dots, take
+from lrml.core.coordinates import Coordinates, RidgeRegressions
 from lrml.core.losses import SquaredLoss
-from lrml.estimators._fitting import TrainingData
-from lrml.estimators._space import RidgeRegressions, Space
+from lrml.core.rows import Rows
 
 # 1 − h without any shrinkage: below the first, or so many roundings, a row is fitted without error; above
 # the last, single precision is enough.
@@ -58,8 +58,8 @@ class LeaveOneOut:
 
     def __init__(
         self,
-        space: Space,
-        data: TrainingData,
+        space: Coordinates,
+        data: Rows,
         rows: npt.NDArray[np.int64],
         *,
         fit_intercept: bool,
@@ -74,7 +74,7 @@ class LeaveOneOut:
             self.weights = place.asarray(take(data.weights, rows))
         self.mean_leverage = self.weights / data.total_weight * float(fit_intercept)
         # X̃Λ^(−1/2) has no scale: its rows are at most of length 1/√w.
-        unit = space.own_coordinates(data.X, rows, data.weights) / xp.sqrt(curvature)
+        unit = space.of_own_rows(data, rows) / xp.sqrt(curvature)
         self.outside = 1.0 - self.mean_leverage - self.weights * row_dots(unit, unit)
         # Eigenvalues are rounded relative to the largest, and h with them.
         rounding = 1.0 + self.weights * (unit**2 @ (xp.max(curvature) / curvature))
@@ -82,7 +82,7 @@ class LeaveOneOut:
         self.interpolated = self.outside < xp.minimum(rounding, _INTERPOLATED)
         self.interpolates = bool(xp.any(self.interpolated))
         # Single precision is not enough if residuals are all rounding.
-        ranks_labels = data.targets == "binary" and not precise
+        ranks_labels = data.schema.targets == "binary" and not precise
         self.result = xp.float32 if ranks_labels else xp.float64
         single = ranks_labels and float(xp.min(self.outside)) > _ROOMY
         self.dtype = xp.float32 if single else xp.float64
@@ -91,8 +91,8 @@ class LeaveOneOut:
         # Sparse ones stay so on the host.
         self.Y = Y.astype(self.dtype) if is_host(curvature) else xp.astype(place.asarray(Y), self.dtype)
         self.lone = None
-        if data.targets == "binary":
-            self.lone = _LoneLabels(data.positive_counts(), self.Y, self.weights > 0)
+        if data.schema.targets == "binary":
+            self.lone = _LoneLabels(data.positive_counts, self.Y, self.weights > 0)
 
     def is_exact(self, solution: RidgeRegressions) -> bool:
         """Whether the scores are those of refitting: the penalty is a ridge, and no direction is left out."""

@@ -10,17 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml.blocks import Columns, RowBlock
+from lrml.blocks import RowBlock
 from lrml.core.arrays import is_sparse, take
 from lrml.core.moments import Statistics
-from lrml.estimators._blocks import SummedData
+from lrml.core.rows import Rows, Schema
 
 _Float64 = npt.NDArray[np.float64]
 _Arrays = dict[str, npt.NDArray[Any]]
@@ -43,7 +43,7 @@ class Folds:
         return tuple(place / count for place in range(1, count if apart is None else apart + 1))
 
     @staticmethod
-    def rows_kept(columns: Columns) -> int:
+    def rows_kept(columns: Schema) -> int:
         """Return how many rows the sample of such data has: max(7,500, 2²³ / (d + L))."""
         return max(_LEAST_ROWS, _MOST_NUMBERS // (columns.n_features + columns.n_labels))
 
@@ -175,7 +175,7 @@ def summed(parts: Iterable[Statistics | None]) -> Statistics:
     return total
 
 
-def fold_sums(block: RowBlock, folds: Folds, columns: Columns) -> FoldSums:
+def fold_sums(block: RowBlock, folds: Folds, columns: Schema) -> FoldSums:
     """Return the sums of one block, and those of its rows that may be in the sample."""
     random = np.random.default_rng([folds.seed, block.index, block.piece])
     order, fold = random.random(len(block)), np.searchsorted(folds.bounds, random.random(len(block)), "right")
@@ -203,34 +203,32 @@ def _in_form(matrix: Any, *, sparse: bool) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class SampledData(SummedData):
-    """Data of which the sums are known, by folds, and a sample of the rows: X, Y and weights."""
+class SampledRows(Rows):
+    """A sample of the rows, and the sums of all of them, by folds."""
 
     parts: tuple[Statistics | None, ...] = ()  # of the folds; None: without rows
     fold: Any = ()  # of every row of the sample
     positives: Any = ()  # how many of all rows, among those with weight, have each label
 
     @classmethod
-    def of_sums(cls, sums: FoldSums, columns: Columns, targets: str) -> SampledData:
-        """Return data for a fit."""
-        sample = sums.sample
-        data = cls.of(sums.total, columns, targets)
-        found: SampledData = replace(
-            cast(Any, data),
-            X=sample.X,
-            Y=sample.Y,
+    def of_folds(cls, sums: FoldSums, schema: Schema) -> SampledRows:
+        """Return rows for a fit to the sums."""
+        sample, total = sums.sample, sums.total
+        if total.weight <= 0:
+            raise ValueError("sample_weight must be positive for some row, got none. Pass other weights.")
+        return cls(
+            sample.X,
+            sample.Y,
             weights=sample.weights if sums.weighted else None,
+            schema=schema,
+            sums=total,
+            only_sums=True,
             parts=tuple(sums.parts),
             fold=sample.fold,
             positives=sums.positives,
         )
-        return found
 
     @property
-    def total_weight(self) -> float:
-        """Sum of the weights of all rows."""
-        return self.statistics.weight
-
     def positive_counts(self) -> _Float64:
         """How many of all rows, among those with weight, have each label."""
         found: _Float64 = self.positives

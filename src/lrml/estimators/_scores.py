@@ -10,16 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml.core.arrays import Array, Place, dtype_name, full_precision, is_host, is_sparse
-from lrml.solvers import Factors
+from lrml.core.coordinates import SPARSE_COST
+from lrml.core.eigen import Factors
 
 Scores = Array
 """Real scores, of NumPy or where a model on a device is."""
 Parts = Iterable[tuple[slice, Scores]]
 """Scores of some rows, in blocks of labels: those of a slice of the labels, in order."""
 
-# Per multiplication, SciPy's sparse product took 6 to 12 (mostly 6 to 9) times as long as BLAS on one core,
-# for 500 to 20,000 features, 50 to 1000 columns, 0.5 to 20 % nonzeros, in either precision; 3 to 5 for 20.
-SPARSE_COST = 6
 # Partition and stable sort take the same time if k is a third to a half of the labels.
 _SORT_FROM = 1 / 3
 

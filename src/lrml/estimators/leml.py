@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml.core.checks import check_count
-from lrml.core.penalties import TailSum
-from lrml.estimators._fitting import TrainingData
+from lrml.core.rows import Rows
+from lrml.estimators._defaults import usual_strengths
 from lrml.estimators._grid import resolve_ranks
+from lrml.estimators._member import Member
 from lrml.estimators._parameters import CHECKS, Parameters, optional
-from lrml.estimators._spectral import SpectralModel
-from lrml.estimators._usual_ridge import usual_ridge
+from lrml.estimators._spec import Spec, sums_suffice
 from lrml.estimators.search import Family, Params, Plan, SearchModel, extending, reduced_rank_pieces
 from lrml.solvers import Callback
 
@@ -26,7 +26,7 @@ _RIDGE_MULTIPLES = (3.0, 1.0, 0.3)
 _MANY_FEATURES, _HELD_OUT = 5000, 0.2
 
 
-class LEML(SpectralModel):
+class LEML(Member):
     """Low-rank empirical risk minimisation for multi-label learning.
 
     Finds coefficients W (d × L) of rank k at most, and intercepts b, that minimise
@@ -102,7 +102,7 @@ class LEML(SpectralModel):
     """
 
     _checks = CHECKS | {name: optional(CHECKS[name]) for name in ("rank", "alpha", "ridge")}
-    _default_tol = 1e-6
+    _tols = (1e-6, 1e-4)
 
     def __init__(
         self,
@@ -123,24 +123,27 @@ class LEML(SpectralModel):
         device: Any = None,
         verbose: int = 0,
     ) -> None:
-        self._keep(locals())
+        self.rank = rank
+        self.alpha = alpha
+        self.ridge = ridge
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.targets = targets
+        self.threshold = threshold
+        self.threshold_scoring = threshold_scoring
+        self.threshold_per_label = threshold_per_label
+        self.warm_start = warm_start
+        self.callback = callback
+        self.device = device
+        self.verbose = verbose
 
-    def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
-        rank = _usual_ranks([_RANK_SHARE], data.shape)[0] if params.rank is None else params.rank
-        return TailSum(0, params.alpha or 0.0, max_rank=check_count("rank", rank, 1, data.shape))
-
-    def _with_strengths(self, data: TrainingData, params: Parameters) -> Parameters:
-        ridge = params.ridge
-        if ridge is None:
-            follows_data = params.alpha is None
-            ridge = usual_ridge(data, fit_intercept=params.fit_intercept) if follows_data else 0.0
-        return Parameters(**vars(params) | {"alpha": params.alpha or 0.0, "ridge": ridge})
-
-    def _iterates(self, params: Parameters) -> bool:
-        return bool(params.alpha)
-
-    def _follows_data(self, params: Parameters) -> bool:
-        return params.alpha is None and params.ridge is None
+    def _spec(self, params: Parameters, shape: tuple[int, int]) -> Spec:
+        rank = _usual_ranks([_RANK_SHARE], shape)[0] if params.rank is None else params.rank
+        ridge = 0.0 if params.ridge is None and params.alpha is not None else params.ridge
+        strengths: dict[str, Any] = {"alpha": params.alpha or 0.0, "ridge": ridge}
+        return Spec(**self._common(params), max_rank=check_count("rank", rank, 1, shape), **strengths)
 
 
 def _usual_ranks(shares: Sequence[float], shape: tuple[int, int]) -> list[int]:
@@ -218,30 +221,49 @@ class LEMLCV(SearchModel):
         device: Any = None,
         verbose: int = 0,
     ) -> None:
-        self._keep(locals())
+        self.ranks = ranks
+        self.alphas = alphas
+        self.ridges = ridges
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.targets = targets
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.abandon = abandon
+        self.threshold = threshold
+        self.threshold_scoring = threshold_scoring
+        self.threshold_per_label = threshold_per_label
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
 
-    def _check_shapes(self, data: TrainingData, params: Parameters) -> None:
-        params.ranks = resolve_ranks(params.ranks, _usual_ranks(_RANK_SHARES, data.shape), data.shape)
+    def _check_shapes(self, data: Rows, params: Parameters) -> None:
+        params.ranks = resolve_ranks(
+            params.ranks, _usual_ranks(_RANK_SHARES, data.model_shape), data.model_shape
+        )
         super()._check_shapes(data, params)
         by_row = all(criterion.by_row for criterion in params.criteria)
         wide = data.X.shape[1] > _MANY_FEATURES
         if params.cv is None and by_row and wide and not self._in_coordinates(data, params):
             params.cv = _HELD_OUT
 
-    def _in_coordinates(self, data: TrainingData, params: Parameters) -> bool:
-        return data.needs_moments_only and not any(params.alphas or ())
+    def _in_coordinates(self, data: Rows, params: Parameters) -> bool:
+        return sums_suffice(params.loss, data) and not any(params.alphas or ())
 
-    def _family(self, data: TrainingData, params: Parameters) -> Family:
+    def _family(self, data: Rows, params: Parameters) -> Family:
         return Family(self._plan(data, params), reduced_rank_pieces)
 
-    def _refits(self, data: TrainingData, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
+    def _refits(self, data: Rows, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
         return self._plan(data, params), lambda one: one["rank"]
 
-    def _plan(self, data: TrainingData, params: Parameters) -> Plan:
+    def _plan(self, data: Rows, params: Parameters) -> Plan:
         alphas, ridges = params.alphas or [0.0], params.ridges
         follows_data = ridges is None and params.alphas is None
         if follows_data:
-            usual = usual_ridge(data, fit_intercept=params.fit_intercept)
+            _, usual = usual_strengths(data, params.loss, fit_intercept=params.fit_intercept)
             ridges = [multiple * usual for multiple in _RIDGE_MULTIPLES] if usual > 0 else [0.0]
         strengths = [
             {"alpha": alpha, "ridge": ridge}

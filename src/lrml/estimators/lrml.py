@@ -10,27 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml.core.arrays import HOST, namespace
 from lrml.core.checks import check_count
-from lrml.core.loss_problem import RowProblem
-from lrml.core.penalties import TailSum
+from lrml.core.coordinates import RidgeRegressions, coordinates_of, spectrum_of
 from lrml.core.quadratic import SpectralProblem
-from lrml.estimators._fitting import TrainingData
-from lrml.estimators._grid import (
-    NOISE_SHARE,
-    Grid,
-    GridPoint,
-    chains_from,
-    chains_of,
-    loss_scale,
-    noise_along,
-    resolve_thetas,
-    ridges_leaving,
-)
+from lrml.core.rows import Rows
+from lrml.estimators._defaults import loss_scale, noise_along
+from lrml.estimators._grid import Grid, GridPoint, chains_from, chains_of, resolve_thetas, ridges_leaving
 from lrml.estimators._kernels import KernelLike
+from lrml.estimators._member import Member
 from lrml.estimators._parameters import CHECKS, Parameters, check_theta_or_auto, optional
-from lrml.estimators._space import RidgeRegressions
-from lrml.estimators._spectral import SpectralModel
+from lrml.estimators._spec import WEAK, Spec, sums_suffice
 from lrml.estimators.search import (
     MANY_ROWS,
     BlockSearch,
@@ -48,7 +37,7 @@ from lrml.estimators.search import (
     shrinking,
     tail_plan,
 )
-from lrml.solvers import Callback, Chain, Phase, SolverResult, solve_chain
+from lrml.solvers import Callback, Chain, Phase, solve_chain
 
 # Default shares of free singular values: of the squared loss, and of the others.
 _THETA, _ROW_THETA = 0.2, 0.1
@@ -63,6 +52,7 @@ _N_ALPHAS = 10
 _MAX_ITER, _TOL, _ROUGH_TOL = 500, 1e-4, 1e-3
 # Alphas of fits of their own: how many, the strongest as a multiple of the noise, the ratio of neighbours.
 # Beside a ridge the best alpha is smaller, and matters less.
+_NOISE_SHARE = 0.2  # left by the ridge that marks the direction along which noise is measured
 _BESIDE_RIDGE, _ALONE = (3, 1.0, 3.0), (4, 3.0, 2.0)
 # Models without a tail are tried at so many times the alpha from which no model of all rows has one.
 _BEYOND = 4.0
@@ -74,7 +64,7 @@ _LEAST_RIDGE = 0.25
 _SLOPES = {"squared": 1.0, "logistic": 0.5, "squared_hinge": 2.0}
 
 
-class LRML(SpectralModel):
+class LRML(Member):
     """Low-rank multi-label learning by penalising only the tail of the spectrum.
 
     Finds a stationary point W (d × L) of
@@ -300,50 +290,39 @@ class LRML(SpectralModel):
         device: Any = None,
         verbose: int = 0,
     ) -> None:
-        self._keep(locals())
+        self.theta = theta
+        self.alpha = alpha
+        self.ridge = ridge
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.targets = targets
+        self.threshold = threshold
+        self.threshold_scoring = threshold_scoring
+        self.threshold_per_label = threshold_per_label
+        self.warm_start = warm_start
+        self.callback = callback
+        self.device = device
+        self.verbose = verbose
 
-    def _check_params(self) -> Parameters:
-        params = super()._check_params()
-        if params.theta is None:
-            params.theta = _THETA if params.loss.name == "squared" else _ROW_THETA
-        return params
-
-    def _with_strengths(self, data: TrainingData, params: Parameters) -> Parameters:
-        by_default = params.ridge is None and params.theta != "auto" and params.alpha != 0
-        if by_default and check_count("theta", params.theta, 0, data.shape) == 0:
-            params = Parameters(**vars(params) | {"ridge": 0.0})  # the trace norm limits all singular values
-        return super()._with_strengths(data, params)
-
-    def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
-        theta = params.theta
-        if theta == "auto":
-            ridge = self._ridge(params)
-            problem = data.space(fit_intercept=params.fit_intercept, ridge=ridge).problem.with_ridge(ridge)
-            scaled = problem.cross / namespace(problem.cross).sqrt(problem.curvature)[:, None]
-            theta = elbow(HOST.asarray(namespace(scaled).linalg.svdvals(scaled)) ** 2)
-        return TailSum(check_count("theta", theta, 0, data.shape), params.alpha)
-
-    def _extras(
-        self, penalty: TailSum, problem: SpectralProblem | RowProblem | None, result: SolverResult | None
-    ) -> dict[str, Any]:
-        return {"theta": penalty.theta}
-
-
-def elbow(energies: npt.NDArray[np.float64]) -> int:
-    """Return the theta that is farthest below the line, (1 − theta / m) − T(theta) / T(0); 0 if T(0) is 0.
-
-    T(theta) = Σ_{j > theta} energies_j for m descending energies. It falls steeply over the directions that
-    labels share, and slowly over the rest. Among ties the smallest theta wins.
-
-    Examples
-    --------
-    >>> elbow(np.array([9.0, 7.0, 0.2, 0.1, 0.1]))
-    2
-    """
-    left = np.append(np.cumsum(energies[::-1])[::-1], 0.0)
-    if left[0] == 0.0:
-        return 0
-    return int(np.argmax(1.0 - np.arange(len(left)) / len(energies) - left / left[0]))
+    def _spec(self, params: Parameters, shape: tuple[int, int]) -> Spec:
+        theta, alpha, ridge = params.theta, params.alpha, params.ridge
+        squared = params.loss.name == "squared"
+        if theta is None:
+            theta = _THETA if squared else _ROW_THETA
+        if theta != "auto":
+            theta = check_count("theta", theta, 0, shape)
+        # The objective of the paper has no ridge; and the trace norm limits all singular values.
+        if ridge is None and ((squared and alpha is not None) or (theta == 0 and alpha != 0)):
+            ridge = 0.0
+        strengths = {"alpha": alpha, "ridge": ridge, "ridge_share": WEAK}
+        return Spec(**self._common(params), theta=theta, **strengths)
 
 
 class _TailFits:
@@ -394,17 +373,17 @@ class TailSearch(BlockSearch):
     _names: tuple[str, ...] = ("theta", "alpha", "ridge")
     _row_tol = _ROUGH_TOL
 
-    def _grid_thetas(self, data: TrainingData, params: Parameters) -> list[int]:
+    def _grid_thetas(self, data: Rows, params: Parameters) -> list[int]:
         """Return the counts of free singular values."""
         raise NotImplementedError
 
-    def _check_shapes(self, data: TrainingData, params: Parameters) -> None:
+    def _check_shapes(self, data: Rows, params: Parameters) -> None:
         super()._check_shapes(data, params)
         params.thetas = self._grid_thetas(data, params)
 
-    def _points(self, data: TrainingData, params: Parameters) -> list[GridPoint]:
+    def _points(self, data: Rows, params: Parameters) -> list[GridPoint]:
         """Return the whole grid."""
-        problem = data.space(fit_intercept=params.fit_intercept).problem
+        problem = coordinates_of(data, fit_intercept=params.fit_intercept).problem
         ridges = ridges_leaving(problem, _RIDGE_SHARES) if params.ridges is None else params.ridges
         count = params.n_alphas or _N_ALPHAS
         points = Grid(params.thetas, params.alphas, ridges, count, params.alpha_ratio).points(problem)
@@ -412,9 +391,9 @@ class TailSearch(BlockSearch):
             points += [GridPoint(0, 0.0, ridge) for ridge in ridges_leaving(problem, _BARE_RIDGE_SHARES)]
         return points
 
-    def _family(self, data: TrainingData, params: Parameters) -> Family:
+    def _family(self, data: Rows, params: Parameters) -> Family:
         max_iter = _MAX_ITER if params.max_iter is None else params.max_iter
-        problem = data.space(fit_intercept=params.fit_intercept).problem
+        problem = coordinates_of(data, fit_intercept=params.fit_intercept).problem
         given = (params.alphas, params.n_alphas, params.alpha_ratio)
         if any(value is not None for value in given) or len(params.ridges or [0.0]) > 1:
             plan = once(map(self._as_params, self._points(data, params)))
@@ -433,16 +412,16 @@ class TailSearch(BlockSearch):
     def _as_params(self, point: GridPoint) -> Params:
         return {name: getattr(point, name) for name in self._names}
 
-    def _refits(self, data: TrainingData, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
+    def _refits(self, data: Rows, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
         centred = {"fit_intercept": params.fit_intercept}
-        problem, ridges, alphas = data.spectrum(**centred), params.ridges, params.alphas
+        problem, ridges, alphas = spectrum_of(data, **centred), params.ridges, params.alphas
         if ridges is None:
-            scale = loss_scale(data, **centred)
+            scale = loss_scale(data, params.loss, **centred)
             ridges = [scale * ridge for ridge in ridges_leaving(problem, _ROW_RIDGE_SHARES)]
         count, multiple, ratio = _BESIDE_RIDGE if any(ridges) else _ALONE
         count = params.n_alphas or count
         if alphas is None and params.alpha_ratio is None:
-            noise = noise_along(data, problem.ridge_leaving(NOISE_SHARE), **centred)
+            noise = noise_along(data, params.loss, problem.ridge_leaving(_NOISE_SHARE), **centred)
             alphas = [multiple * noise / ratio**step for step in range(count)]
         given = (params.alphas, params.n_alphas, params.alpha_ratio)
         # Few held-out rows tell little; without any penalty, separable labels have no optimum.
@@ -650,10 +629,33 @@ class LRMLCV(TailSearch):
         device: Any = None,
         verbose: int = 0,
     ) -> None:
-        self._keep(locals())
+        self.thetas = thetas
+        self.alphas = alphas
+        self.ridges = ridges
+        self.n_alphas = n_alphas
+        self.alpha_ratio = alpha_ratio
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.kernel = kernel
+        self.gammas = gammas
+        self.degree = degree
+        self.coef0 = coef0
+        self.targets = targets
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.abandon = abandon
+        self.threshold = threshold
+        self.threshold_scoring = threshold_scoring
+        self.threshold_per_label = threshold_per_label
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
 
-    def _grid_thetas(self, data: TrainingData, params: Parameters) -> list[int]:
+    def _grid_thetas(self, data: Rows, params: Parameters) -> list[int]:
         thetas = params.thetas
-        if thetas is None and not data.needs_moments_only:
+        if thetas is None and not sums_suffice(params.loss, data):
             thetas = _ROW_THETAS
-        return resolve_thetas(thetas, data.shape)
+        return resolve_thetas(thetas, data.model_shape)

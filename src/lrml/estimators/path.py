@@ -16,19 +16,19 @@ from sklearn.utils import check_array
 from lrml._targets import place_of
 from lrml.core.arrays import HOST, Array, Place, plain
 from lrml.core.checks import check_count
+from lrml.core.coordinates import Coordinates, check_size, coordinates_of
+from lrml.core.eigen import Factors
 from lrml.core.losses import SquaredLoss
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
-from lrml.estimators._base import LinearMultiLabelModel
-from lrml.estimators._blocks import SummedData, columns_of
+from lrml.core.rows import Rows, Schema
+from lrml.estimators._base import LowRankModel
+from lrml.estimators._door import memory_rows
 from lrml.estimators._fitted import model_nbytes
-from lrml.estimators._fitting import TrainingData, prepare
 from lrml.estimators._grid import Grid, GridPoint, chains_of, resolve_thetas
 from lrml.estimators._parameters import CHECKS, Parameters, check_alphas_in_order, check_parameters
 from lrml.estimators._scores import Scorer, sparse_is_cheaper
-from lrml.estimators._size import check_size
-from lrml.estimators._space import Space
-from lrml.solvers import SUCCESSES, ChainPoint, Factors, Status, solve_chains, stationarity_residual
+from lrml.solvers import SUCCESSES, ChainPoint, Status, solve_chains, stationarity_residual
 
 _Float64 = npt.NDArray[np.float64]
 _N_ALPHAS, _ALPHA_RATIO, _MAX_ITER, _TOL = 20, 1e-3, 500, 1e-4
@@ -69,7 +69,7 @@ class PathModel:
     n_iter: int
     left: _Float64
     right: _Float64
-    space: Space
+    space: Coordinates
     home: Place = HOST  # where the data came from, and the attributes are
 
     @property
@@ -234,8 +234,8 @@ def lrml_path(
     """
     params = _check(locals())
     data = _check_data(X, Y, sample_weight, params)
-    params.thetas = resolve_thetas(params.thetas, data.shape)
-    return _path(data.space(fit_intercept=params.fit_intercept), params, data.home)
+    params.thetas = resolve_thetas(params.thetas, data.model_shape)
+    return _path(coordinates_of(data, fit_intercept=params.fit_intercept), params, data.home)
 
 
 def alpha_max(
@@ -281,8 +281,8 @@ def alpha_max(
     thetas = [CHECKS["theta"](one) for one in (theta if several else [theta])]
     params = _check({"ridge": ridge, "fit_intercept": fit_intercept, "targets": targets, "device": None})
     data = _check_data(X, Y, sample_weight, params)
-    counts = [check_count("theta", one, 0, data.shape) for one in thetas]
-    problem = data.space(fit_intercept=params.fit_intercept).problem.with_ridge(params.ridge)
+    counts = [check_count("theta", one, 0, data.model_shape) for one in thetas]
+    problem = coordinates_of(data, fit_intercept=params.fit_intercept).problem.with_ridge(params.ridge)
     found = problem.strongest_slopes(counts)
     return np.array(found) if several else found[0]
 
@@ -330,7 +330,7 @@ def ml_fro_path(
     params = _check({"fit_intercept": fit_intercept, "targets": "real", "device": device})
     strengths = check_alphas_in_order(alphas)
     data = _check_data(X, Y, sample_weight, params)
-    space = data.space(fit_intercept=params.fit_intercept)
+    space = coordinates_of(data, fit_intercept=params.fit_intercept)
     problem = space.problem
     # With more labels than features, the columns of cross are rotated labels: rotate back.
     cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T
@@ -339,7 +339,7 @@ def ml_fro_path(
     intercepts = home.zeros((len(strengths), n_labels))
     whole = place.xp.eye(n_labels, dtype=cross.dtype, device=place.device)
     for i, alpha in enumerate(strengths):
-        left = space.model_side(problem.features @ (cross / (problem.curvature[:, None] + alpha)))
+        left = space.lift.model_side(space.basis @ (cross / (problem.curvature[:, None] + alpha)))
         coefs[i, :, :] = home.asarray(left.T)
         intercepts[i, :] = home.asarray(space.intercept(left, whole))
     return RidgePath(coefs, intercepts)
@@ -353,18 +353,19 @@ def _check(arguments: dict[str, Any]) -> Parameters:
     return check_parameters(given | {name: defaults[name] for name in unset}, CHECKS)
 
 
-def _check_data(X: Any, Y: Any, sample_weight: Any, given: Parameters) -> TrainingData:
+def _check_data(X: Any, Y: Any, sample_weight: Any, given: Parameters) -> Rows:
     """Check data as an estimator does; all labels must be known."""
     if isinstance(X, Statistics):
         if Y is not None or sample_weight is not None:
             raise ValueError(
                 "Statistics have labels and weights in them, got Y or sample_weight as well. Leave these out."
             )
-        return SummedData.of(X, columns_of(X), given.targets)
+        schema = Schema(X.n_features, X.n_labels, targets=given.targets)
+        return Rows.of_sums(X, schema)
     params = Parameters(
         targets=given.targets, device=given.device, loss=SquaredLoss(), threshold=None, kernel="linear"
     )
-    data = prepare(LinearMultiLabelModel(), params, X, Y, sample_weight, None, allow_flat=False)
+    data = memory_rows(LowRankModel(), params, X, Y, sample_weight, None, allow_flat=False)
     if data.mask is not None:
         raise ValueError(
             "a path needs to know all labels, got a Y that contains NaN. "
@@ -374,7 +375,7 @@ def _check_data(X: Any, Y: Any, sample_weight: Any, given: Parameters) -> Traini
     return data
 
 
-def _path(space: Space, params: Parameters, home: Place) -> LRMLPath:
+def _path(space: Coordinates, params: Parameters, home: Place) -> LRMLPath:
     grid = Grid(params.thetas, params.alphas, params.ridges, params.n_alphas, params.alpha_ratio)
     points = grid.points(space.problem)
     chains = chains_of(points, range(len(points)))
@@ -392,7 +393,7 @@ def _path(space: Space, params: Parameters, home: Place) -> LRMLPath:
     return LRMLPath([models[index] for index in range(len(points))])
 
 
-def _model(point: GridPoint, found: ChainPoint, space: Space, home: Place) -> PathModel:
+def _model(point: GridPoint, found: ChainPoint, space: Coordinates, home: Place) -> PathModel:
     return PathModel(
         *point,
         singular_values=home.asarray(found.sigma),

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml.core.penalties import TailSum
-from lrml.estimators._fitting import TrainingData
-from lrml.estimators._grid import loss_scale, ridges_leaving
+from lrml.core.coordinates import coordinates_of, spectrum_of
+from lrml.core.rows import Rows
+from lrml.estimators._defaults import loss_scale
+from lrml.estimators._grid import ridges_leaving
 from lrml.estimators._kernels import KernelLike
+from lrml.estimators._member import Member
 from lrml.estimators._parameters import CHECKS, Parameters, optional
-from lrml.estimators._spectral import WEAK, SpectralModel
-from lrml.estimators._usual_ridge import usual_ridge
+from lrml.estimators._spec import WEAK, Spec
 from lrml.estimators.search import (
     BlockSearch,
     Family,
@@ -31,7 +32,7 @@ from lrml.solvers import Callback
 _ROW_SHARES = (0.6, 0.4, 0.2)
 
 
-class MLFro(SpectralModel):
+class MLFro(Member):
     """Multi-label learning with the squared Frobenius norm.
 
     Finds the minimiser W (d × L) of
@@ -113,25 +114,30 @@ class MLFro(SpectralModel):
         device: Any = None,
         verbose: int = 0,
     ) -> None:
-        self._keep(locals())
+        self.alpha = alpha
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.max_iter = max_iter
+        self.tol = tol
+        self.targets = targets
+        self.threshold = threshold
+        self.threshold_scoring = threshold_scoring
+        self.threshold_per_label = threshold_per_label
+        self.warm_start = warm_start
+        self.callback = callback
+        self.device = device
+        self.verbose = verbose
 
     _checks = CHECKS | {"alpha": optional(CHECKS["alpha"])}
-    _default_row_tol = 1e-5
+    _tols = (1e-4, 1e-5)
 
-    def _with_strengths(self, data: TrainingData, params: Parameters) -> Parameters:
-        if params.alpha is not None:
-            return params
-        usual = usual_ridge(data, fit_intercept=params.fit_intercept)
-        return Parameters(**vars(params) | {"alpha": WEAK * usual})
-
-    def _iterates(self, params: Parameters) -> bool:
-        return False
-
-    def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
-        return TailSum(theta=0, alpha=0.0)
-
-    def _ridge(self, params: Parameters) -> float:
-        return float(params.alpha)
+    def _spec(self, params: Parameters, shape: tuple[int, int]) -> Spec:
+        strength = {"ridge": params.alpha, "ridge_share": WEAK, "ridge_is_alpha": True}
+        return Spec(**self._common(params), **strength)
 
 
 class MLFroCV(BlockSearch):
@@ -204,22 +210,41 @@ class MLFroCV(BlockSearch):
         device: Any = None,
         verbose: int = 0,
     ) -> None:
-        self._keep(locals())
+        self.alphas = alphas
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.kernel = kernel
+        self.gammas = gammas
+        self.degree = degree
+        self.coef0 = coef0
+        self.targets = targets
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.abandon = abandon
+        self.threshold = threshold
+        self.threshold_scoring = threshold_scoring
+        self.threshold_per_label = threshold_per_label
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
 
-    def _family(self, data: TrainingData, params: Parameters) -> Family:
+    def _family(self, data: Rows, params: Parameters) -> Family:
         if params.alphas is None:
-            problem = data.space(fit_intercept=params.fit_intercept).problem
+            problem = coordinates_of(data, fit_intercept=params.fit_intercept).problem
             plan: Plan = ridge_plan(problem, lambda alpha: {"alpha": alpha})
         else:
             plan = once({"alpha": alpha} for alpha in params.alphas)
 
         return Family(plan, ridge_pieces("alpha"))
 
-    def _refits(self, data: TrainingData, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
+    def _refits(self, data: Rows, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
         alphas = params.alphas
         if alphas is None:
-            problem = data.spectrum(fit_intercept=params.fit_intercept)
-            scale = loss_scale(data, fit_intercept=params.fit_intercept)
+            problem = spectrum_of(data, fit_intercept=params.fit_intercept)
+            scale = loss_scale(data, params.loss, fit_intercept=params.fit_intercept)
             alphas = [scale * ridge for ridge in ridges_leaving(problem, _ROW_SHARES)]
         candidates = [{"alpha": alpha} for alpha in sorted(alphas, reverse=True)]
         return extending(candidates, () if params.alphas else ("alpha",)), lambda candidate: 0

@@ -7,27 +7,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml.core.loss_problem import RowProblem
-from lrml.core.penalties import TailSum, TraceNorm
-from lrml.core.quadratic import SpectralProblem
-from lrml.estimators._fitting import TrainingData
+from lrml.core.rows import Rows
 from lrml.estimators._kernels import KernelLike
+from lrml.estimators._member import Member
 from lrml.estimators._parameters import CHECKS, Parameters, optional
-from lrml.estimators._spectral import SpectralModel
+from lrml.estimators._spec import Spec
 from lrml.estimators.lrml import TailSearch
-from lrml.solvers import (
-    Callback,
-    Certificate,
-    DualityGap,
-    Phase,
-    Point,
-    SolverResult,
-    Status,
-    row_duality_gap,
-)
+from lrml.solvers import Callback, Phase
 
 
-class MLTrace(SpectralModel):
+class MLTrace(Member):
     """Multi-label learning with the trace norm.
 
     Finds the minimiser W (d × L) of the convex objective
@@ -111,26 +100,29 @@ class MLTrace(SpectralModel):
         device: Any = None,
         verbose: int = 0,
     ) -> None:
-        self._keep(locals())
+        self.alpha = alpha
+        self.ridge = ridge
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.targets = targets
+        self.threshold = threshold
+        self.threshold_scoring = threshold_scoring
+        self.threshold_per_label = threshold_per_label
+        self.warm_start = warm_start
+        self.callback = callback
+        self.device = device
+        self.verbose = verbose
 
-    def _penalty(self, data: TrainingData, params: Parameters) -> TailSum:
-        return TraceNorm(params.alpha)
-
-    def _certificate(self, penalty: TailSum) -> Certificate:
-        return DualityGap(penalty.alpha)
-
-    def _extras(
-        self, penalty: TailSum, problem: SpectralProblem | RowProblem | None, result: SolverResult | None
-    ) -> dict[str, Any]:
-        if problem is None or result is None:
-            return {"gap": 0.0}
-        if isinstance(problem, RowProblem):
-            return {"gap": row_duality_gap(problem, penalty.alpha, result.solution)}
-        if result.status is Status.EXACT:
-            return {"gap": 0.0}
-        point = Point(result.solution, result.factors.s, result.objective)
-        # Both bounds are valid; which one is smaller depends on the scale of the features.
-        return {"gap": min(result.gap, DualityGap(penalty.alpha).measure(problem, penalty, point))}
+    def _spec(self, params: Parameters, shape: tuple[int, int]) -> Spec:
+        strengths = {"alpha": params.alpha, "ridge": params.ridge}
+        return Spec(**self._common(params), certified=True, **strengths)
 
 
 class MLTraceCV(TailSearch):
@@ -197,7 +189,29 @@ class MLTraceCV(TailSearch):
         device: Any = None,
         verbose: int = 0,
     ) -> None:
-        self._keep(locals())
+        self.alphas = alphas
+        self.ridges = ridges
+        self.n_alphas = n_alphas
+        self.alpha_ratio = alpha_ratio
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.kernel = kernel
+        self.gammas = gammas
+        self.degree = degree
+        self.coef0 = coef0
+        self.targets = targets
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.abandon = abandon
+        self.threshold = threshold
+        self.threshold_scoring = threshold_scoring
+        self.threshold_per_label = threshold_per_label
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
 
-    def _grid_thetas(self, data: TrainingData, params: Parameters) -> list[int]:
+    def _grid_thetas(self, data: Rows, params: Parameters) -> list[int]:
         return [0]

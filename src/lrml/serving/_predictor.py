@@ -13,7 +13,7 @@ from lrml._inner import threshold_of
 from lrml._shown import shown
 from lrml._version import __version__
 from lrml.core.losses import LogisticLoss
-from lrml.estimators import LinearMultiLabelModel
+from lrml.estimators import LowRankModel
 from lrml.serving._requests import Request, RequestError, RequestReader
 from lrml.text import TextTagger
 
@@ -25,7 +25,7 @@ class Predictor:
     """Answers requests with a model; safe for several threads, as it changes nothing."""
 
     def __init__(self, model: Any, summary: Mapping[str, Any] | None, limits: dict[str, int]) -> None:
-        if not isinstance(model, TextTagger | LinearMultiLabelModel):
+        if not isinstance(model, TextTagger | LowRankModel):
             raise TypeError(
                 f"model must be a fitted estimator of lrml or a TextTagger, got {shown(model)}. "
                 "Load one with lrml.load."

@@ -6,13 +6,13 @@
 gaps, the recorder, Anderson's method) serve the rest of the library and may change.
 """
 
+from lrml.core.eigen import Factors
 from lrml.solvers._gaps import DualityGap as DualityGap
 from lrml.solvers._gaps import row_duality_gap as row_duality_gap
 from lrml.solvers._loop import (
     SUCCESSES,
     Callback,
     Certificate,
-    Factors,
     History,
     IterationInfo,
     Phase,

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from time import perf_counter
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from lrml.core.arrays import Array, frobenius, namespace, thin_svd
+from lrml.core.arrays import Array, frobenius, namespace
+from lrml.core.eigen import Factors
 from lrml.core.penalties import Penalty, SpectralProx, accurate_singular_values, gram_noise, singular_values
 
 # Share of effective directions left by the ridge of a starting point. All features must be present, whatever
@@ -51,32 +52,6 @@ SUCCESSES = (
     Status.GAP_CLOSED,
     Status.EXACT,
 )
-
-
-class Factors(NamedTuple):
-    """Thin singular value decomposition W = U diag(s) Vᵀ: U is d × k, s descending, V is L × k."""
-
-    U: Array
-    s: Array
-    V: Array
-
-    @classmethod
-    def of(cls, matrix: Array) -> Factors:
-        """Decompose a matrix."""
-        U, s, Vt = thin_svd(matrix)
-        return cls(U, s, Vt.T)
-
-    @classmethod
-    def of_sides(cls, left: Array, right: Array) -> Factors:
-        """Decompose left rightᵀ, right with orthonormal columns."""
-        Q, triangle = namespace(left).linalg.qr(left, mode="reduced")
-        U, s, Vt = thin_svd(triangle)
-        return cls(Q @ U, s, right @ Vt.T)
-
-    @classmethod
-    def zero(cls, shape: tuple[int, int]) -> Factors:
-        """Return the factors of a zero matrix, in NumPy arrays."""
-        return cls(np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0)))
 
 
 @dataclass(frozen=True)

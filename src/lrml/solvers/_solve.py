@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml.core.arrays import Array, is_host, namespace
+from lrml.core.eigen import Factors
 from lrml.core.loss_problem import RowProblem
 from lrml.core.penalties import Penalty, Ranks, TailSum, singular_values
 from lrml.core.quadratic import SpectralProblem
@@ -20,7 +21,6 @@ from lrml.solvers._loop import (
     START_SHARE,
     Callback,
     Certificate,
-    Factors,
     History,
     Phase,
     Point,

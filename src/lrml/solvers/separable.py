@@ -23,13 +23,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from lrml.core.arrays import is_sparse
-from lrml.core.coordinates import differ_widely, spectral_coordinates
+from lrml.core.eigen import Factors, differ_widely, spectral_coordinates
 from lrml.core.losses import Floats, Loss, Terms, best_constants
 from lrml.core.moments import Statistics
 from lrml.core.penalties import gram_noise
 from lrml.core.rows import Rows
 from lrml.core.threads import map_in_threads
-from lrml.solvers._loop import Callback, Factors, Recorder, SolverResult, Status
+from lrml.solvers._loop import Callback, Recorder, SolverResult, Status
 
 _Float64 = npt.NDArray[np.float64]
 _Places = npt.NDArray[np.intp]

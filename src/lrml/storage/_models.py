@@ -20,10 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 from lrml import estimators
 from lrml._shown import shown
 from lrml._targets import check_threshold
-from lrml.blocks import Columns
 from lrml.core.arrays import is_sparse
 from lrml.core.checks import is_integer
 from lrml.core.losses import LOSSES
+from lrml.core.rows import Schema
 from lrml.solvers import Factors
 from lrml.storage._container import ModelFileError
 from lrml.storage._values import Reader, Writer
@@ -284,7 +284,7 @@ def _of_fit(kind: str, attributes: dict[str, Any]) -> dict[str, Any]:
     found: Any = {part: attributes.get(key) for key, part in _OF_FIT.items()}
     columns: Any = {part: attributes.get(key) for key, part in _OF_COLUMNS.items()}
     dtype = attributes["factors_"].U.dtype
-    schema = Columns(**columns, n_labels=n_labels, dtype=dtype, sparse_features=False)
+    schema = Schema(**columns, n_labels=n_labels, dtype=dtype, sparse_features=False)
     largest = [float(np.max(np.abs(factor), initial=0.0)) for factor in attributes["factors_"]]
     with np.errstate(over="ignore"):
         if not np.prod(largest) * max(1, attributes["factors_"].s.size) < np.finfo(dtype).max:

@@ -17,12 +17,14 @@ from lrml._shown import shown
 from lrml._targets import check_threshold
 from lrml.core import checks as check
 from lrml.core.arrays import is_sparse, namespace
+from lrml.core.coordinates import check_size, road_of
+from lrml.core.rows import Rows
 from lrml.core.threads import one_blas_thread_if
-from lrml.estimators._base import LinearMultiLabelModel
+from lrml.estimators._base import LowRankModel
 from lrml.estimators._cuts import best_cut
-from lrml.estimators._fitting import TrainingData, level_of_user
 from lrml.estimators._parameters import CHECKS, Parameters
-from lrml.estimators._size import check_size
+from lrml.estimators._spec import sums_suffice
+from lrml.estimators._warnings import level_of_user
 from lrml.estimators.search._gamma import WITH_GAMMA, choose_gamma, has_gamma
 from lrml.estimators.search._score_table import ScoreTable, cv_results
 from lrml.estimators.search._scoring import check_enough_labels, check_scorings, criterion_of_one_label
@@ -70,7 +72,7 @@ def _check_rule(rule: Any) -> Any:
     return rule
 
 
-class SearchModel(LinearMultiLabelModel):
+class SearchModel(LowRankModel):
     """An estimator that chooses its parameters on held-out rows and is then fitted on all.
 
     Subclasses define in ``_member`` what is fitted, in ``_family`` the candidates if second moments suffice,
@@ -85,15 +87,15 @@ class SearchModel(LinearMultiLabelModel):
         "rule": _check_rule,
     }
 
-    def _in_coordinates(self, data: TrainingData, params: Parameters) -> bool:
+    def _in_coordinates(self, data: Rows, params: Parameters) -> bool:
         """Whether least squares with all labels known is solved in spectral coordinates."""
         return True
 
-    def _family(self, data: TrainingData, params: Parameters) -> Family:
+    def _family(self, data: Rows, params: Parameters) -> Family:
         """Return the candidates for second moments."""
         raise NotImplementedError
 
-    def _refits(self, data: TrainingData, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
+    def _refits(self, data: Rows, params: Parameters) -> tuple[Plan, Callable[[Params], Any]]:
         """Return a plan of candidates that are fitted one by one, and their groups for warm starts."""
         raise NotImplementedError
 
@@ -107,7 +109,7 @@ class SearchModel(LinearMultiLabelModel):
             )
         return params
 
-    def _check_shapes(self, data: TrainingData, params: Parameters) -> None:
+    def _check_shapes(self, data: Rows, params: Parameters) -> None:
         """Check parameters against the shape of the data, and resolve shares of labels."""
         if params.scoring is None and data.Y.shape[1] == 1 and params.targets == "binary":
             params.criteria = (criterion_of_one_label(params.loss, all_known=data.mask is None),)
@@ -120,27 +122,27 @@ class SearchModel(LinearMultiLabelModel):
                 "entries. Impute them or drop those rows."
             )
 
-    def _found(self, data: TrainingData, params: Parameters) -> dict[str, Any]:
+    def _found(self, data: Rows, params: Parameters) -> dict[str, Any]:
         self._check_shapes(data, params)
         # Candidates run side by side. What remains gains little from threads of BLAS, and loses much by them
         # if other processes keep the cores busy.
-        size = data.X.shape[0 if data.is_dual else 1]
+        size = data.X.shape[0 if (road_of(data) == "dual") else 1]
         entries = data.X.nnz if is_sparse(data.X) else math.prod(data.X.shape)
         with one_blas_thread_if(size**3 + entries * (size + data.Y.shape[1]) <= _MANY):
             return self._search_and_fit(data, params)
 
-    def _search_and_fit(self, data: TrainingData, params: Parameters) -> dict[str, Any]:
+    def _search_and_fit(self, data: Rows, params: Parameters) -> dict[str, Any]:
         in_coordinates = self._in_coordinates(data, params)
-        closed_form = in_coordinates and data.needs_moments_only
+        closed_form = in_coordinates and sums_suffice(params.loss, data)
         if params.cv == "loo" and not closed_form:
             got = f"loss={params.loss.name!r}{'' if data.mask is None else ' and unknown labels'}"
             raise ValueError(
                 "cv='loo' needs fits in closed form, that is, loss='squared' with all labels known, got "
                 f"{got if in_coordinates else f'{type(self).__name__}, whose fits iterate'}. Pass cv=5."
             )
-        compressed = in_coordinates and data.road() == "compressed"
+        compressed = in_coordinates and road_of(data) == "compressed"
         if params.cv == "loo":
-            data = data.exactly()
+            data = replace(data, only_exact=True)
             check_size(data, type(self).__name__)
         if params.cv is None:
             params.cv = _N_FOLDS
@@ -154,7 +156,7 @@ class SearchModel(LinearMultiLabelModel):
             data,
             make_splits(params.cv, data, params.random_state),
             params.criteria,
-            check_threshold(given, data.Y.shape[1], data.loss.threshold),
+            check_threshold(given, data.Y.shape[1], params.loss.threshold),
             params.abandon,
             params.rule in _WITHIN_ERROR,
         )
@@ -184,7 +186,7 @@ class SearchModel(LinearMultiLabelModel):
 
     def _search(self, comparison: Comparison, params: Parameters) -> Search:
         data = comparison.data
-        if not (data.needs_moments_only and self._in_coordinates(data, params)):
+        if not (sums_suffice(params.loss, data) and self._in_coordinates(data, params)):
             plan, group = self._refits(data, params)
             rough = self._estimator(params)
             if self._row_tol is not None and params.tol is None and data.X.shape[0] >= MANY_ROWS:
@@ -195,7 +197,7 @@ class SearchModel(LinearMultiLabelModel):
             return LeaveOneOutSearch(comparison, self._family(data, params), **centred)
         # A subspace is not made of all rows only to see what their eigenvalues are like.
         first = training_part(data, comparison.splits[0])
-        seen = first if data.road() == "compressed" else data
+        seen = first if road_of(data) == "compressed" else data
         return MomentSearch(comparison, self._family(seen, params), first, **centred)
 
     def _estimator(self, params: Parameters) -> Any:
@@ -238,7 +240,7 @@ class SearchModel(LinearMultiLabelModel):
         if self._row_tol is not None:
             best.set_params(tol=params.tol)
         start = perf_counter()
-        best._fit_data(search.comparison.data, best._check_params())
+        best._fit_rows(search.comparison.data, best._check_params())
         seconds = perf_counter() - start
         if hasattr(best, "warm_start"):
             best.set_params(warm_start=False)

@@ -8,12 +8,13 @@ import numpy as np
 
 from lrml._shown import shown
 from lrml._targets import check_threshold
-from lrml.blocks import BlockError, Checkpoint, Columns
+from lrml.blocks import BlockError, Checkpoint
 from lrml.core import checks as check
-from lrml.estimators._blocks import SummedData, check_no_labels, opened, warn_of_spreads
+from lrml.core.rows import Rows, Schema
+from lrml.estimators._member import check_no_labels, opened
 from lrml.estimators._parameters import Parameters
-from lrml.estimators._samples import Folds, FoldSums, SampledData, fold_sums
-from lrml.estimators._size import check_sums
+from lrml.estimators._samples import Folds, FoldSums, SampledRows, fold_sums
+from lrml.estimators._warnings import warn_of_spreads
 from lrml.estimators.search._base import SearchModel, needs_folds
 from lrml.estimators.search._search import MOST_FOLDS, N_FOLDS
 
@@ -68,7 +69,7 @@ class BlockSearch(SearchModel):
         source = opened(self, blocks, classes, params)
         columns = source.columns
         folds = _folds(params, columns)
-        self._check_before(params, columns, folds)
+        self._check_before(params, columns)
         try:
             sums: FoldSums = source.sum(fold_sums, folds, columns, checkpoint=_for_folds(checkpoint))
         except BlockError as error:
@@ -76,9 +77,9 @@ class BlockSearch(SearchModel):
                 error.sums = error.sums.total
             raise
         sums.check_same(folds)
-        data = SampledData.of_sums(sums, columns, params.targets)
+        data = SampledRows.of_folds(sums, columns)
         warn_of_spreads(data.statistics, columns)
-        return self._keep_found(self._found(data, params))
+        return self._keep(**self._found(data, params))
 
     @property
     def partial_fit(self) -> Any:
@@ -88,12 +89,11 @@ class BlockSearch(SearchModel):
             "chooses them on all rows. Use fit_blocks, which reads blocks once."
         )
 
-    def _check_before(self, params: Parameters, columns: Columns, folds: Folds) -> None:
+    def _check_before(self, params: Parameters, columns: Schema) -> None:
         """Check parameters against the shape of the data, before anything is summed."""
         if not isinstance(params.threshold, str):
             check_threshold(params.threshold, columns.n_labels, params.loss.threshold)
-        check_sums(folds.count, (columns.n_features, columns.n_labels), type(self).__name__)
-        self._check_shapes(SummedData.of(None, columns, params.targets), self._check_params())
+        self._check_shapes(Rows.of_sums(None, columns), self._check_params())
 
 
 def _check_sums_suffice(params: Parameters, member: Any) -> Any:
@@ -120,7 +120,7 @@ def _check_sums_suffice(params: Parameters, member: Any) -> Any:
     return cv
 
 
-def _folds(params: Parameters, columns: Columns) -> Folds:
+def _folds(params: Parameters, columns: Schema) -> Folds:
     cv, seed = params.cv, params.random_state
     if isinstance(cv, str):
         bounds = Folds.equal(N_FOLDS, MOST_FOLDS)  # choices are confirmed on so many

@@ -11,7 +11,8 @@ from sklearn.metrics.pairwise import chi2_kernel, euclidean_distances, manhattan
 from sklearn.utils import check_random_state
 
 from lrml.core.arrays import Array, is_host, is_sparse, namespace, take, to_numpy
-from lrml.estimators._fitting import TrainingData
+from lrml.core.coordinates import coordinates_of
+from lrml.core.rows import Rows
 from lrml.estimators._kernels import Kernel, canonical, compared
 from lrml.estimators.search._plans import ridge_plan
 from lrml.estimators.search._score_table import ScoreTable
@@ -49,7 +50,7 @@ def choose_gamma(
         rows = np.flatnonzero(to_numpy(data.weights))
     if len(rows) > _MOST_ROWS:
         rows = rows[np.sort(random.permutation(len(rows))[:_MOST_ROWS])]
-    part = data.part(rows)
+    part = data.some(rows)
     tried: dict[float, float] = {}
     weights = None if part.weights is None else to_numpy(part.weights)
     winners = ScoreTable([len(rows)], [weights], by_row=comparison.criteria[0].by_row)
@@ -62,7 +63,7 @@ def choose_gamma(
             splits=[Split(np.arange(len(rows)), np.arange(len(rows)))],
             criteria=comparison.criteria[:1],
         )
-        problem = wide.space(fit_intercept=fit_intercept).problem
+        problem = coordinates_of(wide, fit_intercept=fit_intercept).problem
         family = Family(ridge_plan(problem, lambda ridge: {"ridge": ridge}), ridge_pieces("ridge"))
         (table,) = LeaveOneOutSearch(judged, family, fit_intercept=fit_intercept).run(0)
         best = int(np.argmax(np.nan_to_num(table.scores[:, 0], nan=-np.inf)))
@@ -92,7 +93,7 @@ def choose_gamma(
     return best, {"gamma": np.array(list(tried)), "mean_test_score": np.array(list(tried.values()))}
 
 
-def _usual_gamma(data: TrainingData, random: np.random.RandomState) -> float:
+def _usual_gamma(data: Rows, random: np.random.RandomState) -> float:
     """Return one over the median of what gamma multiplies in the kernel, for pairs of different rows."""
     assert data.kernel is not None
     rows = random.permutation(data.X.shape[0])[:_SCALE_ROWS]

@@ -16,14 +16,14 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from lrml import metrics
 from lrml._ranking import check_k
 from lrml._shown import shown
-from lrml.blocks import Columns
 from lrml.core.arrays import Array, Place, full_precision, is_host, is_sparse, namespace, to_numpy
+from lrml.core.coordinates import Coordinates, with_unseen
+from lrml.core.eigen import Factors
 from lrml.core.losses import Loss, SquaredLoss
-from lrml.estimators._base import LinearMultiLabelModel
+from lrml.core.rows import Schema
+from lrml.estimators._base import LowRankModel
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._scores import Parts, Scorer, Scores
-from lrml.estimators._space import Space, with_unseen
-from lrml.solvers import Factors
 
 _NAMES = "precision_at_1, precision_at_3, …, average_precision, average_auc, hamming_loss, micro_f1, macro_f1"
 _DEFAULTS = {"binary": "average_precision", "real": "r2"}
@@ -157,13 +157,13 @@ class _Given(Fitted):
         yield function(slice(None), [(slice(None), self.given)])
 
 
-class _Candidate(LinearMultiLabelModel):
+class _Candidate(LowRankModel):
     """A stand-in that a scorer gets for a candidate: predictions for the held-out rows, from their scores."""
 
     def __init__(self, scores: Scores, threshold: Any, loss: str, targets: str) -> None:
         self.scores, self.threshold, self.loss, self.targets = scores, threshold, loss, targets
         n_labels = scores.shape[1]
-        schema = Columns(0, n_labels, None, None, scores.dtype, False, False, False)
+        schema = Schema(0, n_labels, dtype=scores.dtype)
         record: Any = (schema, loss, Factors.zero((0, n_labels)), scores[0], np.zeros(n_labels, np.bool_))
         ended: Any = ("", True, 0.0, 0.0, 0, {})  # it has not been fitted
         self.fitted_ = _Given.of(Fitted(*record, *ended), scores)
@@ -271,7 +271,7 @@ class SpectralScores:
     which may be far from zero relative to their spread, or fitted almost without error.
     """
 
-    def __init__(self, space: Space, X: Any, targets: str) -> None:
+    def __init__(self, space: Coordinates, X: Any, targets: str) -> None:
         self.space, self.X = space, X
         problem = space.problem
         self.xp = xp = namespace(problem.cross)
@@ -280,7 +280,7 @@ class SpectralScores:
         self.at_mean = xp.astype(with_unseen(space.y_mean, space.unseen, SquaredLoss()), self.dtype)
         self.rows, self.unit = None, 1.0
         if X.shape[0] * problem.shape[0] <= _KEPT_NUMBERS:
-            projected = space.coordinates(X)
+            projected = space.of_rows(X)
             # Single precision cannot hold the squares of very large or small features.
             self.unit = float(xp.max(xp.abs(projected))) or 1.0
             self.rows = xp.astype(projected / self.unit, self.dtype)
@@ -296,9 +296,9 @@ class SpectralScores:
         if rows is not None:
             scorer = Scorer(xp.astype(self.unit * left, self.dtype), V.T, self.at_mean, sparse=False)
         else:
-            first = self.space.model_side(self.space.problem.features @ left)
+            first = self.space.lift.model_side(self.space.basis @ left)
             V = xp.astype(V, first.dtype)
             scorer = Scorer(first, V.T, self.space.intercept(first, V), sparse=True)
             rows = self.X.tocsr() if is_sparse(self.X) else self.X
-            return lambda block: scorer(self.space.model_rows(rows[block, :]))
+            return lambda block: scorer(self.space.lift.rows_of(rows[block, :]))
         return lambda block: scorer(rows[block, :])

@@ -19,12 +19,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lrml._progress import progress
 from lrml.core.arrays import is_host, namespace, take, to_numpy
+from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of
 from lrml.core.quadratic import SpectralProblem
+from lrml.core.rows import Rows
 from lrml.core.threads import map_in_threads
-from lrml.estimators._fitting import TrainingData
+from lrml.estimators._fitted import model_nbytes
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._scores import Scores
-from lrml.estimators._space import RidgeRegressions, Space
 from lrml.estimators.search._score_table import ScoreTable
 from lrml.estimators.search._scoring import Criterion, HeldOut, SpectralScores
 from lrml.estimators.search._splits import Split, confirming_splits, training_part
@@ -65,7 +66,7 @@ Plan: TypeAlias = Generator[list[Params], Judged, Any]
 class Comparison(NamedTuple):
     """The data on which candidates are compared, and how."""
 
-    data: TrainingData
+    data: Rows
     splits: list[Split]
     criteria: Sequence[Criterion]
     cut: Any  # threshold for criteria that need decisions
@@ -82,6 +83,12 @@ class Comparison(NamedTuple):
             known = None if known is None else place.asarray(known)
         return HeldOut(X, Y, known)
 
+    def _nbytes(self, rank: Any) -> Any:
+        """Bytes of models of these ranks that are fitted on all rows."""
+        data, kernel = self.data, self.data.kernel
+        rows = None if kernel is None or kernel.is_precomputed else data.X
+        return model_nbytes(rank, data.model_shape, data.model_dtype, rows)
+
     def tables(self) -> list[ScoreTable]:
         """Return an empty table for every criterion."""
         tests = [split.test for split in self.splits]
@@ -89,7 +96,7 @@ class Comparison(NamedTuple):
         chosen = [None if weights is None else weights[rows] for rows in tests]
         sizes = [len(rows) for rows in tests]
         return [
-            ScoreTable(sizes, chosen, by_row=criterion.by_row, nbytes=self.data.model_nbytes)
+            ScoreTable(sizes, chosen, by_row=criterion.by_row, nbytes=self._nbytes)
             for criterion in self.criteria
         ]
 
@@ -211,17 +218,15 @@ class Search:
 class MomentSearch(Search):
     """Candidates that need second moments only, fitted on parts of the rows."""
 
-    def __init__(
-        self, comparison: Comparison, family: Family, first: TrainingData, *, fit_intercept: bool
-    ) -> None:
+    def __init__(self, comparison: Comparison, family: Family, first: Rows, *, fit_intercept: bool) -> None:
         super().__init__(comparison, family.plan)
         self.family, self.fit_intercept = family, fit_intercept
         self._first = first  # the first split's training part, kept for further rounds and thresholds
 
-    def _space(self, split: int) -> Space:
+    def _space(self, split: int) -> Coordinates:
         """Decompose a split's training part."""
         part = training_part(self.comparison.data, self.comparison.splits[split]) if split else self._first
-        return part.space(fit_intercept=self.fit_intercept)
+        return coordinates_of(part, fit_intercept=self.fit_intercept)
 
     def fit(self, splits: list[int], kept: list[int], advance: Advance = lambda count: None) -> None:
         at_once = max(1, _MOST_NUMBERS // max(min(self.comparison.data.X.shape) ** 2, 1))
@@ -235,7 +240,7 @@ class MomentSearch(Search):
 
     def _pieces(self, split: int, kept: Sequence[int], advance: Advance) -> list[Piece]:
         space, held_out = self._space(split), self.comparison.held_out(split)
-        scores = SpectralScores(space, held_out.X, self.comparison.data.targets)
+        scores = SpectralScores(space, held_out.X, self.comparison.data.schema.targets)
 
         def visit(index: int, solution: RidgeRegressions) -> None:
             left, right = solution[:2]
@@ -250,7 +255,7 @@ class MomentSearch(Search):
 
     def _scores(self, candidate: int, split: int) -> tuple[HeldOut, Scores]:
         space, held_out = self._space(split), self.comparison.held_out(split)
-        scores, found = SpectralScores(space, held_out.X, self.comparison.data.targets), []
+        scores, found = SpectralScores(space, held_out.X, self.comparison.data.schema.targets), []
 
         def visit(_: int, solution: RidgeRegressions) -> None:
             found.append(scores.of(solution.left, solution.right)(slice(None)))
@@ -279,7 +284,7 @@ class LeaveOneOutSearch(Search):
     def __init__(self, comparison: Comparison, family: Family, *, fit_intercept: bool) -> None:
         super().__init__(comparison, family.plan)
         self.family, self.fit_intercept = family, fit_intercept
-        self.space = comparison.data.space(fit_intercept=fit_intercept)
+        self.space = coordinates_of(comparison.data, fit_intercept=fit_intercept)
         self.held_out = comparison.held_out(0)
         self.scores = self._leave_one_out(comparison.splits[0].test)
         self.exact: set[int] = set()  # candidates whose leave-one-out scores are not estimates
@@ -412,7 +417,7 @@ class RefitSearch(Search):
     ) -> None:
         super().__init__(comparison, plan)
         self.estimator, self.group = estimator, group
-        self._first: tuple[TrainingData, _Fitted | None] | None = None  # of the first split, for more rounds
+        self._first: tuple[Rows, _Fitted | None] | None = None  # of the first split, for more rounds
         self._leaders: dict[int, Any] = {}  # of a single split: the best so far by each criterion
 
     def fit(self, splits: list[int], kept: list[int], advance: Advance = lambda count: None) -> None:
@@ -422,7 +427,7 @@ class RefitSearch(Search):
             for index in kept:
                 last = _Fitted(self._model(data, index, last), self.group(self.candidates[index]))
                 scores = partial(
-                    _scores, last.model, held_out.X, single=self.comparison.data.targets == "binary"
+                    _scores, last.model, held_out.X, single=self.comparison.data.schema.targets == "binary"
                 )
                 self._judge(held_out, scores, (index, split), last.model.rank_)
                 self._remember(index, last.model)
@@ -430,12 +435,12 @@ class RefitSearch(Search):
             if split == 0:
                 self._first = data, last
 
-    def _begin(self, split: int) -> tuple[TrainingData, _Fitted | None]:
+    def _begin(self, split: int) -> tuple[Rows, _Fitted | None]:
         """Return a training part and the last model that was fitted to it."""
         if split == 0 and self._first is not None:
             return self._first
         self._first = None  # all rounds are over
-        return self.comparison.data.part(self.comparison.splits[split].train), None
+        return self.comparison.data.some(self.comparison.splits[split].train), None
 
     def _remember(self, index: int, model: Any) -> None:
         """Keep the leaders of a single split: thresholds use their scores, and the final fit starts there."""
@@ -453,7 +458,7 @@ class RefitSearch(Search):
         tol = self.estimator.tol
         return tol is None or tol <= _LOOSE
 
-    def _model(self, data: TrainingData, index: int, last: _Fitted | None) -> Any:
+    def _model(self, data: Rows, index: int, last: _Fitted | None) -> Any:
         group = self.group(self.candidates[index])
         warm = last is not None and last.group == group and self._tells_neighbours_apart
         model = last.model if warm and last is not None else clone(self.estimator).set_params(warm_start=True)
@@ -461,7 +466,7 @@ class RefitSearch(Search):
         with warnings.catch_warnings():
             # A candidate that has not quite converged can be judged; the final fit warns.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model._fit_data(data, model._check_params())
+            model._fit_rows(data, model._check_params())
         return model
 
     def scores_of(self, candidate: int) -> Iterator[tuple[HeldOut, Scores]]:
@@ -470,7 +475,7 @@ class RefitSearch(Search):
             held_out, model = self.comparison.held_out(split), self._leaders.get(candidate)
             if model is None:
                 model = self._model(
-                    self.comparison.data.part(self.comparison.splits[split].train), candidate, None
+                    self.comparison.data.some(self.comparison.splits[split].train), candidate, None
                 )
             yield held_out, _scores(model, held_out.X, slice(None))
 

@@ -14,9 +14,10 @@ from sklearn.utils import check_random_state
 from lrml._shown import shown
 from lrml.core import checks as check
 from lrml.core.arrays import Array, is_host, namespace, to_numpy
+from lrml.core.coordinates import road_of
 from lrml.core.moments import Statistics
-from lrml.estimators._fitting import TrainingData
-from lrml.estimators._samples import SampledData
+from lrml.core.rows import Rows
+from lrml.estimators._samples import SampledRows
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 
 _Rows = npt.NDArray[np.int64]
@@ -63,14 +64,14 @@ def _is_iterable(cv: Any) -> bool:
     return isinstance(cv, Iterable) and not (isinstance(cv, np.ndarray) and cv.ndim == 0)
 
 
-def make_splits(cv: Any, data: TrainingData, random_state: Any) -> list[Split]:
+def make_splits(cv: Any, data: Rows, random_state: Any) -> list[Split]:
     """Make the splits of a checked ``cv``: folds, a held-out share, a splitter's, or those given."""
     n_rows = data.X.shape[0]
     if n_rows < 2:
         raise ValueError(f"a search must have rows to hold out, got n_samples = {n_rows}. Pass more rows.")
     if isinstance(cv, str):
         return [Split(np.arange(n_rows), _judged_rows(data, random_state))]
-    if isinstance(data, SampledData):
+    if isinstance(data, SampledRows):
         return _sampled_splits(data, int(cv) if check.is_integer(cv) else 1)
     if check.is_integer(cv):
         if cv > n_rows:
@@ -80,10 +81,10 @@ def make_splits(cv: Any, data: TrainingData, random_state: Any) -> list[Split]:
             )
         cv = (
             MultilabelStratifiedKFold(int(cv), random_state=random_state)
-            if data.targets == "binary"
+            if data.schema.targets == "binary"
             else KFold(int(cv), shuffle=True, random_state=random_state)
         )
-    elif check.is_real(cv) and data.targets == "real":
+    elif check.is_real(cv) and data.schema.targets == "real":
         cv = ShuffleSplit(1, test_size=float(cv), random_state=random_state)
     elif check.is_real(cv):
         parts = iterative_train_test_split(
@@ -98,16 +99,16 @@ def make_splits(cv: Any, data: TrainingData, random_state: Any) -> list[Split]:
     return splits
 
 
-def _labels(data: TrainingData) -> Any:
+def _labels(data: Rows) -> Any:
     """Return the labels, on the host if they are on a device: folds are made there."""
     return data.Y if is_host(data.Y) else to_numpy(data.Y)
 
 
-def _weights(data: TrainingData) -> npt.NDArray[np.float64] | None:
+def _weights(data: Rows) -> npt.NDArray[np.float64] | None:
     return None if data.weights is None else to_numpy(data.weights)
 
 
-def _check_weights(splits: list[Split], data: TrainingData) -> None:
+def _check_weights(splits: list[Split], data: Rows) -> None:
     weights = _weights(data)
     for number, split in enumerate(splits):
         if weights is not None and not np.any(weights[split.train] > 0):
@@ -117,7 +118,7 @@ def _check_weights(splits: list[Split], data: TrainingData) -> None:
             )
 
 
-def _judged_rows(data: TrainingData, random_state: Any) -> _Rows:
+def _judged_rows(data: Rows, random_state: Any) -> _Rows:
     """Return the rows on which leave-one-out scores are compared: all, or as many as take little time."""
     n_rows, most = data.X.shape[0], max(_LEAST_JUDGED, _MOST_SCORES // data.Y.shape[1])
     if n_rows <= most:
@@ -125,7 +126,7 @@ def _judged_rows(data: TrainingData, random_state: Any) -> _Rows:
     return np.sort(check_random_state(random_state).permutation(n_rows)[:most])
 
 
-def _sampled_splits(data: SampledData, count: int) -> list[Split]:
+def _sampled_splits(data: SampledRows, count: int) -> list[Split]:
     """Hold out the first folds of rows that were summed up in folds."""
     splits = _sampled_folds(data)[:count]
     weights = np.array([0.0 if part is None else part.weight for part in data.parts])
@@ -138,21 +139,21 @@ def _sampled_splits(data: SampledData, count: int) -> list[Split]:
     return splits
 
 
-def _sampled_folds(data: SampledData) -> list[Split]:
+def _sampled_folds(data: SampledRows) -> list[Split]:
     return [
         Split(np.flatnonzero(data.fold != fold), np.flatnonzero(data.fold == fold), fold)
         for fold in range(len(data.parts))
     ]
 
 
-def confirming_splits(data: TrainingData, n_folds: int, random_state: Any) -> list[Split]:
+def confirming_splits(data: Rows, n_folds: int, random_state: Any) -> list[Split]:
     """Return random folds on which choices are confirmed; none if there are too few rows.
 
     Rows without weight are in every training part: every fold must have something to fit and to judge.
     """
     n_rows, weights = data.X.shape[0], _weights(data)
     counted = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
-    if isinstance(data, SampledData):
+    if isinstance(data, SampledRows):
         splits = _sampled_folds(data)[:-1]
         return splits if all(np.isin(split.test, counted).any() for split in splits) else []
     if len(counted) < n_folds:
@@ -186,16 +187,16 @@ def _check_split(pair: Any, number: int, n_rows: int) -> Split:
     return Split(train.astype(np.int64), test.astype(np.int64))
 
 
-def training_part(data: TrainingData, split: Split) -> TrainingData:
+def training_part(data: Rows, split: Split) -> Rows:
     """Return the rows to fit on, their moments by subtracting those of the held-out rows, if possible."""
-    if isinstance(data, SampledData) and split.fold is not None:
-        return replace(data, summed_up=data.without(split.fold))
-    part = data.part(split.train)
-    if part.road() != "primal" or not _is_complement(split, data.X.shape[0]):
+    if isinstance(data, SampledRows) and split.fold is not None:
+        return replace(data, sums=data.without(split.fold))
+    part = data.some(split.train)
+    if road_of(part) != "primal" or not _is_complement(split, data.X.shape[0]):
         return part
-    held_out = data.part(split.test).statistics
-    seen = (part.positive_counts() > 0) | (data.targets == "real")
-    return replace(part, summed_up=_difference(data.statistics, held_out, seen))
+    held_out = data.some(split.test).statistics
+    seen = (part.positive_counts > 0) | (data.schema.targets == "real")
+    return replace(part, sums=_difference(data.statistics, held_out, seen))
 
 
 def _difference(total: Statistics, part: Statistics, seen: Array) -> Statistics | None:

@@ -1,7 +1,7 @@
-"""Fits from sums over blocks of rows: ``fit_statistics``, ``partial_fit`` and ``fit_blocks``.
+"""Members of the family: estimators that minimise a loss plus a penalty on the singular values.
 
-A fit with the squared loss needs second moments only, so rows may come in any number of blocks, of which one
-is in memory at a time, and may never be seen again.
+A member says what is minimised (``_spec``); the rest is the same for all: rows in memory, in blocks, or of
+which only the sums are known.
 """
 
 from __future__ import annotations
@@ -9,97 +9,38 @@ from __future__ import annotations
 import math
 import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from lrml._progress import Reading, tell
 from lrml._shown import shown
 from lrml._targets import check_threshold
-from lrml.blocks import (
-    BlockSource,
-    Checkpoint,
-    Columns,
-    Door,
-    UnknownLabelsError,
-    as_source,
-    statistics_of,
-)
+from lrml.blocks import BlockSource, Checkpoint, Door, UnknownLabelsError, as_source, statistics_of
 from lrml.core.arrays import HOST, to_host
-from lrml.core.losses import Loss, SquaredLoss
+from lrml.core.coordinates import ROADS, RidgeRegressions, fits_in_memory
 from lrml.core.moments import Statistics
-from lrml.estimators._base import LinearMultiLabelModel
+from lrml.core.rows import Rows, Schema
+from lrml.estimators._base import LowRankModel
+from lrml.estimators._block_rows import BlockRows
+from lrml.estimators._cuts import automatic_cut
+from lrml.estimators._door import checked_start
+from lrml.estimators._fit import fit, regressions
 from lrml.estimators._fitted import Fitted, Sums
-from lrml.estimators._fitting import TrainingData, warn_of_ranges
 from lrml.estimators._parameters import Parameters
-from lrml.estimators._size import sums_fit_in_memory, sums_nbytes
+from lrml.estimators._spec import Spec, check_row_solver
+from lrml.estimators._warnings import warn_of_spreads
 
 # Solvers that need the rows.
 _NEED_ROWS = ("dual", "compressed")
 # Most numbers of the sums that a fit to all rows keeps for later blocks: 32 MiB.
 _MOST_KEPT = 1 << 22
-
-
-@dataclass(frozen=True, eq=False)
-class SummedData(TrainingData):
-    """Training data of which only the sums are known: X and Y have all columns, but no rows."""
-
-    @classmethod
-    def of(
-        cls,
-        statistics: Statistics | None,
-        columns: Columns,
-        targets: str,
-        loss: Loss | None = None,
-        **further: Any,
-    ) -> Self:
-        """Return data for a fit; None tells its shape only."""
-        if statistics is not None and statistics.weight <= 0:
-            raise ValueError("sample_weight must be positive for some row, got none. Pass other weights.")
-        X = np.empty((0, columns.n_features), dtype=columns.dtype)
-        Y: Any = np.empty((0, columns.n_labels))
-        place = HOST if statistics is None else statistics.place
-        return cls(
-            columns,
-            X,
-            csr_array(Y) if columns.sparse_labels else Y,
-            mask=None,
-            weights=None,
-            loss=SquaredLoss() if loss is None else loss,
-            targets=targets,
-            summed_up=statistics,
-            **{"place": place, "home": place} | further,
-        )
-
-    def road(self, wanted: str = "auto") -> str:
-        """Return "primal": the sums are those of XᵀX."""
-        return "primal"
-
-    @property
-    def is_dual(self) -> bool:
-        """Sums have no dual side."""
-        return False
-
-
-def columns_of(statistics: Statistics, label_names: npt.NDArray[Any] | None = None) -> Columns:
-    """Return the columns of statistics, which know no names."""
-    shape = (statistics.n_features, statistics.n_labels)
-    return Columns(*shape, None, label_names, np.dtype(np.float64), False, False, False)
-
-
-def check_statistics(value: Any) -> None:
-    """Refuse what is not `Statistics`."""
-    if not isinstance(value, Statistics):
-        raise TypeError(
-            f"statistics must be lrml.core.moments.Statistics, got {type(value).__name__}. Make them with "
-            "Statistics.from_arrays(X, Y), or pass X and Y to fit."
-        )
 
 
 def _takes_blocks(model: Any) -> bool:
@@ -116,8 +57,62 @@ def _takes_blocks(model: Any) -> bool:
     return True
 
 
-class BlockFitting(LinearMultiLabelModel):
-    """A model that can be fitted from sums over blocks of rows."""
+class Member(LowRankModel):
+    """A model that is defined by what it minimises."""
+
+    # By default, where sums suffice and where rows are read.
+    _tols: tuple[float, float] = (1e-4, 1e-4)
+
+    def _spec(self, params: Parameters, shape: tuple[int, int]) -> Spec:
+        """Return what is minimised, for coefficients of this shape (d × L); refuse counts beyond it."""
+        raise NotImplementedError
+
+    def _common(self, params: Parameters) -> dict[str, Any]:
+        """Return the parts of a `Spec` that all members have."""
+        given = vars(params)
+        names = ("loss", "fit_intercept", "solver", "max_iter", "tol", "callback", "verbose")
+        found = {name: given[name] for name in names if name in given}
+        again = bool(given.get("warm_start"))
+        return {"name": type(self).__name__, "tols": self._tols, "again": again} | found
+
+    def _check_params(self) -> Parameters:
+        params = super()._check_params()
+        if params.loss.name != "squared":
+            check_row_solver(params.solver)
+        if params.kernel != "linear" and isinstance(params.solver, str) and params.solver in ROADS:
+            raise ValueError(
+                f"solver={params.solver!r} needs kernel='linear', got kernel={shown(params.kernel)}, whose "
+                "n × n matrix is always decomposed. Use 'auto'."
+            )
+        return params
+
+    def _solved(self, rows: Rows, params: Parameters) -> Fitted:
+        """Return the record of a fit, without a threshold of its own."""
+        spec = self._spec(params, rows.model_shape)
+        return fit(rows, spec, checked_start(self, params, rows))
+
+    def _found(self, rows: Rows, params: Parameters) -> dict[str, Any]:
+        """Return the record of the fit, with its threshold, and small sums for ``partial_fit``."""
+        fitted = self._solved(rows, params)
+        if isinstance(params.threshold, str):
+            twin = copy(self)
+            twin.fitted_ = fitted
+            fitted = replace(fitted, cut=automatic_cut(twin, rows, params))
+        sums: Statistics | None = vars(rows).get("statistics")
+        squared = params.loss.name == "squared" and rows.all_known and rows.home.is_host
+        if sums is not None and squared and math.prod(sums.xx.shape) + math.prod(sums.xy.shape) <= _MOST_KEPT:
+            fitted = replace(fitted, sums=Sums(sums.at(HOST), 1, lasting=False))
+        return {"fitted_": fitted}
+
+    def _fit_rows(self, rows: Rows, params: Parameters) -> Self:
+        """Fit to checked rows, without a threshold of its own."""
+        return self._keep(fitted_=self._solved(rows, params))
+
+    def _regressions(self, rows: Rows, params: Parameters, *, warm: bool = False) -> RidgeRegressions:
+        """Solve once more, from the fitted model if ``warm``, and read the solution as regressions."""
+        return regressions(rows, self._spec(params, rows.model_shape), self.fitted_ if warm else None)
+
+    # Sums over blocks
 
     def fit_statistics(self, statistics: Statistics, *, classes: Any = None) -> Self:
         """Fit from second moments: of a stream, a cluster, a file, or several of these added up.
@@ -146,7 +141,11 @@ class BlockFitting(LinearMultiLabelModel):
         """
         params = self._check_params()
         _check_sums_suffice(params, "fit_statistics")
-        check_statistics(statistics)
+        if not isinstance(statistics, Statistics):
+            raise TypeError(
+                f"statistics must be lrml.core.moments.Statistics, got {type(statistics).__name__}. Make "
+                "them with Statistics.from_arrays(X, Y), or pass X and Y to fit."
+            )
         names, shape = checked_classes(classes), (statistics.n_features, statistics.n_labels)
         if names is not None and len(names) != shape[1]:
             raise ValueError(
@@ -154,7 +153,7 @@ class BlockFitting(LinearMultiLabelModel):
                 "per label."
             )
         check_threshold(params.threshold, shape[1], params.loss.threshold)
-        return self._fit_sums(statistics, columns_of(statistics, names), params)
+        return self._fit_sums(statistics, Schema(*shape, label_names=names, targets=params.targets), params)
 
     @property
     def statistics_(self) -> Statistics:
@@ -212,17 +211,21 @@ class BlockFitting(LinearMultiLabelModel):
                 )
         door = Door(params.targets, classes=names, columns=known)
         place = (0, 0) if before is None else (before.n_blocks, before.statistics.n_rows)
-        block, columns = door.check((X, y, sample_weight), *place)
+        block, schema = door.check((X, y, sample_weight), *place)
         if not len(block):
             raise ValueError("a block must have at least one row, got 0. Pass some data.")
-        if not self._has_room(columns, params):
-            raise self._too_wide(columns, params)
-        check_threshold(params.threshold, columns.n_labels, params.loss.threshold)
+        if not self._has_room(schema, params):
+            raise ValueError(
+                f"there is no memory for the sums over rows of d = {schema.n_features} features and L = "
+                f"{schema.n_labels} labels, and for the solve. Use fit_blocks, which then reads the rows "
+                "several times, or fewer features or labels."
+            )
+        check_threshold(params.threshold, schema.n_labels, params.loss.threshold)
         sums = statistics_of(block)
         if before is not None and known is not None:
             sums = before.statistics.at(HOST) + sums  # the caller may have kept the old ones
-            columns = replace(known, dtype=np.result_type(known.dtype, columns.dtype))
-        return self._fit_sums(sums, columns, params, place[0] + 1)
+            schema = replace(known, dtype=np.result_type(known.dtype, schema.dtype))
+        return self._fit_sums(sums, schema, params, place[0] + 1)
 
     def _sums_of(self, fitted: Fitted) -> Sums:
         """Return the sums of the last fit, to which more rows are added."""
@@ -289,89 +292,72 @@ class BlockFitting(LinearMultiLabelModel):
         params = self._check_params()
         _check_for_blocks(params, "fit_blocks")
         check_no_labels(y)
-        solver = vars(params).get("solver")
-        if solver == "dual" or (solver == "compressed" and params.loss.name != "squared"):
+        solver, squared = vars(params).get("solver"), params.loss.name == "squared"
+        if solver == "dual" or (solver == "compressed" and not squared):
             raise ValueError(
                 f"fit_blocks has no solver={solver!r} with loss={params.loss.name!r}, which needs all rows "
                 "at once. Pass solver='auto'."
             )
-        source = opened(self, blocks, classes, params, allow_unknown=self._reads_again)
-        kept = (
-            checkpoint if checkpoint is None or isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-        )
-        check_threshold(params.threshold, source.columns.n_labels, params.loss.threshold)
-        self._check_before(source.columns, params)
-        got = "very many features or labels" if solver != "compressed" else "solver='compressed'"
-        got = got if params.loss.name == "squared" else f"loss={params.loss.name!r}"
-        if self._is_one_pass(source, params):
-            got = "unknown labels"
-            with suppress(*([UnknownLabelsError] if self._reads_again else [])):
-                return self._fit_sums(source.sum(statistics_of, checkpoint=kept), source.columns, params)
+        source = opened(self, blocks, classes, params, allow_unknown=True)
+        schema, kept = source.columns, checkpoint
+        if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+            kept = Checkpoint(checkpoint)
+        check_threshold(params.threshold, schema.n_labels, params.loss.threshold)
+        spec = self._spec(params, (schema.n_features, schema.n_labels))
+        has_room = self._has_room(schema, params)
+        if squared and not has_room and None in (spec.alpha, spec.ridge):
+            raise ValueError(
+                "the default strengths of blocks follow from XᵀX, which does not fit into memory for "
+                f"{schema.n_features} features and {schema.n_labels} labels. Pass alpha and ridge, such as "
+                f"alpha_ and ridge_ of {type(self).__name__}().fit on some of the rows."
+            )
+        why = f"loss={params.loss.name!r}"
+        if squared:
+            why = "solver='compressed'" if solver == "compressed" else "very many features or labels"
+            if has_room and solver != "compressed":
+                why = "unknown labels"
+                with suppress(UnknownLabelsError):
+                    return self._fit_sums(source.sum(statistics_of, checkpoint=kept), source.columns, params)
         if kept is not None:
             raise ValueError(
                 f"checkpoint needs a fit that reads the blocks once, got {shown(os.fspath(kept.path))} and "
-                f"{got}. Leave it out."
+                f"{why}. Leave it out."
             )
-        self._fit_passes(source, params)
-        return self
+        return self._fit_rows(self._rows_of(source, why), params)
 
-    def _check_before(self, columns: Columns, params: Parameters) -> None:
-        """Check parameters against the number of columns, before anything is read."""
+    def _rows_of(self, source: BlockSource, why: str) -> BlockRows:
+        """Return rows that are read several times."""
+        if why in ("solver='compressed'", "very many features or labels"):
+            with suppress(UnknownLabelsError):
+                return BlockRows.read(source, is_wide=True)
+        d = source.columns.n_features
+        if not fits_in_memory(d):
+            raise ValueError(
+                "a fit with another loss or unknown labels decomposes XᵀX, and there is no memory for that "
+                f"of d = {d} features. Use loss='squared' with all labels known, fewer features, or fit, if "
+                "the rows fit into memory."
+            )
+        return BlockRows.read(source, is_wide=False)
 
-    # Whether ``_fit_passes`` can fit what sums do not suffice for.
-    _reads_again = False
+    def _has_room(self, schema: Schema, params: Parameters) -> bool:
+        """Whether sums over rows with these columns, and the solve, fit into memory.
 
-    def _fit_passes(self, source: BlockSource, params: Parameters) -> None:
-        """Fit by reading the blocks several times."""
-        raise NotImplementedError
+        As measured: a solve keeps 3 d² + 5 dL numbers, and its acceleration 24 d min(d, L) if it iterates.
+        """
+        d, n_labels = schema.n_features, schema.n_labels
+        iterates = self._spec(params, (d, n_labels)).alpha != 0
+        return 8 * d * (3 * d + 5 * n_labels + iterates * 24 * min(d, n_labels)) <= HOST.memory
 
-    def _is_one_pass(self, source: BlockSource, params: Parameters) -> bool:
-        """Whether second moments suffice, and fit into memory."""
-        if params.loss.name != "squared" or vars(params).get("solver") == "compressed":
-            return False
-        if not self._has_room(source.columns, params) and not self._reads_again:
-            raise self._too_wide(source.columns, params)
-        return self._has_room(source.columns, params)
-
-    def _iterates(self, params: Parameters) -> bool:
-        """Whether a solve from sums is more than a decomposition."""
-        return False
-
-    def _has_room(self, columns: Columns, params: Parameters) -> bool:
-        """Whether sums over rows with these columns, and the solve, fit into memory."""
-        shape = columns.n_features, columns.n_labels
-        return sums_fit_in_memory(shape, iterates=self._iterates(params))
-
-    def _too_wide(self, columns: Columns, params: Parameters) -> ValueError:
-        shape = columns.n_features, columns.n_labels
-        needed = sums_nbytes(shape, iterates=self._iterates(params))
-        return ValueError(
-            f"sums over rows and the solve must fit into memory, got d = {shape[0]} features and L = "
-            f"{shape[1]} labels, which take {needed / 1e9:.1f} GB. Use fit_blocks of LRML or MLTrace, which "
-            "then reads the rows several times, or fewer features or labels."
-        )
-
-    def _fit_sums(self, sums: Statistics, columns: Columns, params: Parameters, n_blocks: int = 1) -> Self:
-        data = SummedData.of(sums, columns, params.targets)
-        warn_of_spreads(sums, columns)
-        return self._keep_found(
-            {"fitted_": replace(self._solved(data, params), sums=Sums(sums, n_blocks, lasting=True))}
-        )
-
-    def _found(self, data: TrainingData, params: Parameters) -> dict[str, Any]:
-        """Keep the sums of a fit to all rows, if it made any and they are small, for ``partial_fit``."""
-        found = super()._found(data, params)
-        sums: Statistics | None = vars(data).get("statistics")
-        if sums is None or not (data.needs_moments_only and data.home.is_host):
-            return found
-        if math.prod(sums.xx.shape) + math.prod(sums.xy.shape) > _MOST_KEPT:
-            return found
-        return {"fitted_": replace(found["fitted_"], sums=Sums(sums.at(HOST), 1, lasting=False))}
+    def _fit_sums(self, sums: Statistics, schema: Schema, params: Parameters, n_blocks: int = 1) -> Self:
+        rows = Rows.of_sums(sums, schema)
+        warn_of_spreads(sums, schema)
+        fitted = replace(self._solved(rows, params), sums=Sums(sums, n_blocks, lasting=True))
+        return self._keep(fitted_=fitted)
 
 
-def _names(columns: Columns) -> Any:
+def _names(schema: Schema) -> Any:
     """Return the names of the labels as ``classes_`` has them."""
-    return range(columns.n_labels) if columns.label_names is None else columns.label_names
+    return range(schema.n_labels) if schema.label_names is None else schema.label_names
 
 
 def opened(
@@ -392,14 +378,6 @@ def check_no_labels(y: Any) -> None:
         raise TypeError(
             "fit_blocks needs blocks that have the labels, got X and y apart. Pass [(X, y)], or use fit."
         )
-
-
-def warn_of_spreads(statistics: Statistics, columns: Columns) -> None:
-    """Warn if some features vary so little, compared with others, that rounding may swamp them."""
-    xp = statistics.place.xp
-    with np.errstate(invalid="ignore", divide="ignore"):
-        spreads = xp.sqrt(xp.linalg.diagonal(statistics.xx) / statistics.weight)
-    warn_of_ranges(spreads, columns.feature_names)
 
 
 def checked_classes(classes: Any) -> npt.NDArray[Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,22 +10,21 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from lrml.blocks import Columns
-from lrml.core.arrays import Array, descending_eigh, dtype_name, inner, is_sparse, namespace, thin_svd
+from lrml.core.arrays import Array, descending_eigh, is_sparse, namespace
 from lrml.core.checks import check_count
+from lrml.core.coordinates import RidgeRegressions, coordinates_of, with_unseen
+from lrml.core.losses import SquaredLoss
 from lrml.core.moments import CentredRows
-from lrml.core.quadratic import SpectralProblem
-from lrml.estimators._base import LinearMultiLabelModel, of_fit
-from lrml.estimators._blocks import BlockFitting
+from lrml.core.rows import Rows
+from lrml.estimators._base import of_fit
+from lrml.estimators._fit import fit
 from lrml.estimators._fitted import Fitted
-from lrml.estimators._fitting import ClosedForm, Solution, TrainingData, record, warn_of_subspace
 from lrml.estimators._grid import resolve_ranks, ridges_leaving
 from lrml.estimators._kernels import KernelLike
+from lrml.estimators._member import Member
 from lrml.estimators._parameters import Parameters
-from lrml.estimators._size import check_size
-from lrml.estimators._space import MOST_COMPRESSED, RidgeRegressions, Space, solve_extending
+from lrml.estimators._spec import Spec
 from lrml.estimators.search import BlockSearch, Family, once, reduced_rank_pieces
-from lrml.solvers import Factors
 
 _Float64 = npt.NDArray[np.float64]
 # Default grid of the search: shares of the labels, and shares of effective directions left by the ridges.
@@ -34,11 +34,8 @@ _RIDGE_SHARES = (1.0, 0.9, 0.6, 0.3)
 _MANY_LABELS = 2000
 
 
-class LabelSpaceModel(LinearMultiLabelModel):
-    """Encode labels by a few directions of label space, regress on the codes, decode linearly.
-
-    Subclasses choose the directions in ``_directions``.
-    """
+class LabelSpaceModel(Member):
+    """Encode labels by a few directions of label space, regress on the codes, decode linearly."""
 
     def __init__(
         self,
@@ -55,67 +52,40 @@ class LabelSpaceModel(LinearMultiLabelModel):
         threshold_per_label: bool = False,
         device: Any = None,
     ) -> None:
-        self._keep(locals())
-
-    def _directions(self, data: TrainingData, problem: SpectralProblem, count: int) -> Array:
-        """Return orthonormal directions (L × count) of label space."""
-        raise NotImplementedError
-
-    def _ridge_regressions(
-        self, data: TrainingData, params: Parameters, *, warm: bool = False
-    ) -> RidgeRegressions:
-        problem = data.space(fit_intercept=True).problem.with_ridge(params.ridge)
-        V = self._directions(data, problem, check_count("rank", params.rank, 1, data.shape))
-        V = V if problem.labels is None else problem.labels.T @ V
-        left = (problem.cross @ V) / problem.curvature[:, None]
-        return RidgeRegressions(left, V, params.ridge)
-
-    def _solved(self, data: TrainingData, params: Parameters) -> Fitted:
-        check_all_known(data, type(self).__name__, "LEML or LRML")
-        check_size(data, type(self).__name__)
-        count = check_count("rank", params.rank, 1, data.shape)
-
-        def solve(space: Space) -> tuple[tuple[Array, Array, float], RidgeRegressions, float]:
-            problem = space.problem.with_ridge(params.ridge)
-            V = self._directions(data, problem, count)
-            # Regression on the codes Z V, decoded by Vᵀ: W = (XᵀX + ridge)⁻¹ XᵀZ V Vᵀ.
-            right = V if problem.labels is None else problem.labels.T @ V
-            codes = problem.cross @ right
-            encoder = codes / problem.curvature[:, None]
-            objective = problem.target - inner(codes, encoder)
-            return (V, encoder, objective), RidgeRegressions(encoder, right, params.ridge), objective
-
-        space, (V, encoder, objective), gap = solve_extending(
-            data.space(fit_intercept=True, ridge=params.ridge, directions=count), solve
-        )
-        extras: dict[str, Any] = {}
-        if gap is not None:
-            extras = {"compression_gap": gap} | warn_of_subspace(self, gap, 2 * MOST_COMPRESSED)
-        U, s, mix = thin_svd(encoder)
-        xp = namespace(s)
-        rank = int(xp.count_nonzero(s > max(data.shape) * xp.finfo(s.dtype).eps * s[0]))
-        found = Factors(space.problem.features @ U[:, :rank], s[:rank], V @ mix[:rank, :].T)
-        factors = space.factors(found)
-        intercept = space.intercept(factors.U, factors.V * factors.s)
-        solution = Solution(factors, intercept, space.unseen, ClosedForm(objective, rank))
-        extras |= space.kernel_gap(params.ridge, objective)
-        extras["components"] = data.home.asarray(V.T, dtype_name(data.X))
-        return record(data, solution, **extras)
+        self.rank = rank
+        self.ridge = ridge
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.targets = targets
+        self.threshold = threshold
+        self.threshold_scoring = threshold_scoring
+        self.threshold_per_label = threshold_per_label
+        self.device = device
 
     components_ = of_fit("components")
     n_components_ = property(lambda self: int(self.components_.shape[0]))
 
+    def _spec(self, params: Parameters, shape: tuple[int, int]) -> Spec:
+        rank = check_count("rank", params.rank, 1, shape)
+        return Spec(**self._common(params), ridge=params.ridge, max_rank=rank, encodes=True)
 
-def check_all_known(data: TrainingData, name: str, others: str) -> None:
+    def _solved(self, rows: Rows, params: Parameters) -> Fitted:
+        check_all_known(rows, type(self).__name__, "LEML or LRML")
+        return super()._solved(rows, params)
+
+
+def check_all_known(rows: Rows, name: str, others: str) -> None:
     """Refuse labels that are not known."""
-    if data.mask is not None:
+    if not rows.all_known:
         raise ValueError(
             f"Input Y contains NaN or unobserved labels; {name} needs all, as it encodes label vectors. "
             f"Use {others} for labels that are not all known."
         )
 
 
-class CPLST(BlockFitting, LabelSpaceModel):
+class CPLST(LabelSpaceModel):
     """Conditional principal label space transformation.
 
     With Z = Y − 1ȳᵀ the labels without their means, X centred likewise and H = X (XᵀX + ridge·I)⁻¹ Xᵀ the
@@ -178,14 +148,6 @@ class CPLST(BlockFitting, LabelSpaceModel):
     (5, (5, 14))
     """
 
-    def _check_before(self, columns: Columns, params: Parameters) -> None:
-        check_count("rank", params.rank, 1, (columns.n_features, columns.n_labels))
-
-    def _directions(self, data: TrainingData, problem: SpectralProblem, count: int) -> Array:
-        # ZᵀHZ = Cᵀ(Λ + ridge)⁻¹C with C = QᵀXᵀZ: no n × n hat matrix is needed.
-        top: Array = problem.reduced_rank_factors(count).right
-        return top if problem.labels is None else problem.labels @ top
-
 
 class PLST(LabelSpaceModel):
     """Principal label space transformation.
@@ -231,30 +193,75 @@ class PLST(LabelSpaceModel):
     5
     """
 
-    def _directions(self, data: TrainingData, problem: SpectralProblem, count: int) -> Array:
-        if not data.place.is_host:
-            Y = data.place.asarray(data.Y, "float64")
-            rows = CentredRows.of(Y[:, :1], Y, data.weights)
-            return descending_eigh((rows.Y * rows.weights[:, None]).T @ rows.Y)[1][:, :count]
-        Y = data.Y.astype(np.float64)
-        weighted = Y
-        if data.weights is not None:
-            weighted = sp.diags_array(data.weights) @ Y if is_sparse(Y) else Y * data.weights[:, None]
-        total = data.X.shape[0] if data.weights is None else float(data.weights.sum())
-        mean = np.asarray(weighted.sum(axis=0)).ravel() / total
-        if Y.shape[1] > _MANY_LABELS and count <= Y.shape[1] // 10:  # no L × L matrix
-            gram = LinearOperator(
-                (Y.shape[1],) * 2,
-                matvec=lambda v: weighted.T @ (Y @ v) - total * mean * (mean @ v),
-                dtype=np.float64,
-            )
-            found: _Float64 = eigsh(gram, count, v0=np.ones(Y.shape[1]))[1][:, ::-1]
-            return found
-        gram = Y.T @ weighted
-        gram = gram.toarray() if is_sparse(gram) else gram
-        _, V = descending_eigh(gram - total * np.outer(mean, mean))
-        top: Array = V[:, :count]
-        return top
+    @property
+    def fit_blocks(self) -> Any:
+        """Not there: the principal directions of the labels need YᵀY."""
+        raise AttributeError("PLST needs all labels at once. Use CPLST.fit_blocks, or fit.")
+
+    fit_statistics = partial_fit = fit_blocks
+
+    def _solved(self, rows: Rows, params: Parameters) -> Fitted:
+        check_all_known(rows, "PLST", "LEML or LRML")
+        spec = self._spec(params, rows.model_shape)
+        V = _principal_directions(rows, spec.max_rank or 1)
+        schema = replace(rows.schema, n_labels=V.shape[1], label_names=None, targets="real")
+        codes = replace(rows, Y=rows.place.asarray(rows.Y @ V, "float64"), schema=schema, sums=None)
+        found = fit(codes, replace(spec, max_rank=None, encodes=False))
+        home, mean = rows.home, rows.label_means
+        decoder = home.asarray(V)
+        lost = _energy(rows) - _energy(codes)
+        # Regression on the codes Z V, decoded by Vᵀ: W = (XᵀX + ridge)⁻¹ XᵀZ V Vᵀ.
+        intercept = home.asarray(mean - V @ codes.label_means) + decoder @ home.asarray(found.intercept)
+        unseen = home.asarray(mean == 0) & (params.targets == "binary")
+        dtype = rows.model_dtype
+        right = home.asarray(decoder @ home.asarray(found.factors.V, "float64"), dtype)
+        return replace(
+            found,
+            schema=rows.schema,
+            factors=found.factors._replace(V=right),
+            intercept=home.asarray(with_unseen(intercept, unseen, SquaredLoss()), dtype),
+            unseen=unseen,
+            alpha=None,
+            objective=found.objective + lost,
+            components=home.asarray(decoder.T, rows.schema.dtype),
+        )
+
+    def _regressions(self, rows: Rows, params: Parameters, *, warm: bool = False) -> RidgeRegressions:
+        problem = coordinates_of(rows, fit_intercept=True).problem.with_ridge(params.ridge)
+        V = _principal_directions(rows, check_count("rank", params.rank, 1, rows.model_shape))
+        V = V if problem.labels is None else problem.labels.T @ V
+        return RidgeRegressions((problem.cross @ V) / problem.curvature[:, None], V, params.ridge)
+
+
+def _energy(rows: Rows) -> float:
+    """Σ w ‖y − ȳ‖²."""
+    mean = rows.label_means
+    return float(namespace(mean).sum(rows.label_squares)) - rows.total_weight * float(mean @ mean)
+
+
+def _principal_directions(rows: Rows, count: int) -> Array:
+    """Return the top eigenvectors of ZᵀZ (L × count)."""
+    if not rows.place.is_host:
+        Y = rows.place.asarray(rows.Y, "float64")
+        centred = CentredRows.of(Y[:, :1], Y, rows.weights)
+        return descending_eigh((centred.Y * centred.weights[:, None]).T @ centred.Y)[1][:, :count]
+    Y = rows.Y.astype(np.float64)
+    weighted, n_labels, total = Y, Y.shape[1], rows.total_weight
+    if rows.weights is not None:
+        weighted = sp.diags_array(rows.weights) @ Y if is_sparse(Y) else Y * rows.weights[:, None]
+    mean = np.asarray(weighted.sum(axis=0)).ravel() / total
+    if n_labels > _MANY_LABELS and count <= n_labels // 10:  # no L × L matrix
+        gram = LinearOperator(
+            (n_labels, n_labels),
+            matvec=lambda v: weighted.T @ (Y @ v) - total * mean * (mean @ v),
+            dtype=np.float64,
+        )
+        found: _Float64 = eigsh(gram, count, v0=np.ones(n_labels))[1][:, ::-1]
+        return found
+    gram = Y.T @ weighted
+    gram = gram.toarray() if is_sparse(gram) else gram
+    top: Array = descending_eigh(gram - total * np.outer(mean, mean))[1][:, :count]
+    return top
 
 
 class CPLSTCV(BlockSearch):
@@ -317,16 +324,32 @@ class CPLSTCV(BlockSearch):
         device: Any = None,
         verbose: int = 0,
     ) -> None:
-        self._keep(locals())
+        self.ranks = ranks
+        self.ridges = ridges
+        self.kernel = kernel
+        self.gammas = gammas
+        self.degree = degree
+        self.coef0 = coef0
+        self.targets = targets
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.abandon = abandon
+        self.threshold = threshold
+        self.threshold_scoring = threshold_scoring
+        self.threshold_per_label = threshold_per_label
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
 
-    def _check_shapes(self, data: TrainingData, params: Parameters) -> None:
+    def _check_shapes(self, data: Rows, params: Parameters) -> None:
         super()._check_shapes(data, params)
         check_all_known(data, "CPLSTCV", "LEMLCV or LRMLCV")
-        params.ranks = resolve_ranks(params.ranks, _RANK_SHARES, data.shape)
+        params.ranks = resolve_ranks(params.ranks, _RANK_SHARES, data.model_shape)
 
-    def _family(self, data: TrainingData, params: Parameters) -> Family:
+    def _family(self, data: Rows, params: Parameters) -> Family:
         ridges = params.ridges
         if ridges is None:
-            ridges = ridges_leaving(data.space(fit_intercept=True).problem, _RIDGE_SHARES)
+            ridges = ridges_leaving(coordinates_of(data, fit_intercept=True).problem, _RIDGE_SHARES)
         candidates = [{"rank": rank, "ridge": ridge} for ridge in ridges for rank in params.ranks]
         return Family(once(candidates), reduced_rank_pieces)

@@ -1,0 +1,167 @@
+"""Defaults that follow the data: the ridge with which ridge regression predicts best, an alpha, and a theta.
+
+*Generalised cross-validation* (Golub, Heath, Wahba 1979) tells the error of ridge regression on unseen rows,
+
+::
+
+    GCV(ρ) = n ‖(I − H_ρ) Y‖²_F / (n − 1 − c tr H_ρ)²,   H_ρ = X (XᵀX + ρ)⁻¹ Xᵀ,   X and Y centred,
+
+with tr H_ρ = Σ λ_i / (λ_i + ρ) and ‖(I − H_ρ) Y‖² = Σ e_i (ρ / (λ_i + ρ))², e_i the squared length of Y along
+the i-th left singular vector of X. c = 1 is the textbook; where the minimum is flat, that chooses too weak a
+ridge, so c is a little larger (Kim and Gu 2004).
+
+With an intercept, the slopes of every loss at the best constant scores are a multiple of Ȳ − Y, so their best
+ridge is that of the squared loss, times the curvature of the loss. Unknown labels are filled in by the mean
+of the label, where all slopes are 0.
+
+With weights w, X and Y are D^(1/2)X and D^(1/2)Y, and n is the larger of Σ w and (Σ w)² / Σ w². Weights that
+are whole numbers so act as repetitions of rows, n = Σ w; others, such as shares of a total, by their ratios.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lrml.core.arrays import HOST, Array, namespace, row_dots, to_numpy
+from lrml.core.coordinates import coordinates_of, spectrum_of
+from lrml.core.losses import Loss
+from lrml.core.quadratic import SpectralProblem
+from lrml.core.rows import Rows
+from lrml.estimators._spec import Spec
+
+# Rounding error in the sums of weights of a label that all examples have.
+_ROUNDING = 1e-12
+# Ridges are compared that leave between these shares of the directions; beyond, the quotient is 0/0 or flat.
+_LEAST_SHARE, _MOST_SHARE = 0.01, 0.9
+_N_RIDGES = 300
+_INFLATION = 1.05
+
+
+class SortedLabels(NamedTuple):
+    """Which labels can be learnt from rows."""
+
+    unseen: Array  # without a positive example, among those known
+    used: Array  # those that only some examples have: the others need no coefficients
+    constants: Array  # best scores of a model without features; zeros without intercept
+
+
+def sort_labels(rows: Rows, loss: Loss, *, fit_intercept: bool) -> SortedLabels:
+    """Set apart labels that no example has, or that all have if an intercept fits them without loss."""
+    known, positive = rows.label_totals()
+    share, xp = rows.label_means, namespace(known)
+    if rows.schema.targets == "real":
+        return SortedLabels(xp.zeros_like(known, dtype=xp.bool), known > 0, share * float(fit_intercept))
+    share = xp.where(xp.abs(share - 1.0) <= _ROUNDING, 1.0, share)
+    unseen = positive == 0
+    if not fit_intercept:
+        return SortedLabels(unseen, ~unseen, xp.zeros_like(share))
+    return SortedLabels(unseen, ~unseen & (share < 1.0), loss.constant(share))
+
+
+def filled(rows: Rows, spec: Spec) -> Spec:
+    """Return what is minimised with numbers in place of strengths that follow the data, and of "auto"."""
+    if spec.alpha is None or spec.ridge is None:
+        alpha, ridge = usual_strengths(rows, spec.loss, fit_intercept=spec.fit_intercept)
+        spec = replace(
+            spec,
+            alpha=alpha if spec.alpha is None else spec.alpha,
+            ridge=spec.ridge_share * ridge if spec.ridge is None else spec.ridge,
+        )
+    return replace(spec, theta=_elbow_of(rows, spec)) if spec.theta == "auto" else spec
+
+
+def usual_strengths(rows: Rows, loss: Loss, *, fit_intercept: bool) -> tuple[float, float]:
+    """Return the alpha and the ridge that suit the data; 0 if there is nothing to shrink.
+
+    Directions of X with eigenvalues below the best ridge (of squares) are mostly noise. So alpha is the noise
+    along a direction with just this eigenvalue.
+    """
+    ridge = _by_gcv(spectrum_of(rows, fit_intercept=fit_intercept), rows.n_effective)
+    alpha = noise_along(rows, loss, ridge, fit_intercept=fit_intercept)
+    return alpha, ridge * loss_scale(rows, loss, fit_intercept=fit_intercept)
+
+
+def _by_gcv(problem: SpectralProblem, n_rows: float) -> float:
+    """Return the ridge with the least GCV; if there are too few rows, one that leaves half."""
+    values = to_numpy(problem.curvature)
+    energies = to_numpy(row_dots(problem.cross, problem.cross)) / values
+    if not energies.sum() > 0:
+        return 0.0
+    ridges = np.geomspace(values.max() * 1e3, values.min() * 1e-2, _N_RIDGES)
+    kept = values / (values + ridges[:, None])
+    used = kept.sum(axis=1)
+    share = used / len(values)
+    allowed = (share >= _LEAST_SHARE) & (share <= _MOST_SHARE) & (used <= _MOST_SHARE * (n_rows - 1))
+    if not allowed.any():
+        return float(ridges[int(np.argmin(np.abs(share - 0.5)))])
+    errors = (1.0 - kept) ** 2 @ energies + max(problem.target - float(energies.sum()), 0.0)
+    return float(ridges[allowed][np.argmin((errors / (n_rows - 1.0 - _INFLATION * used) ** 2)[allowed])])
+
+
+def noise_along(rows: Rows, loss: Loss, ridge: float, *, fit_intercept: bool) -> float:
+    """Return ‖D^(1/2)G‖_F √(ridge / n), G (n × L) the slopes of the loss at the best constant scores.
+
+    If labels were independent of X, the gradient of the loss along a direction of X with this eigenvalue of
+    XᵀX would have about this length: the usual strength of a penalty on singular values. With weights D, n is
+    that of `Rows.n_effective`.
+    """
+    if rows.only_sums:
+        sums = rows.statistics
+        of_means = 0.0 if fit_intercept else sums.weight * float(sums.y_mean @ sums.y_mean)
+        return 2.0 * math.sqrt((sums.yy + of_means) * ridge / rows.n_effective)
+    known, totals = map(to_numpy, rows.label_totals())
+    constants = to_numpy(sort_labels(rows, loss, fit_intercept=fit_intercept).constants)
+    if rows.schema.targets == "real":
+        centred = np.sum(to_numpy(rows.label_squares) - constants * (2.0 * totals - known * constants))
+        squares = 4.0 * max(float(centred), 0.0)
+    else:
+        without, having = (loss.terms(np.full_like(constants, y), constants).slopes for y in (0.0, 1.0))
+        squares = float((known - totals) @ without**2 + totals @ having**2)
+    return math.sqrt(squares * ridge / rows.n_effective)
+
+
+def loss_scale(rows: Rows, loss: Loss, *, fit_intercept: bool) -> float:
+    """Return the ridge that acts on the loss as a ridge of 1 acts on squares of which all are known.
+
+    A ridge acts relative to the curvature of the loss, 2 for squares. It is taken at the best constant
+    scores, times the share of labels known, as a mean over all positive labels: rare labels bend the logistic
+    loss less than frequent ones.
+    """
+    if loss.name == "squared" and rows.all_known:
+        return 1.0
+    known, positive = map(to_numpy, rows.label_totals())
+    constants = to_numpy(sort_labels(rows, loss, fit_intercept=fit_intercept).constants)
+    bends = loss.terms(np.ones_like(constants), constants).curvatures * known / rows.total_weight
+    weights = known if rows.schema.targets == "real" else positive
+    return 0.5 * float(weights @ bends) / float(weights.sum()) if weights.any() else 1.0
+
+
+def _elbow_of(rows: Rows, spec: Spec) -> int:
+    """Return the elbow of the energy of the least-squares predictions."""
+    ridge = float(spec.ridge or 0.0)
+    found = coordinates_of(rows, fit_intercept=spec.fit_intercept, ridge=ridge)
+    problem = found.problem.with_ridge(ridge)
+    scaled = problem.cross / namespace(problem.cross).sqrt(problem.curvature)[:, None]
+    return elbow(HOST.asarray(namespace(scaled).linalg.svdvals(scaled)) ** 2)
+
+
+def elbow(energies: npt.NDArray[np.float64]) -> int:
+    """Return the theta that is farthest below the line, (1 − theta / m) − T(theta) / T(0); 0 if T(0) is 0.
+
+    T(theta) = Σ_{j > theta} energies_j for m descending energies. It falls steeply over the directions that
+    labels share, and slowly over the rest. Among ties the smallest theta wins.
+
+    Examples
+    --------
+    >>> elbow(np.array([9.0, 7.0, 0.2, 0.1, 0.1]))
+    2
+    """
+    left = np.append(np.cumsum(energies[::-1])[::-1], 0.0)
+    if left[0] == 0.0:
+        return 0
+    return int(np.argmax(1.0 - np.arange(len(left)) / len(energies) - left / left[0]))
