@@ -17,14 +17,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
 from lrml import CPLST, LEML, LEMLCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, lrml_path
+from lrml.core.arrays import Place
 from lrml.core.linalg import NormalOperator, leading_directions, solve_shifted
 from lrml.core.moments import CentredRows, Statistics
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
-from lrml.estimators import _fitted, _size
-from lrml.estimators._fitting import TrainingData
-from lrml.estimators._space import Compressed, CompressedDual, RidgeRegressions, Space
+from lrml.core.coordinates import DualLift, RidgeRegressions, coordinates_of, road_of
+from lrml.core.rows import Rows
+from lrml.estimators import _fitted
 from lrml.solvers import Factors, solve
+from roads import always, take_road
 
 
 def text_like(n=300, d=700, n_labels=20, *, seed=0, dense=False):
@@ -42,12 +44,12 @@ def text_like(n=300, d=700, n_labels=20, *, seed=0, dense=False):
 @pytest.fixture
 def always_compressed(monkeypatch):
     """Take the compressed road whatever the size."""
-    road = TrainingData.road
 
-    def compressed(self, wanted="auto"):
-        return "compressed" if wanted == "auto" and not self.only_exact else road(self, wanted)
+    def compressed(rows, wanted, usual):
+        free = wanted == "auto" and not (rows.only_exact or rows.only_sums)
+        return "compressed" if free else usual(rows, wanted)
 
-    monkeypatch.setattr(TrainingData, "road", compressed)
+    take_road(monkeypatch, compressed)
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def no_gram_matrix(monkeypatch):
         pytest.fail("a Gram matrix was made")
 
     monkeypatch.setattr(Statistics, "from_arrays", refuse)
-    monkeypatch.setattr(Space, "from_rows", refuse)
+    monkeypatch.setattr("lrml.core.coordinates.row_kernel", refuse)
 
 
 WEIGHTS = {
@@ -220,7 +222,7 @@ def test_which_road_is_taken(monkeypatch):
     assert road(15_000, 50_000, only_exact=True) == "dual"
     # Few rows beyond the limit, and very many labels: a decomposition is cheaper.
     assert road(3100, 200_000, n_labels=500, nonzeros=2000) == "dual"
-    monkeypatch.setattr(_size, "_memory", lambda: 1e8)
+    monkeypatch.setattr(Place, "memory", 1e8)
     assert road(3100, 200_000, n_labels=500, nonzeros=2000) == "compressed"
 
 
@@ -239,7 +241,7 @@ def test_no_size_is_refused():
 @pytest.mark.parametrize("make", [MLTrace, MLFro, CPLST, LEML])
 def test_no_size_is_refused_with_little_memory(make, monkeypatch):
     memory = 1e8
-    monkeypatch.setattr(_size, "_memory", lambda: memory)
+    monkeypatch.setattr(Place, "memory", memory)
     X, Y = hardly_any(6000, 10_000)  # neither Gram matrix has room: 288 and 800 MB
     tracemalloc.start()
     try:
@@ -416,7 +418,7 @@ def test_the_certificate_of_other_losses_is_true(
     monkeypatch.setattr("lrml.core.subspace._LEADING", 2)
     gaps = []
     for most_extensions in (0, 1, 8):
-        monkeypatch.setattr("lrml.estimators._row_fits.MOST_EXTENSIONS", most_extensions)
+        monkeypatch.setattr("lrml.estimators._loss_fit._MOST_EXTENSIONS", most_extensions)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = clone(model).set_params(solver="compressed").fit(X, Y, w)

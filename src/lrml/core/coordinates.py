@@ -338,17 +338,30 @@ def fits_in_memory(size: int, place: Place = HOST) -> bool:
     return 3 * 8 * size**2 <= place.memory
 
 
-def check_size(rows: Rows, name: str, wanted: str = "auto") -> None:
-    """Refuse more features and rows than the decomposition of a fit has room for."""
-    n, d, _ = rows.shape
+def check_size(
+    rows: Rows, name: str, wanted: str = "auto", *, directions: int | None = None, bare: bool = False
+) -> None:
+    """Refuse what there is no room for: a decomposition, or more directions of label space than usual."""
+    n, d, n_labels = rows.shape
     road, place = road_of(rows, wanted), rows.place
     if road == "compressed" and not place.is_host:
         raise ValueError(
             f"solver='compressed' works with NumPy arrays on the host, got a fit with {place}. Use "
             "solver='auto', or device=None."
         )
+    if road == "compressed":
+        needed = span.nbytes(d if rows.n_passes else min(n, d), n_labels, directions, bare=bare)
+        more = span.n_directions(n_labels, directions) > span.n_directions(n_labels, None)
+        if more and needed > place.memory:
+            raise ValueError(
+                f"a solution of rank {directions} or more for {n_labels} labels takes a subspace of "
+                f"{needed / 1e9:.0f} GB of {place.memory / 1e9:.0f} GB of memory. Pass a small theta or rank, "
+                "as a count (such as 50). A ridge alone leaves the rank as it is: use LEML, or LRML with an alpha "
+                "above 0."
+            )
+        return
     size, matrix = (n, "XXᵀ") if road == "dual" else (d, "XᵀX")
-    if road == "compressed" or fits_in_memory(size, place):
+    if fits_in_memory(size, place):
         return
     remedy = "Pass solver='auto', which works in a subspace then."
     if not place.is_host:

@@ -224,7 +224,8 @@ class Census(NamedTuple):
         """Look at the rows of a block, on the host."""
         n_rows = rows.X.shape[0] if rows.weights is None else int(np.count_nonzero(rows.weights))
         spreads = (Spread.of(M, rows.weights) for M in (rows.X, rows.Y))
-        return cls(n_rows, rows.squared_weights, *rows.label_totals(), rows.label_squares, *spreads)
+        squares = rows.label_squares + 0.0  # its own array, as sums are made in place
+        return cls(n_rows, rows.squared_weights, *rows.label_totals(), squares, *spreads)
 
 
 @dataclass(frozen=True, eq=False)

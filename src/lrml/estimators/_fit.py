@@ -30,7 +30,9 @@ _MOST_COMPRESSED, _MOST_EXTENSIONS = 5e-4, 4
 
 def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
     """Minimise; start from the last fit if there is one."""
-    check_size(rows, spec.name, spec.road)
+    penalty = replace(spec, theta=None).penalty if spec.theta == "auto" else spec.penalty
+    rank = penalty.expected_rank(rows.model_shape[1])
+    check_size(rows, spec.name, spec.road, directions=rank, bare=spec.alpha == 0)
     if not spec.needs_sums_only(rows):
         check_row_solver(spec.solver)
     spec = filled(rows, spec.limited(rows))

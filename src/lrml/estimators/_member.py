@@ -311,33 +311,18 @@ class Member(LowRankModel):
                 f"{schema.n_features} features and {schema.n_labels} labels. Pass alpha and ridge, such as "
                 f"alpha_ and ridge_ of {type(self).__name__}().fit on some of the rows."
             )
-        why = f"loss={params.loss.name!r}"
-        if squared:
-            why = "solver='compressed'" if solver == "compressed" else "very many features or labels"
-            if has_room and solver != "compressed":
-                why = "unknown labels"
-                with suppress(UnknownLabelsError):
-                    return self._fit_sums(source.sum(statistics_of, checkpoint=kept), source.columns, params)
+        is_wide = squared and (solver == "compressed" or not has_room)
+        why = "many features or labels, or solver='compressed'," if is_wide else f"loss={params.loss.name!r}"
+        if squared and not is_wide:
+            why = "unknown labels"
+            with suppress(UnknownLabelsError):
+                return self._fit_sums(source.sum(statistics_of, checkpoint=kept), source.columns, params)
         if kept is not None:
             raise ValueError(
-                f"checkpoint needs a fit that reads the blocks once, got {shown(os.fspath(kept.path))} and "
-                f"{why}. Leave it out."
+                f"the checkpoint {shown(os.fspath(kept.path))} is for fits that read the blocks once; with "
+                f"{why} they are read several times. Leave it out."
             )
-        return self._fit_rows(self._rows_of(source, why), params)
-
-    def _rows_of(self, source: BlockSource, why: str) -> BlockRows:
-        """Return rows that are read several times."""
-        if why in ("solver='compressed'", "very many features or labels"):
-            with suppress(UnknownLabelsError):
-                return BlockRows.read(source, is_wide=True)
-        d = source.columns.n_features
-        if not fits_in_memory(d):
-            raise ValueError(
-                "a fit with another loss or unknown labels decomposes XᵀX, and there is no memory for that "
-                f"of d = {d} features. Use loss='squared' with all labels known, fewer features, or fit, if "
-                "the rows fit into memory."
-            )
-        return BlockRows.read(source, is_wide=False)
+        return self._fit_rows(_passing(source, is_wide=is_wide), params)
 
     def _has_room(self, schema: Schema, params: Parameters) -> bool:
         """Whether sums over rows with these columns, and the solve, fit into memory.
@@ -353,6 +338,21 @@ class Member(LowRankModel):
         warn_of_spreads(sums, schema)
         fitted = replace(self._solved(rows, params), sums=Sums(sums, n_blocks, lasting=True))
         return self._keep(fitted_=fitted)
+
+
+def _passing(source: BlockSource, *, is_wide: bool) -> BlockRows:
+    """Return rows that are read several times."""
+    if is_wide:
+        with suppress(UnknownLabelsError):
+            return BlockRows.read(source, is_wide=True)
+    d = source.columns.n_features
+    if not fits_in_memory(d):
+        raise ValueError(
+            "a fit with another loss or unknown labels decomposes XᵀX, and there is no memory for that of "
+            f"d = {d} features. Use loss='squared' with all labels known, fewer features, or fit, if the "
+            "rows fit into memory."
+        )
+    return BlockRows.read(source, is_wide=False)
 
 
 def _names(schema: Schema) -> Any:
