@@ -156,6 +156,17 @@ class SpectralProblem:
             cross = triangle.T
         return cls(eigenvalues, cross, float(target), features, labels)
 
+    def penalised_predictions(self, penalty: Penalty) -> tuple[Array, Array]:
+        """Minimiser of f plus a penalty on the singular values of X̃W, X̃ = [X; √ridge I]; and these values.
+
+        With Ŵ the ridge regression and X̃Ŵ = U diag(d) Vᵀ, f(W) = f(Ŵ) + ‖X̃Ŵ − X̃W‖². So the global minimum
+        is W = Ŵ V diag(s/d) Vᵀ with s = prox_{Ω/2}(d): one proximal step where the curvature is 1, in the
+        variable (Λ + ridge)^{1/2} W̃. Without directions that it lacks, there is nothing to iterate.
+        """
+        roots = namespace(self.cross).sqrt(self.curvature)[:, None]
+        matrix, sigma = spectral_prox(self.cross / roots, penalty, 0.5)
+        return matrix / roots, sigma
+
     def with_ridge(self, ridge: float) -> SpectralProblem:
         """Return the same problem with another ridge, at no cost."""
         return self if ridge == self.ridge else replace(self, ridge=ridge)

@@ -22,7 +22,7 @@ from lrml.estimators._defaults import filled
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._spec import Solution, Spec, Start, check_row_solver, solver_progress
 from lrml.estimators._warnings import warn_of_subspace, warn_of_weakness, warn_unless_converged
-from lrml.solvers import SUCCESSES, DualityGap, Point, SolverResult, Status, solve
+from lrml.solvers import SUCCESSES, DualityGap, History, IterationInfo, Point, SolverResult, Status, solve
 
 # What a subspace may cost, over the objective, and how often it is extended until it costs less.
 _MOST_COMPRESSED, _MOST_EXTENSIONS = 5e-4, 4
@@ -144,6 +144,8 @@ def _solved(
 
 def _solve(problem: SpectralProblem, spec: Spec, start: Array | None) -> SolverResult:
     penalty = spec.penalty
+    if spec.space == "predictions":
+        return _closed_form(problem, penalty)
     assert spec.max_iter is not None
     assert spec.tol is not None
     with solver_progress(spec) as callback:
@@ -157,6 +159,17 @@ def _solve(problem: SpectralProblem, spec: Spec, start: Array | None) -> SolverR
             callback=callback,
             certificate=DualityGap(penalty.alpha) if spec.certified else None,
         )
+
+
+def _closed_form(problem: SpectralProblem, penalty: TailSum) -> SolverResult:
+    """Return the global minimum under a penalty on the predictions."""
+    W, sigma = problem.penalised_predictions(penalty)
+    objective = problem.value(W) + penalty.value(sigma)
+    rank = int(namespace(sigma).count_nonzero(sigma > 0))
+    U, s, V = Factors.of(W)
+    U, V = problem.restore(U[:, :rank], V[:, :rank])
+    history = History([IterationInfo(0, "closed form", objective, 0.0, rank, 0.0, 0.0)])
+    return SolverResult(W, Factors(U, s[:rank], V), Status.EXACT, 0, objective, 0.0, 0.0, history)
 
 
 def _proven_gap(problem: SpectralProblem, penalty: TailSum, outcome: SolverResult) -> float:

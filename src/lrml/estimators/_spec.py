@@ -44,6 +44,8 @@ class Spec:
         None follows the data, see `lrml.estimators._defaults`; the ridge is then ``ridge_share`` times the
         one with the least squared error.
     max_rank : int, optional
+    space : {"coefficients", "predictions"}
+        Whose singular values are penalised: those of W, or of X̃W, see `lrml.core.quadratic`.
     certified : bool
         Whether the fit is to prove its gap.
     ridge_is_alpha : bool
@@ -60,6 +62,7 @@ class Spec:
     alpha: float | None = 0.0
     ridge: float | None = 0.0
     max_rank: int | None = None
+    space: str = "coefficients"
     fit_intercept: bool = True
     ridge_share: float = 1.0
     solver: str | Phase = "auto"
