@@ -58,7 +58,11 @@ def with_unseen(intercept: Array, unseen: Array, loss: Loss) -> Array:
 
 
 class RidgeRegressions(NamedTuple):
-    """A solution W = left rightᵀ in spectral coordinates, as ridge regressions of the columns of Y right.
+    """A solution in spectral coordinates, as ridge regressions of the columns of Y right, perhaps shrunk.
+
+    ::
+
+        W = left diag(shrunk) rightᵀ,    left_j = (Λ + ridge + extra_j)⁻¹ XᵀY right_j
 
     Attributes
     ----------
@@ -67,13 +71,21 @@ class RidgeRegressions(NamedTuple):
         Orthonormal columns; None stands for the identity.
     ridge : float
     extra : array of shape (k,), optional
-        left_j = (Λ + ridge + extra_j)⁻¹ XᵀY right_j; None stands for zeros, that is, a ridge only.
+        None stands for zeros, that is, a ridge only.
+    shrunk : array of shape (k,), optional
+        By a penalty on the predictions; None stands for ones.
     """
 
     left: Array
     right: Array | None
     ridge: float
     extra: Array | None = None
+    shrunk: Array | None = None
+
+    @property
+    def sides(self) -> tuple[Array, Array | None]:
+        """Return A and B with W = A Bᵀ; None stands for the identity."""
+        return self.left if self.shrunk is None else self.left * self.shrunk, self.right
 
 
 # Lifts
@@ -355,9 +367,9 @@ def check_size(
         if more and needed > place.memory:
             raise ValueError(
                 f"a solution of rank {directions} or more for {n_labels} labels takes a subspace of "
-                f"{needed / 1e9:.0f} GB of {place.memory / 1e9:.0f} GB of memory. Pass a small theta or rank, "
-                "as a count (such as 50). A ridge alone leaves the rank as it is: use LEML, or LRML with an alpha "
-                "above 0."
+                f"{needed / 1e9:.0f} GB, but memory has {place.memory / 1e9:.0f} GB. Pass a small theta or "
+                "rank, as a count (such as 50). A ridge alone leaves the rank as it is: use LEML, or LRML "
+                "with an alpha above 0."
             )
         return
     size, matrix = (n, "XXᵀ") if road == "dual" else (d, "XᵀX")

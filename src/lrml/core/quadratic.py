@@ -51,6 +51,15 @@ class ReducedRankFactors(NamedTuple):
     gains: Array
 
 
+class ShrunkFactors(NamedTuple):
+    """W = left diag(s/d) rightᵀ; its predictions have the singular values s, those of ridge regression d."""
+
+    left: Array
+    right: Array
+    d: Array
+    s: Array
+
+
 class Beyond(NamedTuple):
     """What a Hessian has beyond its diagonal: ½⟨W − W₀, N(W − W₀)⟩ is added to a quadratic.
 
@@ -156,16 +165,17 @@ class SpectralProblem:
             cross = triangle.T
         return cls(eigenvalues, cross, float(target), features, labels)
 
-    def penalised_predictions(self, penalty: Penalty) -> tuple[Array, Array]:
-        """Minimiser of f plus a penalty on the singular values of X̃W, X̃ = [X; √ridge I]; and these values.
+    def penalised_predictions(self, penalty: Penalty) -> ShrunkFactors:
+        """Minimise f plus a penalty on the singular values of the predictions X̃W, X̃ = [X; √ridge I].
 
         With Ŵ the ridge regression and X̃Ŵ = U diag(d) Vᵀ, f(W) = f(Ŵ) + ‖X̃Ŵ − X̃W‖². So the global minimum
-        is W = Ŵ V diag(s/d) Vᵀ with s = prox_{Ω/2}(d): one proximal step where the curvature is 1, in the
-        variable (Λ + ridge)^{1/2} W̃. Without directions that it lacks, there is nothing to iterate.
+        is W = Ŵ V diag(s/d) Vᵀ with s = prox_{Ω/2}(d), for any penalty: one proximal step in the variable
+        (Λ + ridge)^{1/2} W̃, in which the curvature is 1. One decomposition serves all penalties.
         """
-        roots = namespace(self.cross).sqrt(self.curvature)[:, None]
-        matrix, sigma = spectral_prox(self.cross / roots, penalty, 0.5)
-        return matrix / roots, sigma
+        d, V = self._explained
+        s = penalty.prox(d, 0.5)
+        kept = int(namespace(s).count_nonzero(s > self.rounding * d[0]))
+        return ShrunkFactors(self.ridge_solution() @ V[:, :kept], V[:, :kept], d[:kept], s[:kept])
 
     def with_ridge(self, ridge: float) -> SpectralProblem:
         """Return the same problem with another ridge, at no cost."""

@@ -40,6 +40,8 @@ _ROUNDING = 1e-12
 _LEAST_SHARE, _MOST_SHARE = 0.01, 0.9
 _N_RIDGES = 300
 _INFLATION = 1.05
+NOISE_SHARE = 0.5
+"""The default alpha of a penalty on the predictions, as a share of the noise in them."""
 
 
 class SortedLabels(NamedTuple):
@@ -67,6 +69,8 @@ def filled(rows: Rows, spec: Spec) -> Spec:
     """Return what is minimised with numbers in place of strengths that follow the data, and of "auto"."""
     if spec.alpha is None or spec.ridge is None:
         alpha, ridge = usual_strengths(rows, spec.loss, fit_intercept=spec.fit_intercept)
+        if spec.space == "predictions":
+            alpha = NOISE_SHARE * noise_of_predictions(rows, spec.loss, fit_intercept=spec.fit_intercept)
         spec = replace(
             spec,
             alpha=alpha if spec.alpha is None else spec.alpha,
@@ -123,6 +127,15 @@ def noise_along(rows: Rows, loss: Loss, ridge: float, *, fit_intercept: bool) ->
         without, having = (loss.terms(np.full_like(constants, y), constants).slopes for y in (0.0, 1.0))
         squares = float((known - totals) @ without**2 + totals @ having**2)
     return math.sqrt(squares * ridge / rows.n_effective)
+
+
+def noise_of_predictions(rows: Rows, loss: Loss, *, fit_intercept: bool) -> float:
+    """Return √2 ‖D^(1/2)(Y − 1ȳᵀ)‖_F / √n, the unit of a penalty on the predictions.
+
+    If labels were independent of X, the predictions would have singular values of about half of this: it is
+    `noise_along` a direction with the eigenvalue of the ridge, over the root of its curvature.
+    """
+    return noise_along(rows, loss, 1.0, fit_intercept=fit_intercept) / math.sqrt(2.0)
 
 
 def loss_scale(rows: Rows, loss: Loss, *, fit_intercept: bool) -> float:

@@ -35,6 +35,7 @@ def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
     check_size(rows, spec.name, spec.road, directions=rank, bare=spec.alpha == 0)
     if not spec.needs_sums_only(rows):
         check_row_solver(spec.solver)
+        spec = spec.reading_rows()
     spec = filled(rows, spec.limited(rows))
     start = None if last is None else Start.of(last, rows)
     if spec.needs_sums_only(rows):
@@ -127,8 +128,9 @@ def _solved(
     if coordinates.subspace is None:
         return coordinates, problem, outcome, None
     for extension in range(1 + _MOST_EXTENSIONS):
-        found = as_regressions(problem, penalty, outcome)
-        unit, alpha = coordinates.unit_of_gaps(outcome.objective), _price_of_rank(penalty, found)
+        found = as_regressions(problem, spec, outcome)
+        unit = coordinates.unit_of_gaps(outcome.objective)
+        alpha = None if spec.space == "predictions" else _price_of_rank(penalty, found)
         missed: Found = coordinates.missed(found, alpha, _MOST_COMPRESSED * unit)
         if missed.further is None or extension == _MOST_EXTENSIONS or outcome.status is Status.STOPPED:
             break
@@ -163,13 +165,13 @@ def _solve(problem: SpectralProblem, spec: Spec, start: Array | None) -> SolverR
 
 def _closed_form(problem: SpectralProblem, penalty: TailSum) -> SolverResult:
     """Return the global minimum under a penalty on the predictions."""
-    W, sigma = problem.penalised_predictions(penalty)
+    left, right, d, sigma = problem.penalised_predictions(penalty)
+    U, s, V = Factors.of_sides(left * (sigma / d), right)
+    W = (U * s) @ V.T
     objective = problem.value(W) + penalty.value(sigma)
-    rank = int(namespace(sigma).count_nonzero(sigma > 0))
-    U, s, V = Factors.of(W)
-    U, V = problem.restore(U[:, :rank], V[:, :rank])
-    history = History([IterationInfo(0, "closed form", objective, 0.0, rank, 0.0, 0.0)])
-    return SolverResult(W, Factors(U, s[:rank], V), Status.EXACT, 0, objective, 0.0, 0.0, history)
+    history = History([IterationInfo(0, "closed form", objective, 0.0, int(s.shape[0]), 0.0, 0.0)])
+    U, V = problem.restore(U, V)
+    return SolverResult(W, Factors(U, s, V), Status.EXACT, 0, objective, 0.0, 0.0, history)
 
 
 def _proven_gap(problem: SpectralProblem, penalty: TailSum, outcome: SolverResult) -> float:
@@ -191,8 +193,12 @@ def _price_of_rank(penalty: TailSum, solution: RidgeRegressions) -> float | None
     return slope if slope < math.inf else None
 
 
-def as_regressions(problem: SpectralProblem, penalty: TailSum, outcome: SolverResult) -> RidgeRegressions:
+def as_regressions(problem: SpectralProblem, spec: Spec, outcome: SolverResult) -> RidgeRegressions:
     """Read a solution as ridge regressions of directions of label space."""
+    penalty = spec.penalty
+    if spec.space == "predictions" and penalty.alpha > 0:
+        left, right, d, sigma = problem.penalised_predictions(penalty)
+        return RidgeRegressions(left, right, problem.ridge, shrunk=sigma / d)
     if outcome.status is Status.EXACT and penalty.expected_rank(problem.shape[1]) == problem.shape[1]:
         return RidgeRegressions(outcome.solution, None, problem.ridge)
     U, s, V = Factors.of(outcome.solution)
@@ -206,4 +212,4 @@ def regressions(rows: Rows, spec: Spec, last: Fitted | None = None) -> RidgeRegr
     """Solve (once more, from the last fit), and read the solution as ridge regressions."""
     spec = filled(rows, replace(spec.limited(rows), solver=spec.method))  # in the coordinates that read it
     _, problem, outcome, _ = _solved(rows, spec, None if last is None else Start.of(last, rows))
-    return as_regressions(problem, spec.penalty, outcome)
+    return as_regressions(problem, spec, outcome)

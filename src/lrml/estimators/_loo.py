@@ -98,14 +98,15 @@ class LeaveOneOut:
         """Whether the scores are those of refitting: the penalty is a ridge, and no direction is left out."""
         right, extra = solution.right, solution.extra
         whole = right is None or right.shape[1] == self.space.problem.shape[1]
+        whole = whole and solution.shrunk is None
         return whole and (extra is None or not bool(namespace(extra).any(extra != 0)))
 
-    def of(self, solution: RidgeRegressions) -> Callable[[slice], Array]:
+    def of(self, solution: RidgeRegressions) -> Callable[[slice], Array]:  # noqa: PLR0915
         """Return the function that scores some of the rows by the fits without them."""
-        left, right, ridge, extra = solution
+        left, right, _, extra, shrunk = solution
         xp = namespace(left)
         extra = xp.zeros_like(left[0, :]) if extra is None else extra
-        shrinkage = ridge + extra
+        shrinkage = solution.ridge + extra
         problem, dtype = self.space.problem, self.dtype
         curvature = problem.curvature[:, None]
         # One column of leverages serves all directions with the same shrinkage.
@@ -148,6 +149,7 @@ class LeaveOneOut:
                 less = room[:, curved] - xp.astype(weights, dtype) * (unit @ along) ** 2
                 room[:, curved] = xp.maximum(less, _LEAST_ROOM * room[:, curved])
             found = codes - errors / xp.maximum(room, float(xp.finfo(room.dtype).smallest_normal))
+            found, codes = (found, codes) if shrunk is None else (shrunk * found, shrunk * codes)
             if turn is not None and V is not None:
                 leverage = self.mean_leverage[rows] + self.weights[rows] * turn.leverages(fitted)
                 pull = xp.astype(leverage / xp.maximum(1.0 - leverage, _LEAST_ROOM), dtype)[:, None]

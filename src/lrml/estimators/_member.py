@@ -79,6 +79,11 @@ class Member(LowRankModel):
         params = super()._check_params()
         if params.loss.name != "squared":
             check_row_solver(params.solver)
+        if vars(params).get("space") == "predictions" and params.solver not in ("auto", *ROADS):
+            raise ValueError(
+                f"space='predictions' has a closed form, and no use for solver={shown(params.solver)}. Leave "
+                "solver out."
+            )
         if params.kernel != "linear" and isinstance(params.solver, str) and params.solver in ROADS:
             raise ValueError(
                 f"solver={params.solver!r} needs kernel='linear', got kernel={shown(params.kernel)}, whose "

@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from lrml._shown import shown
 from lrml.core import checks as check
 from lrml.core.arrays import Place, to_host
+from lrml.core.coordinates import ROADS
 from lrml.core.losses import LOSSES, Loss
 from lrml.estimators._kernels import KERNELS
 from lrml.solvers import SOLVERS, Callback, Phase
@@ -46,8 +47,8 @@ def _check_loss(loss: Any) -> Loss:
     return LOSSES[check.check_choice("loss", loss, tuple(LOSSES))]
 
 
-ROADS = ("primal", "dual", "compressed")
-"""Ways into spectral coordinates that a user may ask for as a solver."""
+SPACES = ("predictions", "coefficients")
+"""Whose singular values a penalty may act on."""
 
 
 def _check_solver(solver: Any) -> str | Phase:
@@ -230,6 +231,7 @@ CHECKS: dict[str, Check] = {
     "ridge": _strength("ridge", "Pass ridge=0 for none."),
     "ridges": optional(partial(_check_several, "ridges", _check_one_ridge)),
     "solver": _check_solver,
+    "space": optional(lambda value: check.check_choice("space", value, SPACES)),
     "targets": lambda value: check.check_choice("targets", value, ("binary", "real")),
     "theta": check_theta,
     "thetas": optional(partial(_check_several, "thetas", check_theta)),

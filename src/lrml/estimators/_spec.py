@@ -73,6 +73,7 @@ class Spec:
     ridge_is_alpha: bool = False
     encodes: bool = False
     again: bool = False
+    otherwise: Spec | None = None  # where sums do not suffice
     callback: Callback | None = None
     verbose: int = 0
 
@@ -97,6 +98,17 @@ class Spec:
     def needs_sums_only(self, rows: Rows) -> bool:
         """Whether this is least squares with all labels known."""
         return sums_suffice(self.loss, rows)
+
+    def reading_rows(self) -> Spec:
+        """Return what is minimised where sums do not suffice."""
+        if self.otherwise is not None:
+            return self.otherwise
+        if self.space == "predictions":
+            raise ValueError(
+                "space='predictions' needs the squared loss with all labels known, where fits have a closed "
+                "form. Leave it out, or use space='coefficients'."
+            )
+        return self
 
     def limited(self, rows: Rows) -> Spec:
         """Return the same with numbers in place of the default limits of a fit to these rows."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml.core.checks import check_count
-from lrml.core.coordinates import RidgeRegressions, coordinates_of, spectrum_of
+from lrml.core.coordinates import ROADS, RidgeRegressions, coordinates_of, spectrum_of
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
 from lrml.estimators._defaults import loss_scale, noise_along
@@ -23,24 +23,28 @@ from lrml.estimators._spec import WEAK, Spec, sums_suffice
 from lrml.estimators.search import (
     MANY_ROWS,
     BlockSearch,
+    Comparison,
     Family,
-    Limit,
+    FoldedSearch,
     Params,
     Piece,
     Plan,
+    Search,
     Start,
     Visit,
     extending,
     fit_ridge,
-    of_less_rank,
     once,
+    prediction_pieces,
+    ridge_plan,
     shrinking,
     tail_plan,
 )
 from lrml.solvers import Callback, Chain, Phase, solve_chain
 
-# Default shares of free singular values: of the squared loss, and of the others.
-_THETA, _ROW_THETA = 0.2, 0.1
+# Default shares of free singular values: of the coefficients with the squared loss, with the others, and of
+# the predictions.
+_THETA, _ROW_THETA, _PREDICTIONS_THETA = 0.2, 0.1, 0.05
 # Default grids. If the moments suffice, a candidate costs a fraction of a fit, otherwise a whole fit.
 _RIDGE_SHARES, _ROW_RIDGE_SHARES = (1.0, 0.9, 0.6, 0.4, 0.2), (0.6, 0.4, 0.2)
 # Candidates without the penalty cost almost nothing, and with them the search is never below ridge
@@ -54,8 +58,6 @@ _MAX_ITER, _TOL, _ROUGH_TOL = 500, 1e-4, 1e-3
 # Beside a ridge the best alpha is smaller, and matters less.
 _NOISE_SHARE = 0.2  # left by the ridge that marks the direction along which noise is measured
 _BESIDE_RIDGE, _ALONE = (3, 1.0, 3.0), (4, 3.0, 2.0)
-# Models without a tail are tried at so many times the alpha from which no model of all rows has one.
-_BEYOND = 4.0
 # The next alpha, as a multiple, if every candidate is a fit of its own and small models are sought.
 _STRONGER = 2.0
 # The weakest ridge beside the penalty then, as a share of the usual one; without any, fits take long.
@@ -272,6 +274,7 @@ class LRML(Member):
         alpha: float | None = None,
         *,
         ridge: float | None = None,
+        space: str | None = None,
         loss: str = "squared",
         fit_intercept: bool = True,
         kernel: KernelLike = "linear",
@@ -293,6 +296,7 @@ class LRML(Member):
         self.theta = theta
         self.alpha = alpha
         self.ridge = ridge
+        self.space = space
         self.loss = loss
         self.fit_intercept = fit_intercept
         self.kernel = kernel
@@ -312,26 +316,34 @@ class LRML(Member):
         self.verbose = verbose
 
     def _spec(self, params: Parameters, shape: tuple[int, int]) -> Spec:
+        space, squared = params.space, params.loss.name == "squared"
+        closed = squared and params.solver in ("auto", *ROADS)
+        if space is None and closed and params.alpha is None:  # a given alpha is that of the paper
+            otherwise = self._spec_in("coefficients", params, shape)
+            return replace(self._spec_in("predictions", params, shape), otherwise=otherwise)
+        return self._spec_in(space or "coefficients", params, shape)
+
+    def _spec_in(self, space: str, params: Parameters, shape: tuple[int, int]) -> Spec:
         theta, alpha, ridge = params.theta, params.alpha, params.ridge
         squared = params.loss.name == "squared"
         if theta is None:
-            theta = _THETA if squared else _ROW_THETA
+            usual = _THETA if squared else _ROW_THETA
+            theta = _PREDICTIONS_THETA if space == "predictions" else usual
         if theta != "auto":
             theta = check_count("theta", theta, 0, shape)
-        # The objective of the paper has no ridge; and the trace norm limits all singular values.
-        if ridge is None and ((squared and alpha is not None) or (theta == 0 and alpha != 0)):
+        # The objective of the paper has no ridge; and the trace norm of W limits all singular values.
+        bare = (squared and alpha is not None) or (theta == 0 and alpha != 0)
+        if ridge is None and space == "coefficients" and bare:
             ridge = 0.0
         strengths = {"alpha": alpha, "ridge": ridge, "ridge_share": WEAK}
-        return Spec(**self._common(params), theta=theta, **strengths)
+        return Spec(**self._common(params), theta=theta, space=space, **strengths)
 
 
 class _TailFits:
     """Fits of candidates in spectral coordinates; on the home problem, later ones start from earlier ones."""
 
-    def __init__(
-        self, tol: float, max_iter: int, home: SpectralProblem | None = None, limit: float = math.inf
-    ) -> None:
-        self.tol, self.max_iter, self.limit = tol, max_iter, limit  # from this alpha on there is no tail
+    def __init__(self, tol: float, max_iter: int, home: SpectralProblem | None = None) -> None:
+        self.tol, self.max_iter = tol, max_iter
         self.home = None if home is None else home.features
         self.known: dict[GridPoint, tuple[Any, Any]] = {}  # solutions at home
 
@@ -343,10 +355,6 @@ class _TailFits:
         problems = {ridge: problem.with_ridge(ridge) for ridge in {point.ridge for point in points.values()}}
         bare = [i for i, point in points.items() if point.alpha == 0 or point.theta >= problem.shape[1]]
         work: list[Piece] = [partial(fit_ridge, problems[points.pop(i).ridge], i, visit) for i in bare]
-        at_limit = [place for place, point in points.items() if point.alpha >= self.limit]
-        for place in at_limit:
-            point = points.pop(place)
-            work.append(partial(_fit_limit, problems[point.ridge], point.theta, place, visit))
         known = self.known if problem.features is self.home else {}
         chains = chains_from(points, known) if known else chains_of(points, points)
         return work + [partial(self._fit, problems[ridge], chain, visit) for ridge, chain in chains]
@@ -359,12 +367,6 @@ class _TailFits:
             slopes = found.penalty.slopes(found.sigma)
             extra = 0.5 * slopes / found.sigma
             visit(place, RidgeRegressions(found.left, found.right, problem.ridge, extra))
-
-
-def _fit_limit(problem: SpectralProblem, theta: int, place: int, visit: Visit) -> None:
-    """Fit a candidate without a tail: least squares of rank theta."""
-    left, right, _ = problem.reduced_rank_factors(theta)
-    visit(place, RidgeRegressions(left, right, problem.ridge))
 
 
 class TailSearch(BlockSearch):
@@ -391,23 +393,49 @@ class TailSearch(BlockSearch):
             points += [GridPoint(0, 0.0, ridge) for ridge in ridges_leaving(problem, _BARE_RIDGE_SHARES)]
         return points
 
+    def _decides(self, params: Parameters) -> bool:
+        """Whether the search decides what to try: no grid is given."""
+        given = (params.alphas, params.n_alphas, params.alpha_ratio)
+        return all(value is None for value in given) and len(params.ridges or [0.0]) == 1
+
+    def _search(self, comparison: Comparison, params: Parameters) -> Search:
+        closed = params.cv == "loo" and self._decides(params)
+        if params.space is None:
+            params.space = "predictions" if closed else "coefficients"
+        if not (closed and params.space == "predictions"):
+            return super()._search(comparison, params)
+        data, given = comparison.data, vars(self).get("thetas", [0])
+        return FoldedSearch(
+            comparison,
+            Family(self._ridges_alone(data, params), prediction_pieces),
+            fit_intercept=params.fit_intercept,
+            names=self._names,
+            thetas=None if given is None else params.thetas,
+            is_free=params.ridges is None,
+            wants_small=params.rule in ("one_standard_error", "smallest"),
+            random_state=params.random_state,
+        )
+
+    def _ridges_alone(self, data: Rows, params: Parameters) -> Plan:
+        def candidate(ridge: float) -> Params:
+            return self._as_params(GridPoint(0, 0.0, ridge))
+
+        if params.ridges is not None:
+            return once(map(candidate, params.ridges))
+        return ridge_plan(coordinates_of(data, fit_intercept=params.fit_intercept).problem, candidate)
+
     def _family(self, data: Rows, params: Parameters) -> Family:
         max_iter = _MAX_ITER if params.max_iter is None else params.max_iter
         problem = coordinates_of(data, fit_intercept=params.fit_intercept).problem
-        given = (params.alphas, params.n_alphas, params.alpha_ratio)
-        if any(value is not None for value in given) or len(params.ridges or [0.0]) > 1:
+        if params.space == "predictions":
+            return Family(once(map(self._as_params, self._points(data, params))), prediction_pieces)
+        if not self._decides(params):
             plan = once(map(self._as_params, self._points(data, params)))
             return Family(plan, _TailFits(_TOL if params.tol is None else params.tol, max_iter).pieces)
         ridge = None if params.ridges is None else params.ridges[0]
-        smaller, beyond = None, math.inf
-        if params.rule == "smallest":
-            every_theta = "thetas" in vars(self) and vars(self)["thetas"] is None
-            thetas = None if every_theta else sorted(params.thetas)
-            beyond = _BEYOND * problem.strongest_slopes([0])[0]
-            smaller = partial(of_less_rank, problem, Limit(beyond, thetas), self._as_params)
-        plan = tail_plan(Start.of(problem, sorted(params.thetas), ridge), self._as_params, smaller)
+        plan = tail_plan(Start.of(problem, sorted(params.thetas), ridge), self._as_params)
         tol = _ROUGH_TOL if params.tol is None else params.tol
-        return Family(plan, _TailFits(tol, max_iter, problem, beyond).pieces)
+        return Family(plan, _TailFits(tol, max_iter, problem).pieces)
 
     def _as_params(self, point: GridPoint) -> Params:
         return {name: getattr(point, name) for name in self._names}
@@ -609,6 +637,7 @@ class LRMLCV(TailSearch):
         *,
         n_alphas: int | None = None,
         alpha_ratio: float | None = None,
+        space: str | None = None,
         loss: str = "squared",
         fit_intercept: bool = True,
         kernel: KernelLike = "linear",
@@ -634,6 +663,7 @@ class LRMLCV(TailSearch):
         self.ridges = ridges
         self.n_alphas = n_alphas
         self.alpha_ratio = alpha_ratio
+        self.space = space
         self.loss = loss
         self.fit_intercept = fit_intercept
         self.kernel = kernel

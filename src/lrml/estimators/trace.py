@@ -82,6 +82,7 @@ class MLTrace(Member):
         alpha: float | None = None,
         *,
         ridge: float = 0.0,
+        space: str = "coefficients",
         loss: str = "squared",
         fit_intercept: bool = True,
         kernel: KernelLike = "linear",
@@ -102,6 +103,7 @@ class MLTrace(Member):
     ) -> None:
         self.alpha = alpha
         self.ridge = ridge
+        self.space = space
         self.loss = loss
         self.fit_intercept = fit_intercept
         self.kernel = kernel
@@ -122,7 +124,7 @@ class MLTrace(Member):
 
     def _spec(self, params: Parameters, shape: tuple[int, int]) -> Spec:
         strengths = {"alpha": params.alpha, "ridge": params.ridge}
-        return Spec(**self._common(params), certified=True, **strengths)
+        return Spec(**self._common(params), space=params.space, certified=True, **strengths)
 
 
 class MLTraceCV(TailSearch):
@@ -169,6 +171,7 @@ class MLTraceCV(TailSearch):
         *,
         n_alphas: int | None = None,
         alpha_ratio: float | None = None,
+        space: str = "coefficients",
         loss: str = "squared",
         fit_intercept: bool = True,
         kernel: KernelLike = "linear",
@@ -193,6 +196,7 @@ class MLTraceCV(TailSearch):
         self.ridges = ridges
         self.n_alphas = n_alphas
         self.alpha_ratio = alpha_ratio
+        self.space = space
         self.loss = loss
         self.fit_intercept = fit_intercept
         self.kernel = kernel

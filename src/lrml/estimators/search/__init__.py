@@ -7,21 +7,22 @@ estimator whose parameters it chooses: `LRMLCV` beside `LRML`.
 
 from lrml.estimators.search._base import MANY_ROWS, SearchModel
 from lrml.estimators.search._blocks import BlockSearch
+from lrml.estimators.search._folded import FoldedSearch, prediction_pieces
 from lrml.estimators.search._plans import (
-    Limit,
     Start,
     extending,
-    of_less_rank,
     once,
     ridge_plan,
     shrinking,
     tail_plan,
 )
 from lrml.estimators.search._search import (
+    Comparison,
     Family,
     Params,
     Piece,
     Plan,
+    Search,
     Visit,
     fit_ridge,
     reduced_rank_pieces,
@@ -31,18 +32,20 @@ from lrml.estimators.search._search import (
 __all__ = [
     "MANY_ROWS",
     "BlockSearch",
+    "Comparison",
     "Family",
-    "Limit",
+    "FoldedSearch",
     "Params",
     "Piece",
     "Plan",
+    "Search",
     "SearchModel",
     "Start",
     "Visit",
     "extending",
     "fit_ridge",
-    "of_less_rank",
     "once",
+    "prediction_pieces",
     "reduced_rank_pieces",
     "ridge_pieces",
     "ridge_plan",

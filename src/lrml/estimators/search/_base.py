@@ -53,7 +53,7 @@ _MANY = 4e9
 _WITHIN_ERROR = ("one_standard_error", "smallest")
 # Parameters of a search that its candidates share.
 _PASSED_ON = (
-    *("loss", "fit_intercept", "max_iter", "tol", "targets", "random_state", "device"),
+    *("loss", "space", "fit_intercept", "max_iter", "tol", "targets", "random_state", "device"),
     *("kernel", "gamma", "degree", "coef0"),
 )
 
@@ -205,7 +205,7 @@ class SearchModel(LowRankModel):
         estimator = type(self)._member()
         passed_on = vars(params) | {"loss": params.loss.name, "device": self.get_params().get("device")}
         known = estimator.get_params()
-        names = [name for name in _PASSED_ON if name in passed_on and name in known]
+        names = [name for name in _PASSED_ON if passed_on.get(name) is not None and name in known]
         return estimator.set_params(**{name: passed_on[name] for name in names})
 
     def _preferred(self, search: Search, table: ScoreTable, params: Parameters) -> list[int]:

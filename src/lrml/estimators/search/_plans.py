@@ -21,20 +21,8 @@ _FINE = 1.5
 _BEYOND, _MOST_ROUNDS = 4.0, 6
 # Alphas with which a search begins.
 _N_ALPHAS = 4
-# Small models are sought at so many values at a time, until two neighbours differ by less than this factor.
-_AT_A_TIME, _CLOSE = 3, 1.1
-# Least alpha at which they are sought, as a share of that from which there is no tail.
-_LEAST_SLOPE = 1e-3
-
 Found: TypeAlias = Generator[list[Params], Judged, tuple[int, float, ScoreTable]]
 """A part of a plan that ends with the place and the value of its best candidate, and the table."""
-
-
-class Limit(NamedTuple):
-    """Models without a tail: an alpha from which none has one, and the thetas allowed; None means all."""
-
-    alpha: float
-    thetas: Sequence[int] | None
 
 
 def once(candidates: Iterable[Params]) -> Plan:
@@ -117,19 +105,15 @@ class Start(NamedTuple):
 def tail_plan(
     start: Start,
     candidate: Callable[[GridPoint], Params],
-    smaller: Callable[[float, float], Plan] | None = None,
 ) -> Plan:
     """Search for the best ridge, then alpha, then theta, each as long as it may still matter.
 
     The penalty shrinks what the ridge shrinks too, so with it a smaller ridge may be better: half of the
     best one is tried first, then the least, and the whole. Other thetas follow if the penalty has gained
-    anything. With a single ridge, only alpha and theta are searched. What is ``smaller``, for the whole and
-    half the ridge, comes last.
+    anything. With a single ridge, only alpha and theta are searched.
     """
     half, bare = yield from _bare(start, candidate)
     yield from _penalised(start, candidate, half, bare)
-    if smaller is not None:
-        yield from smaller(half.ridge if len(start.ridges) == 1 else 2.0 * half.ridge, half.ridge)
 
 
 def _bare(
@@ -170,60 +154,6 @@ def _penalised(start: Start, candidate: Callable[[GridPoint], Params], half: Gri
         others = [found._replace(alpha=factor * found.alpha) for factor in (0.5, 2.0)]
         others += [found._replace(theta=theta) for theta in thetas[2::2]]
         yield from _better(others, candidate, (best, found))
-
-
-def of_less_rank(
-    problem: SpectralProblem,
-    limit: Limit,
-    candidate: Callable[[GridPoint], Params],
-    *ridges: float,
-) -> Plan:
-    """Search for the smallest model within one standard error of the best.
-
-    Of all models of one rank, the least-squares solution of that rank was the best (docs/selection.md), with
-    the ridge that is best without a penalty, the first one. Given thetas leave gaps between the ranks; there,
-    alpha is raised with the largest theta that is too small itself, beside the second ridge.
-    """
-    if limit.alpha <= problem.rounding * problem.scale:
-        return
-
-    def of_rank(ranks: Iterable[float]) -> list[Params]:
-        return [candidate(GridPoint(int(rank), limit.alpha, ridges[0])) for rank in ranks]
-
-    if limit.thetas is None:
-        yield from _narrow(problem.shape[1], 0.5, of_rank, whole=True)
-        return
-    free = [theta for theta in limit.thetas if 0 < theta < problem.shape[1]]
-    too_small = [theta for theta in limit.thetas if theta == 0]
-    if free:
-        judged = yield of_rank(free)
-        pairs = zip(free, judged.new, strict=True)
-        too_small += [theta for theta, place in pairs if not judged.table.is_near_best(place)]
-    if too_small:
-        start = GridPoint(max(too_small), 0.0, ridges[1])
-        strongest = problem.with_ridge(start.ridge).strongest_slopes([start.theta])[0]
-        if strongest > problem.rounding * problem.scale:
-            yield from _narrow(
-                _LEAST_SLOPE * strongest,
-                strongest,
-                lambda alphas: [candidate(start._replace(alpha=alpha)) for alpha in alphas],
-            )
-
-
-def _narrow(
-    inside: float, outside: float, candidates: Callable[[list[float]], list[Params]], *, whole: bool = False
-) -> Plan:
-    """Close in on the last value, from inside to outside, whose model is good enough."""
-    while max(inside / outside, outside / inside) > _CLOSE:
-        between = np.geomspace(inside, outside, _AT_A_TIME + 2)[1:-1]
-        fresh = [float(value) for value in dict.fromkeys(np.ceil(between) if whole else between)]
-        fresh = [value for value in fresh if value not in (inside, outside)]
-        if not fresh:
-            break
-        judged = yield candidates(fresh)
-        near = [True, *map(judged.table.is_near_best, judged.new), False]
-        last = max(place for place, good in enumerate(near) if good)
-        inside, outside = [inside, *fresh, outside][last : last + 2]
 
 
 def _better(

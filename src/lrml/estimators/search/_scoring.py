@@ -92,6 +92,8 @@ def _check_scoring(scoring: Any, loss: Loss, targets: str) -> Criterion:
             return Criterion(name, lambda Y, S, cut, X: float(scoring(_at_home(Y), to_numpy(S))))
         name = getattr(scoring, "__name__", str(scoring))
         return Criterion(name, partial(_ask_scorer, scoring, loss, targets))
+    if scoring == "r2" and targets == "real":
+        return Criterion("r2", _r_squared, by_row=True)
     own = _own_metric(scoring) if isinstance(scoring, str) else None
     if own is not None and targets == "real":
         raise ValueError(
@@ -109,6 +111,15 @@ def _check_scoring(scoring: Any, loss: Loss, targets: str) -> Criterion:
     criterion = Criterion(scoring, partial(_ask_scorer, get_scorer(scoring), loss, targets))
     _try_out(criterion, targets)
     return criterion
+
+
+def _r_squared(Y: Any, S: Scores, cut: Any, X: Any) -> Array:
+    """Return what each row adds to the mean R² of the targets, 1 − (n/L) Σ_l e_il² / Σ_i (y_il − ȳ_l)²."""
+    xp, place = namespace(S), Place.of(S)
+    Y, S = (place.asarray(M, "float64") for M in (Y, S))
+    squares = xp.sum((Y - xp.mean(Y, axis=0)) ** 2, axis=0)
+    shares = xp.where(squares > 0, (Y - S) ** 2 / xp.where(squares > 0, squares, 1.0), 0.0)
+    return 1.0 - Y.shape[0] * xp.mean(shares, axis=1)
 
 
 def _own_metric(name: str) -> Criterion | None:
@@ -284,6 +295,14 @@ class SpectralScores:
             # Single precision cannot hold the squares of very large or small features.
             self.unit = float(xp.max(xp.abs(projected))) or 1.0
             self.rows = xp.astype(projected / self.unit, self.dtype)
+
+    @property
+    def rotated(self) -> Array:
+        """X̃, in double precision."""
+        xp = self.xp
+        return (
+            self.space.of_rows(self.X) if self.rows is None else self.unit * xp.astype(self.rows, xp.float64)
+        )
 
     def of(self, left: Array, right: Array | None) -> Callable[[slice], Scores]:
         """Return the function that scores some of the rows with W = left rightᵀ; W = left without right."""

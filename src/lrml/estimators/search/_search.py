@@ -243,7 +243,7 @@ class MomentSearch(Search):
         scores = SpectralScores(space, held_out.X, self.comparison.data.schema.targets)
 
         def visit(index: int, solution: RidgeRegressions) -> None:
-            left, right = solution[:2]
+            left, right = solution.sides
             self._judge(held_out, scores.of(left, right), (index, split), left.shape[1])
             advance(1)
 
@@ -258,7 +258,7 @@ class MomentSearch(Search):
         scores, found = SpectralScores(space, held_out.X, self.comparison.data.schema.targets), []
 
         def visit(_: int, solution: RidgeRegressions) -> None:
-            found.append(scores.of(solution.left, solution.right)(slice(None)))
+            found.append(scores.of(*solution.sides)(slice(None)))
 
         for piece in self.family.pieces(space.problem, self._chosen([candidate]), visit):
             piece()

@@ -34,6 +34,12 @@ class Split(NamedTuple):
     train: _Rows
     test: _Rows
     fold: int | None = None  # the held-out one, where the rows are a sample of those summed up in folds
+    left_out: _Rows | None = None  # if only some of the held-out rows are judged
+
+    @property
+    def held_out(self) -> _Rows:
+        """Rows that are not fitted on."""
+        return self.test if self.left_out is None else self.left_out
 
 
 def check_cv(cv: Any) -> Any:
@@ -194,7 +200,7 @@ def training_part(data: Rows, split: Split) -> Rows:
     part = data.some(split.train)
     if road_of(part) != "primal" or not _is_complement(split, data.X.shape[0]):
         return part
-    held_out = data.some(split.test).statistics
+    held_out = data.some(split.held_out).statistics
     seen = (part.positive_counts > 0) | (data.schema.targets == "real")
     return replace(part, sums=_difference(data.statistics, held_out, seen))
 
@@ -213,5 +219,5 @@ def _difference(total: Statistics, part: Statistics, seen: Array) -> Statistics 
 
 def _is_complement(split: Split, n_rows: int) -> bool:
     """Whether the training part has every row that is not held out, exactly once."""
-    counts = np.bincount(split.train, minlength=n_rows) + np.bincount(split.test, minlength=n_rows)
+    counts = np.bincount(split.train, minlength=n_rows) + np.bincount(split.held_out, minlength=n_rows)
     return bool((counts == 1).all())
