@@ -254,10 +254,7 @@ class Statistics:
         return self._combined(other, +1)
 
     def absorb(self, other: Statistics) -> Statistics:
-        """Return ``self + other``, bit for bit, in the arrays of ``self``, which must not be used any more.
-
-        A sum of many blocks then takes the memory of two.
-        """
+        """Return ``self + other``, bit for bit, in the arrays of ``self``, which nobody may use any more."""
         return self._combined(other, +1, in_place=True)
 
     def __sub__(self, other: Statistics) -> Statistics:
@@ -315,8 +312,7 @@ class Statistics:
     def load(cls, path: str | os.PathLike[str]) -> Statistics:
         """Read what `save` has written, bit for bit; nothing in the file is ever executed.
 
-        A checkpoint of ``fit_blocks`` or ``lrml fit`` will do as well: it gives the sums over the blocks that
-        it has.
+        A checkpoint of ``fit_blocks`` or ``lrml fit`` gives the sums over the blocks that it has.
         """
         return cls.from_stored(load_arrays(path, _FORMAT, CHECKPOINT_FORMAT), path)
 
@@ -359,7 +355,7 @@ def without_weightless(X: Matrix, Y: Matrix, w: Array | None) -> tuple[Matrix, M
 def _blocks(X: Matrix, Y: Matrix, w: Array | None, place: Place) -> Iterator[tuple[Any, ...]]:
     """Blocks of about `_BLOCK_ENTRIES` stored numbers each, and of at least 3d rows, so that they pay off.
 
-    On a device, where they move one by one, all of them are dense, and larger.
+    They move to a device one by one, and are dense there.
     """
     n_rows, n_features = X.shape
     dense, most = (False, _BLOCK_ENTRIES) if place.is_host else (True, _DEVICE_ENTRIES)
@@ -432,11 +428,8 @@ def _centred(M: Matrix, w: Array, mean: Array) -> tuple[Matrix, Array]:
 
 
 def are_far(scatter: Array, squares: Array) -> Array:
-    """Whether columns are far from zero relative to their spread, given their centred and raw squares.
-
-    So are constants, even those whose squares overflow.
-    """
-    return ~(scatter >= _FAR * squares)
+    """Whether columns are far from zero relative to their spread, given their centred and raw squares."""
+    return ~(scatter >= _FAR * squares)  # true of a constant, too, even if its squares overflow
 
 
 def without_means(M: Matrix, mean: Array, far: Array) -> Matrix:
