@@ -420,7 +420,7 @@ def _centred(M: Matrix, w: Array, mean: Array) -> tuple[Matrix, Array]:
     if not is_sparse(M):
         return M - mean, namespace(mean).zeros_like(mean)
     total, squares = float(w.sum()), _column_squares(M, w)
-    far = are_far(squares - total * mean**2, squares)
+    far = are_far(squares - total * mean**2, squares) | ((squares == 0) & (mean != 0))  # these underflow
     if not far.any():
         return M, mean
     M = without_means(M, mean, far)
