@@ -12,7 +12,7 @@ import math
 import os
 import textwrap
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -51,11 +51,8 @@ def as_matrix(value: Any) -> Any:
         return sparse_columns.to_coo().tocsr()
     array = np.asarray(value)
     if array.dtype == object and hasattr(value, "to_numpy"):
-        # pandas' nullable columns: numbers with NA, which are NaN here.
-        try:
+        with suppress(TypeError, ValueError):  # pandas' nullable columns: numbers with NA, which are NaN here
             return value.to_numpy(dtype=np.float64, na_value=np.nan)
-        except (TypeError, ValueError):
-            return array
     return array
 
 
