@@ -2,10 +2,19 @@ from __future__ import annotations
 
 import os
 import secrets
+import zipfile
 
+import numpy as np
 import pytest
 
-from lrml._files import OutputError, atomic_file, writable_folder, write_atomically
+from lrml._files import (
+    OutputError,
+    atomic_file,
+    load_arrays,
+    save_arrays,
+    writable_folder,
+    write_atomically,
+)
 
 
 @pytest.mark.parametrize("name", ["table.csv", "x" * 255])  # as long as the system allows
@@ -93,3 +102,34 @@ def test_a_file_is_no_folder(tmp_path):
     with pytest.raises(OutputError, match=r"taken.*it is a file"):
         writable_folder(tmp_path / "taken")
     assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_ctrl_c_in_the_middle_of_an_array_is_not_hidden(tmp_path, monkeypatch):
+    opened, archives = zipfile.ZipFile.open, []
+
+    def interrupted(self, *given, **options):
+        archives.append((self, opened(self, *given, **options)))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save_arrays(tmp_path / "sums.npz", "sums", {"xx": np.eye(3)})
+    assert list(tmp_path.iterdir()) == []
+    for archive, _ in archives:
+        archive.fp = None  # its file is closed: nothing is left to do when it is collected
+
+
+def test_arrays_come_back_and_other_files_are_refused(tmp_path):
+    path, arrays = tmp_path / "sums.npz", {"xx": np.eye(3), "n": np.asarray(3)}
+    save_arrays(path, "sums", arrays)
+    found = load_arrays(path, "other", "sums")
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+    with pytest.raises(ValueError, match=r"sums\.npz.*'sums'.*'other'"):
+        load_arrays(path, "other")
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ValueError, match=r"sums\.npz.* damaged"):
+        load_arrays(path, "sums")
+    with pytest.raises(FileNotFoundError):
+        load_arrays(tmp_path / "none.npz", "sums")

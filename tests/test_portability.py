@@ -25,10 +25,7 @@ PORTABLE = {
     "core/quadratic.py": (),
     "core/loss_problem.py": ("rounding", "_pass", "scores_of", "_loss_sums"),  # rows have a method "sum"
     "core/rows.py": ("added",),
-    "core/moments.py": (
-        *("_sparse_if_cheaper", "without_means"),  # of sparse matrices
-        *("to_arrays", "from_stored", "save_arrays", "load_arrays"),
-    ),
+    "core/moments.py": ("_sparse_if_cheaper", "without_means", "to_arrays"),  # sparse matrices, and files
     "estimators/_kernels.py": ("__call__",),
     "estimators/_loo.py": (),
     "estimators/_spectral.py": ("_is_separable", "_start_of"),

@@ -1,5 +1,7 @@
 """Files that are written under a temporary name and then moved into place."""
 
+# ruff: noqa: PLC0415 - the command line, which starts without NumPy, takes files from here
+
 from __future__ import annotations
 
 import os
@@ -8,10 +10,10 @@ import stat
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 
 class OutputError(OSError):
@@ -117,6 +119,40 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write all bytes of a file, or none: see `atomic_file`."""
     with atomic_file(path) as stream:
         stream.write(content)
+
+
+def save_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, Any]) -> None:
+    """Write NumPy arrays to one file, which says of what kind it is, whole or not at all."""
+    import numpy as np
+
+    with atomic_file(path) as stream:
+        try:
+            np.savez(stream, kind=np.asarray(kind), **arrays)
+        except ValueError as error:
+            # Ctrl-C in the middle of an array leaves it open, and closing the archive then hides Ctrl-C.
+            signal = error.__context__
+            raise error if signal is None or isinstance(signal, Exception) else signal from None
+
+
+def load_arrays(path: str | os.PathLike[str], *kinds: str) -> dict[str, Any]:
+    """Read the arrays of a file of one of these kinds; refuse others, and damaged ones."""
+    import numpy as np
+
+    try:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        found = str(arrays.pop("kind"))
+    except OSError:
+        raise
+    except Exception as error:  # NumPy, zipfile and zlib raise a dozen kinds
+        raise ValueError(
+            f"{os.fspath(path)!r} is damaged, or no file of sums. Delete it, or name another file."
+        ) from error
+    if found not in kinds:
+        raise ValueError(
+            f"{os.fspath(path)!r} is a file of the kind {found!r}, not {kinds[0]!r}. Name another file."
+        )
+    return arrays
 
 
 def pattern_of(folder: str | os.PathLike[str]) -> str:

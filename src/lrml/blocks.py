@@ -25,12 +25,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_array
 
-from lrml._files import OutputError, output_errors
+from lrml._files import OutputError, load_arrays, output_errors, save_arrays
 from lrml._progress import Reading
 from lrml._shown import counted, shown
 from lrml._targets import Targets, check_frame, check_sample_weight, check_targets, place_of
 from lrml.core.arrays import as_matrix, is_host, is_sparse, plain, to_host
-from lrml.core.moments import CHECKPOINT_FORMAT, Statistics, load_arrays, save_arrays
+from lrml.core.moments import CHECKPOINT_FORMAT, Statistics
 from lrml.core.rows import Rows, Schema, added
 
 __all__ = ["BlockError", "BlockSource", "Checkpoint", "LocalBlocks", "RowBlock", "as_source"]

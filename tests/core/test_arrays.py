@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from lrml.core.arrays import HOST, Place, is_host, to_numpy
+from lrml.core.arrays import (
+    HOST,
+    Place,
+    at_home,
+    descending_eigh,
+    descending_eigvalsh,
+    is_host,
+    thin_svd,
+    to_numpy,
+)
 from namespaces import assert_same, put
 
 
@@ -29,6 +38,28 @@ def test_arrays_come_and_go_unchanged(place, dtype):
     frozen = values.copy()
     frozen.flags.writeable = False
     assert_same(place.asarray(frozen), values, place, dtype)
+
+
+@pytest.mark.parametrize("size", [3, 50])
+def test_decompositions_are_descending_and_give_the_matrix_back(place, size):
+    root = np.random.default_rng(0).normal(size=(size, size + 2))
+    gram = root @ root.T
+    values, vectors = descending_eigh(put(place, gram))
+    assert_same((vectors * values) @ vectors.T, gram, place)
+    U, s, Vt = thin_svd(put(place, root))
+    assert_same((U * s) @ Vt, root, place)
+    for found in (values, descending_eigvalsh(put(place, gram)), s**2):
+        assert_same(found, np.sort(np.linalg.eigvalsh(gram))[::-1], place)
+
+
+def test_what_is_at_home_stays_and_an_array_that_is_held_twice_is_copied_once(place):
+    there = put(place, np.ones(3))
+    value = {"a": [there, (there, "b")], "c": np.zeros(2)}
+    found = at_home(value)
+    assert (found is value) == place.is_host
+    first, (second, word) = found["a"]
+    assert first is second
+    assert (type(first), word, found["c"] is value["c"]) == (np.ndarray, "b", True)
 
 
 @pytest.mark.parametrize("wrong", ["value", "shape", "dtype", "place"])

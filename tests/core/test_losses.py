@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
-from scipy.special import expit
 
 from lrml.core.arrays import to_numpy
 from lrml.core.losses import LOSSES, LogisticLoss
@@ -39,34 +38,17 @@ def at(loss, y, s, dtype=np.float64):
 @EACH
 @QUIET
 @given(y=LABELS, s=SCORES)
-def test_value_is_the_formula(loss, y, s):
-    expected = by_formula(loss.name, y, s)
-    assert at(loss, y, s)[0] == pytest.approx(float(expected), rel=1e-12, abs=1e-300)
-
-
-@EACH
-@QUIET
-@given(y=LABELS, s=SCORES)
-def test_slope_is_the_derivative(loss, y, s):
-    h = np.longdouble(1e-6)
-    s = float(s)
-    if loss.name == "squared_hinge" and abs(1 - (2 * y - 1) * s) < 1e-5:
-        return  # the second derivative jumps here
-    rise = (by_formula(loss.name, y, s + h) - by_formula(loss.name, y, s - h)) / (2 * h)
-    assert at(loss, y, s)[1] == pytest.approx(float(rise), rel=1e-8, abs=1e-11)
-
-
-@EACH
-@QUIET
-@given(y=LABELS, s=SCORES)
-def test_curvature_is_the_second_derivative_and_has_the_limit_that_is_claimed(loss, y, s):
-    if loss.name == "squared_hinge" and abs(1 - (2 * y - 1) * s) < 1e-4:
-        return
-    h = 1e-5
-    rise = (at(loss, y, s + h)[1] - at(loss, y, s - h)[1]) / (2 * h)
-    curvature = at(loss, y, s)[2]
-    assert curvature == pytest.approx(rise, rel=1e-5, abs=1e-8)
+def test_terms_are_the_formula_and_its_derivatives(loss, y, s):
+    value, slope, curvature = at(loss, y, s)
+    assert value == pytest.approx(float(by_formula(loss.name, y, s)), rel=1e-12, abs=1e-300)
     assert 0 <= curvature <= loss.largest_curvature * (1 + 1e-15)
+    if loss.name == "squared_hinge" and abs(1 - (2 * y - 1) * s) < 1e-4:
+        return  # the second derivative jumps here
+    h = np.longdouble(1e-6)
+    rise = (by_formula(loss.name, y, s + h) - by_formula(loss.name, y, s - h)) / (2 * h)
+    assert slope == pytest.approx(float(rise), rel=1e-8, abs=1e-11)
+    rise = (at(loss, y, s + 1e-5)[1] - at(loss, y, s - 1e-5)[1]) / 2e-5
+    assert curvature == pytest.approx(rise, rel=1e-5, abs=1e-8)
 
 
 @EACH
@@ -113,26 +95,13 @@ def test_constant_is_the_best_constant_score(loss, share):
 
 
 @EACH
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_the_constant_of_labels_of_one_kind_has_no_loss(loss, share):
-    """The logistic loss has no minimum there, and what is left is far below rounding."""
-    constant = float(loss.constant(np.array([share]))[0])
-    assert np.isfinite(constant)
-    assert by_formula(loss.name, share, constant) < 1e-40
-
-
-@EACH
-def test_threshold_separates_the_labels_as_the_loss_does(loss):
-    """A label that applies to half of the examples is undecided: its score is the threshold."""
-    assert float(loss.constant(np.array([0.5]))[0]) == loss.threshold
-    assert loss.unseen_score < loss.threshold
-    assert loss.unseen_score < float(loss.constant(np.array([1e-9]))[0])
-
-
-def test_probability_belongs_to_the_logistic_loss():
-    scores = np.array([-1e4, -2.0, 0.0, 3.0, 1e4])
-    expected = [0.0, 1 / (1 + math.exp(2)), 0.5, 1 / (1 + math.exp(-3)), 1.0]
-    np.testing.assert_allclose(LogisticLoss().probability(scores), expected, rtol=1e-14)
+def test_constants_of_half_and_of_one_kind(loss):
+    """A label of half of the examples is undecided; one of a single kind can be fitted without any loss."""
+    none, few, half, every = (float(one) for one in loss.constant(np.array([0.0, 1e-9, 0.5, 1.0])))
+    assert loss.unseen_score < few < half == loss.threshold
+    for share, constant in ((0.0, none), (1.0, every)):  # the logistic loss has no minimum there
+        assert np.isfinite(constant)
+        assert by_formula(loss.name, share, constant) < 1e-40
 
 
 @given(st.sampled_from(sorted(LOSSES)), st.integers(0, 1), st.floats(-30, 30), st.floats(-30, 30))
@@ -170,4 +139,7 @@ def test_arrays_anywhere_have_the_terms_of_numpy(loss, dtype, place):
 
 def test_probabilities_anywhere(place):
     S = np.array([-800.0, -3.0, 0.0, 1e-3, 40.0, 800.0])
-    assert_same(LogisticLoss().probability(put(place, S)), expit(S), place, rtol=1e-15)
+    exact = np.array([0.0, 1 / (1 + math.exp(3)), 0.5, 1 / (1 + math.exp(-1e-3)), 1.0, 1.0])
+    found = LogisticLoss().probability(put(place, S))
+    assert_same(found, exact, place, rtol=1e-15)
+    np.testing.assert_allclose(to_numpy(found), exact, rtol=1e-14)

@@ -1,11 +1,10 @@
-"""Penalties and their proximal maps, against brute force, a numerical optimiser and full SVDs."""
+"""Penalties and their proximal maps, against brute force and full SVDs."""
 
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
-import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -81,20 +80,24 @@ def test_contract_of_every_penalty(penalty, sigma, step):
 
 
 @settings(max_examples=100)
-@given(sigma=descending, limit=st.integers(0, 8), alpha=st.floats(0.05, 3), theta=st.integers(0, 4))
+@given(
+    sigma=descending.filter(lambda s: len(s) <= 5),
+    limit=st.integers(0, 8),
+    alpha=st.floats(0.05, 3),
+    theta=st.integers(0, 4),
+)
 def test_prox_of_limited_rank_is_the_best_of_all_subsets(sigma, limit, alpha, theta):
     """Keep any values at any price: the least of ½‖p − σ‖² + Ω(p) over all subsets, free ones among them."""
-    kept = TailSum(theta, alpha, max_rank=limit).prox(sigma, 0.5)
+    penalty = TailSum(theta, alpha, max_rank=limit)
+    kept = penalty.prox(sigma, 0.5)
     gains = np.array([[0.5 * s**2, 0.5 * max(s - 0.5 * alpha, 0.0) ** 2] for s in sigma])
     best = 0.0
-    for subset in product([None, 0, 1], repeat=len(sigma)) if len(sigma) <= 5 else []:
+    for subset in product([None, 0, 1], repeat=len(sigma)):
         chosen = [i for i, kind in enumerate(subset) if kind is not None]
         if len(chosen) <= limit and subset.count(0) <= theta:
             best = max(best, sum(gains[i, subset[i]] for i in chosen))
-    value = TailSum(theta, alpha, max_rank=limit).value(kept)
-    ours = 0.5 * np.sum((kept - sigma) ** 2) + 0.5 * value
-    if len(sigma) <= 5:
-        assert ours == pytest.approx(0.5 * np.sum(sigma**2) - best, abs=1e-9)
+    ours = 0.5 * np.sum((kept - sigma) ** 2) + 0.5 * penalty.value(kept)
+    assert ours == pytest.approx(0.5 * np.sum(sigma**2) - best, abs=1e-9)
     assert np.count_nonzero(kept) <= limit
 
 
@@ -123,35 +126,14 @@ def test_exact_prox_is_never_beaten(shape, theta, alpha, max_rank, seed):
     assert ours <= values.min() + 1e-10
 
 
-@pytest.mark.parametrize("theta", [0, 1, 2])
-def test_exact_prox_equals_a_numerical_optimum(theta):
-    """Nelder–Mead from many starts on a 2 × 3 matrix finds nothing better, and the same value."""
-    rng = np.random.default_rng(theta)
-    Q = rng.normal(size=(2, 3)) * 1.5
-
-    def objective(z):
-        return prox_objective(z.reshape(Q.shape), Q, theta, 0.8, 1.0)
-
-    options = {"maxiter": 20000, "maxfev": 20000, "xatol": 1e-9, "fatol": 1e-12}
-    starts = [rng.normal(size=6), np.zeros(6), Q.ravel(), 0.5 * Q.ravel()]
-    found = min(
-        scipy.optimize.minimize(objective, start, method="Nelder-Mead", options=options).fun
-        for start in starts
-    )
-    ours = prox_objective(spectral_prox(Q, TailSum(theta, 0.8), 1.0).matrix, Q, theta, 0.8, 1.0)
-    assert ours == pytest.approx(found, abs=1e-6)
-    assert ours <= found + 1e-9
-
-
 def test_papers_rule_is_beaten_when_the_head_is_below_the_threshold():
     """Theorem 4 as printed drops a free singular value that is at most C; that costs σ²/2 for nothing."""
     Q = np.diag([3.0, 0.8, 0.3])
-    theta, C = 2, 1.0
-    printed = spectral_prox(Q, TailSum(theta, C, rule="paper"), 1.0).matrix
-    exact = spectral_prox(Q, TailSum(theta, C), 1.0).matrix
+    printed = spectral_prox(Q, TailSum(2, 1.0, rule="paper"), 1.0).matrix
+    exact = spectral_prox(Q, TailSum(2, 1.0), 1.0).matrix
     np.testing.assert_allclose(printed, np.diag([3.0, 0.0, 0.0]), atol=1e-12)
     np.testing.assert_allclose(exact, np.diag([3.0, 0.8, 0.0]), atol=1e-12)
-    excess = prox_objective(printed, Q, theta, C, 1.0) - prox_objective(exact, Q, theta, C, 1.0)
+    excess = prox_objective(printed, Q, 2, 1.0, 1.0) - prox_objective(exact, Q, 2, 1.0, 1.0)
     assert excess == pytest.approx(0.8**2 / 2)
 
 
@@ -179,7 +161,7 @@ def test_trace_norm_is_soft_thresholding(place, dtype):
 
 
 def test_trace_norm_leaves_no_value_free():
-    with pytest.raises(ValueError, match=r"theta must be 0 .*got 3\. Use TailSum\(theta=3, alpha=1\.0\)"):
+    with pytest.raises(ValueError, match=r"theta .*3"):
         TraceNorm(1.0, theta=3)
     assert replace(TraceNorm(1.0), alpha=2.0) == TraceNorm(2.0)
 
@@ -235,43 +217,35 @@ def test_tiny_values_that_a_weak_trace_norm_spares_are_computed_by_the_fallback(
         np.testing.assert_allclose(U[:, 2] @ matrix @ V[:, 2], sigma[2], rtol=1e-3, err_msg=f"seed {seed}")
 
 
-def count_svds(monkeypatch):
-    """Return a list that grows with every SVD of NumPy."""
-    calls, svd = [], np.linalg.svd
-    monkeypatch.setattr(np.linalg, "svd", lambda *args, **more: calls.append(args) or svd(*args, **more))
-    return calls
+NOISY = (0.9, 0.5, 1e-11)
 
 
 @pytest.mark.parametrize(
-    ("penalty", "n_svds"),
+    ("sigma", "penalty", "n_svds"),
     [
-        (TraceNorm(1e-13), 1),
-        (TraceNorm(1e-5), 0),  # no value below the noise survives it
-        (TailSum(2, 1e-5), 0),
-        (TailSum(3, 1e-5), 1),  # the third is free
-        (TailSum(2, 1e-13), 1),
+        (NOISY, TraceNorm(1e-13), 1),
+        (NOISY, TraceNorm(1e-5), 0),  # no value below the noise survives it
+        (NOISY, TailSum(2, 1e-5), 0),
+        (NOISY, TailSum(3, 1e-5), 1),  # the third is free
+        (NOISY, TailSum(2, 1e-13), 1),
+        *(
+            ((1e5, 8e4, 7e4), penalty, 0)
+            for penalty in (TraceNorm(1.0), TraceNorm(1e-13), TailSum(2, 1e-13), TailSum(0, 1e7))
+        ),
+        ((0.0, 0.0, 0.0), TraceNorm(1.0), 0),
     ],
     ids=str,
 )
-def test_only_a_value_that_may_survive_below_the_noise_needs_an_svd(monkeypatch, penalty, n_svds):
-    calls, rng = count_svds(monkeypatch), np.random.default_rng(0)
-    U, V = (np.linalg.qr(rng.normal(size=(n, 3)))[0] for n in (30, 3))
-    spectral_prox((U * [0.9, 0.5, 1e-11]) @ V.T, penalty, 1.0)
-    assert len(calls) == n_svds
-
-
-@pytest.mark.parametrize(
-    "penalty",
-    [TraceNorm(1.0), TraceNorm(1e-13), TailSum(2, 1.0), TailSum(2, 1e-13), TailSum(0, 100.0)],
-    ids=str,
-)
-def test_ordinary_matrices_need_no_svd(monkeypatch, penalty):
+def test_only_a_value_that_may_survive_below_the_noise_needs_an_svd(monkeypatch, sigma, penalty, n_svds):
     """It takes several times as long as the eigendecomposition of the small Gram matrix."""
-    monkeypatch.setattr(np.linalg, "svd", lambda *_, **__: pytest.fail("an SVD"))
-    Q = np.random.default_rng(0).normal(size=(30, 6))
-    spectral_prox(Q, penalty, 0.1)
-    spectral_prox(1e5 * Q.T, penalty, 0.1)
-    spectral_prox(np.zeros((5, 3)), TraceNorm(1.0), 0.1)
+    rng = np.random.default_rng(0)
+    U, V = (np.linalg.qr(rng.normal(size=(n, 3)))[0] for n in (30, 3))
+    calls, svd = [], np.linalg.svd
+    monkeypatch.setattr(np.linalg, "svd", lambda *args, **more: calls.append(args) or svd(*args, **more))
+    for Q in ((U * sigma) @ V.T, (V * sigma) @ U.T):
+        spectral_prox(Q, penalty, 1.0)
+        assert len(calls) == n_svds
+        calls.clear()
 
 
 @pytest.mark.parametrize("theta", [0, 1])
@@ -291,25 +265,20 @@ def test_extreme_scales_do_not_overflow(place, scale, sign, theta):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("name", "values", "error"),
     [
-        ({"theta": -1, "alpha": 1.0}, r"theta must be at least 0, got -1"),
-        ({"theta": 1, "alpha": 1.0, "max_rank": -1}, r"max_rank must be at least 0, got -1"),
-        ({"theta": 1, "alpha": -2.0}, r"alpha .* -2.0"),
-        ({"theta": 1, "alpha": float("nan")}, r"alpha .* nan"),
-        ({"theta": 1, "alpha": "a"}, r"alpha .* a\b"),
-        ({"theta": 1, "alpha": 1.0, "rule": "other"}, r"rule must be 'exact' or 'paper', got 'other'"),
+        ("theta", [1.5, "a", None, True], TypeError),
+        ("theta", [-1], ValueError),
+        ("max_rank", [2.0], TypeError),
+        ("max_rank", [-1], ValueError),
+        ("alpha", [-2.0, np.nan, "b"], ValueError),
+        ("rule", ["other"], ValueError),
     ],
 )
-def test_bad_parameters(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        TailSum(**arguments)
-
-
-@pytest.mark.parametrize("theta", [1.5, "a", None, True])
-def test_theta_of_a_penalty_is_a_count(theta):
-    with pytest.raises(TypeError, match="theta"):
-        TailSum(theta, 1.0)
+def test_bad_parameters(name, values, error):
+    for value in values:
+        with pytest.raises(error, match=rf"{name} .*{value}\b"):
+            TailSum(**{"theta": 1, "alpha": 1.0, name: value})
 
 
 @pytest.mark.parametrize(

@@ -19,90 +19,77 @@ def make(n, d, n_labels, ridge=0.0, seed=0, rank=None):
     return X, Y, SpectralProblem.from_moments(Statistics.from_arrays(X, Y).uncentered(), ridge)
 
 
+def original(problem, W):
+    """W in the coordinates of X and Y."""
+    xp = namespace(W)
+    U, V = problem.restore(W, xp.eye(problem.shape[1], dtype=W.dtype, device=W.device))
+    return U @ V.T
+
+
 SHAPES = [(40, 6, 4), (40, 6, 15), (10, 25, 4), (10, 25, 40), (30, 5, 5), (8, 1, 3), (9, 3, 1)]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("ridge", [0.0, 2.5])
-def test_value_gradient_and_singular_values_survive_the_change_of_coordinates(shape, ridge):
+def test_everything_is_that_of_the_original_coordinates(shape, ridge):
     X, Y, problem = make(*shape, ridge=ridge)
-    rng = np.random.default_rng(1)
-    compact = rng.normal(size=problem.shape)
-    U, V = problem.restore(compact, np.eye(problem.shape[1]))
-    W = U @ V.T
-    assert W.shape == (X.shape[1], Y.shape[1])
-    assert problem.value(compact) == pytest.approx(np.sum((Y - X @ W) ** 2) + ridge * np.sum(W**2))
-    gradient = 2 * X.T @ (X @ W - Y) + 2 * ridge * W
-    np.testing.assert_allclose(problem.gradient(compact), problem.compress(gradient), atol=1e-9)
+    rows, d = np.linalg.matrix_rank(X), X.shape[1]
+    assert problem.shape == (rows, min(rows, Y.shape[1]))  # as small as they can be
+    compact = np.random.default_rng(1).normal(size=problem.shape)
+    W = original(problem, compact)
+    assert W.shape == (d, Y.shape[1])
     np.testing.assert_allclose(problem.compress(W), compact, atol=1e-10)
     ours = np.linalg.svd(compact, compute_uv=False)
     np.testing.assert_allclose(ours, np.linalg.svd(W, compute_uv=False)[: len(ours)], atol=1e-10)
 
-
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_coordinates_are_as_small_as_they_can_be(shape):
-    X, Y, problem = make(*shape)
-    rows = np.linalg.matrix_rank(X)
-    assert problem.shape == (rows, min(rows, Y.shape[1]))
-    assert problem.lipschitz == pytest.approx(2 * np.linalg.norm(X, 2) ** 2)
+    assert problem.value(compact) == pytest.approx(np.sum((Y - X @ W) ** 2) + ridge * np.sum(W**2))
+    gradient = 2 * X.T @ (X @ W - Y) + 2 * ridge * W
+    np.testing.assert_allclose(problem.gradient(compact), problem.compress(gradient), atol=1e-9)
+    scale, shift = problem.gradient_step(7.0)
+    np.testing.assert_allclose(scale * compact + shift, compact - problem.gradient(compact) / 7.0, atol=1e-12)
+    assert problem.lipschitz == pytest.approx(2 * np.linalg.norm(X, 2) ** 2 + 2 * ridge)
+    assert problem.mean_curvature == pytest.approx(2 * np.sum(X**2) / rows + 2 * ridge)
     assert problem.scale == pytest.approx(np.linalg.norm(2 * X.T @ Y))
-    assert problem.scale > 1e-3
+    assert problem.target == pytest.approx(np.sum(Y**2))
+    assert 0 < problem.least < 1e-12 * problem.target
+
+    for extra in (0.0, 4.0):  # with more of a ridge, as if it were another problem
+        root = np.sqrt(ridge + extra) * np.eye(d)
+        stacked = np.vstack([X, root]), np.vstack([Y, np.zeros((d, Y.shape[1]))])
+        best, *_ = np.linalg.lstsq(*stacked, rcond=None)
+        other = problem.with_ridge(ridge + extra)
+        for found in (problem.ridge_solution(extra), other.ridge_solution()):
+            np.testing.assert_allclose(original(problem, found), best, atol=1e-8)
+        # ½⟨∇f, H⁻¹∇f⟩ is the whole gap f(W) − min f of a quadratic.
+        gap = other.value(compact) - np.sum((stacked[1] - stacked[0] @ best) ** 2)
+        assert other.decrement(other.gradient(compact)) == pytest.approx(gap)
 
 
-def test_directions_without_variance_are_dropped():
-    X, Y, problem = make(50, 12, 4, rank=5)
-    assert problem.shape == (5, 4)
-    expected, *_ = np.linalg.lstsq(X, Y, rcond=1e-10)
-    U, V = problem.restore(problem.ridge_solution(), np.eye(4))
-    np.testing.assert_allclose(U @ V.T, expected, atol=1e-8)
+def test_prox_is_that_of_the_penalty():
+    _, _, problem = make(40, 6, 4)
+    W = np.random.default_rng(3).normal(size=problem.shape)
+    left, s, right = np.linalg.svd(W, full_matrices=False)
+    expected = (left * np.maximum(s - 0.3 * 2.0, 0)) @ right
+    np.testing.assert_allclose(problem.prox(W, TraceNorm(2.0), 0.3).matrix, expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("rank", [0, 1, 3, 4])
+@pytest.mark.parametrize("rank", [0, 1, 3, 4, 9])
 @pytest.mark.parametrize("shape", [(60, 8, 4), (60, 5, 9)], ids=str)
 def test_reduced_rank_solution_is_eckart_young_on_the_predictions(shape, rank):
     X, Y, problem = make(*shape)
     W, value = problem.reduced_rank_solution(rank)
+    np.testing.assert_allclose(problem.best_of_rank(rank), W, atol=1e-12)
     predictions = X @ np.linalg.lstsq(X, Y, rcond=None)[0]
     U, s, Vt = np.linalg.svd(predictions, full_matrices=False)
     best = (U[:, :rank] * s[:rank]) @ Vt[:rank]
-    left, right = problem.restore(W, np.eye(problem.shape[1]))
-    np.testing.assert_allclose(X @ left @ right.T, best, atol=1e-9)
+    np.testing.assert_allclose(X @ original(problem, W), best, atol=1e-9)
     assert value == pytest.approx(np.sum((Y - best) ** 2))
     left, right, gains = problem.reduced_rank_factors()
     np.testing.assert_allclose(left[:, :rank] @ right[:, :rank].T, W, atol=1e-12)
     np.testing.assert_allclose(right.T @ right, np.eye(problem.shape[1]), atol=1e-12)
     assert problem.target - gains[:rank].sum() == pytest.approx(value)
-
-
-def test_with_ridge_equals_starting_over():
-    X, Y, problem = make(40, 6, 4, ridge=1.0)
-    other = problem.with_ridge(3.0)
-    expected = np.linalg.solve(X.T @ X + 3.0 * np.eye(6), X.T @ Y)
-    U, V = other.restore(other.ridge_solution(), np.eye(4))
-    np.testing.assert_allclose(U @ V.T, expected, atol=1e-10)
-
-
-def test_constant_features_leave_nothing_to_learn():
-    moments = Statistics.from_arrays(np.full((9, 3), 0.1), np.eye(9)[:, :2]).centered()
-    problem = SpectralProblem.from_moments(moments)
-    assert problem.shape == (1, 1)
-    assert np.all(problem.ridge_solution() == 0)
-    assert problem.scale == 1.0
-    np.testing.assert_array_equal(problem.curvature, [1.0])
-    U, V = problem.restore(problem.ridge_solution(), np.eye(1))
-    np.testing.assert_array_equal(U @ V.T, np.zeros((3, 2)))
-
-
-@pytest.mark.parametrize("shape", [(40, 6, 4), (40, 6, 15), (10, 25, 4)], ids=str)
-def test_gap_bound_is_exact_for_the_smooth_part(shape):
-    """½⟨∇f, H⁻¹∇f⟩ is the whole gap f(W) − min f of a quadratic."""
-    X, Y, problem = make(*shape, ridge=1.5)
-    W = np.random.default_rng(1).normal(size=problem.shape)
-    root = np.sqrt(1.5)
-    stacked = np.vstack([X, root * np.eye(X.shape[1])]), np.vstack([Y, np.zeros((X.shape[1], Y.shape[1]))])
-    best = stacked[0] @ np.linalg.lstsq(*stacked, rcond=None)[0]
-    gap = problem.value(W) - np.sum((stacked[1] - best) ** 2)
-    assert problem.decrement(problem.gradient(W)) == pytest.approx(gap)
+    slope = np.linalg.norm(2 * X.T @ (X @ original(problem, W) - Y), 2)
+    assert problem.strongest_slopes([rank, 99]) == pytest.approx([slope, 0.0], abs=1e-9)
 
 
 @pytest.mark.parametrize("shape", [(40, 6, 4), (10, 25, 40)], ids=str)
@@ -117,19 +104,6 @@ def test_solves_on_one_side_are_stationary_and_report_their_minimum(shape):
     assert least == pytest.approx(problem.value(R @ V.T) + np.sum(weights * R**2))
     K = problem.solve_right(U, weights)
     np.testing.assert_allclose(U.T @ problem.gradient(U @ K), -2 * weights[:, None] * K, atol=1e-9)
-
-
-def test_steps_means_and_further_ridges():
-    X, Y, problem = make(40, 6, 4, ridge=1.0)
-    W = np.random.default_rng(3).normal(size=problem.shape)
-    scale, shift = problem.gradient_step(7.0)
-    np.testing.assert_allclose(scale * W + shift, W - problem.gradient(W) / 7.0, atol=1e-12)
-    left, s, right = np.linalg.svd(W, full_matrices=False)
-    expected = (left * np.maximum(s - 0.3 * 2.0, 0)) @ right
-    np.testing.assert_allclose(problem.prox(W, TraceNorm(2.0), 0.3).matrix, expected, atol=1e-10)
-    assert problem.mean_curvature == pytest.approx(2 * np.trace(X.T @ X + np.eye(6)) / 6)
-    U, V = problem.restore(problem.ridge_solution(extra=4.0), np.eye(4))
-    np.testing.assert_allclose(U @ V.T, np.linalg.solve(X.T @ X + 5 * np.eye(6), X.T @ Y), atol=1e-10)
 
 
 @pytest.mark.parametrize("share", [0.001, 0.1, 0.5, 0.9, 0.999])
@@ -157,11 +131,11 @@ def test_features_of_all_scales_are_solved_as_those_of_one(intercept, n_labels, 
     moments = Statistics.from_arrays(X * scales, Y).moments(fit_intercept=intercept)
     problem = SpectralProblem.from_moments(moments)
     assert problem.shape == (7, min(7, n_labels))
-    U, V = problem.restore(problem.ridge_solution(), np.eye(problem.shape[1]))
+    found = original(problem, problem.ridge_solution())
     if intercept:
         X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
     expected = np.linalg.lstsq(X, Y, rcond=None)[0]
-    np.testing.assert_allclose((U @ V.T) * scales[:, None], expected, atol=1e-6)
+    np.testing.assert_allclose(found * scales[:, None], expected, atol=1e-6)
     _, value = problem.reduced_rank_solution(7)
     assert value == pytest.approx(np.sum((Y - X @ expected) ** 2), rel=1e-8)
     eigenvalues = problem.curvature
@@ -171,21 +145,22 @@ def test_features_of_all_scales_are_solved_as_those_of_one(intercept, n_labels, 
     assert np.sum(np.log(eigenvalues)) == pytest.approx(logarithm + 2 * np.sum(np.log(scales)), abs=1e-6)
 
 
-def test_directions_without_variance_are_dropped_at_all_scales():
-    """A constant column and a copy of another one, beside columns of very different lengths."""
+@pytest.mark.parametrize("intercept", [False, True])
+def test_directions_that_add_nothing_are_dropped_at_all_scales(intercept):
+    """A copy of a column, a constant one, and means that lie in the space of the others."""
     rng = np.random.default_rng(6)
-    X = rng.normal(size=(50, 4)) * np.array([1e6, 1.0, 1e-3, 1.0])
-    X = np.column_stack([X, np.full(50, 3.0), X[:, 1]])
-    Y = rng.normal(size=(50, 2))
-    problem = SpectralProblem.from_moments(Statistics.from_arrays(X, Y).centered())
+    scaled, Y = rng.normal(size=(50, 4)) + 2.0, rng.normal(size=(50, 2))
+    constant = np.full(50, 3.0 if intercept else 0.0)
+    X = np.column_stack([scaled * np.array([1e6, 1.0, 1e-3, 1.0]), constant, scaled[:, 1]])
+    moments = Statistics.from_arrays(X, Y).moments(fit_intercept=intercept)
+    problem = SpectralProblem.from_moments(moments)
     assert problem.shape == (4, 2)
-    U, V = problem.restore(problem.ridge_solution(), np.eye(2))
-    W = U @ V.T
+    W = original(problem, problem.ridge_solution())
     np.testing.assert_allclose(W[4], 0, atol=1e-12 * np.max(np.abs(W)))
-    np.testing.assert_allclose(W[1], W[5], rtol=1e-8)  # the solution of smallest norm shares alike
-    X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
-    scaled = X[:, :4] / np.array([1e6, 1.0, 1e-3, 1.0])
-    np.testing.assert_allclose(X @ W, scaled @ np.linalg.lstsq(scaled, Y, rcond=None)[0], atol=1e-8)
+    np.testing.assert_allclose(W[1], W[5], rtol=1e-6)  # the solution of smallest norm shares alike
+    if intercept:
+        X, Y, scaled = X - X.mean(axis=0), Y - Y.mean(axis=0), scaled - scaled.mean(axis=0)
+    np.testing.assert_allclose(X @ W, scaled @ np.linalg.lstsq(scaled, Y, rcond=None)[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("mean", [1e7, -1e7])
@@ -196,21 +171,8 @@ def test_a_large_mean_without_an_intercept_does_not_drown_the_rest(mean):
     X += mean * np.array([1.0, 2.0, -1.0])
     problem = SpectralProblem.from_moments(Statistics.from_arrays(X, Y).uncentered())
     assert problem.shape == (3, 2)
-    U, V = problem.restore(problem.ridge_solution(), np.eye(2))
-    np.testing.assert_allclose(U @ V.T, np.linalg.lstsq(X, Y, rcond=None)[0], atol=1e-6)
-
-
-def test_a_mean_that_adds_no_direction_is_no_direction_at_all_scales():
-    """Raw moments add the means to the centred ones; where these lie in the same space, nothing is new."""
-    rng = np.random.default_rng(8)
-    scales = np.array([1e6, 1.0, 1e-3, 1.0])
-    X = rng.normal(size=(50, 4)) + 2.0
-    scaled = np.column_stack([X * scales, X[:, 1]])
-    Y = rng.normal(size=(50, 2))
-    problem = SpectralProblem.from_moments(Statistics.from_arrays(scaled, Y).uncentered())
-    assert problem.shape == (4, 2)
-    U, V = problem.restore(problem.ridge_solution(), np.eye(2))
-    np.testing.assert_allclose(scaled @ (U @ V.T), X @ np.linalg.lstsq(X, Y, rcond=None)[0], atol=1e-6)
+    found = original(problem, problem.ridge_solution())
+    np.testing.assert_allclose(found, np.linalg.lstsq(X, Y, rcond=None)[0], atol=1e-6)
 
 
 def test_targets_that_are_zero_leave_units_to_divide_by():
@@ -218,16 +180,6 @@ def test_targets_that_are_zero_leave_units_to_divide_by():
     problem = SpectralProblem.from_moments(Statistics.from_arrays(X, np.zeros((10, 2))).uncentered())
     assert problem.scale == problem.least == 1.0
     assert problem.target == 0
-    _, Y, problem = make(40, 6, 4)
-    assert problem.target == pytest.approx(np.sum(Y**2))
-    assert 0 < problem.least < 1e-12 * problem.target
-
-
-def solution(problem, rank):
-    """Factors in the original coordinates of the best matrix of a rank, or of a ridge solution."""
-    W = problem.ridge_solution(0.1) if rank is None else problem.reduced_rank_solution(rank)[0]
-    eye = namespace(W).eye(problem.shape[1], dtype=W.dtype, device=W.device)
-    return problem.restore(W, eye)
 
 
 @pytest.mark.parametrize("shape", [(40, 6, 4), (40, 6, 15), (10, 25, 4)], ids=str)
@@ -243,11 +195,11 @@ def test_every_place_has_numpys_coordinates(place, shape):
             assert_same(found.curvature, expected.curvature, place, rtol=1e-10)
             assert found.shape == expected.shape
             assert found.target == pytest.approx(expected.target)
-            for rank in (None, 2):
-                (U, V), (left, right) = (solution(problem, rank) for problem in (found, expected))
-                assert_same(U @ V.T, left @ right.T, place, rtol=1e-8)
-                compressed = to_numpy(found.compress(U @ V.T))
-                np.testing.assert_allclose(abs(compressed), abs(expected.compress(left @ right.T)), atol=1e-8)
+            for rank in (9, 2):
+                here, there = (original(problem, problem.best_of_rank(rank)) for problem in (expected, found))
+                assert_same(there, here, place, rtol=1e-8)
+                compressed = to_numpy(found.compress(there))
+                np.testing.assert_allclose(abs(compressed), abs(expected.compress(here)), atol=1e-8)
             assert found.strongest_slopes([0, 2]) == pytest.approx(expected.strongest_slopes([0, 2]))
 
 
@@ -272,27 +224,31 @@ def test_every_place_computes_as_numpy_does(place, dtype):
         else:
             assert_same(one, other, place, dtype, rtol)
 
-    same(found.value(there), expected.value(W))
-    same(found.decrement(there), expected.decrement(W))
-    same(found.gradient(there), expected.gradient(W))
-    same(found.gradient_step(7.0), expected.gradient_step(7.0))
-    same(found.ridge_solution(2.0), expected.ridge_solution(2.0))
-    same(found.solve_left(right, w), expected.solve_left(V, weights))
-    same(found.solve_right(left, w), expected.solve_right(U, weights))
-    same(found.prox(there, TraceNorm(2.0), 0.3), expected.prox(W, TraceNorm(2.0), 0.3))
-    same(found.restore(left, right), expected.restore(U, V))
-    same(found.with_ridge(2.0).ridge_solution(), expected.with_ridge(2.0).ridge_solution())
+    for name, mine, theirs in (
+        ("value", (there,), (W,)),
+        ("decrement", (there,), (W,)),
+        ("gradient", (there,), (W,)),
+        ("gradient_step", (7.0,), (7.0,)),
+        ("ridge_solution", (2.0,), (2.0,)),
+        ("ridge_leaving", (0.3,), (0.3,)),
+        ("solve_left", (right, w), (V, weights)),
+        ("solve_right", (left, w), (U, weights)),
+        ("prox", (there, TraceNorm(2.0), 0.3), (W, TraceNorm(2.0), 0.3)),
+        ("restore", (left, right), (U, V)),
+    ):
+        same(getattr(found, name)(*mine), getattr(expected, name)(*theirs))
     for name in ("lipschitz", "mean_curvature", "scale"):
         same(getattr(found, name), getattr(expected, name))
-    same(found.ridge_leaving(0.3), expected.ridge_leaving(0.3))
 
 
-def test_every_place_keeps_one_direction_of_constant_features(place):
+def test_constant_features_keep_one_direction_and_leave_nothing_to_learn(place):
     moments = Statistics.from_arrays(np.full((9, 3), 0.1), np.eye(9)[:, :2]).centered()
     problem = SpectralProblem.from_moments(moved(place, moments))
+    assert problem.scale == 1.0
     assert_same(problem.curvature, [1.0], place)
     assert_same(problem.ridge_solution(), [[0.0]], place)
     assert_same(problem.features, np.eye(3, 1), place)
+    assert_same(original(problem, problem.ridge_solution()), np.zeros((3, 2)), place)
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.7])
@@ -316,11 +272,3 @@ def test_curvatures_of_one_are_none(place, ridge):
         assert getattr(equal, name)(*arguments) == pytest.approx(getattr(plain, name)(*arguments), rel=1e-13)
     assert equal.solve_left(V, weights)[1] == pytest.approx(plain.solve_left(V, weights)[1], rel=1e-13)
     assert (equal.lipschitz, equal.mean_curvature) == pytest.approx((plain.lipschitz, plain.mean_curvature))
-
-
-@pytest.mark.parametrize("rank", [0, 2, 4, 9])
-def test_best_of_rank(rank):
-    """No limit is ridge regression; another one is Eckart and Young's."""
-    _, _, problem = make(40, 6, 4, ridge=0.5)
-    expected = problem.ridge_solution() if rank >= 4 else problem.reduced_rank_solution(rank)[0]
-    np.testing.assert_allclose(problem.best_of_rank(rank), expected, atol=1e-12)

@@ -26,51 +26,50 @@ def _quiet_machine(monkeypatch):
 
 @pytest.fixture(params=[1, 2, 4])
 def threads(request):
+    """The number of threads of BLAS, which is the same after the test."""
     with threadpool_limits(request.param, user_api="blas"):
         yield request.param
-
-
-def test_results_come_in_order(threads):
-    assert list(map_in_threads(lambda number: number**2, range(50))) == [number**2 for number in range(50)]
+        assert most_threads() == threads_to_share() == request.param
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 5, 50])
-def test_no_more_is_begun_ahead_than_allowed_and_nothing_is_lost(threads, ahead):
+@pytest.mark.parametrize("small", [False, True])
+def test_results_come_in_order_and_no_more_is_begun_ahead_than_allowed(threads, ahead, small):
     begun = []
 
     def work(number):
         begun.append(number)
         if number == 0:
-            time.sleep(0.05)  # the first comes last, and still is first in line
-        return number**2
+            time.sleep(0.02)  # the first comes last, and still is first in line
+        return number**2, most_threads()
 
-    results = map_in_threads(work, range(30), ahead=ahead)
-    first = next(results)
-    # Alone, one thread works on demand.
-    assert len(begun) <= (1 if threads == 1 else threads + ahead)
-    assert [first, *results] == [number**2 for number in range(30)]
+    results = map_in_threads(work, range(30), ahead=ahead, small=small)
+    found = [next(results)]
+    assert len(begun) <= (1 if threads == 1 or small else threads + ahead)  # alone, a thread works on demand
+    found += results
+    assert found == [(number**2, 1) for number in range(30)]
     assert sorted(begun) == list(range(30))
+    assert [*map_in_threads(work, [7])] == [(49, threads)]  # one item has all threads of BLAS
 
 
-def test_as_many_threads_as_blas_has_and_one_blas_thread_each(threads):
-    seen = set()
+def test_as_many_threads_as_blas_has_and_none_to_share_in_them(threads):
     barrier = threading.Barrier(threads, timeout=300)
 
     def work(_):
-        if threads > 1:
-            barrier.wait()  # passes only if all of them are at work at once
-            seen.add(most_threads())
+        barrier.wait()  # passes only if all of them are at work at once
+        return threads_to_share()
 
-    list(map_in_threads(work, range(2 * threads)))
-    assert seen == (set() if threads == 1 else {1})
+    assert list(map_in_threads(work, range(2 * threads))) == [1] * (2 * threads)
 
 
-def test_an_error_in_a_block_reaches_the_caller(threads):
+def test_an_error_in_a_block_reaches_the_caller_and_ends_the_limit(threads):
     def fail(number):
         raise ZeroDivisionError(number)
 
     with pytest.raises(ZeroDivisionError, match="0"):
         list(map_in_threads(fail, range(10)))
+    with pytest.raises(ZeroDivisionError), one_blas_thread:
+        fail(1)
 
 
 def test_a_fit_does_not_depend_on_the_number_of_threads(monkeypatch):
@@ -85,33 +84,13 @@ def test_a_fit_does_not_depend_on_the_number_of_threads(monkeypatch):
     np.testing.assert_array_equal(*coefs)
 
 
-# The limit of BLAS
-
-
-def test_the_limit_ends_with_its_context_and_after_an_error(threads):
-    with one_blas_thread:
-        assert most_threads() == 1
-        assert threads_to_share() == threads  # what BLAS leaves may be shared by workers
-    assert most_threads() == threads_to_share() == threads
-    assert list(map_in_threads(lambda _: threads_to_share(), range(4))) == [1] * 4
-
-    def fail():
-        with one_blas_thread:
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert most_threads() == threads
-
-
 def test_a_nested_limit_ends_with_the_outer_one(threads):
     with one_blas_thread:
+        assert threads_to_share() == threads  # what BLAS leaves may be shared by workers
         with one_blas_thread:
             assert most_threads() == 1
-        assert most_threads() == 1
         assert list(map_in_threads(lambda _: most_threads(), range(4))) == [1] * 4
         assert most_threads() == 1
-    assert most_threads() == threads
 
 
 def test_limits_of_several_threads_that_overlap_leave_nothing_behind(threads):
@@ -126,6 +105,11 @@ def test_limits_of_several_threads_that_overlap_leave_nothing_behind(threads):
             with one_blas_thread:
                 pass
 
+    def at_random():
+        for _ in range(100):
+            with one_blas_thread, one_blas_thread:
+                pass
+
     other = threading.Thread(target=later)
     other.start()
     with one_blas_thread:
@@ -135,7 +119,11 @@ def test_limits_of_several_threads_that_overlap_leave_nothing_behind(threads):
     left.set()
     other.join()
     assert seen == [1]
-    assert most_threads() == threads
+    workers = [threading.Thread(target=at_random) for _ in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
 
 
 def test_a_limit_in_another_thread_does_not_keep_this_one_from_setting_its_own():
@@ -158,42 +146,20 @@ def test_a_limit_in_another_thread_does_not_keep_this_one_from_setting_its_own()
         other.join()
 
 
-def test_many_threads_that_limit_at_random_leave_nothing_behind(threads):
-    def work():
-        for _ in range(200):
-            with one_blas_thread, one_blas_thread:
-                pass
-
-    workers = [threading.Thread(target=work) for _ in range(8)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert most_threads() == threads
-
-
-@pytest.mark.parametrize("size", [3, 50, 100])
-def test_decompositions_leave_the_number_of_threads_alone(threads, size):
-    root = np.random.default_rng(0).normal(size=(size, size))
-    values, vectors = descending_eigh(root @ root.T)
-    np.testing.assert_allclose((vectors * values) @ vectors.T, root @ root.T, atol=1e-9 * size)
-    U, s, Vt = thin_svd(root)
-    np.testing.assert_allclose((U * s) @ Vt, root, atol=1e-10 * size)
-    assert most_threads() == threads
-
-
 def test_small_matrices_are_decomposed_by_one_thread_and_large_ones_by_all(threads, monkeypatch):
     seen = {}
 
-    def watched(matrix):
+    def watched(matrix, **_):
         seen[len(matrix)] = most_threads()
-        return np.ones(len(matrix)), matrix
+        return np.ones(len(matrix)), matrix, matrix
 
     # Nothing is decomposed here: on busy cores, many threads would take seconds.
-    monkeypatch.setattr("numpy.linalg.eigh", watched)
-    for size in (50, 300):
-        descending_eigh(np.eye(size))
-    assert seen == {50: 1, 300: threads}
+    monkeypatch.setattr("numpy.linalg.eigh", lambda matrix: watched(matrix)[:2])
+    monkeypatch.setattr("numpy.linalg.svd", watched)
+    for decompose, sizes in ((descending_eigh, (50, 300)), (thin_svd, (60, 310))):
+        for size in sizes:
+            decompose(np.eye(size))
+    assert seen == {50: 1, 300: threads, 60: 1, 310: threads}
 
 
 def test_fits_paths_and_searches_leave_the_number_of_threads_alone(threads):
@@ -205,14 +171,11 @@ def test_fits_paths_and_searches_leave_the_number_of_threads_alone(threads):
     LRMLCV([0, 2], [1.0], [0.0], cv=2, random_state=0).fit(X, Y)
     with pytest.raises(ValueError, match="theta"):
         LRML(99).fit(X, Y)
-    assert most_threads() == threads
 
 
-def test_blas_gets_one_thread_while_others_keep_the_cores_busy(threads, monkeypatch):
-    cores = os.cpu_count() or 1
-    monkeypatch.setattr(os, "getloadavg", lambda: (3.0 * cores, 0.0, 0.0))
-    with one_blas_thread_if(False):
-        assert most_threads() == 1
-    monkeypatch.setattr(os, "getloadavg", lambda: (1.0 * cores, 0.0, 0.0))
-    with one_blas_thread_if(False):
-        assert most_threads() == threads
+@pytest.mark.parametrize(("load", "busy"), [(3.0, True), (1.0, False)])
+def test_blas_gets_one_thread_while_others_keep_the_cores_busy(threads, monkeypatch, load, busy):
+    monkeypatch.setattr(os, "getloadavg", lambda: (load * (os.cpu_count() or 1), 0.0, 0.0))
+    for wanted in (False, True):
+        with one_blas_thread_if(wanted):
+            assert most_threads() == (1 if busy or wanted else threads)

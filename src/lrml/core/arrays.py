@@ -1,4 +1,4 @@
-"""The array namespace behind the numeric core: NumPy, torch, CuPy, JAX or any other Array API library.
+"""Arrays of NumPy, torch, CuPy, JAX or any other Array API library, and where they live.
 
 This is the only module that imports ``array_api_compat``. The numeric core asks once for the namespace of
 its arrays and then speaks the Array API standard, so the same solver runs on any of these libraries.
@@ -12,7 +12,7 @@ import math
 import os
 import textwrap
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -26,18 +26,15 @@ import scipy.sparse as sp
 from lrml._shown import shown
 from lrml.core.threads import one_blas_thread_if
 
-# How the libraries of a device say that its memory is used up.
-_NO_MEMORY = ("OutOfMemoryError", "out of memory", "ALLOC_FAILED")
-# So many characters of what a library says about a device are shown.
-_LONGEST = 120
-# From this size on, memory counts more than threads.
-_LARGE = 2000
-
 Array: TypeAlias = Any
 """An array of any Array API library; the standard has no static type yet."""
 
+# How the libraries of a device say that its memory is used up.
+_NO_MEMORY = ("OutOfMemoryError", "out of memory", "ALLOC_FAILED")
 # Sizes of matrices that two BLAS threads decompose no faster than one; OpenBLAS uses one for those below.
 _ONE_THREAD = range(40, 257)
+# From this size on, memory counts more than threads.
+_LARGE = 2000
 
 
 def is_sparse(matrix: Any) -> bool:
@@ -54,11 +51,8 @@ def as_matrix(value: Any) -> Any:
         return sparse_columns.to_coo().tocsr()
     array = np.asarray(value)
     if array.dtype == object and hasattr(value, "to_numpy"):
-        # pandas' nullable columns: numbers with NA, which are NaN here.
-        try:
+        with suppress(TypeError, ValueError):  # pandas' nullable columns: numbers with NA, which are NaN here
             return value.to_numpy(dtype=np.float64, na_value=np.nan)
-        except (TypeError, ValueError):
-            return array
     return array
 
 
@@ -71,19 +65,19 @@ def namespace(*arrays: Array) -> Any:
 
 
 def to_numpy(array: Array) -> npt.NDArray[Any]:
-    """Copy an array to host memory as a NumPy array (no copy when it is one already).
+    """Return an array as NumPy's; it is copied only if it is another library's.
 
     The only way from a device to the host for more than a single number.
     """
     if isinstance(array, np.ndarray):
         return array
-    if array_api_compat.is_torch_array(array):  # torch refuses to convert device tensors implicitly
-        return np.asarray(array.detach().cpu())
-    if array_api_compat.is_cupy_array(array):  # so does CuPy
-        return np.asarray(array.get())
     xp = namespace(array)
-    if array_api_compat.is_array_api_strict_namespace(xp):
-        return np.asarray(array_api_compat.to_device(array, xp.Device("CPU_DEVICE")))
+    if array_api_compat.is_torch_namespace(xp):  # it refuses to convert device tensors implicitly
+        array = array.detach().cpu()
+    elif array_api_compat.is_cupy_namespace(xp):  # so does CuPy
+        array = array.get()
+    elif array_api_compat.is_array_api_strict_namespace(xp):
+        array = array_api_compat.to_device(array, xp.Device("CPU_DEVICE"))
     return np.asarray(array)
 
 
@@ -99,28 +93,26 @@ def at_home(value: Any, known: dict[int, Any] | None = None) -> Any:
     which ``known`` remembers what was found, by identity. A model has a method ``_at_home(known)``.
     """
     known = {} if known is None else known
-    if id(value) not in known:
-        known[id(value)] = _brought_home(value, known)
-    return known[id(value)]
-
-
-def _brought_home(value: Any, known: dict[int, Any]) -> Any:
+    if id(value) in known:
+        return known[id(value)]
     found = value
+    is_record = dataclasses.is_dataclass(value) and not isinstance(value, type)
     if array_api_compat.is_array_api_obj(value):
         found = value if isinstance(value, np.ndarray | np.generic) else to_numpy(value)
     elif hasattr(type(value), "_at_home"):
         found = value._at_home(known)
-    elif isinstance(value, dict):
-        parts = {key: at_home(one, known) for key, one in value.items()}
-        found = value if all(parts[key] is one for key, one in value.items()) else parts
     elif isinstance(value, list | tuple):
         listed = [at_home(one, known) for one in value]
         if any(new is not old for new, old in zip(listed, value, strict=True)):
             found = type(value)(*listed) if hasattr(value, "_fields") else type(value)(listed)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        parts = _brought_home(fields, known)
-        found = value if parts is fields else dataclasses.replace(value, **parts)
+    elif isinstance(value, dict) or is_record:
+        named = (
+            {one.name: getattr(value, one.name) for one in dataclasses.fields(value)} if is_record else value
+        )
+        parts = {name: at_home(one, known) for name, one in named.items()}
+        if any(parts[name] is not one for name, one in named.items()):
+            found = dataclasses.replace(value, **parts) if is_record else parts
+    known[id(value)] = found
     return found
 
 
@@ -145,25 +137,13 @@ class Place(NamedTuple):
         """Return the place of a device's name: "cpu" is NumPy's, others are torch's, or else CuPy's."""
         if isinstance(device, Place):
             return device
-        name = device if isinstance(device, str) else str(device)
-        if isinstance(device, str) and name == "cpu":
-            return HOST
         is_name = isinstance(device, str) or type(device).__module__.partition(".")[0] == "torch"
-        if not is_name or not name:
+        if not is_name or not str(device):
             raise ValueError(
                 "device must be None or the name of a device, such as 'cuda' or 'cuda:1', got "
                 f"{shown(device)}. Use None to compute where X is."
             )
-        place = _torch_place(name) or _cupy_place(name)
-        if place is None:
-            raise ValueError(
-                f"device={name!r} needs torch or CuPy, got an environment without them. Install torch, or "
-                "leave device out to compute on the host."
-            )
-        return place
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _place_in, (self.xp.__name__, self.device)  # a module has no pickle, but a name
+        return HOST if isinstance(device, str) and device == "cpu" else _place_named(str(device))
 
     @property
     def is_host(self) -> bool:
@@ -173,6 +153,9 @@ class Place(NamedTuple):
     def __deepcopy__(self, memo: dict[int, Any]) -> Place:
         return self  # a namespace is a module, which cannot be copied
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _place_in, (self.xp.__name__, self.device)  # nor pickled; but it has a name
+
     def __str__(self) -> str:
         name = self.xp.__name__.removeprefix("array_api_compat.")
         return name if self.is_host else f"{name} on {self.device}"
@@ -181,10 +164,9 @@ class Place(NamedTuple):
     def memory(self) -> float:
         """Bytes of memory, of a GPU those that are free; infinity where nothing tells."""
         if array_api_compat.is_torch_namespace(self.xp) and self.device.type == "cuda":
-            torch = importlib.import_module("torch")
-            free, _ = torch.cuda.mem_get_info(self.device)
-            held = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-            return float(free + held)
+            cuda = importlib.import_module("torch").cuda
+            held = cuda.memory_reserved(self.device) - cuda.memory_allocated(self.device)
+            return float(cuda.mem_get_info(self.device)[0] + held)
         if array_api_compat.is_cupy_namespace(self.xp):
             cupy = importlib.import_module("cupy")
             with self.device:
@@ -200,14 +182,12 @@ class Place(NamedTuple):
         try:
             yield
         except Exception as error:
-            words = f"{type(error).__name__} {error}"
-            if self.is_host or not any(sign in words for sign in _NO_MEMORY):
+            if self.is_host or not any(sign in f"{type(error).__name__} {error}" for sign in _NO_MEMORY):
                 raise
-            present = self.memory
             raise MemoryError(
                 f"the arrays of a fit must fit into the memory of the device ({self}), got {needs}, which do "
-                f"not fit beside what is there ({present / 1e9:.1f} GB free). Pass fewer rows or features, "
-                "free memory, or compute on the host: device=None with NumPy arrays."
+                f"not fit beside what is there ({self.memory / 1e9:.1f} GB free). Pass fewer rows or "
+                "features, free memory, or compute on the host: device=None with NumPy arrays."
             ) from error
 
     def asarray(self, value: Any, dtype: Any = None) -> Array:
@@ -230,17 +210,14 @@ class Place(NamedTuple):
 
     def _dense(self, matrix: Any, dtype: Any) -> Array:
         """Return a sparse matrix as a dense array here; where possible, only what it stores travels."""
-        dtype = _common_type(np.dtype(matrix.dtype if dtype is None else dtype)).name
-        by_places = array_api_compat.is_torch_namespace(self.xp) or array_api_compat.is_cupy_namespace(
-            self.xp
-        )
-        if not by_places:  # the standard cannot write to scattered places
-            return self.asarray(matrix.toarray(), dtype)
+        if not (array_api_compat.is_torch_namespace(self.xp) or array_api_compat.is_cupy_namespace(self.xp)):
+            return self.asarray(matrix.toarray(), dtype)  # the standard cannot write to scattered places
         stored = matrix.tocsr().tocoo()
         stored.sum_duplicates()
+        values = self.asarray(stored.data, dtype)
         row, column = (np.asarray(index, dtype=np.int64) for index in (stored.row, stored.col))
-        dense = self.zeros(math.prod(matrix.shape), dtype)
-        dense[self.asarray(row * matrix.shape[1] + column)] = self.asarray(stored.data, dtype)
+        dense = self.zeros(math.prod(matrix.shape), dtype_name(values))
+        dense[self.asarray(row * matrix.shape[1] + column)] = values
         return self.xp.reshape(dense, tuple(matrix.shape))
 
     def zeros(self, shape: int | tuple[int, ...], dtype: Any = "float64") -> Array:
@@ -256,19 +233,16 @@ HOST = Place(array_api_compat.numpy, "cpu")
 
 
 def _as_others_take_it(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an array whose memory other libraries can share: of a common type, in plain order, writable."""
-    array = array.astype(_common_type(array.dtype), copy=False)
+    """Return an array whose memory other libraries can share: of a common type, in plain order, writable.
+
+    All have native bytes, no long doubles, and small unsigned integers only.
+    """
+    dtype = array.dtype.newbyteorder("=")
+    if dtype.kind in "fu" and dtype.itemsize > {"f": 8, "u": 1}[dtype.kind]:
+        dtype = np.dtype(np.float64 if dtype.kind == "f" else np.int64)
+    array = array.astype(dtype, copy=False)
     plain = array.flags.writeable and all(stride >= 0 for stride in array.strides)
     return array if plain else array.copy()
-
-
-def _common_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return a type that every library has: native bytes, no long doubles, small unsigned integers only."""
-    if dtype.kind == "f" and dtype.itemsize > 8:
-        return np.dtype(np.float64)
-    if dtype.kind == "u" and dtype.itemsize > 1:
-        return np.dtype(np.int64)
-    return dtype.newbyteorder("=")
 
 
 def _place_in(library: str, device: Any) -> Place:
@@ -276,55 +250,47 @@ def _place_in(library: str, device: Any) -> Place:
 
 
 @cache
-def _torch_place(name: str) -> Place | None:
-    """Return the place of one of torch's devices; None without torch."""
-    try:
-        torch = importlib.import_module("torch")
-    except ImportError:
-        return None
-    xp = importlib.import_module("array_api_compat.torch")
-    try:
-        tried = torch.linalg.eigvalsh(torch.ones((1, 1), dtype=torch.float64, device=name))
-        float(tried[0])
-    except Exception as error:  # torch has no common type for a name it does not know and a driver it lacks
-        raise ValueError(
-            f"device must be one that is there and has float64 and eigh, got {name!r} "
-            f"({_first_sentence(error)}). Leave it out to compute on the host, or name another device."
-        ) from error
-    return Place(xp, tried.device)  # "cuda" has become "cuda:0"
+def _place_named(name: str) -> Place:
+    """Return the place of a device of torch, or of CuPy where torch is not installed."""
+    for library, device_of in (("torch", _torch_device), ("cupy", _cupy_device)):
+        try:
+            module = importlib.import_module(library)
+        except ImportError:
+            continue
+        try:
+            device = device_of(module, name)
+        except Exception as error:  # a name that is not known and a driver that lacks have no common type
+            # What is said first will do: libraries go on with lists of all their backends.
+            said = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            said = textwrap.shorten(said.partition(". ")[0].rstrip("."), 120, placeholder=" …")
+            raise ValueError(
+                f"device must be one that is there and has float64 and eigh, got {name!r} ({said}). "
+                "Leave it out to compute on the host, or name another device."
+            ) from error
+        return _place_in(f"array_api_compat.{library}", device)
+    raise ValueError(
+        f"device={name!r} needs torch or CuPy, got an environment without them. Install torch, or "
+        "leave device out to compute on the host."
+    )
 
 
-def _cupy_place(name: str) -> Place | None:
-    """Return the place of one of CuPy's devices; None without CuPy."""
-    try:
-        cupy = importlib.import_module("cupy")
-    except ImportError:
-        return None
+def _torch_device(torch: Any, name: str) -> Any:
+    tried = torch.linalg.eigvalsh(torch.ones((1, 1), dtype=torch.float64, device=name))
+    float(tried[0])
+    return tried.device  # "cuda" has become "cuda:0"
+
+
+def _cupy_device(cupy: Any, name: str) -> Any:
     kind, _, number = name.partition(":")
-    try:
-        if kind != "cuda":
-            raise ValueError("CuPy has only CUDA devices")
-        device = cupy.cuda.Device(int(number or 0))
-        device.compute_capability  # noqa: B018  # fails if it is not there
-    except Exception as error:
-        raise ValueError(
-            f"device must be one that is there, got {name!r} ({_first_sentence(error)}). Leave it "
-            "out to compute on the host, or name another device."
-        ) from error
-    return Place(importlib.import_module("array_api_compat.cupy"), device)
-
-
-def _first_sentence(error: Exception) -> str:
-    """Return what an error says first: libraries go on with lists of all their backends."""
-    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    return textwrap.shorten(line.partition(". ")[0].rstrip("."), _LONGEST, placeholder=" …")
+    if kind != "cuda":
+        raise ValueError("CuPy has only CUDA devices")
+    device = cupy.cuda.Device(int(number or 0))
+    device.compute_capability  # noqa: B018  # fails if it is not there
+    return device
 
 
 def plain(value: Any, name: str) -> Any:
-    """Return a tensor without its record of gradients; refuse one that is no dense array of numbers.
-
-    Everything else is returned as it is.
-    """
+    """Return a tensor without its record of gradients, and all else as it is; refuse one without numbers."""
     if isinstance(value, np.ndarray) or not array_api_compat.is_torch_array(value):
         return value
     if str(value.layout) != "torch.strided":
@@ -381,21 +347,15 @@ def descending_eigvalsh(gram: Array) -> Array:
     """Eigenvalues of a symmetric matrix in descending order."""
     xp = namespace(gram)
     with few_threads(gram):
-        values = xp.linalg.eigvalsh(gram)
-    return xp.flip(values, axis=0)
+        return xp.flip(xp.linalg.eigvalsh(gram), axis=0)
 
 
 def thin_svd(matrix: Array) -> tuple[Array, Array, Array]:
-    """Thin singular value decomposition U, s, Vᵀ, s descending.
-
-    LAPACK's divide and conquer, which is what NumPy calls, gives up on a few harmless matrices; then the
-    slower QR iteration is used.
-    """
-    xp = namespace(matrix)
+    """Thin singular value decomposition U, s, Vᵀ, s descending."""
     with few_threads(matrix):
         try:
-            U, s, Vt = xp.linalg.svd(matrix, full_matrices=False)
-        except np.linalg.LinAlgError:  # raised for NumPy arrays only
+            U, s, Vt = namespace(matrix).linalg.svd(matrix, full_matrices=False)
+        except np.linalg.LinAlgError:  # NumPy's divide and conquer gives up on a few harmless matrices
             U, s, Vt = scipy.linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd")
     return U, s, Vt
 
@@ -407,8 +367,7 @@ def few_threads(matrix: Array) -> AbstractContextManager[None]:
 
 def frobenius(array: Array) -> float:
     """Frobenius norm as a Python float."""
-    xp = namespace(array)
-    return float(xp.linalg.vector_norm(array))
+    return float(namespace(array).linalg.vector_norm(array))
 
 
 def inner(a: Array, b: Array) -> float:
@@ -438,8 +397,8 @@ def row_dots(first: Array, *others: Array) -> Array:
 def full_precision(array: Array) -> Iterator[None]:
     """Multiply matrices of float32 with all their digits, even if the user has allowed torch to use fewer.
 
-    TF32 on CUDA keeps 10 of the 23 bits of a mantissa, bfloat16 on a CPU 7. The setting belongs to the
-    process, and is restored at the end. CuPy uses TF32 only if the environment says CUPY_TF32=1.
+    TF32 on CUDA keeps 10 of the 23 bits of a mantissa, bfloat16 on a CPU 7. The setting, one per process, is
+    restored at the end.
     """
     if not array_api_compat.is_torch_array(array):
         yield

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import numbers
+import sys
 from typing import Any
 
 import numpy as np
@@ -22,16 +22,12 @@ def is_real(value: Any) -> bool:
 
 
 def check_count(
-    name: str,
-    value: Any,
-    least: int,
-    shape: tuple[int, int],
-    sides: tuple[str, str] = ("features", "labels"),
+    name: str, value: Any, least: int, shape: tuple[int, int], sides: tuple[str, str] = ("features", "labels")
 ) -> int:
     """Resolve theta or a rank to a count: an int is the count, a float in [0, 1] a share (Table 2).
 
-    A share refers to ``shape[1]``, the labels; it is rounded and at least ``least``. The count is limited to
-    the smaller side, the number of singular values. ``sides`` names the two numbers in messages.
+    A share of ``shape[1]``, the labels, is rounded and at least ``least``. The most is the smaller side, the
+    number of singular values. ``sides`` names the two numbers in messages.
     """
     most = min(shape)
     if is_integer(value):
@@ -58,13 +54,9 @@ def check_nonnegative(name: str, value: Any, remedy: str) -> float:
     """Return a finite number that is at least 0."""
     if not is_real(value):
         raise TypeError(f"{name} must be a number, got {shown(value)}. {remedy}")
-    try:
-        number = float(value)
-    except OverflowError:  # an int beyond all floats
-        number = math.inf
-    if not (math.isfinite(number) and number >= 0):
+    if not 0 <= value <= sys.float_info.max:  # an int may be beyond all floats
         raise ValueError(f"{name} must be finite and at least 0, got {shortened(str(value))}. {remedy}")
-    return number
+    return float(value)
 
 
 def check_flag(name: str, value: Any) -> bool:

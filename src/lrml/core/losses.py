@@ -26,13 +26,6 @@ from scipy.special import entr, expit, logit
 
 from lrml.core.arrays import Array, is_host, namespace
 
-__all__ = ["LOSSES", "LogisticLoss", "Loss", "SquaredHingeLoss", "SquaredLoss", "Terms"]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
-
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 
 
@@ -133,11 +126,7 @@ class LogisticLoss:
         return Terms(values, -signs * xp.where(wrong, likely, unlikely), unlikely * likely)
 
     def constant(self, share: Array) -> Array:
-        """Return the log odds of the share, 100 at most.
-
-        If all examples are of one kind, there is no best constant: the loss keeps falling. At 100 it is below
-        1e-43, which is as good as its limit.
-        """
+        """Return the log odds of the share, 100 at most: the loss keeps falling, but is below 1e-43 there."""
         low, high = self.unseen_score, -self.unseen_score
         if is_host(share):
             return np.clip(logit(np.clip(share, 0.0, 1.0)), low, high)

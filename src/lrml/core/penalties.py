@@ -25,12 +25,6 @@ from lrml._shown import shown
 from lrml.core.arrays import Array, descending_eigh, descending_eigvalsh, is_host, namespace, thin_svd
 from lrml.core.checks import is_integer, is_real
 
-__all__ = ["Penalty", "TailSum", "TraceNorm"]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
 
 class Penalty(Protocol):
     """What a solver needs from a penalty; see the module's docstring for the contract."""

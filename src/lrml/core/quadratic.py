@@ -9,9 +9,7 @@ With XᵀX = Q Λ Qᵀ and B = XᵀY, the change of variables W = Q W̃ leaves e
 
 into a sum over rows: a gradient costs O(dL) instead of O(d²L). Directions in which X does not vary (λ_i = 0)
 carry no gradient and are left out. If L exceeds the number of rows left, every relevant iterate lies in the
-row space of QᵀB, and the labels are rotated into it as well.
-
-One decomposition serves any number of penalties.
+row space of QᵀB, and the labels are rotated into it as well. One decomposition serves all penalties.
 """
 
 from __future__ import annotations
@@ -35,15 +33,9 @@ _SMALL = 1_000_000
 
 
 class ReducedRankFactors(NamedTuple):
-    """Best matrices W_k = left[:, :k] right[:, :k]ᵀ of all ranks k at once.
+    """Best matrices W_k = left[:, :k] right[:, :k]ᵀ of all ranks k at once; right has orthonormal columns.
 
-    Attributes
-    ----------
-    left : array of shape (r, k)
-    right : array of shape (m, k)
-        Orthonormal columns.
-    gains : array of shape (k,)
-        The amount by which each direction lowers f, descending: f(W_k) = ‖Y‖² − Σ_{j ≤ k} gains_j.
+    Each direction lowers f by its gain, descending: f(W_k) = ‖Y‖² − Σ_{j ≤ k} gains_j.
     """
 
     left: Array
@@ -69,10 +61,9 @@ class Beyond(NamedTuple):
         N, symmetric, such that the whole Hessian is positive.
     anchor : array of shape (r, m)
         W₀.
-    refinements : int
-        The most conjugate gradient steps of a least-squares solve.
-    accuracy : float
-        They end when the error, as they measure it, has fallen to this share.
+    refinements, accuracy
+        The most conjugate gradient steps of a least-squares solve, and the share of the first error, as they
+        measure it, at which they end.
     """
 
     product: Callable[[Array], Array]
@@ -112,7 +103,7 @@ class SpectralProblem:
 
         f(W) = target + Σ_ij (a_i b_j + ridge) W_ij² − 2⟨W, cross⟩ + ½⟨W − W₀, N(W − W₀)⟩
 
-    Squares of which all are known have b = 1 and no N. For another loss b has the curvatures of the labels
+    The squared loss of known labels has b = 1 and no N. For another loss b has the curvatures of the labels
     (or a, if there are more labels than directions): it agrees with the loss at W₀, and its diagonal part is
     as curved on average; N corrects it by what the last steps have shown.
 
@@ -150,10 +141,8 @@ class SpectralProblem:
     @classmethod
     def from_moments(cls, moments: Moments, ridge: float = 0.0) -> SpectralProblem:
         """Decompose the moments, once for all penalties and ridges."""
-        target = moments.target
-        if moments.further is not None:
-            target = target + float(moments.further[1] @ moments.further[1])
-        return cls.from_coordinates(spectral_coordinates(moments), target).with_ridge(ridge)
+        further = 0.0 if moments.further is None else float(moments.further[1] @ moments.further[1])
+        return cls.from_coordinates(spectral_coordinates(moments), moments.target + further).with_ridge(ridge)
 
     @classmethod
     def from_coordinates(cls, coordinates: Eigen, target: float) -> SpectralProblem:
@@ -184,7 +173,8 @@ class SpectralProblem:
     @property
     def shape(self) -> tuple[int, int]:
         """Shape (r, m) of the coefficients in these coordinates; m ≤ r."""
-        return (int(self.cross.shape[0]), int(self.cross.shape[1]))
+        rows, columns = self.cross.shape
+        return int(rows), int(columns)
 
     @property
     def is_small(self) -> bool:
@@ -234,9 +224,8 @@ class SpectralProblem:
         F is at least as curved as f everywhere: F* ≥ F(W) + min_D ⟨g, D⟩ + ½⟨D, HD⟩.
         """
         xp = namespace(slope)
-        if self.columns is None:
-            return 0.25 * float(xp.sum(xp.vecdot(slope, slope) / self.curvature))
-        return 0.25 * float(xp.sum(slope * slope / self.curvature))
+        squares = xp.vecdot(slope, slope) if self.columns is None else slope * slope
+        return 0.25 * float(xp.sum(squares / self.curvature))
 
     def value(self, W: Array) -> float:
         """f(W)."""
@@ -265,9 +254,8 @@ class SpectralProblem:
     def ridge_leaving(self, share: float) -> float:
         """Return the further ridge ρ that leaves a share in (0, 1) of the *effective directions*.
 
-        The share is (1/r) Σ λ_i / (λ_i + ρ), where the λ_i include the present ridge. A share of 0.9 is a
-        weak ridge and one of 0.1 a strong one, whatever the scales of the features; a multiple of the mean
-        has no such meaning. Found by bisection of log ρ, to a thousandth.
+        The share is (1/r) Σ λ_i / (λ_i + ρ), where the λ_i include the present ridge: 0.9 is a weak ridge and
+        0.1 a strong one, whatever the scales of the features. Found by bisection of log ρ, to a thousandth.
         """
         xp = namespace(self.curvature)
         low, high = math.log(float(self.curvature[-1])) - 20.0, math.log(float(self.curvature[0])) + 20.0
@@ -309,15 +297,18 @@ class SpectralProblem:
 
     def reduced_rank_solution(self, rank: int) -> tuple[Array, float]:
         """Minimiser of f over the matrices of at most the given rank, and f there."""
-        xp = namespace(self.cross)
         if rank <= 0:
-            return xp.zeros_like(self.cross), self.target
-        left, right, gains = self.reduced_rank_factors(rank)
-        return left @ right.T, self.target - float(xp.sum(gains))
+            return namespace(self.cross).zeros_like(self.cross), self.target
+        if rank >= self.shape[1]:  # no limit
+            W = self.ridge_solution()
+        else:
+            left, right, _ = self.reduced_rank_factors(rank)
+            W = left @ right.T
+        return W, self.target - inner(W, self.cross)
 
     def best_of_rank(self, rank: int) -> Array:
         """Minimiser of f over the matrices of at most the given rank, which may be no limit."""
-        return self.ridge_solution() if rank >= self.shape[1] else self.reduced_rank_solution(rank)[0]
+        return self.reduced_rank_solution(rank)[0]
 
     @cached_property
     def _whole_cross(self) -> Array:
@@ -341,10 +332,7 @@ class SpectralProblem:
         """
         projected = self.cross @ V
         if self.columns is None:
-            # In place: the cost of large temporary arrays is mostly their allocation.
-            R = self.curvature[:, None] + weights
-            R **= -1.0
-            R *= projected
+            R = projected / (self.curvature[:, None] + weights)
             return R, self.target - inner(R, projected)
         E, psi = _simultaneous(V, self.columns, weights + self.ridge)
         scales = 1.0 / (self.rows[:, None] + psi)
