@@ -33,7 +33,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -77,10 +76,6 @@ def __dir__() -> list[str]:
     return __all__
 
 
-@overload
-def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: Literal[False] = False) -> float: ...
-@overload
-def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: Literal[True]) -> Vector: ...
 def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: bool = False) -> float | Vector:
     """Share of relevant labels among the k labels with the largest scores.
 
@@ -191,10 +186,6 @@ def propensity_scored_precision_at_k(
     return float(np.sum(1.0 / p[chosen[hits]])) / most
 
 
-@overload
-def average_precision(Y: Matrix, S: Matrix, *, per_example: Literal[False] = False) -> float: ...
-@overload
-def average_precision(Y: Matrix, S: Matrix, *, per_example: Literal[True]) -> Vector: ...
 def average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | Vector:
     """Label ranking average precision: the mean precision of the ranking at each relevant label.
 
@@ -216,10 +207,6 @@ def average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> flo
     return values if per_example else _mean(values, "average_precision")
 
 
-@overload
-def average_auc(Y: Matrix, S: Matrix, *, per_example: Literal[False] = False) -> float: ...
-@overload
-def average_auc(Y: Matrix, S: Matrix, *, per_example: Literal[True]) -> Vector: ...
 def average_auc(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | Vector:
     """Area under the ROC curve of each example: the share of pairs of labels in the right order.
 
@@ -241,14 +228,6 @@ def average_auc(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | V
     return values if per_example else _mean(values, "average_auc")
 
 
-@overload
-def hamming_loss(
-    Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5, *, per_example: Literal[False] = False
-) -> float: ...
-@overload
-def hamming_loss(
-    Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5, *, per_example: Literal[True]
-) -> Vector: ...
 def hamming_loss(
     Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5, *, per_example: bool = False
 ) -> float | Vector:
@@ -410,8 +389,7 @@ def row_measures(n_labels: int, ks: Iterable[int] | None, cut: Array) -> dict[st
 
 
 def _precision_at(block: Block, k: int) -> Vector:
-    hits, _ = block.by_score
-    return ratio(count(hits[:, :k], axis=1), k)
+    return ratio(count(block.hits[:, :k], axis=1), k)
 
 
 def _ranking_precision(block: Block) -> Vector:
