@@ -223,12 +223,11 @@ def _assign_subsets(Y: sparse.csr_array, shares: _Counts, random: np.random.Rand
     wanted, room = _round_up(totals[:, None], shares), _round_up(np.array(n), shares)
     subsets = np.full(n, -1, dtype=np.int64)
 
-    def give(rows: Any, wanted: _Counts, surplus: _Counts) -> _Counts:
-        """Assign rows without a subset; return their subsets."""
+    def give(rows: Any, wanted: _Counts, surplus: _Counts) -> None:
+        """Assign rows without a subset."""
         counts = _deal_out(rows.size, wanted, surplus, room, random)
         subsets[rows] = np.repeat(np.arange(counts.size), counts)
         np.subtract(room, counts, out=room)
-        return subsets[rows]
 
     def queued(labels: _Counts) -> list[int]:
         keys: list[int] = (left[labels] * n_labels + labels).tolist()
@@ -243,13 +242,13 @@ def _assign_subsets(Y: sparse.csr_array, shares: _Counts, random: np.random.Rand
             continue
         rows = by_label.indices[by_label.indptr[label] : by_label.indptr[label + 1]]
         rows = rows[subsets[rows] < 0]
-        given = give(rows, wanted[label], -totals[label] * shares % shares.sum())
+        give(rows, wanted[label], -totals[label] * shares % shares.sum())
         # All labels of these rows have fewer left, and are wanted less.
         first = by_row.indptr[rows].astype(np.int64)
         lengths = by_row.indptr[rows + 1] - first
         places = np.repeat(first - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
         labels = by_row.indices[places]
-        np.subtract.at(wanted, (labels, np.repeat(given, lengths)), 1)
+        np.subtract.at(wanted, (labels, np.repeat(subsets[rows], lengths)), 1)
         np.subtract.at(left, labels, 1)
         labels = np.unique(labels)
         for key in queued(labels[left[labels] > 0]):
