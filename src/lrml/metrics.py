@@ -36,7 +36,6 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from lrml._ranking import (
     Block,
@@ -170,15 +169,15 @@ def propensity_scored_precision_at_k(
         columns = xp.argsort(-scores + 0.0, axis=1, stable=True)  # the sum makes one zero of both
         S = TopK(columns, xp.take_along_axis(scores, columns, axis=1))
     chosen, hits = hits_of(Y, S, k)
-    labels = sp.csr_array(as_labels(to_host(Y)), dtype=np.float64)
+    labels = as_labels(to_host(Y))
     p = np.asarray(to_host(propensities), dtype=np.float64)
     if p.shape != (labels.shape[1],) or not np.all((p > 0) & (p <= 1)):
         raise ValueError(
             f"propensities must be {labels.shape[1]} numbers in (0, 1]; they are {shown(p)}. Pass "
             "label_propensities of the training labels."
         )
-    labels.eliminate_zeros()
-    row, worth = labels.nonzero()[0], 1.0 / p[labels.indices]
+    row, column = labels.nonzero()
+    worth = 1.0 / p[column]
     worth = worth[np.lexsort((-worth, row))]  # the most valuable labels of each row first
     most = float(np.sum(worth[np.arange(len(row)) - np.searchsorted(row, row) < k]))
     if most == 0:
