@@ -215,9 +215,9 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         return [names[start:end] for start, end in pairwise(decisions.indptr.tolist())]
 
     def predict_top_k(self, texts: Any, k: int | None = None) -> TopK:
-        """Return the k tags with the largest scores for every text, best first, and these scores, both n × k.
+        """Return the k tags with the largest scores for every text, best first, and these scores: both n × k.
 
-        From 1 to the number of tags L; min(5, L) by default.
+        k is at most the number of tags L, and min(5, L) by default.
         """
         X = self.transform(texts)
         return self.model_.predict_top_k(X, k)
