@@ -156,6 +156,13 @@ def test_at_most_one_label_per_row_is_stratified_like_scikit_learn(classes, n_sp
     assert np.array_equal(np.sort(ours), np.sort(expected))
 
 
+@given(st.integers(2, 300), st.floats(0.02, 0.999), st.integers(0, 99))
+def test_labels_with_one_row_leave_the_sizes_exact(n, share, seed):
+    rows, Y = np.arange(n), sparse.eye_array(n)
+    _, test, *_ = iterative_train_test_split(rows, Y, test_size=share, random_state=seed)
+    assert len(test) == min(math.ceil(share * n), n - 1)
+
+
 def test_rare_labels_do_not_starve_the_test_set():
     # Each row has a label of its own: the algorithm as published gives all of them to the training set.
     frequent = sparse.csr_array(np.random.default_rng(0).random((400, 10)) < 0.2)
