@@ -28,6 +28,7 @@ from lrml.metrics import (
     propensity_scored_precision_at_k,
 )
 from model_checks import SPARSE_FORMATS
+from namespaces import assert_same, places, put
 
 METRICS = {
     "precision_at_k": lambda Y, S, **options: precision_at_k(Y, S, min(2, S.shape[1]), **options),
@@ -72,53 +73,45 @@ def loop_auc(y, s):
 # ---- values ----
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("precision_at_k", [0.5, 0.5, 0, 1]),
+def test_by_hand():
+    expected = {
+        "precision_at_2": [0.5, 0.5, 0, 1],
         # Row 0: ranks 1 and 3, (1/1 + 2/3) / 2. Row 1: label 1 ties for rank 3, label 2 is last.
-        ("average_precision", [5 / 6, (1 / 3 + 2 / 4) / 2, np.nan, 1]),
-        ("average_auc", [3 / 4, (0.5 + 0.5) / 4, np.nan, np.nan]),
-        ("hamming_loss", [0.25, 0.75, 0.25, 0.75]),  # a score of exactly 0.5 is a prediction
-    ],
-)
-def test_by_hand(name, expected):
-    np.testing.assert_allclose(METRICS[name](Y_HAND, S_HAND, per_example=True), expected)
-    mean = METRICS[name](Y_HAND, S_HAND)
-    assert type(mean) is float
-    assert mean == pytest.approx(np.nanmean(expected))
-
-
-def test_f1_by_hand():
-    Y = [[1, 0, 0], [1, 1, 0], [0, 1, 0]]
-    S = [[0.5, 0.9, 0.1], [0.4, 0.6, 0.2], [0.1, 0.7, 0.3]]
-    # Label 0: 1 hit, 1 missed. Label 1: 2 hits, 1 too many. Label 2 has no F1 and counts as 0.
-    assert micro_f1(Y, S) == 6 / 8
-    assert macro_f1(Y, S) == pytest.approx((2 / 3 + 4 / 5 + 0) / 3)
-    assert micro_f1(Y, S, 0.4) == 8 / 9
+        "average_precision": [5 / 6, (1 / 3 + 2 / 4) / 2, np.nan, 1],
+        "average_auc": [3 / 4, (0.5 + 0.5) / 4, np.nan, np.nan],
+        "hamming_loss": [0.25, 0.75, 0.25, 0.75],  # a score of exactly 0.5 is a prediction
+    }
+    found = evaluate(Y_HAND, S_HAND, ks=[2])
+    for name, values in expected.items():
+        np.testing.assert_allclose(found.per_example[name], values)
+        assert found[name] == pytest.approx(np.nanmean(values))
+    # Of 8 relevant and 8 predicted cells, 4 are both. No prediction of the last label is a hit.
+    assert found["micro_f1"] == 2 * 4 / (8 + 8)
+    assert found["macro_f1"] == pytest.approx((2 / 4 + 4 / 6 + 2 / 4 + 0) / 4)
 
 
 @settings(deadline=None)
+@pytest.mark.parametrize("place", places("numpy", "strict-device1"), indirect=True)
 @given(labels_and_scores(), st.data())
-def test_values_are_those_of_scikit_learn_and_of_loops(case, data):
+def test_values_are_those_of_scikit_learn_and_of_loops(place, case, data):
     Y, S = case
     rows = list(zip(Y, S, strict=True))
+    there = put(place, Y), put(place, S)
     k = data.draw(st.integers(1, Y.shape[1]))
-    np.testing.assert_array_equal(precision_at_k(Y, S, k, per_example=True), loop_precision_at(Y, S, k))
+    assert_same(precision_at_k(*there, k, per_example=True), loop_precision_at(Y, S, k), place)
     expected = [skm.label_ranking_average_precision_score([y], [s]) if y.any() else np.nan for y, s in rows]
-    np.testing.assert_allclose(average_precision(Y, S, per_example=True), expected, rtol=1e-12)
-    values = average_auc(Y, S, per_example=True)
-    np.testing.assert_allclose(values, [loop_auc(y, s) for y, s in rows], rtol=1e-12)
-    np.testing.assert_allclose(average_auc(1 - Y, S, per_example=True), 1 - values, atol=1e-14)
-    np.testing.assert_allclose(average_auc(Y, -S, per_example=True), 1 - values, atol=1e-14)
+    assert_same(average_precision(*there, per_example=True), expected, place, atol=1e-12)
+    auc = [loop_auc(y, s) for y, s in rows]
+    assert_same(average_auc(*there, per_example=True), auc, place, atol=1e-12)
     own = data.draw(hnp.arrays(np.float64, Y.shape[1], elements=st.integers(-3, 3).map(float)))
     for threshold in (data.draw(st.integers(-3, 3)), own, own.tolist()):
         predicted = np.greater_equal(S, threshold).astype(int)
-        assert hamming_loss(Y, S, threshold) == pytest.approx(skm.hamming_loss(Y, predicted))
+        wrong = [skm.zero_one_loss(y, p) for y, p in zip(Y, predicted, strict=True)]
+        assert_same(hamming_loss(*there, threshold, per_example=True), wrong, place, atol=1e-12)
         for average, metric in F1.items():  # a single column is one binary problem for scikit-learn
             labels = range(1, 2) if Y.shape[1] == 1 else None
             f1 = skm.f1_score(Y, predicted, average=average, labels=labels, zero_division=0)
-            assert metric(Y, S, threshold) == pytest.approx(f1, abs=1e-15)
+            assert metric(*there, threshold) == pytest.approx(f1, abs=1e-15)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -130,8 +123,8 @@ def test_ties_go_to_the_lower_index_in_long_rows_too(n_labels, dtype):
     S = S.astype(dtype)
     for k in (1, 5, n_labels):
         np.testing.assert_allclose(precision_at_k(Y, S, k, per_example=True), loop_precision_at(Y, S, k))
-    expected = [loop_auc(y, s) for y, s in zip(Y, S, strict=True)]
-    np.testing.assert_allclose(average_auc(Y, S, per_example=True), expected)
+    expected = [loop_auc(y, s) for y, s in zip(Y[:9], S[:9], strict=True)]
+    np.testing.assert_allclose(average_auc(Y, S, per_example=True)[:9], expected)
 
 
 @settings(deadline=None)
@@ -145,22 +138,11 @@ def test_only_the_order_counts_and_with_ties_not_even_that_of_the_labels(case, i
         if name != "precision_at_k":
             moved = METRICS[name](Y[:, turned], S[:, turned], per_example=True)
             np.testing.assert_allclose(moved, values, rtol=1e-12)
+    for reversed_ in ((1 - Y, S), (Y, -S)):
+        np.testing.assert_allclose(average_auc(*reversed_, per_example=True), 1 - values, atol=1e-14)
 
 
 # ---- rows that are left out ----
-
-
-@pytest.mark.parametrize("name", METRICS)
-@pytest.mark.parametrize("density", [0.05, 0.95])
-def test_mean_of_the_rows_that_have_a_value(name, density):
-    Y, S = make(200, 9, density=density, ties=True)
-    values = METRICS[name](Y, S, per_example=True)
-    assert values.shape == (200,)
-    assert values.dtype == np.float64
-    assert METRICS[name](Y, S) == pytest.approx(np.nanmean(values))
-    empty, full = ~Y.any(axis=1), Y.all(axis=1)
-    left_out = {"average_precision": empty, "average_auc": empty | full}.get(name, np.zeros(200, dtype=bool))
-    np.testing.assert_array_equal(np.isnan(values), left_out)
 
 
 @pytest.mark.parametrize(
@@ -169,78 +151,66 @@ def test_mean_of_the_rows_that_have_a_value(name, density):
 def test_no_row_left(metric, fill):
     Y, S = np.full((3, 4), fill), np.zeros((3, 4))
     assert np.isnan(metric(Y, S, per_example=True)).all()
-    with pytest.raises(ValueError, match=metric.__name__):
-        metric(Y, S)
-    with pytest.raises(ValueError, match="average_auc" if fill else "average_precision"):
-        evaluate(Y, S, ks=[1])
-
-
-def test_nothing_relevant_and_nothing_predicted_counts_as_zero():
-    assert micro_f1(np.zeros((3, 2)), np.zeros((3, 2))) == macro_f1(np.zeros((3, 2)), np.zeros((3, 2))) == 0
+    for of_labels in (metric, evaluate):
+        with pytest.raises(ValueError, match="average_auc" if fill else "^average_"):
+            of_labels(Y, S)
 
 
 # ---- containers and types ----
 
+NAMES = [f"label{j}" for j in range(6)]
+TYPES = ("bool", "int8", "uint8", "int64", "float16", "float32", "longdouble", "object")
+LABELS = {
+    **SPARSE_FORMATS,
+    **{name: lambda Y, name=name: Y.astype(name) for name in TYPES},
+    "sparse and bool": lambda Y: sp.csr_array(Y == 1),
+    "zeros that are stored": lambda Y: sp.csr_array((Y.ravel(), tuple(np.indices(Y.shape).reshape(2, -1)))),
+    "half of each twice": lambda Y: sp.coo_array(
+        (np.tile(Y.ravel() / 2, 2), tuple(np.tile(np.indices(Y.shape).reshape(2, -1), 2)))
+    ),
+    "list": np.ndarray.tolist,
+    "Fortran's order": np.asfortranarray,
+    "pandas": lambda Y: pd.DataFrame(Y == 1, columns=NAMES),
+    "nullable": lambda Y: pd.DataFrame(Y).astype("Int64"),
+    "sparse pandas": lambda Y: pd.DataFrame.sparse.from_spmatrix(sp.csr_matrix(Y)),
+    "polars": lambda Y: pl.DataFrame(Y == 1, schema=NAMES),
+}
+SCORES = {
+    **{name: lambda S, name=name: S.astype(name) for name in TYPES},
+    "list": np.ndarray.tolist,
+    "Fortran's order": np.asfortranarray,
+    "pandas": lambda S: pd.DataFrame(S, columns=NAMES),
+    "nullable": lambda S: pd.DataFrame(S).astype("Float64"),
+    "polars": lambda S: pl.DataFrame(S, schema=NAMES),
+}
 
-@pytest.mark.parametrize("format_", SPARSE_FORMATS)
-def test_sparse_labels(format_):
-    Y, S = make(50, 12, ties=True)
-    sparse = SPARSE_FORMATS[format_](Y)
-    before = sparse.copy()
-    assert evaluate(sparse, S) == evaluate(Y, S)
-    assert sparse.format == before.format
-    assert (sparse != before).nnz == 0
+
+@pytest.mark.parametrize("form", LABELS.values(), ids=LABELS.keys())
+def test_labels_of_any_form(form):
+    Y, S = make(50, 6, ties=True)
+    Y.flags.writeable = S.flags.writeable = False
+    labels = form(Y)
+    before = (labels.format, labels.nnz) if sp.issparse(labels) else None
+    assert evaluate(labels, S) == evaluate(Y, S)
+    expected = propensity_scored_precision_at_k(Y, S, 2, np.ones(6))
+    assert propensity_scored_precision_at_k(labels, S, 2, np.ones(6)) == expected
+    assert before is None or (labels.format, labels.nnz) == before
 
 
-def test_sparse_labels_may_store_zeros_and_parts():
-    Y, S = make(30, 5)
-    stored = sp.csr_array(np.ones_like(Y))
-    stored.data[:] = Y.ravel()
-    assert evaluate(stored, S) == evaluate(Y, S)
-    assert propensity_scored_precision_at_k(stored, S, 2, np.ones(5)) == propensity_scored_precision_at_k(
-        Y, S, 2, np.ones(5)
-    )
-    halves = sp.csr_array((np.array([0.5, 0.5, 1.0]), np.array([1, 1, 0]), np.array([0, 2, 3])), shape=(2, 2))
-    assert hamming_loss(halves, np.array([[0.0, 1.0], [1.0, 0.0]])) == 0
-
-
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int64, np.float16, np.longdouble, object])
-def test_types(dtype):
+@pytest.mark.parametrize("form", SCORES)
+def test_scores_of_any_form(form):
     Y, S = make(30, 6)
-    assert evaluate(Y.astype(dtype), S) == evaluate(Y, S)
-    S = np.clip(np.rint(3 * S), 0, 1 if dtype is bool else 9)
-    assert evaluate(Y, S.astype(dtype)) == evaluate(Y, S)
-    if dtype not in (object, np.float16):
-        assert evaluate(sp.csr_array(Y).astype(dtype), S) == evaluate(Y, S)
-
-
-def test_frames_and_lists():
-    Y, S = make(30, 6, ties=True)
-    names = [f"label{j}" for j in range(6)]
-    expected = evaluate(Y, S)
-    assert evaluate(Y.tolist(), S.tolist()) == expected
-    assert evaluate(pd.DataFrame(Y == 1, columns=names), pd.DataFrame(S, columns=names)) == expected
-    assert evaluate(pd.DataFrame(Y).astype("Int64"), pd.DataFrame(S).astype("Float64")) == expected
-    assert evaluate(pl.DataFrame(Y == 1, schema=names), pl.DataFrame(S, schema=names)) == expected
+    S = np.clip(np.rint(3 * S), 0, 1 if form == "bool" else 9)
+    Y.flags.writeable = S.flags.writeable = False
+    assert evaluate(Y, SCORES[form](S)) == evaluate(Y, S)
+    assert evaluate(Y[::-1], SCORES[form](S[::-1])) == pytest.approx(evaluate(Y, S).as_dict())
 
 
 def test_sparse_frame_is_not_made_dense(monkeypatch):
     Y, S = make(30, 6)
-    expected = evaluate(Y, S)
-    frame = pd.DataFrame.sparse.from_spmatrix(sp.csr_matrix(Y))
+    frame = LABELS["sparse pandas"](Y)
     monkeypatch.setattr(pd.DataFrame, "__array__", lambda *_, **__: pytest.fail("the whole frame is dense"))
-    assert evaluate(frame, S) == expected
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_layout_of_memory_does_not_matter_and_input_is_not_changed(dtype):
-    Y, S = make(40, 12, ties=True)
-    S = S.astype(dtype)
-    for order in "CF":
-        Y2, S2 = np.array(Y, order=order), np.array(S, order=order)
-        Y2.flags.writeable = S2.flags.writeable = False
-        assert evaluate(Y2, S2) == evaluate(Y, S)
-    assert evaluate(Y[::-1, ::-1], S[::-1, ::-1], ks=[12]) == pytest.approx(evaluate(Y, S, ks=[12]).as_dict())
+    assert evaluate(frame, S) == evaluate(Y, S)
 
 
 def test_threshold_is_compared_in_the_precision_of_the_scores():
@@ -259,6 +229,10 @@ def test_results_do_not_depend_on_the_size_of_a_block(monkeypatch, entries, dtyp
     Y, S = make(53, 7, density=0.15, ties=True)
     S = S.astype(dtype)
     expected = evaluate(Y, S)
+    dense_rows, toarray = [], sp.csr_array.toarray
+    monkeypatch.setattr(
+        sp.csr_array, "toarray", lambda self: dense_rows.append(self.shape[0]) or toarray(self)
+    )
     monkeypatch.setattr(_ranking, "_BLOCK_ENTRIES", entries)
     for labels in (Y, sp.csc_array(Y)):
         result = evaluate(labels, S)
@@ -266,18 +240,7 @@ def test_results_do_not_depend_on_the_size_of_a_block(monkeypatch, entries, dtyp
             np.testing.assert_array_equal(result.per_example[name], values)
         assert result == expected
         assert micro_f1(labels, S) == expected["micro_f1"]
-
-
-def test_sparse_labels_are_dense_in_blocks_only(monkeypatch):
-    Y, S = make(300, 20)
-    dense_rows = []
-    toarray = sp.csr_array.toarray
-    monkeypatch.setattr(
-        sp.csr_array, "toarray", lambda self: dense_rows.append(self.shape[0]) or toarray(self)
-    )
-    monkeypatch.setattr(_ranking, "_BLOCK_ENTRIES", 150)
-    evaluate(sp.csr_array(Y), S)
-    assert dense_rows == [7] * 42 + [6]
+    assert max(dense_rows) == min(53, max(1, entries // 7))  # a sparse Y is dense in blocks only
 
 
 # ---- evaluate ----
@@ -302,25 +265,9 @@ def test_evaluate_is_the_metrics_one_by_one():
     assert result.left_out["average_precision"] == (~Y.any(axis=1)).sum() > 0
     assert [result["micro_f1"], result["macro_f1"]] == [metric(Y, S, 0.3) for metric in F1.values()]
     assert pickle.loads(pickle.dumps(result)) == result
-    assert len(result) == 7
-    with pytest.raises(AttributeError):
-        result.means = {}
-
-
-def test_default_ks_are_those_that_the_labels_allow():
-    names = [list(evaluate(np.eye(n), np.eye(n)))[:-5] for n in (2, 3, 4, 5, 6)]
-    assert [[int(name[-1]) for name in each] for each in names] == [[1], [1, 3], [1, 3], [1, 3, 5], [1, 3, 5]]
-
-
-def test_evaluate_sorts_once(monkeypatch):
-    Y, S = make(20, 6)
-    calls = []
-    argsort = np.argsort
-    monkeypatch.setattr(np, "argsort", lambda a, **kwargs: calls.append(len(a)) or argsort(a, **kwargs))
-    evaluate(Y, S)
-    assert sum(calls) == 20  # a row is sorted again only if it has ties
-    hamming_loss(Y, S)
-    assert sum(calls) == 20
+    for n_labels, usual in ((2, [1]), (4, [1, 3]), (5, [1, 3, 5])):
+        names = list(evaluate(np.eye(n_labels), np.eye(n_labels)))[:-5]
+        assert names == [f"precision_at_{k}" for k in usual]
 
 
 # ---- errors ----
@@ -346,62 +293,44 @@ def test_every_metric_says_which_cell_is_wrong(metric, container, monkeypatch):
         metric(container(Y), np.zeros((3, 7)))
 
 
-@pytest.mark.parametrize("shape", [(6,), (2, 3, 4), (0, 6), (6, 0)])
-def test_wrong_shapes(shape):
-    with pytest.raises(ValueError, match="Y and S"):
-        average_auc(np.zeros(shape), np.zeros(shape))
-    if len(shape) == 1:
-        with pytest.raises(ValueError, match="Y and S"):
-            average_auc(sp.coo_array(np.zeros(shape)), np.zeros(shape))
-
-
 @pytest.mark.parametrize(
-    ("Y", "S", "where"),
+    ("Y", "S", "error", "where"),
     [
-        ([["rain", "snow"]], [[0.1, 0.2]], "^Y .*<U4"),
-        ([[0, 1]], [[0.1, 1j]], "^S .*complex128"),
-        (np.array([[1, None, "x"]], dtype=object), [[0.1, 0.2, 0.3]], "^Y .*object"),
-        (np.eye(2), pd.DataFrame({"a": [1, None], "b": [0, 1]}).astype("Int64"), "^S .*object"),
+        *(
+            (np.zeros(shape), np.zeros(shape), ValueError, "Y and S")
+            for shape in ((6,), (2, 3, 4), (0, 6), (6, 0))
+        ),
+        (sp.coo_array(np.zeros(6)), np.zeros(6), ValueError, "Y and S"),
+        ([["rain", "snow"]], [[0.1, 0.2]], TypeError, "^Y .*<U4"),
+        ([[0, 1]], [[0.1, 1j]], TypeError, "^S .*complex128"),
+        (np.array([[1, None, "x"]], dtype=object), [[0.1, 0.2, 0.3]], TypeError, "^Y .*object"),
+        (np.eye(1, 2), pd.DataFrame({"a": [1], "b": [None]}, dtype="Int64"), TypeError, "^S .*object"),
+        (pd.DataFrame({"a": [1, None]}), np.zeros((2, 1)), ValueError, "^Y .* nan at row 1, column 0"),
+        (pd.DataFrame({"a": [1, None]}, dtype="Int64"), np.zeros((2, 1)), ValueError, "^Y .* nan at row 1"),
+        (pl.DataFrame({"a": [1, None]}), np.zeros((2, 1)), ValueError, "^Y .* nan at row 1, column 0"),
     ],
 )
-def test_not_numbers(Y, S, where):
-    with pytest.raises(TypeError, match=where):
+def test_no_labels_or_no_scores(Y, S, error, where):
+    with pytest.raises(error, match=where):
         average_auc(Y, S)
 
 
-@pytest.mark.parametrize(
-    "frame", [pd.DataFrame, lambda columns: pd.DataFrame(columns).astype("Int64"), pl.DataFrame]
-)
-def test_missing_label_in_a_frame(frame):
-    with pytest.raises(ValueError, match=r"^Y .* nan at row 1, column 0"):
-        average_auc(frame({"a": [1, None], "b": [0, 1]}), np.zeros((2, 2)))
+@pytest.mark.parametrize("k", [0, -1, 5, 1.0, True, "1", None])
+def test_wrong_k(k):
+    kind = ValueError if type(k) is int else TypeError
+    for call, name in [
+        (lambda: precision_at_k(Y_HAND, S_HAND, k), "k"),
+        (lambda: evaluate(Y_HAND, S_HAND, ks=(1, k)), "each of ks"),
+        (lambda: precision_at_k(Y_HAND, TopK(np.argsort(-S_HAND), S_HAND), k), "k"),
+    ]:
+        with pytest.raises(kind, match=f"^{name} .*{k}"):
+            call()
 
 
-@pytest.mark.parametrize(
-    ("k", "kind"),
-    [*((k, ValueError) for k in (0, -1, 5)), *((k, TypeError) for k in (1.0, True, "1", None))],
-)
-def test_wrong_k(k, kind):
-    with pytest.raises(kind, match=f"^k .*{k}"):
-        precision_at_k(Y_HAND, S_HAND, k)
-    with pytest.raises(kind, match=f"^each of ks .*{k}"):
-        evaluate(Y_HAND, S_HAND, ks=(1, k))
-    with pytest.raises(kind, match=f"^k .*{k}"):
-        precision_at_k(Y_HAND, TopK(np.argsort(-S_HAND), S_HAND), k)
-
-
-@pytest.mark.parametrize(
-    ("threshold", "found"),
-    [
-        ([0.25, 0.75], r"\[0\.25, 0\.75\]"),
-        (np.full((4, 4), 0.5), ""),
-        (np.nan, "nan"),
-        ([0, 1, np.nan, 2], ""),
-    ],
-)
-def test_wrong_threshold(threshold, found):
+@pytest.mark.parametrize("threshold", [[0.25, 0.75], np.full((4, 4), 0.5), np.nan, [0, 1, np.nan, 2]])
+def test_wrong_threshold(threshold):
     for metric in (hamming_loss, evaluate, micro_f1):
-        with pytest.raises(ValueError, match=f"^threshold .*4.*{found}"):
+        with pytest.raises(ValueError, match=r"^threshold .*4"):
             metric(Y_HAND, S_HAND, threshold=threshold)
 
 
@@ -429,14 +358,6 @@ def test_the_best_labels_are_enough_for_precision(case, seed, sparse_labels):
             assert value == pytest.approx(found / most)
 
 
-def test_best_labels_by_name():
-    Y = pd.DataFrame({"cat": [1, 0], "dog": [0, 1], "elk": [1, 1]})
-    top = TopK(np.array([["elk", "dog"], ["cat", "dog"]], dtype=object), np.zeros((2, 2)))
-    assert precision_at_k(Y, top, 2, per_example=True).tolist() == [0.5, 0.5]
-    with pytest.raises(ValueError, match=r"'elk'.* below 3"):
-        precision_at_k(Y.to_numpy(), top, 1)
-
-
 @pytest.mark.parametrize("classes", [[1, 2, 3], [2, 0, 1], [0, 1, 2], ["cat", "dog", "elk"]])
 def test_best_labels_know_their_columns(classes):
     """Names may be numbers, but of other columns."""
@@ -446,8 +367,11 @@ def test_best_labels_know_their_columns(classes):
     model = MLFro(1.0).fit_blocks([(X, Y)], classes=classes)
     expected = precision_at_k(Y, model.decision_function(X), 2)
     top = model.predict_top_k(X, 2)
-    assert len(top) == 2
     assert set(np.unique(top.labels).tolist()) <= set(classes)
+    if isinstance(classes[0], str):  # names find the columns of a frame, even if the model's are not known
+        assert precision_at_k(pd.DataFrame(Y, columns=classes), TopK(*top), 2) == expected
+        with pytest.raises(ValueError, match=r"best labels.* below 3"):
+            precision_at_k(Y, TopK(*top), 2)
     for given_labels in (Y, sp.csr_array(Y), pd.DataFrame(Y, columns=classes)):
         assert precision_at_k(given_labels, top, 2) == expected
     for copied in (pickle.loads(pickle.dumps(top)), top._replace(scores=top.scores + 1)):

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import sklearn.metrics as skm
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from lrml import _ranking
 from lrml.core.arrays import Place
@@ -67,27 +61,7 @@ def test_values_are_numpys_and_stay_with_the_scores(case, place):
         own = metric(*there, per_example=True)
         assert_same(own, metric(Y, S, per_example=True), place, atol=1e-14)
         assert metric(*there) == pytest.approx(metric(Y, S), rel=1e-13), name
-    options = {"average": "macro", "zero_division": 0}
-    assert macro_f1(*there, 0.4) == pytest.approx(skm.f1_score(Y, S.dtype.type(0.4) <= S, **options))
-    assert micro_f1(*there, 0.4) == micro_f1(Y, S, 0.4)
-
-
-@pytest.mark.parametrize("place", places("strict-device1"), indirect=True)
-@settings(max_examples=30)
-@given(st.data())
-def test_rankings_are_those_of_scikit_learn_and_of_a_sort(place, data):
-    shape = data.draw(st.tuples(st.integers(1, 5), st.integers(1, 7)))
-    Y = data.draw(hnp.arrays(np.int64, shape, elements=st.integers(0, 1)))
-    S = data.draw(hnp.arrays(np.float64, shape, elements=st.integers(-2, 2).map(float)))
-    k = data.draw(st.integers(1, shape[1]))
-    there = put(place, Y), put(place, S)
-    pairs = list(zip(Y, S, strict=True))
-    precision = [skm.label_ranking_average_precision_score([y], [s]) if y.any() else np.nan for y, s in pairs]
-    auc = [skm.roc_auc_score(y, s) if 0 < y.sum() < len(y) else np.nan for y, s in pairs]
-    best = [sum(y[j] for j in sorted(range(len(s)), key=lambda j, s=s: -s[j])[:k]) / k for y, s in pairs]
-    assert_same(average_precision(*there, per_example=True), precision, place, atol=1e-12)
-    assert_same(average_auc(*there, per_example=True), auc, place, atol=1e-12)
-    assert_same(precision_at_k(*there, k, per_example=True), best, place, atol=1e-12)
+    assert (macro_f1(*there, 0.4), micro_f1(*there, 0.4)) == (macro_f1(Y, S, 0.4), micro_f1(Y, S, 0.4))
 
 
 @pytest.mark.parametrize("place", ELSEWHERE, indirect=True)
@@ -146,31 +120,27 @@ def test_thresholds_and_assessments_are_made_on_the_host(case, place, per_label)
         assert_same(cut, expected.cut, place, dtype=S.dtype.name, rtol=0)
     else:
         assert cut == expected.cut
-    options = {"n_bootstrap": 20, "random_state": 0}
-    assert (
-        assess(*there, threshold=cut, **options).metrics
-        == assess(Y, S, threshold=expected.cut, **options).metrics
-    )
+    on_host = assess(Y, S, threshold=expected.cut, n_bootstrap=20, random_state=0)
+    assert assess(*there, threshold=cut, n_bootstrap=20, random_state=0).metrics == on_host.metrics
 
 
 def test_errors(place):
-    Y, S = put(place, np.array([[0, 1], [1, 0]])), put(place, np.array([[0.2, 0.7], [0.9, 0.1]]))
-    for wrong in (np.nan, np.inf):
-        with pytest.raises(ValueError, match=f"^S .*{wrong} at row 1, column 0"):
-            average_precision(Y, put(place, np.array([[0.2, 0.7], [wrong, 0.1]])))
-    with pytest.raises(ValueError, match=r"^Y .*2 at row 0, column 1"):
-        average_auc(put(place, np.array([[0, 2], [1, 0]])), S)
-    with pytest.raises(ValueError, match=r"^k .*3"):
-        precision_at_k(Y, S, 3)
-    for shape in ((2, 1), (0, 2)):
-        with pytest.raises(ValueError, match=re.escape(str(shape))):
-            average_precision(put(place, np.zeros(shape)), S if shape[0] else put(place, np.zeros(shape)))
-    with pytest.raises(ValueError, match=r"^average_auc"):
-        average_auc(put(place, np.ones((2, 2))), S)
+    def there(*rows):
+        return put(place, np.array(rows))
+
+    Y, S = there([0, 1], [1, 0]), there([0.2, 0.7], [0.9, 0.1])
+    for call, where in [
+        (lambda: average_precision(Y, there([0.2, 0.7], [np.inf, 0.1])), r"^S .*inf at row 1, column 0"),
+        (lambda: average_auc(there([0, 2], [1, 0]), S), r"^Y .*2 at row 0, column 1"),
+        (lambda: precision_at_k(Y, S, 3), r"^k .*3"),
+        (lambda: average_precision(there([0], [1]), S), r"\(2, 1\)"),
+        (lambda: average_auc(there([1, 1], [1, 1]), S), r"^average_auc"),
+        (lambda: hamming_loss(Y, S, there(1.0, 1.0, 1.0)), r"^threshold"),
+    ]:
+        with pytest.raises(ValueError, match=where):
+            call()
     with pytest.raises(TypeError, match=r"^S .*complex128"):
-        average_precision(Y, put(place, np.ones((2, 2), dtype=complex)))
-    with pytest.raises(ValueError, match=r"^threshold"):
-        hamming_loss(Y, S, put(place, np.ones(3)))
+        average_precision(Y, there([1j, 0], [0, 0]))
 
 
 def test_what_a_device_sends_to_the_host(monkeypatch, case):

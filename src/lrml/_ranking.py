@@ -1,7 +1,6 @@
 """Rows of labels and scores in blocks, validated, with the ranks that the metrics share.
 
-Everything follows the scores: a block lives in their namespace and on their device. NumPy's blocks are small
-and have tricks of their own; those of any other library are large and speak the Array API standard.
+Everything follows the scores: a block lives in their namespace and on their device.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ Vector: TypeAlias = Array
 """One float64 per example, where the scores are."""
 _Counts: TypeAlias = npt.NDArray[np.intp]
 
-# Scores in one block of rows: few enough to stay near the cache through the sort and later passes, enough for
-# the overhead of a block not to matter.
+# Scores in one block of rows: few enough to stay near the cache, enough for its overhead not to matter.
 _BLOCK_ENTRIES = 1 << 18
 # On a device: enough to keep it busy, few enough for the dozen arrays of a block to fit into a gigabyte.
 _DEVICE_BLOCK_ENTRIES = 1 << 23
@@ -61,7 +59,7 @@ class TopK(_LabelsAndScores):
 
 
 class Ranks(NamedTuple):
-    """Ranks of labels, counted from 1, in a form that ``Block.sum_over_relevant`` takes."""
+    """Ranks of labels, counted from 1, in a form that ``Block.sum_over_relevant`` takes; float64."""
 
     found: Array  # relevant labels of the row that score as much or more
     best: Array  # first rank among the labels of equal score
@@ -88,7 +86,10 @@ def ratio(numerator: Array, denominator: Array | int) -> Vector:
 
 
 class Block:
-    """Some rows of Y and S, with the sort that the ranking metrics share; in NumPy."""
+    """Some rows of Y and S, with the sort that the ranking metrics share, in any namespace and on any device.
+
+    A cell is a place in the sorted rows, counted through the whole block. Ranks are those of all cells.
+    """
 
     def __init__(self, relevant: Array, scores: Array) -> None:
         self.relevant = relevant
@@ -97,60 +98,7 @@ class Block:
 
     @cached_property
     def by_score(self) -> tuple[Array, Array]:
-        """Relevance by decreasing score, lower index first among equals; and where a new score begins."""
-        negated = -self.scores
-        order = np.argsort(negated, axis=1)
-        ascending = np.take_along_axis(negated, order, axis=1)
-        begins = np.ones(order.shape, dtype=np.bool_)
-        np.not_equal(ascending[:, 1:], ascending[:, :-1], out=begins[:, 1:])
-        # A stable sort takes at least twice as long as the default one, and only rows with ties need it.
-        tied = ~begins.all(axis=1)
-        order[tied] = np.argsort(negated[tied], axis=1, kind="stable")
-        return np.take_along_axis(self.relevant, order, axis=1), begins
-
-    @cached_property
-    def _row(self) -> _Counts:
-        """Row of each relevant label."""
-        return np.repeat(np.arange(len(self.n_relevant)), self.n_relevant)
-
-    def sum_over_relevant(self, values: Array) -> Vector:
-        """Sum, for each row, what the relevant labels have in an array of the form of the ranks."""
-        return np.bincount(self._row, weights=values, minlength=len(self.n_relevant))
-
-    @cached_property
-    def ranks(self) -> Ranks:
-        """Ranks of the relevant labels only, row by row and by decreasing score."""
-        # Cells are counted through the whole block. A new score begins with every row, so no tie spans two.
-        row = self._row
-        if self.scores.dtype == np.float32:
-            # Sorting numbers takes a fraction of sorting places; with rows in front, one search is enough.
-            negated = -self.scores
-            relevant = np.sort(_row_and_order(negated[self.relevant], row))
-            negated.sort(axis=1)
-            keys = _row_and_order(negated, np.arange(len(negated))[:, None]).ravel()
-            first, stop = (np.searchsorted(keys, relevant, side=side) for side in ("left", "right"))
-            found = np.searchsorted(relevant, relevant, side="right")
-        else:
-            hits, begins = self.by_score
-            cells = np.flatnonzero(hits)
-            bounds = np.append(np.flatnonzero(begins), hits.size)
-            tie = np.searchsorted(bounds, cells, side="right")
-            first, stop = bounds[tie - 1], bounds[tie]
-            found = np.searchsorted(cells, stop)
-        before = row * self.scores.shape[1]
-        in_earlier_rows = np.cumsum(self.n_relevant) - self.n_relevant
-        return Ranks(found - in_earlier_rows[row], first - before + 1, stop - before)
-
-
-class DeviceBlock(Block):
-    """Some rows of Y and S in any namespace and on any device, where whole arrays cost less than few entries.
-
-    Ranks are those of all labels by decreasing score, as float64.
-    """
-
-    @cached_property
-    def by_score(self) -> tuple[Array, Array]:
-        """Relevance by decreasing score, lower index first among equals; and where a new score begins."""
+        """Relevance by decreasing score, in any order among equals; and where a new score begins."""
         xp = namespace(self.scores)
         # The sum makes one zero of both, which a sort by bits would tell apart.
         order = xp.argsort(self.scores + 0.0, axis=1, descending=True, stable=True)
@@ -159,35 +107,83 @@ class DeviceBlock(Block):
         begins[:, 1:] = descending[:, 1:] != descending[:, :-1]
         return xp.take_along_axis(self.relevant, order, axis=1), begins
 
+    @cached_property
+    def hits(self) -> Array:
+        """Relevance by decreasing score, lower index first among equals."""
+        return self.by_score[0]
+
+    @cached_property
+    def _cells(self) -> Array:
+        """The cells that have ranks."""
+        xp, device = Place.of(self.scores)
+        return xp.arange(self.scores.shape[0] * self.scores.shape[1], dtype=xp.int64, device=device)
+
     def sum_over_relevant(self, values: Array) -> Vector:
         """Sum, for each row, what the relevant labels have in an array of the form of the ranks."""
-        hits, _ = self.by_score
-        return namespace(values).sum(values * float64(hits), axis=1)
+        xp, (hits, _) = namespace(values), self.by_score
+        return xp.sum(xp.reshape(values, hits.shape) * float64(hits), axis=1)
 
     @cached_property
     def ranks(self) -> Ranks:
-        """Ranks of all labels by decreasing score."""
-        # Cells are counted through the whole block. A new score begins with every row, so no tie spans two.
+        """Ranks of the labels, row by row and by decreasing score."""
         xp, device = Place.of(self.scores)
-        shape = n_rows, n_labels = self.scores.shape
         hits, begins = (xp.reshape(part, (-1,)) for part in self.by_score)
-        end = xp.full((1,), n_rows * n_labels, dtype=xp.int64, device=device)
+        end = xp.asarray([hits.shape[0]], dtype=xp.int64, device=device)
+        # A new score begins with every row, so no tie spans two.
         bounds = xp.concat([xp.astype(xp.nonzero(begins)[0], xp.int64), end])
-        tie = xp.cumulative_sum(xp.astype(begins, xp.int64))
+        tie = xp.take(_running(begins), self._cells + 1)
         first, stop = xp.take(bounds, tie - 1), xp.take(bounds, tie)
-        found = xp.cumulative_sum(xp.astype(hits, xp.int64), include_initial=True)
-        before = xp.arange(0, n_rows * n_labels, n_labels, dtype=xp.int64, device=device)
-        found = xp.reshape(xp.take(found, stop), shape) - xp.take(found, before)[:, None]
-        first, stop = (xp.reshape(part, shape) - before[:, None] for part in (first, stop))
-        return Ranks(float64(found), float64(first + 1), float64(stop))
+        hits_before = _running(hits)
+        row_start = self._cells - self._cells % self.scores.shape[1]
+        found = xp.take(hits_before, stop) - xp.take(hits_before, row_start)
+        return Ranks(float64(found), float64(first - row_start + 1), float64(stop - row_start))
 
 
-def _row_and_order(scores: npt.NDArray[np.float32], row: _Counts) -> npt.NDArray[np.int64]:
-    """Return integers in the order of the rows and, within each, in the order of the scores."""
-    bits = (scores + np.float32(0.0)).view(np.int32).astype(np.int64)  # the sum makes one zero of both
-    order = np.where(bits < 0, np.int64(np.iinfo(np.int32).min) - bits, bits)
-    order += row << 33
-    return order
+def _running(which: Array) -> Array:
+    """How many entries are true before each place, and before the end."""
+    xp = namespace(which)
+    return xp.cumulative_sum(xp.astype(which, xp.uint8), dtype=xp.int64, include_initial=True)
+
+
+class HostBlock(Block):
+    """Some rows in NumPy, where few entries cost less than whole arrays: only relevant cells have ranks."""
+
+    @cached_property
+    def by_score(self) -> tuple[Array, Array]:
+        """Relevance by decreasing score, in any order among equals; and where a new score begins."""
+        if self.scores.dtype == np.float32:
+            # Sorting numbers takes less time than sorting places: relevance goes along as their last bit.
+            bits = (0.0 - self.scores).view(np.int32).astype(np.int64)  # a difference is never −0
+            ascending = np.where(bits < 0, np.int64(np.iinfo(np.int32).min) - bits, bits) << 1 | self.relevant
+            ascending.sort(axis=1)
+            hits = (ascending & 1).astype(np.bool_)
+            ascending >>= 1
+        else:
+            order = np.argsort(-self.scores, axis=1)
+            ascending = np.take_along_axis(-self.scores, order, axis=1)
+            hits = np.take_along_axis(self.relevant, order, axis=1)
+        begins = np.ones(hits.shape, dtype=np.bool_)
+        np.not_equal(ascending[:, 1:], ascending[:, :-1], out=begins[:, 1:])
+        return hits, begins
+
+    @cached_property
+    def hits(self) -> Array:
+        """Relevance by decreasing score, lower index first among equals."""
+        hits, begins = self.by_score
+        # A stable sort takes at least twice as long as the default one, and only rows with ties need it.
+        tied = ~begins.all(axis=1)
+        order = np.argsort(-self.scores[tied], axis=1, kind="stable")
+        hits = hits.copy()
+        hits[tied] = np.take_along_axis(self.relevant[tied], order, axis=1)
+        return hits
+
+    @cached_property
+    def _cells(self) -> Array:
+        return np.flatnonzero(self.by_score[0])
+
+    def sum_over_relevant(self, values: Array) -> Vector:
+        row = np.repeat(np.arange(len(self.n_relevant)), self.n_relevant)
+        return np.bincount(row, weights=values, minlength=len(self.n_relevant))
 
 
 class LabelledScores(NamedTuple):
@@ -211,7 +207,7 @@ class LabelledScores(NamedTuple):
         Labels that are elsewhere than the scores go there as one byte each.
         """
         place = self.place
-        kind, entries = (Block, _BLOCK_ENTRIES) if place.is_host else (DeviceBlock, _DEVICE_BLOCK_ENTRIES)
+        kind, entries = (HostBlock, _BLOCK_ENTRIES) if place.is_host else (Block, _DEVICE_BLOCK_ENTRIES)
         n_rows, size = self.scores.shape[0], max(1, entries // self.n_labels)
         for start in range(0, n_rows, size):
             rows = slice(start, min(start + size, n_rows))
@@ -352,17 +348,17 @@ def as_labels(Y: Matrix) -> Any:
 
 def _as_array(value: Matrix, name: str) -> Array:
     array = np.asarray(value) if is_host(value) else plain(value, name)
-    xp = namespace(array)
     if is_host(array) and array.dtype.kind == "O":  # nullable columns of a frame
         with suppress(TypeError, ValueError):
             array = array.astype(np.float64)
-    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
+    xp = namespace(array)
+    if xp.isdtype(array.dtype, "bool"):
+        return xp.astype(array, xp.uint8)  # the standard compares no truth value with 0 or 1
+    if not xp.isdtype(array.dtype, ("integral", "real floating")):
         raise TypeError(
             f"{name} must hold real numbers and no missing values, got dtype {array.dtype}. Fill or drop "
             "missing values and convert the others with astype(float)."
         )
-    if xp.isdtype(array.dtype, "bool"):
-        return xp.astype(array, xp.uint8)  # the standard compares no truth value with 0 or 1
     return array
 
 

@@ -25,7 +25,6 @@ _Floats: TypeAlias = npt.NDArray[np.float64]
 
 _N_RELATED = 3
 _CLEAR = 0.2  # a smaller cosine is not called a relation
-_MOST_MARKERS = 60
 _MOST_POINTS, _MOST_PANELS = 500, 6
 _BLOCK = 1 << 20  # cosines at once
 
@@ -178,11 +177,11 @@ def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> Mo
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:
     """Return parameters that JSON can hold; others as they are printed."""
-    values = (
-        (name, value.item() if isinstance(value, np.generic) else value) for name, value in params.items()
-    )
     simple = bool | int | float | str | None
-    return {name: value if isinstance(value, simple) else shown(value) for name, value in values}
+    values = {
+        name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()
+    }
+    return {name: value if isinstance(value, simple) else shown(value) for name, value in values.items()}
 
 
 def _top_features(model: Any, place: int, names: npt.NDArray[Any] | None, count: int) -> list[dict[str, Any]]:
@@ -240,22 +239,14 @@ def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]])
         column("features", "features", explanation="largest coefficients; − speaks against the label"),
         column("related", "related labels", explanation=f"cosines of their coefficients, from {_CLEAR} on"),
     ]
-    label_rows = [
-        {
-            "name": label["name"],
-            "norm": label["norm"],
-            "features": ", ".join(map(_signed, label["features"])) or None,
-            "related": ", ".join(f"{one['name']} ({one['cosine']:.2f})" for one in _clear(label["related"]))
-            or None,
-        }
-        for label in found.labels
-    ]
+    label_rows = []
+    for label in found.labels:
+        features = ", ".join(f"{'−' * (one['coefficient'] < 0)}{one['name']}" for one in label["features"])
+        related = ", ".join(f"{one['name']} ({one['cosine']:.2f})" for one in _clear(label["related"]))
+        label_rows.append(label | {"features": features or None, "related": related or None})
     longest = f"The {len(found.labels)} labels with the longest coefficient vectors, of {found.n_labels:,}."
-    pair_columns = [
-        column("first", "label"),
-        column("second", "related label"),
-        column("cosine", "cosine", "number", 3),
-    ]
+    pair_columns = [column("first", "label"), column("second", "related label")]
+    pair_columns.append(column("cosine", "cosine", "number", 3))
     nearest = "Pairs of labels with the largest cosine between their coefficients."
     params = [{"name": name, "value": str(value)} for name, value in found.params.items()]
     tables = [
@@ -274,18 +265,7 @@ def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]])
 
 
 def _bytes(count: int) -> str:
-    """Return a size as people read it.
-
-    Examples
-    --------
-    >>> _bytes(3832), _bytes(1_234_567)
-    ('3.8 kB', '1.2 MB')
-    """
     return f"{count / 1e3:.1f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
-
-
-def _signed(feature: dict[str, Any]) -> str:
-    return f"{'−' if feature['coefficient'] < 0 else ''}{feature['name']}"
 
 
 def _clear(related: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -324,9 +304,7 @@ def _spectrum_figure(found: ModelDescription) -> dict[str, Any]:
         caption += f" The penalty acts on the shaded tail, beyond theta = {found.theta}."
         end = max(len(sigma), found.theta + 1) + 0.5
         bands = [{"low": found.theta + 0.5, "high": end, "name": "tail"}]
-    places = [float(k + 1) for k in range(len(sigma))]
-    markers = "all" if len(sigma) <= _MOST_MARKERS else "none"
-    drawn = [series("singular value", places, sigma, "line", markers=markers)]
+    drawn = [series("singular value", [k + 1.0 for k in range(len(sigma))], sigma, "line")]
     panel = lines("singular values", "index", "singular value", drawn, bands=bands, from_zero=True)
     return figure("figure-spectrum", "Spectrum", caption, "Descending singular values.", [panel])
 

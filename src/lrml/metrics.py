@@ -33,11 +33,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from lrml._ranking import (
     Block,
@@ -77,10 +75,6 @@ def __dir__() -> list[str]:
     return __all__
 
 
-@overload
-def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: Literal[False] = False) -> float: ...
-@overload
-def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: Literal[True]) -> Vector: ...
 def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: bool = False) -> float | Vector:
     """Share of relevant labels among the k labels with the largest scores.
 
@@ -175,15 +169,15 @@ def propensity_scored_precision_at_k(
         columns = xp.argsort(-scores + 0.0, axis=1, stable=True)  # the sum makes one zero of both
         S = TopK(columns, xp.take_along_axis(scores, columns, axis=1))
     chosen, hits = hits_of(Y, S, k)
-    labels = sp.csr_array(as_labels(to_host(Y)), dtype=np.float64)
+    labels = as_labels(to_host(Y))
     p = np.asarray(to_host(propensities), dtype=np.float64)
     if p.shape != (labels.shape[1],) or not np.all((p > 0) & (p <= 1)):
         raise ValueError(
             f"propensities must be {labels.shape[1]} numbers in (0, 1]; they are {shown(p)}. Pass "
             "label_propensities of the training labels."
         )
-    labels.eliminate_zeros()
-    row, worth = labels.nonzero()[0], 1.0 / p[labels.indices]
+    row, column = labels.nonzero()
+    worth = 1.0 / p[column]
     worth = worth[np.lexsort((-worth, row))]  # the most valuable labels of each row first
     most = float(np.sum(worth[np.arange(len(row)) - np.searchsorted(row, row) < k]))
     if most == 0:
@@ -191,10 +185,6 @@ def propensity_scored_precision_at_k(
     return float(np.sum(1.0 / p[chosen[hits]])) / most
 
 
-@overload
-def average_precision(Y: Matrix, S: Matrix, *, per_example: Literal[False] = False) -> float: ...
-@overload
-def average_precision(Y: Matrix, S: Matrix, *, per_example: Literal[True]) -> Vector: ...
 def average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | Vector:
     """Label ranking average precision: the mean precision of the ranking at each relevant label.
 
@@ -216,10 +206,6 @@ def average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> flo
     return values if per_example else _mean(values, "average_precision")
 
 
-@overload
-def average_auc(Y: Matrix, S: Matrix, *, per_example: Literal[False] = False) -> float: ...
-@overload
-def average_auc(Y: Matrix, S: Matrix, *, per_example: Literal[True]) -> Vector: ...
 def average_auc(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | Vector:
     """Area under the ROC curve of each example: the share of pairs of labels in the right order.
 
@@ -241,14 +227,6 @@ def average_auc(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | V
     return values if per_example else _mean(values, "average_auc")
 
 
-@overload
-def hamming_loss(
-    Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5, *, per_example: Literal[False] = False
-) -> float: ...
-@overload
-def hamming_loss(
-    Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5, *, per_example: Literal[True]
-) -> Vector: ...
 def hamming_loss(
     Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5, *, per_example: bool = False
 ) -> float | Vector:
@@ -410,8 +388,7 @@ def row_measures(n_labels: int, ks: Iterable[int] | None, cut: Array) -> dict[st
 
 
 def _precision_at(block: Block, k: int) -> Vector:
-    hits, _ = block.by_score
-    return ratio(count(hits[:, :k], axis=1), k)
+    return ratio(count(block.hits[:, :k], axis=1), k)
 
 
 def _ranking_precision(block: Block) -> Vector:

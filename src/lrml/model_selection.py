@@ -1,10 +1,9 @@
 """Splits of multi-label data that keep the proportion of every label.
 
-The algorithm is iterative stratification [1]_: take the label with the
-fewest rows left, give each of these rows to the subset that wants the label most, and repeat. The subset
-depends on how many rows of the label each subset has, not on the row. So the rows of one label are assigned
-together: first how many each subset gets, then which ones, then the counts of the other labels are updated.
-In total this is O(nnz) work, plus a few array operations per label.
+Iterative stratification [1]_: take the label with the fewest rows left, give each of these rows to the
+subset that wants the label most, and repeat. The subset depends on how many rows of the label each subset
+has, not on the row, so the rows of one label are assigned together. That is O(nnz) work, plus a few array
+operations per label.
 
 References
 ----------
@@ -41,10 +40,7 @@ _Counts = NDArray[np.int64]
 
 
 class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # scikit-learn has no type stubs
-    """Cross-validation folds that keep the proportion of every label.
-
-    Iterative stratification: the label with the fewest rows left comes first, because a rare label
-    leaves the least choice, and each of its rows goes to the fold that lacks most of this label.
+    """Cross-validation folds that keep the proportion of every label, by iterative stratification.
 
     Parameters
     ----------
@@ -65,9 +61,9 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
     ``StratifiedKFold``. If rows have several labels, the rarest label differs by at most one; other labels
     and the sizes come close, but without a bound.
 
-    ``split`` takes time proportional to the number of ones in Y, and a sparse Y stays sparse. scikit-learn's
-    ``GridSearchCV``, ``HalvingGridSearchCV`` (with a number as ``min_resources``) and ``cross_val_predict``
-    take a sparse y; ``cross_val_score``, ``cross_validate`` and ``learning_curve`` refuse every one.
+    A sparse Y stays sparse. scikit-learn's ``GridSearchCV``, ``HalvingGridSearchCV`` (with a number as
+    ``min_resources``) and ``cross_val_predict`` take one; ``cross_val_score``, ``cross_validate`` and
+    ``learning_curve`` do not.
 
     Examples
     --------
@@ -147,10 +143,9 @@ def iterative_train_test_split(
 
     Notes
     -----
-    Iterative stratification with one addition. A label with one row is wanted 0.75 times for training
-    and 0.25 times for testing, so if every row has a rare label, nothing is left for the test set. Here, if
-    both parts want a label equally often after rounding up, a full part yields to one that is not. Neither
-    part is ever empty.
+    Iterative stratification with one addition. A label with one row is wanted 0.75 times for training and
+    0.25 times for testing, so if every row has a rare label, nothing is left for the test set. Here, if both
+    parts want a label equally often after rounding up, a full part yields. Neither part is ever empty.
 
     Examples
     --------
@@ -216,93 +211,52 @@ def _assign_subsets(Y: sparse.csr_array, shares: _Counts, random: np.random.Rand
     takes rows, labels and subsets in order.
     """
     n, n_labels = Y.shape
-    rows, labels = np.arange(n), np.arange(n_labels)
+    order, names = np.arange(n), np.arange(n_labels)
     if random is not None:  # from here on "the first" is a random one
-        random.shuffle(rows)
-        random.shuffle(labels)
-        Y = Y[rows]
-    deal = _Deal(labels[Y.indices], Y.indptr.astype(np.int64), n_labels, shares, random)
-    deal.labelled_rows()
-    deal.other_rows()
-    subsets = np.empty(n, dtype=np.int64)
-    subsets[rows] = deal.subsets
-    return subsets
+        random.shuffle(order)
+        random.shuffle(names)
+        Y = Y[order]
+    by_row = sparse.csr_array((np.ones_like(Y.indices), names[Y.indices], Y.indptr), shape=Y.shape)
+    by_label = by_row.tocsc()
+    totals = np.diff(by_label.indptr).astype(np.int64)
+    left = totals.copy()  # rows of each label that have no subset yet
+    wanted, room = _round_up(totals[:, None], shares), _round_up(np.array(n), shares)
+    subsets = np.full(n, -1, dtype=np.int64)
 
+    def give(rows: Any, wanted: _Counts, surplus: _Counts) -> None:
+        """Assign rows without a subset."""
+        counts = _deal_out(rows.size, wanted, surplus, room, random)
+        subsets[rows] = np.repeat(np.arange(counts.size), counts)
+        np.subtract(room, counts, out=room)
 
-class _Deal:
-    """State of the algorithm: what each subset has, and how many more of each label it wants.
-
-    The labels that have rows left wait in a heap of ``count · L + label``. A label whose count falls is
-    pushed once more; its older entries reach the top only after its rows are gone, and are skipped.
-    """
-
-    def __init__(
-        self,
-        labels: _Counts,
-        indptr: _Counts,
-        n_labels: int,
-        shares: _Counts,
-        random: np.random.RandomState | None,
-    ) -> None:
-        n = indptr.size - 1
-        self._labels, self._indptr, self._shares, self._random = labels, indptr, shares, random
-        # The transpose: the rows of each label, in their order.
-        ones = np.ones(labels.size, dtype=np.int8)
-        transposed = sparse.csr_array((ones, labels, indptr), shape=(n, n_labels)).tocsc()
-        self._rows, self._first_row = transposed.indices, transposed.indptr.tolist()
-        self._totals = np.bincount(labels, minlength=n_labels)
-        self._left = self._totals.copy()
-        self._heap = self._keys(np.flatnonzero(self._left))
-        heapq.heapify(self._heap)
-        self._wanted = _round_up(self._totals[:, None], shares)
-        self._room = _round_up(np.array(n), shares)
-        self.subsets = np.full(n, -1, dtype=np.int64)
-
-    def _keys(self, labels: _Counts) -> list[int]:
-        keys: list[int] = (self._left[labels] * self._left.size + labels).tolist()
+    def queued(labels: _Counts) -> list[int]:
+        keys: list[int] = (left[labels] * n_labels + labels).tolist()
         return keys
 
-    def labelled_rows(self) -> None:
-        """Assign all rows that have a label, those of the label with the fewest rows left first."""
-        while self._heap:
-            label = heapq.heappop(self._heap) % self._left.size
-            if not self._left[label]:
-                continue
-            rows = self._rows[self._first_row[label] : self._first_row[label + 1]]
-            rows = rows[self.subsets[rows] < 0]
-            surplus = -self._totals[label] * self._shares % self._shares.sum()
-            self._account_for(rows, self._give(rows, self._wanted[label], surplus))
-
-    def other_rows(self) -> None:
-        """Assign the rows without a label, so that the sizes are right."""
-        self._give(np.flatnonzero(self.subsets < 0), self._room, np.zeros_like(self._room))
-
-    def _give(self, rows: _Counts | NDArray[np.int32], wanted: _Counts, surplus: _Counts) -> _Counts:
-        counts = _deal_out(rows.size, wanted, surplus, self._room, self._random)
-        subset_of_row = np.repeat(np.arange(counts.size), counts)
-        self.subsets[rows] = subset_of_row
-        self._room -= counts
-        return subset_of_row
-
-    def _account_for(self, rows: _Counts | NDArray[np.int32], subset_of_row: _Counts) -> None:
-        """Lower what subsets want, and what labels have left, by all labels of these rows."""
-        first = self._indptr[rows]
-        lengths = self._indptr[rows + 1] - first
+    # A label whose count falls is queued once more. Its older entry comes up when nothing of it is left.
+    queue = queued(np.flatnonzero(left))
+    heapq.heapify(queue)
+    while queue:
+        label = heapq.heappop(queue) % n_labels
+        if not left[label]:
+            continue
+        rows = by_label.indices[by_label.indptr[label] : by_label.indptr[label + 1]]
+        rows = rows[subsets[rows] < 0]
+        give(rows, wanted[label], -totals[label] * shares % shares.sum())
+        # All labels of these rows have fewer left, and are wanted less.
+        first = by_row.indptr[rows].astype(np.int64)
+        lengths = by_row.indptr[rows + 1] - first
         places = np.repeat(first - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
-        labels = self._labels[places]
-        n_labels, k = self._wanted.shape
-        cells = labels * k + np.repeat(subset_of_row, lengths)
-        if cells.size > n_labels:  # counting all cells once keeps the list of labels to queue short
-            given = np.bincount(cells, minlength=n_labels * k).reshape(n_labels, k)
-            self._wanted -= given
-            fewer = given.sum(axis=1)
-            labels = np.flatnonzero(fewer)
-            self._left -= fewer
-        else:
-            np.subtract.at(self._wanted.reshape(-1), cells, 1)
-            np.subtract.at(self._left, labels, 1)
-        for key in self._keys(labels[self._left[labels] > 0]):
-            heapq.heappush(self._heap, key)
+        labels = by_row.indices[places]
+        np.subtract.at(wanted, (labels, np.repeat(subsets[rows], lengths)), 1)
+        np.subtract.at(left, labels, 1)
+        labels = np.unique(labels)
+        for key in queued(labels[left[labels] > 0]):
+            heapq.heappush(queue, key)
+    give(np.flatnonzero(subsets < 0), room, np.zeros_like(room))  # those without a label make the sizes right
+    found = np.empty(n, dtype=np.int64)
+    found[order] = subsets
+    return found
 
 
 def _round_up(totals: _Counts, shares: _Counts) -> _Counts:

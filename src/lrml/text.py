@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
+from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lrml._shown import did_you_mean, shown
 from lrml._targets import check_label_names, check_targets
-from lrml.core.arrays import is_sparse
+from lrml.core.arrays import Array, is_sparse
 from lrml.core.checks import is_integer, is_real
 from lrml.estimators import LRMLCV, LowRankModel, TopK
 
@@ -113,11 +114,6 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         tags.target_tags.single_output = False
         return tags
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "predict_proba":
-            _makes_probabilities(self)  # the model's own error explains more than the one below
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     def set_params(self, **params: Any) -> Self:
         """Set parameters, also of the parts, as ``model__alpha``; a part that is None becomes the default."""
         for part, make in (("model", default_model), ("vectorizer", default_vectorizer)):
@@ -162,10 +158,10 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         else:
             model.fit(X, labels, sample_weight)
         self.vectorizer_, self.model_, self.classes_ = vectorizer, model, model.classes_
-        self._feature_names: npt.NDArray[Any] | None = None
+        self.__dict__.pop("_feature_names", None)
         return self
 
-    def _new_model(self) -> Any:
+    def _new_model(self) -> LinearMultiLabelModel | None:
         """Return an unfitted copy of the model, which must be one of this library for 0/1 labels, or None."""
         if self.model is None:
             return None
@@ -178,7 +174,8 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
             raise ValueError("model has targets='real', but a text has a tag or has it not. Pass 'binary'.")
         if getattr(self.model, "kernel", "linear") == "precomputed":
             raise ValueError("model has kernel='precomputed', which knows no texts. Pass kernel='linear'.")
-        return clone(self.model)
+        model: LinearMultiLabelModel = clone(self.model)
+        return model
 
     def _new_vectorizer(self) -> Any:
         """Return an unfitted copy of the vectorizer."""
@@ -196,18 +193,16 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         check_is_fitted(self)
         return _as_features(self.vectorizer_.transform(_check_texts(texts)))
 
-    def decision_function(self, texts: Any) -> npt.NDArray[np.floating[Any]]:
+    def decision_function(self, texts: Any) -> Array:
         """Return scores, n × L in the order of ``classes_``; intercepts for a text without a known word."""
         X = self.transform(texts)
-        scores: npt.NDArray[np.floating[Any]] = self.model_.decision_function(X)
-        return scores
+        return self.model_.decision_function(X)
 
     @available_if(_makes_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, texts: Any) -> npt.NDArray[np.floating[Any]]:
+    def predict_proba(self, texts: Any) -> Array:
         """Return the probability of every tag, n × L; with a model of ``loss="logistic"`` only."""
         X = self.transform(texts)
-        probabilities: npt.NDArray[np.floating[Any]] = self.model_.predict_proba(X)
-        return probabilities
+        return self.model_.predict_proba(X)
 
     def predict(self, texts: Any) -> list[list[Any]]:
         """Return a list of tags for every text: those whose score reaches the threshold, perhaps none."""
@@ -218,22 +213,12 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         return [names[start:end] for start, end in pairwise(decisions.indptr.tolist())]
 
     def predict_top_k(self, texts: Any, k: int | None = None) -> TopK:
-        """Return the k tags with the largest scores for every text, best first.
+        """Return the k tags with the largest scores for every text, best first, and these scores: both n × k.
 
-        Parameters
-        ----------
-        texts
-        k : int, optional
-            From 1 to the number of tags L; min(5, L) by default.
-
-        Returns
-        -------
-        TopK
-            ``labels`` (n × k), the tags, and ``scores`` (n × k).
+        k is at most the number of tags L, and min(5, L) by default.
         """
         X = self.transform(texts)
-        top: TopK = self.model_.predict_top_k(X, k)
-        return top
+        return self.model_.predict_top_k(X, k)
 
     def score(self, texts: Any, tags: Any) -> float:
         """Return the mean over the texts of the label ranking average precision of their tags, in (0, 1].
@@ -311,20 +296,15 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         U, s, V = self.model_.factors_
         contributions = row.data * (U[row.indices] @ (s * V[places[0]]))
         order = np.argsort(-np.abs(contributions), kind="stable")[:n]
-        order = order[contributions[order] != 0]
-        names = self._names_of_features()
-        return [(str(names[row.indices[i]]), float(contributions[i])) for i in order]
+        found = [(row.indices[i], float(contributions[i])) for i in order if contributions[i] != 0]
+        return [(str(self._feature_names[j]), contribution) for j, contribution in found]
 
-    def _names_of_features(self) -> npt.NDArray[Any]:
-        """Names of the features, made once; their numbers if the vectorizer has no names."""
-        names = vars(self).get("_feature_names")
-        if names is None:
-            if hasattr(self.vectorizer_, "get_feature_names_out"):
-                names = self.vectorizer_.get_feature_names_out()
-            else:
-                names = np.array([f"feature {j}" for j in range(self.model_.n_features_in_)], dtype=object)
-            self._feature_names = names
-        return names
+    @cached_property
+    def _feature_names(self) -> Any:
+        """Names of the features; their numbers if the vectorizer has no names."""
+        if hasattr(self.vectorizer_, "get_feature_names_out"):
+            return self.vectorizer_.get_feature_names_out()
+        return [f"feature {j}" for j in range(self.model_.n_features_in_)]
 
 
 class _NoWordsError(ValueError):
@@ -348,27 +328,34 @@ def _check_both(texts: Any, tags: Any) -> tuple[list[str], Any]:
     return listed, labels
 
 
+def _is_sequence(value: Any) -> bool:
+    """Whether a value has entries of its own; neither the letters of a str, nor keys."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | Set)
+
+
+def _is_table(value: Any) -> bool:
+    return hasattr(value, "columns") or len(getattr(value, "shape", (1,))) != 1
+
+
 def _check_texts(texts: Any) -> list[str]:
     """Return texts as a list, or say what is wrong, and where."""
-    shape = getattr(texts, "shape", None)
-    if hasattr(texts, "columns") or (shape is not None and len(shape) != 1):
-        size = "" if shape is None else f" of shape {shape}"
+    if _is_table(texts):
+        size = f" of shape {texts.shape}" if hasattr(texts, "shape") else ""
         raise ValueError(
             f"texts are a {type(texts).__name__}{size}. Pass one column, such as frame['text']. Numbers go "
             "to an estimator such as LRMLCV directly."
         )
-    if not isinstance(texts, Iterable) or isinstance(texts, str | bytes | Mapping | Set):
+    if not _is_sequence(texts):
         raise TypeError(f"texts must be a list, array or column of str, got {shown(texts)}. Pass [text, …].")
     listed = _as_list(texts)
     if not listed:
         raise ValueError("there are no texts. Check what was read.")
-    wrong = [i for i, text in enumerate(listed) if not isinstance(text, str)]
-    if wrong:
-        more = f", and {len(wrong) - 1} more such rows" if len(wrong) > 1 else ""
-        raise TypeError(
-            f"every text must be a str, got {shown(listed[wrong[0]])} in row {wrong[0]} (counted from 0)"
-            f"{more}. Put '' where there is no text, decode bytes, join lists of words."
-        )
+    for i, text in enumerate(listed):
+        if not isinstance(text, str):
+            raise TypeError(
+                f"every text must be a str, got {shown(text)} in row {i} (counted from 0). Put '' where "
+                "there is no text, decode bytes, join lists of words."
+            )
     return listed
 
 
@@ -378,33 +365,33 @@ def _check_tags(tags: Any) -> Any:
         raise ValueError("TextTagger requires y to be passed, but the target y is None. Pass lists of tags.")
     if is_sparse(tags):
         return tags
-    is_table = hasattr(tags, "columns") or len(getattr(tags, "shape", ())) > 1
-    if not isinstance(tags, Iterable) or (isinstance(tags, str | bytes | Mapping | Set) and not is_table):
+    if _is_table(tags):
+        # A table of words: tags in columns of their own, or a column that was not taken out.
+        cells = np.asarray(tags)
+        words = (cell for cell in cells.flat if isinstance(cell, str | list | np.ndarray))
+        if cells.dtype.kind in "OUST" and (found := next(words, None)) is not None:
+            raise ValueError(
+                f"a table of tags must hold 0 and 1, got {shown(found)}. Pass one column of tag lists, such "
+                "as frame['tags'], or a list of lists."
+            )
+        return tags
+    if not _is_sequence(tags):
         raise TypeError(f"tags must have a list of tags for every text, got {shown(tags)}. Pass [[…], …].")
-    rows = [] if is_table else _as_list(tags)
-    if rows and all(_is_row_of_numbers(row) for row in rows) and len(set(map(len, rows))) == 1:
+    rows = _as_list(tags)
+    if rows and all(map(_is_row_of_numbers, rows)) and len(set(map(len, rows))) == 1:
         return np.asarray([list(row) for row in rows])
-    if not is_table:
-        return [_check_row(row, i) for i, row in enumerate(rows)]
-    # A table of words: tags in columns of their own, or a column that was not taken out.
-    words = (cell for cell in np.asarray(tags).flat if isinstance(cell, str | list | np.ndarray))
-    found = next(words, None) if np.asarray(tags).dtype.kind in "OUST" else None
-    if found is not None:
-        raise ValueError(
-            f"a table of tags must hold 0 and 1, got {shown(found)}. Pass one column of tag lists, such as "
-            "frame['tags'], or a list of lists."
-        )
-    return tags
+    return [_check_row(row, i) for i, row in enumerate(rows)]
 
 
 def _is_row_of_numbers(row: Any) -> bool:
-    sized = isinstance(row, Iterable) and not isinstance(row, str | bytes | Set | Mapping)
-    return sized and len(row) > 0 and all(is_real(value) or isinstance(value, bool) for value in row)
+    return (
+        _is_sequence(row) and len(row) > 0 and all(isinstance(value, bool) or is_real(value) for value in row)
+    )
 
 
 def _check_row(row: Any, i: int) -> list[str]:
     where = f"in row {i} (counted from 0)"
-    if isinstance(row, str | bytes | Mapping) or not isinstance(row, Iterable):
+    if not (_is_sequence(row) or isinstance(row, Set)):
         split = "Split it at its commas, for example" if isinstance(row, str) else "Pass [] if it has none"
         raise TypeError(f"every text must have a list of tags, got {shown(row)} {where}. {split}.")
     listed = _as_list(row)
@@ -428,7 +415,7 @@ def _binarized(rows: list[list[str]], classes: npt.NDArray[Any]) -> sp.csr_array
 def _fit_vectorizer(vectorizer: Any, texts: list[str]) -> Any:
     """Return features of the texts, of which there must be some."""
     try:
-        X = _as_features(vectorizer.fit_transform(texts))
+        return _as_features(vectorizer.fit_transform(texts))
     except ValueError as error:
         no_words = "empty vocabulary", "no terms remain", "documents than min_df"
         if not any(part in str(error) for part in no_words):
@@ -437,7 +424,6 @@ def _fit_vectorizer(vectorizer: Any, texts: list[str]) -> Any:
             f"the vectorizer keeps no word of {len(texts)} texts ({str(error).rstrip('.')}). Pass "
             "vectorizer=TfidfVectorizer(min_df=1), or other texts."
         ) from error
-    return X
 
 
 def _as_features(X: Any) -> Any:

@@ -13,6 +13,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -21,9 +22,9 @@ import numpy.typing as npt
 from lrml._ranking import LabelCounts, Matrix, check_labelled_scores
 from lrml._shown import shown
 from lrml.core.arrays import Place, to_host
-from lrml.core.checks import check_choice, is_real
+from lrml.core.checks import check_choice, check_flag, is_real
 
-__all__ = ["Threshold", "best_threshold"]
+__all__ = ["Cut", "Threshold", "best_threshold"]
 
 
 def __dir__() -> list[str]:
@@ -33,6 +34,31 @@ def __dir__() -> list[str]:
 MetricName: TypeAlias = Literal["micro_f1", "macro_f1", "hamming_loss"]
 _Bools: TypeAlias = npt.NDArray[np.bool_]
 _Scores: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What a threshold is chosen for: the metric that it makes best, and whether each label has its own.
+
+    Parameters
+    ----------
+    metric : {"micro_f1", "macro_f1", "hamming_loss"}, default="micro_f1"
+        As in `lrml.metrics`.
+    per_label : bool, default=False
+        Choose one threshold for each label. Labels with few positive examples then easily overfit.
+
+    Examples
+    --------
+    >>> Cut("macro_f1", per_label=True)
+    Cut(metric='macro_f1', per_label=True)
+    """
+
+    metric: MetricName = "micro_f1"
+    per_label: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("metric", self.metric, get_args(MetricName))
+        check_flag("per_label", self.per_label)
 
 
 class Threshold(NamedTuple):
@@ -67,10 +93,8 @@ def best_threshold(
         Labels, 1 where relevant and 0 elsewhere.
     S : array or frame of shape (n, L)
         Finite scores, with the labels in the order of Y; from a device they are copied to the host.
-    metric : {"micro_f1", "macro_f1", "hamming_loss"}, default="micro_f1"
-        As in `lrml.metrics`.
-    per_label : bool, default=False
-        Choose one threshold for each label. Labels with few positive examples then easily overfit.
+    metric, per_label
+        As in `Cut`.
     natural : float, default=0.5
         Among equally good thresholds the nearest to this one wins, and the higher of two.
     known : array of bool of shape (n, L), optional
@@ -96,21 +120,20 @@ def best_threshold(
     >>> best_threshold(Y, S, "micro_f1", per_label=True)
     Threshold(cut=array([0.25, 0.05]), value=0.8571428571428571)
     """
-    check_choice("metric", metric, get_args(MetricName))
+    Cut(metric, per_label)  # checks both
     cells = _Cells.of(Y, S, known)
     dtype = cells.scores.dtype
     if not is_real(natural) or not abs(natural) <= np.finfo(dtype).max:
         raise ValueError(f"natural is {shown(natural)}, not a finite {dtype}. Pass 0.5 or 0, for example.")
-    if per_label:
-        sweeps = [_Sweep.of(*pool, natural) for pool in cells.labels()]
-        best = _micro_cuts(sweeps, natural) if metric == "micro_f1" else _own_cuts(sweeps, metric, natural)
-        cuts = np.array(best, dtype=dtype)
-        return Threshold(Place.of(S).asarray(cuts), cells.value(metric, cuts))
-    if metric == "macro_f1" and cells.relevant.any():
+    if metric == "macro_f1" and not per_label and cells.relevant.any():
         cut = float(_common_macro_cut(cells, natural))
-    else:
-        cut = float(_own_cuts([_Sweep.of(*cells.all(), natural)], metric, natural)[0])
-    return Threshold(cut, cells.value(metric, cut))
+        return Threshold(cut, cells.value(metric, cut))
+    sweeps = [_Sweep.of(*pool, natural) for pool in cells.pools(per_label)]
+    pairs = zip(sweeps, _goodness(sweeps, metric), strict=True)
+    cuts = np.array([_nearest(sweep.cuts[good == good.max()], natural) for sweep, good in pairs], dtype=dtype)
+    if per_label:
+        return Threshold(Place.of(S).asarray(cuts), cells.value(metric, cuts))
+    return Threshold(float(cuts[0]), cells.value(metric, float(cuts[0])))
 
 
 class _Cells(NamedTuple):
@@ -138,16 +161,12 @@ class _Cells(NamedTuple):
             )
         return cls(scores, relevant & mask, mask)
 
-    def all(self) -> tuple[_Scores, _Bools]:
-        if self.known.all():  # no need to pick, which takes as long as a sort
-            return self.scores.ravel(), self.relevant.ravel()
-        return self.scores[self.known], self.relevant[self.known]
-
-    def labels(self) -> Iterator[tuple[_Scores, _Bools]]:
-        columns = zip(self.scores.T, self.relevant.T, self.known.T, strict=True)
-        if self.known.all():
-            return ((scores, relevant) for scores, relevant, _ in columns)
-        return ((scores[known], relevant[known]) for scores, relevant, known in columns)
+    def pools(self, per_label: bool) -> Iterator[tuple[_Scores, _Bools]]:
+        """Yield scores and relevance of the known cells, label by label or all together."""
+        columns = zip(self.scores.T, self.relevant.T, self.known.T, strict=True) if per_label else [self]
+        complete = self.known.all()  # no need to pick, which takes as long as a sort
+        for scores, relevant, known in columns:
+            yield (scores.ravel(), relevant.ravel()) if complete else (scores[known], relevant[known])
 
     def value(self, metric: MetricName, cut: float | npt.NDArray[Any]) -> float:
         counts = LabelCounts.of(self.relevant, (self.scores >= cut) & self.known)
@@ -195,38 +214,28 @@ def _nearest(cuts: _Scores, natural: float) -> Any:
     return cuts[::-1][np.argmin(np.abs(cuts[::-1].astype(np.float64) - natural))]
 
 
-def _own_cuts(sweeps: list[_Sweep], metric: MetricName, natural: float) -> list[Any]:
-    """Return the best cut of each sweep on its own."""
-    best = []
-    goodness: npt.NDArray[Any]
-    for cuts, hits, predicted in sweeps:
-        if metric == "hamming_loss":
-            goodness = 2 * hits - predicted  # the number of positives minus that of errors
-        else:
-            # Cuts from the lowest up: the first hits all positives. Without any, 1 stands for 0/0.
-            goodness = hits / (predicted + max(int(hits[0]), 1))
-        best.append(_nearest(cuts[goodness == goodness.max()], natural))
-    return best
+def _goodness(sweeps: list[_Sweep], metric: MetricName) -> list[npt.NDArray[Any]]:
+    """Return how good the cuts of each sweep are: in micro-F1 for all sweeps together, else for each alone.
 
-
-def _micro_cuts(sweeps: list[_Sweep], natural: float) -> list[Any]:
-    """Maximise 2 Σ hits / Σ (predicted + positives) by a cut for each sweep (Dinkelbach's method).
-
-    If q is the maximum, then Σ [2 hits − q (predicted + positives)] has the maximum 0, attained at the same
-    cuts, and it separates over the labels. From a q below, the ratio at the maximiser is a better q, or q is
-    the maximum. With q a fraction everything is an integer, so the maximum and its ties are exact.
+    Let q be the maximum of micro-F1, 2 Σ hits / Σ (predicted + positives), over a cut for each sweep. Then
+    Σ [2 hits − q (predicted + positives)] has the maximum 0, attained at the same cuts, and it separates
+    over the sweeps. For any q, the ratio at the maximiser is at most the maximum, and above q if q is below
+    it. With q a fraction everything is an integer, so the maximum and its ties are exact.
     """
+    if metric == "macro_f1":  # the first cut hits all positives; without any, 1 stands for 0/0
+        return [hits / (predicted + max(int(hits[0]), 1)) for _, hits, predicted in sweeps]
     positives = sum(int(sweep.hits[0]) for sweep in sweeps)
-    top, bottom = 0, 1
+    top, bottom = 1, 1
     while True:
         # The number of positives is the same at all cuts of a label, so it does not affect the best one.
         gains = [2 * bottom * hits - top * predicted for _, hits, predicted in sweeps]
+        if metric == "hamming_loss":  # with q = 1 the gain is the number of positives minus that of errors
+            return gains
         chosen = [(sweep, int(np.argmax(gain))) for sweep, gain in zip(sweeps, gains, strict=True)]
         better = 2 * sum(int(sweep.hits[i]) for sweep, i in chosen)
         below = positives + sum(int(sweep.predicted[i]) for sweep, i in chosen)
         if better * bottom == top * below:
-            pairs = zip(sweeps, gains, strict=True)
-            return [_nearest(sweep.cuts[gain == gain.max()], natural) for sweep, gain in pairs]
+            return gains
         top, bottom = better, below
 
 
@@ -238,7 +247,7 @@ def _common_macro_cut(cells: _Cells, natural: float) -> Any:
     n_labels = cells.scores.shape[1]
     unit = 2.0 ** min(52, 62 - n_labels.bit_length())  # the sum over labels fits into 64 bits
     passed, steps = [], []
-    for scores, relevant in cells.labels():
+    for scores, relevant in cells.pools(per_label=True):
         order = np.argsort(scores)[::-1]
         hits = np.cumsum(relevant[order])
         size = np.arange(1, len(order) + 1) + max(int(np.count_nonzero(relevant)), 1)

@@ -27,6 +27,8 @@ NEW = ["chess for two", "an editor for images"]
 
 def test_clones_and_copies_are_the_same(documents):
     tagger = TextTagger(LRML(2, 0.1), vectorizer=TfidfVectorizer(min_df=2)).fit(*documents)
+    assert not hasattr(tagger.model, "coef_")  # fit leaves its parts alone
+    assert not hasattr(tagger.vectorizer, "vocabulary_")
     again = clone(tagger)
     assert again.model is not tagger.model
     assert again.get_params()["model__theta"] == 2
@@ -52,12 +54,6 @@ def test_parameters_of_default_parts_can_be_set():
     assert tagger.model.alpha == 3.0
     with pytest.raises(ValueError, match="Invalid parameter 'alpha_'"):
         TextTagger().set_params(model__alpha_=3)
-
-
-def test_fit_leaves_its_parts_alone(documents):
-    tagger = TextTagger(MLFro(0.1), vectorizer=TfidfVectorizer()).fit(*documents)
-    assert not hasattr(tagger.model, "coef_")
-    assert not hasattr(tagger.vectorizer, "vocabulary_")
 
 
 def test_its_tags_and_its_picture(documents):

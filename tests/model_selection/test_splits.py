@@ -1,0 +1,378 @@
+"""Splits of label matrices against the published algorithm, and what they promise."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.model_selection import HalvingGridSearchCV, StratifiedKFold, cross_validate
+
+from lrml import LRML, MLFro
+from lrml.datasets import load_yeast
+from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
+
+label_matrices = hnp.arrays(
+    np.int8, st.tuples(st.integers(2, 14), st.integers(1, 5)), elements=st.integers(0, 1)
+)
+
+
+def fold_of_row(Y, n_splits, **options):
+    """The number of the test fold of each row; fails unless the folds are a partition."""
+    found = np.full(Y.shape[0], -1)
+    for fold, (train, test) in enumerate(MultilabelStratifiedKFold(n_splits, **options).split(Y, Y)):
+        assert np.all(found[test] == -1)
+        found[test] = fold
+        assert np.array_equal(np.sort(np.concatenate([train, test])), np.arange(Y.shape[0]))
+    assert np.all(found >= 0)
+    return found
+
+
+def counts_by_fold(Y, folds, n_splits):
+    """Rows with each label in each fold, and the sizes of the folds in the last row."""
+    with_all = np.column_stack([np.asarray(Y), np.ones(len(Y), dtype=int)])
+    return np.stack([with_all[folds == fold].sum(axis=0) for fold in range(n_splits)], axis=1)
+
+
+# ---- the published algorithm, row by row ----
+
+
+def place(rows, subsets, allowed, give):
+    """Visit rows in an order that leads to `subsets`; False if the algorithm allows none."""
+    todo = set(rows)
+    while todo:
+        row = next((row for row in sorted(todo) if subsets[row] in allowed()), None)
+        if row is None:
+            return False
+        give(row, subsets[row])
+        todo.remove(row)
+    return True
+
+
+def best(candidates, key):
+    candidates = list(candidates)
+    most = max(map(key, candidates))
+    return [j for j in candidates if key(j) == most]
+
+
+def is_possible_outcome(Y, shares, subsets, *, spare_full, any_label):
+    """Whether the pseudo-code of the paper, a row at a time, can end with these subsets.
+
+    The pseudo-code leaves open in which order the rows of a label come, and ties. `any_label` tries every
+    label in a tie, otherwise the first is taken. `spare_full` is our addition for unequal subsets.
+    """
+    n, n_labels = Y.shape
+    k, r = len(shares), [Fraction(int(share), int(sum(shares))) for share in shares]
+
+    def run(todo, c, c_label):
+        left = {i: sum(int(Y[row, i]) for row in todo) for i in range(n_labels)}
+        left = {i: count for i, count in left.items() if count}
+        if not left:
+            c = list(c)
+
+            def allowed():
+                return best(range(k), lambda j: c[j])
+
+            def give(row, j):
+                c[j] -= 1
+
+            return place(todo, subsets, allowed, give)
+        tied = [i for i in left if left[i] == min(left.values())]
+        return any(
+            one_label(todo, list(c), [list(x) for x in c_label], i) for i in tied[: None if any_label else 1]
+        )
+
+    def one_label(todo, c, c_label, label):
+        def allowed():
+            candidates = range(k)
+            if spare_full:
+                candidates = best(
+                    best(candidates, lambda j: math.ceil(c_label[label][j])), lambda j: c[j] > 0
+                )
+            return best(best(candidates, lambda j: c_label[label][j]), lambda j: c[j])
+
+        def give(row, j):
+            c[j] -= 1
+            for i in range(n_labels):
+                c_label[i][j] -= int(Y[row, i])
+
+        rows = [row for row in todo if Y[row, label]]
+        return place(rows, subsets, allowed, give) and run(
+            [row for row in todo if row not in rows], c, c_label
+        )
+
+    start = [[int(Y[:, i].sum()) * share for share in r] for i in range(n_labels)]
+    return run(list(range(n)), [n * share for share in r], start)
+
+
+@given(label_matrices, st.data())
+def test_folds_are_an_outcome_of_the_published_pseudo_code(Y, data):
+    n_splits = data.draw(st.integers(2, len(Y)))
+    ones = [1] * n_splits
+    ordered = fold_of_row(Y, n_splits, shuffle=False)
+    assert set(ordered) == set(range(n_splits))  # no fold is empty
+    assert is_possible_outcome(Y, ones, ordered, spare_full=False, any_label=False)
+    chance = fold_of_row(Y, n_splits, random_state=data.draw(st.integers(0, 1000)))
+    assert is_possible_outcome(Y, ones, chance, spare_full=False, any_label=True)
+
+
+@given(label_matrices, st.data())
+def test_unequal_split_follows_the_documented_addition(Y, data):
+    n_test = data.draw(st.integers(1, len(Y) - 1))
+    train, test, *_ = iterative_train_test_split(np.arange(len(Y)), Y, test_size=n_test, random_state=0)
+    subsets = np.zeros(len(Y), dtype=int)
+    subsets[test] = 1
+    assert 0 < len(test) < len(Y)
+    assert sorted([*train, *test]) == list(range(len(Y)))
+    assert is_possible_outcome(Y, [len(Y) - n_test, n_test], subsets, spare_full=True, any_label=True)
+
+
+def test_the_replay_can_say_no():
+    Y = np.array([[1], [1], [0], [0]])
+    assert is_possible_outcome(Y, [1, 1], np.array([0, 1, 1, 0]), spare_full=False, any_label=True)
+    assert not is_possible_outcome(Y, [1, 1], np.array([0, 0, 1, 1]), spare_full=False, any_label=True)
+
+
+# ---- what is guaranteed ----
+
+
+@given(st.lists(st.integers(0, 4), min_size=6, max_size=80), st.integers(2, 6), st.integers(0, 99))
+def test_at_most_one_label_per_row_is_stratified_like_scikit_learn(classes, n_splits, seed):
+    classes = np.array([*classes, *([0, 1, 2, 3, 4] * n_splits)])  # scikit-learn wants n_splits of each
+    Y = (classes[:, None] == np.arange(4)).astype(int)  # class 4 is no label at all
+    ours = counts_by_fold(Y, fold_of_row(Y, n_splits, random_state=seed), n_splits)
+    theirs = np.empty(len(classes), dtype=int)
+    for fold, (_, test) in enumerate(StratifiedKFold(n_splits).split(classes, classes)):
+        theirs[test] = fold
+    expected = counts_by_fold(Y, theirs, n_splits)
+    assert np.array_equal(np.sort(ours), np.sort(expected))
+
+
+@given(st.integers(2, 300), st.floats(0.02, 0.999), st.integers(0, 99))
+def test_labels_with_one_row_leave_the_sizes_exact(n, share, seed):
+    rows, Y = np.arange(n), sparse.eye_array(n)
+    _, test, *_ = iterative_train_test_split(rows, Y, test_size=share, random_state=seed)
+    assert len(test) == min(math.ceil(share * n), n - 1)
+
+
+def test_rare_labels_do_not_starve_the_test_set():
+    # Each row has a label of its own: the algorithm as published gives all of them to the training set.
+    frequent = sparse.csr_array(np.random.default_rng(0).random((400, 10)) < 0.2)
+    Y = sparse.hstack([sparse.eye_array(400), frequent])
+    _, test, *_ = iterative_train_test_split(np.arange(400), Y, random_state=0)
+    assert len(test) == pytest.approx(100, abs=5)
+
+
+# ---- chance and scale ----
+
+
+def test_rows_of_a_label_go_to_any_fold():
+    Y = np.repeat([[1, 0], [0, 1]], 6, axis=0)
+    seen = np.array([fold_of_row(Y, 3, random_state=seed) for seed in range(60)])
+    for row in seen.T:
+        assert np.all(np.bincount(row, minlength=3) >= 8)  # 20 expected, standard deviation 3.7
+
+
+def test_labels_by_the_hundred_thousand_stay_sparse():
+    # 10¹⁰ cells: dense they would not fit into memory.
+    rng = np.random.default_rng(0)
+    cells = (np.repeat(np.arange(100_000), 2), rng.integers(0, 2000, 200_000) * 50)
+    Y = sparse.csr_array((np.ones(200_000), cells), shape=(100_000, 100_000))
+    Y.data[:] = 1
+    sizes = np.bincount(fold_of_row(Y, 3, random_state=0))
+    assert np.ptp(sizes) <= 1000
+
+
+# ---- formats ----
+
+Y_SMALL = (np.random.default_rng(5).random((40, 6)) < 0.3).astype(np.int64)
+
+
+def with_zeros_and_duplicates(Y):
+    rows, columns = np.nonzero(np.ones_like(Y))
+    values = Y.ravel() / 2  # each cell twice, zeros stored
+    twice = np.concatenate
+    return sparse.coo_array((twice([values] * 2), (twice([rows] * 2), twice([columns] * 2))), shape=Y.shape)
+
+
+FORMATS = {
+    "bool": lambda Y: Y.astype(bool),
+    "float": lambda Y: Y.astype(float),
+    "list": lambda Y: Y.tolist(),
+    "csr": sparse.csr_array,
+    "csc": sparse.csc_array,
+    "matrix": sparse.coo_matrix,
+    "odd": with_zeros_and_duplicates,
+    "pandas": pd.DataFrame,
+    "sparse pandas": lambda Y: pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(Y)),
+    "polars": lambda Y: pl.DataFrame(Y, schema=[f"y{i}" for i in range(Y.shape[1])]),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_gives_the_same_folds(name):
+    folds = MultilabelStratifiedKFold(4, random_state=3)
+    expected = list(folds.split(Y_SMALL, Y_SMALL))
+    Y = FORMATS[name](Y_SMALL)
+    before = (Y.nnz, Y.data.copy()) if sparse.issparse(Y) else None
+    for found, fold in zip(folds.split(np.zeros(len(Y_SMALL)), Y), expected, strict=True):
+        assert all(map(np.array_equal, found, fold))
+    if before is not None:
+        assert Y.nnz == before[0]
+        assert np.array_equal(Y.data, before[1])
+
+
+def test_parts_keep_type_order_and_row():
+    n = len(Y_SMALL)
+    rows = np.arange(n)
+    inputs = [
+        rows.reshape(-1, 1) * np.ones(3),
+        FORMATS["polars"](Y_SMALL),
+        sparse.csc_array(rows.reshape(-1, 1)),
+        pd.DataFrame({"a": rows}, index=rows + 1000),
+        pd.Series(rows),
+        pl.Series(rows),
+        [str(row) for row in rows],
+        tuple(rows),
+    ]
+    parts = iterative_train_test_split(*inputs, test_size=10, random_state=0)
+    for part in (0, 1):
+        X, Y, matrix, frame, series, polars_series, names, numbers = parts[part::2]
+        found = X[:, 0].astype(int)
+        assert np.all(np.diff(found) > 0)
+        assert isinstance(Y, pl.DataFrame)
+        assert np.array_equal(Y.to_numpy(), Y_SMALL[found])
+        assert np.array_equal(matrix.toarray()[:, 0], found)
+        assert frame.index.tolist() == (found + 1000).tolist()
+        assert series.tolist() == polars_series.to_list() == found.tolist()
+        assert names == [str(row) for row in found]
+        assert list(numbers) == found.tolist()
+    assert len(parts[0]) + len(parts[1]) == n
+
+
+# ---- with scikit-learn ----
+
+
+def test_cross_validate_scores_every_fold():
+    yeast = load_yeast()
+    X, Y = yeast.X[:300], pd.DataFrame(yeast.Y[:300])
+    folds = MultilabelStratifiedKFold(3, random_state=0)
+    found = cross_validate(LRML(2, 10.0), X, Y, cv=folds, return_indices=True)
+    assert np.all(found["test_score"] > 0.6)
+    assert all(map(np.array_equal, found["indices"]["test"], (test for _, test in folds.split(X, Y))))
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array, pd.DataFrame])
+def test_unknown_labels_count_as_zero(convert):
+    unknown = np.random.default_rng(6).random(Y_SMALL.shape) < 0.2
+    marked, cleared = np.where(unknown, np.nan, Y_SMALL), np.where(unknown, 0, Y_SMALL)
+    folds = MultilabelStratifiedKFold(3, random_state=0)
+    both = zip(folds.split(Y_SMALL, convert(marked)), folds.split(Y_SMALL, cleared), strict=True)
+    assert all(np.array_equal(found[1], expected[1]) for found, expected in both)
+    rows = np.arange(len(Y_SMALL))
+    train, test, Y_train, Y_test = iterative_train_test_split(rows, convert(marked), random_state=0)
+    np.testing.assert_array_equal(test, iterative_train_test_split(rows, cleared, random_state=0)[1])
+    for part, kept in ((train, Y_train), (test, Y_test)):
+        dense = kept.toarray() if sparse.issparse(kept) else np.asarray(kept)
+        np.testing.assert_array_equal(dense, marked[part])  # the marks stay
+
+
+# ---- errors ----
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "where"),
+    [
+        *(({"n_splits": wrong}, ValueError, "^n_splits") for wrong in (1, -3, 2.0, True, "5", None)),
+        ({"shuffle": "no"}, TypeError, "^shuffle .*'no'"),
+        ({"shuffle": False, "random_state": 3}, ValueError, "^random_state=3"),
+    ],
+)
+def test_wrong_parameters(options, kind, where):
+    with pytest.raises(kind, match=where):
+        MultilabelStratifiedKFold(**options)
+
+
+@pytest.mark.parametrize(
+    ("Y", "found"),
+    [
+        (None, "None"),
+        (np.ones(4), r"\(4,\)"),
+        (np.full((4, 2), 2), "Y holds 2"),
+        (np.full((4, 2), 0.5), "Y holds 0.5"),
+        (sparse.csr_array(np.full((4, 2), 3)), "Y holds 3"),
+        (np.full((4, 2), np.nan), "label"),
+        (np.ones((4, 0)), "label"),
+        (np.ones((5, 2)), "4, 5"),
+    ],
+)
+def test_bad_labels(Y, found):
+    with pytest.raises(ValueError, match=found):
+        next(MultilabelStratifiedKFold(2).split(np.zeros((4, 1)), Y))
+    with pytest.raises(ValueError, match=found):
+        iterative_train_test_split(np.zeros((4, 1)), Y)
+
+
+@pytest.mark.parametrize("test_size", [0, 4, -1, 0.0, 1.0, 1.5, -0.1, float("nan"), True, "half", None])
+def test_test_size_must_leave_both_parts(test_size):
+    with pytest.raises(ValueError, match=f"^test_size .*{test_size}"):
+        iterative_train_test_split(np.zeros(4), np.ones((4, 2)), test_size=test_size)
+
+
+def test_wrong_numbers_of_rows():
+    with pytest.raises(ValueError, match="n_splits is 5, but there are 4 rows"):
+        next(MultilabelStratifiedKFold(5).split(np.zeros(4), np.ones((4, 2))))
+    with pytest.raises(ValueError, match="at least 2 rows, got 1"):
+        iterative_train_test_split([0], [[1]])
+    with pytest.raises(ValueError, match="4, 4, 3"):
+        iterative_train_test_split(np.zeros(4), np.ones((4, 2)), [1, 2, 3])
+    for by_position in (0.3, None, np.float64(0.3)):
+        with pytest.raises(TypeError, match="test_size"):
+            iterative_train_test_split(Y_SMALL, Y_SMALL, by_position)
+    with pytest.warns(UserWarning, match="groups"):
+        next(MultilabelStratifiedKFold(2).split(Y_SMALL, Y_SMALL, groups=np.zeros(40)))
+
+
+# ---- the same folds at every call ----
+
+
+def test_seed_decides_and_nothing_else():
+    def folds(**options):
+        return tuple(fold_of_row(Y_SMALL, 4, **options))
+
+    assert folds(random_state=7) == folds(random_state=7) != folds(random_state=8)
+    assert folds(random_state=np.random.RandomState(7)) == folds(random_state=np.random.RandomState(7))
+    assert len({folds() for _ in range(6)}) > 1  # without a seed
+    ordered = folds(shuffle=False)
+    np.random.seed(1)  # noqa: NPY002
+    assert folds(shuffle=False) == ordered
+
+
+@pytest.mark.parametrize("seed", [None, 7, np.random.RandomState(7)], ids=["None", "int", "RandomState"])
+def test_one_object_gives_the_same_folds_at_every_call(seed):
+    folds = MultilabelStratifiedKFold(4, random_state=seed)
+    first = list(folds.split(Y_SMALL, Y_SMALL))
+    for same in (folds, eval(repr(folds))):  # its repr tells the seed
+        for (_, one), (_, other) in zip(first, same.split(Y_SMALL, Y_SMALL), strict=True):
+            assert np.array_equal(one, other)
+
+
+def test_successive_halving():
+    X, Y = load_yeast().train
+    search = HalvingGridSearchCV(
+        MLFro(),
+        {"alpha": [1e-3, 10.0, 1e5]},
+        cv=MultilabelStratifiedKFold(3),
+        min_resources=300,
+        random_state=0,
+    ).fit(X, sparse.csr_array(Y))
+    assert search.n_iterations_ == 2
+    assert search.best_params_ == {"alpha": 10.0}
