@@ -59,10 +59,7 @@ class Tuned:
             for strength in self.strengths
         }
         best = max(scores, key=lambda strength: metrics.average_precision(Y[test], scores[strength]))
-        per_label = default_model().threshold_per_label
-        self.threshold_ = best_threshold(
-            Y[test], scores[best], "micro_f1", per_label=per_label, natural=0.0
-        ).cut
+        self.threshold_ = best_threshold(Y[test], scores[best], "micro_f1", natural=0.0).cut
         self.best_params_ = {"strength": best}
         self.model = self.make(best).fit(X, Y)
         return self

@@ -31,6 +31,7 @@ from sklearn.preprocessing import normalize
 from lrml import CPLST, LRML, LRMLCV, MLFroCV, MLTrace, metrics
 from lrml.datasets import fetch_mulan
 from lrml.estimators import alpha_max
+from lrml.thresholds import Cut
 
 DATA = ("emotions", "yeast", "enron", "bibtex-400", "corel5k", "bibtex", "delicious")
 ALPHAS = np.logspace(-3, 3, 12)
@@ -140,9 +141,7 @@ def kernel(name: str) -> None:
     search, seconds = timed(
         lambda: LRMLCV(
             kernel="rbf",
-            threshold="auto",
-            threshold_per_label=True,
-            threshold_scoring="hamming_loss",
+            threshold=Cut("hamming_loss", per_label=True),
             random_state=0,
         ).fit(X, Y),
         1,

@@ -161,7 +161,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         self.__dict__.pop("_feature_names", None)
         return self
 
-    def _new_model(self) -> LinearMultiLabelModel | None:
+    def _new_model(self) -> LowRankModel | None:
         """Return an unfitted copy of the model, which must be one of this library for 0/1 labels, or None."""
         if self.model is None:
             return None
@@ -174,7 +174,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
             raise ValueError("model has targets='real', but a text has a tag or has it not. Pass 'binary'.")
         if getattr(self.model, "kernel", "linear") == "precomputed":
             raise ValueError("model has kernel='precomputed', which knows no texts. Pass kernel='linear'.")
-        model: LinearMultiLabelModel = clone(self.model)
+        model: LowRankModel = clone(self.model)
         return model
 
     def _new_vectorizer(self) -> Any:

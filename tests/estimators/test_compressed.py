@@ -18,15 +18,14 @@ from sklearn.linear_model import Ridge
 
 from lrml import CPLST, LEML, LEMLCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, lrml_path
 from lrml.core.arrays import Place
+from lrml.core.coordinates import RidgeRegressions
 from lrml.core.linalg import NormalOperator, leading_directions, solve_shifted
 from lrml.core.moments import CentredRows, Statistics
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
-from lrml.core.coordinates import DualLift, RidgeRegressions, coordinates_of, road_of
-from lrml.core.rows import Rows
 from lrml.estimators import _fitted
 from lrml.solvers import Factors, solve
-from roads import always, take_road
+from roads import take_road
 
 
 def text_like(n=300, d=700, n_labels=20, *, seed=0, dense=False):

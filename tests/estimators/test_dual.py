@@ -9,13 +9,13 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from lrml.estimators._fitting import TrainingData
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 
 from lrml import CPLST, LEML, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace
 from lrml.core.moments import Statistics
 from lrml.estimators import alpha_max, lrml_path, ml_fro_path
-from lrml.estimators._fitting import TrainingData
 
 
 def primal(monkeypatch):

@@ -7,13 +7,13 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from lrml.estimators._fitting import TrainingData
 from sklearn.decomposition import PCA
 
 from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace
 from lrml.core import subspace
 from lrml.datasets import make_xmc
 from lrml.estimators import _size
-from lrml.estimators._fitting import TrainingData
 
 
 @pytest.fixture(scope="module", params=[(200, 300), (300, 200)], ids=["dual", "primal"])

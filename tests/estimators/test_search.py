@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
 from lrml import CPLST, CPLSTCV, LEML, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, metrics
 from lrml.datasets import load_yeast, make_low_rank_multilabel
 from lrml.model_selection import MultilabelStratifiedKFold
-from lrml.thresholds import best_threshold
+from lrml.thresholds import Cut, best_threshold
 
 FOLDS = KFold(3, shuffle=True, random_state=1)
 TIGHT = {"tol": 1e-16}
@@ -268,7 +268,7 @@ def test_few_held_out_rows_abandon_nobody(make_problem):
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_automatic_threshold_is_the_best_for_held_out_scores(data, loss, metric, per_label):
     X, Y = data
-    params = {"threshold": "auto", "threshold_scoring": metric, "threshold_per_label": per_label}
+    params = {"threshold": Cut(metric, per_label)}
     search = MLFroCV([0.5, 5.0], loss=loss, cv=FOLDS, tol=1e-18, **params).fit(X, Y)
     plain, scores, labels = MLFro(loss=loss, tol=1e-18, **search.best_params_), [], []
     for train, test in FOLDS.split(X):
@@ -305,8 +305,6 @@ def test_automatic_threshold_improves_f1_on_yeast():
             "threshold must be a finite number, one per label, None or 'auto', got 'best'",
         ),
         ({"threshold": [0.1, 0.2]}, "threshold must be a finite number or one per label"),
-        ({"threshold": "auto", "threshold_scoring": "f1"}, "threshold_scoring must be one of 'micro_f1'"),
-        ({"threshold": "auto", "threshold_per_label": 1}, "threshold_per_label must be True or False"),
         ({"rule": "least"}, "rule must be one of 'best', 'one_standard_error', 'smallest'"),
         ({"abandon": "no"}, "abandon must be True or False"),
         ({"scoring": "exactness"}, "scoring must be one of"),

@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 import lrml
+from lrml.thresholds import Cut
 
 NOTHING: MappingProxyType[str, Any] = MappingProxyType({})
 # Limits of the differences: of an objective relative to itself, of scores relative to the largest one.
@@ -103,8 +104,7 @@ def estimator(model: str, parameters: dict[str, Any]) -> Any:
     parameters = dict(parameters)
     threshold = parameters.get("threshold")
     if isinstance(threshold, tuple):
-        metric, per_label = threshold
-        parameters |= {"threshold": "auto", "threshold_scoring": metric, "threshold_per_label": per_label}
+        parameters["threshold"] = Cut(*threshold)
     return getattr(lrml, model)(**parameters)
 
 

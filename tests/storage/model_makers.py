@@ -4,6 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lrml import CPLST, CPLSTCV, LEML, LEMLCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, MLTraceCV
+from lrml.thresholds import Cut
 
 _RANDOM = np.random.default_rng(0)
 X = _RANDOM.normal(size=(60, 6))
@@ -21,7 +22,7 @@ MEMBERS = {
     "LRML bare": LRML(0, 1e6),
     "MLTrace": MLTrace(2.0, ridge=0.1),
     "MLFro": MLFro(np.float32(1.0)),
-    "MLFro cut": MLFro(1.0, threshold="auto", threshold_per_label=True),
+    "MLFro cut": MLFro(1.0, threshold=Cut(per_label=True)),
     "MLFro hinge": MLFro(1.0, loss="squared_hinge"),
     "LEML": LEML(2),
     "LEML logistic": LEML(0.5, 0.1, loss="logistic"),
@@ -32,7 +33,7 @@ MEMBERS = {
     "LRMLCV several": LRMLCV(scoring=["average_precision", "micro_f1"], random_state=0, rule="smallest"),
     "LRMLCV rbf": LRMLCV(kernel="rbf", random_state=0),
     "LRMLCV logistic": LRMLCV(loss="logistic", alphas=[1.0], ridges=[0.1], cv=2, random_state=0),
-    "MLTraceCV": MLTraceCV(cv=2, random_state=0, threshold="auto", threshold_per_label=True),
+    "MLTraceCV": MLTraceCV(cv=2, random_state=0, threshold=Cut(per_label=True)),
     "MLFroCV": MLFroCV(np.array([0.1, 1.0, 10.0]), scoring="f1_micro", cv=2, random_state=0),
     "MLFroCV real": MLFroCV(targets="real", random_state=0),
     "LEMLCV": LEMLCV(random_state=0, cv=2),

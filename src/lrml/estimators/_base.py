@@ -46,6 +46,7 @@ from lrml.estimators._fitted import Fitted, in_order
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters
 from lrml.estimators._scores import Parts, Scores
+from lrml.thresholds import Cut
 
 
 def _has_labels(model: Any) -> bool:
@@ -178,7 +179,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
                 f"kernel={shown(params.kernel)} needs loss='squared', got loss={params.loss.name!r}. Pass "
                 "loss='squared', or kernel='linear' on features of sklearn.kernel_approximation.Nystroem."
             )
-        if params.targets == "real" and isinstance(params.threshold, str):
+        if params.targets == "real" and isinstance(params.threshold, Cut):
             raise ValueError(
                 "threshold='auto' needs targets='binary', got targets='real', whose predictions are not cut. "
                 "Pass threshold=None."
@@ -274,7 +275,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     @property
     def _decision_threshold(self) -> Any:
         """Where scores are cut; None for the loss's own."""
-        if not (isinstance(self.threshold, str) and self.threshold == "auto"):
+        if not isinstance(self.threshold, str | Cut):
             return self.threshold
         if self.fitted_.cut is None:
             raise ValueError(
@@ -477,7 +478,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         scores = rows.home.asarray(scores, dtype_name(rows.X))
         if not rows.schema.flat or params.targets == "real":
             return scores[:, 0] if rows.schema.flat else scores
-        fitted = hasattr(model, "factors_") or not isinstance(params.threshold, str)
+        fitted = hasattr(model, "factors_") or not isinstance(params.threshold, Cut)
         cut = to_host(model._decision_threshold if fitted else None)
         return _counted_from(check_threshold(cut, 1, params.loss.threshold), scores)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._spec import sums_suffice
 from lrml.model_selection import iterative_train_test_split
-from lrml.thresholds import MetricName, best_threshold
+from lrml.thresholds import best_threshold
 
 _Rows = npt.NDArray[np.int64]
 # Rows held out if leave-one-out scores are not in closed form.
@@ -56,7 +56,7 @@ def automatic_cut(model: Any, data: Rows, params: Parameters) -> Any:
 
 
 def best_cut(Y: Array, scores: Array, params: Parameters, known: Array | None, home: Place) -> Any:
-    """Return the cut at which ``threshold_scoring`` is best, at home; the natural one if nothing tells."""
+    """Return the best cut, at home; the natural one if nothing tells."""
     natural = params.loss.threshold
     xp = namespace(Y)
     if not bool(xp.any(xp.astype(Y, xp.bool))):  # unknown labels are 0
@@ -64,8 +64,8 @@ def best_cut(Y: Array, scores: Array, params: Parameters, known: Array | None, h
     cut = best_threshold(
         Y,
         scores,
-        cast(MetricName, params.threshold_scoring),
-        per_label=params.threshold_per_label,
+        params.threshold.metric,
+        per_label=params.threshold.per_label,
         natural=natural,
         known=known,
     ).cut

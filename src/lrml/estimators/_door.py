@@ -18,6 +18,7 @@ from lrml.core.rows import Mask, Rows, Schema
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._warnings import warn_of_scales
+from lrml.thresholds import Cut
 
 # Share of a device's memory that rows may take; the rest is for what a fit makes of them.
 _SHARE_OF_ROWS = 0.5
@@ -84,7 +85,7 @@ def memory_rows(
             "Pass one row of Y for every row of X."
         )
     weights = check.check_sample_weight(sample_weight, X.shape[0], home)
-    if not isinstance(params.threshold, str):
+    if not isinstance(params.threshold, Cut):
         check.check_threshold(params.threshold, Y.shape[1], params.loss.threshold)
     if kernel is not None and mask is not None:
         raise ValueError(

@@ -36,6 +36,7 @@ from lrml.estimators._fitted import Fitted, Sums
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._spec import Spec, check_row_solver
 from lrml.estimators._warnings import warn_of_spreads
+from lrml.thresholds import Cut
 
 # Solvers that need the rows.
 _NEED_ROWS = ("dual", "compressed")
@@ -46,7 +47,7 @@ _MOST_KEPT = 1 << 22
 def _takes_blocks(model: Any) -> bool:
     """Whether ``partial_fit`` suits the parameters, as far as that can be told without checking them."""
     solver, threshold = getattr(model, "solver", "auto"), model.threshold
-    needs_rows = isinstance(threshold, str) or (isinstance(solver, str) and solver in _NEED_ROWS)
+    needs_rows = isinstance(threshold, str | Cut) or (isinstance(solver, str) and solver in _NEED_ROWS)
     squared, kernel = getattr(model, "loss", "squared") == "squared", getattr(model, "kernel", "linear")
     if squared and kernel == "linear" and not needs_rows:
         return True
@@ -99,7 +100,7 @@ class Member(LowRankModel):
     def _found(self, rows: Rows, params: Parameters) -> dict[str, Any]:
         """Return the record of the fit, with its threshold, and small sums for ``partial_fit``."""
         fitted = self._solved(rows, params)
-        if isinstance(params.threshold, str):
+        if isinstance(params.threshold, Cut):
             twin = copy(self)
             twin.fitted_ = fitted
             fitted = replace(fitted, cut=automatic_cut(twin, rows, params))
@@ -407,7 +408,7 @@ def _check_for_blocks(params: Parameters, method: str) -> None:
             f"{method} needs kernel='linear', got kernel={shown(params.kernel)}, which compares all pairs of "
             "rows. Use features of sklearn.kernel_approximation.Nystroem."
         )
-    if isinstance(params.threshold, str):
+    if isinstance(params.threshold, Cut):
         raise ValueError(
             f"threshold='auto' needs rows that the model has not seen, got a fit by {method}. Pass a number, "
             "or choose one with a search, such as LRMLCV.fit_blocks."

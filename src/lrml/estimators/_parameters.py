@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -22,7 +22,7 @@ from lrml.core.coordinates import ROADS
 from lrml.core.losses import LOSSES, Loss
 from lrml.estimators._kernels import KERNELS
 from lrml.solvers import SOLVERS, Callback, Phase
-from lrml.thresholds import MetricName
+from lrml.thresholds import Cut
 
 Check: TypeAlias = Callable[[Any], Any]
 
@@ -94,9 +94,11 @@ def _check_random_state(random_state: Any) -> Any:
 
 
 def check_cut(threshold: Any) -> Any:
-    """Refuse a threshold that is wrong for any number of labels; "auto" has it chosen."""
+    """Refuse a threshold that is wrong for any number of labels; return a `Cut` if it is to be chosen."""
+    if isinstance(threshold, str) and threshold == "auto":
+        return Cut()
     threshold = to_host(threshold)
-    if threshold is None or (isinstance(threshold, str) and threshold == "auto"):
+    if threshold is None or isinstance(threshold, Cut):
         return threshold
     try:
         cut = np.asarray(np.nan if isinstance(threshold, str) else threshold, dtype=np.float64)
@@ -104,8 +106,8 @@ def check_cut(threshold: Any) -> Any:
         cut = np.array(np.nan)
     if cut.ndim > 1 or cut.size == 0 or not np.all(np.isfinite(cut)):
         raise ValueError(
-            f"threshold must be a finite number, one per label, None or 'auto', got {shown(threshold)}. "
-            "Use None for the cut that belongs to the loss, or 'auto' to have it chosen."
+            f"threshold must be a finite number, one per label, None, 'auto' or a lrml.thresholds.Cut, got "
+            f"{shown(threshold)}. Use None for the cut that belongs to the loss, or 'auto' to have it chosen."
         )
     return threshold
 
@@ -236,8 +238,6 @@ CHECKS: dict[str, Check] = {
     "theta": check_theta,
     "thetas": optional(partial(_check_several, "thetas", check_theta)),
     "threshold": check_cut,
-    "threshold_per_label": partial(check.check_flag, "threshold_per_label"),
-    "threshold_scoring": lambda value: check.check_choice("threshold_scoring", value, get_args(MetricName)),
     "tol": optional(_strength("tol", "Pass a small number such as tol=1e-3.")),
     "verbose": _check_verbose,
     "warm_start": partial(check.check_flag, "warm_start"),

@@ -48,8 +48,6 @@ class LabelSpaceModel(Member):
         coef0: float = 1,
         targets: str = "binary",
         threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
-        threshold_scoring: str = "micro_f1",
-        threshold_per_label: bool = False,
         device: Any = None,
     ) -> None:
         self.rank = rank
@@ -60,8 +58,6 @@ class LabelSpaceModel(Member):
         self.coef0 = coef0
         self.targets = targets
         self.threshold = threshold
-        self.threshold_scoring = threshold_scoring
-        self.threshold_per_label = threshold_per_label
         self.device = device
 
     components_ = of_fit("components")
@@ -117,8 +113,6 @@ class CPLST(LabelSpaceModel):
         As in `LRML`.
     threshold : float, array of shape (L,) or "auto", optional
         A label is predicted if its score is at least this; 0.5 by default. "auto" as in `LRML`.
-    threshold_scoring, threshold_per_label
-        As in `LRML`.
 
     Attributes
     ----------
@@ -165,7 +159,7 @@ class PLST(LabelSpaceModel):
 
     Parameters
     ----------
-    rank, ridge, kernel, gamma, degree, coef0, targets, threshold, threshold_scoring, threshold_per_label
+    rank, ridge, kernel, gamma, degree, coef0, targets, threshold
         As in `CPLST`.
 
     Attributes
@@ -280,9 +274,9 @@ class CPLSTCV(BlockSearch):
         By default 5, 10, 20, 40, 60, 80 and 100 % of the labels.
     ridges : float or sequence of float, optional
         By default 0 and the ridges that leave 90, 60 and 30 % of the effective directions, see `MLFroCV`.
-    kernel, gammas, degree, coef0, targets, cv, scoring, rule, abandon, threshold, threshold_scoring
+    kernel, gammas, degree, coef0, targets, cv, scoring, rule, abandon, threshold
         As in `LRMLCV`.
-    threshold_per_label, random_state
+    random_state
         As in `LRMLCV`.
     verbose
         As in `LRMLCV`.
@@ -318,8 +312,6 @@ class CPLSTCV(BlockSearch):
         rule: Any = "best",
         abandon: bool = True,
         threshold: Any = None,
-        threshold_scoring: str = "micro_f1",
-        threshold_per_label: bool = False,
         random_state: int | np.random.RandomState | None = None,
         device: Any = None,
         verbose: int = 0,
@@ -336,8 +328,6 @@ class CPLSTCV(BlockSearch):
         self.rule = rule
         self.abandon = abandon
         self.threshold = threshold
-        self.threshold_scoring = threshold_scoring
-        self.threshold_per_label = threshold_per_label
         self.random_state = random_state
         self.device = device
         self.verbose = verbose

@@ -71,7 +71,7 @@ class LEML(Member):
     ridge : float, optional
         Strength of the ridge penalty. By default 0 if alpha is given; otherwise it follows the data, see
         Notes.
-    loss, fit_intercept, targets, threshold, threshold_scoring, threshold_per_label
+    loss, fit_intercept, targets, threshold
         As in `LRML`.
     tol : float, optional
         As in `LRML`; 1e-6 by default if the moments suffice, where steps are cheap.
@@ -116,8 +116,6 @@ class LEML(Member):
         tol: float | None = None,
         targets: str = "binary",
         threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
-        threshold_scoring: str = "micro_f1",
-        threshold_per_label: bool = False,
         warm_start: bool = False,
         callback: Callback | None = None,
         device: Any = None,
@@ -132,8 +130,6 @@ class LEML(Member):
         self.tol = tol
         self.targets = targets
         self.threshold = threshold
-        self.threshold_scoring = threshold_scoring
-        self.threshold_per_label = threshold_per_label
         self.warm_start = warm_start
         self.callback = callback
         self.device = device
@@ -174,9 +170,7 @@ class LEMLCV(SearchModel):
     ridges : sequence of float, optional
         By default 3, 1 and 0.3 times the default of `LEML`; a best one on the edge is followed beyond it.
         Only 0 if alphas are given.
-    loss, fit_intercept, targets, cv, scoring, rule, abandon, threshold, threshold_scoring
-        As in `LRMLCV`.
-    threshold_per_label
+    loss, fit_intercept, targets, cv, scoring, rule, abandon, threshold
         As in `LRMLCV`.
     max_iter, tol
         As in `LEML`.
@@ -213,8 +207,6 @@ class LEMLCV(SearchModel):
         rule: Any = "best",
         abandon: bool = True,
         threshold: Any = None,
-        threshold_scoring: str = "micro_f1",
-        threshold_per_label: bool = False,
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -232,8 +224,6 @@ class LEMLCV(SearchModel):
         self.rule = rule
         self.abandon = abandon
         self.threshold = threshold
-        self.threshold_scoring = threshold_scoring
-        self.threshold_per_label = threshold_per_label
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state

@@ -149,10 +149,6 @@ class LRML(Member):
         "auto" chooses it on scores of unseen rows: leave-one-out scores where they are in closed form (as for
         ``leave_one_out_scores``, but not in a subspace), otherwise those of a fifth of the rows by one more
         fit, to the others.
-    threshold_scoring : {"micro_f1", "macro_f1", "hamming_loss"}, default="micro_f1"
-        What "auto" optimises, see `lrml.thresholds.best_threshold`.
-    threshold_per_label : bool, default=False
-        Whether "auto" chooses one threshold per label.
     warm_start : bool, default=False
         Start from the coefficients of the last ``fit``.
     callback : callable, optional
@@ -286,8 +282,6 @@ class LRML(Member):
         tol: float | None = None,
         targets: str = "binary",
         threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
-        threshold_scoring: str = "micro_f1",
-        threshold_per_label: bool = False,
         warm_start: bool = False,
         callback: Callback | None = None,
         device: Any = None,
@@ -308,8 +302,6 @@ class LRML(Member):
         self.tol = tol
         self.targets = targets
         self.threshold = threshold
-        self.threshold_scoring = threshold_scoring
-        self.threshold_per_label = threshold_per_label
         self.warm_start = warm_start
         self.callback = callback
         self.device = device
@@ -566,10 +558,6 @@ class LRMLCV(TailSearch):
     threshold : float, array of shape (L,), "auto" or None, default=None
         As in `LRML`; "auto" takes the best cut for the held-out scores of the chosen candidate: for its
         leave-one-out scores of all rows, unless there are folds.
-    threshold_scoring : {"micro_f1", "macro_f1", "hamming_loss"}, default="micro_f1"
-        What "auto" optimises, see `lrml.thresholds.best_threshold`.
-    threshold_per_label : bool, default=False
-        Whether "auto" chooses one threshold per label.
     max_iter, tol
         As in `LRML`. If the moments suffice, candidates take 500 iterations at most by default, and a ``tol``
         of 1e-4 in a grid and 1e-3 without one; 1e-3 from 3,000 rows on if
@@ -650,8 +638,6 @@ class LRMLCV(TailSearch):
         rule: Any = "best",
         abandon: bool = True,
         threshold: Any = None,
-        threshold_scoring: str = "micro_f1",
-        threshold_per_label: bool = False,
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -676,8 +662,6 @@ class LRMLCV(TailSearch):
         self.rule = rule
         self.abandon = abandon
         self.threshold = threshold
-        self.threshold_scoring = threshold_scoring
-        self.threshold_per_label = threshold_per_label
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state

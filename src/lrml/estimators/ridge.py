@@ -58,9 +58,9 @@ class MLFro(Member):
     alpha : float, optional
         Strength of the penalty; 0 is the least-squares solution of smallest norm. By default it follows the
         data: half of the default ridge of `LEML` (docs/solver.md).
-    loss, fit_intercept, kernel, gamma, degree, coef0, targets, threshold, threshold_scoring
+    loss, fit_intercept, kernel, gamma, degree, coef0, targets, threshold
         As in `LRML`.
-    threshold_per_label, warm_start, callback, verbose
+    warm_start, callback, verbose
         As in `LRML`.
     max_iter : int, optional
         Most iterations, if there are any; 1000 by default.
@@ -107,8 +107,6 @@ class MLFro(Member):
         tol: float | None = None,
         targets: str = "binary",
         threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
-        threshold_scoring: str = "micro_f1",
-        threshold_per_label: bool = False,
         warm_start: bool = False,
         callback: Callback | None = None,
         device: Any = None,
@@ -125,8 +123,6 @@ class MLFro(Member):
         self.tol = tol
         self.targets = targets
         self.threshold = threshold
-        self.threshold_scoring = threshold_scoring
-        self.threshold_per_label = threshold_per_label
         self.warm_start = warm_start
         self.callback = callback
         self.device = device
@@ -160,10 +156,6 @@ class MLFroCV(BlockSearch):
         its own, 3 values that leave 60, 40 and 20 %, times the curvature of the loss relative to that of the
         squared loss; a best one on the edge is followed beyond it.
     loss, fit_intercept, kernel, gammas, degree, coef0, targets, cv, scoring, rule, abandon, threshold
-        As in `LRMLCV`.
-    threshold_scoring
-        As in `LRMLCV`.
-    threshold_per_label
         As in `LRMLCV`.
     max_iter, tol
         As in `MLFro`.
@@ -202,8 +194,6 @@ class MLFroCV(BlockSearch):
         rule: Any = "best",
         abandon: bool = True,
         threshold: Any = None,
-        threshold_scoring: str = "micro_f1",
-        threshold_per_label: bool = False,
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -223,8 +213,6 @@ class MLFroCV(BlockSearch):
         self.rule = rule
         self.abandon = abandon
         self.threshold = threshold
-        self.threshold_scoring = threshold_scoring
-        self.threshold_per_label = threshold_per_label
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state

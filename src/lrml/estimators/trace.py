@@ -39,9 +39,9 @@ class MLTrace(Member):
         Strength of the trace norm. By default it follows the data as in `LRML`.
     ridge : float, default=0.0
         Strength of an additional squared Frobenius norm.
-    loss, fit_intercept, kernel, gamma, degree, coef0, solver, targets, threshold, threshold_scoring
+    loss, fit_intercept, kernel, gamma, degree, coef0, solver, targets, threshold
         As in `LRML`.
-    threshold_per_label, warm_start, callback, verbose
+    warm_start, callback, verbose
         As in `LRML`.
     max_iter : int, optional
         Most iterations, 5000 by default, or 1000 if every iteration reads the rows.
@@ -94,8 +94,6 @@ class MLTrace(Member):
         tol: float | None = None,
         targets: str = "binary",
         threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
-        threshold_scoring: str = "micro_f1",
-        threshold_per_label: bool = False,
         warm_start: bool = False,
         callback: Callback | None = None,
         device: Any = None,
@@ -115,8 +113,6 @@ class MLTrace(Member):
         self.tol = tol
         self.targets = targets
         self.threshold = threshold
-        self.threshold_scoring = threshold_scoring
-        self.threshold_per_label = threshold_per_label
         self.warm_start = warm_start
         self.callback = callback
         self.device = device
@@ -142,7 +138,7 @@ class MLTraceCV(TailSearch):
         As in `LRMLCV`.
     abandon, threshold
         As in `LRMLCV`.
-    threshold_scoring, threshold_per_label, max_iter, tol, random_state, verbose
+    max_iter, tol, random_state, verbose
         As in `LRMLCV`.
 
     Attributes
@@ -184,8 +180,6 @@ class MLTraceCV(TailSearch):
         rule: Any = "best",
         abandon: bool = True,
         threshold: Any = None,
-        threshold_scoring: str = "micro_f1",
-        threshold_per_label: bool = False,
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -209,8 +203,6 @@ class MLTraceCV(TailSearch):
         self.rule = rule
         self.abandon = abandon
         self.threshold = threshold
-        self.threshold_scoring = threshold_scoring
-        self.threshold_per_label = threshold_per_label
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state

@@ -24,7 +24,7 @@ from lrml.experiments.runner import Outcome
 from lrml.metrics import evaluate
 from lrml.solvers import Algorithm1, SolverResult, solve
 from lrml.theory import printed_local_bound
-from lrml.thresholds import best_threshold
+from lrml.thresholds import Cut, best_threshold
 
 _Array: TypeAlias = npt.NDArray[np.float64]
 
@@ -158,8 +158,7 @@ def _search(
         cv=options["held_out"],
         random_state=options["seed"],
         scoring=scoring,
-        threshold=cut,
-        threshold_scoring="hamming_loss",
+        threshold=Cut("hamming_loss") if cut == "auto" else cut,
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from lrml.core.rows import Schema
 from lrml.solvers import Factors
 from lrml.storage._container import ModelFileError
 from lrml.storage._values import Reader, Writer
+from lrml.thresholds import Cut
 
 _MEMBERS = ("CPLST", "LEML", "LRML", "MLFro", "MLTrace", "PLST")
 _SEARCHES = ("CPLSTCV", "LEMLCV", "LRMLCV", "MLFroCV", "MLTraceCV")
@@ -233,7 +235,8 @@ def encode_params(writer: Writer, estimator: Any, name: str) -> dict[str, Any]:
     found = {}
     for key, value in estimator.get_params(deep=False).items():
         try:
-            found[key] = writer.encode(value, f"{name}params.{key}")
+            plain = asdict(value) if isinstance(value, Cut) else value
+            found[key] = writer.encode(plain, f"{name}params.{key}")
         except TypeError as error:
             default = type(estimator)().get_params(deep=False)[key]
             raise TypeError(
@@ -328,7 +331,13 @@ def new_estimator(reader: Reader, kind: Any, params: dict[str, Any], *, newer: b
             f"parameters of {kind.__name__} must be among {', '.join(known)}, got {shown(unknown[0])}. "
             f"{_AGAIN}"
         )
-    return kind(**{key: reader.decode(value) for key, value in params.items() if key in known})
+    found = {key: reader.decode(value) for key, value in params.items() if key in known}
+    if isinstance(found.get("threshold"), dict):
+        try:
+            found["threshold"] = Cut(**found["threshold"])
+        except (TypeError, ValueError) as error:
+            raise ModelFileError(f"the threshold of {kind.__name__} is none: {error} {_AGAIN}") from None
+    return kind(**found)
 
 
 _SPECIAL = ("factors_", "kernel_", "best_estimator_", "best_estimators_")

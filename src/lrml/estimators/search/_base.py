@@ -39,6 +39,7 @@ from lrml.estimators.search._search import (
     Search,
 )
 from lrml.estimators.search._splits import check_cv, make_splits, training_part
+from lrml.thresholds import Cut
 
 # Folds unless leave-one-out scores are in closed form, and the held-out share of wide data.
 _N_FOLDS, _HELD_OUT = 5, 0.2
@@ -151,7 +152,7 @@ class SearchModel(LowRankModel):
                 spare = in_coordinates and data.X.shape[0] >= MANY_ROWS
                 several = _HELD_OUT if spare else _N_FOLDS
                 params.cv = _HELD_OUT if compressed else "loo" if closed_form else several
-        given = None if isinstance(params.threshold, str) else params.threshold
+        given = None if isinstance(params.threshold, Cut) else params.threshold
         comparison = Comparison(
             data,
             make_splits(params.cv, data, params.random_state),

@@ -17,6 +17,7 @@ from lrml.estimators._samples import Folds, FoldSums, SampledRows, fold_sums
 from lrml.estimators._warnings import warn_of_spreads
 from lrml.estimators.search._base import SearchModel, needs_folds
 from lrml.estimators.search._search import MOST_FOLDS, N_FOLDS
+from lrml.thresholds import Cut
 
 
 class BlockSearch(SearchModel):
@@ -91,7 +92,7 @@ class BlockSearch(SearchModel):
 
     def _check_before(self, params: Parameters, columns: Schema) -> None:
         """Check parameters against the shape of the data, before anything is summed."""
-        if not isinstance(params.threshold, str):
+        if not isinstance(params.threshold, Cut):
             check_threshold(params.threshold, columns.n_labels, params.loss.threshold)
         self._check_shapes(Rows.of_sums(None, columns), self._check_params())
 
