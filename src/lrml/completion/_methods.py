@@ -115,7 +115,7 @@ class NoisyCompletion:
         point, history = Factors.zero(self.observed.shape), self.run.history
         alpha *= _SHRINK
         while alpha > lowest and len(history) + _STEPS < limit:
-            self._descend(point, TraceNorm(alpha, max_rank=most), tol, len(history) + _STEPS)
+            self._descend(point, TraceNorm(alpha, max_rank=most), max(tol, 1e-3), len(history) + _STEPS)
             point = self.run.best
             alpha *= _SHRINK
         self.accuracy = 0.0
