@@ -29,11 +29,9 @@ class Completion:
     ----------
     factors : Factors
         ``U`` (m × k), ``s`` (k, descending) and ``V`` (n × k).
-    objective : float
-        ½‖P_Ω(Z − M)‖² + Ω(σ(Z)); the penalty Ω(σ(Z)) alone if the completion is exact.
-    residual : float
-        How far Z is from stationary, over ‖P_Ω(M)‖_F. Noisy: ‖Z − prox(P_Ω(M) + P_Ω⊥(Z))‖_F. Exact: the
-        violation of P_Ω(Z) = P_Ω(M) and of a subgradient that vanishes outside Ω.
+    objective, residual : float
+        What was minimised, and how far Z is from stationary, over ‖P_Ω(M)‖_F. Noisy: ‖Z − prox(P_Ω(M) +
+        P_Ω⊥(Z))‖_F. Exact: the violation of P_Ω(Z) = P_Ω(M) and of a subgradient that vanishes outside Ω.
     converged, status : bool, str
         Whether ``residual`` is at most ``tol``, and how it ended, in a sentence.
     history : History
@@ -113,10 +111,8 @@ def complete(
         "auto" is dense if the shorter side is at most 500.
     start : Completion, optional
         Where to start a noisy problem; by default the solution is followed down from strong penalties.
-    tol : float, default=1e-6
-        Residual to reach.
-    max_iter : int, default=1000
-        Most proximal steps, that is, decompositions.
+    tol, max_iter : float, int
+        Residual to reach, and most proximal steps, that is, decompositions.
 
     Examples
     --------

@@ -50,11 +50,6 @@ def global_bound(
 
     With ``signs="example"`` XᵀΣ has rank one, and the first line serves all three balls. Zeros among the s_j
     may be left out; the other parameters are those of `global_complexity`.
-
-    Examples
-    --------
-    >>> global_bound([1.0], n_examples=100, n_labels=4, ball="frobenius").value
-    0.2
     """
     check_choice("ball", ball, get_args(Ball))
     s, scale = descending(eigenvalues), positive("radius", radius)
@@ -88,7 +83,7 @@ def local_bound(
         E sup ≤ √(r h L / n) + λ √((L/n) Σ_{j>h} s_j)
         E sup ≤ √(r/n) min{√(hL), c_h} + λ min{√((L/n) Σ_{j>h} s_j), √theta G(s_{h+1}, …)} + τ G(s_1, s_2, …)
 
-    with G `global_bound` of the trace-norm ball and c_h = √(theta π/2) (√h + √L); the least value is returned.
+    with G `global_bound` of the trace-norm ball and c_h = √(theta π/2) (√h + √L). The least value counts.
     Parameters are those of `global_bound` and `local_complexity`.
 
     Examples
@@ -170,11 +165,6 @@ def printed_local_bound(
         line="proof"      r √(theta/n) + √((1/n) Σ_{j>theta} σ_j²)       (the last line but one of the proof)
 
     It does *not* hold for ‖W‖ ≤ 1 and ‖WWᵀ‖ ≤ r alone; docs/theory.md says when it does.
-
-    Examples
-    --------
-    >>> printed_local_bound([1.0, 0.5, 0.25], n_examples=100, r=0.5, theta=1).terms
-    {'head': 0.05, 'tail of W': 0.075}
     """
     moment = check_nonnegative("r", r, "Pass the bound on the norm of WWᵀ.")
     root = math.sqrt(count("n_examples", n_examples))

@@ -129,12 +129,6 @@ def local_complexity(
         Bound on the mean of ‖Wᵀx_i‖² over the examples, above 0.
     theta, tail : int, float
         Singular values that the tail leaves out, and τ; infinity, the default, drops this constraint.
-
-    Examples
-    --------
-    >>> found = local_complexity([[1.0]], 1, r=0.25, n_draws=2, random_state=0)
-    >>> round(found.lower.mean, 9), round(found.upper.mean, 9)
-    (0.5, 0.5)
     """
     free = count("theta", theta, 0)
     scale, moment, most = positive("radius", radius), positive("r", r), limit("tail", tail)

@@ -83,14 +83,11 @@ def bound_report(
     X : array or sparse matrix of shape (n, d)
     theta : int, optional
         Singular values that the tail leaves out: ``theta_`` of the model by default, its rank if it has none.
-    delta : float, default=0.05
-        Theorems 1 and 2 hold with probability 1 − δ.
-    lipschitz, loss_moment : float, default=1.0
-        Lipschitz constant of the loss, and bound on the mean of its square (1 holds for losses in [0, 1]).
-    n_draws, n_local_draws : int, default=20 and 4
-        Draws for the global and for the local complexities, with one sign per example and label.
-    random_state : int, Generator or None, default=None
-        Seed of the signs; pass an int for the same report at every call.
+    delta, lipschitz, loss_moment : float, default=0.05, 1.0 and 1.0
+        Theorems 1 and 2 hold with probability 1 − δ, for losses with this Lipschitz constant and with this
+        bound on the mean of their squares (1 holds for losses in [0, 1]).
+    n_draws, n_local_draws, random_state : int
+        Draws for the global and for the local complexities, and their seed, as in `global_complexity`.
     """
     contraction = math.sqrt(2) * positive("lipschitz", lipschitz)
     left, sigma, labels = _factors(estimator)
