@@ -39,7 +39,8 @@ def test_training_rows_are_those_of_the_completion():
 
 def test_new_rows_are_better_than_the_means():
     full, X = table(rows=80)
-    imputer = LowRankImputer(theta=2, random_state=0).fit(X[:60])
+    imputer, again = (LowRankImputer(theta=2, random_state=0).fit(X[:60]) for _ in range(2))
+    assert imputer.alpha_ == again.alpha_ > 0
     missing = np.isnan(X[60:])
     ours = (imputer.transform(X[60:]) - full[60:])[missing]
     means = (SimpleImputer().fit(X[:60]).transform(X[60:]) - full[60:])[missing]
@@ -59,13 +60,8 @@ def test_new_rows_solve_the_ridge_regression_of_the_docstring():
     target = np.concatenate([(row - imputer.mean_)[known], np.zeros(len(s))])
     expected = imputer.mean_ + V @ np.linalg.lstsq(stacked, target, rcond=None)[0]
     np.testing.assert_allclose(imputer.transform(row[None])[0, ~known], expected[~known], rtol=1e-6)
-
-
-def test_a_row_without_values_gets_the_means():
-    _, X = table()
-    imputer = LowRankImputer(theta=2, alpha=0.5).fit(X)
-    filled = imputer.transform(np.full((1, 12), np.nan))
-    np.testing.assert_allclose(filled[0], np.nanmean(X, axis=0))
+    # A row without values gets the means.
+    np.testing.assert_allclose(imputer.transform(np.full((1, 12), np.nan))[0], np.nanmean(X, axis=0))
 
 
 def test_frames_keep_names_in_a_pipeline_and_a_column_transformer():
@@ -81,15 +77,8 @@ def test_frames_keep_names_in_a_pipeline_and_a_column_transformer():
 
 
 def test_constant_columns_are_filled_with_their_value():
-    np.testing.assert_allclose(
-        LowRankImputer(random_state=0).fit_transform([[1, np.nan], [1, 2], [1, 2]])[0], [1, 2]
-    )
-
-
-def test_alpha_is_chosen_alike_for_one_seed():
-    _, X = table()
-    first, again = (LowRankImputer(theta=2, random_state=3).fit(X) for _ in range(2))
-    assert first.alpha_ == again.alpha_ > 0
+    filled = LowRankImputer(random_state=0).fit_transform([[1, np.nan], [1, 2], [1, 2]])
+    np.testing.assert_allclose(filled[0], [1, 2])
 
 
 def test_theta_is_a_count_or_a_share_of_the_columns():
@@ -112,7 +101,7 @@ def test_a_fit_that_fails_changes_nothing(options):
     X[2, 3] = np.nan
     imputer = LowRankImputer(theta=1, alpha=0.1).fit(pd.DataFrame(X, columns=list("abcde")))
     expected = imputer.transform(pd.DataFrame(X, columns=list("abcde")))
-    with pytest.raises(ValueError, match=r"theta|random_state"):
+    with pytest.raises((TypeError, ValueError)):
         imputer.set_params(**options).fit(pd.DataFrame(X[:, :3], columns=list("xyz")))
     assert imputer.n_features_in_ == 5
     np.testing.assert_array_equal(imputer.transform(pd.DataFrame(X, columns=list("abcde"))), expected)

@@ -13,7 +13,6 @@ from lrml import CPLST, LEML, LRML, MLFro, MLTrace
 from lrml.theory import (
     Spectrum,
     bound_report,
-    global_complexity,
     local_bound,
     local_complexity,
     local_dual_bound,
@@ -125,10 +124,3 @@ def test_bounds_on_real_data_are_never_below_monte_carlo(name, mulan):
     found = local_complexity(spectrum, n_labels, r, n_draws=4, random_state=0)
     dual, split = local_dual_bound(s, n, n_labels, r), local_bound(s, n, n_labels, r)
     assert found.upper.mean - 5 * found.upper.standard_error <= dual.value <= split.value * (1 + 1e-9)
-
-
-@pytest.mark.real_data
-def test_the_printed_trace_bound_fails_on_yeast_with_rows_of_norm_one(mulan):
-    X, Y = mulan("yeast").train
-    trace = global_complexity(normalize(X), Y.shape[1], n_draws=10, random_state=0)
-    assert trace.mean - 3 * trace.standard_error > 1 / math.sqrt(len(Y))

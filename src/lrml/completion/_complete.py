@@ -1,23 +1,24 @@
-"""Matrix completion as a function, with its result and its checks."""
+"""Matrix completion as a function, its result, and the choice of alpha on held-out entries."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from lrml.completion._exact import complete_exactly
-from lrml.completion._noisy import NoisyCompletion
+from lrml.completion._methods import NoisyCompletion, complete_exactly
 from lrml.completion._observed import Floats, Observed, entries_of
 from lrml.core.arrays import to_host
-from lrml.core.checks import check_choice, check_flag, check_max_iter, check_nonnegative, is_integer
+from lrml.core.checks import check_choice, check_flag, check_max_iter, check_nonnegative, is_integer, is_real
 from lrml.core.penalties import TailSum
 from lrml.solvers import Factors, History, Recorder, Status
 
 Method = Literal["auto", "dense", "factored"]
 # A full decomposition is cheap for a short side of this length, if the matrix has no more entries than this.
 _SHORT_SIDE, _ENTRIES = 500, 5_000_000
+# The least alpha to choose from, as a share of the largest that matters.
+_LEAST_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -28,15 +29,11 @@ class Completion:
     ----------
     factors : Factors
         ``U`` (m × k), ``s`` (k, descending) and ``V`` (n × k).
-    objective : float
-        ½‖P_Ω(Z − M)‖² + Ω(σ(Z)); the penalty Ω(σ(Z)) alone if the completion is exact.
-    residual : float
-        Stationarity residual at Z over ‖P_Ω(M)‖_F. Noisy: ‖Z − prox(P_Ω(M) + P_Ω⊥(Z))‖_F, the proximal map
-        followed by a cut to ``max_rank`` where that was set. Exact: the violation of the two optimality
-        conditions, P_Ω(Z) = P_Ω(M) and a subgradient that vanishes outside Ω.
-    converged : bool
-    status : str
-        How it ended, in a sentence.
+    objective, residual : float
+        What was minimised, and how far Z is from stationary, over ‖P_Ω(M)‖_F. Noisy: ‖Z − prox(P_Ω(M) +
+        P_Ω⊥(Z))‖_F. Exact: the violation of P_Ω(Z) = P_Ω(M) and of a subgradient that vanishes outside Ω.
+    converged, status : bool, str
+        Whether ``residual`` is at most ``tol``, and how it ended, in a sentence.
     history : History
         One line per proximal step, those of the warm-up with larger alphas included.
     """
@@ -76,8 +73,7 @@ class Completion:
 
     def dense(self) -> Floats:
         """Return the m × n matrix."""
-        filled: Floats = (self.factors.U * self.factors.s) @ self.factors.V.T
-        return filled
+        return np.asarray((self.factors.U * self.factors.s) @ self.factors.V.T)
 
 
 def complete(
@@ -86,7 +82,6 @@ def complete(
     *,
     exact: bool = False,
     method: Method = "auto",
-    max_rank: int | None = None,
     start: Completion | None = None,
     tol: float = 1e-6,
     max_iter: int = 1000,
@@ -98,33 +93,26 @@ def complete(
         noisy:   minimise ½‖P_Ω(Z − M)‖²_F + Ω(σ(Z))
         exact:   minimise Ω(σ(Z))  subject to  P_Ω(Z) = P_Ω(M)
 
-    P_Ω keeps the observed entries. Under the trace norm both problems are convex. Under the tail sum with
-    0 < theta < min(m, n) they are not: the result is stationary, and ``residual`` says how nearly, but
-    another stationary point may be better. The exact one is never worse than the minimiser of the trace norm.
-    Rows and columns without any observed entry come out as zero, the answer of least norm.
+    P_Ω keeps the observed entries. Only the trace norm without a limit on the rank is convex; otherwise Z is
+    stationary, but another stationary point may be better. An exact Z is never worse than the minimiser of
+    the trace norm. Rows and columns without any observed entry come out as zero, the answer of least norm.
 
     Parameters
     ----------
     M : array, frame or sparse matrix of shape (m, n)
         Dense: NaN is missing. Sparse: stored entries are observed, including stored zeros.
     penalty : TailSum or TraceNorm
-        With its strength alpha. In exact mode alpha only multiplies the objective.
+        A limit ``max_rank`` is for noisy problems. In exact mode alpha only multiplies the objective.
     exact : bool, default=False
         Whether observed entries are kept exactly. Needs full decompositions.
     method : {"auto", "dense", "factored"}
         "dense" decomposes the m × n matrix; "factored" needs memory for the observed entries and a few times
-        (m + n) · rank numbers, and makes that matrix only if a step needs all of its singular values (alpha
-        is small, or theta large). "auto" is dense if the shorter side is at most 500.
-    max_rank : int, optional
-        Most singular values that are kept, theta of them free; no bound by default. A bound is a constraint,
-        which is not convex even under the trace norm.
+        (m + n) · rank numbers, unless a step needs all singular values (alpha is small, or theta large).
+        "auto" is dense if the shorter side is at most 500.
     start : Completion, optional
-        A warm start, such as the result for a neighbouring alpha. Noisy mode only. By default the solution is
-        followed down from strong penalties.
-    tol : float, default=1e-6
-        Stationarity residual to reach.
-    max_iter : int, default=1000
-        Most proximal steps, that is, decompositions.
+        Where to start a noisy problem; by default the solution is followed down from strong penalties.
+    tol, max_iter : float, int
+        Residual to reach, and most proximal steps, that is, decompositions.
 
     Examples
     --------
@@ -140,45 +128,97 @@ def complete(
     tol = check_nonnegative("tol", tol, "Leave it out for the default.")
     if not isinstance(penalty, TailSum) or penalty.rule != "exact":  # only this rule is a proximal map
         raise TypeError(f"penalty is {penalty!r}. Pass TailSum(theta, alpha) or TraceNorm(alpha).")
-    if exact and (max_rank is not None or start is not None):
+    if exact and (penalty.max_rank is not None or start is not None):
         raise ValueError("max_rank and start belong to the noisy problem. Leave them out, or exact=True.")
-    least = max(1, penalty.theta)
-    if max_rank is not None and (not is_integer(max_rank) or max_rank < least):
-        raise ValueError(f"max_rank is {max_rank!r}, theta {penalty.theta}. Pass an int of at least {least}.")
     observed = Observed.of(M)
     shape = observed.shape
     if start is not None and (not isinstance(start, Completion) or start.shape != shape):
-        raise ValueError(
-            f"start is {start!r:.80}. Pass what complete returned for a matrix of shape {shape}."
-        )
-    dense = is_dense(method, penalty.theta, shape)
-    free = penalty.alpha == 0 or penalty.theta == min(shape)
+        raise ValueError(f"start is {start!r:.80}. Pass what complete returned for the shape {shape}.")
+    dense = _is_dense(method, penalty.theta, shape)
+    free = not np.any(penalty.slopes(np.zeros(min(shape))))  # nothing is penalised
     if not dense and (exact or free):
         raise ValueError(
             f"exact={exact}, alpha={penalty.alpha} and theta={penalty.theta} need full decompositions of a "
             f"matrix of shape {shape}. Change them, or pass method='dense' if it fits into memory."
         )
+    run: Recorder[Factors] = Recorder()
     if observed.norm == 0 or free:  # missing entries are 0, the answer of least norm
-        entries = observed.sparse(observed.values)
-        filled = Factors.of(entries.toarray()) if observed.norm else Factors.zero(shape)
-        return Completion(filled, 0.0, 0.0, True, Status.EXACT.value, History())
-    if exact:
-        run: Recorder[Floats] = Recorder()
-        residual, history = complete_exactly(observed, penalty, tol, max_iter, run), run.history
-        factors = Factors.of(run.best)
-        objective = penalty.value(factors.s)
+        filled = observed.sparse(observed.values)
+        run.keep(Factors.of(filled.toarray()) if observed.norm else Factors.zero(shape), 0.0)
+        run.status, residual = Status.EXACT, 0.0
+    elif exact:
+        residual = complete_exactly(observed, run, penalty, tol, max_iter)
     else:
-        problem = NoisyCompletion(observed, dense=dense, max_rank=max_rank)
+        problem = NoisyCompletion(observed, run, dense=dense)
         residual = problem.solve(penalty, None if start is None else start.factors, tol, max_iter)
-        factors, objective, history = problem.run.best, problem.run.least, problem.run.history
-    converged = residual <= tol
-    status = Status.RESIDUAL_SMALL if converged else Status.RESIDUAL_LARGE
-    return Completion(factors, objective, residual, converged, status.value, history)
+    small = residual <= tol
+    status = run.status or (Status.RESIDUAL_SMALL if small else Status.RESIDUAL_LARGE)
+    return Completion(run.best, run.least, residual, small, status.value, run.history)
 
 
-def is_dense(method: Method, theta: int, shape: tuple[int, int]) -> bool:
+def _is_dense(method: Method, theta: int, shape: tuple[int, int]) -> bool:
     """Whether a matrix of this shape is decomposed as a whole; it has to have theta singular values."""
     if theta > min(shape):
         raise ValueError(f"theta is {theta}, and the shorter side of M {min(shape)}. Lower theta.")
     small = min(shape) <= _SHORT_SIDE and shape[0] * shape[1] <= _ENTRIES
     return check_choice("method", method, get_args(Method)) == "dense" or (method == "auto" and small)
+
+
+class AlphaSelection(NamedTuple):
+    """Held-out errors (roots of mean squares) of descending strengths, and the strength with the least."""
+
+    alpha: float
+    alphas: Floats
+    errors: Floats
+
+
+def select_alpha(
+    M: Any,
+    theta: int = 0,
+    *,
+    share: float = 0.1,
+    n_alphas: int = 12,
+    method: Method = "auto",
+    max_rank: int | None = None,
+    tol: float = 1e-4,
+    max_iter: int = 300,
+    random_state: Any = None,
+) -> AlphaSelection:
+    """Choose alpha for `complete` by its error on a random share of the observed entries.
+
+    The strengths are a geometric grid from σ_{theta+1} of the zero-filled matrix down to a thousandth of it;
+    each fit starts from the one before.
+
+    Parameters
+    ----------
+    M, method, tol, max_iter
+        As in `complete`.
+    theta, max_rank : int
+        Of the penalty; theta = 0 chooses for the trace norm.
+    share : float, default=0.1
+        Share of the observed entries to hold out, in (0, 1).
+    n_alphas : int, default=12
+    random_state : int, Generator or None, default=None
+        Seed of the split.
+    """
+    TailSum(theta, 1.0, max_rank=max_rank)  # checks both
+    if not (is_real(share) and 0.0 < share < 1.0):
+        raise ValueError(f"share is {share!r}. Hold out a share between 0 and 1, such as 0.1.")
+    if not is_integer(n_alphas) or n_alphas < 1:
+        raise ValueError(f"n_alphas is {n_alphas!r}. Pass an int of at least 1, such as 12.")
+    observed = Observed.of(M)
+    problem = NoisyCompletion(observed, Recorder(), dense=_is_dense(method, theta, observed.shape))
+    # Above the next value, a first step keeps only the free ones.
+    largest = problem.at_zero(theta + 1) if theta < min(observed.shape) else 0.0
+    order = np.random.default_rng(random_state).permutation(len(observed.values))
+    held, seen = map(observed.only, np.split(order, [max(1, round(share * len(order)))]))
+    if largest == 0.0 or seen.norm == 0.0:
+        # Nothing is penalised, or there is nothing to learn from: all strengths are equivalent.
+        return AlphaSelection(largest, np.array([largest]), np.array([np.nan]))
+    alphas, errors = largest * np.geomspace(1.0, _LEAST_SHARE, n_alphas), []
+    last: Completion | None = None
+    for alpha in alphas:
+        penalty = TailSum(theta, alpha, max_rank=max_rank)
+        last = complete(seen, penalty, method=method, start=last, tol=tol, max_iter=max_iter)
+        errors.append(float(np.sqrt(np.mean(held.misfit(last.factors) ** 2))))
+    return AlphaSelection(float(alphas[int(np.argmin(errors))]), alphas, np.array(errors))

@@ -1,13 +1,5 @@
 """The theory of Xu et al., computed: Rademacher complexities, bounds on them, and what they say of a model.
 
-=====================  ===========================================================
-global complexity      `global_complexity` (Monte Carlo), `global_bound`
-local complexity       `local_complexity` (bracketed), `local_bound`, `local_dual_bound`
-as the paper prints    `printed_local_bound`
-risk and rates         `theorem1`, `theorem2`, `local_rate`
-a fitted model         `bound_report`
-=====================  ===========================================================
-
 Everything is conditional on X, and the intercept is left out. docs/theory.md has proofs, numbers, references.
 """
 

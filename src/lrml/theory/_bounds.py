@@ -10,15 +10,25 @@ import numpy as np
 from lrml.core.arrays import to_host
 from lrml.core.checks import check_choice, check_nonnegative
 from lrml.theory._complexity import LocalBall
-from lrml.theory._data import Ball, Bound, Signs, count, descending, limit, positive
+from lrml.theory._data import Ball, Bound, Signs, Vector, count, descending, limit, positive
 
 _GAUSS = math.sqrt(math.pi / 2)  # signs are at most this many times as large as Gaussians
-_COMPLEXITY = "Pass the mean of a MonteCarlo or the value of a Bound."
 
 
 def _chevet(total: Any, largest: Any, n_examples: int, n_labels: int) -> tuple[Any, Any]:
     """Return two terms that add up to a bound on E‖XᵀΣ/n‖, from the sum and the largest of the s_j."""
     return _GAUSS * np.sqrt(total / n_examples), _GAUSS * np.sqrt(n_labels * largest / n_examples)
+
+
+def _sums_beyond(s: Vector) -> Vector:
+    """Return Σ_{j>h} s_j for h = 0, 1, … , len(s)."""
+    return np.append(np.cumsum(s[::-1])[::-1], 0.0)
+
+
+def _best_split(head: Vector, rest: Vector, **tail: float) -> Bound:
+    """Return the least sum of a head of h axes and the rest, over h."""
+    h = int(np.argmin(head + rest))
+    return Bound({"head": float(head[h]), "rest of the data": float(rest[h])} | tail, h)
 
 
 def global_bound(
@@ -38,22 +48,8 @@ def global_bound(
         trace       λ min{ √(L tr S / n),  √(π/2) (√(tr S / n) + √(L s₁ / n)) }
         operator    λ min{ √(L/n) Σ_j √s_j,  L √(tr S / n) }
 
-    With ``signs="example"`` XᵀΣ has rank one, and the first line serves all three balls. docs/theory.md has
-    the proofs.
-
-    Parameters
-    ----------
-    eigenvalues : array of shape (k,)
-        s_j, in any order; zeros may be left out.
-    n_examples, n_labels : int
-        n and L.
-    ball, radius, signs
-        As in `global_complexity`.
-
-    Examples
-    --------
-    >>> global_bound([1.0], n_examples=100, n_labels=4, ball="frobenius").value
-    0.2
+    With ``signs="example"`` XᵀΣ has rank one, and the first line serves all three balls. Zeros among the s_j
+    may be left out; the other parameters are those of `global_complexity`.
     """
     check_choice("ball", ball, get_args(Ball))
     s, scale = descending(eigenvalues), positive("radius", radius)
@@ -82,18 +78,13 @@ def local_bound(
 ) -> Bound:
     """Bound `local_complexity` by the eigenvalues s_j of S = XᵀX/n, for every X.
 
-    For every number h of leading eigenvalues ::
+    For every number h of leading eigenvalues, and if the tail is limited to τ also the second line ::
 
         E sup ≤ √(r h L / n) + λ √((L/n) Σ_{j>h} s_j)
+        E sup ≤ √(r/n) min{√(hL), c_h} + λ min{√((L/n) Σ_{j>h} s_j), √theta G(s_{h+1}, …)} + τ G(s_1, s_2, …)
 
-    and the best h is taken. Where the tail is limited to τ, also ::
-
-        E sup ≤ √(r/n) min{√(hL), c_h} + λ min{√((L/n) Σ_{j>h} s_j), √theta G(s_{h+1}, …)} + τ G(s_1, s_2, …),
-
-    G `global_bound` of the trace-norm ball and c_h = √(theta π/2) (√h + √L). This has theta (h + L) where the
-    first line has hL, and the smaller of the two is returned; with one sign per example a small theta does
-    not help. docs/theory.md has the proof, after Mendelson (2002) and Yousefi et al. (2018). Parameters as in
-    `global_bound` and `local_complexity`.
+    with G `global_bound` of the trace-norm ball and c_h = √(theta π/2) (√h + √L). The least value counts.
+    Parameters are those of `global_bound` and `local_complexity`.
 
     Examples
     --------
@@ -104,12 +95,9 @@ def local_bound(
     s, scale, moment = descending(eigenvalues), positive("radius", radius), positive("r", r)
     n, labels = count("n_examples", n_examples), count("n_labels", n_labels)
     root, most = math.sqrt(count("theta", theta, 0)), limit("tail", tail)
-    sizes = np.arange(len(s) + 1)
-    beyond = np.append(np.cumsum(s[::-1])[::-1], 0.0)  # Σ_{j>h} s_j
-    frobenius = np.sqrt(labels * beyond / n)
-    head, rest = np.sqrt(moment * sizes * labels / n), scale * frobenius
-    best = int(np.argmin(head + rest))
-    plain = Bound({"head": float(head[best]), "rest of the data": float(rest[best])}, best)
+    sizes, beyond = np.arange(len(s) + 1), _sums_beyond(s)
+    head, frobenius = np.sqrt(moment * sizes * labels / n), np.sqrt(labels * beyond / n)
+    plain = _best_split(head, scale * frobenius)
     if most == math.inf:
         return plain
     trace = frobenius
@@ -117,10 +105,8 @@ def local_bound(
         trace = np.minimum(frobenius, sum(_chevet(beyond, np.append(s, 0.0), n, labels)))
         # The top theta directions of W have rank theta.
         head = np.minimum(head, root * _GAUSS * np.sqrt(moment / n) * (np.sqrt(sizes) + math.sqrt(labels)))
-    head, rest = (head if root else 0.0 * head), scale * np.minimum(frobenius, root * trace)
-    best = int(np.argmin(head + rest))
-    terms = {"head": float(head[best]), "rest of the data": float(rest[best])}
-    ranked = Bound(terms | {"tail of W": most * float(trace[0])}, best)
+    rest = scale * np.minimum(frobenius, root * trace)
+    ranked = _best_split(head if root else 0.0 * head, rest, **{"tail of W": most * float(trace[0])})
     return min(plain, ranked, key=lambda bound: bound.value)
 
 
@@ -133,12 +119,12 @@ def local_dual_bound(
 
         E sup ≤ min_{0≤t≤1} √((L/n) Σ_j s_j / (t/λ² + (1−t) s_j/r)) ≤ √((2L/n) Σ_j min(r, λ² s_j))
 
-    The squared coordinates of XᵀΣ/n are replaced by their means L s_j/n (Jensen's inequality), which both
-    readings of the signs share. It never exceeds `local_bound` without a tail. Parameters as there.
+    Never above `local_bound` without a tail; parameters as there.
     """
     s = descending(eigenvalues)
     s = s[s > 0]
     ball = LocalBall(s, positive("radius", radius), positive("r", r))
+    # Jensen's inequality: the squared coordinates of XᵀΣ/n are replaced by their means.
     means = s * (count("n_labels", n_labels) / count("n_examples", n_examples))
     return Bound({"ball and second moment": float(ball.support(means[None, :])[0][0])})
 
@@ -150,8 +136,7 @@ def local_rate(eigenvalues: Any, n_examples: int, n_labels: int = 1, radius: flo
 
         ψ(r) = √((2L/n) Σ_j min(r, λ² s_j)) = min_h √((2L/n) (h r + λ² Σ_{j>h} s_j)),      ψ(r*) = r*
 
-    so r* is the least of the fixed points for every h, the roots of quadratic equations. docs/theory.md says
-    what it has to do with the risk. Parameters as in `local_bound`.
+    so r* is the least of the fixed points for every h, the roots of quadratic equations.
 
     Examples
     --------
@@ -161,8 +146,7 @@ def local_rate(eigenvalues: Any, n_examples: int, n_labels: int = 1, radius: flo
     scaled = positive("radius", radius) ** 2 * descending(eigenvalues)
     factor = 2 * count("n_labels", n_labels) / count("n_examples", n_examples)
     half = factor * np.arange(len(scaled) + 1) / 2
-    beyond = np.append(np.cumsum(scaled[::-1])[::-1], 0.0)
-    return float(np.min(half + np.sqrt(half**2 + factor * beyond)))
+    return float(np.min(half + np.sqrt(half**2 + factor * _sums_beyond(scaled))))
 
 
 def printed_local_bound(
@@ -173,20 +157,14 @@ def printed_local_bound(
     *,
     line: Literal["theorem", "proof"] = "theorem",
 ) -> Bound:
-    """Local bound of Theorem 3 of Xu et al., as printed.
+    """Local bound of Theorem 3 of Xu et al., as printed, from the descending singular values σ_j of W.
 
     ::
 
         line="theorem"    r √(theta/n) + (1/√n) Σ_{j>theta} σ_j
         line="proof"      r √(theta/n) + √((1/n) Σ_{j>theta} σ_j²)       (the last line but one of the proof)
 
-    It does *not* hold for ‖W‖ ≤ 1 and ‖WWᵀ‖ ≤ r alone; docs/theory.md has counter-examples, and the
-    conditions under which it does. The singular values σ_j of W are descending.
-
-    Examples
-    --------
-    >>> printed_local_bound([1.0, 0.5, 0.25], n_examples=100, r=0.5, theta=1).terms
-    {'head': 0.05, 'tail of W': 0.075}
+    It does *not* hold for ‖W‖ ≤ 1 and ‖WWᵀ‖ ≤ r alone; docs/theory.md says when it does.
     """
     moment = check_nonnegative("r", r, "Pass the bound on the norm of WWᵀ.")
     root = math.sqrt(count("n_examples", n_examples))
@@ -203,29 +181,32 @@ def theorem1(complexity: float, n_examples: int, delta: float = 0.05) -> Bound:
 
         E[ĝ] − inf E[g] ≤ 4 R_n(G) + √(2 log(2/δ) / n)      with probability at least 1 − δ
 
-    Assumptions: independent examples of one distribution, losses in [0, 1], ĝ the empirical risk minimiser of
-    G (which the paper does not say), and R_n(G), the ``complexity``, that of the *loss* class, averaged over
-    samples. For a loss with Lipschitz constant ℓ (in the Euclidean norm of the scores) it is at most √2 ℓ
-    times that of the predictors with one sign per example and label (Maurer 2016).
+    For independent examples, losses in [0, 1] and ĝ the empirical risk minimiser (which the paper does not
+    say); R_n(G), the ``complexity``, is that of the *loss* class: for an ℓ-Lipschitz loss at most √2 ℓ times
+    that of the predictors with one sign per example and label (Maurer 2016).
     """
-    R = check_nonnegative("complexity", complexity, _COMPLEXITY)
-    return Bound({"complexity": 4 * R, "confidence": math.sqrt(2 * _deviation(n_examples, delta))})
+    deviation = _deviation(n_examples, delta)
+    return Bound({"complexity": 4 * _checked(complexity), "confidence": math.sqrt(2 * deviation)})
 
 
 def theorem2(complexity: float, n_examples: int, r: float, delta: float = 0.05) -> Bound:
-    """Excess risk by the complexity of a class of small second moment (Theorem 2 of Xu et al.).
+    """Excess risk by the complexity of a class with E[g²] ≤ r (Theorem 2 of Xu et al.), else as `theorem1`.
 
     ::
 
         E[ĝ] − inf E[g] ≤ 8 R_n(G) + √(8 r log(2/δ) / n) + 3 log(2/δ) / n      with probability ≥ 1 − δ
-
-    Assumptions: those of `theorem1`, and E[g²] ≤ r for every g in G; r is at most 1 for losses in [0, 1]. It
-    follows from Theorem 2.1 of Bartlett, Bousquet and Mendelson (2005) with α = 1, used on both sides.
     """
-    R = check_nonnegative("complexity", complexity, _COMPLEXITY)
     deviation = _deviation(n_examples, delta)
     spread = math.sqrt(8 * check_nonnegative("r", r, "Pass the bound on E[g²].") * deviation)
-    return Bound({"complexity": 8 * R, "second moment": spread, "confidence": 3 * deviation})
+    return Bound(
+        {"complexity": 8 * _checked(complexity), "second moment": spread, "confidence": 3 * deviation}
+    )
+
+
+def _checked(complexity: float) -> float:
+    return check_nonnegative(
+        "complexity", complexity, "Pass the mean of a MonteCarlo or the value of a Bound."
+    )
 
 
 def _deviation(n_examples: int, delta: float) -> float:

@@ -1,15 +1,14 @@
 """Global and local Rademacher complexities of linear multi-label predictors, by Monte Carlo.
 
 Given signs Σ, M = XᵀΣ/n. Over a norm ball the supremum of ⟨M, W⟩ is a dual norm of M. The local class is, in
-the principal axes of the data and without a tail, {W : ‖W‖²_F ≤ λ², Σ_j s_j ‖w_j‖² ≤ r}, w_j the rows of W: a
-ball cut with an ellipsoid. Every mixture of the two constraints is an ellipsoid around it:
+the principal axes of the data and without a tail, {W : ‖W‖²_F ≤ λ², Σ_j s_j ‖w_j‖² ≤ r}, w_j the rows of W.
+Every mixture of the two constraints is an ellipsoid around it,
 
     Σ_j D_j(t) ‖w_j‖² ≤ 1,    D_j(t) = t/λ² + (1 − t) s_j/r,    0 ≤ t ≤ 1,
 
-so ⟨M, W⟩ ≤ ‖D(t)^(−1/2) M‖_F for every t, and by convex duality the least of these values is attained. If W
-has rank at most k, then so has D^(1/2) W, and only the k largest singular values of D(t)^(−1/2) M count. The
-square of either is convex in t (an inverse is operator convex), so bisection on the slope finds its least
-value. Whatever t comes out, the value there is an upper bound.
+so ⟨M, W⟩ ≤ ‖D(t)^(−1/2) M‖_F for every t, and by duality the least of these values is attained. If W has rank
+at most k, only the k largest singular values of D(t)^(−1/2) M count. The square of either is convex in t, so
+bisection on the slope finds its least value. Whatever t comes out, the value there is an upper bound.
 """
 
 from __future__ import annotations
@@ -40,10 +39,9 @@ from lrml.theory._data import (
 
 _BISECTIONS = 50
 _RANK_BISECTIONS = 30  # each takes an eigendecomposition; t is known to 1e-9 then
-_ROUNDS = 12
+_ROUNDS, _WEIGHT_STEPS = 12, 40
 _NEGLIGIBLE = 1e-9  # of the largest trace norm: a smaller tail is not worth the search
 _CUTS = np.array([1.0, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6])
-_WEIGHT_STEPS = 40
 _FLOOR = 1e-3  # a direction that W does not use yet must stay available
 
 
@@ -67,15 +65,12 @@ def global_complexity(
     ----------
     X : array or sparse matrix of shape (n, d), or Spectrum
         A sparse X stays sparse.
-    n_labels : int
-        L.
+    n_labels, radius : int, float
+        L and λ.
     ball : {"trace", "frobenius", "operator"}, default="trace"
-    radius : float, default=1.0
-        λ.
     signs : {"entry", "example"}, default="entry"
-        One sign per example and label, as in the contraction inequality for vector-valued functions (Maurer
-        2016), or one per example as in the paper: then XᵀΣ = (Xᵀσ)1ᵀ has rank one and the three balls have
-        the same complexity.
+        One sign per example and label, or one per example as in the paper: then XᵀΣ = (Xᵀσ)1ᵀ has rank one
+        and the three balls have the same complexity.
     n_draws : int, default=100
     random_state : int, Generator or None, default=None
         Seed of the signs; pass an int for the same result at every call.
@@ -123,9 +118,8 @@ def local_complexity(
 
         E_Σ sup (1/n) ⟨XᵀΣ, W⟩   over   ‖W‖_F ≤ λ,   (1/n) ‖XW‖²_F ≤ r,   Σ_{j>theta} σ_j(W) ≤ τ
 
-    The Frobenius norm is the one that the paper's proof needs; the trace-norm ball of radius λ is
-    ``theta=0, tail=λ, radius=λ``. Without the tail the lower and the upper value agree up to rounding, and
-    for τ = 0 unless singular values tie. docs/theory.md says how far apart they are otherwise.
+    Without the tail the lower and the upper value agree up to rounding, and for τ = 0 (rank at most theta)
+    unless singular values tie. The trace-norm ball of radius λ is ``theta=0, tail=λ, radius=λ``.
 
     Parameters
     ----------
@@ -133,16 +127,8 @@ def local_complexity(
         As in `global_complexity`. A `Spectrum` saves the decomposition if several classes are computed.
     r : float
         Bound on the mean of ‖Wᵀx_i‖² over the examples, above 0.
-    theta : int, default=0
-        Singular values that the tail leaves out.
-    tail : float, default=inf
-        τ. Infinity drops this constraint, and 0 means rank at most theta.
-
-    Examples
-    --------
-    >>> found = local_complexity([[1.0]], 1, r=0.25, n_draws=2, random_state=0)
-    >>> round(found.lower.mean, 9), round(found.upper.mean, 9)
-    (0.5, 0.5)
+    theta, tail : int, float
+        Singular values that the tail leaves out, and τ; infinity, the default, drops this constraint.
     """
     free = count("theta", theta, 0)
     scale, moment, most = positive("radius", radius), positive("r", r), limit("tail", tail)
@@ -151,8 +137,7 @@ def local_complexity(
     shape = spectrum.n_examples, len(spectrum.sides)
     stacks = sign_products(spectrum.coordinates, shape, n_labels, signs, n_draws, random_state)
     brackets = [bracket(M, ball, free, most) for stack in stacks for M in stack]
-    lower, upper = zip(*brackets, strict=True)
-    return LocalComplexity(MonteCarlo.of(lower), MonteCarlo.of(upper))
+    return LocalComplexity(*map(MonteCarlo.of, zip(*brackets, strict=True)))
 
 
 def _bisected(falls: Callable[[Matrix], Any], n_functions: int, steps: int) -> Matrix:
@@ -207,25 +192,15 @@ class LocalBall:
         """
 
         def leading(t: Matrix) -> tuple[float, Matrix]:
-            return _top_right(M / np.sqrt(self.weights(t).T), rank)
+            A = M / np.sqrt(self.weights(t).T)
+            squares, vectors = descending_eigh(A.T @ A)
+            return math.sqrt(max(0.0, float(squares[:rank].sum()))), vectors[:, :rank]
 
         def falls(t: Matrix) -> Any:
             return self._falls(np.sum((M @ leading(t)[1]) ** 2, axis=1), t)
 
         value, V = leading(_bisected(falls, 1, _RANK_BISECTIONS))
         return value, self.maximiser(M @ V) @ V.T
-
-
-def _top_right(A: Matrix, rank: int) -> tuple[float, Matrix]:
-    """Return the root of the sum of the ``rank`` largest σ², and their right singular vectors."""
-    tall = A.shape[0] >= A.shape[1]
-    squares, vectors = descending_eigh(A.T @ A if tall else A @ A.T)
-    noise = squares[0] * len(squares) * np.finfo(np.float64).eps
-    size = math.sqrt(max(0.0, float(squares[:rank].sum())))
-    if tall:
-        return size, vectors[:, :rank]
-    kept = min(rank, int(np.count_nonzero(squares > noise)))
-    return size, (A.T @ vectors[:, :kept]) / np.sqrt(squares[:kept])
 
 
 def bracket(M: Matrix, ball: LocalBall, theta: int, tail: float) -> tuple[float, float]:
@@ -238,11 +213,12 @@ def bracket(M: Matrix, ball: LocalBall, theta: int, tail: float) -> tuple[float,
 
     The lower value is the best of the members that were found.
     """
-    values, _ = ball.support(np.sum(M**2, axis=1)[None, :])
-    everything = float(values[0])
+    if M.shape[0] < M.shape[1]:  # a rotation of the labels, which leaves as many of them as there are axes
+        M = np.asarray(np.linalg.qr(M.T, mode="r")).T
     best = ball.maximiser(M)
-    most = math.sqrt(min(M.shape)) * ball.radius  # no member of the ball has a larger trace norm
-    if tail >= most or theta >= min(M.shape):
+    everything = float(ball.support(np.sum(M**2, axis=1)[None, :])[0][0])
+    most = math.sqrt(M.shape[1]) * ball.radius  # no member of the ball has a larger trace norm
+    if tail >= most or theta >= M.shape[1]:
         return float(np.sum(M * best)), everything
     ranked, low_rank = ball.rank_support(M, theta) if theta else (0.0, np.zeros_like(M))
     members, rest = [low_rank], 0.0
@@ -264,32 +240,32 @@ def bracket(M: Matrix, ball: LocalBall, theta: int, tail: float) -> tuple[float,
 def ascend(M: Matrix, W: Matrix, ball: LocalBall, theta: int, tail: float) -> tuple[Matrix, float]:
     """Improve a member of the class; for theta = 0 also bound all of them from above.
 
-    For orthonormal v_j and positive q_j with sum τ over j > theta, Σ_{j>theta} σ_j(W) is at most
-    ½ Σ_{j>theta} (‖W v_j‖²/q_j + q_j). So Σ_{j>theta} ‖W v_j‖²/(q_j τ) ≤ 1 describes members of the class,
-    the last W among them if v_j and q_j are its own. Over three such quadratic constraints ⟨M, W⟩ is largest
-    at WV = MV / (t₁/λ² + t₂ s_i/r + t₃/(q_j τ)), entry by entry and up to a factor, with weights t that the
-    multiplicative method t_i ← t_i √(use of constraint i) finds. B is the part that the trace norm pays for.
+    For orthonormal v_j and positive q_j with sum τ over j > theta, Σ_{j>theta} ‖W v_j‖²/(q_j τ) ≤ 1 describes
+    members of the class, the last W among them if v_j and σ_j = q_j are its own. Under three such quadratic
+    constraints ⟨M, W⟩ is largest at WV = MV / (t₁/λ² + t₂ s_i/r + t₃/(q_j τ)), entry by entry and up to a
+    factor, with weights found by t_i ← t_i √(use of constraint i). B is what the trace norm pays for.
     """
     bound, size = math.inf, ball.eigenvalues[:, None] / ball.r
     for _ in range(_ROUNDS):
         _, s, Vt = thin_svd(W)
         q = s[theta:] + _FLOOR * tail / (s.size - theta)
         price = np.concatenate([np.zeros(theta), q.sum() / (q * tail**2)])
+        limits = np.stack(np.broadcast_arrays(1.0 / ball.radius**2, size, price))
         N, t = M @ Vt.T, np.full(3, 1 / 3)
         for _ in range(_WEIGHT_STEPS):
-            Z = N / (t[0] / ball.radius**2 + t[1] * size + t[2] * price)
-            uses = np.array([np.sum(Z**2) / ball.radius**2, np.sum(Z**2 * size), np.sum(Z**2 * price)])
+            Z = N / np.tensordot(t, limits, 1)
+            uses = np.tensordot(limits, Z**2, 2)
             t = t * np.sqrt(uses)
             t /= t.sum()
         W = (Z / math.sqrt(uses.max())) @ Vt
         if theta == 0:
-            B = (t[2] * price * N / (t[0] / ball.radius**2 + t[1] * size + t[2] * price)) @ Vt
+            B = (t[2] * price * N / np.tensordot(t, limits, 1)) @ Vt
             bound = min(bound, _split_bound(M, B, ball, tail))
     return W, bound
 
 
 def _split_bound(M: Matrix, B: Matrix, ball: LocalBall, tail: float) -> float:
-    """Bound ⟨M, W⟩ over the members of trace norm at most τ by the ball's maximum of ⟨M − B, W⟩ plus τ‖B‖.
+    """Bound ⟨M, W⟩ for a trace norm of at most τ by the ball's maximum of ⟨M − B, W⟩ plus τ‖B‖.
 
     This holds for every B, so the largest singular values of the given one are cut at several heights.
     """

@@ -55,15 +55,11 @@ def descending(eigenvalues: Any) -> Vector:
     """Return eigenvalues of a second-moment matrix in descending order."""
     values = np.sort(np.asarray(to_host(eigenvalues), dtype=np.float64))[::-1]
     if values.ndim != 1 or not np.all(np.isfinite(values) & (values >= 0)):
-        raise ValueError(
-            f"eigenvalues are {eigenvalues!r:.80}. Pass finite numbers of at least 0 in a flat array, such "
-            "as Spectrum.of(X).eigenvalues."
-        )
+        raise ValueError(f"eigenvalues are {eigenvalues!r:.80}. Pass finite numbers of at least 0, in a row.")
     return values
 
 
-@dataclass(frozen=True)
-class MonteCarlo:
+class MonteCarlo(NamedTuple):
     """Mean of independent draws, and its standard error: their deviation (with n_draws − 1) over √n_draws."""
 
     mean: float
@@ -73,16 +69,19 @@ class MonteCarlo:
     @classmethod
     def of(cls, draws: Any) -> MonteCarlo:
         """Return mean and standard error of at least two draws."""
-        error = float(np.std(draws, ddof=1)) / math.sqrt(len(draws))
-        return cls(float(np.mean(draws)), error, len(draws))
+        return cls(float(np.mean(draws)), float(np.std(draws, ddof=1)) / math.sqrt(len(draws)), len(draws))
+
+
+class LocalComplexity(NamedTuple):
+    """A local complexity between values at members that were found, and of a problem that bounds them all."""
+
+    lower: MonteCarlo
+    upper: MonteCarlo
 
 
 @dataclass(frozen=True)
 class Bound:
-    """An upper bound that is a sum of named terms.
-
-    ``head_size`` is the number of axes in the head, if the data were split along their principal axes.
-    """
+    """An upper bound that is a sum of named terms; ``head_size`` axes of the data are in its head, if any."""
 
     terms: Mapping[str, float]
     head_size: int | None = None
@@ -93,25 +92,12 @@ class Bound:
         return float(sum(self.terms.values()))
 
 
-class LocalComplexity(NamedTuple):
-    """A local complexity between values at members that were found, and of a problem that bounds them all."""
-
-    lower: MonteCarlo
-    upper: MonteCarlo
-
-
 @dataclass(frozen=True, eq=False)
 class Spectrum:
     """Principal axes of X: the eigenvalues of S = XᵀX/n and what turns XᵀΣ/n into their coordinates.
 
-    Parameters
-    ----------
-    eigenvalues : array of shape (k,)
-        Positive eigenvalues of S (about the origin, not about the mean), descending.
-    sides : array of shape (n, k) or (d, k)
-        Eigenvectors of XXᵀ/n if X is wide, of S otherwise.
-    rows : array or CSR array of shape (n, d)
-        X.
+    ``eigenvalues`` are the positive ones (about the origin, not about the mean), descending; ``sides`` holds
+    eigenvectors of XXᵀ/n if X is wide, of S otherwise; ``rows`` is X, dense or CSR.
     """
 
     eigenvalues: Vector

@@ -15,8 +15,6 @@ from lrml.theory._data import Ball, Bound, Matrix, MonteCarlo, Spectrum, Vector,
 
 Row = dict[str, Any]
 _ANY_X = "any X"
-_LOSSES = "losses in [0, 1], minimiser"
-_PRINTED = "L·uⱼᵀSuⱼ ≤ σⱼ² and shared uⱼ"
 _COLUMNS = ("bound", "value", "measured", "terms", "holds for", "here")
 _ORDERS: dict[Ball, float] = {"frobenius": 2, "trace": 1, "operator": np.inf}
 _ROUNDING = 1e-12
@@ -31,10 +29,9 @@ class BoundReport:
     facts : dict
         n_examples, n_labels, theta, rank, the norms of W, its tail sum, the second moment r and tr S.
     rows : list of dict
-        One per bound: ``bound`` (its name), ``value``, ``terms`` (what adds up to it), ``lower`` and
-        ``upper`` (Monte-Carlo estimates that bracket the bounded quantity, or None), ``standard_error``,
-        ``holds_for`` (its assumption) and ``holds_here`` (whether that assumption was found to hold; None if
-        not checked: a loss in [0, 1], for which a bound of 1 or more says nothing).
+        One per bound: ``bound`` (its name), ``value``, ``terms``, ``lower`` and ``upper`` (Monte-Carlo
+        estimates that bracket the bounded quantity, or None), ``standard_error``, ``holds_for`` (its
+        assumption) and ``holds_here`` (whether that was found to hold; None for losses, not checked).
     """
 
     facts: dict[str, float]
@@ -76,9 +73,8 @@ def bound_report(
 ) -> BoundReport:
     """Return every bound for the smallest classes that contain a fitted model, beside Monte-Carlo values.
 
-    The classes have the model's own size: its norm is their λ, its second moment ‖XW‖²_F/n their r, its tail
-    sum their τ. A guarantee made *before* seeing the data needs sizes fixed beforehand. Intercepts are left
-    out; pass X − mean for models fitted with one.
+    The classes have the model's own norms, second moment ‖XW‖²_F/n and tail sum; a guarantee made *before*
+    seeing the data needs sizes fixed beforehand. Intercepts are left out: pass X − mean for models with one.
 
     Parameters
     ----------
@@ -87,14 +83,11 @@ def bound_report(
     X : array or sparse matrix of shape (n, d)
     theta : int, optional
         Singular values that the tail leaves out: ``theta_`` of the model by default, its rank if it has none.
-    delta : float, default=0.05
-        Theorems 1 and 2 hold with probability 1 − δ.
-    lipschitz, loss_moment : float, default=1.0
-        Lipschitz constant of the loss, and bound on the mean of its square (1 holds for losses in [0, 1]).
-    n_draws, n_local_draws : int, default=20 and 4
-        Draws for the global and for the local complexities, with one sign per example and label.
-    random_state : int, Generator or None, default=None
-        Seed of the signs; pass an int for the same report at every call.
+    delta, lipschitz, loss_moment : float, default=0.05, 1.0 and 1.0
+        Theorems 1 and 2 hold with probability 1 − δ, for losses with this Lipschitz constant and with this
+        bound on the mean of their squares (1 holds for losses in [0, 1]).
+    n_draws, n_local_draws, random_state : int
+        Draws for the global and for the local complexities, and their seed, as in `global_complexity`.
     """
     contraction = math.sqrt(2) * positive("lipschitz", lipschitz)
     left, sigma, labels = _factors(estimator)
@@ -104,32 +97,47 @@ def bound_report(
     if (d := spectrum.rows.shape[1]) != len(left):
         raise ValueError(f"X has {d} features, the model {len(left)}. Pass rows like those of its training.")
     scores = np.asarray(spectrum.rows @ left) * sigma  # V is orthonormal: the same norm as XW
+    r, tail = float(np.sum(scores**2)) / n, float(sigma[free:].sum())
+    norms = {ball: float(np.linalg.norm(sigma, order)) for ball, order in _ORDERS.items()}
     facts: dict[str, float] = {"n_examples": n, "n_labels": labels, "theta": free, "rank": sigma.size}
-    facts |= {f"{ball}_norm": float(np.linalg.norm(sigma, order)) for ball, order in _ORDERS.items()}
-    facts |= {"tail_sum": float(sigma[free:].sum()), "r": float(np.sum(scores**2)) / n}
-    facts |= {"trace_of_S": float(s.sum())}
+    facts |= {f"{ball}_norm": norm for ball, norm in norms.items()}
+    facts |= {"tail_sum": tail, "r": r, "trace_of_S": float(s.sum())}
 
     overall, found = [], {}
-    for ball in _ORDERS:
-        size: Any = {"ball": ball, "radius": facts[f"{ball}_norm"]}
+    for ball, norm in norms.items():
+        size: Any = {"ball": ball, "radius": norm}
         found[ball] = global_complexity(spectrum, labels, n_draws=n_draws, random_state=random_state, **size)
         bound = bounds.global_bound(s, n, labels, **size)
         overall.append(_row(f"global, {ball} ball", bound, _ANY_X, True, found[ball], found[ball]))
+
+    radius = norms["frobenius"]
+    ranked: Any = {"radius": radius, "theta": free, "tail": tail}
     draws: Any = {"n_draws": n_local_draws, "random_state": random_state}
-    local = _local_rows(spectrum, facts, draws)
+    drawn = local_complexity(spectrum, labels, r, radius=radius, **draws)
+    split, dual = (
+        one(s, n, labels, r, radius=radius) for one in (bounds.local_bound, bounds.local_dual_bound)
+    )
+    short = bounds.local_bound(s, n, labels, r, **ranked)
+    shorter = local_complexity(spectrum, labels, r, **ranked, **draws)
+    local = [
+        _row(f"local, split at {split.head_size} axes", split, _ANY_X, True, *drawn),
+        _row("local, dual", dual, _ANY_X, True, *drawn),
+        _row(f"local with tail, split at {short.head_size}", short, _ANY_X, True, *shorter),
+    ]
+    first, second = (contraction * min(row["value"] for row in rows) for rows in (overall, local))
     risks = {
-        "Theorem 1": bounds.theorem1(contraction * min(row["value"] for row in overall), n, delta),
-        "Theorem 2": bounds.theorem2(contraction * min(row["value"] for row in local), n, loss_moment, delta),
+        "Theorem 1": bounds.theorem1(first, n, delta),
+        "Theorem 2": bounds.theorem2(second, n, loss_moment, delta),
     }
-    short = float(np.max((spectrum.rows * spectrum.rows).sum(axis=1))) * labels <= 1.0
-    printed = Bound({"trace norm": facts["trace_norm"] / math.sqrt(n)})
-    rate = Bound({"r*": bounds.local_rate(s, n, labels, facts["frobenius_norm"])})
+    within = float(np.max((spectrum.rows * spectrum.rows).sum(axis=1))) * labels <= 1.0
+    printed = Bound({"trace norm": norms["trace"] / math.sqrt(n)})
+    rate = Bound({"r*": bounds.local_rate(s, n, labels, radius)})
     rows = [
         *overall,
-        _row("printed, λ/√n", printed, "‖xᵢ‖ ≤ 1/√L", short, found["trace"], found["trace"]),
+        _row("printed, λ/√n", printed, "‖xᵢ‖ ≤ 1/√L", within, found["trace"], found["trace"]),
         *local,
-        *_printed_rows(spectrum, left, sigma, facts, found["trace"]),
-        *(_row(name, bound, _LOSSES, None) for name, bound in risks.items()),
+        *_printed_rows(spectrum, left, sigma, labels, free, found["trace"]),
+        *(_row(name, bound, "losses in [0, 1], minimiser", None) for name, bound in risks.items()),
         _row("fixed point", rate, "any X; a rate, no constant", True),
     ]
     return BoundReport(facts, rows)
@@ -165,43 +173,27 @@ def _row(name: str, bound: Bound, holds_for: str, holds: Any, lower: Any = None,
     }
 
 
-def _local_rows(spectrum: Spectrum, facts: dict[str, float], draws: Any) -> list[Row]:
-    labels, r = int(facts["n_labels"]), facts["r"]
-    data = spectrum.eigenvalues, spectrum.n_examples, labels, r
-    radius: Any = {"radius": facts["frobenius_norm"]}
-    tail = radius | {"theta": facts["theta"], "tail": facts["tail_sum"]}
-    plain = local_complexity(spectrum, labels, r, **radius, **draws)
-    ranked = local_complexity(spectrum, labels, r, **tail, **draws)
-    split, short = bounds.local_bound(*data, **radius), bounds.local_bound(*data, **tail)
-    dual = bounds.local_dual_bound(*data, **radius)
-    return [
-        _row(f"local, split at {split.head_size} axes", split, _ANY_X, True, *plain),
-        _row("local, dual", dual, _ANY_X, True, *plain),
-        _row(f"local with tail, split at {short.head_size}", short, _ANY_X, True, *ranked),
-    ]
-
-
 def _printed_rows(
-    spectrum: Spectrum, left: Matrix, sigma: Vector, facts: dict[str, float], trace_ball: MonteCarlo
+    spectrum: Spectrum, left: Matrix, sigma: Vector, n_labels: int, theta: int, trace_ball: MonteCarlo
 ) -> list[Row]:
     """Return Theorem 3 for W scaled to Frobenius norm 1 and back.
 
-    Beside it is the value that members of rank one alone reach: √‖WWᵀ‖_F (or the tail sum, if theta is 0 and
-    that is less) times E‖XᵀΣ/n‖.
+    Beside it is what members of rank one alone reach: √‖WWᵀ‖_F (or the tail sum, if theta is 0 and that is
+    less) times E‖XᵀΣ/n‖.
     """
-    size, theta = facts["frobenius_norm"], int(facts["theta"])
+    size = float(np.linalg.norm(sigma))
     unit = sigma / size
     r = float(np.linalg.norm(unit**2))
-    reach = size * math.sqrt(r) if theta else min(size * math.sqrt(r), facts["tail_sum"])
-    share = reach / facts["trace_norm"]
+    reach = size * math.sqrt(r) if theta else min(size * math.sqrt(r), float(sigma.sum()))
+    share = reach / float(sigma.sum())
     reached = MonteCarlo(share * trace_ball.mean, share * trace_ball.standard_error, trace_ball.n_draws)
-    holds = assumption_holds(spectrum.rows, left, unit, int(facts["n_labels"]))
+    holds = assumption_holds(spectrum.rows, left, unit, n_labels)
     lines: Any = {"printed, Theorem 3": "theorem", "printed, line of its proof": "proof"}
     rows = []
     for name, line in lines.items():
         bound = bounds.printed_local_bound(unit, spectrum.n_examples, r, theta, line=line)
         scaled = Bound({term: size * value for term, value in bound.terms.items()})
-        rows.append(_row(name, scaled, _PRINTED, holds, reached))
+        rows.append(_row(name, scaled, "L·uⱼᵀSuⱼ ≤ σⱼ² and shared uⱼ", holds, reached))
     return rows
 
 

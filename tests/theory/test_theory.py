@@ -1,0 +1,347 @@
+"""Complexities and bounds against all sign matrices of small problems, cases by hand, cvxpy and Ky Fan."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.optimize import brentq
+
+from lrml.theory import (
+    Spectrum,
+    global_bound,
+    global_complexity,
+    local_bound,
+    local_complexity,
+    local_dual_bound,
+    local_rate,
+    printed_local_bound,
+    theorem1,
+    theorem2,
+)
+from lrml.theory._complexity import LocalBall, ascend, bracket, with_tail  # suprema without sampling noise
+from lrml.theory._report import assumption_holds
+
+DUAL = {"trace": 2, "frobenius": "fro", "operator": "nuc"}
+SMALL = arrays(np.float64, (4, 3), elements=st.integers(-4, 4).map(float)).filter(np.any)
+every_reading = pytest.mark.parametrize("signs", ["entry", "example"])
+
+
+def every_product(X, n_labels, signs="entry"):
+    """All matrices XᵀΣ/n of a small X, for each choice of signs."""
+    n, columns = len(X), n_labels if signs == "entry" else 1
+    choices = np.array(list(product((-1.0, 1.0), repeat=n * columns))).reshape(-1, n, columns)
+    return np.swapaxes(X, 0, 1) @ np.repeat(choices, n_labels // columns, axis=2) / n
+
+
+def decaying_rows(n=40, d=6):
+    return np.random.default_rng(0).normal(size=(n, d)) * np.exp(-np.arange(d) / 2)
+
+
+@every_reading
+@pytest.mark.parametrize("ball", DUAL)
+def test_global_complexity_agrees_with_all_sign_matrices(ball, signs):
+    X = np.random.default_rng(0).normal(size=(5, 4)) * [3.0, 1.0, 0.5, 0.1]
+    exact = 2.5 * np.mean([np.linalg.norm(M, DUAL[ball]) for M in every_product(X, 2, signs)])
+    found = global_complexity(X, 2, ball=ball, radius=2.5, signs=signs, n_draws=4000, random_state=1)
+    assert abs(found.mean - exact) <= 3 * found.standard_error
+    assert found.standard_error < 0.02 * exact
+
+
+@every_reading
+def test_one_or_two_examples_by_hand(signs):
+    # XᵀΣ = xΣ has rank one, ‖x‖ = 3 and ‖Σ‖ = √L = 2. In the local class W lies along x.
+    X = [[1.0, 2.0, 2.0]]
+    for ball in DUAL:
+        found = global_complexity(X, 4, ball=ball, signs=signs, radius=2.0, n_draws=3)
+        assert found.mean == pytest.approx(12)
+    for r, exact in ((0.25, 1.0), (100.0, 6.0)):
+        found = local_complexity(X, 4, r, signs=signs, n_draws=2)
+        assert (found.lower.mean, found.upper.mean) == (pytest.approx(exact), pytest.approx(exact))
+    # Two examples of one feature, one label: |σ₁ + σ₂|/2 is 0 or 1 with probability ½ each.
+    found = global_complexity([[1.0], [1.0]], 1, signs=signs, n_draws=5, random_state=0)
+    assert found.standard_error == pytest.approx(math.sqrt(found.mean * (1 - found.mean) / 4))
+    assert 0 < found.mean < 1
+
+
+@pytest.mark.parametrize("ball", DUAL)
+def test_sparse_rows_stay_sparse_and_blocks_change_nothing_but_the_draws(ball, monkeypatch):
+    def refuse(*_args, **_kwargs):
+        raise AssertionError("X was made dense")
+
+    X = sp.random_array((30, 8), density=0.3, rng=np.random.default_rng(0), format="csr")
+    dense = global_complexity(X.toarray(), 4, ball=ball, random_state=7)
+    monkeypatch.setattr(sp.csr_array, "toarray", refuse)
+    assert global_complexity(X, 4, ball=ball, random_state=7).mean == pytest.approx(dense.mean, rel=1e-12)
+    monkeypatch.setattr("lrml.theory._data._BLOCK_BYTES", 8 * 30 * 4 * 7)
+    blocks = global_complexity(X, 4, ball=ball, n_draws=2000, random_state=8)
+    assert blocks.n_draws == 2000
+    assert abs(blocks.mean - dense.mean) <= 3 * math.hypot(blocks.standard_error, dense.standard_error)
+
+
+@pytest.mark.parametrize("shape", [(5, 12), (12, 5)])
+def test_the_spectrum_is_that_of_numpy_without_axes_of_rounding(shape):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=shape)
+    X[1], X[:, 1] = X[0], X[:, 0]  # one axis less
+    spectrum = Spectrum.of(X)
+    _, s, Vt = np.linalg.svd(X)
+    rank = np.linalg.matrix_rank(X)
+    np.testing.assert_allclose(spectrum.eigenvalues, s[:rank] ** 2 / len(X), rtol=1e-10)
+    signs = rng.choice([-1.0, 1.0], size=(len(X), 3))
+    expected = np.abs(Vt[:rank] @ X.T @ signs / len(X))
+    np.testing.assert_allclose(np.abs(spectrum.coordinates(signs)), expected, atol=1e-10)
+    assert Spectrum.of(spectrum) is spectrum
+
+
+def by_cvxpy(M, s, r, tail):
+    """The supremum over a convex class (theta = 0, radius 1) by another program."""
+    W = cp.Variable(M.shape)
+    limits = [cp.norm(W, "fro") <= 1.0, cp.sum_squares(cp.multiply(np.sqrt(s)[:, None], W)) <= r]
+    limits += [cp.normNuc(W) <= tail] if tail < math.inf else []
+    return cp.Problem(cp.Maximize(cp.sum(cp.multiply(M, W))), limits).solve(solver=cp.CLARABEL)
+
+
+@pytest.mark.parametrize("n_labels", [4, 9])  # fewer and more than axes
+@pytest.mark.parametrize(("r", "tail"), [(0.01, math.inf), (0.3, math.inf), (0.01, 0.3), (1.0, 0.5)])
+def test_the_bracket_holds_the_supremum_of_convex_classes(r, tail, n_labels):
+    spectrum = Spectrum.of(decaying_rows())
+    rng = np.random.default_rng(1)
+    for _ in range(2):
+        M = spectrum.coordinates(rng.choice([-1.0, 1.0], size=(40, n_labels)))
+        lower, upper = bracket(M, LocalBall(spectrum.eigenvalues, 1.0, r), 0, tail)
+        exact = by_cvxpy(M, spectrum.eigenvalues, r, tail)
+        assert lower * (1 - 1e-5) <= exact <= upper * (1 + 1e-5)
+        assert upper <= lower * (1 + 1e-9 if tail == math.inf else 1.25)
+
+
+@pytest.mark.parametrize("theta", [1, 2, 3])
+@pytest.mark.parametrize(("r", "n_labels"), [(0.01, 5), (0.2, 9), (4.0, 5)])
+def test_the_bracket_closes_for_low_rank(theta, r, n_labels):
+    found = local_complexity(decaying_rows(), n_labels, r, theta=theta, tail=0.0, n_draws=5, random_state=0)
+    assert found.lower.mean == pytest.approx(found.upper.mean, rel=1e-6)
+
+
+@pytest.mark.parametrize("theta", [0, 2])
+def test_tails_lead_from_low_rank_to_no_constraint(theta):
+    options = {"X": decaying_rows(), "n_labels": 5, "r": 0.1, "n_draws": 2, "random_state": 0}
+    tails = (0.0, 1e-300, 1e-12, 1e-3, 0.1, 1.0, 10.0, 1e300)
+    found = [local_complexity(theta=theta, tail=tail, **options) for tail in tails]
+    assert found[1].upper.mean == pytest.approx(found[0].upper.mean)
+    assert found[-1] == found[-2] == local_complexity(**options)
+    uppers, lowers = ([getattr(one, side).mean for one in found] for side in ("upper", "lower"))
+    assert np.all(np.array(lowers) <= np.array(uppers) * (1 + 1e-9))
+    assert np.all(np.array(uppers) <= uppers[-1] * (1 + 1e-9))
+    assert uppers == pytest.approx(sorted(uppers), rel=1e-3)
+    assert lowers[3:6] == pytest.approx(uppers[3:6], rel=0.25)
+
+
+@pytest.mark.parametrize("theta", [1, 2])
+def test_low_rank_members_of_white_data_are_ky_fan_s(theta):
+    X = math.sqrt(4) * np.eye(4)  # S = I, so the class is a ball of radius min(1, √r)
+    sigma = np.linalg.svd(every_product(X, 2), compute_uv=False)
+    exact = 0.5 * np.mean(np.sqrt(np.sum(sigma[:, :theta] ** 2, axis=1)))
+    found = local_complexity(X, 2, 0.25, theta=theta, tail=0.0, n_draws=100, random_state=0)
+    for side in found:
+        assert abs(side.mean - exact) <= 3 * side.standard_error + 1e-12
+
+
+def test_one_sign_per_example_has_no_tail_beyond_the_first_value():
+    options = {"signs": "example", "n_draws": 4, "random_state": 0}
+    found = local_complexity(decaying_rows(), 5, 0.1, theta=1, tail=0.2, **options)
+    assert found == local_complexity(decaying_rows(), 5, 0.1, **options)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), theta=st.integers(0, 3), tail=st.floats(0.0, 3.0))
+def test_shrinking_the_tail_fills_it_and_never_leaves_the_ball(seed, theta, tail):
+    rng = np.random.default_rng(seed)
+    W, X = rng.normal(size=(5, 4)), rng.normal(size=(7, 5))
+    shrunk = with_tail(W, theta, tail)
+    before, after = (np.linalg.svd(A, compute_uv=False) for A in (W, shrunk))
+    assert after[theta:].sum() == pytest.approx(min(tail, before[theta:].sum()), abs=1e-9)
+    np.testing.assert_allclose(after[:theta], before[:theta])
+    assert np.linalg.norm(X @ shrunk) <= np.linalg.norm(X @ W) * (1 + 1e-12)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), theta=st.integers(0, 2), tail=st.floats(0.01, 2.0), r=st.floats(1e-3, 3.0))
+def test_what_the_search_returns_is_in_the_class(seed, theta, tail, r):
+    rng = np.random.default_rng(seed)
+    M, s = rng.normal(size=(6, 4)), np.exp(-rng.uniform(0, 4, 6))
+    ball = LocalBall(s, 0.8, r)
+    members = [ascend(M, with_tail(ball.maximiser(M), theta, tail), ball, theta, tail)[0]]
+    if theta:
+        members.append(ball.rank_support(M, theta)[1])
+        assert np.linalg.matrix_rank(members[1]) <= theta
+    for W in members:
+        assert np.linalg.norm(W) <= 0.8 * (1 + 1e-9)
+        assert np.sum(s[:, None] * W**2) <= r * (1 + 1e-9)
+        assert np.linalg.svd(W, compute_uv=False)[theta:].sum() <= tail * (1 + 1e-9)
+
+
+@every_reading
+@settings(max_examples=25, deadline=None)
+@given(X=SMALL, r=st.floats(1e-4, 30.0), radius=st.floats(0.1, 10.0))
+def test_bounds_are_never_below_exact_complexities(signs, X, r, radius):
+    s, vectors = np.linalg.eigh(X.T @ X / 4)
+    s, vectors = s[s > 1e-9 * s[-1]], vectors[:, s > 1e-9 * s[-1]]
+    products = every_product(X, 2, signs)
+    for ball, dual in DUAL.items():
+        exact = radius * np.mean([np.linalg.norm(M, dual) for M in products])
+        assert global_bound(s, 4, 2, ball=ball, signs=signs, radius=radius).value >= exact * (1 - 1e-12)
+    local = LocalBall(s, radius, r).support(np.sum((vectors.T @ products) ** 2, axis=2))[0].mean()
+    found = local_dual_bound(s, 4, 2, r, radius=radius).value
+    split = local_bound(s, 4, 2, r, radius=radius, signs=signs).value
+    mendelson = math.sqrt(2 * 2 / 4 * np.minimum(r, radius**2 * s).sum())
+    assert local * (1 - 1e-9) <= found <= min(split, mendelson) * (1 + 1e-9)
+
+
+@every_reading
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    shape=st.tuples(st.integers(2, 40), st.integers(1, 12)),
+    n_labels=st.integers(1, 12),
+    theta=st.integers(0, 3),
+    tail=st.floats(0.0, 2.0),
+)
+def test_bounds_with_a_tail_are_never_below_monte_carlo(signs, seed, shape, n_labels, theta, tail):
+    X = np.random.default_rng(seed).normal(size=shape) * np.exp(-np.arange(shape[1]) / 2)
+    limits = {"theta": theta, "tail": tail, "signs": signs}
+    found = local_complexity(X, n_labels, 0.1, n_draws=10, random_state=seed, **limits).lower
+    bound = local_bound(Spectrum.of(X).eigenvalues, shape[0], n_labels, 0.1, **limits).value
+    # Some bounds are tight, so noise may carry the mean beyond them.
+    assert bound >= found.mean - 5 * found.standard_error - 1e-12
+
+
+def test_global_bounds_by_hand():
+    s, n, n_labels = np.full(200, 1 / 200), 1000, 200
+    trace = global_bound(s, n, n_labels)
+    assert list(trace.terms.values()) == pytest.approx([math.sqrt(math.pi / 2 / n)] * 2)
+    assert global_bound(s, n, n_labels, ball="frobenius").value == pytest.approx(math.sqrt(n_labels / n))
+    # Few features: √(L/n) Σ √s_j; few labels: L √(tr S/n).
+    assert global_bound([4.0, 1.0], 100, 9, ball="operator").value == pytest.approx(0.9)
+    assert global_bound(s, n, 2, ball="operator").value == pytest.approx(2 / math.sqrt(n))
+
+
+def test_the_best_split_with_a_tail_by_hand():
+    s, n, n_labels, r = np.array([400.0] * 30 + [0.5] * 5), 50, 40, 0.05
+
+    def beyond(h):  # the bound on the operator norm of what the axes after h contribute
+        largest = s[h] if h < s.size else 0.0
+        chevet = math.sqrt(math.pi / 2 / n) * (math.sqrt(s[h:].sum()) + math.sqrt(n_labels * largest))
+        return min(chevet, math.sqrt(n_labels * s[h:].sum() / n))
+
+    by_hand = [
+        math.sqrt(r * math.pi / 2 / n) * (math.sqrt(h) + math.sqrt(n_labels)) * bool(h)
+        + beyond(h)
+        + 0.001 * beyond(0)
+        for h in range(s.size + 1)
+    ]
+    plain = [
+        math.sqrt(r * h * n_labels / n) + math.sqrt(n_labels / n * s[h:].sum()) for h in range(s.size + 1)
+    ]
+    assert local_bound(s, n, n_labels, r).value == pytest.approx(min(plain))
+    found = local_bound(s, n, n_labels, r, theta=1, tail=0.001)
+    assert (found.value, found.head_size) == (pytest.approx(min(by_hand)), int(np.argmin(by_hand)))
+    assert found.value < min(plain)
+    assert local_bound(s, n, n_labels, r, tail=0.001).value == pytest.approx(0.001 * beyond(0))  # theta = 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    spectrum=st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=20),
+    n=st.integers(1, 10**8),
+    n_labels=st.integers(1, 9),
+    radius=st.floats(0.1, 10.0),
+)
+def test_the_rate_solves_its_equation(spectrum, n, n_labels, radius):
+    def excess(log_r):
+        r = math.exp(log_r)
+        psi = math.sqrt(2 * n_labels / n * sum(min(r, radius**2 * value) for value in spectrum))
+        return math.log(psi) - log_r
+
+    exact = math.exp(brentq(excess, -60, 60))
+    assert local_rate(spectrum, n, n_labels, radius) == pytest.approx(exact, rel=1e-9)
+
+
+def test_theorems_and_printed_lines_by_hand():
+    x = math.log(100.0) / 200
+    assert theorem1(0.3, 200, 0.02).value == pytest.approx(1.2 + math.sqrt(2 * x))
+    terms = theorem2(0.3, 200, 0.25, 0.02).terms
+    assert list(terms.values()) == pytest.approx([2.4, math.sqrt(2 * x), 3 * x])
+    for line, tail in (("theorem", 0.14), ("proof", 0.1)):
+        terms = printed_local_bound([0.8, 0.4, 0.3], 25, 0.5, 1, line=line).terms
+        assert terms == {"head": pytest.approx(0.1), "tail of W": pytest.approx(tail)}
+
+
+@every_reading
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 10**6), d=st.integers(1, 3), n_labels=st.integers(1, 2), share=st.floats(0.01, 0.99)
+)
+def test_the_printed_bound_fails_for_small_r_and_rows_of_norm_one(signs, seed, d, n_labels, share):
+    X = np.random.default_rng(seed).normal(size=(4, d))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    theta = min(d, n_labels)
+    r = share / (2 * theta)  # below tr S / (2 theta), and tr S = 1
+    # Members √r uvᵀ alone, which every reading of ‖·‖ admits.
+    reached = math.sqrt(r) * np.linalg.norm(every_product(X, n_labels, signs), 2, axis=(1, 2)).mean()
+    assert reached > printed_local_bound(np.zeros(theta), 4, r, theta).value
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), theta=st.integers(0, 2), share=st.floats(0.1, 1.0))
+def test_the_printed_bound_holds_under_its_assumption(seed, theta, share):
+    rng = np.random.default_rng(seed)
+    n, n_labels = 4, 2
+    left, X = np.linalg.qr(rng.normal(size=(2, 2)))[0], rng.normal(size=(n, 2))
+    sigma = np.sort(rng.uniform(0.1, 1.0, 2))[::-1]
+    sigma /= np.linalg.norm(sigma)
+    # Scale the data along each u_j so that L u_jᵀSu_j = share · σ_j².
+    coordinates = X @ left
+    coordinates *= sigma * np.sqrt(share * n / n_labels) / np.linalg.norm(coordinates, axis=0)
+    X = coordinates @ left.T
+    assert assumption_holds(X, left, sigma, n_labels)
+    assert not assumption_holds(X, left, 0.99 * math.sqrt(share) * sigma, n_labels)
+    assert not assumption_holds(X, left[:, :1], sigma[:1], n_labels)  # nothing is left for the other axis
+    # The class U diag(σ) Vᵀ over all orthonormal V: its supremum is the trace norm of diag(σ) UᵀM.
+    weighted = sigma[:, None] * (left.T @ every_product(X, n_labels))
+    exact = np.linalg.svd(weighted, compute_uv=False).sum(axis=1).mean()
+    r = float(np.linalg.norm(sigma**2))
+    proof = printed_local_bound(sigma, n, r, theta, line="proof").value
+    assert exact * (1 - 1e-12) <= proof <= printed_local_bound(sigma, n, r, theta).value * (1 + 1e-12)
+
+
+GLOBAL, LOCAL = (
+    {"X": [[1.0]], "n_labels": 1},
+    {"eigenvalues": [1.0], "n_examples": 5, "n_labels": 1, "r": 1.0},
+)
+
+
+@pytest.mark.parametrize(
+    ("function", "valid", "wrong"),
+    [
+        (global_complexity, GLOBAL, {"n_labels": 0, "n_draws": 1, "radius": -1.0, "ball": "nuclear"}),
+        (global_complexity, GLOBAL, {"signs": "row", "X": [[np.nan]]}),
+        (local_bound, LOCAL, {"r": 0.0, "tail": -1.0, "eigenvalues": [-1.0], "theta": 0.5}),
+        (theorem1, {"complexity": 0.1, "n_examples": 10}, {"delta": 1.0, "complexity": -1.0}),
+        (
+            printed_local_bound,
+            {"singular_values": [1.0], "n_examples": 1, "r": 1.0, "theta": 1},
+            {"line": "a"},
+        ),
+    ],
+)
+def test_wrong_arguments_are_named(function, valid, wrong):
+    for name, value in wrong.items():
+        with pytest.raises(ValueError, match=rf"\b{name}\b"):
+            function(**(valid | {name: value}))
