@@ -234,7 +234,7 @@ class SearchModel(LowRankModel):
             values = ", ".join(f"{name} {value:.4g}" for name, value in search.candidates[index].items())
             tell(type(self).__name__, f"fits {values} to all rows")
         cut = params.threshold
-        if isinstance(cut, str):
+        if isinstance(cut, Cut):
             cut = _best_cut(search, index, params)
         best = search.starting_point(index) or self._estimator(params).set_params(**search.candidates[index])
         best.set_params(threshold=cut)
