@@ -77,7 +77,7 @@ def test_a_terminal_gets_a_bar_without_nan(monkeypatch, capsys):
         lrml._progress, "Console", lambda **options: Console(file=screen, force_terminal=True, width=120)
     )
     X = np.random.default_rng(0).standard_normal((40, 4))
-    model = LRML(1, verbose=1).fit(X, X[:, :2] > 0)
+    model = LRML(1, 1.0, verbose=1).fit(X, X[:, :2] > 0)
     MLFroCV([1.0, 2.0], cv=2, verbose=1).fit(X, X[:, :2] > 0)
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue())
     assert "nan" not in shown

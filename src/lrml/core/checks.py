@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import numbers
-import sys
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -54,9 +55,12 @@ def check_nonnegative(name: str, value: Any, remedy: str) -> float:
     """Return a finite number that is at least 0."""
     if not is_real(value):
         raise TypeError(f"{name} must be a number, got {shown(value)}. {remedy}")
-    if not 0 <= value <= sys.float_info.max:  # an int may be beyond all floats
+    number = math.inf
+    with suppress(OverflowError):  # an int may be beyond all floats
+        number = float(value)
+    if not 0 <= number < math.inf:
         raise ValueError(f"{name} must be finite and at least 0, got {shortened(str(value))}. {remedy}")
-    return float(value)
+    return number
 
 
 def check_flag(name: str, value: Any) -> bool:

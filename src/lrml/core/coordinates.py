@@ -11,7 +11,7 @@ rotation of the labels, if the problem has one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -123,25 +123,13 @@ class DualLift(Lift):
     """Q = X_cᵀA for more features than rows, of which only the dual vectors A (n × r) are kept."""
 
     rows: CentredRows  # X_c
-    in_subspace: bool = False
 
     def model_side(self, left: Array) -> Array:
-        """Return X_cᵀ left, d × k; of a subspace a few columns at a time, as it may be the largest array."""
-        if not self.in_subspace:
-            return self._product(left)
-        found = np.empty((len(self.rows.x_mean), left.shape[1]))
-        for columns in _few(left.shape[1]):
-            found[:, columns] = self._product(np.ascontiguousarray(left[:, columns]))
-        return found
-
-    def _product(self, left: Array) -> Array:
-        offset = self.rows.x_offset[:, None]
-        return self.rows.X.T @ left - offset * namespace(left).sum(left, axis=0)
+        """Return X_cᵀ left, d × k."""
+        return self.rows.X.T @ left - self.rows.x_offset[:, None] * namespace(left).sum(left, axis=0)
 
     def factors(self, found: Factors) -> Factors:
         """Decompose anew: of small eigenvalues, the columns of X_cᵀA are orthogonal to few digits only."""
-        if self.in_subspace:  # orthonormal by construction
-            return super().factors(found)
         return Factors.of_sides(self.model_side(found.U) * found.s, found.V)
 
     def inner(self, left: Array) -> Array:
@@ -150,17 +138,37 @@ class DualLift(Lift):
 
     def coordinates(self, X: Any, basis: Array, x_mean: Array) -> Array:
         """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) X_cᵀ A."""
-        if self.in_subspace:
-            found = np.empty((X.shape[0], basis.shape[1]))
-            for columns in _few(basis.shape[1]):
-                Q = self.model_side(basis[:, columns])
-                found[:, columns] = np.asarray(X @ Q) - x_mean @ Q
-            return found
         M, offset = self.rows.X, self.rows.x_offset
         X = X if is_host(offset) else Place.of(offset).asarray(X, "float64")
         products = dense_product(X, M.T) - (X @ offset)[:, None]
         products -= M @ x_mean - offset @ x_mean
         return products @ basis
+
+
+class DualLiftOfSubspace(DualLift):
+    """The same for dual vectors of a subspace, a few columns at a time: the result may be very large."""
+
+    def model_side(self, left: Array) -> Array:
+        """Return X_cᵀ left, d × k."""
+        return _by_columns(len(self.rows.x_mean), left, super().model_side)
+
+    def factors(self, found: Factors) -> Factors:
+        """Return X_cᵀ U, whose columns are orthonormal by construction."""
+        return Lift.factors(self, found)
+
+    def coordinates(self, X: Any, basis: Array, x_mean: Array) -> Array:
+        """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) X_cᵀ A."""
+        plain, sides = super(DualLift, self).coordinates, super().model_side
+        return _by_columns(X.shape[0], basis, lambda some: plain(X, sides(some), x_mean))
+
+
+def _by_columns(n_rows: int, matrix: _Float64, make: Callable[[_Float64], _Float64]) -> _Float64:
+    """Return make(matrix), made for a few columns at a time."""
+    found = np.empty((n_rows, matrix.shape[1]))
+    for start in range(0, matrix.shape[1], _FEW_COLUMNS):
+        columns = slice(start, start + _FEW_COLUMNS)
+        found[:, columns] = make(np.ascontiguousarray(matrix[:, columns]))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,10 +195,6 @@ class KernelLift(Lift):
             super(KernelLift, self).coordinates(self.rows_of(X[rows, :]), basis, x_mean) for rows in blocks
         ]
         return namespace(*parts).concat(parts, axis=0)
-
-
-def _few(count: int) -> Iterable[slice]:
-    return (slice(start, start + _FEW_COLUMNS) for start in range(0, count, _FEW_COLUMNS))
 
 
 # Coordinates
@@ -495,7 +499,7 @@ def in_subspace(subspace: span.Subspace, y_mean: Array, unseen: Array, x_mean: A
     problem = SpectralProblem.from_coordinates(subspace.coordinates, subspace.rows.yy)
     lift = Lift()
     if subspace.is_dual and isinstance(subspace.rows, CentredRows):
-        lift = DualLift(subspace.rows, in_subspace=True)
+        lift = DualLiftOfSubspace(subspace.rows)
     return Coordinates(problem, y_mean, unseen, x_mean, lift, subspace)
 
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lrml.core.arrays import Place, to_numpy
+from lrml.core.arrays import Place, namespace, to_numpy
 from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
@@ -268,12 +268,12 @@ class FoldedSearch(LeaveOneOutSearch):
         for space, held_out, scores in folds:
             problem = space.problem.with_ridge(ridge)
             left, V, d, _ = problem.penalised_predictions(TailSum(0, 0.0))
-            T = to_numpy(scores.rotated @ left)
+            T = scores.rotated @ left
             Y = Place.of(left).asarray(held_out.labels, "float64") - space.y_mean
-            codes = to_numpy((Y if problem.labels is None else Y @ problem.labels) @ V)
-            found.d.append(to_numpy(d))
-            found.a.append(np.einsum("ij,ij->j", T, T))
-            found.b.append(np.einsum("ij,ij->j", T, codes))
+            codes = (Y if problem.labels is None else Y @ problem.labels) @ V
+            sums = namespace(T).sum
+            for part, values in zip(found, (d, sums(T * T, axis=0), sums(T * codes, axis=0)), strict=True):
+                part.append(to_numpy(values))
         return found
 
 
