@@ -300,8 +300,10 @@ class Run(Recorder[Point]):
         self.problem, self.penalty, self.tol, self.certificate = problem, penalty, tol, certificate
         self._ask_below = math.inf
 
-    def add(self, phase: str, point: Point) -> None:
-        """Record a point."""
+    def add(self, phase: str, point: Point, *, best: bool) -> None:
+        """Record a point, and keep it if it is the best one."""
+        if best:
+            self.keep(point, point.objective)
         self.record(phase, point.objective, point.residual, point.rank, point.gap)
 
     def take_steps(self, phase: Phase, more: Callable[[], bool], *, final: bool = True) -> None:
@@ -317,10 +319,9 @@ class Run(Recorder[Point]):
                 break
             status = self._verdict(point)
             worse = point.objective > self.least * (1 + _WORSE)
-            if point.objective <= self.least or (status is not None and not worse):
-                self.keep(point, point.objective)
             self.status = status if final or not worse else None
-            self.add(phase.name, point)
+            best = point.objective <= self.least or (status is not None and not worse)
+            self.add(phase.name, point, best=best)
 
     def _verdict(self, point: Point) -> Status | None:
         """Return why a point is good enough, or None."""
@@ -339,8 +340,7 @@ class Run(Recorder[Point]):
         start = point_at(self.problem, self.penalty, W, sigma)
         if start.objective == math.inf:  # begin at the nearest point that the penalty permits
             start = point_at(self.problem, self.penalty, *self.problem.prox(W, self.penalty, 0.0))
-        self.keep(start, start.objective)
-        self.add("start", start)
+        self.add("start", start, best=True)
         for phase in phases:
             if self.status is None:
                 with self.clock():

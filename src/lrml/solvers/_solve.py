@@ -79,8 +79,7 @@ def solve(
     exact = None if literal else _closed_form(problem, penalty)
     if exact is not None:
         run.status = Status.EXACT
-        run.keep(exact, exact.objective)
-        run.add("closed form", exact)
+        run.add("closed form", exact, best=True)
         return run.result(Status.EXACT)
     if literal and start is None:
         start = namespace(problem.cross).zeros_like(problem.cross)

@@ -238,19 +238,15 @@ class Anderson:
 
         Σ c_j g_j,    c = argmin ‖Σ c_j r_j‖,    Σ c_j = 1,
 
-    with ``memory`` + 1 of them at most, that is, ``memory`` differences.
-
-    Images and residuals are rows of two matrices, in which the newest overwrites the oldest. The inner
-    products of a residual with all others, and the combination of the images, are then one product each, and
-    an image is copied only once.
+    with ``memory`` + 1 of them at most, that is, ``memory`` differences. Images and residuals are rows of two
+    matrices, in which the newest overwrites the oldest, so inner products and combinations are one product.
     """
 
     def __init__(self, memory: int) -> None:
-        self.memory = memory
+        self.memory, self.count = memory, 0
         self.gram = np.zeros((memory + 1, memory + 1))
         self.images: Array = None
         self.residuals: Array = None
-        self.count = 0
 
     def forget(self) -> None:
         """Start over; the memory stays allocated."""
@@ -291,10 +287,8 @@ class Anderson:
         """Weights c of the stored images, or None if the residuals do not differ at all."""
         known = min(self.count, self.memory + 1)
         newest = (self.count - 1) % (self.memory + 1)
-        order = (
-            [(newest + 1 + step) % known for step in range(known)] if known > self.memory else range(known)
-        )
-        steps = np.diff(np.eye(known)[list(order)], axis=0)  # each row subtracts one residual from the next
+        oldest_first = (newest + 1 + np.arange(known)) % known
+        steps = np.diff(np.eye(known)[oldest_first], axis=0)  # each row subtracts one residual from the next
         gram = steps @ self.gram[:known, :known] @ steps.T
         trace = np.trace(gram)
         if not trace > 0:
