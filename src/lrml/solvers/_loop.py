@@ -207,7 +207,7 @@ class Gains:
 
     def add(self, objective: float) -> None:
         """Add the objective after a step."""
-        self.least.append(min([objective, *self.least[-1:]]))
+        self.least.append(min(objective, self.least[-1]) if self.least else objective)
 
     def of_last(self, steps: int) -> float:
         """Return the gain of the last steps; infinite if there were not as many."""

@@ -125,10 +125,10 @@ class Alternating:
             self._set_rho(min(2.0 * self.rho, self.problem.lipschitz))
             found = self._proximal(self.W)
         self._watch(found)
-        self.last = found
-        if not self.compared:  # no end before that
-            return replace(found.point, gap=math.inf)
-        return replace(found.point, gain=self.gains.while_falling())
+        gain = self.gains.while_falling()
+        self.last = found if gain == math.inf else found._replace(point=replace(found.point, gain=gain))
+        # No end before the comparison.
+        return self.last.point if self.compared else replace(found.point, gap=math.inf)
 
     @property
     def reached(self) -> tuple[Point, Factors]:
