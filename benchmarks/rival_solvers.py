@@ -53,7 +53,6 @@ class ADMM:
     """
 
     name = "admm"
-    seeks_tolerance, settles = True, False
     trust = 2.0
     divergence = 100.0
     worse = 1e-6
@@ -149,7 +148,6 @@ class Reweighted:
     """
 
     name = "reweighted"
-    seeks_tolerance = settles = False
 
     def __init__(self, min_gain: float = 1e-3, max_steps: int = 10) -> None:
         self.min_gain = min_gain

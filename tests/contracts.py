@@ -27,3 +27,12 @@ def residual_by_svd(problem, penalty, W):
     U, s, Vt = np.linalg.svd(W - problem.gradient(W) / L, full_matrices=False)
     moved = (U * penalty.prox(s, 1 / L)) @ Vt
     return L * np.linalg.norm(W - moved) / np.linalg.norm(problem.gradient(np.zeros_like(W)))
+
+
+def row_arrays(n, d, n_labels, seed=0):
+    """Features off centre, labels that depend on them, which of these are known, and weights."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * np.geomspace(1, 0.3, d) + rng.standard_normal(d)
+    scores = X @ rng.standard_normal((d, 2)) @ rng.standard_normal((2, n_labels))
+    Y = (scores + 2 * rng.standard_normal(scores.shape) > np.median(scores, axis=0)).astype(float)
+    return X, Y, rng.random(Y.shape) < 0.65, rng.uniform(0.2, 2.0, n)

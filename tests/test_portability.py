@@ -22,7 +22,9 @@ PORTABLE = {
     "metrics.py": ("propensity_scored_precision_at_k",),
     "core/penalties.py": (),
     # Subspaces are the host's.
-    "core/coordinates.py": ("_by_columns", "missed", "without_subspace", "_weighing", "road_of", "_estimated"),
+    "core/coordinates.py": (
+        *("_by_columns", "missed", "without_subspace", "_weighing", "road_of", "_estimated"),
+    ),
     "core/eigen.py": ("zero",),
     "core/quadratic.py": (),
     "core/loss_problem.py": ("rounding", "_pass", "scores_of", "_loss_sums"),  # rows have a method "sum"

@@ -57,26 +57,18 @@ def test_every_extrapolation_is_the_least_squares_combination_of_the_last_differ
     assert_allclose(y, by_least_squares(pairs, memory), rtol=1e-4, atol=1e-4)
 
 
-def test_without_memory_nothing_changes():
-    image, residual = np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])
-    assert all(Anderson(0).extrapolate(image, residual) is image for _ in range(3))
-
-
-def test_there_is_nothing_to_combine_at_first_nor_at_a_fixed_point():
-    accelerator = Anderson(4)
-    image = np.ones((2, 3))
+@pytest.mark.parametrize("memory", [0, 4])
+def test_without_memory_nor_at_a_fixed_point_is_there_anything_to_combine(memory):
+    accelerator, image = Anderson(memory), np.ones((2, 3))
     for _ in range(6):
-        assert accelerator.extrapolate(image, np.zeros((2, 3))) is image
+        assert accelerator.extrapolate(image, np.full((2, 3), float(memory == 0))) is image
 
 
 def test_forgetting_begins_anew():
-    function, _ = linear_map(1, 30)
-    other, _ = linear_map(2, 30)
-    used = Anderson(3)
+    used, (other, _), (function, _) = Anderson(3), linear_map(2, 30), linear_map(1, 30)
     run(used, other, np.ones(30), 7)
     used.forget()
-    again, _ = run(used, function, np.zeros(30), 6)
-    fresh, _ = run(Anderson(3), function, np.zeros(30), 6)
+    again, fresh = (run(one, function, np.zeros(30), 6)[0] for one in (used, Anderson(3)))
     np.testing.assert_array_equal(again, fresh)
 
 

@@ -3,63 +3,51 @@
 import numpy as np
 import pytest
 
-import contracts
+from contracts import row_arrays
 from lrml.core.moments import Moments
 from lrml.core.penalties import TailSum, TraceNorm
 from lrml.core.quadratic import SpectralProblem
 from lrml.solvers import DualityGap, Status, solve
 from namespaces import assert_same, moved, places
 
-SOLVERS = ["auto", "apg", "pg", "paper"]
-# NumPy's own answers are tested elsewhere.
-OTHERS = places("strict-device1", "torch-cpu", "torch-cuda", "cupy-cuda")
 
-
-def moments(shape, dtype):
-    rng = np.random.default_rng(0)
-    n, d, n_labels = shape
-    X, Y = rng.normal(size=(n, d)), (rng.random((n, n_labels)) < 0.3).astype(float)
-    return Moments((X.T @ X).astype(dtype), (X.T @ Y).astype(dtype), float(np.sum(Y**2)))
-
-
-@pytest.mark.parametrize("place", OTHERS, indirect=True)
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("shape", [(60, 9, 5), (60, 5, 9)], ids=str)
-@pytest.mark.parametrize(("dtype", "rtol"), [("float64", 1e-9), ("float32", 1e-3)])
-def test_every_solver_gives_numpys_answer(place, solver, shape, dtype, rtol):
-    tol = 1e-8 if dtype == "float64" else 1e-4
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("solver", "penalty", "shape"),
+    [
+        ("auto", TailSum(2, 5.0), (60, 9, 5)),
+        ("auto", TailSum(2, 5.0), (60, 5, 9)),
+        ("apg", TailSum(2, 5.0), (60, 5, 9)),
+        ("pg", TailSum(2, 5.0), (60, 9, 5)),
+        ("paper", TailSum(2, 5.0), (60, 9, 5)),
+        ("auto", TailSum(5, 3.0), (60, 5, 9)),
+        ("auto", TailSum(2, 1e12), (60, 9, 5)),
+        ("auto", TraceNorm(2.0), (60, 5, 9)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("place", [place for place in places() if place.id != "numpy"], indirect=True)
+def test_every_solver_gives_numpys_answer(place, solver, penalty, shape, dtype):
+    """So do closed forms, certificates and warm starts."""
+    X, Y, *_ = row_arrays(*shape)
+    rtol, tol = (1e-9, 1e-8) if dtype == "float64" else (1e-3, 1e-4)
     options = {"solver": solver, "tol": tol, "max_iter": 60 if solver == "paper" else 20_000}
-    reference = solve(SpectralProblem.from_moments(moments(shape, "float64")), TailSum(2, 1.5), **options)
-    given = moved(place, moments(shape, dtype))
-    result = solve(SpectralProblem.from_moments(given), TailSum(2, 1.5), **options)
-    assert result.objective == pytest.approx(reference.objective, rel=rtol)
-    U, s, V = result.factors
-    sigma = reference.factors.s[: s.shape[0]]
+    options["certificate"] = DualityGap(penalty.alpha) if penalty.theta == 0 else None
+
+    def problem(where, dtype):
+        sums = Moments((X.T @ X).astype(dtype), (X.T @ Y).astype(dtype), float(np.sum(Y**2)))
+        return SpectralProblem.from_moments(sums if where is None else moved(where, sums))
+
+    here, there = problem(None, "float64"), problem(place, dtype)
+    expected, found = solve(here, penalty, **options), solve(there, penalty, **options)
+    assert found.objective == pytest.approx(expected.objective, rel=rtol)
+    assert found.status is not Status.MAX_ITER
+    U, s, V = found.factors
+    sigma = expected.factors.s[: s.shape[0]]
     assert_same(s, sigma, place, dtype, rtol=20 * rtol)
-    coefficients = (reference.factors.U[:, : len(sigma)] * sigma) @ reference.factors.V[:, : len(sigma)].T
+    coefficients = (expected.factors.U[:, : len(sigma)] * sigma) @ expected.factors.V[:, : len(sigma)].T
     assert_same((U * s) @ V.T, coefficients, place, dtype, rtol=0.05 if dtype == "float32" else 1e-4)
-    assert U.shape == (shape[1], s.shape[0])
-    assert V.shape == (shape[2], s.shape[0])
-    assert result.status is not Status.MAX_ITER
-
-
-@pytest.mark.parametrize("place", [*OTHERS, *places("strict-cpu")], indirect=True)
-@pytest.mark.parametrize("penalty", [TailSum(5, 3.0), TailSum(2, 1e12), TraceNorm(2.0)], ids=str)
-def test_closed_forms_warm_starts_and_certificates(place, penalty):
-    here = contracts.make_problem(d=9, n_labels=5)
-    there = moved(place, here)
-    proof = DualityGap(penalty.alpha) if penalty.theta == 0 else None
-    expected = solve(here, penalty, tol=1e-10, certificate=proof)
-    found = solve(there, penalty, tol=1e-10, certificate=proof)
-    assert found.status is expected.status
-    assert found.objective == pytest.approx(expected.objective, rel=1e-10)
-    assert_same(found.solution, expected.solution, place, rtol=1e-5)
-    again = solve(there, penalty, start=found.solution, tol=1e-10)
-    assert again.n_iter <= 3
-    assert again.objective == pytest.approx(expected.objective, rel=1e-9)
-
-
-def test_contract_problem_is_badly_conditioned():
-    """Guards the other tests: on a well-conditioned problem every solver looks good."""
-    problem = contracts.make_problem(decay=1.0)
-    assert problem.curvature[0] / problem.curvature[-1] > 50
+    if solver == "auto":
+        again = solve(there, penalty, start=found.solution, tol=tol)
+        assert again.n_iter <= 3
+        assert again.objective == pytest.approx(expected.objective, rel=10 * rtol)

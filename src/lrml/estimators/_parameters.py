@@ -55,7 +55,7 @@ def _check_solver(solver: Any) -> str | Phase:
     """Return the name of a solver, or a copy of a solver object, so that fits leave the original alone."""
     if isinstance(solver, str):
         return check.check_choice("solver", solver, (*SOLVERS, *ROADS))
-    members = ("name", "seeks_tolerance", "settles", "start", "step")
+    members = ("name", "start", "step")
     if isinstance(solver, type) or not all(hasattr(solver, name) for name in members):
         listed = ", ".join(map(repr, (*SOLVERS, *ROADS)))
         raise ValueError(

@@ -17,18 +17,15 @@ from lrml.solvers._loop import (
     IterationInfo,
     Phase,
     Point,
-    Problem,
     SolverResult,
     Status,
     point_at,
     stationarity_residual,
 )
 from lrml.solvers._loop import Recorder as Recorder
-from lrml.solvers._loop import spectrum as spectrum
 from lrml.solvers._solve import ROW_SOLVERS, SOLVERS, solve, solve_rows
 from lrml.solvers._solve import Chain as Chain
 from lrml.solvers._solve import ChainPoint as ChainPoint
-from lrml.solvers._solve import ReducedRank as ReducedRank
 from lrml.solvers._solve import alpha_max as alpha_max
 from lrml.solvers._solve import chains_for as chains_for
 from lrml.solvers._solve import solve_chain as solve_chain
@@ -36,7 +33,6 @@ from lrml.solvers._solve import solve_chains as solve_chains
 from lrml.solvers.alternating import Alternating
 from lrml.solvers.alternating import Anderson as Anderson
 from lrml.solvers.first_order import AcceleratedProximalGradient, Algorithm1, ProximalGradient
-from lrml.solvers.proximal_newton import ProximalNewton as ProximalNewton
 from lrml.solvers.separable import SeparableProblem as SeparableProblem
 from lrml.solvers.separable import slopes_at as slopes_at
 from lrml.solvers.separable import solve_separable as solve_separable
@@ -55,7 +51,6 @@ __all__ = [
     "IterationInfo",
     "Phase",
     "Point",
-    "Problem",
     "ProximalGradient",
     "SolverResult",
     "Status",

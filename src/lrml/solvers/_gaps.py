@@ -10,7 +10,7 @@ from lrml.core.losses import Loss
 from lrml.core.penalties import Penalty, singular_values
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Block
-from lrml.solvers._loop import Point, Status
+from lrml.solvers._loop import Point
 
 
 class DualityGap:
@@ -26,9 +26,6 @@ class DualityGap:
     D(t) = 2t ⟨E, Y⟩ − t² ‖E‖², E = Y − XW. Primal minus dual value, over the primal value, bounds how far
     the objective is above the least one.
     """
-
-    status = Status.GAP_CLOSED
-    failure = Status.GAP_OPEN
 
     def __init__(self, alpha: float) -> None:
         self.alpha = alpha
@@ -71,7 +68,7 @@ def row_duality_gap(problem: RowProblem, alpha: float, V: Array) -> float:
     if problem.ridge > 0:
         dual -= float(xp.sum(xp.clip(sigma - alpha, min=0.0) ** 2)) / (4.0 * problem.ridge)
     elif float(sigma[0]) > alpha:
-        dual = float(problem.rows.sum(_dual_sum, *feasible, alpha / float(sigma[0])))
+        dual = float(problem.rows.sum(_dual_sum, alpha / float(sigma[0]), *feasible))
     trace = float(xp.sum(xp.linalg.svdvals(V[1:, :])))
     primal = problem.value(V) + alpha * trace
     return max(primal - dual, 0.0) / primal if primal > 0 else 0.0
@@ -85,6 +82,13 @@ class _Feasible(NamedTuple):
     shift: Array
     mean: Array | None = None
     shares: tuple[Array, Array] | None = None  # of the labels that apply, and of the others
+
+    def at(self, block: Block) -> Array:
+        """Return u of a block."""
+        U = -self.loss.terms(block.Y, scores_of(block, self.coefficients, self.shift)).slopes
+        if self.mean is not None:
+            U -= self.mean
+        return U if self.shares is None else U * namespace(U).where(block.Y > 0, *self.shares)
 
 
 def _feasible(problem: RowProblem, V: Array) -> _Feasible:
@@ -105,30 +109,13 @@ def _feasible(problem: RowProblem, V: Array) -> _Feasible:
     return raw._replace(shares=(up, down))
 
 
-def _minus_slopes(
-    block: Block,
-    loss: Loss,
-    coefficients: Array,
-    shift: Array,
-    mean: Array | None,
-    shares: tuple[Array, Array] | None,
-) -> Array:
-    """Return u of a block."""
-    U = -loss.terms(block.Y, scores_of(block, coefficients, shift)).slopes
-    if mean is not None:
-        U -= mean
-    if shares is not None:
-        U *= namespace(U).where(block.Y > 0, *shares)
-    return U
-
-
 def _weighted(block: Block, values: Array) -> Array:
     return values if block.factors is None else values * block.factors
 
 
 def _signed_sums(block: Block, *feasible: Any) -> tuple[Array, Array]:
     """Return the sums of f ∘ u over labels that apply, and over all."""
-    A = _weighted(block, _minus_slopes(block, *feasible))
+    A = _weighted(block, _Feasible(*feasible).at(block))
     xp = namespace(A)
     positive = xp.where(block.Y > 0, A, 0.0)
     return xp.sum(positive, axis=0, dtype=xp.float64), xp.sum(A, axis=0, dtype=xp.float64)
@@ -136,15 +123,14 @@ def _signed_sums(block: Block, *feasible: Any) -> tuple[Array, Array]:
 
 def _dual_sums(block: Block, *feasible: Any) -> tuple[Array, Array]:
     """Return XᵀA and the sum of the dual of the loss."""
-    U = _minus_slopes(block, *feasible)
+    U = _Feasible(*feasible).at(block)
     A = Place.of(U).asarray(block.X.T @ _weighted(block, U), "float64")
     return A, _dual_sum_at(block, feasible[0], U)
 
 
-def _dual_sum(block: Block, *feasible_and_share: Any) -> Array:
+def _dual_sum(block: Block, share: float, *feasible: Any) -> Array:
     """Return the sum of the dual of the loss, u scaled down."""
-    *feasible, share = feasible_and_share
-    return _dual_sum_at(block, feasible[0], share * _minus_slopes(block, *feasible))
+    return _dual_sum_at(block, feasible[0], share * _Feasible(*feasible).at(block))
 
 
 def _dual_sum_at(block: Block, loss: Loss, U: Array) -> Array:

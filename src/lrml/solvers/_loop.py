@@ -16,15 +16,15 @@ import numpy.typing as npt
 
 from lrml.core.arrays import Array, frobenius, namespace
 from lrml.core.eigen import Factors
-from lrml.core.penalties import Penalty, SpectralProx, accurate_singular_values, gram_noise, singular_values
+from lrml.core.loss_problem import RowProblem
+from lrml.core.penalties import Penalty, accurate_singular_values, gram_noise, singular_values
+from lrml.core.quadratic import SpectralProblem
 
-# Share of effective directions left by the ridge of a starting point. All features must be present, whatever
-# their scale: missing ones would have to be found by small steps.
-START_SHARE = 0.8
 # A run may end at a point that is worse than the best one by this share.
 _WORSE = 1e-6
-# If a certificate is required, a stalled run ends without it only if gains are below this share of tol.
-_STANDSTILL = 1e-2
+# A run has settled if its last steps have gained less than this share of tol; if a certificate is required,
+# it ends without one only at a hundredth of that.
+_SETTLED, _STANDSTILL = 1e-2, 1e-4
 
 _Kept = TypeVar("_Kept")
 
@@ -45,13 +45,7 @@ class Status(Enum):
     ALL_STEPS = "Ran all max_iter steps of Algorithm 1, which has no stopping test; see the residual."
 
 
-SUCCESSES = (
-    Status.CONVERGED,
-    Status.SETTLED,
-    Status.RESIDUAL_SMALL,
-    Status.GAP_CLOSED,
-    Status.EXACT,
-)
+SUCCESSES = (Status.CONVERGED, Status.SETTLED, Status.RESIDUAL_SMALL, Status.GAP_CLOSED, Status.EXACT)
 
 
 @dataclass(frozen=True)
@@ -73,12 +67,9 @@ Callback: TypeAlias = Callable[[IterationInfo], bool | None]
 
 @dataclass
 class History:
-    """Per-iteration record; entry 0 is the starting point.
+    """One line for every iteration; entry 0 is the starting point.
 
-    ``gap`` and ``residual`` are by-products of the solver, see `Point`: the estimated relative distance of
-    the objective from its minimum, which ``tol`` limits, and the norm of an element of the subdifferential
-    over the scale of the problem; infinite if a method has none. ``seconds`` counts solver work only: the
-    clock is stopped while this record is made.
+    For ``gap`` and ``residual`` see `Point`. ``seconds`` counts solver work only.
     """
 
     entries: list[IterationInfo] = field(default_factory=list)
@@ -96,21 +87,9 @@ class History:
 class SolverResult:
     """Outcome of a solve.
 
-    Attributes
-    ----------
-    solution : array
-        The returned point, in the coordinates of the problem.
-    factors : Factors
-        Coefficients W = U diag(s) Vᵀ in feature and label space.
-    status : Status
-    n_iter : int
-    objective : float
-        f(W) + Ω(σ(W)) at the returned point.
-    gap : float
-        Estimated distance of the objective from its minimum, over the objective.
-    residual : float
-        Stationarity residual L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F at the returned point.
-    history : History
+    ``solution`` is in the coordinates of the problem, ``factors`` hold the coefficients in feature and label
+    space. ``gap`` is the estimated distance of the objective from its minimum, over the objective, and
+    ``residual`` is the `stationarity_residual`.
     """
 
     solution: Array
@@ -130,7 +109,8 @@ class Point:
     ``residual`` and ``gap`` come from an element g of the subdifferential of the objective F at W: ‖g‖_F over
     the problem's scale, and ½⟨g, H⁻¹g⟩ over F, with H the Hessian of f, or a model of it. If F is convex and
     f quadratic, the latter is an upper bound of (F − F*) / F, whatever the scale of the features; otherwise
-    it is an estimate. Both are infinite if a method knows no such g.
+    it is an estimate. ``gain`` is what the last steps have gained, over F, if the method stalls only where it
+    has converged (`Gains.while_falling`). What a method does not know is infinite.
     """
 
     W: Array
@@ -138,6 +118,7 @@ class Point:
     objective: float
     residual: float = math.inf
     gap: float = math.inf
+    gain: float = math.inf
 
     @cached_property
     def rank(self) -> int:
@@ -146,51 +127,15 @@ class Point:
         return int(xp.count_nonzero(self.sigma > 0))
 
 
-class Problem(Protocol):
-    """What the loop needs from a problem; a phase may need more."""
-
-    @property
-    def lipschitz(self) -> float:
-        """Lipschitz constant of ∇f."""
-
-    @property
-    def scale(self) -> float:
-        """Unit of the stationarity residual."""
-
-    @property
-    def rounding(self) -> float:
-        """Relative accuracy of the objective."""
-
-    @property
-    def least(self) -> float:
-        """Objectives below this are zero up to rounding."""
-
-    def decrement(self, slope: Array, W: Array) -> float:
-        """½⟨g, H⁻¹g⟩ for a slope g at W and the Hessian H of f, or a model of it."""
-
-    def value(self, W: Array) -> float:
-        """f(W)."""
-
-    def gradient(self, W: Array) -> Array:
-        """∇f(W)."""
-
-    def prox(self, W: Array, penalty: Penalty, step: float) -> SpectralProx:
-        """Proximal map of the penalty."""
-
-    def penalised(self, W: Array) -> Array:
-        """Return the part of W whose singular values are penalised."""
-
-    def restore(self, U: Array, V: Array) -> tuple[Array, Array]:
-        """Map singular vectors back to feature and label space."""
+Problem: TypeAlias = SpectralProblem | RowProblem
+"""The smooth part f: its value, gradient and ``lipschitz`` constant, the ``prox`` of a penalty, the units
+``scale`` and ``least`` and the relative ``rounding`` of what is computed."""
 
 
 class Phase(Protocol):
     """One method, as a sequence of points. The loop owns everything else."""
 
     name: str
-    seeks_tolerance: bool
-    settles: bool
-    """Whether several steps with almost no gain mean that the method has converged."""
 
     def start(self, problem: Any, penalty: Penalty, point: Point) -> None:
         """Prepare to iterate from ``point``."""
@@ -201,9 +146,6 @@ class Phase(Protocol):
 
 class Certificate(Protocol):
     """A proven bound on the distance of the objective from its minimum."""
-
-    status: Status
-    failure: Status
 
     def measure(self, problem: Any, penalty: Penalty, point: Point) -> float:
         """Return an upper bound of (F − F*) / F; costs about one step."""
@@ -219,14 +161,9 @@ def stationarity_residual(problem: Problem, penalty: Penalty, W: Array) -> float
     return lipschitz * frobenius(W - moved) / problem.scale
 
 
-def objective_of(problem: Problem, penalty: Penalty, W: Array, sigma: Array) -> float:
-    """F(W) = f(W) + Ω(σ(W)), for a W whose singular values are known."""
-    return problem.value(W) + penalty.value(sigma)
-
-
 def point_at(problem: Problem, penalty: Penalty, W: Array, sigma: Array, slope: Array | None = None) -> Point:
     """Evaluate a point, with an element of the subdifferential there if one is known."""
-    objective = objective_of(problem, penalty, W, sigma)
+    objective = problem.value(W) + penalty.value(sigma)
     if slope is None:
         return Point(W, sigma, objective)
     gap = problem.decrement(slope, W) / max(objective, problem.least)
@@ -234,17 +171,10 @@ def point_at(problem: Problem, penalty: Penalty, W: Array, sigma: Array, slope: 
 
 
 class Gains:
-    """The gains of the last steps, for methods that do not stall before they have converged.
+    """What the steps of a method have gained, over the objective.
 
-    The estimated gap is useless if features differ so much in scale that it is rounding noise, or if it is
-    dominated by a direction in which X hardly varies. Then it suffices that ``steps`` steps together lower
-    the objective by less than ``share`` of what ``tol`` permits, and the later half of them by less than the
-    earlier half: near a saddle point gains grow again. ``rounding`` is the relative accuracy of the
-    objective, below which gains mean nothing.
+    ``rounding`` is the relative accuracy of the objective, below which gains mean nothing.
     """
-
-    steps, share = 10, 0.01
-    falling = 0.7
 
     def __init__(self, rounding: float) -> None:
         self.rounding = rounding
@@ -252,30 +182,28 @@ class Gains:
 
     def add(self, objective: float) -> None:
         """Add the objective after a step."""
-        self.least.append(min([objective, *self.least[-1:]]))
-
-    def below(self, tol: float) -> bool:
-        """Whether the last steps have gained no more than a share of ``tol`` times the objective."""
-        if len(self.least) <= self.steps or self.share * tol < self.rounding:
-            return False
-        last, middle, first = (self.least[-1 - back] for back in (0, self.steps // 2, self.steps))
-        noise = self.rounding * abs(last)
-        falls = middle - last <= self.falling * (first - middle) + noise
-        return falls and first - last <= self.share * tol * abs(last)
-
-    def of_last_half(self) -> float:
-        """Return the gain of the later half of all steps, over the objective; infinite for few steps.
-
-        If gains fall like 1/k², this is about the remaining gain; if they fall faster, it is more.
-        """
-        return self.of_last((len(self.least) - 1) // 2) if len(self.least) > 2 * self.steps else math.inf
+        self.least.append(min(objective, self.least[-1]) if self.least else objective)
 
     def of_last(self, steps: int) -> float:
-        """Return the gain of the last steps, over the objective."""
+        """Return the gain of the last steps; infinite if there were not as many."""
+        if len(self.least) <= steps:
+            return math.inf
         return (self.least[-1 - steps] - self.least[-1]) / max(abs(self.least[-1]), math.ulp(0.0))
 
+    def while_falling(self) -> float:
+        """Return the gain of the last ten steps, or infinity while it does not fall.
+
+        The estimated gap is useless if features differ so much in scale that it is rounding noise, or if it
+        is dominated by a direction in which X hardly varies. Then gains tell, but near a saddle point they
+        grow again, so the later five must be clearly less than the earlier five.
+        """
+        if len(self.least) <= 10:
+            return math.inf
+        both, later = self.of_last(10), self.of_last(5)
+        return max(both, self.rounding) if later <= 0.7 * (both - later) + self.rounding else math.inf
+
     def to_come(self) -> float:
-        """Extrapolate the remaining gain, over the objective, from the gains so far (Aitken).
+        """Extrapolate the remaining gain from the gains so far (Aitken).
 
         With gains g₀ and then g₁ of two spans of steps, this is g₁ q/(1 − q), q = g₁/g₀; 0 after a single
         step. A span is a quarter of all steps, so that slow convergence does not mislead, but at least five
@@ -285,17 +213,18 @@ class Gains:
         span = min(steps // 2, max(5, steps // 4))
         if span == 0:
             return 0.0
-        first, second, last = self.least[-1 - 2 * span], self.least[-1 - span], self.least[-1]
-        ratio = min((second - last) / (first - second), 0.999) if first > second else 0.0
-        return (second - last) * ratio / (1.0 - ratio) / max(abs(last), math.ulp(0.0))
+        last = self.of_last(span)
+        first = self.of_last(2 * span) - last
+        ratio = min(last / first, 0.999) if first > 0 else 0.0
+        return last * ratio / (1.0 - ratio)
 
 
 class Recorder(Generic[_Kept]):
     """The record of a run, for every method: history, clock, callback, best point, status.
 
-    Fits, paths, LEML's sweeps and matrix completion all record their steps here. ``seconds`` counts time
-    inside `clock`; ``best`` is the point to return and ``least`` its objective (infinite before the first);
-    ``status`` is None while the run goes on, and is set by the stepping code, or by a callback that stops.
+    Fits and matrix completion record their steps here. ``seconds`` counts time inside `clock`; ``best`` is
+    the point to return and ``least`` its objective (infinite before the first); ``status`` is None while the
+    run goes on, and is set by the stepping code, or by a callback that stops.
     """
 
     def __init__(self, callback: Callback | None = None) -> None:
@@ -330,8 +259,8 @@ class Recorder(Generic[_Kept]):
 class Run(Recorder[Point]):
     """Steps of phases on one problem, until a point is good to within ``tol``.
 
-    That is: its gap is at most ``tol``, or the certificate proves as much, or the last steps of a phase that
-    settles have gained almost nothing.
+    That is: its gap is at most ``tol``, or the certificate proves as much, or the last steps have gained
+    almost nothing.
     """
 
     def __init__(
@@ -346,10 +275,11 @@ class Run(Recorder[Point]):
         self.problem, self.penalty, self.tol, self.certificate = problem, penalty, tol, certificate
         self._ask_below = math.inf
 
-    def begin(self, start: Point) -> None:
-        """Record the starting point."""
-        self.keep(start, start.objective)
-        self._record("start", start)
+    def add(self, phase: str, point: Point, *, best: bool) -> None:
+        """Record a point, and keep it if it is the best one."""
+        if best:
+            self.keep(point, point.objective)
+        self.record(phase, point.objective, point.residual, point.rank, point.gap)
 
     def take_steps(self, phase: Phase, more: Callable[[], bool], *, final: bool = True) -> None:
         """Step until the run ends, the phase hands over or there may be no ``more`` steps.
@@ -357,69 +287,59 @@ class Run(Recorder[Point]):
         The problem is not convex: a stationary point that is worse than an earlier point does not end the
         run. But if the ``final`` phase ends at one, the best point is at least as good.
         """
-        gains = Gains(self.problem.rounding)
         while self.status is None and more():
             with self.clock():
                 point = phase.step()
             if point is None:
                 break
-            gains.add(point.objective)
-            status = self._verdict(phase, point, gains)
+            status = self._verdict(point)
             worse = point.objective > self.least * (1 + _WORSE)
-            if point.objective <= self.least or (status is not None and not worse):
-                self.keep(point, point.objective)
             self.status = status if final or not worse else None
-            self._record(phase.name, point)
+            best = point.objective <= self.least or (status is not None and not worse)
+            self.add(phase.name, point, best=best)
 
-    def _verdict(self, phase: Phase, point: Point, gains: Gains) -> Status | None:
+    def _verdict(self, point: Point) -> Status | None:
         """Return why a point is good enough, or None."""
-        tol, certificate = self.tol, self.certificate
-        if phase.seeks_tolerance and point.gap <= tol:
+        if point.gap <= self.tol:
             return Status.CONVERGED
         # A certificate costs a step, so it is computed only when the estimate has halved.
-        if phase.seeks_tolerance and certificate is not None and point.gap <= self._ask_below:
+        if self.certificate is not None and point.gap < self._ask_below:
             self._ask_below = 0.5 * point.gap
-            if certificate.measure(self.problem, self.penalty, point) <= tol:
-                return certificate.status
-        if phase.settles and gains.below(tol if certificate is None else _STANDSTILL * tol):
-            return Status.SETTLED
-        return None
+            if self.certificate.measure(self.problem, self.penalty, point) <= self.tol:
+                return Status.GAP_CLOSED
+        enough = self.tol * (_SETTLED if self.certificate is None else _STANDSTILL)
+        return Status.SETTLED if point.gain <= enough else None
 
-    def _record(self, phase: str, point: Point) -> None:
-        self.record(phase, point.objective, point.residual, point.rank, point.gap)
+    def through(self, phases: Sequence[Phase], W: Array, sigma: Array, max_iter: int) -> None:
+        """Run phases one after the other; the best point is never worse than the starting point W."""
+        start = point_at(self.problem, self.penalty, W, sigma)
+        if start.objective == math.inf:  # begin at the nearest point that the penalty permits
+            start = point_at(self.problem, self.penalty, *self.problem.prox(W, self.penalty, 0.0))
+        self.add("start", start, best=True)
+        for phase in phases:
+            if self.status is None:
+                with self.clock():
+                    phase.start(self.problem, self.penalty, self.best)
+                self.take_steps(phase, lambda: len(self.history) <= max_iter, final=phase is phases[-1])
 
     def result(self, otherwise: Status) -> SolverResult:
         """Factorise the best point, and evaluate its objective and its residual exactly."""
-        point = self.best
+        problem, penalty, point = self.problem, self.penalty, self.best
         # One full SVD: with a wide spectrum, factors from the Gram matrix would not be orthonormal.
-        U, s, V = Factors.of(self.problem.penalised(point.W))
-        U, V = self.problem.restore(U[:, : point.rank], V[:, : point.rank])
-        factors = Factors(U, s[: point.rank], V)
+        U, s, V = Factors.of(problem.penalised(point.W))
+        s = s[: point.rank]
+        U, V = problem.restore(U[:, : point.rank], V[:, : point.rank])
         exact = self.status is Status.EXACT  # the penalty does nothing, so the gradient says it all
         return SolverResult(
             solution=point.W,
-            factors=factors,
+            factors=Factors(U, s, V),
             status=self.status or otherwise,
             n_iter=len(self.history) - 1,
-            objective=objective_of(self.problem, self.penalty, point.W, factors.s),
+            objective=problem.value(point.W) + penalty.value(s),
             gap=point.gap,
-            residual=point.residual if exact else stationarity_residual(self.problem, self.penalty, point.W),
+            residual=point.residual if exact else stationarity_residual(problem, penalty, point.W),
             history=self.history,
         )
-
-
-def iterate(phases: Sequence[Phase], run: Run, start: Point, *, max_iter: int) -> SolverResult:
-    """Run the phases one after the other; the result never has a larger objective than ``start``."""
-    run.begin(start)
-    for phase in phases:
-        if run.status is not None:
-            break
-        with run.clock():
-            phase.start(run.problem, run.penalty, run.best)
-        run.take_steps(phase, lambda: len(run.history) <= max_iter, final=phase is phases[-1])
-    if not phases[-1].seeks_tolerance:
-        return run.result(Status.ALL_STEPS)
-    return run.result(Status.MAX_ITER if run.certificate is None else run.certificate.failure)
 
 
 def spectrum(W: Array, rank: int | None = None) -> Array:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -14,25 +13,19 @@ import numpy.typing as npt
 from lrml.core.arrays import Array, is_host, namespace
 from lrml.core.eigen import Factors
 from lrml.core.loss_problem import RowProblem
-from lrml.core.penalties import Penalty, Ranks, TailSum, singular_values
+from lrml.core.penalties import Penalty, Ranks, TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.threads import map_in_threads, one_blas_thread_if
 from lrml.solvers._loop import (
-    START_SHARE,
     Callback,
     Certificate,
-    History,
     Phase,
     Point,
-    Problem,
     Run,
     SolverResult,
     Status,
-    iterate,
-    objective_of,
     point_at,
     spectrum,
-    stationarity_residual,
 )
 from lrml.solvers.alternating import Alternating
 from lrml.solvers.first_order import AcceleratedProximalGradient, Algorithm1, ProximalGradient
@@ -42,44 +35,12 @@ _Result = TypeVar("_Result")
 
 _FIRST_ORDER = {"apg": AcceleratedProximalGradient, "pg": ProximalGradient, "paper": Algorithm1}
 SOLVERS = ("auto", *_FIRST_ORDER)
+ROW_SOLVERS = ("auto", "apg")
+# Share of effective directions left by the ridge of a starting point. All features must be present, whatever
+# their scale: missing ones would have to be found by small steps.
+_START_SHARE = 0.8
 # Up to so many multiplications in a product, a second BLAS thread saves an estimated tenth of a fit at most.
 _SMALL_PRODUCT = 4_000_000
-ROW_SOLVERS = ("auto", "apg")
-
-
-class ReducedRank:
-    """Offer the least-squares solution of rank ``penalty.n_free`` if the penalty makes it stationary.
-
-    It pays no penalty, and is stationary for a strong one, where local methods would settle for another
-    subspace or approach it slowly. For a weaker penalty it may still be a better start than the first steps
-    of `Alternating`, which therefore also uses ``solution``.
-    """
-
-    name = "reduced rank"
-    seeks_tolerance, settles = True, False
-
-    def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
-        """Solve, and check whether to offer the solution."""
-        self.candidate: Point | None = None
-        self.solution = problem.reduced_rank_solution(penalty.n_free)
-        W = self.solution[0]
-        slope = float(penalty.slopes(point.sigma)[penalty.n_free])
-        # The norm of a column is a cheap lower bound, which mostly decides.
-        gradient = problem.gradient(W)
-        if _longest_column(gradient) <= slope and float(singular_values(gradient)[0]) <= slope:
-            sigma = spectrum(W, rank=penalty.n_free)
-            # f has no slope within the row and column space of W, and elsewhere none above the penalty's.
-            self.candidate = Point(W, sigma, objective_of(problem, penalty, W, sigma), residual=0.0, gap=0.0)
-
-    def step(self) -> Point | None:
-        """Return the candidate once, or nothing."""
-        candidate, self.candidate = self.candidate, None
-        return candidate
-
-
-def _longest_column(matrix: Array) -> float:
-    xp = namespace(matrix)
-    return float(xp.max(xp.linalg.vector_norm(matrix, axis=0)))
 
 
 def solve(
@@ -93,81 +54,73 @@ def solve(
     callback: Callback | None = None,
     certificate: Certificate | None = None,
 ) -> SolverResult:
-    """Find a stationary point of f(W) + Ω(σ(W)).
+    """Find a stationary point of f(W) + Ω(σ(W)), with an objective of at most that of the starting point.
 
     Parameters
     ----------
-    problem : SpectralProblem
-        The smooth part f.
-    penalty : Penalty
-        Ω.
+    problem, penalty : SpectralProblem, Penalty
+        f and Ω.
     solver : {"auto", "apg", "pg", "paper"} or Phase
         "auto" takes the reduced-rank solution if that is stationary. Otherwise it takes a few alternating
         steps from a ridge solution, compares with the reduced-rank solution, and goes on from the better one;
         if that stalls, accelerated proximal gradient takes over. A `Phase` object is run alone.
     start : array of shape ``problem.shape``, optional
         Starting point in spectral coordinates.
-    max_iter : int
-    tol : float
-        Upper limit of the estimated gap (F − F*) / F; see `Point` and `Status`.
+    max_iter, tol : int, float
+        Upper limits of the iterations, and of the estimated gap (F − F*) / F; see `Point` and `Status`.
     callback : callable, optional
         Receives an `IterationInfo` after every iteration; a true return value stops.
     certificate : Certificate, optional
         A proof of the gap, to which ``tol`` applies as well.
-
-    Returns
-    -------
-    SolverResult
-        Its objective never exceeds that of the starting point.
     """
     phases = _phases(solver, warm=start is not None)
     literal = isinstance(phases[0], Algorithm1)
     run = Run(problem, penalty, tol, callback, certificate)
-    ranks = Ranks.of(penalty, problem.cross)
-    if not literal and ranks.free == ranks.permitted:
-        return _closed_form(problem, penalty, run, ranks.free)
+    exact = None if literal else _closed_form(problem, penalty)
+    if exact is not None:
+        run.status = Status.EXACT
+        run.add("closed form", exact, best=True)
+        return run.result(Status.EXACT)
     if literal and start is None:
         start = namespace(problem.cross).zeros_like(problem.cross)
     elif start is None:
-        start = _beginning(problem, penalty, ranks.permitted)
+        start = _beginning(problem, penalty)
     rows, columns = problem.shape
     with one_blas_thread_if(rows * columns**2 <= _SMALL_PRODUCT):
-        first = _permitted(problem, penalty, start, spectrum(start))
-        return iterate(phases, run, first, max_iter=max_iter)
+        run.through(phases, start, spectrum(start), max_iter)
+        if literal:
+            return run.result(Status.ALL_STEPS)
+        return run.result(Status.MAX_ITER if certificate is None else Status.GAP_OPEN)
 
 
 def _phases(solver: str | Phase, *, warm: bool) -> Sequence[Phase]:
     if not isinstance(solver, str):
         return [solver]
     if solver == "auto":
-        if warm:  # already close
-            return [Alternating(), AcceleratedProximalGradient()]
-        limit = ReducedRank()
-        return [limit, Alternating(rival=limit), AcceleratedProximalGradient()]
+        return [Alternating(compare=not warm), AcceleratedProximalGradient()]  # warm: already close
     if solver in _FIRST_ORDER:
         return [_FIRST_ORDER[solver]()]
     raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}. Use 'auto'.")
 
 
-def _closed_form(problem: SpectralProblem, penalty: Penalty, run: Run, rank: int) -> SolverResult:
-    """Return the minimiser over the matrices of this rank: the penalty is nothing but such a limit."""
+def _closed_form(problem: SpectralProblem, penalty: Penalty) -> Point | None:
+    """Return the minimiser if the penalty is nothing but a limit of the rank, or nothing at all."""
+    rank, permitted = Ranks.of(penalty, problem.cross)
+    if rank < permitted:
+        return None
     W = problem.best_of_rank(rank)
     point = point_at(problem, penalty, W, spectrum(W, rank), problem.gradient(W))
-    if rank < problem.shape[1]:  # what the gradient has left would leave the matrices of this rank
-        point = replace(point, residual=0.0, gap=0.0)
-    run.status = Status.EXACT
-    run.keep(point, point.objective)
-    run.record("closed form", point.objective, point.residual, point.rank, point.gap)
-    return run.result(Status.EXACT)
+    # What the gradient has left would leave the matrices of this rank.
+    return point if rank == problem.shape[1] else replace(point, residual=0.0, gap=0.0)
 
 
-def _beginning(problem: SpectralProblem, penalty: Penalty, rank: int) -> Array:
-    """Return a ridge solution of at most the given rank.
+def _beginning(problem: SpectralProblem, penalty: Penalty) -> Array:
+    """Return a ridge solution of a rank that the penalty permits.
 
     If that is a limit, the ridge is the one as which the penalty acts on the middle singular value, c / 2σ.
     """
-    eased = problem.with_ridge(problem.ridge + problem.ridge_leaving(START_SHARE))
-    W = eased.best_of_rank(rank)
+    rank = Ranks.of(penalty, problem.cross).permitted
+    W = problem.with_ridge(problem.ridge + problem.ridge_leaving(_START_SHARE)).best_of_rank(rank)
     if rank >= problem.shape[1]:
         return W
     sigma = spectrum(W, rank)[: (rank + 1) // 2]
@@ -175,14 +128,6 @@ def _beginning(problem: SpectralProblem, penalty: Penalty, rank: int) -> Array:
         return W
     extra = 0.5 * float(penalty.slopes(sigma)[-1]) / float(sigma[-1])
     return problem.with_ridge(problem.ridge + extra).best_of_rank(rank)
-
-
-def _permitted(problem: Problem, penalty: Penalty, W: Array, sigma: Array) -> Point:
-    """Evaluate a starting point, or the nearest one that the penalty permits."""
-    point = point_at(problem, penalty, W, sigma)
-    if point.objective < math.inf:
-        return point
-    return point_at(problem, penalty, *problem.prox(W, penalty, 0.0))
 
 
 def solve_rows(
@@ -196,34 +141,21 @@ def solve_rows(
     tol: float = 1e-4,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Find a stationary point of f(V) + Ω(σ(W̃)) for a loss over rows.
+    """Find a stationary point of f(V) + Ω(σ(W̃)) for a loss over rows; every iteration reads them.
 
-    Parameters
-    ----------
-    problem : RowProblem
-    penalty : Penalty
-    solver : {"auto", "apg"}
-        "auto" is proximal Newton, then accelerated proximal gradient if that stalls.
-    start : array of shape ``problem.shape``, optional
-        The constant scores ``problem.origin`` if not given.
-    rank : int, optional
-        Upper limit of the rank of the penalised part of the start, if known.
-    max_iter, tol, callback
-        As in `lrml.solvers.solve`. Every iteration reads the rows.
-
-    Returns
-    -------
-    SolverResult
-        Its ``solution`` holds the intercepts: see `RowProblem.intercept`.
+    ``solver`` "auto" is proximal Newton, then accelerated proximal gradient if that stalls; "apg" is the
+    latter alone. The default start are the constant scores ``problem.origin``; ``rank`` is an upper limit of
+    the rank of the penalised part of another one, if known. All else is as in `solve`. The ``solution``
+    holds the intercepts: see `RowProblem.intercept`.
     """
     if solver not in ROW_SOLVERS:
         raise ValueError(f"solver must be 'auto' or 'apg' for a loss over rows, got {solver!r}. Use 'auto'.")
-    phases: list[Phase] = [AcceleratedProximalGradient()]
-    if solver == "auto":
-        phases.insert(0, ProximalNewton())
+    first: list[Phase] = [ProximalNewton()] if solver == "auto" else []
     V = problem.origin if start is None else start
-    first = _permitted(problem, penalty, V, spectrum(problem.penalised(V), rank))
-    return iterate(phases, Run(problem, penalty, tol, callback), first, max_iter=max_iter)
+    run = Run(problem, penalty, tol, callback)
+    sigma = spectrum(problem.penalised(V), rank)
+    run.through([*first, AcceleratedProximalGradient()], V, sigma, max_iter)
+    return run.result(Status.MAX_ITER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,12 +176,6 @@ class ChainPoint:
     gap: float
     status: Status
     n_steps: int
-    history: History
-
-    @cached_property
-    def residual(self) -> float:
-        """Stationarity residual, as in `SolverResult`. Costs one proximal step, on access."""
-        return stationarity_residual(self.problem, self.penalty, self.left @ self.right.T)
 
 
 @dataclass(frozen=True)
@@ -310,75 +236,51 @@ def solve_chain(
 ) -> Iterator[tuple[Any, ChainPoint]]:
     """Solve the penalties of a chain in turn, each to ``tol`` or with ``max_iter`` decompositions."""
     phase = Alternating()
-    begun = False
     # On the way up from least squares, the limit alpha → ∞, which pays no penalty, may become better.
-    limit = problem.reduced_rank_solution(chain.theta) if chain.begin == "least squares" else None
+    up = chain.begin == "least squares"
+    limit = problem.reduced_rank_solution(chain.theta)[1] if up else math.inf
     for alpha, key in zip(chain.alphas, chain.keys, strict=True):
-        penalty = TailSum(chain.theta, alpha)
-        if alpha == 0.0 or chain.theta >= problem.shape[1]:
-            yield key, _unpenalised(problem, penalty)
-            continue
-        if begun:
-            phase.retarget(penalty)
+        penalty, before = TailSum(chain.theta, alpha), phase.n_decompositions
+        point = _closed_form(problem, penalty)
+        if point is not None:
+            factors, status = Factors.of(point.W), Status.EXACT
         else:
-            phase.start(problem, penalty, _first_point(problem, chain, penalty))
-            begun = True
-        found = _settle(phase, problem, penalty, tol, max_iter)
-        if limit is not None and found.objective > limit[1] * (1 + problem.rounding):
-            W, sigma = limit[0], spectrum(limit[0], rank=chain.theta)
-            phase.start(problem, penalty, point_at(problem, penalty, W, sigma))
-            better = _settle(phase, problem, penalty, tol, max_iter)
-            found = replace(better, n_steps=found.n_steps + better.n_steps)
-        yield key, found
+            if phase.last is None:
+                phase.start(problem, penalty, point_at(problem, penalty, *_first(problem, chain, alpha)))
+            else:
+                phase.retarget(penalty)
+            status = _settle(phase, Run(problem, penalty, tol), max_iter)
+            if phase.reached[0].objective > limit * (1 + problem.rounding):
+                phase.start(problem, penalty, point_at(problem, penalty, *_limit(problem, chain.theta)))
+                status = _settle(phase, Run(problem, penalty, tol), max_iter)
+            point, factors = phase.reached
+        U, s, V = (part[..., : point.rank] for part in factors)
+        steps = phase.n_decompositions - before
+        yield key, ChainPoint(problem, penalty, U * s, V, s, point.objective, point.gap, status, steps)
 
 
-def _first_point(problem: SpectralProblem, chain: Chain, penalty: TailSum) -> Point:
-    xp = namespace(problem.cross)
-    if not isinstance(chain.begin, str):
-        left, right = chain.begin
-        rest = xp.zeros(problem.shape[1] - left.shape[1], dtype=left.dtype, device=left.device)
-        sigma = xp.concat([xp.linalg.vector_norm(left, axis=0), rest])
-        return point_at(problem, penalty, left @ right.T, sigma)
-    if chain.begin == "reduced rank" and chain.theta == 0:
-        return point_at(problem, penalty, xp.zeros_like(problem.cross), xp.zeros_like(problem.cross[0, :]))
+def _settle(phase: Alternating, run: Run, max_iter: int) -> Status:
+    """Step until a point is good enough, as in a fit, or there were ``max_iter`` decompositions."""
+    most = phase.n_decompositions + max_iter
+    run.take_steps(phase, lambda: phase.n_decompositions < most)
+    return run.status or Status.MAX_ITER
+
+
+def _first(problem: SpectralProblem, chain: Chain, alpha: float) -> tuple[Array, Array]:
+    """Return a matrix to begin with, and its singular values."""
     if chain.begin == "reduced rank":
-        W = problem.reduced_rank_solution(chain.theta)[0]
-        return point_at(problem, penalty, W, spectrum(W, rank=chain.theta))
-    # A little more ridge, so that directions undetermined by the data do not dominate.
-    W = problem.ridge_solution(extra=min(penalty.alpha, problem.ridge_leaving(START_SHARE)))
-    return point_at(problem, penalty, W, spectrum(W))
+        return _limit(problem, chain.theta)
+    if chain.begin == "least squares":
+        # A little more ridge, so that directions undetermined by the data do not dominate.
+        W = problem.ridge_solution(extra=min(alpha, problem.ridge_leaving(_START_SHARE)))
+        return W, spectrum(W)
+    left, right = chain.begin
+    xp = namespace(left)
+    rest = xp.zeros(problem.shape[1] - left.shape[1], dtype=left.dtype, device=left.device)
+    return left @ right.T, xp.concat([xp.linalg.vector_norm(left, axis=0), rest])
 
 
-def _settle(
-    phase: Alternating, problem: SpectralProblem, penalty: TailSum, tol: float, max_iter: int
-) -> ChainPoint:
-    """Step until the point is within ``tol``, as in a fit."""
-    before = phase.n_decompositions
-    run = Run(problem, penalty, tol)
-    run.take_steps(phase, lambda: phase.n_decompositions - before < max_iter)
-    last = phase.last
-    assert last is not None  # there was at least one step
-    kept = last.point.rank
-    sigma = last.point.sigma[:kept]
-    return ChainPoint(
-        problem,
-        penalty,
-        last.U[:, :kept] * sigma,
-        last.basis[:, :kept],
-        sigma,
-        last.point.objective,
-        last.point.gap,
-        run.status or Status.MAX_ITER,
-        phase.n_decompositions - before,
-        run.history,
-    )
-
-
-def _unpenalised(problem: SpectralProblem, penalty: TailSum) -> ChainPoint:
-    """Return the (ridge) least-squares solution, for the case that nothing is penalised."""
-    W = problem.ridge_solution()
-    U, sigma, V = Factors.of(W)
-    rank = int(namespace(W).count_nonzero(spectrum(W) > 0))
-    left, right = U[:, :rank] * sigma[:rank], V[:, :rank]
-    value = problem.value(W)
-    return ChainPoint(problem, penalty, left, right, sigma[:rank], value, 0.0, Status.EXACT, 0, History())
+def _limit(problem: SpectralProblem, theta: int) -> tuple[Array, Array]:
+    """Return the least-squares solution of rank theta, and its singular values."""
+    W, _ = problem.reduced_rank_solution(theta)
+    return W, spectrum(W, rank=theta)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from lrml.core.arrays import Array, descending_eigh, namespace, thin_svd, to_numpy
-from lrml.core.penalties import Penalty, gram_noise, noise_may_survive, right_singular
-from lrml.solvers._loop import Point, Problem, point_at
+from lrml.core.eigen import Factors
+from lrml.core.penalties import Penalty, gram_noise, noise_may_survive, right_singular, singular_values
+from lrml.core.quadratic import SpectralProblem
+from lrml.solvers._loop import Gains, Point, point_at, spectrum
 
 
 class _Step(NamedTuple):
@@ -23,29 +25,6 @@ class _Step(NamedTuple):
     U: Array
     point: Point
     slope: Array
-
-
-class Quadratic(Problem, Protocol):
-    """A quadratic f with the Hessian H + N, H diagonal, and least squares on either side of W."""
-
-    def gradient_step(self, rho: float) -> tuple[Array, Array]:
-        """Return A and C with W − ∇f(W)/ρ = A ∘ W + C − N(W)/ρ."""
-
-    def beyond_diagonal(self, W: Array) -> Array | None:
-        """N(W), the part of the Hessian that is not diagonal; None if all of it is."""
-
-    def solve_left(self, V: Array, weights: Array) -> tuple[Array, float]:
-        """Minimise f(R Vᵀ) + Σ_j w_j ‖R_j‖² over R; and the minimum."""
-
-    def solve_right(self, U: Array, weights: Array) -> Array:
-        """Minimise f(U K) + Σ_j w_j ‖K_j‖² over K."""
-
-
-class Rival(Protocol):
-    """Who offers another point to go on from."""
-
-    solution: tuple[Array, float]
-    """Coefficients and their objective."""
 
 
 class Alternating:
@@ -75,48 +54,44 @@ class Alternating:
     nothing. The map W ↦ W⁺ is accelerated by Anderson's method (type II) with the given ``memory``; an
     accelerated point that is no better is replaced by the plain one.
 
-    A ``rival`` has a solution that costs no penalty. After ``approach`` steps, or once the gap is within
-    ``close``, it replaces the current point if it is better.
+    With ``compare``, the first point is the least-squares solution of rank ``penalty.n_free``, which pays no
+    penalty, if a strong penalty makes it stationary: local methods would settle for another subspace, or
+    approach it slowly. Otherwise it replaces the current point if it is better, after ``approach`` steps or
+    once the gap is within ``close``.
     """
 
     name = "alternating"
-    seeks_tolerance = settles = True
     turning = 0.8
     approach, close = 3, 1e-2
     patient_steps = 8
 
     def __init__(
-        self,
-        share: float = 0.3,
-        memory: int = 8,
-        patience: int = 15,
-        rival: Rival | None = None,
+        self, share: float = 0.3, memory: int = 8, patience: int = 15, *, compare: bool = False
     ) -> None:
-        self.share = share
-        self.memory = memory
-        self.patience = patience
-        self.rival = rival
+        self.share, self.memory, self.patience = share, memory, patience
+        self.compared = not compare
         self.n_decompositions = 0
-        self.compared = rival is None
+        self.last: _Step | None = None
 
-    def start(self, problem: Quadratic, penalty: Penalty, point: Point) -> None:
+    def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
         """Begin at a point."""
         self.problem = problem
         self._set_rho(self.share * problem.lipschitz)
         self.W = self.plain = point.W
         self.bound = point.objective
-        self.last: _Step | None = None
+        self.last = None
         self.accelerator = Anderson(self.memory)
         self.retarget(penalty)
+        self.limit = None if self.compared else self._limit_if_stationary(point.sigma)
 
-    def retarget(self, penalty: Penalty, problem: Quadratic | None = None) -> None:
+    def retarget(self, penalty: Penalty, problem: SpectralProblem | None = None) -> None:
         """Continue with another penalty or problem; its first solves reuse the last decomposition."""
         self.penalty = penalty
         if problem is not None:
             self.problem = problem
             self._set_rho(self.share * problem.lipschitz)
         self.accelerator.forget()
-        self.least_residual = self.least_objective = math.inf
+        self.gains, self.least_residual = Gains(self.problem.rounding), math.inf
         self.stalled = self.steps = 0
         if self.last is not None:
             sigma = penalty.prox(self.last.spectrum, 1.0 / self.rho)
@@ -125,6 +100,9 @@ class Alternating:
 
     def step(self) -> Point | None:
         """Solve on both sides of the last proximal point, then decompose once."""
+        if self.limit is not None:
+            limit, self.limit = self.limit, None
+            return limit
         if self.stalled >= self.patience and self.rho >= self.problem.lipschitz:
             return None
         near = self.last is not None and (self.steps >= self.approach or self.last.point.gap <= self.close)
@@ -148,14 +126,33 @@ class Alternating:
             self._set_rho(min(2.0 * self.rho, self.problem.lipschitz))
             found = self._proximal(self.W)
         self._watch(found)
-        self.last = found
-        # No end before the comparison with the rival.
-        return replace(found.point, gap=math.inf) if not self.compared else found.point
+        gain = self.gains.while_falling()
+        self.last = found if gain == math.inf else found._replace(point=replace(found.point, gain=gain))
+        # No end before the comparison.
+        return self.last.point if self.compared else replace(found.point, gap=math.inf)
+
+    @property
+    def reached(self) -> tuple[Point, Factors]:
+        """The last point, and its decomposition."""
+        assert self.last is not None  # there was at least one step
+        point, basis, kept = self.last.point, self.last.basis, self.last.point.rank
+        return point, Factors(self.last.U[:, :kept], point.sigma[:kept], basis[:, :kept])
+
+    def _limit_if_stationary(self, sigma: Array) -> Point | None:
+        problem, rank = self.problem, self.penalty.n_free
+        W, _ = problem.reduced_rank_solution(rank)
+        gradient, slope, xp = problem.gradient(W), float(self.penalty.slopes(sigma)[rank]), namespace(W)
+        # The norm of a column is a cheap lower bound, which mostly decides.
+        longest = float(xp.max(xp.linalg.vector_norm(gradient, axis=0)))
+        if longest > slope or float(singular_values(gradient)[0]) > slope:
+            return None
+        # f has no slope within the row and column space of W, and elsewhere none above the penalty's.
+        found = point_at(problem, self.penalty, W, spectrum(W, rank))
+        return replace(found, residual=0.0, gap=0.0)
 
     def _compare(self) -> None:
         """Restart from the reduced-rank solution if that is better than the point of the first steps."""
-        assert self.rival is not None
-        W, unpenalised = self.rival.solution
+        W, unpenalised = self.problem.reduced_rank_solution(self.penalty.n_free)
         self.compared = True
         if self.last is not None and unpenalised < self.last.point.objective:
             self.W = self.plain = W
@@ -164,12 +161,10 @@ class Alternating:
 
     def _watch(self, found: _Step) -> None:
         """Count the steps without progress; near a saddle point only the objective falls."""
-        gain = self.least_objective - found.point.objective
-        improved = found.point.residual < self.least_residual
-        improved = improved or gain > self.problem.rounding * abs(found.point.objective)
+        self.gains.add(found.point.objective)
+        improved = found.point.residual < self.least_residual or self.gains.of_last(1) > self.problem.rounding
         self.stalled = 0 if improved else self.stalled + 1
         self.least_residual = min(self.least_residual, found.point.residual)
-        self.least_objective = min(self.least_objective, found.point.objective)
 
     def _set_rho(self, rho: float) -> None:
         """Prepare gradient steps of curvature ρ."""
@@ -244,19 +239,15 @@ class Anderson:
 
         Σ c_j g_j,    c = argmin ‖Σ c_j r_j‖,    Σ c_j = 1,
 
-    with ``memory`` + 1 of them at most, that is, ``memory`` differences.
-
-    Images and residuals are rows of two matrices, in which the newest overwrites the oldest. The inner
-    products of a residual with all others, and the combination of the images, are then one product each, and
-    an image is copied only once.
+    with ``memory`` + 1 of them at most, that is, ``memory`` differences. Images and residuals are rows of two
+    matrices, in which the newest overwrites the oldest, so inner products and combinations are one product.
     """
 
     def __init__(self, memory: int) -> None:
-        self.memory = memory
+        self.memory, self.count = memory, 0
         self.gram = np.zeros((memory + 1, memory + 1))
         self.images: Array = None
         self.residuals: Array = None
-        self.count = 0
 
     def forget(self) -> None:
         """Start over; the memory stays allocated."""
@@ -297,10 +288,8 @@ class Anderson:
         """Weights c of the stored images, or None if the residuals do not differ at all."""
         known = min(self.count, self.memory + 1)
         newest = (self.count - 1) % (self.memory + 1)
-        order = (
-            [(newest + 1 + step) % known for step in range(known)] if known > self.memory else range(known)
-        )
-        steps = np.diff(np.eye(known)[list(order)], axis=0)  # each row subtracts one residual from the next
+        oldest_first = (newest + 1 + np.arange(known)) % known
+        steps = np.diff(np.eye(known)[oldest_first], axis=0)  # each row subtracts one residual from the next
         gram = steps @ self.gram[:known, :known] @ steps.T
         trace = np.trace(gram)
         if not trace > 0:

@@ -7,14 +7,16 @@ from dataclasses import replace
 from typing import Literal
 
 from lrml.core.arrays import Array, frobenius, inner
-from lrml.core.penalties import Penalty, SpectralProx, TailSum
+from lrml.core.penalties import Penalty, TailSum
 from lrml.core.quadratic import SpectralProblem
-from lrml.solvers._loop import Point, Problem, objective_of, point_at
+from lrml.solvers._loop import Point, Problem, point_at
 
 
-def _proximal_step(problem: Problem, penalty: Penalty, W: Array, t: float) -> SpectralProx:
-    """prox_{Ω/t}(W − ∇f(W)/t): minimise the model of f with curvature t, plus the penalty."""
-    return problem.prox(W - problem.gradient(W) / t, penalty, 1.0 / t)
+def _proximal_step(problem: Problem, penalty: Penalty, W: Array, t: float) -> Point:
+    """Evaluate prox_{Ω/t}(W − ∇f(W)/t), which minimises the model of f with curvature t, plus the penalty."""
+    gradient = problem.gradient(W)
+    Z, sigma = problem.prox(W - gradient / t, penalty, 1.0 / t)
+    return point_at(problem, penalty, Z, sigma, problem.gradient(Z) - gradient - t * (Z - W))
 
 
 class ProximalGradient:
@@ -30,7 +32,6 @@ class ProximalGradient:
     """
 
     name = "pg"
-    seeks_tolerance, settles = True, False
 
     def __init__(self, growth: float = 1.5) -> None:
         self.growth = growth
@@ -44,16 +45,15 @@ class ProximalGradient:
     def step(self) -> Point:
         """One proximal step, with as many trials as the majoriser needs."""
         while True:
-            W, sigma = _proximal_step(self.problem, self.penalty, self.W, self.t)
-            D = W - self.W
+            found = _proximal_step(self.problem, self.penalty, self.W, self.t)
+            D = found.W - self.W
             # f is quadratic, so the majoriser holds exactly if ⟨D, (Λ + ridge) D⟩ ≤ t/2 ‖D‖².
             bent = inner(D, self.problem.curvature[:, None] * D)
             if self.t >= self.problem.lipschitz or bent <= 0.5 * self.t * inner(D, D):
                 break
             self.t = min(self.growth * self.t, self.problem.lipschitz)
-        slope = self.problem.gradient(W) - self.problem.gradient(self.W) - self.t * D
-        self.W = W
-        return point_at(self.problem, self.penalty, W, sigma, slope)
+        self.W = found.W
+        return found
 
 
 class AcceleratedProximalGradient:
@@ -65,7 +65,6 @@ class AcceleratedProximalGradient:
     """
 
     name = "apg"
-    seeks_tolerance, settles = True, False
 
     def start(self, problem: Problem, penalty: Penalty, point: Point) -> None:
         """Begin without momentum."""
@@ -80,19 +79,13 @@ class AcceleratedProximalGradient:
         following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self.momentum**2))
         inertia = (self.momentum - 1.0) / following
         base = self.W + inertia * (self.W - self.previous)
-        found = self._trial(base)
+        found = _proximal_step(self.problem, self.penalty, base, self.lipschitz)
         if inertia > 0 and found.objective > self.objective:
             following = 1.0
-            found = self._trial(self.W)
+            found = _proximal_step(self.problem, self.penalty, self.W, self.lipschitz)
         self.previous, self.W = self.W, found.W
         self.objective, self.momentum = found.objective, following
         return found
-
-    def _trial(self, base: Array) -> Point:
-        slope = self.problem.gradient(base)
-        W, sigma = self.problem.prox(base - slope / self.lipschitz, self.penalty, 1.0 / self.lipschitz)
-        slope = self.problem.gradient(W) - slope - self.lipschitz * (W - base)
-        return point_at(self.problem, self.penalty, W, sigma, slope)
 
 
 class Algorithm1:
@@ -103,20 +96,12 @@ class Algorithm1:
     no stopping test.
 
     Because t_k grows at *every* step, the steps shrink geometrically and the total movement is bounded: the
-    iteration can stop short of a stationary point. gamma = 1 gives the constant-step variant.
-
-    Parameters
-    ----------
-    t0 : float or None
-        First curvature; None takes the Lipschitz constant of ∇f, the smallest value that is safe.
-    gamma : float
-        Growth of t per step, at least 1.
-    rule : {"paper", "exact"}
-        The thresholding rule of Theorem 4 as printed, or the exact proximal map.
+    iteration can stop short of a stationary point. gamma = 1 gives the constant-step variant. t₀ is the
+    Lipschitz constant of ∇f by default, the smallest value that is safe. ``rule`` is that of Theorem 4 as
+    printed ("paper"), or the exact proximal map ("exact").
     """
 
     name = "paper"
-    seeks_tolerance = settles = False
 
     def __init__(
         self, t0: float | None = None, gamma: float = 1.01, rule: Literal["paper", "exact"] = "paper"
@@ -143,7 +128,8 @@ class Algorithm1:
     def step(self) -> Point:
         """One iteration of the printed loop."""
         self.t *= self.gamma
-        W, sigma = _proximal_step(self.problem, self.penalty, self.W, self.t)
+        step = self.problem.gradient(self.W) / self.t
+        W, sigma = self.problem.prox(self.W - step, self.penalty, 1.0 / self.t)
         moved = self.t * frobenius(W - self.W) / self.problem.scale
         self.W = W
-        return Point(W, sigma, objective_of(self.problem, self.penalty, W, sigma), residual=moved)
+        return replace(point_at(self.problem, self.penalty, W, sigma), residual=moved)

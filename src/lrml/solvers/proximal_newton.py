@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,56 +41,51 @@ class ProximalNewton:
     shown, which differs a lot between labels. Pairs come from the loss alone, so they stay valid if
     penalty and ridge change.
 
-    The model plus the penalty is lowered by a step of `Alternating`, which needs no rows and copes with
-    features of different scales. A step that does not lower the objective is tried again with what it has
-    shown, and with a larger diagonal (Levenberg's damping): a penalty that is not convex can draw the
-    minimiser far away, to where the model knows nothing.
-
-    Steps of `Alternating`, each with one spectral decomposition, go on while the last one brings more than a
-    share ``worth`` of what all have brought. Where the second has not been worth it, the next few models get
-    one step only, since often one suffices. κ_l is the measured ratio times ``caution``.
+    The model plus the penalty is lowered by steps of `Alternating`, which cost one spectral decomposition
+    each, need no rows and cope with features of different scales. They go on while the last one brings more
+    than a share ``worth`` of what all have brought; where the second has not been worth it, the next few
+    models get one only. A point that does not lower the objective is tried again with what it has shown, and
+    with a larger diagonal (Levenberg's damping): a penalty that is not convex can draw the minimiser far
+    away, to where the model knows nothing.
 
     Most fits end after about a dozen models. Others are near a saddle point or on a plateau. There each model
     is minimised thoroughly, as rough steps would take hundreds of passes to leave it.
     """
 
     name = "newton"
-    seeks_tolerance, settles = True, False
     _slowest, _fastest = 0.8, 4.0  # limits to the change of κ in one step
     _least = 1e-3  # κ of labels that show no curvature at all, where the loss is zero; rounding is far below
     _first = 4.0  # κ at the origin; rare labels bend the logistic loss more once they get scores
     memory = 6  # pairs of the model
-    _trials = 12
-    _least_damping = 0.5
-    _simple_steps = 15
+    _trials, _least_damping = 12, 0.5
+    _simple_steps = 15  # more of them make a fit slow
     _thorough_worth, _refinements, _thorough_refinements = 0.02, 2, 20
-    _witnesses = 5  # steps of a slow fit whose gain counts as a gap
-    _most_blind_steps = 5
-    _least_steps = 2
-    _most_inner, _most_single = 12, 4
+    _most_blind_steps, _most_inner = 5, 12
+    _most_single = (
+        4  # models with a single step; without them, fits of corel5k and enron take a quarter longer
+    )
 
-    def __init__(self, worth: float = 0.3, caution: float = 1.0) -> None:
+    def __init__(self, worth: float = 0.3) -> None:
         self.worth = worth
-        self.caution = caution
 
     def start(self, problem: RowProblem, penalty: Penalty, point: Point) -> None:
         """Begin with the mean curvature; at a solution of the same rows, with what was learnt on the way."""
-        self.problem, self.penalty = problem, penalty
-        self.last = point
+        self.problem, self.penalty, self.last = problem, penalty, point
         self.gains = Gains(problem.rounding)
         self.gains.add(point.objective)
-        if point.rank == 0 or "secants" not in problem.learnt:
-            shape, place = problem.shape, Place.of(point.W)
-            first = self._first if point.rank == 0 else 1.0
-            secants = Secants(shape[1], shape[0], self.memory, problem.rows.dtype, place)
-            problem.learnt.update(secants=secants, kappa=first * place.ones(shape[1]))
+        at_origin = point.rank == 0
+        if at_origin or "secants" not in problem.learnt:
+            (size, n_labels), place = problem.shape, Place.of(point.W)
+            secants = Secants((n_labels, self.memory, size), problem.rows.dtype, place)
+            kappa = (self._first if at_origin else 1.0) * place.ones(n_labels)
+            problem.learnt.update(secants=secants, kappa=kappa)
         self.secants: Secants = problem.learnt["secants"]
         self.kappa: Array = problem.learnt["kappa"]
-        self.blind_steps = 0
-        self.damping = 0.0
-        self.untrusted = self._least_steps if point.rank == 0 else 0
+        self.blind_steps, self.damping = 0, 0.0
+        self.untrusted = 2 if at_origin else 0
         self.single = 0  # how many of the next models get a single step
         self.penalised = float(np.sum(penalty.slopes(np.ones(min(point.W[1:, :].shape))))) > 0
+        self.wide = problem.shape[1] > problem.shape[0] - 1
         self.phase: Alternating | None = None
         self.model = self._model(problem.evaluate(point.W))
 
@@ -100,7 +93,7 @@ class ProximalNewton:
         """Return the next point; None if even the safest model finds nothing better."""
         V, here = self.last.W, self.problem.evaluate(self.last.W)
         for _ in range(self._trials):
-            found, sigma, subgradient = self._minimise(here, self.model)
+            found, sigma, subgradient = self._minimise(here)
             there = self.problem.evaluate(found)
             D = found - V
             objective = there.value + self.penalty.value(sigma)
@@ -122,18 +115,22 @@ class ProximalNewton:
         self.gains.add(objective)
         decrement = 0.5 * (1.0 + self.damping) * inner(slope, self.model.solve(slope.T).T)
         unit = max(objective, self.problem.least)
-        gap = decrement / unit
         # Along directions whose curvature the model overestimates, the gap is larger. And with
         # single-precision scores it never vanishes.
-        gap = max(gap, self.gains.to_come())
+        gap = max(decrement / unit, self.gains.to_come())
         if self._is_slow():
-            gap = max(gap, self.gains.of_last(self._witnesses))  # near a saddle point slopes are small
-        gap = min(gap, self.gains.of_last_half())
+            gap = max(gap, self.gains.of_last(5))  # near a saddle point slopes are small
+        if len(self.gains.least) > 20:
+            # If gains fall like 1/k², that of the later half is about what remains; if faster, it is more.
+            gap = min(gap, self.gains.of_last((len(self.gains.least) - 1) // 2))
         self.untrusted -= 1
         if self.untrusted >= 0 and gap > _EXACT:
             # The first models of a cold start know little of the curvature: what a step has gained counts.
             gap = max(gap, (self.last.objective - objective) / unit)
         return Point(V, sigma, objective, frobenius(slope) / self.problem.scale, gap)
+
+    def _is_slow(self) -> bool:
+        return len(self.gains.least) > self._simple_steps
 
     def _is_lost_in_rounding(self, objective: float, D: Array) -> bool:
         """Whether a step gains less than rounding; a few of these are taken, as when the ridge dominates."""
@@ -155,25 +152,24 @@ class ProximalNewton:
         ridge[0] = 0.0
         return self.secants.matrix(diagonal, ridge, damping=self.damping)
 
-    def _minimise(self, here: Evaluation, model: SecantMatrix) -> tuple[Array, Array, Array]:
+    def _minimise(self, here: Evaluation) -> tuple[Array, Array, Array]:
         """Minimise ⟨G, D⟩ + ½⟨D, BD⟩ + Ω; return V, its singular values and an element of ∂Ω there."""
         V = self.last.W
         xp = namespace(V)
         if not self.penalised:
-            newton = V - model.solve(here.gradient.T).T
+            newton = V - self.model.solve(here.gradient.T).T
             return newton, spectrum(newton[1:, :]), xp.zeros_like(newton[1:, :])
-        reduced = _Reduced(model, here.gradient)
-        wide = V.shape[1] > V.shape[0] - 1
-        problem = self._quadratic(here, reduced, transposed=wide)
+        reduced = _Reduced(self.model, here.gradient)
+        problem = self._quadratic(here, reduced)
         fresh = self.phase is None
         if self.phase is None:
             self.phase = Alternating()
-            W, sigma = V[1:, :].T if wide else V[1:, :], self.last.sigma
+            W, sigma = self._turned(V[1:, :].T), self.last.sigma
             if self.last.rank == 0:
                 # At the origin there are no directions, and small steps would have to find them: begin at the
                 # minimiser of the model with a little more ridge, and without the penalty.
                 h = problem.curvature
-                W = problem.cross / (h + _START_RIDGE * xp.mean(h, axis=1 if wide else 0, keepdims=True))
+                W = problem.cross / (h + _START_RIDGE * xp.mean(h, axis=int(self.wide), keepdims=True))
                 sigma = spectrum(W)
             self.phase.start(problem, self.penalty, point_at(problem, self.penalty, W, sigma))
         else:
@@ -181,10 +177,14 @@ class ProximalNewton:
         self._lower(self.phase, fresh)
         last = self.phase.last
         assert last is not None  # there was at least one step
-        W, subgradient = last.point.W, last.slope - problem.gradient(last.point.W)
-        W, subgradient = (W.T, subgradient.T) if wide else (W, subgradient)
+        W = self._turned(last.point.W).T
+        subgradient = self._turned(last.slope - problem.gradient(last.point.W)).T
         constants = V[0, :] + reduced.constants(W - V[1:, :])
         return xp.concat([constants[None, :], W]), last.point.sigma, subgradient
+
+    def _turned(self, A: Array) -> Array:
+        """Return a matrix with a row per label as the quadratic has it, the longer side first; or back."""
+        return A if self.wide else A.T
 
     def _lower(self, phase: Alternating, fresh: bool) -> None:
         """Take steps while they are worth it."""
@@ -193,7 +193,6 @@ class ProximalNewton:
         worth = self._thorough_worth if slow else self.worth
         # The first step of a new phase only looks around.
         least = 3 if fresh or slow else 1 if self.single > 0 else 2
-        count = 0
         for count in range(1, self._most_inner + 1):
             found = phase.step()
             if found is None:
@@ -203,32 +202,22 @@ class ProximalNewton:
                 break
         self.single = self._most_single if count == 2 else max(self.single - 1, 0)
 
-    def _is_slow(self) -> bool:
-        return len(self.gains.least) > self._simple_steps
-
-    def _quadratic(self, here: Evaluation, reduced: _Reduced, *, transposed: bool) -> SpectralProblem:
+    def _quadratic(self, here: Evaluation, reduced: _Reduced) -> SpectralProblem:
+        """Return the model, turned, as a quadratic that agrees with f at the last point."""
         V, G = self.last.W[1:, :].T, reduced.gradient.T
         eigenvalues = self.problem.spread[1:, 0]
         curvatures = 0.5 * (1.0 + self.damping) * self._curvatures(here)
         h = reduced.model.diagonal[:, 1:] + reduced.model.ridge[1:]
-        cross = 0.5 * (h * V - G)
         target = here.value - reduced.gain - dot(G, V) + 0.5 * namespace(V).sum(h * V * V)
+        rows, columns = (curvatures, eigenvalues) if self.wide else (eigenvalues, curvatures)
         beyond = None
         if self.secants.count:
-            squares = reduced.beyond_diagonal
+            product = reduced.beyond_diagonal().product
             refinements = self._thorough_refinements if self._is_slow() else self._refinements
-            if transposed:
-                beyond = Beyond(squares.product, V, refinements)
-            else:
-                beyond = Beyond(lambda W: squares.product(W.T).T, V.T, refinements)
-        rows, columns = (curvatures, eigenvalues) if transposed else (eigenvalues, curvatures)
+            beyond = Beyond(lambda W: self._turned(product(self._turned(W))), self._turned(V), refinements)
+        cross = self._turned(0.5 * (h * V - G))
         return SpectralProblem(
-            rows,
-            cross if transposed else cross.T,
-            float(target),
-            ridge=self.problem.ridge,
-            columns=columns,
-            beyond=beyond,
+            rows, cross, float(target), ridge=self.problem.ridge, columns=columns, beyond=beyond
         )
 
     def _learn(self, D: Array, there: Evaluation, here: Evaluation) -> None:
@@ -243,7 +232,7 @@ class ProximalNewton:
         moved = (expected > 1e-12 * xp.max(expected)) & (expected > 1e-312)
         ratio = row_dots(change.T, D.T) / xp.where(moved, expected, 1.0)
         low, high = self._slowest * self.kappa, self._fastest * self.kappa
-        kappa = xp.clip(xp.minimum(xp.maximum(self.caution * ratio, low), high), min=self._least)
+        kappa = xp.clip(xp.minimum(xp.maximum(ratio, low), high), min=self._least)
         self.kappa[:] = xp.where(moved, kappa, self.kappa)
 
 
@@ -266,10 +255,9 @@ class _Reduced:
         self.gradient = gradient[1:, :] - self.row.T * (self.slopes / self.corner)
         self.gain = 0.5 * xp.sum(self.slopes**2 / self.corner)
 
-    @cached_property
     def beyond_diagonal(self) -> SignedSquares:
-        """What the Hessian has beyond its diagonal."""
-        vectors, signs = self.model.low_rank.vectors, self.model.low_rank.signs
+        """Return what the Hessian has beyond its diagonal."""
+        vectors, signs = self.model.low_rank
         xp = namespace(vectors)
         lost = xp.astype(self.row / xp.sqrt(self.corner)[:, None], vectors.dtype)
         return SignedSquares(
@@ -294,32 +282,14 @@ class Secants:
 
     As a_k a_kᵀ ≤ B_k, no part is much larger than B itself, so single precision is enough for them; the
     compact form of Byrd, Nocedal and Schnabel (1994) would need the inverse of a matrix that is nearly
-    singular if steps are nearly parallel. Every label has its own pairs; all labels are handled together.
-    Arrays have one row per label.
-
-    Parameters
-    ----------
-    n_labels, size : int
-        A step of one label has ``size`` numbers.
-    memory : int
-        How many pairs are kept.
-    dtype : type
-        Precision of the pairs: most of the time goes into reading them. All else is in double precision.
-    place : Place
-        Where the pairs are kept.
+    singular if steps are nearly parallel. All labels are handled together: arrays have one row per label.
+    ``shape`` are the numbers of labels, of the pairs that are kept and of the entries of a step; ``dtype`` is
+    the precision of the pairs, as most of the time goes into reading them. All else is in double precision.
     """
 
-    def __init__(
-        self,
-        n_labels: int,
-        size: int,
-        memory: int = 6,
-        dtype: type[np.floating[Any]] = np.float64,
-        place: Place = HOST,
-    ) -> None:
-        # The newest is the last.
-        self.S, self.Y = (place.zeros((n_labels, memory, size), dtype) for _ in range(2))
-        self.memory, self.count = memory, 0
+    def __init__(self, shape: tuple[int, int, int], dtype: Any = np.float64, place: Place = HOST) -> None:
+        self.S, self.Y = place.zeros(shape, dtype), place.zeros(shape, dtype)  # the newest is the last
+        self.memory, self.count = shape[1], 0
 
     def add(self, steps: Array, changes: Array, diagonal: Array) -> None:
         """Add one pair for every label that has moved and shown curvature; the others keep a gap."""
@@ -327,8 +297,7 @@ class Secants:
         shown = row_dots(steps, changes)
         expected = row_dots(steps, diagonal, steps)
         # The model does not depend on the length of a pair.
-        valid = (expected > 0.0) & (shown > _LEAST_CURVATURE * expected)
-        unit = _inverse_roots(shown, valid)
+        unit = _inverse_roots(shown, (expected > 0.0) & (shown > _LEAST_CURVATURE * expected))
         for kept, new in ((self.S, steps), (self.Y, changes)):
             for place in range(self.memory - 1):
                 kept[:, place, :] = kept[:, place + 1, :]
@@ -337,40 +306,29 @@ class Secants:
 
     def matrix(self, diagonal: Array, ridge: Array, damping: float = 0.0) -> SecantMatrix:
         """Return the model on top of a positive B₀ (one row per label), plus diag(ridge) and damping · B₀."""
-        known, xp = min(self.count, self.memory), namespace(self.S)
-        parts = SignedSquares.empty(self.Y[:, :1, :], 2 * known)
-        vectors = parts.vectors  # y₁, a₁, y₂, a₂, …
+        known, Y = min(self.count, self.memory), self.Y
+        xp = namespace(Y)
+        # y₁, a₁, y₂, a₂, …
+        vectors = xp.empty((Y.shape[0], 2 * known, Y.shape[2]), dtype=Y.dtype, device=Y.device)
+        signs = 1.0 - 2.0 * (xp.arange(2 * known, dtype=Y.dtype, device=Y.device) % 2.0)
         for place in range(known):
             pair = place - known  # counted from the newest
             s = self.S[:, pair, :]
-            # B_k s_k
-            bent = diagonal * s + parts.first(2 * place).product(s)
+            before = SignedSquares(vectors[:, : 2 * place, :], signs[: 2 * place])
+            bent = diagonal * s + before.product(s)  # B_k s_k
             length = row_dots(xp.astype(s, bent.dtype, copy=False), bent)
-            vectors[:, 2 * place, :] = self.Y[:, pair, :]
+            vectors[:, 2 * place, :] = Y[:, pair, :]
             # 0 where there is a gap instead of a pair.
             a = bent * _inverse_roots(length, length > 0.0)
             vectors[:, 2 * place + 1, :] = xp.astype(a, vectors.dtype, copy=False)
-        return SecantMatrix((1.0 + damping) * diagonal, ridge, parts)
+        return SecantMatrix((1.0 + damping) * diagonal, ridge, SignedSquares(vectors, signs))
 
 
-@dataclass(frozen=True, eq=False)
-class SignedSquares:
+class SignedSquares(NamedTuple):
     """Σ_k ± v_k v_kᵀ for every label; ``vectors`` has the shape (L, k, size), ``signs`` (k,)."""
 
     vectors: Array
     signs: Array
-
-    @staticmethod
-    def empty(like: Array, count: int) -> SignedSquares:
-        """Return room for vectors of the same labels, size and precision, their signs alternating."""
-        xp = namespace(like)
-        vectors = xp.empty((like.shape[0], count, like.shape[2]), dtype=like.dtype, device=like.device)
-        places = xp.arange(count, dtype=like.dtype, device=like.device)
-        return SignedSquares(vectors, 1.0 - 2.0 * (places % 2.0))
-
-    def first(self, count: int) -> SignedSquares:
-        """Return the sum of the first few."""
-        return SignedSquares(self.vectors[:, :count, :], self.signs[:count])
 
     def product(self, E: Array) -> Array:
         """Multiply the vector of every label, a row of E."""
@@ -388,8 +346,7 @@ class SignedSquares:
         return product
 
 
-@dataclass(frozen=True, eq=False)
-class SecantMatrix:
+class SecantMatrix(NamedTuple):
     """B = B₀ + diag(ridge) + Σ_k (y_k y_kᵀ − a_k a_kᵀ) for every label."""
 
     diagonal: Array
