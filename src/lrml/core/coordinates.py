@@ -355,9 +355,9 @@ def check_size(
         if more and needed > place.memory:
             raise ValueError(
                 f"a solution of rank {directions} or more for {n_labels} labels takes a subspace of "
-                f"{needed / 1e9:.0f} GB of {place.memory / 1e9:.0f} GB of memory. Pass a small theta or rank, "
-                "as a count (such as 50). A ridge alone leaves the rank as it is: use LEML, or LRML with an alpha "
-                "above 0."
+                f"{needed / 1e9:.0f} GB of {place.memory / 1e9:.0f} GB of memory. Pass a small theta or "
+                "rank, as a count (such as 50). A ridge alone leaves the rank as it is: use LEML, or LRML "
+                "with an alpha above 0."
             )
         return
     size, matrix = (n, "XXᵀ") if road == "dual" else (d, "XᵀX")
