@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from lrml.estimators._space import Space
 from sklearn.base import clone
 from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -18,7 +19,6 @@ from sklearn.utils.estimator_checks import check_estimator
 import sklearn_failures
 from lrml import CPLST, CPLSTCV, LEML, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, metrics
 from lrml.core.moments import Statistics
-from lrml.estimators._space import Space
 
 FAMILY = {
     "LRMLCV": (LRMLCV([0, 1], [0.5, 3.0], [0.1], cv=3, random_state=0), LRML()),

@@ -7,13 +7,13 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lrml.estimators._fitting import prepare
 from scipy.stats import rankdata
 from sklearn.model_selection import KFold, ShuffleSplit
 from threadpoolctl import threadpool_limits
 
 from lrml import LRMLCV, MLFro, MLFroCV, metrics
 from lrml.core.moments import Statistics
-from lrml.estimators._fitting import prepare
 from lrml.estimators.search import _score_table, _splits
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 
