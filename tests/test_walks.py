@@ -29,9 +29,9 @@ def ranking():
 @pytest.mark.parametrize(
     ("call", "n_files", "n_functions"),
     [
-        (fitting("LRML", theta=3, alpha=20.0), 19, 238),
-        (fitting("LRML", loss="logistic"), 26, 318),
-        (fitting("LRMLCV"), 31, 474),
+        (fitting("LRML", theta=3, alpha=20.0), 22, 239),
+        (fitting("LRML", loss="logistic"), 26, 313),
+        (fitting("LRMLCV"), 35, 478),
         (ranking, 7, 48),
     ],
     ids=["LRML.fit", "LRML.fit, logistic", "LRMLCV.fit", "predict_top_k"],

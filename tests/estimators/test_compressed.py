@@ -18,14 +18,15 @@ from sklearn.linear_model import Ridge
 
 from lrml import CPLST, LEML, LEMLCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, lrml_path
 from lrml.core.arrays import Place
-from lrml.core.coordinates import RidgeRegressions
+from lrml.core.coordinates import DualLift, RidgeRegressions, coordinates_of, road_of
 from lrml.core.linalg import NormalOperator, leading_directions, solve_shifted
 from lrml.core.moments import CentredRows, Statistics
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
+from lrml.core.rows import Rows
 from lrml.estimators import _fitted
 from lrml.solvers import Factors, solve
-from roads import take_road
+from roads import always, take_road
 
 
 def text_like(n=300, d=700, n_labels=20, *, seed=0, dense=False):
@@ -160,9 +161,8 @@ def test_the_certificate_tells_what_the_subspace_costs(seed, dual, alpha, ridge)
     Its vectors remove most of that.
     """
     X, Y = text_like(*((60, 90) if dual else (90, 60)), 6, seed=seed)
-    centred = {"fit_intercept": True, "targets": "binary"}
-    good = Space.compressed(X, Y, None, **centred, ridge=1.0, bare=True, rough=False)
-    assert isinstance(good, CompressedDual if dual else Compressed)
+    good = coordinates_of(Rows(X, Y), fit_intercept=True, ridge=1.0, road="compressed", bare=True)
+    assert isinstance(good.lift, DualLift) == dual
     inside = good.subspace
     inside = replace(
         inside, basis=inside.basis[:, :40], eigenvalues=inside.eigenvalues[:40], cross=inside.cross[:40]
@@ -175,15 +175,13 @@ def test_the_certificate_tells_what_the_subspace_costs(seed, dual, alpha, ridge)
     kept = s > 1e-9 * max(s[0], 1e-300)
     extra = 0.5 * penalty.slopes(s)[kept] / s[kept]
     solution = RidgeRegressions(U[:, kept] * s[kept], V[:, kept], ridge, extra)
-    gap, larger = poor.extended(solution, alpha, 0.0)
-    if dual:
-        exact = Space.from_rows(X, Y, None, **centred)
-    else:
-        exact = Space.from_statistics(Statistics.from_arrays(X, Y), **centred)
+    gap, further, _ = poor.missed(solution, alpha, 0.0)
+    exact = coordinates_of(Rows(X, Y), fit_intercept=True, road="dual" if dual else "primal")
     best = solve(exact.problem.with_ridge(ridge), penalty, tol=1e-11).objective
     excess = result.objective - best
     assert excess <= 1.1 * gap + 1e-6 * best  # 1.053 where the excess is 60 % of the objective
-    if larger is not None:
+    if further is not None:
+        larger = poor.within(poor.subspace.extended(further))
         better = solve(larger.problem.with_ridge(ridge), penalty, tol=1e-11).objective
         assert best * (1 - 1e-6) <= better <= result.objective * (1 + 1e-9)
         assert better - best <= 0.5 * excess + 1e-5 * best
@@ -212,7 +210,7 @@ def test_which_road_is_taken(monkeypatch):
             (np.ones(nonzeros * n), np.arange(nonzeros * n) % d, np.arange(n + 1) * nonzeros), (n, d)
         )
         Y = sp.csr_array((n, n_labels))
-        return TrainingData(None, X, Y, None, None, None, "binary", **more).road()
+        return road_of(Rows(X, Y, **more))
 
     assert road(2000, 50_000) == "dual"
     assert road(50_000, 2000) == "primal"
@@ -254,11 +252,9 @@ def test_no_size_is_refused_with_little_memory(make, monkeypatch):
 def test_a_road_that_does_not_fit_is_refused():
     X = sp.csr_array((np.ones(3), ([0, 1, 2], [0, 1, 2])), shape=(1_000_000, 10_000_000))
     Y = np.eye(1_000_000, 2, dtype=int)
-    with pytest.raises(
-        ValueError, match=r"decomposes XXᵀ.*fit into memory .* got n = 1000000 .*solver='auto'"
-    ):
+    with pytest.raises(ValueError, match="n = 1000000 "):
         LRML(solver="dual").fit(X, Y)
-    with pytest.raises(ValueError, match=r"decomposes XᵀX.*fit into memory .* and d = 10000000 features"):
+    with pytest.raises(ValueError, match="d = 10000000 "):
         LRML(solver="primal").fit(X, Y)
 
 
@@ -324,7 +320,7 @@ def test_a_subspace_that_cannot_be_good_enough_warns(always_compressed, model):
     X, Y = text_like(400, 300)
     scales = np.geomspace(1e-2, 1e4, 300)
     scaled = sp.csr_array(X @ sp.diags_array(scales))
-    with pytest.warns(ConvergenceWarning, match="fit in a subspace should end within"):
+    with pytest.warns(ConvergenceWarning, match="subspace"):
         model.fit(scaled, Y)
 
 
@@ -438,7 +434,7 @@ def test_candidates_that_share_coordinates_are_judged_like_fits_of_their_own(los
     grid = {"thetas": [0], "alphas": [2.0, 0.5, 0.1], "ridges": [0.1, 0.3]}
     shared = {"loss": loss, "tol": 1e-7}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TrainingData, "road", lambda self, wanted="auto": road)
+        take_road(patch, always(road))
         search = LRMLCV(**grid, **shared, cv=[(train, test)], random_state=0).fit(X, Y)
     for params, score in zip(
         search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True

@@ -15,7 +15,6 @@ from lrml import CPLST, LEML, LRML, PLST, MLFro, MLFroCV, MLTrace, lrml_path
 from lrml.blocks import BlockError
 from lrml.core.arrays import HOST, Place
 from lrml.core.moments import Statistics
-from lrml.estimators import _fitting
 from lrml.metrics import average_precision, label_propensities
 from lrml.thresholds import Cut
 from namespaces import assert_same, dispatching, place_named, places, put
@@ -358,9 +357,9 @@ def test_a_device_without_memory(where, data, monkeypatch):
     X, Y, _ = data["long"]
     place = place_named("strict-device1")
     if where == "space":
-        monkeypatch.setattr(_fitting.TrainingData, "space", fail)
+        monkeypatch.setattr("lrml.estimators._fit.coordinates_of", fail)
     else:
-        monkeypatch.setattr("lrml.estimators._spectral.record", fail)
+        monkeypatch.setattr("lrml.estimators._fit._record", fail)
     rule = r"must fit into the memory of the device .*60 rows, 12 features and 5 labels.*device=None"
     refused(LRML(2, 3.0), MemoryError, rule, put(place, X), put(place, Y))
     with pytest.raises(OutOfMemoryError):  # on the host, errors are as they are
@@ -371,7 +370,7 @@ def test_a_cut_that_fails_leaves_the_last_model(data, monkeypatch):
     X, Y, _ = data["long"]
     model = LRML(2, 3.0, threshold="auto").fit(X, Y)
     before = dict(vars(model))
-    monkeypatch.setattr("lrml.estimators._base.automatic_cut", lambda *given: 1 / 0)
+    monkeypatch.setattr("lrml.estimators._member.automatic_cut", lambda *given: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         model.fit(X[:40], Y[:40])
     assert vars(model) == before

@@ -163,7 +163,7 @@ def test_it_takes_blocks_and_sums_as_its_family_does(data, alpha):
 
 
 def test_a_default_ridge_is_not_guessed_for_blocks_that_are_too_wide(data, monkeypatch):
-    monkeypatch.setattr("lrml.estimators._blocks.sums_fit_in_memory", lambda *_, **__: False)
+    monkeypatch.setattr(LEML, "_has_room", lambda *_: False)
     X, Y = data
     with pytest.raises(ValueError, match="ridge"):
         LEML(3).fit_blocks([(X, Y)])

@@ -199,7 +199,8 @@ class PLST(LabelSpaceModel):
         spec = self._spec(params, rows.model_shape)
         V = _principal_directions(rows, spec.max_rank or 1)
         schema = replace(rows.schema, n_labels=V.shape[1], label_names=None, targets="real")
-        codes = replace(rows, Y=rows.place.asarray(rows.Y @ V, "float64"), schema=schema, sums=None)
+        Y = rows.Y if rows.place.is_host else rows.place.asarray(rows.Y, "float64")
+        codes = replace(rows, Y=rows.place.asarray(Y @ V, "float64"), schema=schema, sums=None)
         found = fit(codes, replace(spec, max_rank=None, encodes=False))
         home, mean = rows.home, rows.label_means
         decoder = home.asarray(V)
@@ -217,6 +218,7 @@ class PLST(LabelSpaceModel):
             unseen=unseen,
             alpha=None,
             objective=found.objective + lost,
+            history=found.history | {"objective": found.history["objective"] + lost},
             components=home.asarray(decoder.T, rows.schema.dtype),
         )
 

@@ -1,0 +1,382 @@
+"""What LRML computes: exact limits, certificates of optimality, and an honest record of the way there."""
+
+from __future__ import annotations
+
+import threading
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LinearRegression, Ridge
+
+from lrml import LRML
+from lrml.solvers import Status
+
+INTERCEPT = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
+WEIGHTED = pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+# Plain data, fewer rows than features, more labels than features.
+SHAPES = pytest.mark.parametrize("shape", [(40, 6, 5), (9, 15, 4), (30, 3, 8)], ids=str)
+SOLVERS = pytest.mark.parametrize("solver", ["auto", "apg", "pg"])
+
+
+@pytest.fixture(scope="module")
+def data(make_problem):
+    return make_problem(60, 7, 5, seed=31)
+
+
+def some_weights(n, weighted):
+    return np.random.default_rng(7).uniform(0.2, 2.0, n) if weighted else None
+
+
+def stopping_after(iteration):
+    return None if iteration is None else lambda info: info.iteration >= iteration
+
+
+# Least squares and ridge regression
+
+
+@INTERCEPT
+@WEIGHTED
+@SHAPES
+@pytest.mark.parametrize("ridge", [0.0, 1e-3, 100.0])
+def test_no_penalty_is_least_squares_or_ridge_regression(make_problem, shape, fit_intercept, weighted, ridge):
+    X, Y = make_problem(*shape, seed=shape[0])
+    weights = some_weights(len(X), weighted)
+    model = LRML(1, 0.0, ridge=ridge, fit_intercept=fit_intercept).fit(X, Y, sample_weight=weights)
+    peer = (
+        Ridge(ridge, fit_intercept=fit_intercept, solver="cholesky")
+        if ridge
+        else LinearRegression(fit_intercept=fit_intercept)
+    ).fit(X, Y, sample_weight=weights)
+    np.testing.assert_allclose(model.coef_, peer.coef_, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(model.intercept_, np.broadcast_to(peer.intercept_, shape[2]), atol=1e-8)
+    assert (model.n_iter_, model.status_) == (0, Status.EXACT.value)
+    assert model.residual_ <= 1e-12
+
+
+@INTERCEPT
+def test_no_penalty_is_the_least_squares_solution_of_smallest_norm(make_problem, fit_intercept):
+    """Of repeated columns and sums of columns."""
+    X, Y = make_problem(40, 4, 3, seed=2)
+    X = np.c_[X, X[:, 0], X[:, 1] + X[:, 2]]
+    model = LRML(0, 0.0, fit_intercept=fit_intercept).fit(X, Y)
+    x_mean, y_mean = (X.mean(axis=0), Y.mean(axis=0)) if fit_intercept else (0.0, 0.0)
+    solution = np.linalg.pinv(X - x_mean, rcond=1e-10) @ (Y - y_mean)
+    np.testing.assert_allclose(model.coef_, solution.T, rtol=1e-7, atol=1e-10)
+
+
+# The trace norm
+
+
+@INTERCEPT
+@pytest.mark.parametrize("ridge", [0.0, 0.7])
+@SHAPES
+def test_theta_zero_is_the_trace_norm_optimum(make_problem, oracle, fit_intercept, ridge, shape):
+    X, Y = make_problem(*shape, seed=3)
+    alpha = 4.0
+    W, b = cp.Variable(shape[1:]), cp.Variable((1, shape[2]))
+    errors = Y - X @ W - (np.ones((len(X), 1)) @ b if fit_intercept else 0)
+    value = cp.sum_squares(errors) + alpha * cp.normNuc(W) + ridge * cp.sum_squares(W)
+    convex = cp.Problem(cp.Minimize(value))
+    convex.solve(solver=cp.CLARABEL)
+    model = LRML(0, alpha, ridge=ridge, fit_intercept=fit_intercept, tol=1e-18).fit(X, Y)
+    assert model.objective_ == pytest.approx(convex.value, rel=1e-6)
+    np.testing.assert_allclose(model.coef_, W.value.T, atol=3e-4)
+    if ridge == 0:
+        gap = oracle(X, Y, 0, alpha, fit_intercept=fit_intercept).duality_gap(model.coef_)
+        assert -1e-9 <= gap <= 1e-6 * model.objective_
+
+
+@INTERCEPT
+@pytest.mark.parametrize("alpha", [0.1, 100.0])
+def test_duality_gap_on_yeast(yeast, oracle, fit_intercept, alpha):
+    model = LRML(0, alpha, fit_intercept=fit_intercept, tol=1e-14).fit(*yeast)
+    gap = oracle(*yeast, 0, alpha, fit_intercept=fit_intercept).duality_gap(model.coef_)
+    assert -1e-8 * model.objective_ <= gap <= 1e-5 * model.objective_
+
+
+@INTERCEPT
+@SHAPES
+def test_solvers_agree_where_the_problem_is_convex(make_problem, fit_intercept, shape):
+    X, Y = make_problem(*shape, seed=shape[0])
+    X = X / np.linalg.norm(X, axis=0)
+    params = {"ridge": 0.05, "fit_intercept": fit_intercept, "tol": 1e-16, "max_iter": 20_000}
+    auto, *others = (LRML(0, 0.3, solver=solver, **params).fit(X, Y) for solver in ("auto", "apg", "pg"))
+    for model in others:
+        np.testing.assert_allclose(model.coef_, auto.coef_, rtol=1e-5, atol=1e-6)
+        assert model.objective_ == pytest.approx(auto.objective_, rel=1e-10)
+        assert model.rank_ == auto.rank_
+    phases = [set(model.history_["phase"]) - {"start"} for model in (auto, *others)]
+    assert "alternating" in phases[0]
+    assert phases[1:] == [{"apg"}, {"pg"}]
+
+
+# Reduced-rank regression
+
+
+@INTERCEPT
+@WEIGHTED
+@pytest.mark.parametrize("theta", [0, 1, 3])
+def test_a_strong_penalty_is_reduced_rank_regression(data, oracle, fit_intercept, weighted, theta):
+    """Least squares projected on the top right singular vectors of its predictions."""
+    X, Y = data
+    weights = some_weights(len(X), weighted)
+    model = LRML(theta, 1e12, fit_intercept=fit_intercept).fit(X, Y, sample_weight=weights)
+    A, B = oracle(X, Y, theta, 0.0, fit_intercept=fit_intercept, weights=weights).rows
+    solution = np.linalg.lstsq(A, B, rcond=None)[0]
+    V = np.linalg.svd(A @ solution, full_matrices=False)[2][:theta].T
+    np.testing.assert_allclose(model.coef_.T, solution @ V @ V.T, rtol=1e-6, atol=1e-9)
+    assert model.objective_ == pytest.approx(np.sum((B - A @ solution @ V @ V.T) ** 2), rel=1e-9)
+    assert model.rank_ == theta
+
+
+# What the fitted attributes claim
+
+
+def assert_svd(model):
+    U, s, V = model.factors_
+    sigma = np.linalg.svd(model.coef_, compute_uv=False)
+    scale = sigma[0]
+    assert model.rank_ == len(s) == U.shape[1] == V.shape[1]
+    np.testing.assert_array_equal(model.singular_values_, s)
+    np.testing.assert_allclose(s, sigma[: len(s)], rtol=1e-7, atol=1e-12 * scale)
+    np.testing.assert_allclose(sigma[len(s) :], 0, atol=1e-12 * scale)
+    assert np.all(np.diff(s) <= 0)
+    np.testing.assert_allclose((U * s) @ V.T, model.coef_.T, atol=1e-12 * max(scale, 1.0))
+    np.testing.assert_allclose(U.T @ U, np.eye(len(s)), atol=1e-8)
+    np.testing.assert_allclose(V.T @ V, np.eye(len(s)), atol=1e-8)
+
+
+@pytest.mark.parametrize(("fit_intercept", "weighted"), [(True, True), (False, False)])
+@SHAPES
+@pytest.mark.parametrize("theta", [0, 2])
+@SOLVERS
+@pytest.mark.parametrize("stop_after", [0, 1, 4, None])
+def test_claims_are_those_of_the_definition_also_after_an_early_stop(
+    make_problem, oracle, shape, fit_intercept, weighted, theta, solver, stop_after
+):
+    X, Y = make_problem(*shape, seed=shape[0])
+    weights = some_weights(len(X), weighted)
+    params = {"theta": theta, "alpha": 1.0, "ridge": 0.5 * weighted, "fit_intercept": fit_intercept}
+    options = {"solver": solver, "callback": stopping_after(stop_after), "tol": 1e-5, "max_iter": 50_000}
+    model = LRML(**params, **options).fit(X, Y, sample_weight=weights)
+    problem = oracle(X, Y, weights=weights, **params)
+    assert model.objective_ == pytest.approx(problem.objective(model.coef_, model.intercept_), rel=1e-8)
+    assert model.residual_ == pytest.approx(problem.residual(model.coef_), rel=1e-5, abs=1e-10)
+    assert_svd(model)
+    if stop_after is None:
+        assert model.residual_ <= 1e-2
+    elif stop_after == 0:
+        assert model.residual_ > 1e-4
+
+
+@SHAPES
+@pytest.mark.parametrize("alpha", [1e3, 1e6])
+@pytest.mark.parametrize("stop_after", [0, 1, 2])
+def test_objective_of_a_strong_penalty_after_an_early_stop(make_problem, oracle, shape, alpha, stop_after):
+    """The penalty multiplies the noise of small singular values, which the objective must not contain."""
+    X, Y = make_problem(*shape, seed=0)
+    model = LRML(1, alpha, callback=stopping_after(stop_after), targets="real").fit(X, Y)
+    recomputed = oracle(X, Y, 1, alpha).objective(model.coef_, model.intercept_)
+    assert model.objective_ == pytest.approx(recomputed, rel=1e-8)
+
+
+@pytest.mark.parametrize("smallest", [1e-2, 1e-6, 1e-9])
+def test_factors_of_a_wide_spectrum(smallest):
+    """Coefficients known by construction: a real target that X explains without error."""
+    rng = np.random.default_rng(0)
+    A, U, V = (np.linalg.qr(rng.standard_normal(shape))[0] for shape in ((60, 20), (20, 6), (6, 6)))
+    s = np.geomspace(1.0, smallest, 6)
+    W = (U * s) @ V.T
+    model = LRML(0, 0.0, fit_intercept=False, targets="real").fit(A, A @ W)
+    np.testing.assert_allclose(model.coef_, W.T, atol=1e-13)
+    assert model.rank_ == 6
+    np.testing.assert_allclose(model.singular_values_, s, rtol=1e-7, atol=1e-13)
+    assert_svd(model)
+
+
+@pytest.mark.parametrize("stop_after", [0, 1, 3, None])
+def test_repeated_labels_do_not_add_to_the_rank(data, stop_after):
+    X, Y = data
+    model = LRML(1, 0.5, callback=stopping_after(stop_after)).fit(X, np.c_[Y, Y[:, :2]])
+    assert model.rank_ == np.linalg.matrix_rank(model.coef_) <= 5
+    np.testing.assert_allclose(model.coef_[5:], model.coef_[:2], atol=1e-9)
+
+
+# Tolerances that are reached
+
+
+@pytest.mark.parametrize(
+    ("theta", "alpha", "fit_intercept"),
+    [
+        *((theta, 10.0, True) for theta in (0, 1, 2, 4, 7, 12)),
+        *((theta, 10.0, False) for theta in (0, 3, 5, 14)),
+        (3, 20.0, True),  # passes close by a saddle point
+    ],
+)
+def test_tight_tolerance_is_reached_on_yeast(yeast, oracle, theta, alpha, fit_intercept):
+    X, Y = yeast
+    model = LRML(theta, alpha, tol=1e-13, fit_intercept=fit_intercept).fit(X, Y)
+    problem = oracle(X, Y, theta, alpha, fit_intercept=fit_intercept)
+    assert max(model.residual_, problem.residual(model.coef_)) <= 1.01e-6
+    start = np.zeros((14, 103)), Y.mean(axis=0) * fit_intercept
+    assert problem.objective(model.coef_, model.intercept_) <= problem.objective(*start)
+
+
+@pytest.mark.parametrize(
+    ("shape", "seed", "theta", "alpha", "ridge"),
+    [
+        ((30, 4, 3), 2, 1, 1.5, 0.2),
+        ((15, 20, 6), 16, 2, 6.0, 0.0),
+        ((40, 5, 12), 7, 2, 6.0, 0.0),
+        *(((20, 8, 5), seed, 1 + seed % 2, 1.5, 0.0) for seed in range(8)),
+        *(((60, 6, 6), seed, 1 + 2 * (seed % 2), 0.3, 0.0) for seed in range(8)),
+    ],
+)
+def test_tight_tolerance_is_reached_on_small_problems(make_problem, oracle, shape, seed, theta, alpha, ridge):
+    X, Y = make_problem(*shape, seed=seed)
+    model = LRML(theta, alpha, ridge=ridge, tol=1e-13).fit(X, Y)
+    assert oracle(X, Y, theta, alpha, ridge=ridge).residual(model.coef_) <= 1.01e-6
+    assert model.status_ == Status.CONVERGED.value
+
+
+@settings(max_examples=40)
+@given(
+    shape=st.tuples(st.integers(1, 25), st.integers(1, 8), st.integers(1, 8)),
+    seed=st.integers(0, 1000),
+    share=st.sampled_from([0.0, 0.2, 0.5, 1.0]),
+    alpha=st.sampled_from([0.0, 1e-3, 0.5, 5.0, 1e3]),
+    ridge=st.sampled_from([0.0, 0.1]),
+    fit_intercept=st.booleans(),
+    solver=st.sampled_from(["auto", "apg", "pg"]),
+    max_iter=st.sampled_from([1, 3, 50]),
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_never_worse_than_the_start(
+    make_problem, oracle, shape, seed, share, alpha, ridge, fit_intercept, solver, max_iter
+):
+    X, Y = make_problem(*shape, seed=seed)
+    X = X.round(3)
+    params = {"alpha": alpha, "ridge": ridge, "fit_intercept": fit_intercept}
+    model = LRML(share, **params, solver=solver, max_iter=max_iter, targets="real").fit(X, Y)
+    slack = 1e-9 * max(1.0, np.sum(Y**2))
+    objectives = model.history_["objective"]
+    assert model.objective_ <= objectives[0] + slack
+    assert model.objective_ <= objectives.min() + slack or model.status_ == Status.CONVERGED.value
+    problem = oracle(X, Y, min(shape[1], shape[2], round(share * shape[2])), **params)
+    assert problem.objective(model.coef_, model.intercept_) == pytest.approx(model.objective_, abs=slack)
+    assert model.n_iter_ <= max_iter
+
+
+# The record, callbacks, progress
+
+
+def test_history_and_callback(data):
+    class Watcher:
+        """It cannot be copied."""
+
+        def __init__(self):
+            self.lock, self.seen = threading.Lock(), []
+
+        def __call__(self, info):
+            with self.lock:
+                self.seen.append(info)
+
+    watcher = Watcher()
+    model = LRML(1, 3.0, tol=1e-12, callback=watcher).fit(*data)
+    history = model.history_
+    assert list(history) == ["iteration", "phase", "objective", "gap", "residual", "rank", "seconds"]
+    for name, column in history.items():
+        assert [getattr(info, name) for info in watcher.seen] == column.tolist()
+    np.testing.assert_array_equal(history["iteration"], np.arange(model.n_iter_ + 1))
+    assert (history["phase"][0], history["seconds"][0]) == ("start", 0)
+    assert np.all(np.diff(history["seconds"]) >= 0)
+    assert history["objective"][-1] == pytest.approx(model.objective_, rel=1e-12)
+    assert model.objective_ < history["objective"][0]
+    assert history["gap"][-1] <= 1e-12
+    assert history["rank"][-1] == model.rank_
+
+
+@pytest.mark.parametrize("solver", ["apg", "pg"])
+def test_proximal_gradient_never_goes_uphill(data, solver):
+    objectives = LRML(2, 3.0, solver=solver, tol=1e-10, max_iter=20_000).fit(*data).history_["objective"]
+    assert len(objectives) > 3
+    assert np.all(np.diff(objectives) <= 1e-10)
+
+
+@pytest.mark.parametrize("last", [0, 1, 4])
+def test_callback_can_stop(data, last):
+    model = LRML(1, 3.0, tol=1e-18, callback=lambda info: info.iteration == last).fit(*data)
+    assert (model.n_iter_, model.status_) == (last, Status.STOPPED.value)
+    assert model.objective_ == pytest.approx(model.history_["objective"].min(), rel=1e-12)
+
+
+def test_progress_goes_to_standard_error(data, capfd):
+    calls = []
+    loud = LRML(1, 3.0, verbose=1, callback=calls.append).fit(*data)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert all(part in err for part in ("LRML", f"{loud.n_iter_} ", f"{loud.objective_:.6g}"))
+    assert "nan" not in err
+    assert len(calls) == loud.n_iter_ + 1
+    quiet = LRML(1, 3.0).fit(*data)
+    assert capfd.readouterr() == ("", "")
+    np.testing.assert_array_equal(loud.coef_, quiet.coef_)
+
+
+@SOLVERS
+def test_too_few_iterations_warn_where_the_fit_was_called(data, solver):
+    model = LRML(1, 3.0, tol=1e-18, max_iter=1, solver=solver)
+    with pytest.warns(ConvergenceWarning, match="max_iter") as caught:
+        model.fit(*data)
+    assert [entry.filename for entry in caught] == [__file__]
+    assert model.status_ in str(caught[0].message)
+    assert (model.n_iter_, model.converged_) == (1, False)
+    assert model.residual_ > 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_verdict_follows_the_gap(yeast):
+    models = [LRML(theta, 20.0, max_iter=k).fit(*yeast) for theta in (0, 2) for k in (1, 3, 5, 7, 40)]
+    for model in models:
+        assert model.converged_ == (model.history_["gap"][-1] <= 1e-4)
+        assert (model.status_ == Status.CONVERGED.value) == model.converged_
+    assert {model.converged_ for model in models} == {True, False}
+
+
+# Warm starts
+
+
+def test_warm_start_saves_iterations(yeast):
+    cold = LRML(3, 10.5, tol=1e-10).fit(*yeast)
+    warm = LRML(3, 10.0, tol=1e-10, warm_start=True).fit(*yeast).set_params(alpha=10.5).fit(*yeast)
+    assert warm.n_iter_ < 0.8 * cold.n_iter_
+    assert warm.status_ == cold.status_ == Status.CONVERGED.value
+    assert warm.objective_ == pytest.approx(cold.objective_, rel=1e-3)
+
+
+@SOLVERS
+@pytest.mark.parametrize("seed", [3, 14, 35])
+@SHAPES
+def test_warm_start_from_a_solution_begins_there_and_ends_at_once(make_problem, solver, seed, shape):
+    """Even though no point can be better than the start, and rounding makes most of them look worse."""
+    X, Y = make_problem(*shape, seed=seed)
+    X = X / np.linalg.norm(X, axis=0)
+    model = LRML(1, 0.5, ridge=0.1, tol=1e-15, warm_start=True, solver=solver, max_iter=50_000).fit(X, Y)
+    best, before = model.objective_, model.coef_
+    model.set_params(tol=1e-3).fit(X, Y)
+    assert model.history_["objective"][0] == pytest.approx(best, rel=1e-10)
+    assert model.objective_ == pytest.approx(best, rel=1e-10)
+    assert model.status_ == Status.CONVERGED.value
+    assert model.n_iter_ <= 3
+    np.testing.assert_allclose(model.coef_, before, atol=1e-5)
+
+
+def test_without_warm_start_the_last_fit_is_forgotten(data):
+    X, Y = data
+    model = LRML(1, 2.0).fit(X, Y)
+    coef = model.coef_
+    np.testing.assert_array_equal(model.fit(2 * X, Y[::-1]).fit(X, Y).coef_, coef)

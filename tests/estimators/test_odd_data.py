@@ -1,0 +1,189 @@
+"""Odd but legal data: few rows, columns and labels that do not vary, weights, and symmetries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from lrml import LRML
+from model_checks import FORMS, TIGHT, assert_same_model, lrml
+
+THETAS = pytest.mark.parametrize("theta", [0, 1, 1.0])
+CONSTANTS = pytest.mark.parametrize("constant", [0.1, 1 / 3, -1e6 - 0.1])
+
+
+@pytest.fixture(scope="module")
+def data(make_problem):
+    return make_problem(50, 6, 4, seed=21)
+
+
+# Shapes
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_one_label(make_problem, fit_intercept, oracle):
+    X, Y = make_problem(40, 5, 1, seed=1)
+    model = LRML(0, 3.0, fit_intercept=fit_intercept, tol=1e-20).fit(X, Y)
+    # The only singular value of one column is its length, so ∇f(w) = −alpha · w/‖w‖ at the minimum.
+    A, y = oracle(X, Y, 0, 3.0, fit_intercept=fit_intercept).rows
+    w = model.coef_.ravel()
+    np.testing.assert_allclose(2 * A.T @ (A @ w - y.ravel()), -3.0 * w / np.linalg.norm(w), rtol=1e-6)
+    assert model.decision_function(X).shape == model.predict(X).shape == (40, 1)
+    np.testing.assert_array_equal(model.predict_top_k(X, 1).labels, np.zeros((40, 1)))
+
+
+@pytest.mark.parametrize("n_labels", [1, 3])
+@THETAS
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_one_row(theta, fit_intercept, n_labels):
+    X, Y = np.array([[3.0, 4.0]]), np.array([[1, 1, 0]])[:, :n_labels]
+    model = LRML(theta, 2.0, fit_intercept=fit_intercept, tol=1e-20).fit(X, Y)
+    if fit_intercept:  # a single row varies in nothing
+        np.testing.assert_allclose(model.coef_, 0, atol=1e-12)
+        np.testing.assert_allclose(model.decision_function(X), np.where(Y, 1.0, -1.0))
+        return
+    # W = x yᵀ c has the one singular value s = ‖x‖‖y‖c: minimise (‖y‖ − ‖x‖ s)² + [theta = 0] alpha · s.
+    length, weight = 5.0, np.sqrt(Y.sum())
+    s = (weight - (1.0 / length if theta == 0 else 0.0)) / length
+    np.testing.assert_allclose(model.coef_, s / (length * weight) * Y.T @ X, atol=1e-9)
+
+
+# Columns that do not vary
+
+
+@FORMS
+@CONSTANTS
+@pytest.mark.parametrize("n", [3, 57, 5000])
+def test_constant_columns_are_ignored(make_problem, form, n, constant):
+    """Rounding grows with the number of rows, and must not be taken for variance."""
+    X, Y = make_problem(n, 3, 3, seed=n)
+    wide = np.insert(X, [0, 2], [constant, 0.0], axis=1)
+    model, reference = (lrml(tol=1e-12).fit(M, Y) for M in (form(wide), X))
+    np.testing.assert_allclose(model.coef_[:, [0, 3]], 0, atol=1e-13)
+    np.testing.assert_allclose(model.coef_[:, [1, 2, 4]], reference.coef_, rtol=1e-6, atol=1e-8)
+    wide = np.insert(X, [0, 3], 0.0, axis=1)
+    model, reference = (lrml(fit_intercept=False).fit(M, Y) for M in (form(wide), X))
+    np.testing.assert_allclose(np.delete(model.coef_, [0, 4], axis=1), reference.coef_, **TIGHT)
+
+
+@FORMS
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1 / 3, -1e6 - 0.1])
+@pytest.mark.parametrize("n", [2, 7, 55])
+def test_nothing_but_constant_columns(make_problem, form, constant, n):
+    _, Y = make_problem(n, 3, 3, seed=n)
+    X = np.full((n, 3), constant)
+    for theta, weights in ((0, None), (1, np.random.default_rng(n).uniform(0.5, 2, n)), (1.0, None)):
+        model = lrml(theta=theta).fit(form(X), Y, sample_weight=weights)
+        np.testing.assert_array_equal(model.coef_, 0)
+        np.testing.assert_allclose(model.intercept_, np.average(Y, axis=0, weights=weights), rtol=1e-12)
+        assert model.rank_ == 0
+    if constant:  # without an intercept they stand in for it: the solution of smallest norm
+        model = LRML(1.0, 1.0, fit_intercept=False).fit(form(X), Y)
+        expected = np.outer(Y.mean(axis=0), np.ones(3)) / (3 * constant)
+        np.testing.assert_allclose(model.coef_, expected, rtol=1e-8)
+
+
+# Labels that do not vary
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@THETAS
+@pytest.mark.parametrize("shape", [(60, 4, 6), (10, 15, 6)], ids=str)
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_a_label_without_examples_comes_last_whatever_the_scores(
+    make_problem, shape, theta, fit_intercept, form
+):
+    X, Y = make_problem(*shape, seed=5)
+    Y[:, 1] = 0
+    model = lrml(theta=theta, fit_intercept=fit_intercept, tol=1e-10).fit(X, form(Y))
+    np.testing.assert_array_equal(model.unseen_labels_, np.arange(6) == 1)
+    for rows in (X, 1e3 * X):  # there, other scores are below −1, too
+        np.testing.assert_allclose(model.decision_function(rows)[:, 1], -1, rtol=1e-9)
+        best = model.predict_top_k(rows, 6)
+        assert np.all(best.labels[:, -1] == 1)
+        assert np.all(np.diff(best.scores[:, :-1], axis=1) <= 0)
+    assert model.predict(X)[:, [1]].sum() == 0
+
+
+def test_labels_of_no_row_or_of_rows_without_weight(make_problem):
+    X, Y = make_problem(30, 3, 3, seed=6)
+    model = lrml().fit(X, Y, sample_weight=1.0 - Y[:, 0])
+    np.testing.assert_array_equal(model.unseen_labels_, [True, False, False])
+    model = lrml().fit(X, 0 * Y)
+    np.testing.assert_allclose(model.decision_function(X), -1, rtol=1e-12)
+    assert (model.rank_, model.objective_, model.predict(X).sum()) == (0, 0, 0)
+    Y[:, 1] = 0  # a real target like any other
+    model = lrml(targets="real").fit(X, Y)
+    assert not model.unseen_labels_.any()
+    np.testing.assert_allclose(model.predict(X)[:, 1], 0, atol=1e-12)
+
+
+@THETAS
+def test_a_label_that_every_row_has(make_problem, theta):
+    X, Y = make_problem(40, 4, 3, seed=7)
+    Y[:, 2] = 1
+    model = lrml(theta=theta).fit(X, Y)
+    np.testing.assert_allclose(model.coef_[2], 0, atol=1e-12)
+    np.testing.assert_allclose(model.decision_function(X)[:, 2], 1, rtol=1e-12)
+    assert model.predict(X)[:, 2].all()
+
+
+# Symmetries
+
+
+def test_weights_scale_with_the_penalty(data):
+    X, Y = data
+    ten = lrml(alpha=20.0, ridge=5.0).fit(X, Y, sample_weight=np.full(len(X), 10.0))
+    assert_same_model(ten, lrml(ridge=0.5).fit(X, Y), **TIGHT)
+
+
+@FORMS
+@THETAS
+def test_order_of_rows_features_and_labels_does_not_matter(data, form, theta):
+    X, Y = data
+    rng = np.random.default_rng(0)
+    rows, features, labels = (rng.permutation(size) for size in (*X.shape, Y.shape[1]))
+    reference = lrml(theta=theta).fit(X, Y)
+    model = lrml(theta=theta).fit(form(X[rows][:, features]), Y[rows][:, labels])
+    np.testing.assert_allclose(model.coef_, reference.coef_[labels][:, features], **TIGHT)
+    np.testing.assert_allclose(model.intercept_, reference.intercept_[labels], **TIGHT)
+
+
+@THETAS
+@pytest.mark.parametrize(("x_offset", "y_offset"), [(1e6, 0.0), (0.0, 1e6), (1e6, 1e6)])
+def test_large_offsets_of_features_and_targets(data, theta, x_offset, y_offset):
+    X, Y = data
+    offsets = x_offset * np.array([1, -1, 2, 0.5, -3, 1])
+    Y = Y + 0.3 * np.random.default_rng(0).standard_normal(Y.shape)
+    X, Y = (X + offsets) - offsets, (Y + y_offset) - y_offset  # rounded as the shifted data are
+    model, reference = (
+        lrml(theta=theta, targets="real", tol=1e-14).fit(*rows)
+        for rows in ((X + offsets, Y + y_offset), (X, Y))
+    )
+    np.testing.assert_allclose(model.coef_, reference.coef_, rtol=1e-5, atol=1e-7)
+    # Scores of the shifted data lose the digits that 1e6 takes.
+    scores = model.predict(X + offsets) - y_offset
+    np.testing.assert_allclose(scores, reference.predict(X), atol=1e-5)
+    assert model.objective_ == pytest.approx(reference.objective_, rel=1e-6)
+
+
+@pytest.mark.parametrize("exponent", [-12, -3.3, 2.7, 12])
+@pytest.mark.parametrize("theta", [0, 1, 2])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_scale_of_features_and_targets(make_problem, exponent, theta, fit_intercept):
+    """X → cX with W → W/c leaves the loss alone; alpha → c·alpha and ridge → c²·ridge the penalties."""
+    X, Y = make_problem(30, 4, 3, seed=1)
+    c = 10.0**exponent
+    params = {"theta": theta, "fit_intercept": fit_intercept, "targets": "real", "tol": 1e-14}
+    reference = LRML(alpha=1.5, ridge=0.2, **params).fit(X, Y)
+    model = LRML(alpha=1.5 * c, ridge=0.2 * c**2, **params).fit(c * X, Y)
+    scores = reference.predict(X)
+    np.testing.assert_allclose(model.predict(c * X), scores, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(c * model.coef_, reference.coef_, rtol=1e-4, atol=1e-6)
+    assert model.objective_ == pytest.approx(reference.objective_, rel=1e-8)
+    assert model.rank_ == reference.rank_
+    if abs(exponent) < 12:
+        of_targets = LRML(alpha=1.5 * c, ridge=0.2, **params).fit(X, c * Y)
+        np.testing.assert_allclose(of_targets.predict(X) / c, scores, rtol=1e-5, atol=1e-6)
+        assert of_targets.objective_ == pytest.approx(c**2 * reference.objective_, rel=1e-8)
