@@ -198,7 +198,7 @@ def test_shifted_systems_are_solved(seed, dual, shift):
     matrix = centred @ centred.T if dual else centred.T @ centred
     B = np.random.default_rng(seed).standard_normal((50, 3))
     np.testing.assert_allclose(operator.apply(B), matrix @ B, atol=1e-10)
-    leading = leading_directions(operator, 10)
+    leading = leading_directions(operator.apply_wide, 50, 10, np.float64)
     values = np.linalg.eigvalsh(matrix)[::-1]
     assert np.all(leading.values <= values[: len(leading.values)] * (1 + 1e-9))
     A = solve_shifted(operator, B, np.full(3, shift), leading, 1e-9, max_steps=500)

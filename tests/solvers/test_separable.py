@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from lrml import LRML, MLFro
+from lrml.core.linalg import tall_svd
 from lrml.core.losses import LOSSES
 from lrml.core.rows import Mask, Rows
 from lrml.solvers import SeparableProblem, Status, slopes_at, solve_separable
@@ -89,9 +90,8 @@ def test_objective_is_that_of_scipy(
             patch.setattr(module, "_ALL_DIRECTIONS", 0)
             patch.setattr(module, "_ALL_IF_WIDE", 0)
             patch.setattr(module, "_LEADING", 1)
-            patch.setattr(module, "_OVERSAMPLING", 0)
             patch.setattr(module, "_SPARSE_UP_TO", 1.0)
-            patch.setattr(module, "_CHUNK", 2)
+            patch.setattr(module, "COLUMNS", 2)
             patch.setattr(module, "_SCORES_IN_WORK", 2 * n)
         sides = {"fit_intercept": fit_intercept, "dual": X.shape[1] > n}
         problem = SeparableProblem(rows, LOSSES[loss], **sides).with_ridge(ridge)
@@ -213,7 +213,7 @@ def test_factors_of_matrices_with_small_singular_values(dtype, shape):
     rng = np.random.default_rng(1)
     W = rng.standard_normal((shape[0], 7)) * 10.0 ** -np.arange(7)
     W = (W @ rng.standard_normal((7, shape[1]))).astype(dtype)
-    U, s, V = module.factors_of(W)
+    U, s, V = tall_svd(W)
     np.testing.assert_allclose(s, np.linalg.svd(W.astype(np.float64))[1][: len(s)], atol=1e-9 * s[0])
     np.testing.assert_allclose((U * s) @ V.T, W, atol=1e-9 * s[0])
     np.testing.assert_allclose(U.T @ U, np.eye(len(s)), atol=1e-6)
