@@ -88,37 +88,23 @@ class Found(NamedTuple):
 
     gap: float  # estimate of F(W) − F*, F* the minimum without the subspace
     further: _Floats | None  # vectors to extend the subspace by, if the gap is not small enough
-    enough_alpha: float | None = (
-        None  # if 512 directions held at zero would gain, the least for which others do not
-    )
+    enough_alpha: float | None = None  # if 512 free directions would gain: that from which on others do not
 
 
 @dataclass(frozen=True, eq=False)
 class Subspace:
     """A span of vectors, with the problem inside it.
 
-    Attributes
-    ----------
-    rows : CentredRows or RowsElsewhere
-    fast : Operator
-        Divided by ``unit``; in single precision, unless some column varies far less than others.
-    unit : float
-        Mean eigenvalue.
-    leading : Leading
-        Of ``fast``.
-    basis : array of shape (size, r)
-        Vectors in whose span the eigenvalues below are diagonal; for dual vectors A, X̂ᵀA is orthonormal.
-    eigenvalues : array of shape (r,)
-    cross : array of shape (r, L)
+    In the span of the basis (size × r) the eigenvalues are diagonal; for dual vectors A, X̂ᵀA is orthonormal.
     """
 
     rows: CentredRows | RowsElsewhere
-    fast: Operator
-    unit: float
-    leading: Leading
+    fast: Operator  # over ``unit``; in single precision, unless some column varies far less than others
+    unit: float  # mean eigenvalue
+    leading: Leading  # of ``fast``
     basis: _Float64
     eigenvalues: _Float64
-    cross: _Float64
+    cross: _Float64  # X̂ᵀŶ inside (r × L)
 
     @classmethod
     def _of_nothing(cls, rows: CentredRows | RowsElsewhere) -> Subspace:
@@ -144,27 +130,16 @@ class Subspace:
     ) -> Subspace:
         """Span the solutions of the shifted systems, and the leading directions.
 
-        Parameters
-        ----------
-        rows : CentredRows or RowsElsewhere
-        least : float, default=0.0
-            The least ridge for which it is made. Shifts go from there, or from 0.03 times the mean
-            eigenvalue, to 3 times the mean.
-        bare : bool, default=False
-            Whether only ridge regression with this ridge is wanted.
-        rough : bool, default=False
-            Solve to a residual of 0.1 instead of 0.01, as it will be extended.
-        directions : int, optional
-            How many directions of label space solutions have at least, which matters for more than 512
-            labels only.
+        It is made for all ridges from ``least`` on: shifts go from there, or from 0.03 times the mean
+        eigenvalue, to 3 times the mean. If ``bare``, only ridge regression with this ridge is wanted. If
+        ``rough``, systems are solved to a residual of 0.1 instead of 0.01, as it will be extended. Solutions
+        have at least so many ``directions`` of label space, which matters for more than 512 labels only.
         """
         nothing = cls._of_nothing(rows)
         fast, leading = nothing.fast, nothing.leading
         V = _label_directions(fast, leading, directions)
-        shifts, tolerance = (
-            _shifts(least / nothing.unit, bare=bare),
-            _EXTENSION_RESIDUAL if rough else _RESIDUAL,
-        )
+        shifts = _shifts(least / nothing.unit, bare=bare)
+        tolerance = _EXTENSION_RESIDUAL if rough else _RESIDUAL
 
         def solved(columns: slice) -> _Floats:
             B, parts = fast.right_sides(V[:, columns]), []
@@ -210,17 +185,14 @@ class Subspace:
         own = A.T @ sides, sides.T @ images
         if self.is_dual and self.basis.size:  # its images are not kept, but (K basis)ᵀ Z = basisᵀ (K Z)
             images = operator.apply_wide(Z).astype(np.float64, copy=False)
-        products = self.basis.T @ sides, self.basis.T @ images
+        overlap, bent = self.basis.T @ sides, self.basis.T @ images
         del Z, sides, images
-        inner, bends = (
-            np.block([[np.diag(old), product], [product.T, new]])
-            for old, product, new in zip(
-                (np.ones(len(self.eigenvalues)), self.eigenvalues), products, own, strict=True
-            )
+        split = len(self.eigenvalues)
+        eigenvalues, turn = _diagonalised(
+            np.block([[np.eye(split), overlap], [overlap.T, own[0]]]),
+            np.block([[np.diag(self.eigenvalues), bent], [bent.T, own[1]]]),
         )
-        eigenvalues, turn = _diagonalised(inner, bends)
-        cross = turn.T @ np.vstack([self.cross, new_cross])
-        split, basis = len(self.eigenvalues), np.empty((len(A), len(eigenvalues)))
+        cross, basis = turn.T @ np.vstack([self.cross, new_cross]), np.empty((len(A), len(eigenvalues)))
         for start in range(0, len(A), _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
             basis[rows] = self.basis[rows] @ turn[:split]

@@ -88,8 +88,9 @@ class Design:
         self.dual, self.size, self.dtype = self.X.is_dual, self.X.size, rows.dtype
         squares = np.asarray((found.X * found.X).T @ found.weights) - found.weight * found.x_offset**2
         squares, self.rest = np.maximum(squares, 0.0), np.inf
-        wide = not self.dual and self.size <= _ALL_IF_WIDE and differ_widely(squares, squares)
-        self.complete = wide or self.size <= _ALL_DIRECTIONS
+        self.complete = self.size <= _ALL_DIRECTIONS
+        if not self.dual and self.size <= _ALL_IF_WIDE:
+            self.complete |= differ_widely(squares, squares)
         if not self.complete:
             self.eigenvalues, basis = self._leading(found.weights[:, None])
             others = max(min(n, d) - len(self.eigenvalues), 1)
@@ -198,8 +199,7 @@ class _Newton(NamedTuple):
         """Return Hp, ⟨p, Hp⟩, and the image of p if it is not known."""
         further: Vectors = () if self.design.dual else (self.design.image(direction[0]),)
         P, image = direction + further
-        bent = self.curvatures * image
-        bent -= self.curvatures * self.drop(image).astype(bent.dtype)
+        bent = self.curvatures * (image - self.drop(image).astype(image.dtype))
         bent = self.design.pull(bent) + 2.0 * self.ridge * P
         return bent, column_sums(bent, direction[-1]), further
 
@@ -216,15 +216,8 @@ class _Newton(NamedTuple):
 class SeparableProblem:
     """The objectives of all labels.
 
-    Parameters
-    ----------
-    rows : Rows
-        Its ``dtype`` is the precision of products and scores.
-    loss : Loss
-    ridge : float
-    fit_intercept : bool
-    dual : bool, default=False
-        Whether coordinates are those of rows: fewer, if there are more features than rows.
+    Products and scores have the precision ``rows.dtype``. If ``dual``, coordinates are those of rows: fewer,
+    if there are more features than rows.
     """
 
     def __init__(
@@ -337,13 +330,9 @@ class SeparableProblem:
     ) -> None:
         """Take a full step along D and the shift of the intercept, or less if that leads uphill."""
         seen = self._seen(at)
-        base, across, square = self.ridge * np.array(
-            [
-                column_sums(at.coords, seen),
-                2.0 * column_sums(D, seen),
-                2.0 * column_sums(D, image if self.design.dual else D),
-            ]
-        )
+        base = self.ridge * column_sums(at.coords, seen)
+        across = 2.0 * self.ridge * column_sums(D, seen)
+        square = 2.0 * self.ridge * column_sums(D, image if self.design.dual else D)
         image += shift.astype(self.dtype)
         begin = np.minimum(column_sums(slopes, image) + across, 0.0)
         t, low, high = np.ones(len(begin)), np.zeros(len(begin)), np.ones(len(begin))
@@ -385,24 +374,11 @@ def solve_separable(
 ) -> SeparableSolution:
     """Minimise Σ_(i,l) known  w_i ℓ(y_il, x_iᵀ w_l + b_l) + ridge · ‖W‖² label by label.
 
-    Parameters
-    ----------
-    problem : SeparableProblem
-    start : pair of arrays of shapes (d, L) and (L,), optional
-        Coefficients and intercepts to begin with, not on the dual side; by default zeros and the best
-        constant scores.
-    max_iter : int
-        Most Newton steps of a label.
-    tol : float
-        Upper limit of the estimated gap (F_l − F_l*) / F_l of every label.
-    callback : callable, optional
-        Receives an `IterationInfo` after every round; a true return value stops. If the scores of all labels
-        exceed 256 MiB (in single precision), groups of labels are solved one after the other, and rounds go
-        on counting from group to group.
-
-    Returns
-    -------
-    SeparableSolution
+    ``start`` has coefficients (d × L) and intercepts (L) to begin with, not on the dual side; by default
+    zeros and the best constant scores. A label takes at most ``max_iter`` Newton steps, until its estimated
+    gap (F_l − F_l*) / F_l is at most ``tol``. The callback receives an `IterationInfo` after every round; a
+    true return value stops. If the scores of all labels exceed 256 MiB (in single precision), groups of
+    labels are solved one after the other, and rounds go on counting from group to group.
     """
     (n, d, n_labels), design = problem.rows.shape, problem.design
     W, intercept = np.empty((d, n_labels), dtype=problem.dtype), np.empty(n_labels)
@@ -418,15 +394,15 @@ def solve_separable(
         intercept[labels.places] = labels.intercept
     del labels, coords
     intercept -= design.mean @ W
-    terms = _terms_at(replace(problem.rows, dtype=np.float64), problem.loss, W, intercept)
     last, factors = rounds.history.entries[-1], Factors(*tall_svd(W))
+    terms = _terms_at(replace(problem.rows, dtype=np.float64), problem.loss, W, intercept)
+    loss = sum(float(part.values.sum()) for part in terms)
     result = SolverResult(
         solution=W,
         factors=factors,
         status=rounds.status or (Status.CONVERGED if last.gap <= tol else Status.SETTLED),
         n_iter=len(rounds.history) - 1,
-        objective=sum(float(part.values.sum()) for part in terms)
-        + problem.ridge * float(factors.s @ factors.s),
+        objective=loss + problem.ridge * float(factors.s @ factors.s),
         gap=last.gap,
         residual=last.residual,
         history=rounds.history,
@@ -457,7 +433,8 @@ class _Rounds(Recorder[None]):
             if count == 0:
                 least = self.problem.rounding * labels.objective
                 self.scale += float(labels.slope.sum())
-            sums = self._record(labels, begun=count > 0)
+            sums = self.before + [part.sum() for part in (labels.objective, labels.gap, labels.slope)]
+            self._record(*map(float, sums), begun=count > 0)
             unsure = (labels.gap > self.tol * labels.objective) | (count == 0 and cold)
             unsure &= (labels.objective > least) & (labels.blind < _MOST_BLIND_ROUNDS)
             active = active[unsure[active]]
@@ -467,15 +444,11 @@ class _Rounds(Recorder[None]):
             self.status = Status.MAX_ITER
         self.before = sums
 
-    def _record(self, labels: _Labels, *, begun: bool) -> _Float64:
-        """Record a round, and return the sums over this group and those before."""
-        sums: _Float64 = self.before + [part.sum() for part in (labels.objective, labels.gap, labels.slope)]
-        objective, gap, slope = map(float, sums)
+    def _record(self, objective: float, gap: float, slope: float, *, begun: bool) -> None:
         residual = float(np.sqrt(slope / (self.scale or 1.0)))
         rank = min(self.problem.rows.shape) if begun else 0
         gap = gap / objective if objective > 0 else 0.0
         self.record("newton" if begun else "start", objective, residual, rank, gap)
-        return sums
 
 
 def slopes_at(rows: Rows, loss: Loss, W: Floats, intercept: _Float64) -> Floats:
