@@ -89,9 +89,8 @@ def test_objective_is_that_of_scipy(
             patch.setattr(module, "_ALL_DIRECTIONS", 0)
             patch.setattr(module, "_ALL_IF_WIDE", 0)
             patch.setattr(module, "_LEADING", 1)
-            patch.setattr(module, "_OVERSAMPLING", 0)
             patch.setattr(module, "_SPARSE_UP_TO", 1.0)
-            patch.setattr(module, "_CHUNK", 2)
+            patch.setattr(module, "COLUMNS", 2)
             patch.setattr(module, "_SCORES_IN_WORK", 2 * n)
         sides = {"fit_intercept": fit_intercept, "dual": X.shape[1] > n}
         problem = SeparableProblem(rows, LOSSES[loss], **sides).with_ridge(ridge)
@@ -207,14 +206,22 @@ def test_labels_and_features_without_information():
     assert model.rank_ == 3
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(60, 9), (9, 60)])
-def test_factors_of_matrices_with_small_singular_values(dtype, shape):
-    rng = np.random.default_rng(1)
-    W = rng.standard_normal((shape[0], 7)) * 10.0 ** -np.arange(7)
-    W = (W @ rng.standard_normal((7, shape[1]))).astype(dtype)
-    U, s, V = module.factors_of(W)
-    np.testing.assert_allclose(s, np.linalg.svd(W.astype(np.float64))[1][: len(s)], atol=1e-9 * s[0])
-    np.testing.assert_allclose((U * s) @ V.T, W, atol=1e-9 * s[0])
-    np.testing.assert_allclose(U.T @ U, np.eye(len(s)), atol=1e-6)
-    np.testing.assert_allclose(V.T @ V, np.eye(len(s)), atol=1e-6)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", [(70, 100), (100, 70)], ids=["dual", "primal"])
+def test_leading_directions_are_orthonormal_and_a_preconditioner(monkeypatch, shape, weighted):
+    """Newton's method takes them for orthonormal; else its preconditioner may have negative eigenvalues."""
+    monkeypatch.setattr(module, "_ALL_DIRECTIONS", 0)
+    monkeypatch.setattr(module, "_ALL_IF_WIDE", 0)
+    monkeypatch.setattr(module, "_LEADING", 20)
+    X, Y = text(*shape, 3, density=0.2)
+    w = np.where(np.arange(shape[0]) % 3, 1.5, 0.0) if weighted else np.ones(shape[0])
+    rows = Rows(X, Y, weights=w if weighted else None)
+    design = module.Design(rows, fit_intercept=True, dual=shape[0] < shape[1])
+    centred = X.toarray() - np.average(X.toarray(), axis=0, weights=w)
+    Q = centred.T @ design.basis if design.dual else design.basis
+    np.testing.assert_allclose(Q.T @ Q, np.eye(Q.shape[1]), atol=1e-8)
+    np.testing.assert_allclose(design.image(design.basis), centred @ Q, atol=1e-8)
+    exact = np.linalg.eigvalsh(centred.T @ (w[:, None] * centred))[::-1]
+    assert np.all(design.eigenvalues <= exact[: len(design.eigenvalues)] * (1 + 1e-9))
+    assert design.eigenvalues[0] > 0.9 * exact[0]
+    assert design.rest == pytest.approx((exact.sum() - design.eigenvalues.sum()) / (70 - Q.shape[1]))

@@ -38,7 +38,9 @@ from lrml.core.linalg import (
     column_sums,
     leading_directions,
     operator_of,
+    powered,
     solve_shifted,
+    taken,
 )
 from lrml.core.moments import CentredRows
 
@@ -82,49 +84,39 @@ def _shifts(least: float, *, bare: bool) -> _Float64:
 
 
 class Found(NamedTuple):
-    """What a subspace costs a solution, and how to make it better.
+    """What a subspace costs a solution, and how to make it better."""
 
-    Attributes
-    ----------
-    gap : float
-        Estimate of F(W) − F*, W* the solution without the subspace.
-    further : array or None
-        Vectors to extend the subspace by; None if the gap is small enough.
-    enough_alpha : float or None
-        If 512 directions that the penalty holds at zero would gain: the alpha from which on others do not.
-    """
-
-    gap: float
-    further: _Floats | None
-    enough_alpha: float | None = None
+    gap: float  # estimate of F(W) − F*, F* the minimum without the subspace
+    further: _Floats | None  # vectors to extend the subspace by, if the gap is not small enough
+    enough_alpha: float | None = None  # if 512 free directions would gain: that from which on others do not
 
 
 @dataclass(frozen=True, eq=False)
 class Subspace:
     """A span of vectors, with the problem inside it.
 
-    Attributes
-    ----------
-    rows : CentredRows or RowsElsewhere
-    fast : Operator
-        Divided by ``unit``; in single precision, unless some column varies far less than others.
-    unit : float
-        Mean eigenvalue.
-    leading : Leading
-        Of ``fast``.
-    basis : array of shape (size, r)
-        Vectors in whose span the eigenvalues below are diagonal; for dual vectors A, X̂ᵀA is orthonormal.
-    eigenvalues : array of shape (r,)
-    cross : array of shape (r, L)
+    In the span of the basis (size × r) the eigenvalues are diagonal; for dual vectors A, X̂ᵀA is orthonormal.
     """
 
     rows: CentredRows | RowsElsewhere
-    fast: Operator
-    unit: float
-    leading: Leading
+    fast: Operator  # over ``unit``; in single precision, unless some column varies far less than others
+    unit: float  # mean eigenvalue
+    leading: Leading  # of ``fast``
     basis: _Float64
     eigenvalues: _Float64
-    cross: _Float64
+    cross: _Float64  # X̂ᵀŶ inside (r × L)
+
+    @classmethod
+    def _of_nothing(cls, rows: CentredRows | RowsElsewhere) -> Subspace:
+        """Return the span of no vectors, with an operator of single precision if that suffices."""
+        n_eigenvalues = min(rows.X.shape) if isinstance(rows, CentredRows) else rows.n_eigenvalues
+        unit = check_unit(float(rows.scatter.sum()) / n_eigenvalues or 1.0)
+        variation = rows.variation
+        least = float(np.min(variation, initial=np.inf, where=variation > _CONSTANT * rows.scatter))
+        fast = operator_of(rows, np.float32 if least >= _NO_SHIFT[np.float32] * unit else np.float64, unit)
+        leading = leading_directions(fast.apply_wide, fast.size, _LEADING, fast.dtype)
+        nothing = np.zeros((fast.size, 0)), np.zeros(0), np.zeros((0, fast.n_labels))
+        return cls(rows, fast, unit, leading, *nothing)
 
     @classmethod
     def for_ridges(
@@ -138,90 +130,69 @@ class Subspace:
     ) -> Subspace:
         """Span the solutions of the shifted systems, and the leading directions.
 
-        Parameters
-        ----------
-        rows : CentredRows or RowsElsewhere
-        least : float, default=0.0
-            The least ridge for which it is made. Shifts go from there, or from 0.03 times the mean
-            eigenvalue, to 3 times the mean.
-        bare : bool, default=False
-            Whether only ridge regression with this ridge is wanted.
-        rough : bool, default=False
-            Solve to a residual of 0.1 instead of 0.01, as it will be extended.
-        directions : int, optional
-            How many directions of label space solutions have at least, which matters for more than 512
-            labels only.
+        It is made for all ridges from ``least`` on: shifts go from there, or from 0.03 times the mean
+        eigenvalue, to 3 times the mean. If ``bare``, only ridge regression with this ridge is wanted. If
+        ``rough``, systems are solved to a residual of 0.1 instead of 0.01, as it will be extended. Solutions
+        have at least so many ``directions`` of label space, which matters for more than 512 labels only.
         """
-        fast, unit, leading = _prepared(rows)
+        nothing = cls._of_nothing(rows)
+        fast, leading = nothing.fast, nothing.leading
         V = _label_directions(fast, leading, directions)
-        size, width = fast.size, V.shape[1]
-        relative = _shifts(least / unit, bare=bare)
+        shifts = _shifts(least / nothing.unit, bare=bare)
         tolerance = _EXTENSION_RESIDUAL if rough else _RESIDUAL
-        found = np.empty((size, len(relative) * width + len(leading.values)), dtype=fast.dtype)
-        found[:, len(relative) * width :] = leading.vectors
 
-        def fill(columns: slice) -> None:
-            B = fast.right_sides(V[:, columns])
-            places = np.arange(len(relative))
-            for together in [places] if fast.in_lockstep else places[:, None]:
-                shifts = np.repeat(relative[together], B.shape[1])
-                A = solve_shifted(fast, np.tile(B, len(together)), shifts, leading, tolerance)
-                for place, part in zip(together, np.hsplit(A, len(together)), strict=True):
-                    found[:, place * width + columns.start : place * width + columns.stop] = part
+        def solved(columns: slice) -> _Floats:
+            B, parts = fast.right_sides(V[:, columns]), []
+            for together in [shifts] if fast.in_lockstep else shifts[:, None]:
+                each = np.repeat(together, B.shape[1])
+                parts.append(solve_shifted(fast, np.tile(B, len(together)), each, leading, tolerance))
+            return np.hstack(parts)
 
-        fast.map(fill, width)
-        return cls._spanned(rows, fast, unit, leading, found)
+        return nothing.extended(np.hstack([*fast.map(solved, V.shape[1]), leading.vectors]))
 
     @classmethod
     def of_vectors(cls, rows: CentredRows, parts: Iterable[_Floats]) -> Subspace:
         """Span X̂ᵀS for matrices S (n × k), and the leading directions."""
-        fast, unit, leading = _prepared(rows)
-        found = [_from_rows(fast, part) for part in parts]
-        return cls._spanned(rows, fast, unit, leading, np.hstack([*found, leading.vectors]))
-
-    @classmethod
-    def _spanned(
-        cls,
-        rows: CentredRows | RowsElsewhere,
-        fast: Operator,
-        unit: float,
-        leading: Leading,
-        vectors: _Floats,
-    ) -> Subspace:
-        block = _Block.of(rows, vectors)
-        if block.vectors.shape[1] == 0:  # X is constant; one direction, with nothing to learn
-            return cls(
-                *(rows, fast, unit, leading),
-                *(np.zeros((fast.size, 1)), np.ones(1), np.zeros((1, fast.n_labels))),
-            )
-        eigenvalues, turn = _diagonalised(*block.inner)
-        cross, A = turn.T @ block.cross, block.vectors
-        del block
-        return cls(rows, fast, unit, leading, A @ turn, eigenvalues, cross)
+        nothing = cls._of_nothing(rows)
+        return nothing.extended(np.hstack([*map(nothing.from_rows, parts), nothing.leading.vectors]))
 
     def from_rows(self, S: _Floats) -> _Floats:
-        """Return the vectors of X̂ᵀS."""
-        return _from_rows(self.fast, S)
+        """Return the vectors of X̂ᵀS: S itself if they are dual."""
+        S = S.astype(self.fast.dtype, copy=False)
+        if self.is_dual:
+            return S
+        assert isinstance(self.fast, NormalOperator)
+        return self.fast.wide(self.fast.backward, S)
 
     def extended(self, further: _Floats) -> Subspace:
-        """Add vectors."""
-        new = _Block.of(self.rows, further)
-        A, Z, own, new_cross = new.vectors, new.images, new.inner, new.cross
-        del new
-        if self.is_dual:  # the images of the basis are not kept, but (K basis)ᵀ Z = basisᵀ (K Z)
-            products = (self.basis.T @ Z, self.basis.T @ operator_of(self.rows, np.float64).apply_wide(Z))
-        else:
-            products = (self.basis.T @ A, self.basis.T @ Z)
-        lengths, bends = (
-            np.block([[np.diag(old), product], [product.T, own]])
-            for old, product, own in zip(
-                (np.ones(len(self.eigenvalues)), self.eigenvalues), products, own, strict=True
-            )
+        """Add vectors.
+
+        The inner products of Q are QᵀQ and QᵀX̂ᵀX̂Q, with Q = X̂ᵀA for dual vectors and A for others.
+        """
+        operator = operator_of(self.rows, np.float64)
+        noise = np.finfo(np.float64).eps * float(self.rows.scatter.sum())
+        lengths = np.sqrt(column_sums(further, further))
+        some = np.flatnonzero((lengths > 0) & (noise > 0))
+        A: _Float64 = taken(further, some) / lengths[some]
+        Z, new_cross = _images(operator, A)
+        if self.is_dual:  # vectors orthogonal to all features, such as constant ones, are rounding
+            some = np.flatnonzero(column_sums(A, Z) > noise)
+            A, Z, new_cross = taken(A, some), taken(Z, some), new_cross[some]
+        if A.shape[1] == 0 and len(self.eigenvalues) == 0:  # X is constant: one direction, nothing to learn
+            zeros = np.zeros((self.fast.size, 1)), np.zeros((1, self.fast.n_labels))
+            return replace(self, basis=zeros[0], eigenvalues=np.ones(1), cross=zeros[1])
+        sides, images = (Z if self.is_dual else A), Z
+        own = A.T @ sides, sides.T @ images
+        if self.is_dual and self.basis.size:  # its images are not kept, but (K basis)ᵀ Z = basisᵀ (K Z)
+            images = operator.apply_wide(Z).astype(np.float64, copy=False)
+        overlap, bent = self.basis.T @ sides, self.basis.T @ images
+        del Z, sides, images
+        split = len(self.eigenvalues)
+        eigenvalues, turn = _diagonalised(
+            np.block([[np.eye(split), overlap], [overlap.T, own[0]]]),
+            np.block([[np.diag(self.eigenvalues), bent], [bent.T, own[1]]]),
         )
-        del Z
-        eigenvalues, turn = _diagonalised(lengths, bends)
-        cross = turn.T @ np.vstack([self.cross, new_cross])
-        split, basis = len(self.eigenvalues), np.empty((len(A), len(eigenvalues)))
+        cross, basis = turn.T @ np.vstack([self.cross, new_cross]), np.empty((len(A), len(eigenvalues)))
         for start in range(0, len(A), _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
             basis[rows] = self.basis[rows] @ turn[:split]
@@ -249,7 +220,7 @@ class Subspace:
 
     def outside(self, S: _Floats) -> _Float64:
         """Return the inner products of the columns of X̂ᵀS, as far as they lie outside."""
-        vectors = _from_rows(self.fast, S)  # for other than dual vectors, divided by the root of the unit
+        vectors = self.from_rows(S)  # for other than dual vectors, divided by the root of the unit
         sides = self.fast.apply_wide(vectors) if self.is_dual else vectors
         inside = self.basis.T @ sides * (self.unit**0.5 if self.is_dual else 1.0)
         inner: _Float64 = (vectors.T @ sides).astype(np.float64) - inside.T @ inside
@@ -275,26 +246,17 @@ class Subspace:
         until the least one found is shorter than alpha/2, or 512 are found. Their lengths are approached
         from below. So it is an estimate, not a bound, and where 512 directions would gain it is too small.
 
-        Parameters
-        ----------
-        left : array of shape (r, k)
-        V : array of shape (L, k) or None
-            Orthonormal; None stands for the identity.
-        shifts : array of shape (k,)
-        alpha : float or None
-            None if the rank is given, so that no other direction of label space may come in.
-        ridge : float
-        enough : float
-            A gap for which no further vectors are wanted.
+        Columns of V (L × k) are orthonormal; None stands for the identity. If alpha is None, the rank is
+        given, and no other direction of label space may come in. A gap up to ``enough`` needs no vectors.
         """
         V, dtype = np.eye(self.cross.shape[1]) if V is None else V, self.fast.dtype
         A = (self.basis @ left).astype(dtype)
         residuals = self._right_sides(V)
-        residuals -= self._images(A)
+        residuals -= self.unit * self.fast.apply_wide(A)
         A *= shifts.astype(dtype)
         residuals -= A
         del A
-        squares = column_sums(residuals, residuals).astype(np.float64)
+        squares = column_sums(residuals, residuals)
         shifts = np.where(shifts > 0, shifts, _NO_SHIFT[dtype] * self.unit)
         top = float(self.eigenvalues[0])
         bounds = squares * (top / (top + shifts)) if self.is_dual else squares / shifts
@@ -311,43 +273,23 @@ class Subspace:
         return Found(gap, None if gap <= enough or not further else np.hstack(further), enough_alpha)
 
     def _corrected(self, residuals: _Floats, shifts: _Float64) -> tuple[_Float64, _Floats]:
-        """Return rᵀ(X̂ᵀX̂ + s)⁻¹r, what each residual gains, and (op + s)⁻¹r."""
-        corrections = self._solved(residuals, shifts)
-        along = column_sums(residuals, corrections).astype(np.float64)
+        """Return rᵀ(X̂ᵀX̂ + s)⁻¹r, what each residual gains, and roughly (op + s)⁻¹r."""
+        scale = float(np.abs(residuals).max(initial=0.0)) or 1.0
+
+        def solved(block: _Floats, relative: _Floats) -> _Floats:
+            return solve_shifted(self.fast, block, relative, self.leading, _EXTENSION_RESIDUAL)
+
+        corrections = self.fast.wide(solved, residuals / scale, shifts / self.unit)
+        corrections *= scale / self.unit
+        along = column_sums(residuals, corrections)
         if self.is_dual:
             along = column_sums(residuals, residuals) - shifts * along
         # Conjugate gradients approach it from below, by less than they were asked for.
         return np.abs(along) * (1.0 + 2.0 * _EXTENSION_RESIDUAL), corrections
 
-    def _images(self, A: _Floats) -> _Floats:
-        """Return op(A)."""
-        images = self.fast.apply_wide(A)
-        images *= self.fast.dtype(self.unit)
-        return images
-
     def _right_sides(self, V: _Float64) -> _Floats:
-        sides = np.empty((self.fast.size, V.shape[1]), dtype=self.fast.dtype)
-        scale = self.fast.dtype(1.0 if self.is_dual else self.unit**0.5)
-
-        def fill(group: slice) -> None:
-            sides[:, group] = scale * self.fast.right_sides(V[:, group])
-
-        self.fast.map(fill, V.shape[1])
-        return sides
-
-    def _solved(self, residuals: _Floats, shifts: _Float64) -> _Floats:
-        """Solve (op + s_j) δ_j = r_j roughly."""
-        scale = float(np.abs(residuals).max(initial=0.0)) or 1.0
-        relative = shifts / self.unit
-
-        def part(group: slice) -> _Floats:
-            block = (residuals[:, group] / scale).astype(self.fast.dtype)
-            return solve_shifted(self.fast, block, relative[group], self.leading, _EXTENSION_RESIDUAL)
-
-        none = np.zeros((len(residuals), 0), dtype=self.fast.dtype)
-        solved: _Floats = np.hstack([none, *self.fast.map(part, residuals.shape[1])])
-        solved *= self.fast.dtype(scale / self.unit)
-        return solved
+        """Ŷ V for dual vectors, X̂ᵀŶ V for others."""
+        return (1.0 if self.is_dual else self.unit**0.5) * self.fast.wide(self.fast.right_sides, V)
 
     def _new_directions(self, V: _Float64, held: float, ridge: float) -> tuple[float, _Floats, float | None]:
         """Return what directions orthogonal to V gain whose slopes are longer than ``held``, and vectors.
@@ -370,38 +312,28 @@ class Subspace:
 
         All directions, or leading ones that have all slopes longer than ``held``, as far as 512 do.
         """
-        n_labels, count = len(V), len(V) - V.shape[1]
-        if count <= _MOST_LABELS:
-            others = np.linalg.qr(V, mode="complete")[0][:, V.shape[1] :]
-            return self._slopes(others)
+        n_labels, n_others = len(V), len(V) - V.shape[1]
+        if n_others <= _MOST_LABELS:
+            return self._slopes(np.linalg.qr(V, mode="complete")[0][:, V.shape[1] :])
+
+        def explained_beside(B: _Floats) -> _Floats:
+            B = _explained(self.fast, B)
+            return B - V @ (V.T @ B)
+
         random, others = np.random.default_rng(0), np.zeros((n_labels, 0))
-        for step in range(20):
-            count = min(_FIRST_DIRECTIONS * 2**step, _MOST_LABELS)
+        while True:
+            count = min(2 * others.shape[1] or _FIRST_DIRECTIONS, _MOST_LABELS)
             others = np.hstack([others, random.standard_normal((n_labels, count - others.shape[1]))])
-            for _ in range(_POWER_STEPS):
-                others = np.linalg.qr(others - V @ (V.T @ others))[0]
-                others = _explained(self.fast, others)
-            others = np.linalg.qr(others - V @ (V.T @ others))[0]
+            others = powered(explained_beside, others, _POWER_STEPS)
             slopes, inner = self._slopes(others)
             if count == _MOST_LABELS or np.linalg.eigvalsh(inner)[0] < held**2:
-                break
-        return slopes, inner
+                return slopes, inner
 
     def _slopes(self, V: _Float64) -> tuple[_Floats, _Float64]:
         """Return X̂ᵀŶV, as dual vectors if there are such, and its inner products."""
         slopes = self._right_sides(V)
-        inner = slopes.T @ (self._images(slopes) if self.is_dual else slopes)
+        inner = slopes.T @ (self.unit * self.fast.apply_wide(slopes) if self.is_dual else slopes)
         return slopes, 0.5 * (inner + inner.T).astype(np.float64)
-
-
-def _prepared(rows: CentredRows | RowsElsewhere) -> tuple[Operator, float, Leading]:
-    """Return the operator, in single precision if that suffices, its unit, and its leading directions."""
-    n_eigenvalues = min(rows.X.shape) if isinstance(rows, CentredRows) else rows.n_eigenvalues
-    unit = check_unit(float(rows.scatter.sum()) / n_eigenvalues or 1.0)
-    variation = rows.variation
-    least = float(np.min(variation, initial=np.inf, where=variation > _CONSTANT * rows.scatter))
-    fast = operator_of(rows, np.float32 if least >= _NO_SHIFT[np.float32] * unit else np.float64, unit)
-    return fast, unit, leading_directions(fast, _LEADING)
 
 
 def check_unit(unit: float) -> float:
@@ -414,25 +346,19 @@ def check_unit(unit: float) -> float:
     return unit
 
 
-def _from_rows(operator: Operator, S: _Floats) -> _Floats:
-    """Return S itself as dual vectors, else X̂ᵀS."""
-    S = S.astype(operator.dtype, copy=False)
-    if operator.is_dual:
-        return S
-    assert isinstance(operator, NormalOperator)
-    parts = operator.map(lambda group: operator.backward(np.ascontiguousarray(S[:, group])), S.shape[1])
-    return np.hstack([np.zeros((operator.size, 0), dtype=operator.dtype), *parts])
-
-
 def estimated_eigenvalues(rows: CentredRows) -> _Float64:
     """Return all eigenvalues of X̂ᵀX̂, roughly: leading ones, and for each of the others their mean."""
-    fast, unit, leading = _prepared(rows)
-    values = np.full(fast.n_eigenvalues, 0.0)
-    values[: len(leading.values)] = leading.values
-    others = values[len(leading.values) :]
-    others[:] = max(len(values) - float(values.sum()), 0.0) / max(len(others), 1)
+    nothing = Subspace._of_nothing(rows)
+    leading, rest = nothing.leading.values, _other_eigenvalue(nothing.fast, nothing.leading)
+    values = np.append(leading, np.full(nothing.fast.n_eigenvalues - len(leading), rest))
     values = np.sort(np.maximum(values, np.finfo(np.float32).eps * values.max()))[::-1]
-    return values * unit if values[0] > 0 else np.ones(1)
+    return values * nothing.unit if values[0] > 0 else np.ones(1)
+
+
+def _other_eigenvalue(fast: Operator, leading: Leading) -> float:
+    """Return the mean eigenvalue beside the leading ones, that of all being 1."""
+    n_others = fast.n_eigenvalues - len(leading.values)
+    return max(fast.n_eigenvalues - float(leading.values.sum()), 0.0) / max(n_others, 1)
 
 
 def nbytes(size: int, n_labels: int, directions: int | None, *, bare: bool) -> float:
@@ -448,43 +374,15 @@ def cost(size: int, entries: float, n_labels: int, wanted: int | None = None) ->
     return 4.0 * _PASSES * entries * directions + 4.0 * size * width**2 + 10.0 * width**3
 
 
-class _Block(NamedTuple):
-    """Vectors of unit length A, their images op(A), and X̂ᵀŶ along them."""
+def _images(operator: Operator, A: _Float64) -> tuple[_Float64, _Float64]:
+    """Return op(A), and X̂ᵀŶ along the vectors."""
+    images, cross = np.empty_like(A), np.empty((A.shape[1], operator.n_labels))
 
-    vectors: _Float64
-    images: _Float64
-    cross: _Float64
-    is_dual: bool
+    def fill(columns: slice) -> None:
+        images[:, columns], cross[columns] = operator.apply_and_cross(np.ascontiguousarray(A[:, columns]))
 
-    @classmethod
-    def of(cls, rows: CentredRows | RowsElsewhere, vectors: _Floats) -> _Block:
-        """Compute the images, in double precision."""
-        operator = operator_of(rows, np.float64)
-        lengths = np.sqrt(column_sums(vectors, vectors))
-        noise = np.finfo(np.float64).eps * float(rows.scatter.sum())
-        some = np.flatnonzero((lengths > 0) & (noise > 0))
-        A = np.empty((len(vectors), len(some)))
-        for start in range(0, len(some), COLUMNS):  # large arrays: no further copy of one
-            columns = some[start : start + COLUMNS]
-            A[:, start : start + COLUMNS] = vectors[:, columns] / lengths[columns]
-        images, cross = np.empty_like(A), np.empty((A.shape[1], operator.n_labels))
-
-        def fill(columns: slice) -> None:
-            block = np.ascontiguousarray(A[:, columns])
-            images[:, columns], cross[columns] = operator.apply_and_cross(block)
-
-        operator.map(fill, A.shape[1])
-        if operator.is_dual:  # vectors orthogonal to all features, such as constant ones, are rounding
-            kept = column_sums(A, images) > noise
-            if not kept.all():
-                A, images, cross = A[:, kept], images[:, kept], cross[kept]
-        return cls(A, images, cross, operator.is_dual)
-
-    @property
-    def inner(self) -> tuple[_Float64, _Float64]:
-        """Inner products QᵀQ and QᵀX̂ᵀX̂Q, with Q = X̂ᵀA for dual vectors and A for others."""
-        A, Z = self.vectors, self.images
-        return (A.T @ Z, Z.T @ Z) if self.is_dual else (A.T @ A, A.T @ Z)
+    operator.map(fill, A.shape[1])
+    return images, cross
 
 
 def _diagonalised(lengths: _Float64, bends: _Float64) -> tuple[_Float64, _Float64]:
@@ -508,17 +406,14 @@ def _label_directions(fast: Operator, leading: Leading, wanted: int | None) -> _
     count = n_directions(n_labels, wanted)
     if count == n_labels:
         return np.eye(count)
-    values = leading.values
-    others = fast.n_eigenvalues - len(values)
-    rest = max(fast.n_eigenvalues - float(values.sum()), 0.0) / max(others, 1)
+    values, rest = leading.values, _other_eigenvalue(fast, leading)
     gains = ((rest + 1.0) / (values + 1.0) - 1.0)[:, None].astype(fast.dtype)
 
     def inverse(B: _Floats) -> _Floats:
         return B + leading.vectors @ (gains * (leading.vectors.T @ B))
 
-    V = np.random.default_rng(0).standard_normal((n_labels, count))
-    for _ in range(_POWER_STEPS):
-        V = np.linalg.qr(_explained(fast, V, inverse))[0]
+    random = np.random.default_rng(0).standard_normal((n_labels, count))
+    V: _Float64 = powered(lambda V: _explained(fast, V, inverse), random, _POWER_STEPS)
     return V
 
 
@@ -530,13 +425,11 @@ def n_directions(n_labels: int, wanted: int | None) -> int:
     return min(n_labels, blocks * COLUMNS)
 
 
-def _explained(fast: Operator, V: _Float64, inverse: Callable[[_Floats], _Floats] | None = None) -> _Float64:
+def _explained(fast: Operator, V: _Floats, inverse: Callable[[_Floats], _Floats] | None = None) -> _Float64:
     """Return ŶᵀX̂ P X̂ᵀŶ V, with P an inverse, or the identity."""
-    product = np.empty(V.shape)
 
-    def fill(columns: slice) -> None:
-        B = fast.right_sides(V[:, columns])
-        product[:, columns] = fast.cross(B if inverse is None else inverse(B)).T
+    def explained(block: _Float64) -> _Floats:
+        B = fast.right_sides(block)
+        return fast.cross(B if inverse is None else inverse(B)).T
 
-    fast.map(fill, V.shape[1])
-    return product
+    return fast.wide(explained, V, length=len(V)).astype(np.float64)
