@@ -22,13 +22,13 @@ PORTABLE = {
     "metrics.py": ("propensity_scored_precision_at_k",),
     "core/penalties.py": (),
     # Subspaces are the host's.
-    "core/coordinates.py": (
-        *("_by_columns", "missed", "without_subspace", "_weighing", "road_of", "_estimated"),
-    ),
+    "core/coordinates.py": (*("missed", "without_subspace", "_weighing", "road_of", "_estimated"),),
+    "core/columns.py": ("absorb", "of"),
     "core/eigen.py": ("zero",),
+    "core/lifts.py": ("_by_columns",),
     "core/quadratic.py": (),
     "core/loss_problem.py": ("rounding", "_pass", "scores_of", "_loss_sums"),  # rows have a method "sum"
-    "core/rows.py": ("added", "absorb", "of", "some"),
+    "core/rows.py": ("added", "some"),
     "core/moments.py": ("_sparse_if_cheaper", "without_means", "to_arrays"),  # sparse matrices, and files
     "estimators/_kernels.py": ("__call__",),
     "estimators/_loo.py": (),

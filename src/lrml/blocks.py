@@ -30,8 +30,9 @@ from lrml._progress import Reading
 from lrml._shown import counted, shown
 from lrml._targets import Targets, check_frame, check_sample_weight, check_targets, place_of
 from lrml.core.arrays import as_matrix, is_host, is_sparse, plain, to_host
+from lrml.core.columns import Schema
 from lrml.core.moments import CHECKPOINT_FORMAT, Statistics
-from lrml.core.rows import Rows, Schema, added
+from lrml.core.rows import Rows, added
 
 __all__ = ["BlockError", "BlockSource", "Checkpoint", "LocalBlocks", "RowBlock", "as_source"]
 

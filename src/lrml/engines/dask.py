@@ -51,7 +51,8 @@ from lrml._shown import shown
 from lrml._targets import check_label_names
 from lrml.blocks import BlockError, BlockSource, Checkpoint, Door, Kept, RowBlock, digest_of
 from lrml.core.arrays import is_sparse
-from lrml.core.rows import Schema, added
+from lrml.core.columns import Schema
+from lrml.core.rows import added
 from lrml.core.threads import one_blas_thread
 from lrml.datasets import BlockFile
 from lrml.estimators import TopK

@@ -12,9 +12,10 @@ from sklearn.utils.validation import validate_data
 from lrml import _targets as check
 from lrml._shown import shortened, shown
 from lrml.core.arrays import Place, dtype_name, is_sparse, plain
+from lrml.core.columns import Schema
 from lrml.core.coordinates import road_of
 from lrml.core.moments import Statistics, without_weightless
-from lrml.core.rows import Mask, Rows, Schema
+from lrml.core.rows import Mask, Rows
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._warnings import warn_of_scales
