@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lrml.blocks import RowBlock
+from lrml.blocks import Checkpoint, RowBlock
 
 N_FEATURES, N_LABELS, N_ROWS = 12, 5, 30
 
@@ -70,15 +70,6 @@ def killing(number: int, folder: str) -> tuple[Any, Any]:
     return make(number)
 
 
-def greedy(number: int, folder: str, nbytes: int) -> tuple[Any, Any]:
-    """Take so much memory that the process is ended, when the block is read for the first time."""
-    if _first_time(folder, f"greedy {number}"):
-        hoard = np.ones(nbytes // 8)
-        time.sleep(300)
-        return hoard, hoard
-    return make(number)
-
-
 def short_of_memory(number: int, folder: str | None) -> tuple[Any, Any]:
     """Raise MemoryError the first time, or every time if there is no folder."""
     if folder is None or _first_time(folder, f"short {number}"):
@@ -86,10 +77,13 @@ def short_of_memory(number: int, folder: str | None) -> tuple[Any, Any]:
     return make(number)
 
 
-def killing_scheduler(number: int, pid: int) -> tuple[Any, Any]:
-    """Kill the scheduler."""
-    os.kill(pid, signal.SIGKILL)
-    time.sleep(300)
+def killing_scheduler(number: int, pid: int, path: str) -> tuple[Any, Any]:
+    """Kill the scheduler at block 35, once a checkpoint has the sum of two groups of 16 blocks."""
+    if number == 35:
+        while not Path(path).exists() or Checkpoint(path).start().n_blocks < 32:
+            time.sleep(0.02)
+        os.kill(pid, signal.SIGKILL)
+        time.sleep(300)
     return make(number)
 
 
