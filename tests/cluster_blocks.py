@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lrml.blocks import Checkpoint, RowBlock
+from lrml.blocks import RowBlock
 
 N_FEATURES, N_LABELS, N_ROWS = 12, 5, 30
 
@@ -49,12 +49,6 @@ def spoiled(number: int, row: int) -> tuple[Any, Any]:
     return X, Y
 
 
-def narrow(number: int) -> tuple[Any, Any]:
-    """Return a block that lacks a feature."""
-    X, Y = make(number)
-    return X[:, 1:], Y
-
-
 def _first_time(folder: str, event: str) -> bool:
     try:
         Path(folder, event).touch(exist_ok=False)
@@ -77,11 +71,12 @@ def short_of_memory(number: int, folder: str | None) -> tuple[Any, Any]:
     return make(number)
 
 
-def killing_scheduler(number: int, pid: int, path: str) -> tuple[Any, Any]:
-    """Kill the scheduler at block 35, once a checkpoint has the sum of two groups of 16 blocks."""
+def killing_scheduler(number: int, pid: int, checkpoint: str) -> tuple[Any, Any]:
+    """Kill the scheduler at block 35, when the first groups of 16 blocks are summed up, or almost."""
     if number == 35:
-        while not Path(path).exists() or Checkpoint(path).start().n_blocks < 32:
+        while not Path(checkpoint).exists():
             time.sleep(0.02)
+        time.sleep(0.5)  # nothing is on its way then
         os.kill(pid, signal.SIGKILL)
         time.sleep(300)
     return make(number)
@@ -98,10 +93,5 @@ class Trail:
 
 
 def trail(block: RowBlock, factor: Any) -> Trail:
-    """Return the number of a block times a factor."""
-    return Trail((block.index * int(factor.sum()),))
-
-
-def places(block: RowBlock) -> Trail:
-    """Return the number of a block and which part of it this is."""
-    return Trail(((block.index, block.piece),))
+    """Return the number of a block times a factor, and which part of it this is."""
+    return Trail(((block.index * int(factor.sum()), block.piece),))

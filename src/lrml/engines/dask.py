@@ -1,8 +1,7 @@
 """Fits, predictions and scores on a cluster of Dask: what one machine's memory cannot hold.
 
-The workers read blocks of rows and sum them up; sums, never rows, travel to this process, which solves. Four
-neighbours are added at a time, by their place in the data: which worker did what, and which were lost, makes
-no difference, not even to the last bit. See ``docs/cluster.md``.
+Workers sum up blocks of rows; sums, never rows, travel to this process, which solves. Four neighbours are
+added at a time: which worker did what, and which were lost, changes no bit of the result (docs/cluster.md).
 """
 
 # mypy: allow-untyped-calls
@@ -11,7 +10,7 @@ no difference, not even to the last bit. See ``docs/cluster.md``.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from copy import deepcopy
@@ -49,8 +48,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-# How many sums one task adds, and how many leaves a sum has that goes into a checkpoint.
-_FAN_IN, _GROUP = 4, 16
+_FAN_IN, _GROUP = 4, 16  # sums that one task adds; leaves whose sum goes into a checkpoint
 
 
 class ClusterError(RuntimeError):
@@ -76,12 +74,9 @@ def connect(client: Client | str | None = None, **options: Any) -> Iterator[Clie
         with client.as_current():
             yield client
         return
-    patience = dask.config.get("distributed.scheduler.no-workers-timeout", None) or "30 s"
-    settings = {
-        # Every task on a worker that dies is a suspect, so the default of three deaths is soon reached.
-        "distributed.scheduler.allowed-failures": 10,
-        "distributed.scheduler.no-workers-timeout": patience,
-    }
+    patience = "distributed.scheduler.no-workers-timeout"
+    # Every task on a worker that dies is a suspect, so the default of three deaths is soon reached.
+    settings = {"distributed.scheduler.allowed-failures": 10, patience: dask.config.get(patience) or "30 s"}
     try:
         if client is None:
             options = {"threads_per_worker": 1, "dashboard_address": ":0"} | options
@@ -97,10 +92,7 @@ def connect(client: Client | str | None = None, **options: Any) -> Iterator[Clie
 
 @dataclass(frozen=True, eq=False)
 class _Sum:
-    """A sum over consecutive leaves, None if it is empty, up to the first bad block; and a hash of them.
-
-    An error is part of it: so the first bad block is known, whichever is read first.
-    """
+    """A sum over consecutive leaves, a hash of them, and the error of the first bad block, where it ends."""
 
     total: Any = None
     digest: bytes = b""
@@ -161,11 +153,8 @@ def _leaves(rows: Any) -> list[Delayed]:
     if hasattr(rows, "chunks"):
         return list(rows.rechunk(dict.fromkeys(range(1, rows.ndim), -1)).to_delayed().ravel())
     leaves = list(rows.to_delayed() if hasattr(rows, "to_delayed") else rows)
-    if not leaves or not all(isinstance(leaf, Delayed) for leaf in leaves):
-        raise TypeError(
-            f"Rows are {shown(rows)}, not a Dask array or dataframe or a list of Delayed objects. For data "
-            "in memory, use the method of the model."
-        )
+    if not all(isinstance(leaf, Delayed) for leaf in leaves):
+        raise TypeError(f"Rows are {shown(rows)}, not a Dask collection or a list of Delayed objects.")
     return leaves
 
 
@@ -189,19 +178,19 @@ class DaskBlocks(BlockSource):
                 parts.append(_leaves(X[part]))
                 features = features.drop(columns=part)
             elif part is not None:
-                aligned = hasattr(X, "chunks") and hasattr(part, "chunks")
-                parts.append(_leaves(part.rechunk({0: X.chunks[0]}) if aligned else part))
+                aligned = da.asarray(part).rechunk({0: X.chunks[0]}) if hasattr(X, "chunks") else part
+                parts.append(_leaves(aligned))
         self.leaves: list[Delayed] = X.leaves if isinstance(X, DaskBlocks) else _leaves(features)
         if parts:
             if {len(part) for part in parts} != {len(self.leaves)}:
                 raise ValueError("y has other partitions than X. Use y.repartition(divisions=X.divisions).")
             self.leaves = [delayed(leaf) for leaf in zip(self.leaves, *parts, strict=True)]
 
-    def _results(self, tasks: list[Delayed]) -> Iterator[Any]:
+    def _results(self, tasks: list[Delayed]) -> Generator[Any, None, None]:
         """Yield what tasks give, in order; say what to do if the cluster cannot go on."""
         futures: list[Any] = []
         try:
-            for place, task in enumerate(tasks):  # the first first: Dask takes one graph in any order
+            for place, task in enumerate(tasks):  # in this order: Dask takes those of one call in any
                 futures.append(Client.current().compute(task, retries=3, priority=-place))
             while futures:
                 found = futures[0].result()
@@ -223,22 +212,21 @@ class DaskBlocks(BlockSource):
                 return found  # type: ignore[no-any-return]
         raise ValueError("There is no block of rows. Pass at least one.")
 
-    def _sums(self, groups: list[range], *work: Any) -> Iterator[_Sum]:
+    def _sums(self, groups: list[range], *work: Any) -> Generator[_Sum, None, None]:
         """Yield the sum over each group of leaves, in order."""
         sent, trees = delayed(work, traverse=False), []
         for group in groups:
             nodes = [delayed(_sum_of)(self.leaves[number], number, sent) for number in group]
             while len(nodes) > 1:
-                fours = (nodes[start : start + _FAN_IN] for start in range(0, len(nodes), _FAN_IN))
-                nodes = [delayed(_merged)(four) for four in fours]
+                nodes = [delayed(_merged)(nodes[i : i + _FAN_IN]) for i in range(0, len(nodes), _FAN_IN)]
             trees += nodes
         return self._results(trees)
 
     def sum(self, part: Any, *arguments: Any, checkpoint: Checkpoint | None = None) -> Any:
         """Return the sum, a tree of sums of four neighbours; see `BlockSource.sum`.
 
-        With a checkpoint, sums of groups of 16 leaves come to this process, which adds them up in order and
-        keeps them. The last digits may be others then.
+        With a checkpoint, sums of groups of 16 leaves are added up here, in order, and kept. The last digits
+        may be others then.
         """
         door, n, hashed = replace(self.door, columns=self.columns), len(self.leaves), checkpoint is not None
         kept = (checkpoint and checkpoint.start()) or Kept(0, b"", None)
@@ -249,8 +237,9 @@ class DaskBlocks(BlockSource):
         if checkpoint is not None and again.digest != kept.digest:
             raise checkpoint.of_others(kept.n_blocks)
         found, rest = _Sum(kept.total, kept.digest), groups[len(done) :]
+        sums = self._sums(rest, door, part, arguments, hashed)
         try:
-            for group, more in zip(rest, self._sums(rest, door, part, arguments, hashed), strict=True):
+            for group, more in zip(rest, sums, strict=True):
                 found = _merged([found, more])  # in new arrays: those of what is kept must not change
                 if found.error is not None:
                     found.error.sums = found.total
@@ -259,6 +248,7 @@ class DaskBlocks(BlockSource):
                 if checkpoint is not None:
                     checkpoint.keep(kept)
         finally:  # whatever has happened, Ctrl-C too
+            sums.close()  # what is still to come is not needed
             if checkpoint is not None:
                 checkpoint.keep(kept, at_once=True)
         if found.total is None:
@@ -269,19 +259,11 @@ class DaskBlocks(BlockSource):
 def fit(
     model: Any, X: Any, y: Any = None, *, sample_weight: Any = None, client: Any = None, **options: Any
 ) -> Any:
-    """Return the model, fitted to rows on a cluster: ``model.fit_blocks`` on `DaskBlocks`.
+    """Return the model after ``model.fit_blocks(DaskBlocks(X, y, sample_weight), **options)``.
 
-    Parameters
-    ----------
-    model : estimator
-        One with ``fit_blocks``: `LRML`, `MLTrace`, `MLFro`, `CPLST` or `LRMLCV`.
-    X, y, sample_weight
-        As for `DaskBlocks`.
-    client : distributed.Client or str, optional
-        As for `connect`. A local cluster is closed afterwards.
-    **options
-        ``classes`` and ``checkpoint``, as for ``fit_blocks``. If the scheduler is lost, the same call goes on
-        from the checkpoint.
+    The client is as for `connect`; a local cluster is closed afterwards. The options are ``classes`` and
+    ``checkpoint``: if the scheduler is lost, the same call goes on from there. A `lrml.blocks.BlockError`
+    says which block breaks a rule, and has the sum of those before it.
     """
     source = DaskBlocks(X, y, sample_weight)
     with connect(client):
@@ -336,10 +318,7 @@ def _answers(model: Any, chunk: Any, method: str, *arguments: Any) -> tuple[Any,
 
 
 def score(model: Any, X: Any, y: Any = None, *, client: Client | str | None = None) -> float:
-    """Return what ``model.score`` does: average precision; R² of real targets; accuracy of a 1-D y.
-
-    Parameters are those of `fit`. All labels must be known.
-    """
+    """Return ``model.score`` of X and y: average precision, R² of real targets, or accuracy of a 1-D y."""
     targets, flat = getattr(model, "targets", "binary"), model.flat_output_
     named = flat or model.classes_.dtype.kind == "O"
     source = DaskBlocks(X, y).checked(targets=targets, classes=model.classes_ if named else None)
