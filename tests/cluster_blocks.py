@@ -49,12 +49,6 @@ def spoiled(number: int, row: int) -> tuple[Any, Any]:
     return X, Y
 
 
-def narrow(number: int) -> tuple[Any, Any]:
-    """Return a block that lacks a feature."""
-    X, Y = make(number)
-    return X[:, 1:], Y
-
-
 def _first_time(folder: str, event: str) -> bool:
     try:
         Path(folder, event).touch(exist_ok=False)
@@ -70,15 +64,6 @@ def killing(number: int, folder: str) -> tuple[Any, Any]:
     return make(number)
 
 
-def greedy(number: int, folder: str, nbytes: int) -> tuple[Any, Any]:
-    """Take so much memory that the process is ended, when the block is read for the first time."""
-    if _first_time(folder, f"greedy {number}"):
-        hoard = np.ones(nbytes // 8)
-        time.sleep(300)
-        return hoard, hoard
-    return make(number)
-
-
 def short_of_memory(number: int, folder: str | None) -> tuple[Any, Any]:
     """Raise MemoryError the first time, or every time if there is no folder."""
     if folder is None or _first_time(folder, f"short {number}"):
@@ -86,10 +71,14 @@ def short_of_memory(number: int, folder: str | None) -> tuple[Any, Any]:
     return make(number)
 
 
-def killing_scheduler(number: int, pid: int) -> tuple[Any, Any]:
-    """Kill the scheduler."""
-    os.kill(pid, signal.SIGKILL)
-    time.sleep(300)
+def killing_scheduler(number: int, pid: int, checkpoint: str) -> tuple[Any, Any]:
+    """Kill the scheduler at block 35, when the first groups of 16 blocks are summed up, or almost."""
+    if number == 35:
+        while not Path(checkpoint).exists():
+            time.sleep(0.02)
+        time.sleep(0.5)  # nothing is on its way then
+        os.kill(pid, signal.SIGKILL)
+        time.sleep(300)
     return make(number)
 
 
@@ -104,10 +93,5 @@ class Trail:
 
 
 def trail(block: RowBlock, factor: Any) -> Trail:
-    """Return the number of a block times a factor."""
-    return Trail((block.index * int(factor.sum()),))
-
-
-def places(block: RowBlock) -> Trail:
-    """Return the number of a block and which part of it this is."""
-    return Trail(((block.index, block.piece),))
+    """Return the number of a block times a factor, and which part of it this is."""
+    return Trail(((block.index * int(factor.sum()), block.piece),))

@@ -193,14 +193,8 @@ class Stream:
             local = self.how.dask == _LOCAL
             tell_progress("starting local workers" if local else f"connecting to {self.how.dask}")
         try:
-            with engine.connect(None if self.how.dask == _LOCAL else self.how.dask) as client:
-                yield engine.DaskBlocks.from_files(
-                    self.file.paths,
-                    rows=self.how.rows,
-                    format=self.file.format,
-                    client=client,
-                    **self.file.complete_options,
-                )
+            with engine.connect(None if self.how.dask == _LOCAL else self.how.dask):
+                yield engine.DaskBlocks(self.file)
         except engine.ClusterError as error:
             raise CommandError(str(error)) from error
 
