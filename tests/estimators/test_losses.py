@@ -1,0 +1,280 @@
+"""Losses over rows and unknown labels: against scikit-learn, by symmetry, and nothing unknown counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import LinearSVC
+
+from lrml import LRML, MLFro, MLTrace
+from lrml.core.losses import LOSSES
+from lrml.datasets import make_low_rank_multilabel
+from lrml.metrics import average_precision
+from lrml.model_selection import MultilabelStratifiedKFold
+
+EACH = pytest.mark.parametrize("loss", LOSSES)
+MARGINS = pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+FORMS = pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+NO_PENALTY = {
+    "MLFro": lambda ridge, **params: MLFro(ridge, tol=1e-16, **params),
+    "LRML": lambda ridge, **params: LRML(theta=1.0, ridge=ridge, tol=1e-16, **params),
+    "MLTrace": lambda ridge, **params: MLTrace(0.0, ridge=ridge, tol=1e-16, **params),
+}
+WITHOUT_PENALTY = pytest.mark.parametrize("make", NO_PENALTY.values(), ids=NO_PENALTY.keys())
+
+
+@pytest.fixture(scope="module")
+def data(make_problem):
+    return make_problem(60, 5, 4, seed=3)
+
+
+@pytest.fixture(scope="module")
+def known():
+    known = np.random.default_rng(8).random((60, 4)) < 0.7
+    known[:3] = True
+    return known
+
+
+def some_weights(weighted, n=60):
+    return np.random.default_rng(7).uniform(0.2, 2.0, n) if weighted else None
+
+
+# scikit-learn fits every label on its own
+
+
+@WITHOUT_PENALTY
+@pytest.mark.parametrize(("ridge", "weighted"), [(0.05, True), (2.0, False)])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@FORMS
+def test_logistic_loss_is_logistic_regression(data, make, weighted, ridge, fit_intercept, form):
+    X, Y = data
+    weights = some_weights(weighted)
+    model = make(ridge, loss="logistic", fit_intercept=fit_intercept)
+    model.fit(form(X), form(Y), sample_weight=weights)
+    for label in range(4):
+        one = LogisticRegression(C=1 / (2 * ridge), tol=1e-12, solver="newton-cholesky", max_iter=1000)
+        one.set_params(fit_intercept=fit_intercept).fit(X, Y[:, label], sample_weight=weights)
+        np.testing.assert_allclose(model.coef_[label], one.coef_[0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(model.intercept_[label], one.intercept_, rtol=1e-5, atol=1e-6)
+        probabilities = model.predict_proba(form(X))[:, label]
+        np.testing.assert_allclose(probabilities, one.predict_proba(X)[:, 1], atol=1e-5)
+
+
+@WITHOUT_PENALTY
+@pytest.mark.parametrize("ridge", [0.05, 2.0])
+def test_squared_hinge_is_a_support_vector_machine(data, make, ridge):
+    X, Y = data  # LinearSVC penalises the intercept, so there is none
+    model = make(ridge, loss="squared_hinge", fit_intercept=False).fit(X, Y)
+    for label in range(4):
+        one = LinearSVC(C=1 / (2 * ridge), dual=False, fit_intercept=False, tol=1e-10, max_iter=10_000)
+        np.testing.assert_allclose(model.coef_[label], one.fit(X, Y[:, label]).coef_[0], rtol=1e-5, atol=1e-6)
+
+
+@WITHOUT_PENALTY
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_known_labels_are_regressed_on_the_rows_that_know_them(data, known, make, weighted):
+    X, Y = data
+    weights = some_weights(weighted)
+    model = make(0.5).fit(X, Y, sample_weight=weights, observed=known)
+    for label in range(4):
+        seen = known[:, label]
+        w = None if weights is None else weights[seen]
+        one = Ridge(alpha=0.5).fit(X[seen], Y[seen, label], sample_weight=w)
+        np.testing.assert_allclose(model.coef_[label], one.coef_, rtol=1e-6, atol=1e-7)
+        assert model.intercept_[label] == pytest.approx(one.intercept_, abs=1e-6)
+
+
+# Scores, probabilities, decisions
+
+
+@EACH
+@pytest.mark.parametrize("threshold", [None, 0.2, [0.1, -0.3, 0.6, 5.0]])
+def test_decisions_and_probabilities(data, loss, threshold):
+    X, Y = data
+    model = LRML(1, 1.0, loss=loss, threshold=threshold).fit(X, Y)
+    cut = (0.5 if loss == "squared" else 0.0) if threshold is None else np.array(threshold)
+    scores = model.decision_function(X)
+    np.testing.assert_array_equal(model.predict(X), scores >= cut)
+    assert 0.1 < model.predict(X)[:, :3].mean() < 0.9
+    assert hasattr(model, "predict_proba") == (loss == "logistic")
+    if loss == "logistic":
+        np.testing.assert_allclose(model.predict_proba(X), expit(scores), rtol=1e-12)
+
+
+@EACH
+@pytest.mark.parametrize("masked", [False, True])
+def test_unseen_labels_rank_last_and_are_never_predicted(data, known, loss, masked):
+    X, Y = data
+    Y = Y.copy()
+    Y[:, 1] = 0
+    for model in (LRML(1, 1.0), MLTrace(1.0), MLFro(1.0)):
+        model.set_params(loss=loss).fit(X, Y, observed=known if masked else None)
+        assert model.unseen_labels_.tolist() == [False, True, False, False]
+        assert np.all(model.predict_top_k(X, 4).labels[:, -1] == 1)
+        assert np.all(model.decision_function(X).argmin(axis=1) == 1)
+        assert not model.predict(X)[:, 1].any()
+        assert loss != "logistic" or model.predict_proba(X)[:, 1].max() < 1e-9
+
+
+# Numbers
+
+
+@MARGINS
+@pytest.mark.parametrize("c", [1e-20, 1e-6, 1e40])
+def test_unit_of_x_does_not_matter(data, loss, c):
+    X, Y = data
+    plain = LRML(1, 2.0, loss=loss).fit(X, Y)
+    model = LRML(1, 2.0 * c, loss=loss).fit(c * X, Y)
+    np.testing.assert_allclose(model.decision_function(c * X), plain.decision_function(X), atol=1e-3)
+
+
+@MARGINS
+@pytest.mark.parametrize("offset", [1e2, 1e5])
+@FORMS
+def test_offset_of_x_does_not_matter(data, loss, offset, form):
+    """Scores in single precision would be differences of large numbers."""
+    X, Y = data
+    plain = MLFro(1.0, loss=loss).fit(X, Y).decision_function(X)
+    model = MLFro(1.0, loss=loss).fit(form(X + offset), Y)
+    np.testing.assert_allclose(model.decision_function(form(X + offset)), plain, atol=2e-3)
+
+
+@MARGINS
+def test_warm_start_without_the_intercept_of_the_last_fit(data, loss):
+    model = LRML(1, 1.0, loss=loss, warm_start=True, tol=1e-8).fit(*data)
+    assert model.intercept_.any()
+    assert not model.set_params(fit_intercept=False).fit(*data).intercept_.any()
+
+
+# Unknown labels
+
+
+def ways_to_say(Y, known):
+    holes = np.where(known, Y, np.nan)
+    yield holes, None
+    yield sp.csr_array(holes), None
+    yield Y, known
+    yield Y, sp.csr_array(known)
+    yield sp.csr_array(Y), known
+    yield sp.csr_array(np.where(known, Y, 7.0)), sp.csc_array(known)
+    yield np.where(known, Y, -np.inf), known
+
+
+@EACH
+@pytest.mark.parametrize("theta", [0, 2])
+def test_all_ways_to_say_what_is_known_give_the_same_model(data, known, loss, theta):
+    X, Y = data
+    model = LRML(theta, 1.0, loss=loss, tol=1e-3)
+    first, *others = (
+        LRML(theta, 1.0, loss=loss, tol=1e-3).fit(X, labels, observed=observed)
+        for labels, observed in ways_to_say(Y, known)
+    )
+    assert np.abs(first.coef_).max() > 0.05
+    for other in others:
+        np.testing.assert_allclose(other.coef_, first.coef_, atol=1e-10)
+        np.testing.assert_allclose(other.intercept_, first.intercept_, atol=1e-10)
+    assert not np.allclose(model.fit(X, np.where(known, Y, 0)).coef_, first.coef_, rtol=0.05)
+
+
+@EACH
+def test_all_observed_is_no_mask_bit_for_bit(data, loss):
+    X, Y = data
+    full = np.ones(Y.shape, dtype=bool)
+    plain = LRML(1, 1.0, loss=loss).fit(X, Y)
+    for observed in (full, sp.csr_array(full)):
+        model = LRML(1, 1.0, loss=loss).fit(X, Y, observed=observed)
+        np.testing.assert_array_equal(model.coef_, plain.coef_)
+        np.testing.assert_array_equal(model.intercept_, plain.intercept_)
+
+
+def test_one_unknown_label_of_a_row_without_weight_is_the_fit_by_moments(data):
+    """By rows and by moments: two code paths, one optimum."""
+    X, Y = data
+    holes = Y.astype(float)
+    holes[0, 0] = np.nan
+    by_rows = MLTrace(2.0, tol=1e-16).fit(X, holes, sample_weight=np.r_[0.0, np.ones(59)])
+    by_moments = MLTrace(2.0, tol=1e-12).fit(X[1:], Y[1:])
+    assert max(by_rows.gap_, by_moments.gap_) < 1e-7
+    np.testing.assert_allclose(by_rows.coef_, by_moments.coef_, atol=1e-6)
+    assert by_rows.objective_ == pytest.approx(by_moments.objective_, rel=1e-10)
+
+
+@pytest.mark.parametrize("model", [LRML(3, 3.0), MLTrace(3.0), MLTrace(2.0, loss="logistic")], ids=repr)
+def test_the_mask_helps_to_predict_hidden_labels(model):
+    """Half of the labels of a planted model of low rank are hidden; 0 in their place is a lie."""
+    hidden, truth = make_low_rank_multilabel(300, 20, 15, rank=3, cardinality=4, missing=0.5, random_state=0)
+    Y, unknown = truth.Y_clean.toarray(), hidden.unknown.toarray()
+    rows, scores = (Y * unknown).any(axis=1), []
+    for observed in (~unknown, None):
+        model.fit(hidden.X, hidden.Y, observed=observed)
+        ranked = np.where(unknown, model.decision_function(hidden.X), -1e6)  # hidden labels compete
+        scores.append(average_precision((Y * unknown)[rows], ranked[rows]))
+    assert scores[0] > scores[1] + 0.01
+
+
+@EACH
+def test_labels_and_rows_of_which_nothing_is_known(data, known, loss, fitted):
+    X, Y = data
+    observed, model = known.copy(), LRML(1, 1.0, loss=loss)
+    observed[:, 2] = False
+    model.fit(X, Y, observed=observed)
+    assert model.unseen_labels_.tolist() == [False, False, True, False]
+    assert (model.coef_[2].any(), model.intercept_[2]) == (False, LOSSES[loss].unseen_score)
+    rest = LRML(1, 1.0, loss=loss).fit(X, np.delete(Y, 2, axis=1), observed=np.delete(observed, 2, axis=1))
+    np.testing.assert_allclose(np.delete(model.coef_, 2, axis=0), rest.coef_, atol=1e-6)
+    # A row without a known label only helps to centre.
+    of_rows = np.ones(Y.shape, dtype=bool)
+    of_rows[:10] = False
+    one = MLFro(1.0, loss=loss, tol=1e-16).fit(X, Y, observed=of_rows)
+    other = MLFro(1.0, loss=loss, tol=1e-16).fit(X[10:], Y[10:])
+    np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-5)
+    np.testing.assert_allclose(one.intercept_, other.intercept_, atol=1e-5)
+    # No positive example at all.
+    holes = np.where(np.arange(60)[:, None] % 3 == 0, np.nan, np.zeros(4))
+    model.fit(X, holes)
+    assert model.unseen_labels_.all()
+    assert (model.rank_, model.n_iter_, model.objective_) == (0, 0, 0.0)
+    assert not model.predict(X).any()
+    # Labels that are known in rows without weight only.
+    only_first, fresh = np.arange(60)[:, None] < [1] * 4, LRML(loss=loss)
+    with pytest.raises(ValueError, match="sample_weight"):
+        fresh.fit(X, Y, sample_weight=np.r_[0.0, np.ones(59)], observed=only_first)
+    assert fitted(fresh) == {}
+
+
+def test_real_targets_that_are_not_all_known(data, known):
+    """Adding a constant moves the intercept, multiplying multiplies all; the tolerance means the same."""
+    X, Y = data
+    targets = X @ np.random.default_rng(0).standard_normal((5, 4)) + 0.1 * Y
+    fit = {"theta": 1, "targets": "real", "tol": 1e-8}
+    plain = LRML(alpha=2.0, **fit).fit(X, targets, observed=known)
+    for c, offset in ((1.0, 1e4), (1e-8, 0.0), (1e6, -1e9)):
+        model = LRML(alpha=2.0 * c, **fit).fit(X, c * targets + offset, observed=known)
+        np.testing.assert_allclose(model.coef_ / c, plain.coef_, atol=1e-5)
+        np.testing.assert_allclose((model.intercept_ - offset) / c, plain.intercept_, atol=1e-4)
+
+
+def test_score_ranks_the_known_labels_only():
+    X, Y = np.eye(3), np.array([[1.0, 0.0, np.nan], [np.nan, 1.0, 0.0], [0.0, np.nan, 1.0]])
+    model = MLFro(0.1).fit(X, np.nan_to_num(Y))
+    scores, known = model.decision_function(X), ~np.isnan(Y)
+    # By hand: with two known labels, the precision is 1 if the positive one is first and 1/2 if not.
+    is_first = [s[k & (y == 1)][0] > s[k & (y == 0)][0] for s, y, k in zip(scores, Y, known, strict=True)]
+    assert model.score(X, Y) == pytest.approx(np.mean(np.where(is_first, 1.0, 0.5)))
+    raised = np.array([0.0, 5.0, 0.0])
+    model.fitted_ = replace(model.fitted_, intercept=raised)  # a high score in an unknown place does no harm
+    assert (model.score(X[2:], Y[2:]), model.score(X[:1], Y[:1])) == (1.0, 0.5)
+
+
+def test_a_grid_search_with_unknown_labels(make_problem):
+    X, Y = make_problem(60, 5, 4, seed=1)
+    Y = np.where(np.random.default_rng(0).random(Y.shape) < 0.3, np.nan, Y)
+    search = GridSearchCV(MLFro(), {"alpha": [0.1, 1.0, 1e6]}, cv=MultilabelStratifiedKFold(3)).fit(X, Y)
+    assert search.best_params_["alpha"] < 1e6
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()

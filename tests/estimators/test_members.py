@@ -1,0 +1,329 @@
+"""Members of the family against independent oracles: convex programs, the papers, Eckart and Young."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+
+from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace
+from lrml.core.losses import LOSSES
+from lrml.core.moments import Statistics
+from lrml.solvers import Algorithm1, Status
+
+INTERCEPT = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
+SHAPES = pytest.mark.parametrize(
+    "shape", [(50, 6, 5), (40, 4, 9), (12, 20, 5)], ids=["plain", "many labels", "few rows"]
+)
+RIDGE = pytest.mark.parametrize("ridge", [0.0, 0.8])
+FORMS = pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+EACH = pytest.mark.parametrize("loss", LOSSES)
+
+
+@pytest.fixture(scope="module")
+def data(make_problem):
+    return make_problem(80, 7, 6, seed=3)
+
+
+def mask_like(Y, share=0.6):
+    observed = np.random.default_rng(0).random(Y.shape) < share
+    observed[:4] = True
+    return observed
+
+
+def centred(X, Y, weights=None):
+    """Rows without their means, times √weight, and the means."""
+    w = np.ones(len(X)) if weights is None else weights
+    x_mean, y_mean = np.average(X, axis=0, weights=w), np.average(Y, axis=0, weights=w)
+    return np.sqrt(w)[:, None] * (X - x_mean), np.sqrt(w)[:, None] * (Y - y_mean), x_mean, y_mean
+
+
+def of_low_rank(A, B, rank, ridge=0.0):
+    """The least Σ (B − AW)² + ridge ‖W‖² over W of a rank (Eckart and Young), and the fitted rows."""
+    A = np.vstack([A, np.sqrt(ridge) * np.eye(A.shape[1])])
+    B = np.vstack([B, np.zeros((A.shape[1], B.shape[1]))])
+    full = np.linalg.lstsq(A, B, rcond=1e-10)[0]
+    U, s, Vt = np.linalg.svd(A @ full, full_matrices=False)
+    return np.sum((B - A @ full) ** 2) + np.sum(s[rank:] ** 2), A, (U[:, :rank] * s[:rank]) @ Vt[:rank]
+
+
+# MLTrace
+
+
+def convex_optimum(X, Y, alpha, *, ridge=0.0, fit_intercept=True, loss="squared", known=None):
+    """The least objective, from a general solver of convex programs."""
+    W, b = cp.Variable((X.shape[1], Y.shape[1])), cp.Variable((1, Y.shape[1]))
+    scores = X @ W + (np.ones((len(X), 1)) @ b if fit_intercept else 0)
+    margins = cp.multiply(2.0 * Y - 1, scores)
+    terms = {
+        "squared": lambda: cp.square(Y - scores),
+        "logistic": lambda: cp.logistic(-margins),
+        "squared_hinge": lambda: cp.square(cp.pos(1 - margins)),
+    }[loss]()
+    known = np.ones(Y.shape) if known is None else known.astype(float)
+    total = cp.sum(cp.multiply(known, terms)) + alpha * cp.normNuc(W) + ridge * cp.sum_squares(W)
+    return cp.Problem(cp.Minimize(total)).solve(solver=cp.CLARABEL)
+
+
+@INTERCEPT
+@EACH
+@pytest.mark.parametrize(
+    ("shape", "ridge", "masked"),
+    [((30, 5, 4), 0.0, False), ((8, 9, 3), 0.7, False), ((25, 3, 5), 0.1, True)],
+    ids=["plain", "few rows", "unknown labels"],
+)
+def test_the_trace_norm_reaches_the_optimum_and_the_gap_bounds_it(
+    make_problem, shape, ridge, masked, fit_intercept, loss
+):
+    X, Y = make_problem(*shape, seed=shape[1])
+    known = mask_like(Y) if masked else None
+    params = {"ridge": ridge, "fit_intercept": fit_intercept, "loss": loss}
+    if loss != "squared":
+        params["ridge"] = max(ridge, 0.1)  # labels of few rows can be separated
+    optimum = convex_optimum(X, Y, 1.5, **params, known=known)
+    for tol in (None, 1e-2, 1e-9):
+        model = MLTrace(1.5, tol=tol, **params).fit(X, Y, observed=known)
+        assert model.converged_
+        if loss == "squared" and not masked:
+            assert model.gap_ <= (1e-4 if tol is None else tol)
+        assert (model.objective_ - optimum) / model.objective_ <= model.gap_ + 1e-7
+    assert model.objective_ == pytest.approx(optimum, rel=1e-6)
+    tail = LRML(0, 1.5, tol=1e-9, **params).fit(X, Y, observed=known)
+    assert tail.objective_ == pytest.approx(model.objective_, rel=1e-6)
+
+
+@settings(max_examples=40)
+@given(
+    shape=st.tuples(st.integers(3, 25), st.integers(1, 7), st.integers(1, 7)),
+    seed=st.integers(0, 500),
+    alpha=st.sampled_from([1e-3, 0.5, 5.0, 1e3]),
+    ridge=st.sampled_from([0.0, 0.3]),
+    fit_intercept=st.booleans(),
+    stop_after=st.integers(0, 6),
+)
+def test_the_gap_of_any_point_is_a_bound(
+    make_problem, oracle, shape, seed, alpha, ridge, fit_intercept, stop_after
+):
+    """Also of points that are far from the optimum: what a callback leaves behind."""
+    X, Y = make_problem(*shape, seed=seed)
+    params = {"ridge": ridge, "fit_intercept": fit_intercept, "targets": "real", "tol": 1e-9}
+    best = MLTrace(alpha, **params).fit(X, Y)
+    early = MLTrace(alpha, callback=lambda info: info.iteration >= stop_after, **params).fit(X, Y)
+    slack = 1e-9 * max(1.0, np.sum(Y**2))
+    assert early.objective_ - best.objective_ <= early.gap_ * early.objective_ + slack
+    assert 0 <= best.gap_ <= 1e-6
+    assert 0 <= early.gap_ <= 1
+    if ridge == 0 and best.rank_:
+        # The dual point is the best multiple of the residual; the oracle's is one of them.
+        gap = oracle(X, Y, 0, alpha, fit_intercept=fit_intercept).duality_gap(early.coef_)
+        assert early.gap_ * early.objective_ <= gap * (1 + 1e-9) + slack
+
+
+@EACH
+@INTERCEPT
+@pytest.mark.parametrize(("hidden", "ridge"), [(0.0, 0.0), (0.3, 0.5)])
+def test_the_gap_of_every_loss_bounds_the_distance_to_the_optimum(
+    make_problem, loss, ridge, fit_intercept, hidden
+):
+    X, Y = make_problem(60, 5, 4, seed=2)
+    Y = np.where(np.random.default_rng(0).random(Y.shape) < hidden, np.nan, Y)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 60)
+    model = MLTrace(2.0, ridge=ridge, loss=loss, fit_intercept=fit_intercept, max_iter=20_000)
+    rough, best = (clone(model).set_params(tol=tol).fit(X, Y, weights) for tol in (0.1, 1e-11))
+    assert best.gap_ < 1e-5
+    assert rough.gap_ >= (rough.objective_ - best.objective_) / rough.objective_ - 1e-6
+    assert best.gap_ <= rough.gap_ + 1e-9
+
+
+def test_other_solvers_and_both_ends_of_the_penalty(data):
+    X, Y = data
+    best = MLTrace(3.0, tol=1e-7).fit(X, Y).objective_
+    for solver in ("apg", "pg"):
+        model = MLTrace(3.0, solver=solver, tol=1e-5, max_iter=20_000).fit(X, Y)
+        assert (model.converged_, model.gap_ <= 1e-5) == (True, True)
+        assert model.objective_ == pytest.approx(best, rel=2e-5)
+    model = MLTrace(3.0, solver=Algorithm1(), max_iter=20).fit(X, Y)
+    assert (model.status_, model.gap_ > 0) == (Status.ALL_STEPS.value, True)
+    free = MLTrace(0.0).fit(X, Y)
+    assert (free.gap_, free.n_iter_, free.rank_) == (0.0, 0, 6)
+    A, B, *_ = centred(X, Y)
+    edge = 2 * np.linalg.norm(A.T @ B, 2)  # W = 0 is the optimum exactly from this alpha on
+    for kind in (MLTrace, lambda alpha, **tol: LEML(3, alpha, **tol)):
+        nothing = kind(1.001 * edge, tol=1e-6).fit(X, Y)
+        assert (nothing.rank_, nothing.coef_.any()) == (0, False)
+        np.testing.assert_allclose(nothing.decision_function(X), np.tile(Y.mean(axis=0), (len(X), 1)))
+        assert kind(0.99 * edge, tol=1e-8).fit(X, Y).rank_ == 1
+
+
+# CPLST and PLST
+
+
+def by_the_book(method, X, Y, k, ridge=0.0, weights=None):
+    """Scores: codes ZV are regressed on the features, decoded with Vᵀ, and the mean is added.
+
+    V has the top eigenvectors of ZᵀHZ with the hat matrix H (CPLST; Chen and Lin 2012), or of ZᵀZ (PLST; Tai
+    and Lin 2012).
+    """
+    A, Z, x_mean, y_mean = centred(X, Y, weights)
+    inverse = np.linalg.pinv(A.T @ A + ridge * np.eye(A.shape[1]), rcond=1e-12, hermitian=True)
+    H = A @ inverse @ A.T if method is CPLST else np.eye(len(A))
+    V = np.linalg.eigh(Z.T @ H @ Z)[1][:, ::-1][:, :k]
+    return (X - x_mean) @ (inverse @ A.T @ Z @ V) @ V.T + y_mean
+
+
+METHODS = pytest.mark.parametrize("method", [CPLST, PLST])
+
+
+@METHODS
+@SHAPES
+@RIDGE
+@pytest.mark.parametrize(("form", "weighted"), [(np.asarray, False), (sp.csr_array, True)])
+@pytest.mark.parametrize("k", [1, 3])
+def test_scores_are_those_of_the_paper(make_problem, method, shape, ridge, weighted, form, k):
+    X, Y = make_problem(*shape, seed=shape[0])
+    weights = np.random.default_rng(7).uniform(0.2, 2.0, len(X)) if weighted else None
+    model = method(k, ridge=ridge).fit(form(X), form(Y), sample_weight=weights)
+    expected = by_the_book(method, X, Y, k, ridge, weights)
+    np.testing.assert_allclose(model.decision_function(form(X)), expected, atol=1e-8)
+    assert np.ptp(expected) > 0.1
+    V = model.components_
+    np.testing.assert_allclose(V @ V.T, np.eye(k), atol=1e-10)
+    np.testing.assert_allclose(model.coef_.T @ V.T @ V, model.coef_.T, atol=1e-10)
+    assert model.rank_ == model.n_components_ == k
+    assert (model.status_, model.converged_, model.n_iter_) == (Status.EXACT.value, True, 0)
+    assert model.residual_ < 1e-12
+    assert model.history_["objective"].tolist() == [model.objective_]
+
+
+@SHAPES
+@RIDGE
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_cplst_is_reduced_rank_regression_the_limit_of_lrml_and_leml(make_problem, oracle, shape, ridge, k):
+    X, Y = make_problem(*shape, seed=shape[0])
+    best, A, fitted = of_low_rank(*centred(X, Y)[:2], k, ridge)
+    models = CPLST(k, ridge=ridge), LRML(k, 1e12, ridge=ridge), LEML(k, 0.0, ridge=ridge)
+    for model in models:
+        model.fit(X, Y)
+        assert model.objective_ == pytest.approx(best, rel=1e-8, abs=1e-9)
+        np.testing.assert_allclose(A @ model.coef_.T, fitted, atol=1e-6)
+        recomputed = oracle(X, Y, k, 0.0, ridge=ridge).objective(model.coef_, model.intercept_)
+        assert model.objective_ == pytest.approx(recomputed, rel=1e-8, abs=1e-9)
+    assert PLST(k, ridge=ridge).fit(X, Y).objective_ >= best * (1 - 1e-12) - 1e-9
+
+
+@METHODS
+@pytest.mark.parametrize("weighted", [False, True])
+def test_all_directions_are_ridge_regression(make_problem, method, weighted):
+    X, Y = make_problem(50, 6, 5, seed=1)
+    weights = np.linspace(0.2, 2.0, 50) if weighted else None
+    expected = Ridge(0.8).fit(X, Y, sample_weight=weights)
+    for components in (5, 1.0):
+        model = method(components, ridge=0.8).fit(X, Y, sample_weight=weights)
+        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)
+        np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-9)
+
+
+@METHODS
+def test_counts_of_components_low_rank_and_what_cannot_be_encoded(make_problem, method, fitted):
+    X, Y = make_problem(50, 4, 5, seed=1)
+    shares = [(0.2, 1), (0.5, 2), (0.01, 1), (1.0, 4), (2, 2)]
+    assert [method(share).fit(X, Y).n_components_ for share, _ in shares] == [count for _, count in shares]
+    unknown, model = np.where(np.eye(50, 5) > 0, np.nan, Y), method(2)
+    for form in (np.asarray, sp.csr_array):
+        with pytest.raises(ValueError, match=method.__name__):
+            model.fit(X, form(unknown))
+    assert fitted(model) == {}
+    X[:, 2:] = X[:, :2]
+    Y[:, 3] = 0
+    expected = by_the_book(method, X, Y, 2)
+    expected[:, 3] = -1
+    np.testing.assert_allclose(model.fit(X, Y).decision_function(X), expected, atol=1e-8)
+    assert model.rank_ == np.linalg.matrix_rank(model.coef_) == 2 == method(4).fit(X, Y).rank_
+    constant = method(1).fit(np.full((50, 2), 0.3), Y)
+    assert not constant.coef_.any()
+    np.testing.assert_allclose(constant.intercept_, np.where(Y.any(axis=0), Y.mean(axis=0), -1))
+
+
+# LEML
+
+
+def objective_by_definition(W, intercept, X, Y, alpha, ridge, loss, observed):
+    """The losses written out, and the penalties of the coefficients (d × L)."""
+    scores = X @ W + intercept
+    margins = (2 * Y - 1) * scores
+    entries = {
+        "squared": (Y - scores) ** 2,
+        "logistic": np.logaddexp(0, -margins),
+        "squared_hinge": np.maximum(1 - margins, 0) ** 2,
+    }[loss]
+    return np.sum(entries * observed) + alpha * np.linalg.norm(W, "nuc") + ridge * np.sum(W**2)
+
+
+@EACH
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize(
+    ("alpha", "ridge"), [(1.0, 0.0), (1.0, 2.0), (0.0, 2.0)], ids=["alpha", "both", "ridge"]
+)
+def test_no_neighbour_of_low_rank_is_better_and_full_rank_is_the_trace_norm(data, loss, masked, alpha, ridge):
+    X, Y = data
+    observed = mask_like(Y) if masked else np.ones_like(Y, dtype=bool)
+    options = {"ridge": ridge, "loss": loss, "tol": 1e-8}
+    model = LEML(2, alpha, **options).fit(X, Y, observed=observed)
+    assert (model.rank_, model.alpha_, model.ridge_) == (2, alpha, ridge)
+
+    def value(Z, H, b):
+        return objective_by_definition(Z @ H.T, b, X, Y, alpha, ridge, loss, observed)
+
+    U, s, V = model.factors_
+    Z, H = U * np.sqrt(s), V * np.sqrt(s)
+    assert model.objective_ == pytest.approx(value(Z, H, model.intercept_), rel=1e-9)
+    rng = np.random.default_rng(0)
+    for size in (1e-1, 1e-2, 1e-3):
+        moved = (part + size * rng.standard_normal(part.shape) for part in (Z, H, model.intercept_))
+        assert value(*moved) > model.objective_
+    full = LEML(6, alpha, **options).fit(X, Y, observed=observed)
+    expected = MLTrace(alpha, **options).fit(X, Y, observed=observed)
+    assert full.objective_ == pytest.approx(expected.objective_, rel=1e-6)
+
+
+def test_ranks_of_leml(data, yeast):
+    objectives = [LEML(rank, 5.0, tol=1e-6).fit(*yeast).objective_ for rank in (1, 2, 4, 8, 14)]
+    assert all(np.diff(objectives) < 0)
+    ranks = [(0.5, 3), (0.01, 1), (1.0, 6), (4, 4), (None, 6)]
+    assert [LEML(rank, alpha=1e-3).fit(*data).rank_ for rank, _ in ranks] == [count for _, count in ranks]
+    expected = MLFro(4.0).leave_one_out_scores(*data)
+    np.testing.assert_allclose(LEML(6, ridge=4.0).leave_one_out_scores(*data), expected, atol=1e-10)
+
+
+@EACH
+@pytest.mark.parametrize("penalty", [{"alpha": 2.0}, {"ridge": 2.0}], ids=str)
+def test_warm_start_with_another_rank(data, loss, penalty):
+    """The start of a larger rank is cut to what the model may have."""
+    model = LEML(3, **penalty, loss=loss, tol=1e-6, warm_start=True).fit(*data)
+    for rank in (5, 2):
+        fresh = clone(model.set_params(rank=rank).fit(*data)).fit(*data)
+        assert model.rank_ == rank
+        assert model.objective_ == pytest.approx(fresh.objective_, rel=1e-4)
+    objectives = fresh.history_["objective"]
+    assert np.all(np.diff(objectives) <= 1e-6 * objectives[0])
+
+
+def test_leml_takes_blocks_and_sums_and_guesses_no_ridge_where_they_are_too_wide(data, monkeypatch):
+    X, Y = data
+    blocks = [(X[:30], Y[:30]), (X[30:], Y[30:])]
+    for alpha in (None, 2.0):
+        model = LEML(3, alpha, tol=1e-9).fit(X, Y)
+        sums = clone(model).fit_statistics(Statistics.from_arrays(X, Y))
+        for other in (clone(model).fit_blocks(blocks), sums, clone(model).partial_fit(X, Y)):
+            assert other.ridge_ == pytest.approx(model.ridge_, rel=1e-9)
+            np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-6)
+    monkeypatch.setattr(LEML, "_has_room", lambda *_: False)
+    with pytest.raises(ValueError, match="ridge"):
+        LEML(3).fit_blocks(blocks)
+    wide = LEML(3, ridge=2.0).fit_blocks(blocks)
+    assert wide.objective_ == pytest.approx(LEML(3, ridge=2.0).fit(X, Y).objective_, rel=1e-3)
