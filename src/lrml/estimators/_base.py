@@ -9,9 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin
-from sklearn.metrics import r2_score
 from sklearn.utils import RegressorTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -25,12 +23,10 @@ from lrml._targets import (
     check_targets,
     check_threshold,
     following,
-    needs_dispatch,
 )
 from lrml.core.arrays import (
     Array,
     Place,
-    as_matrix,
     at_home,
     dtype_name,
     is_sparse,
@@ -41,11 +37,11 @@ from lrml.core.arrays import (
 from lrml.core.coordinates import check_size, coordinates_of
 from lrml.core.losses import LogisticLoss
 from lrml.core.rows import Rows
-from lrml.estimators._door import check_features, memory_rows
+from lrml.estimators._door import at_model, check_features, memory_rows
 from lrml.estimators._fitted import Fitted, in_order
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters
-from lrml.estimators._scores import Parts, Scores
+from lrml.estimators._scores import Scores, accuracy, counted_from, r_squared
 from lrml.thresholds import Cut
 
 
@@ -296,7 +292,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         precomputed = kernel is not None and kernel.is_precomputed
         try:
             found = check_features(self, X, reset=False, precomputed=precomputed)
-            return self._where_it_belongs(found, Place.of(X))
+            return at_model(found, Place.of(X), self.fitted_.place)
         except ValueError as error:
             if not precomputed or "is expecting" not in str(error):
                 raise
@@ -309,21 +305,6 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         """Scores of rows that are checked first."""
         X = self._validated(X)
         return self.fitted_.scores(X)
-
-    def _where_it_belongs(self, X: Any, given: Place) -> Any:
-        """Return X if it lives where the model does; nothing is copied to or from a device unasked.
-
-        Without dispatch, X is NumPy's whatever was given.
-        """
-        there, home = Place.of(X), self.fitted_.place
-        if there == home:
-            return X
-        if there.is_host and not given.is_host:
-            raise needs_dispatch("X", given, "take model.to_numpy(), for NumPy arrays")
-        remedy = "" if home.is_host else ", or take model.to_numpy() for NumPy arrays"
-        raise ValueError(
-            f"X must live where the model does, got X with {there} and a model with {home}. Move X{remedy}."
-        )
 
     @available_if(_has_labels)  # type: ignore[untyped-decorator]  # scikit-learn has no stubs
     def decision_function(self, X: Any) -> Array:
@@ -340,7 +321,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             second class, as wrappers such as scikit-learn's `OneVsRestClassifier` expect.
         """
         scores = self._scores(X)
-        return _counted_from(self._cut, scores) if self.flat_output_ else scores
+        return counted_from(self._cut, scores) if self.flat_output_ else scores
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
@@ -378,18 +359,9 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         if not _has_labels(self):
             return self.fitted_.scores(X)[:, 0] if self.flat_output_ else self.fitted_.scores(X)
         if self.flat_output_:
-            positive = _counted_from(self._cut, self.fitted_.scores(X)) >= 0
+            positive = counted_from(self._cut, self.fitted_.scores(X)) >= 0
             return self.fitted_.class_of(namespace(positive).astype(positive, namespace(positive).int64))
-        place = Place.of(X)
-        cut = place.asarray(np.broadcast_to(self._cut, (self.fitted_.n_labels,)))
-        if not (self.sparse_output_ and place.is_host):
-            return self.fitted_.filled(lambda labels, scores: scores >= cut[labels], X, place.xp.int64)
-
-        def decide(_: slice, parts: Parts) -> Any:
-            found = [sp.csr_array(scores >= cut[labels], dtype=np.int64) for labels, scores in parts]
-            return sp.hstack(found, format="csr")
-
-        return sp.vstack(list(self.fitted_.map_scores(decide, X)), format="csr")
+        return self.fitted_.decided(X, self._cut, sparse=self.sparse_output_)
 
     def predict_top_k(self, X: Any, k: int | None = None) -> TopK:
         """Return the k labels with the largest scores for every row, best first.
@@ -480,7 +452,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             return scores[:, 0] if rows.schema.flat else scores
         fitted = hasattr(model, "factors_") or not isinstance(params.threshold, Cut)
         cut = to_host(model._decision_threshold if fitted else None)
-        return _counted_from(check_threshold(cut, 1, params.loss.threshold), scores)
+        return counted_from(check_threshold(cut, 1, params.loss.threshold), scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> float:
         """Mean over the examples of the label ranking average precision (R² if ``targets="real"``).
@@ -496,7 +468,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         y, sample_weight, observed = following(place, Y=y, sample_weight=sample_weight, observed=observed)
         binary = _has_labels(self)
         if binary and self.flat_output_:
-            return self._accuracy(X, y, sample_weight, observed)
+            return accuracy(to_numpy(self.predict(X)), y, to_host(sample_weight), observed)
         Y, names, mask, _ = check_targets(
             y,
             "binary" if binary else "real",
@@ -513,7 +485,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         weights = check_sample_weight(to_host(sample_weight), scores.shape[0])
         if not binary:
             Y = Y.toarray() if is_sparse(Y) else to_numpy(Y)
-            return _r_squared(Y, to_numpy(scores), weights, to_host(known))
+            return r_squared(Y, to_numpy(scores), weights, to_host(known))
         if known is not None:
             # Ranked below all others, they neither count nor push another label down.
             xp = namespace(scores)
@@ -526,28 +498,6 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             np.average(values[counted], weights=check_sample_weight(weights[counted], counted.sum()))
         )
 
-    def _accuracy(self, X: Any, y: Any, sample_weight: Any, observed: Any) -> float:
-        """Share of the rows, among those whose class is known, that ``predict`` gets right."""
-        predicted, y = to_numpy(self.predict(X)), np.ravel(as_matrix(to_host(y)))
-        if len(y) != len(predicted):
-            raise ValueError(
-                f"X and y must have the same number of rows, got {len(predicted)} and {len(y)}. Pass one "
-                "class for every row of X."
-            )
-        weights = check_sample_weight(to_host(sample_weight), len(predicted))
-        known = y == y  # noqa: PLR0124  # NaN does not equal itself
-        if observed is not None:
-            known &= np.ravel(to_host(observed)).astype(np.bool_)
-        weights = np.ones(len(y)) if weights is None else weights
-        return float(np.average((predicted == y)[known], weights=weights[known]))
-
-
-def _counted_from(cut: npt.NDArray[np.float64], scores: Scores) -> Scores:
-    """Scores of a single label, less its cut, in their own precision."""
-    xp = namespace(scores)
-    less = xp.astype(scores[:, 0], xp.float64, copy=False) - float(cut.reshape(()))
-    return xp.astype(less, scores.dtype, copy=False)
-
 
 def _schema(model: Any, name: str) -> Any:
     """Return what a fit has found out about its columns, if anything."""
@@ -556,17 +506,3 @@ def _schema(model: Any, name: str) -> Any:
     if found is None:
         raise AttributeError(f"this {type(model).__name__} has no {name} of a fit.")
     return found
-
-
-def _r_squared(Y: Any, scores: Scores, weights: Any, known: npt.NDArray[np.bool_] | None) -> float:
-    """Mean of the targets' R², each over the rows where it is known; one known fewer than twice has none."""
-    if known is None:
-        return float(r2_score(Y, scores, sample_weight=weights))
-    parts = [
-        r2_score(
-            Y[rows, label], scores[rows, label], sample_weight=None if weights is None else weights[rows]
-        )
-        for label, rows in enumerate(known.T)
-        if np.count_nonzero(rows) > 1
-    ]
-    return float(np.mean(parts)) if parts else float("nan")

@@ -150,3 +150,19 @@ def checked_start(estimator: Any, params: Parameters, rows: Rows) -> Any:
             f"{expected}, got {got}. Pass warm_start=False or a new estimator."
         )
     return last
+
+
+def at_model(X: Any, given: Place, home: Place) -> Any:
+    """Return X if it lives where the model does; nothing is copied to or from a device unasked.
+
+    Without dispatch, X is NumPy's whatever was given.
+    """
+    there = Place.of(X)
+    if there == home:
+        return X
+    if there.is_host and not given.is_host:
+        raise check.needs_dispatch("X", given, "take model.to_numpy(), for NumPy arrays")
+    remedy = "" if home.is_host else ", or take model.to_numpy() for NumPy arrays"
+    raise ValueError(
+        f"X must live where the model does, got X with {there} and a model with {home}. Move X{remedy}."
+    )

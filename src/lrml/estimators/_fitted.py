@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from lrml.core.arrays import Array, Place, at_home, dtype_name, is_host, is_sparse, namespace, to_numpy
 from lrml.core.columns import Schema
@@ -210,6 +211,19 @@ class Fitted:
         for _ in self.map_scores(fill, X):
             pass
         return answers
+
+    def decided(self, X: Any, cut: npt.NDArray[np.float64], *, sparse: bool) -> Any:
+        """Return 1 where a score reaches its cut and 0 elsewhere; as a CSR array, if wanted, on the host."""
+        place = Place.of(X)
+        cuts = place.asarray(np.broadcast_to(cut, (self.n_labels,)))
+        if not (sparse and place.is_host):
+            return self.filled(lambda labels, scores: scores >= cuts[labels], X, place.xp.int64)
+
+        def decide(_: slice, parts: Parts) -> Any:
+            found = [sp.csr_array(scores >= cuts[labels], dtype=np.int64) for labels, scores in parts]
+            return sp.hstack(found, format="csr")
+
+        return sp.vstack(list(self.map_scores(decide, X)), format="csr")
 
     def scores(self, X: Any) -> Scores:
         """Scores of all rows and labels, n × L."""

@@ -8,8 +8,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.metrics import r2_score
 
-from lrml.core.arrays import Array, Place, dtype_name, full_precision, is_host, is_sparse
+from lrml._targets import check_sample_weight
+from lrml.core.arrays import (
+    Array,
+    Place,
+    as_matrix,
+    dtype_name,
+    full_precision,
+    is_host,
+    is_sparse,
+    namespace,
+    to_host,
+)
 from lrml.core.coordinates import SPARSE_COST
 from lrml.core.eigen import Factors
 
@@ -189,3 +201,40 @@ def _least_columns(costs: Scores, k: int) -> npt.NDArray[np.intp]:
 
 def _sorted_columns(costs: Scores, k: int) -> npt.NDArray[np.intp]:
     return np.argsort(costs, axis=1, kind="stable")[:, :k]
+
+
+def counted_from(cut: npt.NDArray[np.float64], scores: Scores) -> Scores:
+    """Scores of a single label, less its cut, in their own precision."""
+    xp = namespace(scores)
+    less = xp.astype(scores[:, 0], xp.float64, copy=False) - float(cut.reshape(()))
+    return xp.astype(less, scores.dtype, copy=False)
+
+
+def accuracy(predicted: npt.NDArray[Any], y: Any, sample_weight: Any, observed: Any) -> float:
+    """Share of the rows whose class is known that are predicted right."""
+    y = np.ravel(as_matrix(to_host(y)))
+    if len(y) != len(predicted):
+        raise ValueError(
+            f"X and y must have the same number of rows, got {len(predicted)} and {len(y)}. Pass one "
+            "class for every row of X."
+        )
+    weights = check_sample_weight(sample_weight, len(predicted))
+    known = y == y  # noqa: PLR0124  # NaN does not equal itself
+    if observed is not None:
+        known &= np.ravel(to_host(observed)).astype(np.bool_)
+    weights = np.ones(len(y)) if weights is None else weights
+    return float(np.average((predicted == y)[known], weights=weights[known]))
+
+
+def r_squared(Y: Any, scores: Scores, weights: Any, known: npt.NDArray[np.bool_] | None) -> float:
+    """Mean of the targets' R², each over the rows where it is known; one known fewer than twice has none."""
+    if known is None:
+        return float(r2_score(Y, scores, sample_weight=weights))
+    parts = [
+        r2_score(
+            Y[rows, label], scores[rows, label], sample_weight=None if weights is None else weights[rows]
+        )
+        for label, rows in enumerate(known.T)
+        if np.count_nonzero(rows) > 1
+    ]
+    return float(np.mean(parts)) if parts else float("nan")
