@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from lrml.estimators._space import Space
 from sklearn.base import clone
 from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -18,6 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import sklearn_failures
 from lrml import CPLST, CPLSTCV, LEML, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, metrics
+from lrml.core import coordinates
 from lrml.core.moments import Statistics
 
 FAMILY = {
@@ -252,9 +252,9 @@ def test_leml_makes_no_second_moments_that_do_not_fit(data, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("XᵀX or XXᵀ was made")
 
-    monkeypatch.setattr("lrml.estimators._size.fits_in_memory", lambda size, place=None: False)
+    monkeypatch.setattr("lrml.core.coordinates.fits_in_memory", lambda size, place=None: False)
     monkeypatch.setattr(Statistics, "from_arrays", refuse)
-    monkeypatch.setattr(Space, "from_rows", refuse)
+    monkeypatch.setattr(coordinates, "_of_rows", refuse)
     X, Y = data
     for form in (np.asarray, sp.csr_array):
         model = LEMLCV([2], cv=2, max_iter=50, random_state=0).fit(form(X), Y)
@@ -262,7 +262,7 @@ def test_leml_makes_no_second_moments_that_do_not_fit(data, monkeypatch):
 
 
 def test_too_many_features_for_leave_one_out_scores_are_refused_before_the_work(data, monkeypatch):
-    monkeypatch.setattr("lrml.estimators._size.fits_in_memory", lambda size, place=None: False)
+    monkeypatch.setattr("lrml.core.coordinates.fits_in_memory", lambda size, place=None: False)
     with pytest.raises(ValueError, match=r"LRMLCV decomposes .*judge on folds: cv=5"):
         LRMLCV(cv="loo").fit(*data)
     assert LRMLCV(random_state=0).fit(*data).n_splits_ == 1

@@ -7,13 +7,13 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lrml.estimators._fitting import prepare
 from scipy.stats import rankdata
 from sklearn.model_selection import KFold, ShuffleSplit
 from threadpoolctl import threadpool_limits
 
 from lrml import LRMLCV, MLFro, MLFroCV, metrics
 from lrml.core.moments import Statistics
+from lrml.estimators._door import memory_rows
 from lrml.estimators.search import _score_table, _splits
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 
@@ -136,7 +136,7 @@ def test_training_statistics_are_those_of_the_training_rows(
     splits = [_splits.Split(np.asarray(a), np.asarray(b)) for a, b in SPLITTERS[kind](n, seed)]
     form = sp.csr_array if sparse else np.asarray
     model = MLFroCV()
-    data = prepare(model, model._check_params(), form(X), form(Y), weights, None)
+    data = memory_rows(model, model._check_params(), form(X), form(Y), weights, None)
     for split in splits:
         found, chosen = _splits.training_part(data, split).statistics, split.train
         w = np.ones(len(chosen)) if weights is None else weights[chosen]

@@ -220,8 +220,9 @@ def test_the_score_of_real_targets_leaves_unknown_ones_out(real, model):
 
 
 def test_remedies_suit_real_targets(real):
-    with pytest.raises(ValueError, match=r"scoring=None\. Pass cv=5\.$"):
-        MLFroCV(targets="real", rule="one_standard_error", cv=0.2).fit(*real)
+    error = "neg_mean_squared_error"
+    with pytest.raises(ValueError, match=rf"scoring='{error}'\. Pass cv=5\.$"):
+        MLFroCV(targets="real", rule="one_standard_error", cv=0.2, scoring=error).fit(*real)
     with pytest.raises(ValueError, match=r"not supported in max_error\. Use 'r2'\.$"):
         MLFroCV(targets="real", scoring="neg_max_error").fit(*real)
     with pytest.raises(ValueError, match=r"got 'typo'\. Use 'r2'\.$"):

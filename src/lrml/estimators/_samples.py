@@ -39,9 +39,9 @@ class Folds:
     most_rows: int
 
     @staticmethod
-    def equal(count: int, apart: int | None = None) -> tuple[float, ...]:
-        """Return the bounds of folds of one size; those from ``apart`` on are taken together."""
-        return tuple(place / count for place in range(1, count if apart is None else apart + 1))
+    def equal(count: int) -> tuple[float, ...]:
+        """Return the bounds of folds of one size."""
+        return tuple(place / count for place in range(1, count))
 
     @staticmethod
     def rows_kept(columns: Schema) -> int:

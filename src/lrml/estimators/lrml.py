@@ -380,7 +380,13 @@ class TailSearch(BlockSearch):
         problem = coordinates_of(data, fit_intercept=params.fit_intercept).problem
         ridges = ridges_leaving(problem, _RIDGE_SHARES) if params.ridges is None else params.ridges
         count = params.n_alphas or _N_ALPHAS
-        points = Grid(params.thetas, params.alphas, ridges, count, params.alpha_ratio).points(problem)
+        grid = Grid(params.thetas, params.alphas, ridges, count, params.alpha_ratio)
+        if params.space == "predictions":  # alphas are in units of these, and the same problem has no ridge
+            units = [(ridge, problem.with_ridge(ridge).of_predictions) for ridge in ridges]
+            grid = grid._replace(ridges=[0.0])
+            points = [point._replace(ridge=ridge) for ridge, own in units for point in grid.points(own)]
+        else:
+            points = grid.points(problem)
         if params.alphas is None and params.ridges is None:
             points += [GridPoint(0, 0.0, ridge) for ridge in ridges_leaving(problem, _BARE_RIDGE_SHARES)]
         return points

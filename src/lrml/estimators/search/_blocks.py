@@ -17,7 +17,7 @@ from lrml.estimators._parameters import Parameters
 from lrml.estimators._samples import Folds, FoldSums, SampledRows, fold_sums
 from lrml.estimators._warnings import warn_of_spreads
 from lrml.estimators.search._base import SearchModel, needs_folds
-from lrml.estimators.search._search import MOST_FOLDS, N_FOLDS
+from lrml.estimators.search._search import N_FOLDS
 from lrml.thresholds import Cut
 
 
@@ -38,7 +38,7 @@ class BlockSearch(SearchModel):
         held-out share its own, up to chance.
 
         Cost: the sums take O(n d² + n d L) at most, as in a fit; the rest is that of ``fit`` to the sample.
-        Memory, for any number of rows, 2 (K + 1)(d² + dL) numbers and 4k rows beside one block. K is 4 by
+        Memory, for any number of rows, 2 (K + 1)(d² + dL) numbers and 4k rows beside one block. K is 5 by
         default, the number of folds if ``cv`` is one, and 2 for a held-out share.
 
         Parameters
@@ -125,7 +125,7 @@ def _check_sums_suffice(params: Parameters, member: Any) -> Any:
 def _folds(params: Parameters, columns: Schema) -> Folds:
     cv, seed = params.cv, params.random_state
     if isinstance(cv, str):
-        bounds = Folds.equal(N_FOLDS, MOST_FOLDS)  # choices are confirmed on so many
+        bounds = Folds.equal(N_FOLDS)  # choices are confirmed on them
     else:
         bounds = Folds.equal(int(cv)) if check.is_integer(cv) else (float(cv),)
     if not (seed is None or check.is_integer(seed)):

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lrml.core.arrays import Place, namespace, to_numpy
+from lrml.core.arrays import Array, Place, namespace, take, to_numpy
 from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
@@ -60,6 +60,7 @@ class _Fold(NamedTuple):
     space: Coordinates
     held_out: HeldOut
     scores: SpectralScores
+    weights: Array | None  # of the held-out rows
 
 
 class Screened(NamedTuple):
@@ -133,7 +134,7 @@ class FoldedSearch(LeaveOneOutSearch):
         super().run(verbose, name)
         data = self.comparison.data
         splits = [self._sampled(split) for split in confirming_splits(data, _N_FOLDS, self.random_state)]
-        if len(splits) > _N_CHOOSING:
+        if len(splits) > _N_CHOOSING and all(table.complete.any() for table in self.tables):
             self._penalise(splits)
         return self.tables
 
@@ -149,7 +150,8 @@ class FoldedSearch(LeaveOneOutSearch):
         data = self.comparison.data
         space = coordinates_of(training_part(data, split), fit_intercept=self.fit_intercept)
         held_out = self.comparison._replace(splits=[split]).held_out(0)
-        return _Fold(space, held_out, SpectralScores(space, held_out.X, data.schema.targets))
+        weights = None if data.weights is None else data.place.asarray(take(data.weights, split.test))
+        return _Fold(space, held_out, SpectralScores(space, held_out.X, data.schema.targets), weights)
 
     def _penalise(self, splits: list[Split]) -> None:
         folds = [self._fold(split) for split in splits[:_N_CHOOSING]]
@@ -192,7 +194,7 @@ class FoldedSearch(LeaveOneOutSearch):
         """Judge some of the candidates on folds."""
         criteria, cut = self.comparison.criteria, self.comparison.cut
         asked = [(place, self.candidates[places[place]]) for place in chosen]
-        for number, (space, held_out, scores) in zip(numbers, folds, strict=True):
+        for number, (space, held_out, scores, _) in zip(numbers, folds, strict=True):
 
             def visit(place: int, found: RidgeRegressions) -> None:
                 left, right = found.sides
@@ -259,24 +261,36 @@ class FoldedSearch(LeaveOneOutSearch):
         points.append(point((0, *beside)))
         points += [point(top)._replace(alpha=factor * point(top).alpha) for factor in (0.5, 2.0)]
         if self.wants_small:
-            strongest = 4.0 * max(float(one.d[0][0]) for one in found)  # no model has a tail
-            points += [GridPoint(rank, strongest, usual) for rank in _counts(most, _N_RANKS) if rank]
+            points += self._small(usual)
         return list(dict.fromkeys(points))
+
+    def _small(self, ridge: float) -> list[GridPoint]:
+        """Return models of limited ranks: so many directions are free, or are left by the threshold."""
+        d = to_numpy(self.space.problem.with_ridge(ridge).penalised_predictions(TailSum(0, 0.0)).d)
+        points = []
+        for rank in _counts(len(d) - 1, _N_RANKS)[1:]:
+            free = [rank] if self.thetas is None else [theta for theta in self.thetas if theta <= rank]
+            if free:
+                points.append(GridPoint(max(free), 2.0 * float(d[rank]) * (1.0 + 1e-9), ridge))
+        return points
 
     def _of_ridge(self, folds: list[_Fold], ridge: float) -> Screened:
         found = Screened([], [], [])
-        for space, held_out, scores in folds:
+        for space, held_out, scores, weights in folds:
             problem = space.problem.with_ridge(ridge)
             left, V, d, _ = problem.penalised_predictions(TailSum(0, 0.0))
             T = scores.rotated @ left
             Y = Place.of(left).asarray(held_out.labels, "float64") - space.y_mean
             codes = (Y if problem.labels is None else Y @ problem.labels) @ V
-            sums = namespace(T).sum
-            for part, values in zip(found, (d, sums(T * T, axis=0), sums(T * codes, axis=0)), strict=True):
+            weighted, sums = T if weights is None else weights[:, None] * T, namespace(T).sum
+            parts = (d, sums(weighted * T, axis=0), sums(weighted * codes, axis=0))
+            for part, values in zip(found, parts, strict=True):
                 part.append(to_numpy(values))
         return found
 
 
 def _counts(most: int, count: int = 24) -> list[int]:
     """Return 0 and about geometric counts up to a number."""
+    if most < 1:
+        return [0]
     return [0, *dict.fromkeys(round(float(value)) for value in np.geomspace(1, most, count))]

@@ -160,7 +160,7 @@ def confirming_splits(data: Rows, n_folds: int, random_state: Any) -> list[Split
     n_rows, weights = data.X.shape[0], _weights(data)
     counted = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
     if isinstance(data, SampledRows):
-        splits = _sampled_folds(data)[:-1]
+        splits = _sampled_folds(data)
         return splits if all(np.isin(split.test, counted).any() for split in splits) else []
     if len(counted) < n_folds:
         return []
