@@ -11,14 +11,15 @@ penalty leaves of their singular values, the squared error on these rows is
     a_j = ‖T_j‖²,    b_j = ⟨T_j, Y v_j⟩.
 
 So the whole grid is *screened* by squared error, and a few candidates are judged by the metric, on the same
-rows as the best ridge alone. Leave-one-out scores would not do: V has seen the row. The best of the few must
-lead that ridge by one standard error on folds that had no part in choosing it.
+rows as the best ridge alone. Leave-one-out scores would not do: V has seen the row. A penalty is taken only
+if choosing it pays: each fold judges what the other folds choose, and that must lead the ridge by one
+standard error.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.estimators._grid import GridPoint
+from lrml.estimators.search._score_table import ScoreTable
 from lrml.estimators.search._scoring import HeldOut, SpectralScores
 from lrml.estimators.search._search import (
     Comparison,
@@ -43,8 +45,8 @@ from lrml.estimators.search._splits import Split, confirming_splits, training_pa
 
 _Float64 = npt.NDArray[np.float64]
 
-# Of five folds, three choose among candidates and the others confirm the choice, on so many rows and scores.
-_N_FOLDS, _N_CHOOSING, _MOST_ROWS, _MOST_SCORES = 5, 3, 3000, 1 << 21
+# Of five folds, three screen and all judge, on so many rows and scores in all.
+_N_FOLDS, _N_SCREENING, _MOST_ROWS, _MOST_SCORES = 5, 3, 3000, 1 << 21
 # Ridges beside the penalty, as multiples of the best one without it.
 _MULTIPLES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)
 # Thresholds of singular values, as multiples of the root mean square of the labels times √L.
@@ -129,12 +131,12 @@ class FoldedSearch(LeaveOneOutSearch):
         self.random_state = random_state
         self.proven: dict[int, int] = {}  # by criterion: a choice that holds on folds of its own
 
-    def run(self, verbose: int, name: str = "search") -> list[Any]:
+    def run(self, verbose: int, name: str = "search") -> list[ScoreTable]:
         """Judge ridges, then candidates with the penalty; return one table per criterion."""
         super().run(verbose, name)
         data = self.comparison.data
         splits = [self._sampled(split) for split in confirming_splits(data, _N_FOLDS, self.random_state)]
-        if len(splits) > _N_CHOOSING and all(table.complete.any() for table in self.tables):
+        if len(splits) > _N_SCREENING and all(table.complete.any() for table in self.tables):
             self._penalise(splits)
         return self.tables
 
@@ -154,7 +156,7 @@ class FoldedSearch(LeaveOneOutSearch):
         return _Fold(space, held_out, SpectralScores(space, held_out.X, data.schema.targets), weights)
 
     def _penalise(self, splits: list[Split]) -> None:
-        folds = [self._fold(split) for split in splits[:_N_CHOOSING]]
+        folds = [self._fold(split) for split in splits[:_N_SCREENING]]
         best = [int(np.nanargmax(table.scores[:, 0])) for table in self.tables]
         ridges = [self.candidates[place]["ridge"] for place in best]
         points = self._screened(folds, ridges[0])
@@ -165,48 +167,46 @@ class FoldedSearch(LeaveOneOutSearch):
         tables = self.comparison._replace(splits=splits).tables()
         for table in tables:
             table.add(len(places))
-        everyone = range(len(places))
-        self._judge_on(folds, range(_N_CHOOSING), places, everyone, tables)
-        del folds
-        choices = self._enter(tables, places, best, new, range(_N_CHOOSING))
-        finalists = everyone if self.wants_small else [places.index(place) for place in {*best, *choices}]
-        proving = range(_N_CHOOSING, len(splits))
-        for number in proving:
-            self._judge_on([self._fold(splits[number])], [number], places, finalists, tables)
-        if self.wants_small:
-            self._enter(tables, places, best, new, range(len(splits)))
+        everything = range(len(splits))
+        for number in everything:
+            fold = folds[number] if number < _N_SCREENING else self._fold(splits[number])
+            self._judge_on(fold, number, places, tables)
+        choices = self._enter(tables, places, best, new, everything)
         for order, (table, choice, rival) in enumerate(zip(tables, choices, best, strict=True)):
-            gain, error = table.lead(places.index(choice), places.index(rival), proving)
+            # Every fold judges what the others choose: so the lead is that of choosing, not of the luckiest.
+            against = places.index(rival)
+            picks = [
+                self._picked(table, against, [n for n in everything if n != number]) for number in everything
+            ]
+            gain, error = table.lead(picks, against, everything)
             if gain > error:
                 self.proven[order] = choice
             score = float(self.tables[order].scores[rival, 0])
             name = self.comparison.criteria[order].name
             self.confirmed |= {(choice, name): score + gain, (rival, name): score}
 
-    def _judge_on(
-        self,
-        folds: Sequence[_Fold],
-        numbers: Iterable[int],
-        places: list[int],
-        chosen: Iterable[int],
-        tables: list[Any],
-    ) -> None:
-        """Judge some of the candidates on folds."""
-        criteria, cut = self.comparison.criteria, self.comparison.cut
-        asked = [(place, self.candidates[places[place]]) for place in chosen]
-        for number, (space, held_out, scores, _) in zip(numbers, folds, strict=True):
+    @staticmethod
+    def _picked(table: ScoreTable, rival: int, splits: Sequence[int]) -> int:
+        """Return the candidate that leads on some folds."""
+        return max(range(len(table.scores)), key=lambda place: table.lead(place, rival, splits)[0])
 
-            def visit(place: int, found: RidgeRegressions) -> None:
-                left, right = found.sides
-                values = held_out.judge(criteria, cut, scores.of(left, right))  # noqa: B023  # called at once
-                for table, value in zip(tables, values, strict=True):
-                    table.record(place, number, value, left.shape[1])  # noqa: B023
+    def _judge_on(self, fold: _Fold, number: int, places: list[int], tables: list[ScoreTable]) -> None:
+        """Judge the candidates on a fold."""
 
-            for piece in prediction_pieces(space.problem, asked, visit):
-                piece()
+        def visit(place: int, found: RidgeRegressions) -> None:
+            left, right = found.sides
+            values = fold.held_out.judge(
+                self.comparison.criteria, self.comparison.cut, fold.scores.of(left, right)
+            )
+            for table, value in zip(tables, values, strict=True):
+                table.record(place, number, value, left.shape[1])
+
+        asked = [(number, self.candidates[place]) for number, place in enumerate(places)]
+        for piece in prediction_pieces(fold.space.problem, asked, visit):
+            piece()
 
     def _enter(
-        self, tables: list[Any], places: list[int], best: list[int], new: range, splits: Sequence[int]
+        self, tables: list[ScoreTable], places: list[int], best: list[int], new: range, splits: Sequence[int]
     ) -> list[int]:
         """Enter exact scores of the best ridge plus leads over it; return the best by each criterion."""
         choices = []

@@ -52,22 +52,26 @@ class ScoreTable:
             values = weighted_mean(values, self.weights[split])
         self.scores[candidate, split] = float(values)
 
-    def lead(self, one: int, other: int, splits: Sequence[int] = (0,)) -> tuple[float, float]:
+    def lead(self, one: int | Sequence[int], other: int, splits: Sequence[int] = (0,)) -> tuple[float, float]:
         """By how much a candidate is better than another on some splits, and the standard error of that.
 
-        Without values for the rows, a single split does not tell the error; 1 % of the score stands for it.
-        Splits without a score say nothing.
+        On every split it may be another one. Without values for the rows, a single split does not tell the
+        error; 1 % of the score stands for it. Splits without a score say nothing.
         """
-        chosen = [split for split in splits if np.isfinite(self.scores[[one, other], split]).all()]
+        ones = dict(zip(splits, one if isinstance(one, Sequence) else [one] * len(splits), strict=True))
+        chosen = [split for split in splits if np.isfinite(self.scores[[ones[split], other], split]).all()]
         if not chosen:
             return 0.0, 0.0
-        gains = self.scores[one, chosen] - self.scores[other, chosen]
+        first = [ones[split] for split in chosen]
+        gains = self.scores[first, chosen] - self.scores[other, chosen]
         gain = float(gains.mean())
         if not self.by_row:
-            size = abs(float(self.scores[one, chosen[0]]))
+            size = abs(float(self.scores[first[0], chosen[0]]))
             spread = float(gains.std(ddof=1)) if len(chosen) > 1 else 0.01 * size
             return gain, spread / float(np.sqrt(len(chosen)))
-        values = np.concatenate([self.values[i][one].astype(float) - self.values[i][other] for i in chosen])
+        values = np.concatenate(
+            [self.values[i][ones[i]].astype(float) - self.values[i][other] for i in chosen]
+        )
         weights = None if self.weights[0] is None else np.concatenate([self.weights[i] for i in chosen])
         counted: Any = np.isfinite(values) & (True if weights is None else weights > 0)
         if np.count_nonzero(counted) < 2:
