@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
-import lrml
-from lrml import CPLST, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, lrml_path, ml_fro_path
+from lrml import CPLST, LRML, LRMLCV, MLFro, MLFroCV, MLTrace
 from lrml.blocks import BlockError, Checkpoint
 from lrml.core.moments import Statistics
 
@@ -81,12 +80,6 @@ def test_any_cut_gives_ridge_regression(edges, data):
     np.testing.assert_allclose(model.intercept_, rival.intercept_, atol=1e-9)
 
 
-def test_the_same_cut_gives_the_same_bits(data):
-    parts = blocks_of(data, [50, 100])
-    first, second = (LRML(2, 1.0).fit_blocks(parts) for _ in range(2))
-    assert first.coef_.tobytes() == second.coef_.tobytes()
-
-
 def test_partial_fit_solves_at_each_call_for_all_rows_so_far(data):
     X, Y, _ = data
     calls = []
@@ -115,7 +108,7 @@ def test_a_fit_that_fails_changes_nothing(data):
         lambda: model.fit_blocks([(X, Y)]),
         lambda: model.fit(X, Y),
     ):
-        refused(call, r"theta must be in \[0, 6\]")
+        refused(call, "theta")
     assert_same(model.set_params(theta=2), LRML(2, 1.0).fit(X, Y))
     assert model.statistics_.n_rows == 240
 
@@ -156,7 +149,7 @@ def test_a_flat_y_may_have_any_two_classes(data):
     model = MLFro(1.0).fit_blocks(parts, classes=["no", "yes"])
     assert_same(model, whole)
     np.testing.assert_array_equal(model.predict(X), whole.predict(X))
-    with pytest.raises(BlockError, match=r"block 0.* two classes, \['no', 'yes'\], got 'maybe'"):
+    with pytest.raises(BlockError, match=r"block 0.*'maybe'"):
         MLFro().fit_blocks([(X[:2], np.array(["no", "maybe"]))], classes=["no", "yes"])
 
 
@@ -171,7 +164,7 @@ def test_the_first_use_may_be_a_prediction_of_classes(data):
     order = np.concatenate([[np.argmin(Y[:, 0]), np.argmax(Y[:, 0])], np.argsort(Y[:, 0])])
     parts = [(X[rows], y[rows]) for rows in np.array_split(order, 9)]
     assert list(MLFro(1.0).fit_blocks(parts).classes_) == ["no", "yes"]
-    refused(lambda: MLFro(1.0).fit_blocks(parts[:0:-1]), r"pass both as classes=")
+    refused(lambda: MLFro(1.0).fit_blocks(parts[:0:-1]), "classes=")
 
 
 def test_rows_without_weight_count_for_nothing(data):
@@ -181,10 +174,7 @@ def test_rows_without_weight_count_for_nothing(data):
     farther = (np.full((2, 9), 1e200), Y[:2], np.zeros(2))
     for blocks in ([far, (X, Y, w)], [(X, Y, w), far], [farther, (X, Y, w)], [(X, Y, w), farther]):
         assert_same(LRML(2, 1.0, tol=1e-10).fit_blocks(blocks), whole)
-    refused(lambda: LRML(2).fit_blocks([far]), "sample_weight must be positive for some row")
-    refused(
-        lambda: LRML(2).partial_fit(*far[:2], sample_weight=far[2]).coef_, "must be positive for some row"
-    )
+    refused(lambda: LRML(2).partial_fit(*far[:2], sample_weight=far[2]), "sample_weight")
 
 
 def test_the_widest_type_of_all_blocks_is_that_of_the_model(data):
@@ -197,25 +187,6 @@ def test_the_widest_type_of_all_blocks_is_that_of_the_model(data):
             stepwise.partial_fit(*block)
         assert stepwise.coef_.dtype == np.float64
     assert MLFro(1.0).fit_blocks(parts[:1]).coef_.dtype == np.float32
-
-
-def test_a_model_from_blocks_can_be_saved(data, tmp_path):
-    X, Y, _ = data
-    model = LRML(2).partial_fit(X, Y)
-    lrml.save(model, tmp_path / "model.lrml")
-    np.testing.assert_array_equal(lrml.load(tmp_path / "model.lrml").predict(X), model.predict(X))
-
-
-def test_paths_take_statistics(data):
-    X, Y, w = data
-    sums = Statistics.from_arrays(X, Y, w)
-    for one, other in zip(
-        lrml_path(sums, n_alphas=3), lrml_path(X, Y, n_alphas=3, sample_weight=w), strict=True
-    ):
-        assert one.objective == pytest.approx(other.objective, rel=1e-9)
-    np.testing.assert_allclose(
-        ml_fro_path(sums, None, [0.5]).coefs[0], Ridge(0.5).fit(X, Y, w).coef_, atol=1e-10
-    )
 
 
 class KilledError(Exception):
@@ -352,76 +323,83 @@ def test_a_bad_block_is_named_and_what_was_summed_stays_usable(data):
     assert_same(stepwise.partial_fit(X[100:], Y[100:]), model)
 
 
-def refused(call, message):
-    """A refusal, in its own words or, of a method that is not there, in those of its cause."""
+def refused(call, shown):
+    """A refusal that shows something; of a method that is not there, its cause does."""
     with pytest.raises((ValueError, TypeError, AttributeError)) as caught:
         call()
-    assert re.search(message, f"{caught.value} {caught.value.__cause__}"), caught.value
+    assert re.search(shown, f"{caught.value} {caught.value.__cause__}"), caught.value
 
 
-def test_bad_input_is_refused_with_a_remedy(data, tmp_path):
+def test_bad_blocks_are_named(data):
     X, Y, _ = data
     ok = (X, Y)
-    refused(lambda: LRML(2).fit_blocks([]), r"at least one \(X, Y\) pair")
-    refused(lambda: LRML(2).fit_blocks([ok, (X[:, :5], Y)]), r"block 1 .* 5 features.* 9")
-    refused(lambda: LRML(2).fit_blocks([ok, (X, Y[:, :5])]), r"block 1 .* 5 labels.* 6")
-    refused(lambda: LRML(2).fit_blocks([ok, (X, Y[:5])]), r"block 1 .*240 rows.* 5")
-    refused(lambda: LRML(2).fit_blocks([ok, (X, Y * 3)]), r"block 1, row 24\d: .*only 0 and 1, got 3")
-    refused(lambda: LRML(2).fit_blocks([X]), r"block 0 .* not \(X, Y\)")
-    refused(lambda: LRML(2).fit_blocks(7), r"blocks is 7")
-    refused(lambda: LRML(2).fit_blocks("big.xmc"), r"'big.xmc'.* lrml.datasets.BlockFile\(path\)")
-    collection = type("Array", (), {"__dask_graph__": None, "__iter__": None})()
-    refused(lambda: LRML(2).fit_blocks(collection), r"Pass X and y to lrml.engines.dask.fit\(model, X, y\)")
-    refused(lambda: LRML(2).fit_blocks(X), r"Pass \[\(X, y\)\], or X and y to fit")
-    refused(lambda: LRML(2).fit_blocks(X, Y), r"got X and y apart. Pass \[\(X, y\)\], or use fit")
-    refused(lambda: LRMLCV().fit_blocks(X, Y), r"got X and y apart")
-    refused(lambda: LRMLCV().partial_fit(X, Y), r"got LRMLCV, which chooses them on all rows. Use fit_blocks")
-    path = tmp_path / "sums.npz"
-    for model, blocks, got in (
-        (LRML(2, loss="logistic"), [ok], "loss='logistic'"),
-        (LRML(2, solver="compressed"), [ok], "compressed"),
-        (LRML(2), [(X, np.where(Y > 0, np.nan, Y))], "unknown labels"),
+    holes = np.where(np.arange(240)[:, None] < 100, np.nan, Y)  # the first rows know nothing
+    named, collection = pd.DataFrame(Y, columns=list("abcdef")), type("Array", (), {"__dask_graph__": None})
+    far = (np.full((2, 9), 9e36), Y[:2], np.zeros(2))
+    for blocks, shown in (
+        ([], "X, Y"),
+        ([ok, (X[:, :5], Y)], "block 1 .* 5 .* 9"),
+        ([ok, (X, Y[:, :5])], "block 1 .* 5 .* 6"),
+        ([ok, (X, Y[:5])], "block 1 .*240 .* 5"),
+        ([ok, (X, Y * 3)], r"block 1, row 24\d: .* 3"),
+        ([X], "block 0"),
+        (7, "7"),
+        ("big.xmc", "'big.xmc'"),
+        (collection(), "dask"),
+        (X, "X, y"),
+        ([far], "sample_weight"),
+        ([(X, named), (X, named[list("abcdfe")])], "'f'.*'e'"),
     ):
-        refused(lambda model=model, blocks=blocks: model.fit_blocks(blocks, checkpoint=path), got)
-    refused(lambda: LRML(2).partial_fit(*ok).partial_fit(X, Y[:, ::-1][:, :5]), r"5 labels.* 6")
-    refused(lambda: LRML(2).partial_fit(*ok, classes=list("abcde")), r"classes names 5 labels.* 6")
-    fitted = LRML(2).fit(*ok)
-    refused(lambda: fitted.partial_fit(X, Y[:, :5]), r"block 1 .* 5 labels.* 6")
-    refused(lambda: fitted.partial_fit(X[:, :5], Y), r"X has 5 features, but LRML is expecting 9")
-    refused(
-        lambda: pickle.loads(pickle.dumps(fitted)).partial_fit(*ok), r"Statistics.load\(FILE\)\).partial_fit"
-    )
-    refused(
-        lambda: LRML(2, 1.0, solver="dual").fit(*ok).set_params(solver="auto").partial_fit(*ok), "has none"
-    )
-    refused(lambda: LRML(2, loss="logistic").partial_fit(*ok), r"needs loss='squared'")
-    refused(lambda: LRML(2, kernel="rbf").fit_blocks([ok]), r"fit_blocks needs kernel='linear'")
-    refused(lambda: LRML(2, threshold=[0.5, 0.5]).partial_fit(*ok), r"one per label \(6\)")
-    refused(lambda: LRML(2, threshold=[0.5, 0.5]).fit_blocks([ok]), r"one per label \(6\)")
-    refused(lambda: LRML(2, solver="dual").fit_blocks([ok]), r"fit_blocks has no solver='dual'")
-    refused(lambda: LRML(2, threshold="auto").partial_fit(*ok), r"threshold='auto' needs rows")
-    refused(lambda: LRML(2, solver="dual").partial_fit(*ok), r"got solver='dual', which needs the rows")
-    refused(lambda: LRML(2).fit_statistics(ok), r"must be lrml.core.moments.Statistics, got tuple")
-    refused(
-        lambda: LRML(2).fit_statistics(Statistics.from_arrays(*ok), classes=["a"]), r"all 6 labels .*, got 1"
-    )
-    refused(lambda: LRML(-1).partial_fit(*ok), r"theta must be")
-    gone = iter([])  # what is wrong is said before anything but the first block is read
-    refused(lambda: LRML(99).fit_blocks(chain([ok], gone)), r"theta must be in \[0, 6\]")
-    refused(lambda: CPLST(99).fit_blocks([ok]), r"rank must be in \[1, 6\]")
-    holes = Y.astype(float)
-    holes[:100] = np.nan  # the first block knows nothing
-    refused(lambda: CPLST(2).fit_blocks([(X, Y), (X, holes)]), "CPLST")
-    refused(lambda: LRML(2).partial_fit(*ok).partial_fit(*ok, classes=list("abcdef")), "in the first call")
-    named = pd.DataFrame(Y, columns=list("abcdef"))
+        refused(lambda given=blocks: LRML(2).fit_blocks(given), shown)
+    refused(lambda: CPLST(2).fit_blocks([ok, (X, holes)]), "CPLST")
     for classes in ("abcdfe", "uvwxyz"):
-        refused(
-            lambda names=classes: LRML(2).fit_blocks([(X, named)], classes=list(names)), "Reorder the columns"
-        )
-    refused(
-        lambda: LRML(2).partial_fit(X, named).partial_fit(X, named[list("abcdfe")]),
-        r"'f' where the first block has 'e'",
-    )
+        refused(lambda names=classes: LRML(2).fit_blocks([(X, named)], classes=list(names)), "Reorder")
+    for model in (LRML(2), LRMLCV()):
+        refused(lambda asked=model: asked.fit_blocks(X, Y), "apart")
+    gone = iter([])  # what is wrong is said before anything but the first block is read
+    refused(lambda: LRML(99).fit_blocks(chain([ok], gone)), "theta")
+    refused(lambda: CPLST(99).fit_blocks([ok]), "rank")
+
+
+def test_what_sums_do_not_tell_is_refused(data, tmp_path):
+    X, Y, _ = data
+    unknown, path = np.where(Y > 0, np.nan, Y), tmp_path / "sums.npz"
+    for params, shown in (
+        ({"loss": "logistic"}, "loss"),
+        ({"kernel": "rbf"}, "kernel"),
+        ({"threshold": "auto"}, "threshold"),
+        ({"threshold": [0.5, 0.5]}, "6"),
+        ({"solver": "dual"}, "solver"),
+        ({"theta": -1}, "theta"),
+    ):
+        model = LRML(2).set_params(**params)
+        refused(lambda asked=model: asked.partial_fit(X, Y), shown)
+        refused(lambda asked=model: asked.fit_statistics(Statistics.from_arrays(X, Y)), shown)
+        if "loss" not in params:
+            refused(lambda asked=model: asked.fit_blocks([(X, Y)]), shown)
+    for model, labels, shown in (
+        (LRML(2, loss="logistic"), Y, "loss='logistic'"),
+        (LRML(2, solver="compressed"), Y, "compressed"),
+        (LRML(2), unknown, "unknown labels"),
+    ):
+        refused(lambda asked=model, y=labels: asked.fit_blocks([(X, y)], checkpoint=path), shown)
+    refused(lambda: LRML(2).fit_statistics((X, Y)), "tuple")
+    refused(lambda: LRML(2).fit_statistics(Statistics.from_arrays(X, Y), classes=["a"]), "6 .*1")
+    refused(lambda: LRMLCV().partial_fit(X, Y), "LRMLCV")
+
+
+def test_further_rows_must_suit_the_first(data):
+    X, Y, _ = data
+    named, fitted = pd.DataFrame(Y, columns=list("abcdef")), LRML(2).fit(X, Y)
+    loaded, dual = pickle.loads(pickle.dumps(fitted)), LRML(2, 1.0, solver="dual").fit(X, Y)
+    for model in (LRML(2).partial_fit(X, Y), fitted):
+        refused(lambda asked=model: asked.partial_fit(X, Y[:, :5]), "block 1 .* 5 .* 6")
+    refused(lambda: fitted.partial_fit(X[:, :5], Y), "5 features.* 9 ")
+    refused(lambda: loaded.partial_fit(X, Y), "Statistics")
+    refused(lambda: dual.set_params(solver="auto").partial_fit(X, Y), "XᵀX")
+    refused(lambda: LRML(2).partial_fit(X, Y, classes=list("abcde")), "5 labels.* 6")
+    refused(lambda: LRML(2).partial_fit(X, Y).partial_fit(X, Y, classes=list("abcdef")), "classes")
+    refused(lambda: LRML(2).partial_fit(X, named).partial_fit(X, named[list("abcdfe")]), "'f'.*'e'")
 
 
 def test_statistics_come_back_from_a_file_and_others_are_refused(data, tmp_path):

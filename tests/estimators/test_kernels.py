@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.model_selection import KFold, cross_val_score
 from sklearn.preprocessing import KernelCenterer
 
-from lrml import CPLST, CPLSTCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, MLTraceCV
+from lrml import CPLST, CPLSTCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace
 from lrml.core.arrays import Place
 from lrml.estimators import _kernels
 from lrml.estimators._kernels import Kernel
@@ -45,8 +45,7 @@ every_weight = pytest.mark.parametrize("weights", [None, np.arange(40.0) % 5], i
 
 @pytest.fixture
 def data(make_problem):
-    X, Y = make_problem(40, 6, 4)
-    return X, Y
+    return make_problem(40, 6, 4)
 
 
 @pytest.fixture
@@ -66,30 +65,26 @@ def squared_features(X):
 
 @every_kernel
 @every_weight
-def test_kernel_ridge_regression_without_intercept(data, others, kernel, weights):
+def test_kernel_ridge_regression(data, others, kernel, weights):
     X, Y = data
     peer = KernelRidge(alpha=0.3, **kernel).fit(X, Y, weights)
     model = MLFro(0.3, fit_intercept=False, **kernel).fit(X, Y, weights)
     np.testing.assert_allclose(model.decision_function(others), peer.predict(others), atol=1e-8)
-    if kernel["kernel"] in ("rbf", "laplacian"):  # the others are not of full rank
-        np.testing.assert_allclose(model.dual_coef_, peer.dual_coef_, atol=1e-8)
-
-
-@every_kernel
-def test_kernel_ridge_regression_with_intercept(data, others, kernel):
-    X, Y = data
+    if weights is not None:
+        return
     options = {name: value for name, value in kernel.items() if name != "kernel"}
     K, new = (
         pairwise_kernels(rows, X, metric=kernel["kernel"], filter_params=True, **options)
         for rows in (X, others)
     )
-    centerer = KernelCenterer().fit(K)
+    centerer = KernelCenterer().fit(K)  # an intercept
     peer = KernelRidge(alpha=0.3, kernel="precomputed").fit(centerer.transform(K), Y - Y.mean(axis=0))
     expected = peer.predict(centerer.transform(new)) + Y.mean(axis=0)
-    found = MLFro(0.3, **kernel).fit(X, Y).decision_function(others)
-    np.testing.assert_allclose(found, expected, atol=1e-8)
-    given = MLFro(0.3, kernel="precomputed").fit(K, Y)
-    np.testing.assert_allclose(given.decision_function(new), expected, atol=1e-8)
+    for found in (
+        MLFro(0.3, **kernel).fit(X, Y).decision_function(others),
+        MLFro(0.3, kernel="precomputed").fit(K, Y).decision_function(new),
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
 @every_model
@@ -112,9 +107,8 @@ def test_precomputed_products_are_the_linear_model(make_problem, model, n_featur
     given = clone(model).set_params(kernel="precomputed").fit(X @ X.T, Y)
     linear = clone(model).fit(X, Y)
     assert given.objective_ == pytest.approx(linear.objective_, rel=1e-9)
-    np.testing.assert_allclose(
-        given.decision_function(X[:9] @ X.T), linear.decision_function(X[:9]), atol=1e-6
-    )
+    found, expected = given.decision_function(X[:9] @ X.T), linear.decision_function(X[:9])
+    np.testing.assert_allclose(found, expected, atol=1e-6)
     np.testing.assert_allclose(X.T @ given.dual_coef_, linear.coef_.T, atol=1e-6)
 
 
@@ -143,16 +137,18 @@ def test_the_objective_is_that_of_the_definition(n, n_labels, theta, alpha, ridg
     np.testing.assert_allclose(sigma[: model.rank_], model.singular_values_, atol=1e-7)
 
 
+# The life of a model
+
+
 @every_model
-def test_factors(data, model):
+def test_factors_pickle_and_attributes(data, others, model):
     X, Y = data
     weights = np.arange(40.0) % 5
-    fitted = clone(model).set_params(kernel="rbf").fit(X, Y, weights)
+    fitted = clone(model).set_params(kernel="rbf", gamma=0.4).fit(X, Y, weights)
     U, s, V = fitted.factors_
-    K = rbf_kernel(X)
+    K = rbf_kernel(X, gamma=0.4)
     if getattr(model, "fit_intercept", True):
-        share = weights / weights.sum()
-        C = np.eye(40) - share
+        C = np.eye(40) - weights / weights.sum()
         K = C @ K @ C.T
         np.testing.assert_allclose(U.sum(axis=0), 0.0, atol=1e-8)
     np.testing.assert_allclose(U.T @ K @ U, np.eye(fitted.rank_), atol=1e-7)
@@ -160,72 +156,35 @@ def test_factors(data, model):
     np.testing.assert_allclose((U * s) @ V.T, fitted.dual_coef_)
     assert (fitted.dual_coef_[weights == 0] == 0).all()
     assert np.array_equal(fitted.X_fit_, X)
-
-
-# The life of a model
-
-
-@every_model
-def test_pickle_clone_and_attributes(data, others, model):
-    X, Y = data
-    fitted = clone(model).set_params(kernel="rbf", gamma=0.4).fit(X, Y)
-    assert not hasattr(fitted, "coef_")
-    with pytest.raises(AttributeError, match="coef_ exists for kernel='linear' only"):
+    with pytest.raises(AttributeError, match="coef_"):
         _ = fitted.coef_
     scores = fitted.decision_function(others)
     again = pickle.loads(pickle.dumps(fitted))
     assert np.array_equal(again.decision_function(others), scores)
-    assert clone(fitted).get_params() == fitted.get_params()
-    assert np.array_equal(fitted.predict(others), scores >= 0.5)
     top = fitted.predict_top_k(others, 2)
     np.testing.assert_allclose(top.scores, -np.sort(-scores, axis=1)[:, :2])
-    assert 0 < fitted.score(X, Y) <= 1
     # The parameters of the fit count, whatever they are now.
     assert np.array_equal(fitted.set_params(gamma=9.0).decision_function(others), scores)
     linear = fitted.set_params(kernel="linear").fit(X, Y)
     assert not hasattr(linear, "X_fit_")
-    with pytest.raises(AttributeError, match="dual_coef_ only if fitted with a kernel"):
+    with pytest.raises(AttributeError, match="dual_coef_"):
         _ = linear.dual_coef_
-    np.testing.assert_allclose(linear.decision_function(others), others @ linear.coef_.T + linear.intercept_)
-
-
-@pytest.mark.parametrize("search", [LRMLCV(random_state=0), MLFroCV(), CPLSTCV(random_state=0)], ids=str)
-def test_a_search_forgets_the_kernel_of_its_last_fit(data, others, search):
-    X, Y = data
-    fitted = clone(search).set_params(kernel="rbf").fit(X, Y).set_params(kernel="linear").fit(X, Y)
-    fresh = clone(search).fit(X, Y)
-    assert vars(fitted).keys() == vars(fresh).keys()
-    np.testing.assert_array_equal(fitted.decision_function(others), fresh.decision_function(others))
-    again = fitted.set_params(kernel="precomputed").fit(rbf_kernel(X), Y)
-    assert not hasattr(again, "coef_")
-    assert again.predict(rbf_kernel(others, X)).shape == (15, 4)
 
 
 def test_predictions_come_in_blocks(data, monkeypatch):
     """Kernel values with the training rows never exist for many rows at once, and blocks change nothing."""
-    X, Y = data
-    many = np.tile(X, (20, 1))
-    model = LRML(2, 0.5, kernel="rbf").fit(X, Y)
-    whole, cuts = model.decision_function(many), []
-    asked = pairwise_kernels
+    many = np.tile(data[0], (20, 1))
+    model = LRML(2, 0.5, kernel="rbf").fit(*data)
+    whole, cuts, asked = model.decision_function(many), [], pairwise_kernels
+
+    def counted(A, B, **options):
+        cuts.append(len(A))
+        return asked(A, B, **options)
+
     monkeypatch.setattr("lrml.estimators._kernels._BLOCK_VALUES", 400)
-    monkeypatch.setattr(
-        "lrml.estimators._kernels.pairwise_kernels",
-        lambda A, B, **options: cuts.append(len(A)) or asked(A, B, **options),
-    )
+    monkeypatch.setattr("lrml.estimators._kernels.pairwise_kernels", counted)
     np.testing.assert_allclose(model.decision_function(many), whole, atol=1e-12)
-    assert max(cuts) == 10
-    assert sum(cuts) == len(many)
-
-
-@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_array, np.float32])
-def test_other_forms_of_features(data, others, form):
-    X, Y = data
-    model, expected = (LRML(2, 0.5, ridge=0.1, kernel="rbf").fit(M, Y) for M in (form(X), X))
-    np.testing.assert_allclose(
-        model.decision_function(form(others)), expected.decision_function(others), atol=1e-4
-    )
-    np.testing.assert_allclose(model.decision_function(others), expected.decision_function(others), atol=1e-4)
+    assert (max(cuts), sum(cuts)) == (10, len(many))
 
 
 def every_entry_in_two_parts(X, form):
@@ -247,18 +206,17 @@ def test_entries_that_are_there_twice_are_added_up(data, others, kernel, form):
     np.testing.assert_array_equal(twice.data, stored)  # those of the user stay as they are
 
 
-@pytest.mark.parametrize("kernel", [{"kernel": "rbf"}, {"kernel": "cosine"}], ids=["rbf", "cosine"])
+@pytest.mark.parametrize("kernel", ["rbf", "cosine"])
 @pytest.mark.parametrize("make", [LRML, MLFroCV])
-def test_models_of_entries_that_are_there_twice(data, others, make, kernel):
+@pytest.mark.parametrize(
+    "form", [sp.csc_array, np.float32, lambda X: every_entry_in_two_parts(X, sp.csr_array)]
+)
+def test_models_of_other_forms_of_features(data, others, make, kernel, form):
     """The width that a search chooses depends on norms of rows, too."""
-    models = [
-        clone(make(**kernel)).fit(X, data[1])
-        for X in (data[0], every_entry_in_two_parts(data[0], sp.csr_array))
-    ]
-    new = every_entry_in_two_parts(others, sp.csr_array)
-    np.testing.assert_allclose(
-        models[1].decision_function(new), models[0].decision_function(others), atol=1e-6
-    )
+    found, expected = (make(kernel=kernel).fit(X, data[1]) for X in (form(data[0]), data[0]))
+    scores = expected.decision_function(others)
+    for rows in (others, form(others)):
+        np.testing.assert_allclose(found.decision_function(rows), scores, atol=1e-4)
 
 
 @pytest.mark.parametrize("kernel", ["laplacian", "rbf"])
@@ -267,39 +225,23 @@ def test_long_indices(data, monkeypatch, kernel):
     long = sp.csr_array((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape)
     assert long.indices.dtype == np.int64
     np.testing.assert_allclose(Kernel(kernel)(long, long), Kernel(kernel)(data[0], data[0]), atol=1e-12)
-    found, expected = (MLFroCV(kernel=kernel).fit(M, data[1]).best_params_ for M in (long, data[0]))
-    assert found == pytest.approx(expected, rel=1e-6)
     monkeypatch.setattr(_kernels, "_LONGEST_SHORT", X.nnz - 1)
     if kernel == "laplacian":
-        with pytest.raises(ValueError, match=f"laplacian.*at most {X.nnz - 1} .*got {X.nnz} entries.*rbf"):
+        with pytest.raises(ValueError, match=f"laplacian.* {X.nnz} "):
             Kernel(kernel)(long, long)
     else:
         Kernel(kernel)(long, long)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
-def test_rows_far_from_zero(data, others, kernel):
-    """Kernels of distances do not see a shift, however far."""
+def test_distances_do_not_see_a_shift_and_a_function_is_as_good_as_a_name(data, others, kernel):
     X, Y = data
-    for model in (MLFro(0.3, kernel=kernel, gamma=0.3), LRMLCV(kernel=kernel, random_state=0)):
-        near = clone(model).fit(X, Y).decision_function(others)
-        far = clone(model).fit(X + 1e7, Y).decision_function(others + 1e7)
-        np.testing.assert_allclose(far, near, atol=1e-6)
-
-
-def test_a_function_of_two_rows(data, others):
-    X, Y = data
-    model = MLFro(0.3, kernel=lambda x, z: float(np.exp(-0.3 * np.sum((x - z) ** 2)))).fit(X, Y)
-    expected = MLFro(0.3, kernel="rbf", gamma=0.3).fit(X, Y)
-    np.testing.assert_allclose(model.decision_function(others), expected.decision_function(others), atol=1e-9)
-
-
-def test_a_kernel_that_is_positive_only_when_centred(data):
-    """additive_chi2 is conditionally positive definite: with an intercept that suffices."""
-    X, Y = np.abs(data[0]), data[1]
-    assert MLFro(0.3, kernel="additive_chi2").fit(X, Y).score(X, Y) > 0.5
-    with pytest.raises(ValueError, match="positive semi-definite"):
-        MLFro(0.3, kernel="additive_chi2", fit_intercept=False).fit(X, Y)
+    model = MLFro(0.3, kernel=kernel, gamma=0.3)
+    near = clone(model).fit(X, Y).decision_function(others)
+    np.testing.assert_allclose(clone(model).fit(X + 1e7, Y).decision_function(others + 1e7), near, atol=1e-6)
+    norm = np.square if kernel == "rbf" else np.abs
+    named = MLFro(0.3, kernel=lambda x, z: float(np.exp(-0.3 * np.sum(norm(x - z))))).fit(X, Y)
+    np.testing.assert_allclose(named.decision_function(others), near, atol=1e-9)
 
 
 def test_warm_start(data):
@@ -314,27 +256,22 @@ def test_warm_start(data):
     assert model.set_params(kernel="linear").fit(X[:, :3], Y).coef_.shape == (4, 3)
 
 
-def test_constant_rows_teach_nothing():
+def test_constant_rows_and_rounding_teach_nothing():
     X, Y = np.ones((5, 3)), np.eye(5, 2, dtype=int)
     for rows, labels in ((X, Y), (X[:1], Y[:1])):
         model = LRML(1, 0.1, kernel="rbf").fit(rows, labels)
         assert model.rank_ == 0
         seen = ~model.unseen_labels_
         np.testing.assert_allclose(model.decision_function(rows)[0, seen], labels.mean(axis=0)[seen])
-
-
-def test_rounding_of_a_kernel_is_not_learnt():
-    """With a tiny gamma all kernel values are 1 up to rounding."""
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((30, 3)), (rng.random((30, 2)) < 0.5).astype(int)
-    model = MLFro(0.0, kernel="rbf", gamma=1e-18).fit(X, Y)
-    assert model.rank_ == 0
+    assert MLFro(0.0, kernel="rbf", gamma=1e-18).fit(X, Y).rank_ == 0  # all values are 1 up to rounding
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly"])
 def test_repeated_rows_are_weights(kernel):
     """Rounding makes directions of repeated rows, which must not count."""
-    for seed in range(40):
+    for seed in range(15):
         rng = np.random.default_rng(seed)
         X, Y = rng.random((20, 12)), (rng.random((20, 3)) < 0.5).astype(int)
         times = rng.integers(0, 5, 20)
@@ -352,14 +289,11 @@ def many(monkeypatch):
     monkeypatch.setattr("lrml.core.kernels._MANY_ROWS", 240)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((240, 3))
-    return X, (np.tanh(X @ rng.standard_normal((3, 5))) + 0.3 * rng.standard_normal((240, 5)) > 0.3).astype(
-        int
-    )
+    scores = np.tanh(X @ rng.standard_normal((3, 5))) + 0.3 * rng.standard_normal((240, 5))
+    return X, (scores > 0.3).astype(int)
 
 
-@pytest.mark.parametrize("gamma", [0.001, 0.01])
-@pytest.mark.parametrize("ridge", [0.1, 1.0])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("gamma", "ridge", "weighted"), [(0.001, 0.1, True), (0.01, 1.0, False)])
 @pytest.mark.parametrize(
     "model", [LRML(2, 0.3, tol=1e-10), MLTrace(0.3, tol=1e-10), MLFro(), CPLST(3)], ids=str
 )
@@ -371,39 +305,27 @@ def test_the_bound_of_what_is_left_out_holds(monkeypatch, many, model, ridge, ga
     part = clone(model).fit(X, sp.csr_array(Y), weights)
     monkeypatch.setattr("lrml.core.kernels._MANY_ROWS", 10**9)
     whole = clone(model).fit(X, Y, weights)
-    assert whole.kernel_gap_ == 0
-    assert 0 < part.kernel_gap_ <= 1e-4
+    assert whole.kernel_gap_ == 0 < part.kernel_gap_ <= 1e-4
     rise = part.objective_ / whole.objective_ - 1
     assert -1e-8 <= rise <= part.kernel_gap_ * (1 + 1e-6) + 1e-8
     # f is quadratic in the scores, so a small rise means a small difference.
-    apart = (part.decision_function(X) - whole.decision_function(X)) ** 2
-    assert (
-        np.sum((1 if weights is None else weights[:, None]) * apart) <= 4 * part.kernel_gap_ * part.objective_
-    )
+    w, scores = 1 if weights is None else weights[:, None], part.decision_function(X)
+    assert np.sum(w * (scores - whole.decision_function(X)) ** 2) <= 4 * part.kernel_gap_ * part.objective_
     # With an intercept the errors add up to 0.
-    np.testing.assert_allclose(
-        np.average(part.decision_function(X), weights=weights, axis=0), np.average(Y, weights=weights, axis=0)
-    )
+    np.testing.assert_allclose(*(np.average(M, weights=weights, axis=0) for M in (scores, Y)))
     U = part.factors_.U
-    K = rbf_kernel(X, gamma=gamma)
     np.testing.assert_allclose(U.sum(axis=0) / np.abs(U).sum(axis=0), 0.0, atol=1e-14)
-    np.testing.assert_allclose(U.T @ K @ U, np.eye(part.rank_), atol=1e-5)
+    np.testing.assert_allclose(U.T @ rbf_kernel(X, gamma=gamma) @ U, np.eye(part.rank_), atol=1e-5)
 
 
-def test_directions_that_matter_are_kept(monkeypatch, many):
+def test_directions_that_matter_are_kept(many):
     """Without a ridge, or with a kernel whose eigenvalues decay slowly, nothing may be left out."""
     X, Y = many
-    for options in (
-        {"alpha": 0.0, "gamma": 0.01},
-        {"alpha": 0.1, "gamma": 30.0},
-        {"alpha": 1e-3, "gamma": 0.3},
-    ):
-        model = MLFro(kernel="rbf", **options).fit(X, Y)
-        assert model.kernel_gap_ == 0
+    for alpha, gamma in ((0.0, 0.01), (0.1, 30.0), (1e-3, 0.3)):
+        assert MLFro(alpha, kernel="rbf", gamma=gamma).fit(X, Y).kernel_gap_ == 0
     noise = np.random.default_rng(0).standard_normal((240, 240))
-    K = rbf_kernel(X, gamma=0.01) - 0.02 * noise @ noise.T
-    with pytest.raises(ValueError, match="positive semi-definite"):
-        MLFro(1000.0, kernel="precomputed").fit(K, Y)
+    with pytest.raises(ValueError, match="eigenvalue"):
+        MLFro(1000.0, kernel="precomputed").fit(rbf_kernel(X, gamma=0.01) - 0.02 * noise @ noise.T, Y)
 
 
 @pytest.mark.parametrize("model", [MLFro(1.0), LRML(5, 1.0, ridge=1.0), CPLST(1.0, ridge=1.0)], ids=str)
@@ -412,21 +334,17 @@ def test_leave_one_out_scores_use_all_directions(many, model):
     model = clone(model).set_params(kernel="rbf", gamma=0.01).fit(X, Y)
     assert model.kernel_gap_ > 0
     found = model.leave_one_out_scores(X, Y)
-    for row in (0, 17, 239):
-        others = np.arange(240) != row
-        refitted = clone(model).fit(X[others], Y[others])
+    for row in (0, 239):
+        refitted = clone(model).fit(np.delete(X, row, 0), np.delete(Y, row, 0))
         np.testing.assert_allclose(found[row], refitted.decision_function(X[[row]])[0], atol=1e-9)
 
 
 # Searches
 
-
 SEARCHES = {
     "LRMLCV": LRMLCV([0, 2], [0.5, 1.0], [0.1, 0.3], cv=KFold(3), abandon=False, tol=1e-8),
-    "one split": LRMLCV([0, 2], [0.5, 1.0], [0.1], cv=0.3, random_state=0, tol=1e-8, threshold="auto"),
-    "MLTraceCV": MLTraceCV([0.5, 1.0], 0.1, cv=KFold(3), abandon=False, tol=1e-8),
-    "MLFroCV": MLFroCV(cv=KFold(3), abandon=False),
-    "CPLSTCV": CPLSTCV(cv=KFold(3), abandon=False),
+    "MLFroCV": MLFroCV([0.01, 0.1, 1.0], cv=0.3, random_state=0),
+    "CPLSTCV": CPLSTCV([1, 2], [0.1, 1.0], cv=KFold(3)),
 }
 
 
@@ -438,28 +356,24 @@ def test_searches(data, others, search):
     table = by_name.cv_results_["mean_test_score"]
     np.testing.assert_allclose(given.cv_results_["mean_test_score"], table, atol=1e-6)
     assert given.best_params_ | {"gamma": 0.3} == pytest.approx(by_name.best_params_)
-    assert by_name.best_estimator_.kernel == "rbf"
-    np.testing.assert_allclose(
-        by_name.decision_function(others),
-        given.decision_function(rbf_kernel(others, X, gamma=0.3)),
-        atol=1e-6,
-    )
-    assert by_name.dual_coef_.shape == (40, 4)
+    scores = given.decision_function(rbf_kernel(others, X, gamma=0.3))
+    np.testing.assert_allclose(by_name.decision_function(others), scores, atol=1e-6)
     assert not hasattr(by_name, "coef_")
-    again = pickle.loads(pickle.dumps(by_name))
-    assert np.array_equal(again.predict(others), by_name.predict(others))
+    # A later fit forgets the kernel of the last one.
+    linear, fresh = clone(by_name), clone(search)
+    linear = linear.fit(X, Y).set_params(kernel="linear", gammas=None).fit(X, Y)
+    assert vars(linear).keys() == vars(fresh.fit(X, Y)).keys()
+    np.testing.assert_array_equal(linear.decision_function(others), fresh.decision_function(others))
 
 
 def test_rows_without_weight_do_not_count_in_the_choice_of_gamma(data):
     X, Y = data
     weights = np.r_[np.ones(40), np.zeros(60)]
     far = 100.0 * np.random.default_rng(1).standard_normal((60, 6))
-    search = MLFroCV(kernel="rbf", random_state=0).fit(np.vstack([X, far]), np.resize(Y, (100, 4)), weights)
-    expected = MLFroCV(kernel="rbf", random_state=0).fit(X, Y)
-    np.testing.assert_allclose(search.gamma_results_["gamma"], expected.gamma_results_["gamma"])
-    np.testing.assert_allclose(
-        search.gamma_results_["mean_test_score"], expected.gamma_results_["mean_test_score"]
-    )
+    model = MLFroCV(kernel="rbf", random_state=0)
+    found = clone(model).fit(np.vstack([X, far]), np.resize(Y, (100, 4)), weights).gamma_results_
+    for name, expected in model.fit(X, Y).gamma_results_.items():
+        np.testing.assert_allclose(found[name], expected)
 
 
 def test_a_search_judges_as_refitting_does(data):
@@ -475,8 +389,8 @@ def test_a_search_judges_as_refitting_does(data):
 # Bad input
 
 
-def refuses(message, model, X, Y):
-    with pytest.raises((ValueError, TypeError), match=message):
+def refuses(shown, model, X, Y):
+    with pytest.raises((ValueError, TypeError), match=shown):
         model.fit(X, Y)
     assert not hasattr(model, "factors_")
 
@@ -484,83 +398,55 @@ def refuses(message, model, X, Y):
 @pytest.mark.parametrize("make", [LRML, MLFro, CPLST, MLFroCV])
 def test_bad_kernel_matrices(data, make):
     X, Y = data
-    K = rbf_kernel(X)
-    model = make(kernel="precomputed")
-    refuses(r"needs a square X.*got 40 × 6\. Pass that matrix", model, X, Y)
+    K, model = rbf_kernel(X), make(kernel="precomputed")
     crooked = K.copy()
     crooked[3, 7] += 0.25
-    refuses(
-        r"needs a symmetric X, got entries .* by up to 0\.25 \(the largest entry is 1\)", model, crooked, Y
-    )
     U, s, _ = np.linalg.svd(K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean())
     s[1] = -2.0 * s[0]
-    refuses(
-        r"positive semi-definite, got one with an eigenvalue of -\S+ \(the largest", model, (U * s) @ U.T, Y
-    )
-    refuses("NaN", model, np.where(K == 1, np.nan, K), Y)
-    refuses("[Ss]parse", model, sp.csr_array(K), Y)
-    fitted = model.fit(K, Y)
-    with pytest.raises(ValueError, match=r"X has 39 features, .*k\(x, x_i\) for all 40 training rows"):
-        fitted.predict(K[:, :39])
+    for shown, matrix in (
+        ("40 × 6", X),
+        (r"0\.25", crooked),
+        ("eigenvalue", (U * s) @ U.T),
+        ("NaN", np.where(K == 1, np.nan, K)),
+        ("[Ss]parse", sp.csr_array(K)),
+    ):
+        refuses(shown, model, matrix, Y)
+    with pytest.raises(ValueError, match=r"39 features.* 40 "):
+        model.fit(K, Y).predict(K[:, :39])
 
 
-def test_single_precision_kernel_matrices_pass(data):
-    X, Y = data
-    K = rbf_kernel(X).astype(np.float32)
-    K[np.triu_indices(40, 1)] *= 1 + 1e-7
-    found, expected = (LRML(2, 0.5, kernel="precomputed").fit(M, Y) for M in (K, rbf_kernel(X)))
-    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-4)
-
-
-@pytest.mark.parametrize("n", [100, 400])
-def test_rounding_of_nearly_constant_single_precision_kernels_passes(n):
+@pytest.mark.parametrize(("n", "gamma", "rel"), [(40, None, 1e-4), (400, 1e-4, 1e-2)])
+def test_single_precision_kernel_matrices_pass(n, gamma, rel):
     """Their errors are those of the values, however small the eigenvalues are once they are centred."""
     rng = np.random.default_rng(0)
     X, Y = rng.random((n, 20)), (rng.random((n, 4)) < 0.4).astype(int)
-    K = rbf_kernel(X, gamma=1e-4)
-    found, expected = (MLFro(1e-3, kernel="precomputed").fit(M, Y) for M in (K.astype(np.float32), K))
-    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-2)
+    K = rbf_kernel(X, gamma=gamma)
+    single = K.astype(np.float32)
+    single[np.triu_indices(n, 1)] *= 1 + 1e-7
+    found, expected = (MLFro(1e-3, kernel="precomputed").fit(M, Y) for M in (single, K))
+    assert found.objective_ == pytest.approx(expected.objective_, rel=rel)
 
 
-def test_kernels_that_are_not_positive(data):
+def test_what_is_no_kernel_is_refused(data):
     X, Y = data
-    refuses("positive semi-definite", LRML(kernel="sigmoid", gamma=3.0, coef0=-2), X, Y)
-
-
-def test_functions_that_are_no_kernels(data):
-    X, Y = data
-    refuses(r"one number for two rows, got .* of shape \(6,\)", LRML(kernel=lambda x, z: x * z), X, Y)
-    refuses(r"must be finite, got nan for the rows 0 and", LRML(kernel=lambda x, z: np.nan), X, Y)
-    refuses("one number for two rows, got NoneType", LRML(kernel=lambda x, z: None), X, Y)
-    refuses("one number for two rows, got complex", LRML(kernel=lambda x, z: complex(x @ z)), X, Y)
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "poly"])
-@pytest.mark.parametrize("make", [LRML, LRMLCV])
-def test_squares_that_overflow_are_refused(data, make, kernel):
-    X, Y = data
-    refuses("kernel values must be finite.*scale X", make(kernel=kernel), 1e160 * X, Y)
-
-
-def test_unknown_labels_and_other_losses_are_refused(data):
-    X, Y = data
-    Y = Y.astype(float)
-    Y[0, 0] = np.nan
-    refuses("kernel='rbf' needs to know all labels", LRML(kernel="rbf"), X, Y)
-    refuses(
-        "kernel='rbf' needs loss='squared', got loss='logistic'", LRML(kernel="rbf", loss="logistic"), X, Y
-    )
+    positive = np.abs(X)  # additive_chi2 is positive only when centred: with an intercept that suffices
+    assert MLFro(0.3, kernel="additive_chi2").fit(positive, Y).score(positive, Y) > 0.5
+    refuses("eigenvalue", MLFro(0.3, kernel="additive_chi2", fit_intercept=False), positive, Y)
+    refuses("eigenvalue", LRML(kernel="sigmoid", gamma=3.0, coef0=-2), X, Y)
+    refuses(r"\(6,\)", LRML(kernel=lambda x, z: x * z), X, Y)
+    refuses("nan.* 0 ", LRML(kernel=lambda x, z: np.nan), X, Y)
+    refuses("NoneType", LRML(kernel=lambda x, z: None), X, Y)
+    refuses("complex", LRML(kernel=lambda x, z: complex(x @ z)), X, Y)
+    for kernel in ("rbf", "poly"):
+        for make in (LRML, LRMLCV):
+            refuses("finite", make(kernel=kernel), 1e160 * X, Y)
+    refuses("unobserved", LRML(kernel="rbf"), X, np.where(np.eye(40, 4), np.nan, Y))
+    with pytest.raises(ValueError, match="linear"):
+        bound_report(MLFro(kernel="rbf").fit(X, Y), X)
 
 
 def test_more_rows_than_memory_holds_are_refused(data, monkeypatch):
-    X, Y = data
     monkeypatch.setattr(Place, "memory", 100)
     monkeypatch.setattr("lrml.estimators._kernels.pairwise_kernels", None)  # nothing may be computed
     for make in (LRML, MLFro, CPLST, LRMLCV):
-        refuses("n = 40 ", make(kernel="rbf"), X, Y)
-
-
-def test_theory_wants_a_linear_model(data):
-    X, Y = data
-    with pytest.raises(ValueError, match="must be linear in the features"):
-        bound_report(MLFro(kernel="rbf").fit(X, Y), X)
+        refuses("n = 40 ", make(kernel="rbf"), *data)

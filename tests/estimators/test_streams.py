@@ -15,13 +15,11 @@ from lrml import LRML, MLFro, MLTrace
 from lrml.blocks import BlockError, LocalBlocks
 from lrml.core.arrays import Place
 
-READ_ONCE = r"iterator.*once.*lambda"
+READ_ONCE = r"iterator.*once"
 FORMS = pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 MODELS = [
-    LRML(1, 1.0, loss="logistic", tol=1e-9),
     LRML(1, 1.0, ridge=0.3, loss="squared_hinge", fit_intercept=False, tol=1e-9),
     MLTrace(1.0, ridge=0.1, loss="logistic", tol=1e-9),
-    MLTrace(2.0, loss="squared_hinge", tol=1e-9),
     MLFro(0.5, loss="logistic", tol=1e-12),
     LRML("auto", 2.0, tol=1e-9),  # with unknown labels
     LRML(2, 1.0, loss="logistic"),  # in single precision
@@ -98,22 +96,18 @@ def test_without_a_penalty_it_is_logistic_regression(data):
         np.testing.assert_allclose(found.coef_[label], one.coef_[0], rtol=1e-4, atol=1e-5)
 
 
-def test_a_later_fit_forgets_the_passes(data):
-    model = LRML(1, 2.0, loss="logistic", tol=1e-3).fit_blocks(cut(data, 70))
-    assert model.n_passes_ == pickle.loads(pickle.dumps(model)).n_passes_
-    assert not hasattr(model.fit(*data), "n_passes_")
-
-
 def test_a_warm_start_saves_passes(data):
     blocks = cut(data, 50, 100)
     model = LRML(1, 2.0, ridge=0.1, loss="logistic", tol=1e-9, warm_start=True).fit_blocks(blocks)
     cold = model.n_passes_
+    assert pickle.loads(pickle.dumps(model)).n_passes_ == cold
     assert model.fit_blocks(blocks).n_passes_ < 0.5 * cold
+    assert not hasattr(model.fit(*data), "n_passes_")
 
 
 def test_max_iter_warns_and_limits_the_passes(data):
     model = LRML(1, 2.0, loss="logistic", tol=1e-12, max_iter=3)
-    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit_blocks(cut(data, 50))
     assert model.n_iter_ == 3
     assert model.n_passes_ <= 8
@@ -193,15 +187,12 @@ def test_a_block_that_turns_bad_in_a_later_pass_is_named(data):
     assert not hasattr(model, "coef_")
 
 
-def test_a_threshold_has_one_number_per_label(data):
+def test_some_label_must_be_known_and_thresholds_must_fit(data):
+    X, Y, w = data
+    with pytest.raises(ValueError, match="known"):
+        LRML(1, 1.0).fit_blocks([(X, np.full_like(Y, np.nan), w)])
     with pytest.raises(ValueError, match="threshold"):
         LRML(1, 1.0, loss="logistic", threshold=np.zeros(3)).fit_blocks(cut(data, 30))
-
-
-def test_some_label_must_be_known(data):
-    X, Y, w = data
-    with pytest.raises(ValueError, match="some label must be known"):
-        LRML(1, 1.0).fit_blocks([(X, np.full_like(Y, np.nan), w)])
 
 
 # What travels
