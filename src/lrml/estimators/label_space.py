@@ -82,23 +82,18 @@ def check_all_known(rows: Rows, name: str, others: str) -> None:
 
 
 class CPLST(LabelSpaceModel):
-    """Conditional principal label space transformation.
+    """Conditional principal label space transformation: the directions of label space that X predicts best.
 
-    With Z = Y − 1ȳᵀ the labels without their means, X centred likewise and H = X (XᵀX + ridge·I)⁻¹ Xᵀ the
-    (ridge) hat matrix, the encoder V (L × k) holds the top eigenvectors of ZᵀHZ: the directions of label
-    space whose predictable variation is largest. The codes ZV are regressed on X, and decoding is linear:
+    With Z = Y − 1ȳᵀ the labels without their means, X centred likewise and H = X (XᵀX + ridge·I)⁻¹ Xᵀ, the
+    encoder V (L × k) holds the top eigenvectors of ZᵀHZ. The codes ZV are regressed on X, and decoding is
+    linear:
 
     ::
 
-        W = (XᵀX + ridge·I)⁻¹ XᵀZ V Vᵀ,    scores = ȳ + (x − x̄)ᵀ W,
+        W = (XᵀX + ridge·I)⁻¹ XᵀZ V Vᵀ,    scores = ȳ + (x − x̄)ᵀ W.
 
-    cut at ``threshold`` in ``predict``. W is the minimiser of ‖Z − XW‖²_F + ridge · ‖W‖²_F over the matrices
-    of rank k, that is, reduced-rank regression, and the limit of `LRML` for theta = k, alpha → ∞. The
-    solution is exact and needs no iteration, only the eigendecompositions of XᵀX (d × d) and of ZᵀHZ (L × L,
-    or smaller if the rank of X is).
-
-    Cost: time O(n d² + d³ + d L min(d, L)), memory 3 d² + 2 d L numbers beside the data; with more features
-    than rows, and for kernels, as in `LRML`.
+    W minimises ‖Z − XW‖²_F + ridge · ‖W‖²_F over the matrices of rank k: reduced-rank regression, the limit
+    of `LRML` for theta = k and alpha → ∞. The solution is exact. Cost: as `LRML`, without iterations.
 
     Parameters
     ----------
@@ -107,25 +102,15 @@ class CPLST(LabelSpaceModel):
         at least 1 and at most min(d, L)).
     ridge : float, default=0.0
         Strength of a squared Frobenius norm; 0 is the method as published.
-    kernel, gamma, degree, coef0
-        As in `LRML`; X is then replaced by the features behind the kernel.
-    targets : {"binary", "real"}, default="binary"
-        As in `LRML`.
-    threshold : float, array of shape (L,) or "auto", optional
-        A label is predicted if its score is at least this; 0.5 by default. "auto" as in `LRML`.
+    kernel, gamma, degree, coef0, targets, threshold, device
+        As in `LRML`. All labels must be known.
 
     Attributes
     ----------
-    components_ : array of shape (k, L)
-        Vᵀ, orthonormal rows.
-    n_components_ : int
-        k.
-    coef_, dual_coef_, X_fit_, intercept_, factors_, singular_values_, rank_, objective_, classes_
+    components_, n_components_ : array of shape (k, L), int
+        Vᵀ, orthonormal rows; k.
+    coef_, intercept_, factors_, rank_, ridge_, objective_, status_, …
         As in `LRML`; the objective is that of reduced-rank regression.
-    unseen_labels_, n_iter_, residual_, converged_, status_, history_, n_features_in_, feature_names_in_
-        As in `LRML`; there are no iterations.
-    compression_gap_
-        As in `LRML`: what a subspace costs, where n and d are both large.
 
     References
     ----------
@@ -144,34 +129,27 @@ class CPLST(LabelSpaceModel):
 
 
 class PLST(LabelSpaceModel):
-    """Principal label space transformation.
+    """Principal label space transformation: the principal directions of the labels, predictable or not.
 
-    As `CPLST`, but the encoder V holds the top eigenvectors of ZᵀZ, the principal directions of the labels
-    alone, whether or not X predicts them:
+    As `CPLST`, but the encoder V holds the top eigenvectors of ZᵀZ:
 
     ::
 
         W = (XᵀX + ridge·I)⁻¹ XᵀZ V Vᵀ.
 
-    Cost: exact, by the eigendecompositions of XᵀX (d × d) and ZᵀZ (L × L): time
-    O(n d² + n L² + d³ + L³), memory 3 d² + 2 L² + 2 d L numbers beside the data. Of more than 2,000 labels,
-    up to a tenth as many directions are found by Lanczos' method, in memory O(L k).
+    Cost: that of `CPLST` and of the eigendecomposition of ZᵀZ, O(n L² + L³). Of more than 2,000 labels, up to
+    a tenth as many directions are found by Lanczos' method, in memory O(L k). It needs all labels at once, so
+    there is no ``fit_blocks``.
 
     Parameters
     ----------
-    rank, ridge, kernel, gamma, degree, coef0, targets, threshold
+    rank, ridge, kernel, gamma, degree, coef0, targets, threshold, device
         As in `CPLST`.
 
     Attributes
     ----------
-    components_, n_components_
+    components_, n_components_, coef_, intercept_, factors_, rank_, objective_, status_, …
         As in `CPLST`; the rank of the model may be smaller than the number of components.
-    coef_, dual_coef_, X_fit_, intercept_, factors_, singular_values_, rank_, objective_, classes_
-        As in `LRML`.
-    unseen_labels_, n_iter_, residual_, converged_, status_, history_, n_features_in_, feature_names_in_
-        As in `LRML`; there are no iterations.
-    compression_gap_
-        As in `LRML`: what a subspace costs, where n and d are both large.
 
     References
     ----------
@@ -263,29 +241,24 @@ def _principal_directions(rows: Rows, count: int) -> Array:
 class CPLSTCV(BlockSearch):
     """`CPLST` with rank and ridge chosen by scores of unseen rows.
 
-    The whole grid is tried. Leave-one-out scores are exact for the full rank, and estimates for lower ones,
-    whose lead is confirmed as in `LRMLCV`.
+    The whole grid is tried. Leave-one-out scores are exact for the full rank, and estimates for lower ones: a
+    choice among these is confirmed on folds as in a grid of `LRMLCV`.
 
-    Cost: O(n d² + d³ + d² L) once, per ridge one decomposition of a min(d, L)² matrix, which serves all
-    ranks, and O(mk (d + L)) for each candidate of rank k, judged on m rows; memory 3 d² + O(m (d + L))
-    numbers beside the data. A number of folds takes one decomposition of each kind per fold.
+    Cost: O(n d² + d³ + d² L) once, or once per fold; per ridge one decomposition of a min(d, L)² matrix,
+    which serves all ranks; and O(mk (d + L)) for each candidate of rank k, judged on m rows.
 
     Parameters
     ----------
     ranks : sequence of int or float, optional
         By default 5, 10, 20, 40, 60, 80 and 100 % of the labels.
     ridges : float or sequence of float, optional
-        By default 0 and the ridges that leave 90, 60 and 30 % of the effective directions, see `MLFroCV`.
-    kernel, gammas, degree, coef0, targets, cv, scoring, rule, abandon, threshold
-        As in `LRMLCV`.
-    random_state
-        As in `LRMLCV`.
-    verbose
-        As in `LRMLCV`.
+        By default 0 and those that leave 90, 60 and 30 % of the effective directions, see `LRMLCV`.
+    kernel, gammas, degree, coef0, targets, cv, scoring, rule, abandon, threshold, random_state
+        As in `LRMLCV`; and so are ``device`` and ``verbose``.
 
     Attributes
     ----------
-    best_params_, best_score_, best_index_, best_estimator_, cv_results_, n_splits_, threshold_, coef_, …
+    best_params_, best_score_, best_estimator_, cv_results_, …
         As in `LRMLCV`.
 
     Examples

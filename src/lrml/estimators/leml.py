@@ -36,56 +36,41 @@ class LEML(Member):
         Σ_(i,l) known  w_i ℓ(y_il, x_iᵀ w_l + b_l) + alpha · Σ_j σ_j(W) + ridge · ‖W‖²_F,
 
     where ℓ is (y − s)² or another loss. With W = ZHᵀ, Z d × k and H L × k, the trace norm is the least
-    ½(‖Z‖²_F + ‖H‖²_F), the penalty of the paper. So this is `LRML` with theta = 0 and a limit on the rank,
-    and the two agree once k is at least the rank of that solution. With alpha = 0, as by default, it is ridge
-    regression of rank k; without a ridge, too, it is `CPLST`.
+    ½(‖Z‖²_F + ‖H‖²_F), the penalty of the paper. So this is `LRML` on the coefficients with theta = 0 and a
+    limit on the rank, solved by the same solvers for W itself. With alpha = 0, the default, it is ridge
+    regression of rank k; without a ridge, too, it is `CPLST`. The ridge and the intercept are not in the
+    paper: the trace norm hardly shrinks leading directions, and these overfit wide text.
 
-    Cost: as `LRML`, by the same algorithm. With the squared loss, all labels known and no alpha the solution
-    is exact, and costs one decomposition; where n and d are both large, one in a subspace.
-
-    Notes
-    -----
-    An ``alpha`` of at least ‖∇f(0)‖₂, the largest singular value of the gradient of the loss at W = 0, gives
-    W = 0. A limit on the rank is not convex: a solution is a stationary point, as it is for `LRML`.
-
-    The default ridge is the best one for ridge regression of the slopes of the loss at the best constant
-    scores, 2(ȳ − y) for the squared loss, times the curvature of the loss relative to that of the squared
-    loss. Multiplying X by a constant does not change the predictions. Best is what generalised
-    cross-validation says: the least n ‖(I − H_ρ)G‖² / (n − 1 − 1.05 tr H_ρ)², H_ρ = X(XᵀX + ρ)⁻¹Xᵀ with X
-    centred. Where n and d are both large, it is the least squared error on a fifth of the rows, by a fit to
-    the others, of 32 sums of the slopes with random signs. Why a ridge: the trace norm, the paper's only
-    penalty, hardly shrinks leading directions, and these overfit wide text.
-
-    Departures from the paper: the ridge; an intercept, which is not penalised; W itself is found instead of
-    its factors, by the solvers of `LRML`.
+    Cost: as `LRML`. With the squared loss, all labels known and no alpha the solution is exact, and costs one
+    decomposition. A limit on the rank is not convex: elsewhere a solution is a stationary point.
 
     Parameters
     ----------
     rank : int or float, optional
         k. An int counts; a float in (0, 1] is a share of the labels (rounded, at least 1, at most min(d, L)).
-        By default 80 % of the labels, but at least 256 and at most 512, or min(d, L) if that is less: with
-        40 % even the best fit is behind ridge regression on text, because rare labels do not fit in. A
-        smaller rank makes a smaller model.
-    alpha : float, optional
-        Strength of the paper's penalty, a trace norm; 0 by default.
+        By default 80 % of the labels, but at least 256 and at most 512, or min(d, L) if that is less: with a
+        smaller one, rare labels do not fit in.
+    alpha : float, default=0.0
+        Strength of the paper's penalty, a trace norm. From ‖∇f(0)‖₂ on, W is 0.
     ridge : float, optional
         Strength of the ridge penalty. By default 0 if alpha is given; otherwise it follows the data, see
         Notes.
-    loss, fit_intercept, targets, threshold
-        As in `LRML`.
     tol : float, optional
-        As in `LRML`; 1e-6 by default if the moments suffice, where steps are cheap.
-    max_iter, warm_start, callback, device, verbose
+        As in `LRML`; 1e-6 by default where sums suffice, and 1e-4 elsewhere.
+    loss, fit_intercept, targets, threshold, max_iter, warm_start, callback, device, verbose
         As in `LRML`.
 
     Attributes
     ----------
-    coef_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_, converged_, status_
+    coef_, intercept_, factors_, rank_, alpha_, ridge_, objective_, status_, …
         As in `LRML`; the rank is k at most.
-    alpha_, ridge_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
-        As in `LRML`.
-    compression_gap_, n_passes_
-        As in `LRML`: what a subspace costs, where n and d are both large, and how often blocks were read.
+
+    Notes
+    -----
+    The default ridge ρ has the least generalised cross-validation error of ridge regression, ‖(I − H_ρ)Y‖² /
+    (n − 1 − 1.05 tr H_ρ)² with H_ρ = X(XᵀX + ρ)⁻¹Xᵀ, X and Y centred, times the curvature of the loss
+    relative to squares. Unknown labels count as the mean of their label. Multiplying X by a constant does not
+    change the predictions. With weights below 1, n is (Σ w)² / Σ w² if that is more than Σ w.
 
     References
     ----------
@@ -153,12 +138,9 @@ def _usual_ranks(shares: Sequence[float], shape: tuple[int, int]) -> list[int]:
 class LEMLCV(SearchModel):
     """`LEML` with rank and ridge chosen by scores of unseen rows.
 
-    With the squared loss, all labels known and no alpha, one decomposition serves all candidates, and
-    ``cv=None`` stands for leave-one-out scores, or for one held-out fifth where n and d are both large: see
-    `CPLSTCV`. Otherwise every candidate is a warm-started fit, and ``cv=None`` stands for five folds, or,
+    With the squared loss, all labels known and no alpha, one decomposition serves all candidates, judged as
+    in `CPLSTCV`. Otherwise each of them is a warm-started fit, and ``cv=None`` stands for five folds, or,
     with more than 5,000 features and a metric that has a value for every row, for one held-out fifth.
-
-    Cost: that of `CPLSTCV` in the first case, else one fit of `LEML` per candidate and fold.
 
     Parameters
     ----------
@@ -170,16 +152,14 @@ class LEMLCV(SearchModel):
     ridges : sequence of float, optional
         By default 3, 1 and 0.3 times the default of `LEML`; a best one on the edge is followed beyond it.
         Only 0 if alphas are given.
-    loss, fit_intercept, targets, cv, scoring, rule, abandon, threshold
-        As in `LRMLCV`.
     max_iter, tol
         As in `LEML`.
-    random_state, device, verbose
+    loss, fit_intercept, targets, cv, scoring, rule, abandon, threshold, random_state, device, verbose
         As in `LRMLCV`.
 
     Attributes
     ----------
-    best_params_, best_score_, best_index_, best_estimator_, cv_results_, n_splits_, threshold_, …
+    best_params_, best_score_, best_estimator_, cv_results_, …
         As in `LRMLCV`.
 
     Examples

@@ -69,192 +69,121 @@ _SLOPES = {"squared": 1.0, "logistic": 0.5, "squared_hinge": 2.0}
 class LRML(Member):
     """Low-rank multi-label learning by penalising only the tail of the spectrum.
 
-    Finds a stationary point W (d × L) of
+    Minimises over W (d × L), with a free intercept b and singular values σ_1 ≥ σ_2 ≥ …,
 
     ::
 
-        ‖Y − 1bᵀ − XW‖²_F + alpha · Σ_{j > theta} σ_j(W) + ridge · ‖W‖²_F,    σ_1 ≥ σ_2 ≥ …
+        ‖Y − 1bᵀ − XW‖²_F + alpha · Σ_{j > theta} σ_j(M) + ridge · ‖W‖²_F,
 
-    with a free intercept b, or with another loss in place of the squared error. The loss is a sum over the
-    known labels of all examples, not a mean. theta = 0 is the trace norm;
-    alpha = 0 is (ridge) least squares; alpha → ∞ is least squares of rank at most theta. In between the
-    problem is not convex: a fit ends near the objective of a stationary point, which need not be the best.
-    Features may have any scale; a warning names those that differ by more than 1e8.
+    or another loss in place of the squares; it is a sum over the known labels of all examples, not a mean.
+    ``space`` says what is penalised:
 
-    Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, then O(dL min(d, L)) per
-    iteration, independent of n; memory 3 d² + O(dL) numbers beside the data. Otherwise an iteration also
-    takes a few passes over the rows, in blocks, O(ndL) each. With more features than rows, and for kernels,
-    an n × n matrix takes the place of the d × d one: O(n² d + n³ + n² L), memory 4 n² + O(nL). Where n and d
-    are both large, a subspace of r ≈ 4L + 128 dimensions takes 15 to 30 passes over the nonzeros with L
-    columns, and memory O(r min(n, d) + k (d + L)) for a solution of rank k. Of more than 512 labels it takes
-    theta + 64 directions in place of L (and further ones where alpha is small), and O(r L) numbers more.
+    - "coefficients", M = W: the paper's objective, not convex unless theta is 0. A fit ends near the
+      objective of a stationary point, which need not be the best.
+    - "predictions", M = X̃W with X̃ = [X − 1x̄ᵀ; √ridge · I]: the predictions, with the ridge as further
+      rows. With Ŵ the ridge regression and X̃Ŵ = U diag(d) Vᵀ, the global minimum is W = Ŵ V diag(s/d) Vᵀ,
+      where s_j is d_j up to theta and max(d_j − alpha/2, 0) beyond.
+
+    In both, theta = 0 is a trace norm, alpha = 0 is (ridge) least squares, and alpha → ∞ is least squares of
+    rank theta. Features may have any scale; a warning names those that differ by more than 1e8.
+
+    Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, and O(dL min(d, L)) per
+    iteration; memory 3 d² + O(dL) numbers beside the data. Otherwise an iteration takes a few passes over the
+    rows, O(ndL) each. With more features than rows, and for kernels, XXᵀ takes the place of XᵀX. Where both
+    are large, fits work in a subspace: docs/solver.md.
 
     Parameters
     ----------
     theta : int, float or "auto", optional
         How many leading singular values stay free. An int counts them; a float in [0, 1] is a share of the
-        number of labels (rounded, at most min(d, L)). Mind the type: 1 means one value, 1.0 all of them. By
-        default 0.2 with the squared loss, and 0.1 with the others, where free values overfit sooner.
-        "auto" takes the elbow of the energy of the least-squares predictions, see Notes.
+        labels (rounded, at most min(d, L)). Mind the type: 1 means one value, 1.0 all of them. By default
+        0.05 for predictions; for coefficients 0.2 with the squared loss, and 0.1 with the others, where free
+        values overfit sooner. "auto" is an elbow, see Notes.
     alpha : float, optional
-        Strength of the penalty, the paper's C. (scikit-learn reads ``C`` as an inverse strength, hence the
-        name.) By default it follows the data, see Notes.
+        Strength of the penalty, the paper's C (an inverse strength in scikit-learn). By default see Notes.
     ridge : float, optional
-        Strength of an additional squared Frobenius norm, which also shrinks the free singular values. Not in
-        the paper. By default 0 where theta is 0, and beside a given alpha with the squared loss: that is the
-        objective of the paper. Otherwise it follows the data: half of the default ridge of `LEML`. With
-        another loss and without any, nothing limits the free
-        singular values, and separable labels have no optimum; a fit that seems to have converged is then
-        compared with a second one, which starts from the solution without the penalty.
+        Strength of a squared Frobenius norm, which also shrinks the free singular values. By default half of
+        the default ridge of `LEML`; but 0 for coefficients if theta is 0 (and alpha is not), and beside a
+        given alpha with the squared loss, as in the paper.
+    space : {"predictions", "coefficients"}, optional
+        By default the predictions where alpha follows the data, with the squared loss, all labels known and
+        no iterative ``solver``; the coefficients everywhere else. Other losses take these only.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
-        What is summed over labels and examples, see `lrml.core.losses`. "squared" with all labels known needs
-        one pass over the data; otherwise every iteration takes one, in blocks of rows.
     fit_intercept : bool, default=True
         Fit b. The paper has none.
-    kernel : str or callable, default="linear"
-        A kernel k(x, z) in place of the inner product of two rows, as in scikit-learn's `KernelRidge`:
-        "rbf", "poly", "laplacian", "cosine", …; a function of two rows; or "precomputed": X holds
-        k(x_i, x_j) for all pairs of training rows in ``fit`` (n × n), and k(x, x_i) with the training rows
-        later. It must be positive semi-definite, and needs the squared loss with all labels known. The rows
-        are centred in the space behind the kernel if there is an intercept.
-    gamma : float, optional
-        Of "rbf", "laplacian", "poly" and "sigmoid", 1/d by default, and of "chi2", 1 by default.
-    degree : float, default=3
-        Of "poly".
-    coef0 : float, default=1
-        Of "poly" and "sigmoid".
-    solver : {"auto", "primal", "dual", "compressed", "apg", "pg", "paper"} or solver object, default="auto"
-        "auto": a proximal step and least squares on either side of W, in turn, see
-        `lrml.solvers.Alternating`. "apg": monotone accelerated proximal gradient. "pg": proximal gradient
-        with backtracking. "paper": Algorithm 1 to the letter; see `lrml.solvers.Algorithm1`, an instance of
-        which may be passed to set t₀, γ and the rule. For other losses, and if labels are unknown, "auto" is
-        proximal Newton (Newton's method label by label, if alpha is 0), and "apg" the only other method.
-        "primal", "dual" and "compressed" are "auto" with given coordinates: eigenvectors of XᵀX, of XXᵀ, or a
-        subspace (`lrml.core.subspace`). By itself "auto" takes the smaller matrix up to 3,000 rows or
-        features, and beyond the cheapest of the three, by the number of multiplications.
+    kernel, gamma, degree, coef0
+        As in scikit-learn's `KernelRidge`: "linear" (the default), "rbf", "poly", …, a function of two rows,
+        or "precomputed". It must be positive semi-definite, and needs the squared loss with all labels known.
+        With an intercept, rows are centred in the space behind the kernel. See docs/kernels.md.
+    solver : str or solver object, default="auto"
+        For coefficients: "auto" (`lrml.solvers.Alternating`; for other losses and unknown labels proximal
+        Newton, or Newton's method label by label if alpha is 0), "apg" (accelerated proximal gradient), "pg"
+        (with backtracking), "paper" (Algorithm 1 to the letter) or an instance such as
+        `lrml.solvers.Algorithm1`. Of these, "apg" alone also reads rows. "primal", "dual" and "compressed"
+        are "auto" in given coordinates, of either space: eigenvectors of XᵀX, of XXᵀ, or a subspace.
     max_iter : int, optional
-        Most iterations (for "paper": the number of iterations). By default 5000, or 1000 where every
-        iteration reads the rows.
-    tol : float, optional
-        Upper limit of the estimated gap (F − F*) / F, with F* the objective to which the iteration converges,
-        see `lrml.solvers.Point`; 1e-4 by default. If the moments suffice, a fit also ends when ten steps
-        together gain less than 1 % of it. If every iteration reads the rows, scores are in single precision,
-        unless ``tol`` is below 1e-5, or features differ by more than 1e3 in scale or are far from zero
-        relative to their spread. For predictions on large data 0.01 is often enough.
+        Most iterations: 5000 by default, or 1000 where every iteration reads the rows.
+    tol : float, default=1e-4
+        Upper limit of the estimated gap (F − F*) / F of the objective, see docs/solver.md. From 1e-5 on,
+        scores of fits that read the rows are in single precision, if the scales of the features allow it.
     targets : {"binary", "real"}, default="binary"
-        "binary" insists on 0/1 labels; "real" accepts any finite numbers, and ``predict`` returns scores.
-    threshold : float, array of shape (L,) or "auto", optional
-        A label is predicted if its score is at least this; by default 0.5 for the squared loss, whose scores
-        estimate 0/1, and 0 for the others, whose scores are margins.
-        "auto" chooses it on scores of unseen rows: leave-one-out scores where they are in closed form (as for
-        ``leave_one_out_scores``, but not in a subspace), otherwise those of a fifth of the rows by one more
-        fit, to the others.
+        "binary" insists on 0/1 labels; "real" takes any finite numbers, and ``predict`` returns scores.
+    threshold : float, array of shape (L,), "auto" or `lrml.thresholds.Cut`, optional
+        A label is predicted if its score is at least this; by default 0.5 for the squared loss and 0 for the
+        others. A `Cut` is chosen by ``fit``, for its metric, on leave-one-out scores where they have a closed
+        form, otherwise on a fifth of the rows, by one more fit. "auto" is `Cut()`, for micro-F1.
     warm_start : bool, default=False
         Start from the coefficients of the last ``fit``.
     callback : callable, optional
-        Called with an `lrml.solvers.IterationInfo` for the starting point (iteration 0) and after every
-        iteration; a true return value stops.
+        Called with an `lrml.solvers.IterationInfo` before the first iteration and after each; true stops.
     device : str, optional
-        Where to compute: "cuda" or "cuda:1" (torch, or CuPy where torch is missing) takes NumPy arrays and
-        sparse matrices to a GPU, and the model back to NumPy. None computes where X is: arrays of torch or
-        CuPy stay on their device, and so does the model, if scikit-learn's ``array_api_dispatch`` is on.
-        See docs/gpu.md.
+        Such as "cuda": compute there, and bring the model back to NumPy. By default where X is.
     verbose : int, default=0
-        1 shows progress on standard error: a bar in a terminal, a line every few seconds elsewhere.
 
     Attributes
     ----------
-    coef_ : array of shape (L, d)
-        Wᵀ, in scikit-learn's orientation; for the linear kernel only. Beyond 2²⁴ numbers it is made from
-        ``factors_`` at each access.
-    dual_coef_ : array of shape (n, L)
-        For other kernels: scores are Σ_i k(x, x_i) dual_coef_i + intercept_. Made from ``factors_`` at each
-        access.
-    X_fit_ : array or sparse matrix of shape (n, d)
-        For other kernels: the training rows x_i (unless precomputed).
-    intercept_ : array of shape (L,)
-        b. A label without a positive example has zero coefficients and the intercept −1 (−100 for margins),
-        so that it does not rank above real candidates. With another loss, or unknown labels, a label that all
-        examples have gets zero coefficients and the best intercept, 1 (100 for the logistic loss).
-    factors_ : Factors
-        Thin SVD W = U diag(s) Vᵀ. For a kernel U diag(s) Vᵀ is ``dual_coef_``, and UᵀKU = I with the
-        (centred) kernel matrix K of the training rows: s are singular values in the space behind the kernel.
-    singular_values_ : array of shape (rank_,)
-    rank_ : int
-        Number of positive singular values. Small ones may not have reached zero yet: a smaller ``tol`` can
-        lower the rank a little.
-    nbytes_ : int
-        Bytes that predictions need, (min(k (d + L + 1), d L) + L) times those of a number, k = ``rank_``:
-        the factors, or their product if that is smaller, and the intercepts. For a kernel, d is the number
-        of training rows, and their own bytes come on top.
-    kernel_ : Kernel
-        For other kernels: the kernel with its parameters at the time of the fit, which predictions use.
-    kernel_gap_ : float
-        For other kernels: how much the directions of the kernel matrix that were left
-        out raise the objective at most, over the objective; 0 if none were, else up to 1e-4, see
-        `lrml.core.kernels.LeftOut`. Only fits with a ridge of 2,000 rows or more leave out any.
-    compression_gap_ : float
-        If a subspace was used: an estimate of how far the objective is above that without one, over the
-        objective. It is extended until that is at most 5e-4, or a warning tells. For other losses it is
-        a bound that neglects the curvature of the loss, or twice what the last extension has gained, if that
-        is less; 1e-3 is enough, or 5 times ``tol``.
-    theta_ : int
-        The number of free singular values that ``theta`` stands for.
-    alpha_, ridge_ : float
-        The strengths in use.
-    n_iter_ : int
-    n_passes_ : int
-        How often ``fit_blocks`` has read the blocks, if once does not suffice.
-    objective_ : float
-        At the returned W and its best intercept (which for an unseen label is 0, not −1).
-    residual_ : float
-        L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F, L the Lipschitz constant of ∇f: how nearly W is
-        stationary, mainly in the directions in which X varies most.
-    converged_ : bool
-        Whether ``tol`` was reached (or the solution is exact).
-    status_ : str
-        How the solver ended, with a remedy if one is needed.
-    history_ : dict of arrays
-        iteration, phase, objective, gap (which ``tol`` limits; infinite if the phase has none), residual (of
-        an element of the subdifferential), rank, seconds.
-    classes_ : array of shape (L,)
-        Label names if Y was a frame, else 0, …, L − 1; the two classes if y was 1-D. Numbers are where X was.
-    loss_ : str
-        The loss of the fit.
-    threshold_ : float or array of shape (L,)
-        If ``threshold="auto"``: where ``predict`` cuts.
-    sparse_output_, flat_output_ : bool
-        Whether Y was sparse, or 1-D; then ``predict`` returns a sparse matrix, or a 1-D array.
-    unseen_labels_ : bool array of shape (L,)
-        Labels without a positive training example.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    coef_, intercept_ : arrays of shape (L, d) and (L,)
+        Wᵀ and b. A label without a positive example has zero coefficients and an intercept of −1 (−100 for
+        margins), so that it does not rank above real candidates. There is no ``coef_`` with a kernel.
+    factors_, singular_values_, rank_, nbytes_
+        Thin SVD W = U diag(s) Vᵀ (behind the kernel, if any), s, their number, and the bytes of a model.
+    theta_, alpha_, ridge_, loss_, threshold_
+        What is in use; the last one only if it was chosen.
+    objective_, residual_ : float
+        L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F is the latter, L the Lipschitz constant of ∇f.
+    converged_, status_, n_iter_, history_, n_passes_
+        Whether ``tol`` was reached; how the solver ended, with a remedy; one entry per iteration; how often
+        ``fit_blocks`` has read the blocks, if once does not suffice.
+    compression_gap_, kernel_gap_ : float
+        What a subspace (by an estimate), or left-out directions of a kernel (at most), add to the objective.
+    dual_coef_, X_fit_, kernel_
+        For kernels: scores are Σ_i k(x, x_i) dual_coef_i + intercept_ over the rows x_i of X_fit_.
+    classes_, unseen_labels_, n_features_in_, feature_names_in_, sparse_output_, flat_output_, fitted_
+        Names; labels without a positive example; the form of Y; the record of all these.
 
     Notes
     -----
-    ``theta="auto"`` is a heuristic. With A = (Λ + ridge)^(−1/2) QᵀXᵀY in the eigenvectors of XᵀX = QΛQᵀ,
-    least squares of rank theta loses T(theta) = Σ_{j>theta} σ_j(A)² of the energy of its predictions; the
-    elbow is the theta at which T(theta)/T(0) is farthest below the line 1 − theta/m, m the number of values.
-    Unknown labels count as absent, and the squared loss is used whatever ``loss`` is. The theta that
-    minimises the paper's bound is useless here: on all data we tried it is near min(d, L).
+    The default alpha keeps out what noise alone would bring. For coefficients it is ‖G‖_F √(ρ/n), G the
+    slopes of the loss at the best constant scores, ρ the default ridge of `LEML` for squares: with labels
+    independent of X, the gradient along a direction with the eigenvalue ρ would be about as long. For
+    predictions it is ½ √2 ‖Y − 1ȳᵀ‖_F / √n.
 
-    The default alpha is ‖G‖_F √(ρ/n), with G (n × L) the slopes of the loss at the best
-    constant scores, and ρ the ridge with which ridge regression of G predicts best (see `LEML`). If labels
-    were independent of X, the gradient along a direction of X whose eigenvalue is ρ would have about this
-    length: the penalty keeps out what noise alone would bring. Multiplying X by a constant does not change
-    the predictions; with weights, n is that of `LEML`.
+    The elbow is where T(theta) = Σ_{j > theta} d_j², d as above, is farthest below the line from T(0) to 0.
 
     References
     ----------
     C. Xu, T. Liu, D. Tao, C. Xu. Local Rademacher Complexity for Multi-label Learning. IEEE Transactions on
-    Image Processing 25(3), 2016.
+    Image Processing 25(3), 2016. The closed form, for a weighted trace norm: K. Chen, H. Dong, K.-S. Chan,
+    Biometrika 100(4), 2013.
 
     Examples
     --------
     >>> from lrml import LRML
     >>> from lrml.datasets import load_yeast
     >>> yeast = load_yeast()
-    >>> model = LRML(theta=3, alpha=20.0).fit(*yeast.train)
+    >>> LRML().fit(*yeast.train).status_
+    'Solved in closed form.'
+    >>> model = LRML(theta=3, alpha=20.0).fit(*yeast.train)  # the paper's objective
     >>> model.rank_, round(model.score(*yeast.test), 3)
     (8, 0.755)
     """
@@ -475,135 +404,83 @@ class TailSearch(BlockSearch):
 class LRMLCV(TailSearch):
     """`LRML` with theta, alpha and ridge chosen by scores of rows that the model has not seen.
 
-    With the squared loss and all labels known, candidates are judged by leave-one-out scores, which have a
-    closed form: one decomposition of all rows, and no folds. The search decides what to try. First come
-    ridges alone; then alphas, beside half of the best ridge; then, if the penalty has gained anything, no
-    ridge and the whole one; and if it has gained more than one standard error, other thetas. (With one given
-    ridge, it begins with alphas.) A best ridge or alpha on the edge of those tried is followed beyond it.
-    Leave-one-out scores are exact without the penalty, and a little too good with it. So a candidate with it
-    must lead the best one without by more than one standard error, and must lead on folds as well: on one to
-    three of five, until the difference is clear.
+    With the squared loss, all labels known and no grid, the penalty acts on the predictions (``space``):
 
-    A grid is tried as a whole. It takes any of ``alphas``, ``n_alphas``, ``alpha_ratio`` and several
-    ``ridges``; the others have the defaults below. If the best of five or more given alphas or ridges is the
-    first or last, and clearly better than the next, a warning says so. Without a candidate with an exact
-    score nothing is confirmed on folds.
+    1. Ridges alone are judged by leave-one-out scores, which are exact and have a closed form.
+    2. Three of five random folds screen a grid of theta, alpha and ridge by squared error, and judge up to
+       eight of these candidates by the metric. A fold costs one decomposition.
+    3. The best of them is chosen if it leads the best ridge by more than one standard error on the other two
+       folds. Otherwise that ridge is, with alpha = 0: it is the simpler model.
 
-    For other losses, and with unknown labels, every candidate is a fit of its own, warm-started. From 3,000
-    rows on, it is judged on one held-out fifth, and the search decides what to try as above, without folds;
-    beside the penalty there is always a ridge. With fewer rows there is a small grid on five folds,
-    ridges alone among it, and a best ridge or alpha on its edge is followed beyond it.
+    A grid (any of ``alphas``, ``n_alphas``, ``alpha_ratio`` or several ``ridges``) is tried as a whole, by
+    default on the coefficients. Leave-one-out scores are a little too good with a penalty, so a choice with
+    one must lead the best without one by more than one standard error, and hold up on up to three folds.
+    Other losses and unknown labels take one warm-started fit per candidate and split. See docs/selection.md.
 
-    Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, as for a fit; then O(dL min(d,
-    L)) per iteration and O(mk (d + L)) for each candidate of rank k, judged on m rows; up to three more
-    decompositions to confirm the choice. Memory 3 d² + O(m (d + L)) numbers beside the data, with n in place
-    of m if ``threshold="auto"``. A number of folds takes one decomposition per fold. Otherwise one fit of
-    `LRML` per candidate and fold. Rows that do not fit into memory: ``fit_blocks``.
+    Cost: with the squared loss and all labels known O(n d² + d³ + d² L), once and per fold, and O(mk (d + L))
+    for each candidate of rank k, judged on m rows; memory O(d² + m (d + L)) numbers. For rows that do not fit
+    into memory there is ``fit_blocks``.
 
     Parameters
     ----------
     thetas : sequence of int or float, optional
-        As in `LRML`. By default 0 (the trace norm), 5, 10, 20 and 40 % of the labels; 0 and 5 % if every
-        candidate is a fit of its own. Without a grid, alphas are tried with the least of them.
+        As in `LRML`. By default all counts are allowed in a search without a grid; in a grid 0 (the trace
+        norm), 5, 10, 20 and 40 % of the labels, and 0 and 5 % where every candidate is a fit of its own.
     alphas : sequence of float, optional
-        In a grid by default ``n_alphas`` log-spaced values, which act on the largest singular value of the
-        tail like ridges that leave 5 to 98 % of the effective directions; and 0, if ``ridges`` is None too.
-        If every candidate is a fit of its own, 1, 1/3 and 1/9 times ‖G‖_F √(ρ/n), as in the Notes of `LRML`,
-        but with the ρ that leaves 20 % of the effective directions; without a ridge 3, 1.5, 0.75 and 0.375
-        times.
+        In a grid by default ``n_alphas`` values, which act on the largest penalised singular value like
+        ridges that leave 5 to 98 % of the effective directions, and 0 if ``ridges`` is None.
     ridges : float or sequence of float, optional
-        In a grid by default 0 and the ridges that leave 90, 60, 40 and 20 % of the effective directions
-        Σ λ_i / (λ_i + ridge), λ_i the eigenvalues of XᵀX, so they do not depend on the scale of the features;
-        with alpha = 0, 13 ridges. If every candidate is a fit of its own, 60, 40 and 20 %, times the
-        curvature of the loss relative to that of the squared loss. A single one is taken as it is.
+        A single one is taken as it is. In a grid by default 0 and those that leave 90, 60, 40 and 20 % of the
+        effective directions Σ λ_i / (λ_i + ridge), λ_i the eigenvalues of XᵀX: no matter how X is scaled.
     n_alphas : int, optional
-        10 by default in a grid; 3 if every candidate is a fit of its own, or 4 without a ridge.
+        10 by default in a grid; 3, or 4 without a ridge, where every candidate is a fit of its own.
     alpha_ratio : float, optional
-        If given, alphas go instead from `lrml.estimators.alpha_max` of the theta and ridge at hand down to
-        ``alpha_ratio`` times that.
-    loss : {"squared", "logistic", "squared_hinge"}, default="squared"
-    fit_intercept : bool, default=True
-    kernel, degree, coef0
-        As in `LRML`. If "precomputed", splits take rows and columns.
+        If given, alphas go from `alpha_max` of the theta and ridge down to this share of it.
+    space : {"predictions", "coefficients"}, optional
+        As in `LRML`; by default the predictions in the search without a grid described above, and the
+        coefficients elsewhere. The default alphas of a grid are made for coefficients.
+    loss, fit_intercept, kernel, degree, coef0, targets, device, verbose
+        As in `LRML`. If the kernel is "precomputed", splits take rows and columns.
     gammas : float or sequence of float, optional
-        Of the kernels "rbf", "laplacian", "chi2", "poly" and "sigmoid". Several are compared before anything
-        else, each by the leave-one-out scores of its best ridge regression on at most 2,000 rows, drawn at
-        random. By default a half, 1 and 2 times one over the median of what gamma multiplies (for "rbf" the
-        squared distance of two rows); a best one on the edge is followed beyond it, and the smallest of
-        those as good as the best is taken.
-    targets : {"binary", "real"}, default="binary"
-        As in `LRML`. Folds of real targets are random.
+        Widths of the kernel, compared first: docs/kernels.md.
     cv : "loo", int, float, splitter or iterable, optional
-        "loo" stands for leave-one-out scores, which need the squared loss with all labels known. They are
-        compared on at most m = max(1500, 2¹⁹ / L) rows, drawn at random. Or a number of folds
-        (`lrml.model_selection.MultilabelStratifiedKFold`), a held-out share in (0, 1), a splitter of
-        scikit-learn, or (train, test) row numbers. By default "loo" where it is possible, 0.2 where fits work
-        in a subspace (see ``solver`` of `LRML`); where every candidate is a fit of its own, 0.2 from 3,000
-        rows on, and 5 below.
-        Pass a splitter if rows come in groups, or repeat: leave-one-out scores would know the answer.
+        Leave-one-out scores, on at most m = max(1500, 2¹⁹ / L) random rows; a number of folds
+        (`MultilabelStratifiedKFold`; random ones for real targets); a held-out share; a splitter of
+        scikit-learn; or (train, test) row numbers. By default "loo" with the squared loss and all labels
+        known, but 0.2 in a subspace; elsewhere 0.2 from 3,000 rows on, and 5 below. Pass a splitter if rows
+        come in groups, or repeat.
     scoring : str, callable, list of these or None, default=None
-        A metric of `lrml.metrics`: "precision_at_1" (any number), "average_precision", "average_auc",
-        "hamming_loss", "micro_f1", "macro_f1"; any scorer of scikit-learn, by name ("f1_micro", "roc_auc", …)
-        or as an object; or a function of (Y, scores), larger for better scores. None is "average_precision",
-        "r2" if the targets are real, and the loss itself for a single label, where there is nothing to rank.
-        "average_precision", a name in both, means ours, the mean over the examples. A callable with three
-        positional arguments without a default is a scorer: it gets (model, X, Y) of the held-out rows, where
-        the model predicts for exactly these rows, and Y is dense. A function gets a sparse Y if y is sparse.
-        Several threads may call either at a time. Unknown labels are 0 in Y and have scores below all others.
-        With a list, one search judges by each metric, the first chooses the model, and ``best_estimators_``
-        has one for each.
+        A metric of `lrml.metrics` by name, such as "precision_at_1"; a scorer of scikit-learn; or a function
+        of (Y, scores), larger for better scores. None is "average_precision", "r2" for real targets, and the
+        loss for a single label. The first one of a list chooses the model.
     rule : {"best", "one_standard_error", "smallest"} or callable, default="best"
-        "one_standard_error" takes, among the candidates whose mean is within one standard error of the best,
-        the one of least rank, and among those the one with the strongest penalty. "smallest" takes the one
-        with the fewest bytes (``nbytes_``), and among those the best; unless there is a grid, the search then
-        also looks for smaller models, until they are worse than that. A function gets ``cv_results_`` (with
-        one metric, called "score") and returns the index of a candidate, which is not confirmed on folds.
+        Among the candidates within one standard error of the best, take that of least rank, or of the fewest
+        bytes (``nbytes_``); without a grid the search then also tries small models. A function gets
+        ``cv_results_`` (with one metric, called "score") and returns the index of a candidate, as it is.
     abandon : bool, default=True
-        Drop hopeless candidates after the first fold, if there are several: those that the leader beats, by
-        each metric, by more than three standard errors of the paired difference over the held-out rows.
-    threshold : float, array of shape (L,), "auto" or None, default=None
-        As in `LRML`; "auto" takes the best cut for the held-out scores of the chosen candidate: for its
-        leave-one-out scores of all rows, unless there are folds.
+        After the first of several folds, drop candidates that are three standard errors behind.
+    threshold : float, array of shape (L,), "auto" or `lrml.thresholds.Cut`, optional
+        As in `LRML`; chosen on the held-out scores of the choice.
     max_iter, tol
-        As in `LRML`. If the moments suffice, candidates take 500 iterations at most by default, and a ``tol``
-        of 1e-4 in a grid and 1e-3 without one; 1e-3 from 3,000 rows on if
-        every candidate is a fit of its own.
+        As in `LRML`; candidates may have fewer iterations and a ``tol`` of up to 1e-3 by default.
     random_state : int, RandomState instance or None, default=None
-        Seed of the folds, and of the rows drawn where there are many. Pass an int for repeatable results.
-    verbose : int, default=0
-        1 shows progress on standard error: a bar in a terminal, a line every few seconds elsewhere.
 
     Attributes
     ----------
-    best_params_ : dict
-        With "gamma", if the kernel has one.
-    best_score_ : float
-        Mean of the held-out scores; greater is better (a loss has its sign changed). If the choice was
-        confirmed on folds, the exact leave-one-out score of its rival plus its lead there.
-    best_index_ : int
+    best_params_, best_index_, best_score_
+        The choice, with "gamma" if the kernel has one; its place; its mean held-out score (of a loss, the
+        negative), or that of the best ridge plus its lead on the folds that decided.
     best_estimator_ : LRML
-        Fitted on all rows.
+        Fitted on all rows, in the ``space`` that was searched, which ``best_params_`` leave out.
     best_estimators_, best_indices_ : dict
         If ``scoring`` is a list: the same by the name of each metric.
     cv_results_ : dict of arrays
-        As in scikit-learn's searches: params, param_theta, param_alpha, param_ridge, split0_test_score, …,
-        mean_test_score, std_test_score, rank_test_score; also n_splits_seen, mean_model_rank and
-        mean_model_nbytes, the size of a model of that rank. Abandoned candidates have NaN on the splits they
-        did not see, and rank behind all others. If the choice was confirmed on folds, confirmed_test_score
-        has the exact leave-one-out score of its rival and, for the choice and those that the rule would have
-        taken next, that score plus the lead on the folds; NaN elsewhere.
-    gamma_results_ : dict of arrays
-        If several gammas were compared: gamma and mean_test_score.
-    n_splits_ : int
-        1 for leave-one-out scores.
-    refit_time_ : float
-        Seconds of the final fit, which reuses the sums of the search.
-    threshold_ : float, array or None
-        Where ``predict`` cuts; setting ``threshold`` after ``fit`` has no effect.
-    coef_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_, converged_, status_
-        Of ``best_estimator_``.
-    nbytes_, theta_, history_, classes_, loss_, unseen_labels_, n_features_in_, feature_names_in_
-        Of ``best_estimator_``.
+        As in scikit-learn's searches, without times; also n_splits_seen, mean_model_rank, mean_model_nbytes,
+        and confirmed_test_score of those compared on the folds that decided.
+    gamma_results_, n_splits_, refit_time_, threshold_
+        The gammas compared; 1 for leave-one-out scores; seconds of the final fit; where ``predict`` cuts.
+    coef_, intercept_, factors_, rank_, theta_, status_, …
+        Of ``best_estimator_``, as in `LRML`.
 
     Examples
     --------
@@ -613,11 +490,8 @@ class LRMLCV(TailSearch):
     >>> model = LRMLCV(random_state=0).fit(*yeast.train)
     >>> len(model.cv_results_["params"]) < 50, round(model.score(*yeast.test), 3)
     (True, 0.755)
-
-    A whole grid, on folds:
-
-    >>> model = LRMLCV(thetas=[0, 2, 4], n_alphas=8, cv=3, random_state=0).fit(*yeast.train)
-    >>> len(model.cv_results_["params"]), round(model.score(*yeast.test), 3)
+    >>> grid = LRMLCV(thetas=[0, 2, 4], n_alphas=8, cv=3, random_state=0).fit(*yeast.train)
+    >>> len(grid.cv_results_["params"]), round(grid.score(*yeast.test), 3)
     (133, 0.755)
     """
 

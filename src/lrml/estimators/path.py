@@ -180,7 +180,7 @@ def lrml_path(
     tol: float = _TOL,
     device: Any = None,
 ) -> LRMLPath:
-    """Fit `LRML` with the squared loss for every theta, alpha and ridge of a grid.
+    """Fit `LRML` with the squared loss, on the coefficients, for every theta, alpha and ridge of a grid.
 
     Cost: one pass over the data and one decomposition, O(n d² + d³ + d² L), serve all models; each model then
     takes 4 to 5 eigendecompositions of a min(d, L)² matrix on average. For every theta and ridge, one chain
@@ -193,26 +193,19 @@ def lrml_path(
         `lrml.core.moments.Statistics` stand for rows that were summed up, of a stream or on a cluster; there
         is no Y then, and no weights.
     Y : array, sparse matrix or frame of shape (n, L)
-        0/1 labels.
+        0/1 labels, or any finite numbers if ``targets="real"``.
     thetas : sequence of int or float, optional
-        As in `LRML`: counts, or shares of the labels. By default 0 (the trace norm), 5, 10, 20 and 40 % of
-        the labels.
+        As in `LRML`. By default 0 (the trace norm), 5, 10, 20 and 40 % of the labels.
     alphas : sequence of float, optional
         By default ``n_alphas`` log-spaced values from `alpha_max` of the theta and ridge at hand down to
         ``alpha_ratio`` times that.
     ridges : float or sequence of float, default=0.0
-    n_alphas : int, default=20
-    alpha_ratio : float, default=1e-3
-    fit_intercept : bool, default=True
-    targets : {"binary", "real"}, default="binary"
-        "real" accepts any finite numbers in Y.
-    sample_weight : array of shape (n,), optional
     max_iter : int, default=500
         Most spectral decompositions for one model.
     tol : float, default=1e-4
-        As in `LRML`: upper limit of the estimated gap of the objective, over the objective.
-    device : str, optional
-        As in `LRML`.
+        As in `LRML`; and so are ``fit_intercept``, ``targets`` and ``device``.
+    n_alphas, alpha_ratio, sample_weight
+        20 and 1e-3 by default; array of shape (n,).
 
     Returns
     -------
@@ -220,10 +213,9 @@ def lrml_path(
 
     Notes
     -----
-    A model of the path stops by the same tests as a fit (``status``) and reports the same ``residual``. For
-    theta = 0 the problem is convex, and its objective is that of the fit to within ``tol``. For 0 < theta <
-    min(d, L) it is not: a warm start from the neighbouring alpha and the start of a fit may lead to different
-    stationary points, and then either objective may be the lower one.
+    A model of the path stops by the same tests as a fit. For theta = 0 its objective is that of the fit to
+    within ``tol``. For 0 < theta < min(d, L) the problem is not convex, and a warm start may lead to another
+    stationary point than the start of a fit: either objective may be the lower one.
 
     Examples
     --------

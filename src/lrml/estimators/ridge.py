@@ -33,7 +33,7 @@ _ROW_SHARES = (0.6, 0.4, 0.2)
 
 
 class MLFro(Member):
-    """Multi-label learning with the squared Frobenius norm.
+    """Multi-label learning with the squared Frobenius norm: ridge regression for label matrices.
 
     Finds the minimiser W (d × L) of
 
@@ -41,43 +41,35 @@ class MLFro(Member):
 
         ‖Y − 1bᵀ − XW‖²_F + alpha · ‖W‖²_F
 
-    with a free intercept b, or with another loss. For the squared loss this is ridge regression (kernel ridge
-    regression with an intercept, given a kernel), and the solution is exact: with the eigenvalues λ_i and
-    eigenvectors q_i of the centred XᵀX it is Σ_i q_i q_iᵀ XᵀY / (λ_i + alpha), so one decomposition serves
-    any number of alphas: see `ml_fro_path`. With the logistic loss it is one-vs-rest logistic regression with
-    C = 1 / (2 alpha).
+    with a free intercept b, or with another loss. For the squared loss the solution is exact: with the
+    eigenvalues λ_i and eigenvectors q_i of the centred XᵀX it is Σ_i q_i q_iᵀ XᵀY / (λ_i + alpha), so one
+    decomposition serves any number of alphas: `ml_fro_path`. With ``loss="logistic"`` it is one-vs-rest
+    logistic regression, with "squared_hinge" one-vs-rest `LinearSVC` with a free intercept, both with C = 1 /
+    (2 alpha).
 
-    Cost: time O(n d² + d³ + d² L) for the squared loss, memory 3 d² + O(dL) numbers beside the data; with
-    more features than rows, and for kernels, as in `LRML`. For other losses, and with unknown labels, labels
-    are fitted each on its own by Newton's method: 10 to 60 products with X and Xᵀ per label, O(nnz(X)) each,
-    and O(dL + nL) numbers of memory. So wide sparse text (200,000 features) is no obstacle. With
-    ``loss="squared_hinge"`` it is one-vs-rest `LinearSVC` with C = 1 / (2 alpha) and a free intercept.
+    Cost: as `LRML` without iterations for the squared loss. For others, and with unknown labels, labels are
+    fitted one by one by Newton's method: 10 to 60 products with X and Xᵀ per label, O(nnz(X)) each, and O(dL
+    + nL) numbers of memory. So wide sparse text (200,000 features) is no obstacle.
 
     Parameters
     ----------
     alpha : float, optional
         Strength of the penalty; 0 is the least-squares solution of smallest norm. By default it follows the
-        data: half of the default ridge of `LEML` (docs/solver.md).
-    loss, fit_intercept, kernel, gamma, degree, coef0, targets, threshold
-        As in `LRML`.
-    warm_start, callback, verbose
-        As in `LRML`.
-    max_iter : int, optional
-        Most iterations, if there are any; 1000 by default.
-    tol : float, optional
-        As in `LRML`, if there are iterations; 1e-5 by default. With a small alpha, probabilities may then be
-        off by a few percent; 1e-12 agrees with scikit-learn.
+        data: half of the default ridge of `LEML`.
+    max_iter : int, default=1000
+        Most iterations, if there are any.
+    tol : float, default=1e-5
+        As in `LRML`, if there are iterations. With a small alpha, probabilities may then be off by a few
+        percent; 1e-12 agrees with scikit-learn.
+    loss, fit_intercept, kernel, gamma, degree, coef0, targets, threshold, warm_start, callback
+        As in `LRML`; and so are ``device`` and ``verbose``.
 
     Attributes
     ----------
     alpha_ : float
         The strength in use.
-    coef_, dual_coef_, X_fit_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_
+    coef_, intercept_, factors_, rank_, objective_, status_, …
         As in `LRML`.
-    converged_, status_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
-        As in `LRML`.
-    compression_gap_, n_passes_
-        As in `LRML`: what a subspace costs (squared loss, n and d large), and how often blocks were read.
 
     References
     ----------
@@ -137,34 +129,28 @@ class MLFro(Member):
 
 
 class MLFroCV(BlockSearch):
-    """`MLFro` with alpha chosen by scores of unseen rows: ridge regression for label matrices.
+    """`MLFro` with alpha chosen by scores of unseen rows.
 
-    With the squared loss and all labels known these are leave-one-out scores, which are exact here (see
-    `LRMLCV`).
+    With the squared loss and all labels known these are leave-one-out scores, which are exact here.
 
-    Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, and O(mdL) for each candidate,
-    judged on m rows; memory 3 d² + O(m (d + L)) numbers beside the data. A number of folds takes one
-    decomposition per fold. Otherwise one warm-started fit of `MLFro` per candidate and fold.
+    Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, or once per fold, and O(mdL)
+    for each candidate, judged on m rows; memory 3 d² + O(m (d + L)) numbers beside the data. Otherwise one
+    warm-started fit of `MLFro` per candidate and fold.
 
     Parameters
     ----------
     alphas : sequence of float, optional
-        By default a search that begins with 6 values, which leave 98, 90, 75, 50, 25 and 10 % of the
-        effective directions Σ λ_i / (λ_i + alpha), λ_i the eigenvalues of XᵀX, so they do not depend on the
-        scale of the features. It goes on between the best one and its neighbours until that gains less
-        than one standard error, and beyond an edge as long as that is better. If every candidate is a fit of
-        its own, 3 values that leave 60, 40 and 20 %, times the curvature of the loss relative to that of the
-        squared loss; a best one on the edge is followed beyond it.
-    loss, fit_intercept, kernel, gammas, degree, coef0, targets, cv, scoring, rule, abandon, threshold
-        As in `LRMLCV`.
+        By default a search that begins with those that leave 98, 90, 75, 50, 25 and 10 % of the effective
+        directions (see ``ridges`` of `LRMLCV`) and goes on between and beyond. If every candidate is a fit of
+        its own, 60, 40 and 20 %, times the curvature of the loss relative to squares, and on beyond the edge.
     max_iter, tol
         As in `MLFro`.
-    random_state, verbose
-        As in `LRMLCV`.
+    loss, fit_intercept, kernel, gammas, degree, coef0, targets, cv, scoring, rule, abandon, threshold
+        As in `LRMLCV`; and so are ``random_state``, ``device`` and ``verbose``.
 
     Attributes
     ----------
-    best_params_, best_score_, best_index_, best_estimator_, cv_results_, n_splits_, threshold_, coef_, …
+    best_params_, best_score_, best_estimator_, cv_results_, …
         As in `LRMLCV`.
 
     Examples

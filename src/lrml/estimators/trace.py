@@ -17,7 +17,7 @@ from lrml.solvers import Callback, Phase
 
 
 class MLTrace(Member):
-    """Multi-label learning with the trace norm.
+    """Multi-label learning with the trace norm: `LRML` with theta = 0, and a proof of how close a fit is.
 
     Finds the minimiser W (d × L) of the convex objective
 
@@ -25,13 +25,13 @@ class MLTrace(Member):
 
         ‖Y − 1bᵀ − XW‖²_F + alpha · Σ_j σ_j(W) + ridge · ‖W‖²_F
 
-    with a free intercept b, or with another loss. It is `LRML` with theta = 0. Because the problem is convex,
-    a duality gap proves how close a fit is to the optimum, and ``gap_`` reports it. With squared loss and all
-    labels known the solver stops on it, or on another proven bound (`SpectralProblem.decrement`). Otherwise a
-    duality gap costs two passes over the rows, so the solver stops on the estimate of `LRML`.
+    with a free intercept b, or with another loss. For ``space="predictions"`` see `LRML`: the solution is
+    exact, and ``gap_`` is 0. Otherwise a duality gap proves the distance from the optimum, and with the
+    squared loss and all labels known the solver stops on it, or on another proven bound
+    (`SpectralProblem.decrement`).
 
-    Cost: as `LRML`, by the same algorithm; with another loss, or unknown labels, the duality gap takes two
-    more passes over the rows at the end.
+    Cost: as `LRML`. Where fits read the rows, the solver stops on the estimate of `LRML`, and the duality gap
+    takes two more passes at the end.
 
     Parameters
     ----------
@@ -39,26 +39,20 @@ class MLTrace(Member):
         Strength of the trace norm. By default it follows the data as in `LRML`.
     ridge : float, default=0.0
         Strength of an additional squared Frobenius norm.
-    loss, fit_intercept, kernel, gamma, degree, coef0, solver, targets, threshold
-        As in `LRML`.
-    warm_start, callback, verbose
-        As in `LRML`.
-    max_iter : int, optional
-        Most iterations, 5000 by default, or 1000 if every iteration reads the rows.
-    tol : float, optional
-        Upper limit of ``gap_``, 1e-4 by default; of its estimate if every iteration reads the rows.
+    space : {"coefficients", "predictions"}, default="coefficients"
+        What is penalised, as in `LRML`.
+    tol : float, default=1e-4
+        Upper limit of ``gap_``; of its estimate if every iteration reads the rows.
+    loss, fit_intercept, kernel, gamma, degree, coef0, solver, max_iter, targets, threshold
+        As in `LRML`; and so are ``warm_start``, ``callback``, ``device`` and ``verbose``.
 
     Attributes
     ----------
     gap_ : float
         (primal − dual) / primal: an upper bound of the relative distance of the objective from its minimum.
         In a subspace, that from the minimum inside, plus ``compression_gap_``, which is an estimate.
-    coef_, dual_coef_, X_fit_, intercept_, factors_, singular_values_, rank_, n_iter_, objective_, residual_
+    coef_, intercept_, factors_, rank_, alpha_, ridge_, objective_, status_, …
         As in `LRML`.
-    alpha_, ridge_, converged_, status_, history_, classes_, unseen_labels_, n_features_in_, feature_names_in_
-        As in `LRML`.
-    compression_gap_, n_passes_
-        As in `LRML`: what a subspace costs, where n and d are both large, and how often blocks were read.
 
     References
     ----------
@@ -126,7 +120,7 @@ class MLTrace(Member):
 class MLTraceCV(TailSearch):
     """`MLTrace` with alpha (and ridge) chosen by scores of unseen rows: `LRMLCV` with theta = 0.
 
-    Cost: as `LRMLCV`, with one theta.
+    On the coefficients, the default, alphas are judged by leave-one-out scores: docs/selection.md.
 
     Parameters
     ----------
@@ -134,18 +128,16 @@ class MLTraceCV(TailSearch):
         As in `LRMLCV`; 0 is among those tried by default.
     ridges : float or sequence of float, default=0.0
         None searches for a ridge too.
-    n_alphas, alpha_ratio, loss, fit_intercept, kernel, gammas, degree, coef0, targets, cv, scoring, rule
-        As in `LRMLCV`.
-    abandon, threshold
-        As in `LRMLCV`.
-    max_iter, tol, random_state, verbose
+    space : {"coefficients", "predictions"}, default="coefficients"
+        As in `MLTrace`; "predictions" is searched as in `LRMLCV`.
+    n_alphas, alpha_ratio, loss, fit_intercept, kernel, gammas, targets, cv, scoring, rule, threshold, …
         As in `LRMLCV`.
 
     Attributes
     ----------
     gap_ : float
         As in `MLTrace`.
-    best_params_, best_score_, best_index_, best_estimator_, cv_results_, n_splits_, threshold_, coef_, …
+    best_params_, best_score_, best_estimator_, cv_results_, …
         As in `LRMLCV`.
 
     Examples
