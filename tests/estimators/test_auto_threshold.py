@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from lrml import CPLST, LEML, LRML, PLST, MLFro, MLFroCV, MLTrace, metrics
 from lrml.model_selection import iterative_train_test_split
-from lrml.thresholds import best_threshold
+from lrml.thresholds import Cut, best_threshold
 from roads import take_road
 
 CLOSED = [
@@ -40,7 +40,7 @@ def leaving_each_row_out(model, X, Y):
 def test_ridge_regression_gets_the_best_cut_of_real_leave_one_out_scores(data, scoring, per_label):
     X, Y = data
     cut, _ = best_threshold(Y, leaving_each_row_out(MLFro(1.0), X, Y), scoring, per_label=per_label)
-    options = {"threshold": "auto", "threshold_scoring": scoring, "threshold_per_label": per_label}
+    options = {"threshold": Cut(scoring, per_label)}
     model = MLFro(1.0, **options).fit(X, Y)
     np.testing.assert_allclose(model.threshold_, cut, atol=1e-5)
     np.testing.assert_array_equal(model.predict(X), model.decision_function(X) >= model.threshold_)
@@ -77,7 +77,7 @@ def test_others_use_a_fifth_of_the_rows(data, model):
 def test_it_helps_where_labels_are_rare(yeast):
     X, Y = yeast
     train, test = slice(0, 1000), slice(1000, None)
-    model = MLFro(threshold="auto", threshold_scoring="macro_f1").fit(X[train], Y[train])
+    model = MLFro(threshold=Cut("macro_f1")).fit(X[train], Y[train])
     plain = MLFro().fit(X[train], Y[train])
     F1 = [metrics.macro_f1(Y[test], one.predict(X[test]), 0.5) for one in (model, plain)]
     assert F1[0] > F1[1] + 0.02

@@ -32,6 +32,7 @@ from lrml.core.arrays import HOST, Place, to_numpy
 from lrml.core.moments import Statistics
 from lrml.estimators import KERNELS, Kernel, alpha_max, ml_fro_path
 from lrml.metrics import average_precision, label_propensities
+from lrml.thresholds import Cut
 from namespaces import assert_same, dispatching, place_named, places, put
 
 on_devices = pytest.mark.parametrize("place", [p for p in places() if p.id != "numpy"], indirect=True)
@@ -318,7 +319,7 @@ def test_a_threshold_for_each_label_lives_with_the_model(model, form, data, plac
     if model.loss == "logistic" and "strict" in str(place):
         pytest.skip("takes seconds there")
     X, Y, weights = data["long"]
-    model = clone(model).set_params(threshold="auto", threshold_per_label=True)
+    model = clone(model).set_params(threshold=Cut(per_label=True))
     expected = clone(model).fit(X, Y, weights).threshold_
     if form == "device":
         found = there(place, model, X, Y, weights)

@@ -22,8 +22,7 @@ from lrml import CPLST, LEML, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, lrml_
 from lrml.core import subspace
 from lrml.core.arrays import Place
 from lrml.core.coordinates import DualLift, RidgeRegressions, coordinates_of, road_of
-from lrml.core.linalg import NormalOperator, leading_directions, solve_shifted
-from lrml.core.moments import CentredRows, Statistics
+from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
@@ -405,23 +404,6 @@ def test_the_certificate_tells_what_the_subspace_costs(seed, dual, alpha, ridge)
         better = solve(larger.problem.with_ridge(ridge), penalty, tol=1e-11).objective
         assert best * (1 - 1e-6) <= better <= result.objective * (1 + 1e-9)
         assert better - best <= 0.5 * excess + 1e-5 * best
-
-
-@settings(max_examples=25)
-@given(st.integers(0, 10**6), st.booleans(), st.floats(0.01, 10.0))
-def test_shifted_systems_are_solved(seed, dual, shift):
-    X, Y = text_like(*((50, 80) if dual else (80, 50)), 5, seed=seed)
-    w = np.random.default_rng(seed).uniform(0.1, 2.0, X.shape[0])
-    operator = NormalOperator(CentredRows.of(X, Y, w), np.float64)
-    centred = np.sqrt(w)[:, None] * (X.toarray() - np.average(X.toarray(), axis=0, weights=w))
-    matrix = centred @ centred.T if dual else centred.T @ centred
-    B = np.random.default_rng(seed).standard_normal((50, 3))
-    np.testing.assert_allclose(operator.apply(B), matrix @ B, atol=1e-10)
-    leading = leading_directions(operator, 10)
-    values = np.linalg.eigvalsh(matrix)[::-1]
-    assert np.all(leading.values <= values[: len(leading.values)] * (1 + 1e-9))
-    A = solve_shifted(operator, B, np.full(3, shift), leading, 1e-9, max_steps=500)
-    np.testing.assert_allclose(A, np.linalg.solve(matrix + shift * np.eye(50), B), atol=1e-6, rtol=1e-4)
 
 
 def test_wide_models_make_coefficients_on_demand(monkeypatch):

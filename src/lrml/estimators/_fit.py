@@ -22,7 +22,7 @@ from lrml.estimators._defaults import filled
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._spec import Solution, Spec, Start, check_row_solver, solver_progress
 from lrml.estimators._warnings import warn_of_subspace, warn_of_weakness, warn_unless_converged
-from lrml.solvers import SUCCESSES, DualityGap, History, IterationInfo, Point, SolverResult, Status, solve
+from lrml.solvers import SUCCESSES, Callback, DualityGap, Point, Recorder, SolverResult, Status, solve
 
 # What a subspace may cost, over the objective, and how often it is extended until it costs less.
 _MOST_COMPRESSED, _MOST_EXTENSIONS = 5e-4, 4
@@ -146,11 +146,11 @@ def _solved(
 
 def _solve(problem: SpectralProblem, spec: Spec, start: Array | None) -> SolverResult:
     penalty = spec.penalty
-    if spec.space == "predictions":
-        return _closed_form(problem, penalty)
     assert spec.max_iter is not None
     assert spec.tol is not None
     with solver_progress(spec) as callback:
+        if spec.space == "predictions":
+            return _closed_form(problem, penalty, callback)
         return solve(
             problem,
             penalty,
@@ -163,15 +163,16 @@ def _solve(problem: SpectralProblem, spec: Spec, start: Array | None) -> SolverR
         )
 
 
-def _closed_form(problem: SpectralProblem, penalty: TailSum) -> SolverResult:
+def _closed_form(problem: SpectralProblem, penalty: TailSum, callback: Callback | None) -> SolverResult:
     """Return the global minimum under a penalty on the predictions."""
     left, right, d, sigma = problem.penalised_predictions(penalty)
     U, s, V = Factors.of_sides(left * (sigma / d), right)
     W = (U * s) @ V.T
     objective = problem.value(W) + penalty.value(sigma)
-    history = History([IterationInfo(0, "closed form", objective, 0.0, int(s.shape[0]), 0.0, 0.0)])
+    record: Recorder[None] = Recorder(callback)
+    record.record("closed form", objective, 0.0, int(s.shape[0]), 0.0)
     U, V = problem.restore(U, V)
-    return SolverResult(W, Factors(U, s, V), Status.EXACT, 0, objective, 0.0, 0.0, history)
+    return SolverResult(W, Factors(U, s, V), Status.EXACT, 0, objective, 0.0, 0.0, record.history)
 
 
 def _proven_gap(problem: SpectralProblem, penalty: TailSum, outcome: SolverResult) -> float:

@@ -172,6 +172,8 @@ class FoldedSearch(LeaveOneOutSearch):
             fold = folds[number] if number < _N_SCREENING else self._fold(splits[number])
             self._judge_on(fold, number, places, tables)
         choices = self._enter(tables, places, best, new, everything)
+        for table in self.tables:
+            table.exact = set()  # no score is an estimate any more
         for order, (table, choice, rival) in enumerate(zip(tables, choices, best, strict=True)):
             # Every fold judges what the others choose: so the lead is that of choosing, not of the luckiest.
             against = places.index(rival)
@@ -181,9 +183,10 @@ class FoldedSearch(LeaveOneOutSearch):
             gain, error = table.lead(picks, against, everything)
             if gain > error:
                 self.proven[order] = choice
-            score = float(self.tables[order].scores[rival, 0])
-            name = self.comparison.criteria[order].name
-            self.confirmed |= {(choice, name): score + gain, (rival, name): score}
+            mine, name = self.tables[order].scores[:, 0], self.comparison.criteria[order].name
+            self.confirmed |= {(place, name): float(mine[place]) for place in [rival, *new]}
+            if not self.wants_small:
+                self.confirmed[choice, name] = float(mine[rival]) + gain
 
     @staticmethod
     def _picked(table: ScoreTable, rival: int, splits: Sequence[int]) -> int:
