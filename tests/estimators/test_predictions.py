@@ -1,0 +1,250 @@
+"""A penalty on the predictions: its closed form against definitions that are written in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+import lrml
+from lrml import CPLST, LRML, LRMLCV, MLFro, MLTrace
+from lrml.core.arrays import to_numpy
+from lrml.core.moments import Statistics
+from namespaces import assert_same, dispatching, put
+
+EVERY_SIZE = pytest.mark.parametrize("data", ["long", "wide", "many labels"], indirect=True)
+
+
+def predictive(theta=2, alpha=3.0, ridge=0.5, **params):
+    return LRML(theta, alpha, ridge=ridge, space="predictions", **params)
+
+
+@pytest.fixture(scope="module")
+def data(request, make_problem):
+    """More rows than features, fewer, and more labels than either."""
+    sizes = {"long": (45, 7, 5), "wide": (30, 50, 6), "many labels": (40, 6, 25)}
+    return make_problem(*sizes[getattr(request, "param", "long")], seed=8)
+
+
+def close(found, expected, rtol=1e-9):
+    np.testing.assert_allclose(found, expected, rtol=0, atol=rtol * np.abs(expected).max())
+
+
+def extended(X, Y, ridge, weights=None):
+    """X̃ = [√w X_c; √ridge I] and [√w Y_c; 0]: the objective is ‖Ỹ − X̃W‖² + Ω(σ(X̃W))."""
+    w = np.ones(len(X)) if weights is None else weights
+    X, Y = X - np.average(X, axis=0, weights=w), Y - np.average(Y, axis=0, weights=w)
+    d, roots = X.shape[1], np.sqrt(w)[:, None]
+    return np.r_[roots * X, np.sqrt(ridge) * np.eye(d)], np.r_[roots * Y, np.zeros((d, Y.shape[1]))]
+
+
+def objective(tall, labels, W, theta, alpha):
+    said = tall @ W
+    return np.sum((labels - said) ** 2) + alpha * np.linalg.svd(said, compute_uv=False)[theta:].sum()
+
+
+# The minimum
+
+
+@given(
+    shape=st.sampled_from([(30, 5, 4), (12, 20, 5), (25, 4, 9)]),
+    theta=st.integers(0, 3),
+    alpha=st.sampled_from([0.0, 0.3, 2.0, 8.0]),
+    ridge=st.sampled_from([0.0, 0.2, 5.0]),
+    weighted=st.booleans(),
+    seed=st.integers(0, 10**6),
+)
+def test_nothing_is_better_than_the_closed_form(make_problem, shape, theta, alpha, ridge, weighted, seed):
+    X, Y = make_problem(*shape, seed=seed)
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.2, 3.0, len(X)) if weighted else None
+    model = predictive(theta, alpha, ridge).fit(X, Y, sample_weight=weights)
+    tall, labels = extended(X, Y, ridge, weights)
+    W = model.coef_.T
+    least = objective(tall, labels, W, theta, alpha)
+    assert model.objective_ == pytest.approx(least, rel=1e-9, abs=1e-9)
+    slack = 1e-8 * np.sum(labels**2)
+    for size in np.geomspace(1e-4, 3.0, 12):
+        noise = size * rng.standard_normal((3, *W.shape))
+        low = noise[0][:, :1] @ rng.standard_normal((1, W.shape[1]))
+        along = (1.0 + size * rng.choice([-1, 1])) * W
+        for other in (W + noise[1], W + low, along, noise[2]):
+            assert objective(tall, labels, other, theta, alpha) >= least - slack
+    # Proximal gradient steps on the predictions, from other starts, end nowhere better.
+    Q = scipy.linalg.orth(tall, rcond=1e-9)
+    ends = []
+    for start in (np.zeros((Q.shape[1], Y.shape[1])), *rng.standard_normal((2, Q.shape[1], Y.shape[1]))):
+        Z = start
+        for _ in range(150):
+            U, s, Vt = np.linalg.svd(Z - 0.25 * (2.0 * (Z - Q.T @ labels)), full_matrices=False)
+            s[theta:] = np.maximum(s[theta:] - 0.25 * alpha, 0.0)
+            Z = (U * s) @ Vt
+        ends.append(np.sum((labels - Q @ Z) ** 2) + alpha * np.linalg.svd(Z, compute_uv=False)[theta:].sum())
+    assert least - slack <= min(ends) <= least + max(slack, 1e-6 * least)
+
+
+@EVERY_SIZE
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_the_ends_of_the_family_are_known(data, kernel):
+    X, Y = data
+    same = {"kernel": kernel}
+    pairs = [
+        (predictive(2, 0.0, **same), MLFro(0.5, **same)),
+        (predictive(1.0, 3.0, **same), MLFro(0.5, **same)),
+        (predictive(2, 1e4, **same), CPLST(2, ridge=0.5, **same)),
+        (predictive(0, 3.0, **same), MLTrace(3.0, ridge=0.5, space="predictions", **same)),
+    ]
+    for model, known in pairs:
+        close(model.fit(X, Y).decision_function(X), known.fit(X, Y).decision_function(X))
+        assert model.rank_ == known.rank_
+        assert model.n_iter_ == 0
+        assert model.converged_
+    assert known.gap_ == 0.0
+    assert predictive(0, 1e4, **same).fit(X, Y).rank_ == 0
+
+
+@EVERY_SIZE
+@pytest.mark.parametrize("kind", [predictive(), MLTrace(2.0, ridge=0.5, space="predictions")], ids=repr)
+def test_every_road_and_form_gives_the_same_model(data, kind):
+    X, Y = data
+    expected = clone(kind).fit(X, Y)
+    parts = [(X[:9], Y[:9]), (X[9:10], Y[9:10]), (X[10:], Y[10:])]
+    grown = clone(kind)
+    for part in parts:
+        grown.partial_fit(*part)
+    ways = [clone(kind).set_params(solver=road).fit(X, Y) for road in ("primal", "dual", "compressed")]
+    ways += [clone(kind).fit(sp.csr_array(X), sp.csr_array(Y)), clone(kind).fit(sp.csc_matrix(X), Y), grown]
+    ways += [clone(kind).fit_blocks(parts), clone(kind).fit_statistics(Statistics.from_arrays(X, Y))]
+    ways += [clone(kind).set_params(warm_start=True).fit(X, 1 - Y).fit(X, Y)]
+    for model in ways:
+        close(model.coef_, expected.coef_)
+        close(model.intercept_, expected.intercept_)
+        assert model.rank_ == expected.rank_
+        assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+    through = clone(kind).set_params(kernel="precomputed").fit(X @ X.T, Y)
+    fresh = np.random.default_rng(0).standard_normal((5, X.shape[1]))
+    close(through.decision_function(fresh @ X.T), expected.decision_function(fresh))
+    close(through.singular_values_, expected.singular_values_)
+
+
+@EVERY_SIZE
+def test_it_stays_on_the_device(data, place):
+    X, Y = data
+    expected = predictive().fit(X, Y)
+    with dispatching():
+        found = predictive().fit(put(place, X), put(place, Y))
+        assert_same(found.decision_function(put(place, X)), expected.decision_function(X), place)
+        unseen = predictive().leave_one_out_scores(put(place, X), put(place, Y))
+    assert_same(found.coef_, expected.coef_, place)
+    close(to_numpy(unseen), predictive().leave_one_out_scores(X, Y), 1e-6)
+
+
+@EVERY_SIZE
+@pytest.mark.parametrize("intercept", [True, False])
+def test_weights_are_repetitions(data, intercept):
+    X, Y = data
+    counts = np.random.default_rng(2).integers(0, 4, len(X))
+    for model in (predictive(fit_intercept=intercept), LRML(fit_intercept=intercept)):
+        weighted = clone(model).fit(X, Y, sample_weight=counts)
+        repeated = clone(model).fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts, axis=0))
+        close(weighted.decision_function(X), repeated.decision_function(X))
+
+
+@EVERY_SIZE
+def test_without_a_ridge_the_units_of_the_features_do_not_matter(data):
+    X, Y = data
+    expected = predictive(ridge=0.0).fit(X, Y).decision_function(X)
+    for scale in (1e6, 1e-6, np.random.default_rng(0).permutation(np.geomspace(1e-3, 1e3, X.shape[1]))):
+        close(predictive(ridge=0.0).fit(scale * X, Y).decision_function(scale * X), expected, 1e-8)
+
+
+@EVERY_SIZE
+@pytest.mark.parametrize("theta", [0, 2])
+def test_leave_one_out_scores_are_near_those_of_refitting(data, theta):
+    X, Y = data
+    rest = [np.delete(np.arange(len(X)), row) for row in range(len(X))]
+    for alpha, share in ((0.0, 1e-5), (1.5, 0.5)):
+        model = predictive(theta, alpha, 2.0, targets="real")
+        true = np.stack([clone(model).fit(X[o], Y[o]).predict(X[[i]])[0] for i, o in enumerate(rest)])
+        found = clone(model).leave_one_out_scores(X, Y)
+        of_training = clone(model).fit(X, Y).predict(X)
+        assert np.linalg.norm(found - true) < share * np.linalg.norm(of_training - true)
+
+
+# Defaults, refusals, files
+
+
+def test_by_default_least_squares_penalise_the_predictions(data):
+    X, Y = data
+    model = LRML().fit(X, Y)
+    same = predictive(0.05, model.alpha_, model.ridge_).fit(X, Y)
+    np.testing.assert_array_equal(model.coef_, same.coef_)
+    noise = np.linalg.norm(Y - Y.mean(axis=0)) * np.sqrt(2 / len(X))
+    assert model.alpha_ == pytest.approx(0.5 * noise)
+    assert model.ridge_ > 0
+    scores = model.decision_function(X)
+    for scale in (1e-5, 1e5):
+        scaled = LRML().fit(scale * X, Y)
+        assert scaled.alpha_ == pytest.approx(model.alpha_)
+        assert scaled.ridge_ == pytest.approx(scale**2 * model.ridge_)
+        close(scaled.decision_function(scale * X), scores)
+        real = LRML(targets="real").fit(X, scale * Y)
+        assert real.alpha_ == pytest.approx(scale * model.alpha_)
+        assert real.ridge_ == pytest.approx(model.ridge_)
+        close(real.predict(X), scale * scores)
+
+
+def test_a_given_alpha_and_rows_that_must_be_read_keep_the_objective_of_the_paper(data):
+    X, Y = data
+    hidden = np.where(np.random.default_rng(0).random(Y.shape) < 0.1, np.nan, Y)
+    for model, labels in ((LRML(1, 2.0), Y), (LRML(loss="logistic"), Y), (LRML(), hidden)):
+        plain, coefficients = (
+            clone(model).set_params(space=s).fit(X, labels) for s in (None, "coefficients")
+        )
+        assert plain.n_iter_ > 0
+        np.testing.assert_array_equal(plain.coef_, coefficients.coef_)
+    assert LRML(solver="apg").fit(X, Y).n_iter_ > 0
+
+
+@pytest.mark.parametrize("kind", [LRML, MLTrace, LRMLCV])
+def test_what_has_no_closed_form_is_refused(data, kind):
+    X, Y = data
+    hidden = np.where(np.arange(Y.size).reshape(Y.shape) == 3, np.nan, Y)
+    refused = [({"loss": "logistic"}, Y), ({"loss": "squared_hinge"}, Y), ({}, hidden), ({"space": "x"}, Y)]
+    if kind is not LRMLCV:
+        refused += [({"solver": solver}, Y) for solver in ("apg", "pg", "paper")]
+    for params, labels in refused:
+        model = kind(**{"space": "predictions"} | params)
+        with pytest.raises(ValueError, match="space"):
+            model.fit(X, labels)
+        assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize(
+    "model", [LRML(), predictive("auto"), MLTrace(space="predictions", ridge=0.1)], ids=repr
+)
+def test_odd_data(data, model):
+    X, Y = data
+    for A, B in ((np.ones_like(X), Y), (0.0 * X, Y), (X, np.ones_like(Y)), (X, Y[:, :1]), (X[:2], Y[:2])):
+        found = clone(model).fit(A, B)
+        assert np.isfinite(found.decision_function(A)).all()
+        assert found.rank_ <= min(np.linalg.matrix_rank(A - A.mean(axis=0)), B.shape[1])
+        assert found.n_iter_ == 0
+    large = clone(model).set_params(targets="real", alpha=1e50 * (model.alpha or 3.0)).fit(X, 1e50 * Y)
+    usual = clone(model).set_params(targets="real", alpha=model.alpha or 3.0).fit(X, Y)
+    close(large.predict(X), 1e50 * usual.predict(X))
+
+
+def test_files_keep_the_space(data, tmp_path):
+    X, Y = data
+    for model in (predictive(), LRML(), MLTrace(2.0, space="predictions")):
+        model.fit(X, Y)
+        lrml.save(model, tmp_path / "model.lrml")
+        loaded = lrml.load(tmp_path / "model.lrml")
+        assert loaded.get_params() == model.get_params()
+        np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+        close(loaded.fit(X, Y).coef_, model.coef_)

@@ -1,0 +1,296 @@
+"""The search for a penalty on the predictions: what it computes by brute force, and whether it pays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+
+from lrml import CPLSTCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV
+from lrml.estimators.search import _folded
+from lrml.metrics import average_precision
+
+SEARCH = LRMLCV(random_state=0)
+FOLDS = KFold(5, shuffle=True, random_state=0)
+CHOOSING, PROVING = [0, 1, 2], [3, 4]
+
+
+def plain(**params):
+    return LRML(space="predictions", **params)
+
+
+def low_rank(seed, n=200, d=60, n_labels=40, rank=3, signal=0.5):
+    """Targets with noise of variance 1, and the coefficients behind them."""
+    rng = np.random.default_rng(seed)
+    X, W = rng.standard_normal((n, d)), rng.standard_normal((d, rank)) @ rng.standard_normal((rank, n_labels))
+    W *= np.sqrt(signal / np.mean(np.sum(W**2, axis=0)))
+    return X, X @ W + rng.standard_normal((n, n_labels)), W
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Labels behind which there are few directions, and much noise."""
+    X, Y, _ = low_rank(2, 200, 30, 30)
+    return X, (Y > 1.0).astype(float)
+
+
+@pytest.fixture(scope="module")
+def found(data):
+    return clone(SEARCH).fit(*data)
+
+
+def assert_consistent(model, name="score"):
+    table = model.cv_results_
+    best = {name: value for name, value in model.best_params_.items() if name != "gamma"}
+    assert best == table["params"][model.best_index_]
+    confirmed = table.get(f"confirmed_test_{name}", np.full(len(table["params"]), np.nan))[model.best_index_]
+    score = table[f"mean_test_{name}"][model.best_index_] if np.isnan(confirmed) else confirmed
+    assert model.best_score_ == score
+    assert model.n_splits_ == 1
+    assert model.best_estimator_.n_iter_ == 0
+
+
+# What it computes
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", [(60, 8, 5), (40, 70, 6), (50, 6, 15)])
+def test_squared_errors_are_those_of_plain_fits(shape, weighted, monkeypatch):
+    X, Y, _ = low_rank(1, *shape)
+    weights = np.random.default_rng(0).integers(0, 3, len(X)) if weighted else None
+    counted = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
+    seen, original = {}, _folded.FoldedSearch._of_ridge
+
+    def spy(self, folds, ridge):
+        seen[ridge] = original(self, folds, ridge)
+        return seen[ridge]
+
+    monkeypatch.setattr(_folded.FoldedSearch, "_of_ridge", spy)
+    search = clone(SEARCH).set_params(targets="real")
+    tables = [
+        search.set_params(ridges=ridge).fit(X + 5.0, Y - 9.0, sample_weight=weights).cv_results_
+        for ridge in (4.0, 0.3)
+    ]
+    thetas, thresholds = [0, 1, 3, 5], np.array([0.05, 1.0, 4.0, 1e3])
+    splits = [counted[test] for _, test in FOLDS.split(counted)][: len(CHOOSING)]
+    for ridge, screened in seen.items():
+        expected = np.zeros((len(thetas), len(thresholds)))
+        for place in np.ndindex(expected.shape):
+            model = plain(
+                theta=thetas[place[0]], alpha=2.0 * thresholds[place[1]], ridge=ridge, targets="real"
+            )
+            for test in splits:
+                train = np.setdiff1d(np.arange(len(X)), test)
+                w, v = (None, 1.0) if weights is None else (weights[train], weights[test][:, None])
+                error = model.fit(X[train], Y[train], sample_weight=w).predict(X[test]) - Y[test]
+                expected[place] += np.sum(v * error**2)
+        errors = screened.errors(thetas, thresholds)
+        np.testing.assert_allclose(
+            errors - errors[0, 0], expected - expected[0, 0], atol=1e-7 * expected.max()
+        )
+        assert np.ptp(expected) > 1e-3 * expected.max()
+    unit = np.sqrt(np.cov(Y.T, fweights=weights, ddof=0).trace())
+    for screened, table in zip(seen.values(), tables, strict=True):
+        tried = [screened.errors([one["theta"]], np.array([one["alpha"] / 2])) for one in table["params"]]
+        least = screened.errors([0, 1, 2, 3], unit * _folded._THRESHOLDS).min()
+        assert np.min(tried[1:]) <= least + 1e-6 * abs(least)
+
+
+def test_scores_are_leave_one_out_scores_plus_leads_on_folds(data, found):
+    X, Y = data
+    table, params = found.cv_results_, found.cv_results_["params"]
+    alone = [place for place, one in enumerate(params) if one["alpha"] == 0.0]
+    exact = [average_precision(Y, MLFro(params[i]["ridge"]).leave_one_out_scores(X, Y)) for i in alone]
+    np.testing.assert_allclose(table["mean_test_score"][alone], exact, atol=1e-6)
+    rival, base = alone[int(np.argmax(exact))], max(exact)
+
+    def scores(place):
+        model = plain(**params[place])
+        pairs = ((model.fit(X[train], Y[train]), test) for train, test in FOLDS.split(X))
+        return np.array(
+            [average_precision(Y[test], model.decision_function(X[test])) for model, test in pairs]
+        )
+
+    others = [place for place in range(len(params)) if place not in alone]
+    leads = np.array([scores(place) - scores(rival) for place in others])
+    np.testing.assert_allclose(
+        table["mean_test_score"][others], base + leads[:, CHOOSING].mean(axis=1), atol=1e-6
+    )
+    confirmed = table["confirmed_test_score"]
+    choice = int(np.argmax(table["mean_test_score"]))
+    assert set(np.flatnonzero(np.isfinite(confirmed))) == {choice, rival}
+    assert confirmed[rival] == pytest.approx(base, abs=1e-6)
+    assert confirmed[choice] == pytest.approx(base + leads[others.index(choice), PROVING].mean(), abs=1e-6)
+    assert found.best_index_ == choice  # it leads by far
+    assert_consistent(found)
+    np.testing.assert_array_equal(found.coef_, plain(**found.best_params_).fit(X, Y).coef_)
+
+
+def test_rows_without_weight_say_nothing(data):
+    X, Y = data
+    weights = np.random.default_rng(1).integers(0, 4, len(X)) / 2.0
+    some = weights > 0
+    with_junk = clone(SEARCH).fit(np.where(some[:, None], X, 1e3), Y, sample_weight=weights)
+    without = clone(SEARCH).fit(X[some], Y[some], sample_weight=weights[some])
+    assert with_junk.best_params_ == pytest.approx(without.best_params_, rel=1e-6)
+    np.testing.assert_allclose(with_junk.coef_, without.coef_, atol=1e-6)
+    assert with_junk.best_score_ == pytest.approx(without.best_score_, abs=1e-6)
+
+
+def test_kernels(data, found):
+    X, Y = data
+    through = clone(SEARCH).set_params(kernel="precomputed").fit(X @ X.T, Y)
+    assert through.best_params_ == pytest.approx(found.best_params_)
+    np.testing.assert_allclose(through.decision_function(X @ X.T), found.decision_function(X), atol=1e-9)
+    bent = clone(SEARCH).set_params(kernel="rbf").fit(X, Y)
+    assert {one["theta"] for one in bent.cv_results_["params"]} > {0}
+    same = plain(kernel="rbf", **bent.best_params_).fit(X, Y)
+    np.testing.assert_allclose(bent.decision_function(X), same.decision_function(X), atol=1e-9)
+    assert_consistent(bent)
+
+
+def test_several_metrics_at_once(data, found):
+    names = ["average_precision", "hamming_loss", "micro_f1"]
+    model = clone(SEARCH).set_params(scoring=names).fit(*data)
+    assert model.best_params_ == found.best_params_  # the first metric says what is tried
+    assert model.best_score_ == pytest.approx(found.best_score_, abs=1e-9)
+    assert_consistent(model, names[0])
+    for name in names:
+        best = model.best_estimators_[name]
+        np.testing.assert_array_equal(best.coef_, plain(**_params(model, name)).fit(*data).coef_)
+        exact = model.cv_results_["param_alpha"] == 0.0
+        assert model.cv_results_[f"mean_test_{name}"][exact].max() <= np.nanmax(
+            model.cv_results_[f"confirmed_test_{name}"]
+        )
+
+
+def _params(model, name):
+    return model.cv_results_["params"][model.best_indices_[name]]
+
+
+def test_it_is_repeatable(data, found):
+    def same(one, other):
+        pairs = zip(one.cv_results_.values(), other.cv_results_.values(), strict=True)
+        return all(np.array_equal(*pair) for pair in pairs if isinstance(pair[0], np.ndarray))
+
+    again = clone(SEARCH).fit(*data)
+    np.testing.assert_equal(again.cv_results_, found.cv_results_)
+    np.testing.assert_array_equal(again.coef_, found.coef_)
+    states = [clone(SEARCH).set_params(random_state=np.random.RandomState(5)).fit(*data) for _ in range(2)]
+    np.testing.assert_equal(states[0].cv_results_, states[1].cv_results_)
+    assert not same(states[0], found)
+
+
+# What it tries
+
+
+def test_given_values_are_kept_to(data):
+    X, Y = data
+    cases = [
+        (LRMLCV([0, 2]), {"theta": {0, 2}}),
+        (LRMLCV([3], rule="smallest"), {"theta": {0, 3}}),  # 0 where there is no alpha
+        (LRMLCV(ridges=2.0), {"ridge": {2.0}}),
+        (MLTraceCV(space="predictions"), {"ridge": {0.0}}),
+    ]
+    for model, given in cases:
+        table = model.set_params(random_state=0).fit(X, Y).cv_results_
+        for name, values in given.items():
+            assert set(table[f"param_{name}"]) == values
+        assert np.any(table["param_alpha"] > 0)
+        assert len({tuple(one.items()) for one in table["params"]}) == len(table["params"])
+    trace = MLTraceCV(space="predictions", ridges=None, random_state=0).fit(X, Y)
+    expected = MLTrace(space="predictions", **trace.best_params_).fit(X, Y)
+    np.testing.assert_array_equal(trace.coef_, expected.coef_)
+
+
+def test_a_grid_does_not_depend_on_the_units_of_the_features(data):
+    X, Y = data
+    grid = LRMLCV([0, 2], n_alphas=3, cv=3, space="predictions", random_state=0, abandon=False)
+    usual, scaled = clone(grid).fit(X, Y), clone(grid).fit(1e5 * X, Y)
+    np.testing.assert_allclose(scaled.cv_results_["param_alpha"], usual.cv_results_["param_alpha"], rtol=1e-6)
+    scores = [model.cv_results_["mean_test_score"] for model in (usual, scaled)]
+    np.testing.assert_allclose(*scores, atol=1e-3)
+    ranks = usual.cv_results_["mean_model_rank"]
+    assert ranks.min() < 3
+    assert ranks.max() == 30
+
+
+@pytest.mark.parametrize("rule", ["best", "smallest", "one_standard_error"])
+def test_odd_data(data, rule):
+    X, Y = data
+    lone = np.zeros((20, 2))
+    lone[19, 0] = 1.0
+    for A, B in [
+        *((X[:n], Y[:n]) for n in (2, 3, 4, 5, 6)),
+        *((X, Y[:, 0]), (X, Y[:, :1]), (X, Y[:, :2])),
+        *((np.ones_like(X), Y), (X[:20], lone), (X[:20], lone[:, 0]), (X[:, :1], Y)),
+    ]:
+        model = clone(SEARCH).set_params(rule=rule).fit(A, B)
+        assert_consistent(model)
+        assert np.isfinite(model.decision_function(A)).all()
+        assert len(A) >= 5 or model.best_params_["alpha"] == 0.0  # too few rows for folds
+    with pytest.raises(ValueError, match="value on every split"):
+        clone(SEARCH).set_params(rule=rule).fit(X, np.zeros_like(Y))
+
+
+# Whether it pays
+
+
+def risk(model, W):
+    return np.sum((model.coef_.T - W) ** 2)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_low_rank_is_found(seed):
+    X, Y, W = low_rank(seed)
+    params = {"targets": "real", "random_state": 0}
+    found, ridge, reduced = (kind(**params).fit(X, Y) for kind in (LRMLCV, MLFroCV, CPLSTCV))
+    assert risk(found, W) < 0.6 * risk(ridge, W)
+    assert risk(found, W) < 1.25 * risk(reduced, W)
+    assert_consistent(found)
+    for scale, shift in ((1.0, 1e8), (1e30, 0.0)):
+        far = LRMLCV(**params).fit(X, scale * Y + shift)
+        np.testing.assert_allclose(far.predict(X), scale * found.predict(X) + shift, atol=1e-5 * scale)
+    blocks = [(X[a : a + 70], Y[a : a + 70]) for a in (0, 70, 140)]
+    streamed = LRMLCV(**params).fit_blocks(blocks)
+    assert streamed.best_params_["alpha"] > 0
+    assert risk(streamed, W) < 0.6 * risk(ridge, W)
+    assert_consistent(streamed)
+
+
+@pytest.mark.parametrize("targets", ["binary", "real"])
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_found_where_nothing_is(seed, targets):
+    rng = np.random.default_rng(seed)
+    X, Y = rng.standard_normal((200, 40)), rng.standard_normal((200, 20))
+    Y = Y if targets == "real" else (Y > 0.8).astype(float)
+    found, ridge = (kind(targets=targets, random_state=0).fit(X, Y) for kind in (LRMLCV, MLFroCV))
+    table, noise = found.cv_results_, np.sum(np.var(Y, axis=0))
+    if found.best_params_["alpha"] > 0:  # it has led on folds of its own
+        assert found.best_score_ > np.nanmax(table["confirmed_test_score"][table["param_alpha"] == 0])
+    assert (
+        found.best_params_["alpha"] == 0.0 or np.sum(found.coef_**2) < np.sum(ridge.coef_**2) + 0.01 * noise
+    )
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_the_smallest_is_within_a_standard_error(data, blocks):
+    X, Y = data
+    best, small, simple = (
+        clone(SEARCH).set_params(rule=rule) for rule in ("best", "smallest", "one_standard_error")
+    )
+    for model in (best, small, simple):
+        model.fit_blocks([(X, Y)]) if blocks else model.fit(X, Y)
+        assert_consistent(model)
+    assert small.nbytes_ < best.nbytes_
+    assert simple.rank_ <= best.rank_
+    ridge = max(
+        (score, one["ridge"])
+        for score, one in zip(*(small.cv_results_[key] for key in ("mean_test_score", "params")), strict=True)
+        if one["alpha"] == 0.0
+    )
+    values = average_precision(Y, MLFro(ridge[1]).leave_one_out_scores(X, Y), per_example=True)
+    error = np.nanstd(values) / np.sqrt(len(Y))
+    # Estimates beside exact scores may be too good by two errors.
+    assert small.best_score_ > max(best.best_score_ - 3.1 * error, ridge[0] - 1.1 * error)
