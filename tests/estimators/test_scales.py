@@ -1,5 +1,7 @@
 """Features of any scale: default fits end near their optimum, nothing vanishes, or a warning says so."""
 
+from __future__ import annotations
+
 import warnings
 
 import numpy as np
@@ -40,68 +42,48 @@ def table(load):
     return X, np.hstack([target[:, None] == np.unique(target), *steps]).astype(float)
 
 
-@pytest.fixture(scope="module")
-def mixed():
-    """20 features with the standard deviation 1, and one with 1e4."""
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((200, 21))
-    Y = (X @ rng.standard_normal((21, 8)) + 2 * rng.standard_normal((200, 8)) > 0).astype(float)
-    return X * np.r_[np.ones(20), 1e4], Y
+def noisy(seed, n, d, n_labels):
+    """Features of length one, and labels that follow them."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    return X, (X @ rng.standard_normal((d, n_labels)) + rng.standard_normal((n, n_labels)) > 0).astype(float)
 
 
 # Default fits
 
 
 @SCALED
-@pytest.mark.parametrize("theta", [0, 0.2, 0.4])
-@pytest.mark.parametrize("share", [0.3, 1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("theta", [0, 0.3])
+@pytest.mark.parametrize("share", [0.3, 1e-2, 1e-5])
 def test_default_fits_end_near_the_best_of_long_ones(yeast, oracle, scaling, theta, share):
-    X, Y = scaling(yeast[0]), yeast[1]
+    X, Y = scaling(yeast[0][:600]), yeast[1][:600]
     alpha = share * alpha_max(X, Y, 0)
-    model = LRML(theta, alpha).fit(X, Y)
-    long = LRML(theta, alpha, tol=1e-9).fit(X, Y)
-    problem = oracle(X, Y, model.theta_, alpha)
-    found = problem.objective(model.coef_, model.intercept_)
+    model, long = (LRML(theta, alpha, tol=tol).fit(X, Y) for tol in (None, 1e-9))
+    found = oracle(X, Y, model.theta_, alpha).objective(model.coef_, model.intercept_)
     assert found == pytest.approx(model.objective_, rel=1e-8)
     assert found <= 1.005 * long.objective_
-    if theta == 0:
-        assert found <= 1.001 * MLTrace(alpha).fit(X, Y).objective_
+    assert theta or found <= 1.001 * MLTrace(alpha).fit(X, Y).objective_
 
 
-@pytest.mark.parametrize("theta", [0, 2])
-@pytest.mark.parametrize("alpha", [1.0, 20.0, 500.0])
-def test_one_large_feature_hides_nothing(mixed, theta, alpha):
-    """The residual, relative to the gradient at zero, was small where 55 % were still to be gained."""
-    default, long = (LRML(theta, alpha, tol=tol).fit(*mixed) for tol in (None, 1e-10))
-    assert default.objective_ <= 1.005 * long.objective_
-    assert default.converged_
-
-
-@pytest.mark.parametrize("seed", [11, 454, 1091, 1318])
+@pytest.mark.parametrize("seed", [11, 454, 1318])
 @pytest.mark.parametrize("theta", [0, 1])
 @pytest.mark.parametrize("factor", [1e4, 1e6])
-def test_steps_that_gain_little_are_not_the_end_where_features_have_to_be_found(seed, theta, factor):
-    """A start without the small features left them to be found by tiny steps, and 22 % to be gained."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((200, 10))
-    Y = (X @ rng.standard_normal((10, 5)) + rng.standard_normal((200, 5)) > 0).astype(float)
+def test_one_large_feature_hides_nothing(seed, theta, factor):
+    """The residual, relative to the gradient at zero, was small where up to 55 % were still to be gained."""
+    X, Y = noisy(seed, 200, 10, 5)
     X[:, 0] *= factor
-    for alpha in (80.0, 400.0):
-        model = LRML(theta, alpha).fit(X, Y)
-        assert model.objective_ <= 1.005 * LRML(theta, alpha, tol=1e-9).fit(X, Y).objective_
+    for alpha in (1.0, 80.0, 400.0):
+        model, long = (LRML(theta, alpha, tol=tol).fit(X, Y) for tol in (None, 1e-9))
         (of_path,) = lrml_path(X, Y, theta, [alpha])
-        assert of_path.objective <= 1.005 * model.objective_
-        if theta == 0:
-            assert model.objective_ <= 1.001 * MLTrace(alpha).fit(X, Y).objective_
+        assert model.converged_
+        assert max(model.objective_, of_path.objective) <= 1.005 * long.objective_
+        assert theta or model.objective_ <= 1.001 * MLTrace(alpha).fit(X, Y).objective_
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e5, 1e7])
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_leml_sees_small_features_too(factor, loss):
-    """Its residual alone is as blind as any: it was small before the first sweep.
-
-    Rounding keeps the residual of the long fit above 4e-9 on some CPUs.
-    """
+    """Rounding keeps the residual of the long fit above 4e-9 on some CPUs."""
     X, Y = table(load_wine)
     X = X * np.r_[factor, np.ones(X.shape[1] - 1)]
     default, long = (LEML(4, 1.0, loss=loss, tol=tol, max_iter=5000).fit(X, Y) for tol in (None, 1e-7))
@@ -112,10 +94,12 @@ def test_leml_sees_small_features_too(factor, loss):
 @pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
 def test_models_of_a_path_end_near_the_best_of_single_fits(load):
     X, Y = table(load)
-    for model in lrml_path(X, Y, [0, 3], n_alphas=15, alpha_ratio=1e-6):
+    for model in lrml_path(X, Y, [0, 3], n_alphas=8, alpha_ratio=1e-6):
         assert model.converged
-        single = LRML(model.theta, model.alpha, tol=1e-9).fit(X, Y)
-        assert model.objective <= 1.005 * single.objective_
+        assert model.objective <= 1.005 * LRML(model.theta, model.alpha, tol=1e-9).fit(X, Y).objective_
+
+
+# Other losses
 
 
 def logistic_objective(W, b, X, Y, alpha, ridge):
@@ -135,8 +119,7 @@ def test_other_losses_do_not_end_above_a_model_that_is_not_theirs(scaling, loss)
     misfit = LOSSES[loss].terms(Y, reference.decision_function(X)).values.sum()
     for alpha in (0.1 / sigma[0], 10.0 / sigma[0]):
         model = LRML(2, alpha, ridge=1e-3, loss=loss).fit(X, Y)
-        theirs = misfit + alpha * sigma[2:].sum() + 1e-3 * (sigma**2).sum()
-        assert model.objective_ <= 1.01 * theirs
+        assert model.objective_ <= 1.01 * (misfit + alpha * sigma[2:].sum() + 1e-3 * (sigma**2).sum())
 
 
 def test_without_a_ridge_a_saddle_point_is_not_the_end():
@@ -157,49 +140,56 @@ def test_without_a_ridge_a_saddle_point_is_not_the_end():
 def test_logistic_trace_norm_without_a_penalty_is_logistic_regression(scaling):
     """An independent optimiser, on features that it can cope with."""
     X, Y = table(load_wine)
-    Z = SCALINGS["standardised"](X)
-    A = scaling(X)
-    model = MLTrace(0.0, ridge=1e-3, loss="logistic").fit(A, Y[:, :1])
-    spread = (A.std(axis=0) / Z.std(axis=0))[:, None]
+    A, y = scaling(X), Y[:, :1]
+    model = MLTrace(0.0, ridge=1e-3, loss="logistic").fit(A, y)
+    spread = A.std(axis=0)[:, None]
+    centred = A - A.mean(axis=0)
 
     def objective(flat):
         w, b = flat[:-1, None] / spread, flat[-1]  # coefficients of A from those of columns of length one
-        scores = (A - A.mean(axis=0)) @ w + b
-        slope = (expit(scores) - Y[:, :1]).ravel()
-        value = np.logaddexp(0, (1 - 2 * Y[:, :1]) * scores).sum() + 1e-3 * (w**2).sum()
-        gradient = ((A - A.mean(axis=0)).T @ slope + 2e-3 * w.ravel()) / spread.ravel()
+        scores = centred @ w + b
+        slope = (expit(scores) - y).ravel()
+        value = np.logaddexp(0, (1 - 2 * y) * scores).sum() + 1e-3 * (w**2).sum()
+        gradient = (centred.T @ slope + 2e-3 * w.ravel()) / spread.ravel()
         return value, np.r_[gradient, slope.sum()]
 
     best = minimize(objective, np.zeros(A.shape[1] + 1), jac=True, method="BFGS", options={"gtol": 1e-8}).fun
-    assert logistic_objective(model.coef_.T, model.intercept_, A, Y[:, :1], 0.0, 1e-3) <= 1.005 * best + 1e-4
+    found = logistic_objective(model.coef_.T, model.intercept_, A, y, 0.0, 1e-3)
+    assert found <= 1.005 * best + 1e-4
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("make", [LRML, MLTrace, MLFro], ids=lambda make: make.__name__)
+def test_a_label_that_all_examples_have_needs_an_intercept_only(make, loss):
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((40, 3)), (rng.random((40, 3)) < 0.4).astype(float)
+    options = {"alpha": 0.5, "loss": loss} | ({} if make is MLFro else {"ridge": 0.1})
+    model, without = (make(**options).fit(X, labels) for labels in (np.insert(Y, 1, 1.0, axis=1), Y))
+    always = 100.0 if loss == "logistic" else 1.0
+    assert (model.coef_[1].any(), model.intercept_[1]) == (False, always)
+    np.testing.assert_allclose(model.coef_[[0, 2, 3]], without.coef_, atol=1e-10)
+    assert np.all(model.predict(X)[:, 1] == 1)
+    assert make(**options).fit(X, np.ones((40, 2))).intercept_.tolist() == [always] * 2
 
 
 # No feature vanishes
 
 
-@pytest.mark.parametrize("ratio", [1e4, 1e7, 3e7, 1e8])
+@pytest.mark.parametrize("ratio", [1e4, 1e7, 1e8])
 @pytest.mark.parametrize("alpha", [1e-3, 1.0])
 @pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.filterwarnings("ignore::UserWarning")  # the last ratio is on the edge of what may be promised
 def test_ridge_regression_uses_features_of_all_scales(ratio, alpha, fit_intercept):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((100, 6))
-    Y = (X @ rng.standard_normal((6, 4)) + rng.standard_normal((100, 4)) > 0).astype(float)
+    X, Y = noisy(0, 100, 6, 4)
     X = X * np.r_[ratio, 1.0, 1.0, np.sqrt(ratio), 1.0, 1.0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the last ratio is on the edge of what may be promised
-        models = (
-            MLFro(alpha, fit_intercept=fit_intercept),
-            LRML(4, 1.0, ridge=alpha, fit_intercept=fit_intercept),
-        )
-        models = [model.fit(X, Y) for model in models]
-    # scikit-learn's answer for columns of length one, whose ridges differ instead: it cannot lose a column.
+    # Least squares for columns of length one, whose ridges differ instead: it cannot lose a column.
     scale = np.linalg.norm(X, axis=0)
-    rows = np.vstack([X - X.mean(axis=0) * fit_intercept, np.zeros((6, 6))]) / scale
-    rows[len(X) :] = np.sqrt(alpha) * np.diag(1 / scale)
+    rows = np.vstack([(X - X.mean(axis=0) * fit_intercept) / scale, np.sqrt(alpha) * np.diag(1 / scale)])
     targets = np.vstack([Y - Y.mean(axis=0) * fit_intercept, np.zeros((6, 4))])
     W = np.linalg.lstsq(rows, targets, rcond=None)[0]
     best = ((targets - rows @ W) ** 2).sum()
-    for model in models:
+    for model in (MLFro(alpha), LRML(4, 1.0, ridge=alpha)):
+        model.set_params(fit_intercept=fit_intercept).fit(X, Y)
         misfit = ((Y - X @ model.coef_.T - model.intercept_) ** 2).sum()
         assert misfit + alpha * (model.coef_**2).sum() == pytest.approx(best, rel=1e-8)
         assert model.objective_ == pytest.approx(best, rel=1e-8)
@@ -207,16 +197,14 @@ def test_ridge_regression_uses_features_of_all_scales(ratio, alpha, fit_intercep
 
 @pytest.mark.parametrize("model", [CPLST(4, ridge=1.0), LEML(4, 1e-3), MLTrace(1e-6, ridge=1.0)], ids=repr)
 def test_the_other_members_use_them_too(model):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((100, 6))
-    Y = (X @ rng.standard_normal((6, 4)) > 0).astype(float)
+    X, Y = noisy(0, 100, 6, 4)
     scale = np.r_[3e7, np.ones(5)]
     scores = model.fit(X * scale, Y).decision_function(X * scale)
     assert average_precision(Y, scores) >= average_precision(Y, Ridge(1.0).fit(X, Y).predict(X)) - 0.01
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_sparse_columns_far_from_zero_keep_their_digits(weighted):
+def test_columns_far_from_zero_keep_their_digits(weighted):
     rng = np.random.default_rng(1)
     X = rng.standard_normal((80, 5)) + np.array([1e7, 0.0, -1e7, 3.0, 0.0])
     X[:, 4] = 5.0
@@ -224,22 +212,13 @@ def test_sparse_columns_far_from_zero_keep_their_digits(weighted):
     w = rng.uniform(0.5, 2.0, 80) if weighted else None
     dense = Statistics.from_arrays(X, Y, w)
     sparse = Statistics.from_arrays(sp.csr_array(X), sp.csc_array(Y), w)
-    np.testing.assert_allclose(sparse.x_mean, dense.x_mean, rtol=1e-14)
-    np.testing.assert_allclose(sparse.xx, dense.xx, rtol=1e-7, atol=1e-6)
-    np.testing.assert_allclose(sparse.xy, dense.xy, rtol=1e-7, atol=1e-6)
-    assert sparse.yy == pytest.approx(dense.yy, rel=1e-7)
-
-
-def test_an_intercept_that_is_missing_costs_no_digits():
-    """X far from zero, without an intercept: what is left of XᵀX beside its mean must not drown."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((200, 6))
-    Y = (X @ rng.standard_normal((6, 4)) + rng.standard_normal((200, 4)) > 0).astype(float)
+    for name, atol in (("x_mean", 0), ("xx", 1e-6), ("xy", 1e-6), ("yy", 0)):
+        np.testing.assert_allclose(getattr(sparse, name), getattr(dense, name), rtol=1e-7, atol=atol)
+    X, Y = noisy(0, 200, 6, 4)  # without an intercept, what is left of XᵀX beside its mean must not drown
     X = X + 1e7
-    model = MLFro(1.0, fit_intercept=False).fit(X, Y)
-    peer = Ridge(1.0, fit_intercept=False, solver="svd").fit(X, Y)
+    model, peer = MLFro(1.0, fit_intercept=False), Ridge(1.0, fit_intercept=False, solver="svd").fit(X, Y)
     best = ((Y - peer.predict(X)) ** 2).sum() + (peer.coef_**2).sum()
-    assert model.objective_ == pytest.approx(best, rel=1e-6)
+    assert model.fit(X, Y).objective_ == pytest.approx(best, rel=1e-6)
 
 
 def test_beyond_a_hundred_million_a_warning_names_the_columns():
@@ -247,12 +226,10 @@ def test_beyond_a_hundred_million_a_warning_names_the_columns():
     X, Y = rng.standard_normal((40, 4)) * [1e10, 1.0, 1e9, 1e5], rng.random((40, 3)) < 0.4
     names = pd.DataFrame(X, columns=["time", "age", "pay", "size"])
     for fit in (LRML().fit, MLFro().fit, MLFro(loss="logistic").fit):
-        with pytest.warns(
-            UserWarning, match=r"column\(s\) 'age', which vary up to \de\+10 .* column 'time'"
-        ) as caught:
+        with pytest.warns(UserWarning, match=r"'age'.*'time'") as caught:
             fit(names, Y)
         assert all(entry.filename == __file__ for entry in caught)
-    with pytest.warns(UserWarning, match=r"column\(s\) 1, .* than column 0: .* StandardScaler"):
+    with pytest.warns(UserWarning, match=r" 1, .* 0"):
         lrml_path(sp.csr_array(X), Y, 1, [1.0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -267,17 +244,12 @@ def test_rows_without_weight_are_of_no_scale(loss, kind):
     X[:3, 0], weights = 1e10, np.r_[np.zeros(3), np.ones(37)]
     model = MLFro(1.0, loss=loss, tol=1e-9)
     expected = clone(model).fit(X[3:], Y[3:]).decision_function(X[3:])
-    for fitted in (
-        clone(model).fit(kind(X), Y, sample_weight=weights),
-        clone(model).fit_blocks([(kind(X), Y, weights)]),
-    ):
+    in_blocks = clone(model).fit_blocks([(kind(X), Y, weights)])
+    for fitted in (clone(model).fit(kind(X), Y, sample_weight=weights), in_blocks):
         np.testing.assert_allclose(fitted.decision_function(X[3:]), expected, atol=1e-4)
 
 
-# The reduced-rank solution
-
-
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     theta=st.integers(0, 3),
@@ -285,7 +257,7 @@ def test_rows_without_weight_are_of_no_scale(loss, kind):
     offset=st.sampled_from([0.0, 5.0, 50.0]),
 )
 @example(seed=0, theta=1, log_alpha=1.0, offset=50.0)
-def test_no_fit_is_above_the_least_squares_solution_of_rank_theta(oracle, seed, theta, log_alpha, offset):
+def test_no_fit_is_above_the_least_squares_solution_of_rank_theta(seed, theta, log_alpha, offset):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((30, 5)) * 10 ** rng.uniform(-2, 2, 5) + offset
     Y = (rng.random((30, 4)) < 0.4).astype(float)
@@ -295,61 +267,33 @@ def test_no_fit_is_above_the_least_squares_solution_of_rank_theta(oracle, seed, 
     assert model.objective_ <= ((Y - best) ** 2).sum() * (1 + 1e-9)
 
 
-# Labels that all examples have
-
-
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
-@pytest.mark.parametrize("make", [LRML, MLTrace, MLFro], ids=lambda make: make.__name__)
-def test_a_label_that_all_examples_have_needs_an_intercept_only(make, loss):
-    rng = np.random.default_rng(0)
-    X, Y = rng.standard_normal((40, 3)), (rng.random((40, 3)) < 0.4).astype(float)
-    with_it = np.insert(Y, 1, 1.0, axis=1)
-    extra = {} if make is MLFro else {"ridge": 0.1}
-    model, without = (make(alpha=0.5, loss=loss, **extra).fit(X, labels) for labels in (with_it, Y))
-    assert not model.coef_[1].any()
-    assert model.intercept_[1] == (100.0 if loss == "logistic" else 1.0)
-    np.testing.assert_allclose(model.coef_[[0, 2, 3]], without.coef_, atol=1e-10)
-    assert np.all(model.predict(X)[:, 1] == 1)
-    assert (
-        make(alpha=0.5, loss=loss).fit(X, np.ones((40, 2))).intercept_.tolist() == [model.intercept_[1]] * 2
-    )
-
-
 # Searches
 
 
 @pytest.mark.parametrize(
     ("load", "scaling"),
-    [(load_wine, scaling) for scaling in SCALINGS]
-    + [(load_breast_cancer, scaling) for scaling in ("raw", "standardised", "all scales")],
+    [*((load_wine, name) for name in SCALINGS), (load_breast_cancer, "raw")],
+    ids=lambda value: getattr(value, "__name__", value),
 )
 @pytest.mark.filterwarnings("ignore:features should vary:UserWarning")
 def test_a_search_with_default_grids_does_not_end_below_ridge_regression(load, scaling):
     X, Y = table(load)
     train, test, labels, truth = train_test_split(SCALINGS[scaling](X), Y, test_size=0.4, random_state=0)
     peer = RidgeCV(alphas=np.logspace(-3, 3, 12)).fit(train, labels)
-    model = LRMLCV(thetas=[0, 0.2], n_alphas=6, cv=3, random_state=0).fit(train, labels)
+    model = LRMLCV(thetas=[0, 0.2], n_alphas=4, cv=3, random_state=0).fit(train, labels)
     ours, theirs = (
         average_precision(truth, scores) for scores in (model.decision_function(test), peer.predict(test))
     )
     assert ours >= theirs - 0.015  # 70 and 230 test rows: a standard error
 
 
-@pytest.mark.parametrize("unit", [1e-100, 1e-40, 1e40, 1e100])
-@pytest.mark.parametrize(
-    "search",
-    [
-        LRMLCV([1], n_alphas=2, cv=3, random_state=0),
-        MLFroCV(cv=3, random_state=0),
-        CPLSTCV(cv=3, random_state=0),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("unit", [1e-100, 1e100])
+@pytest.mark.parametrize("search", [LRMLCV([1], n_alphas=2), MLFroCV(), CPLSTCV()], ids=repr)
 def test_searches_bear_any_unit(search, unit):
     X, Y = table(load_wine)
-    Z = SCALINGS["standardised"](X)
-    expected = clone(search).fit(Z, Y).best_score_
-    assert search.fit(unit * Z, Y).best_score_ == pytest.approx(expected, abs=2e-3)
+    X, search = SCALINGS["standardised"](X), clone(search).set_params(cv=3, random_state=0)
+    expected = clone(search).fit(X, Y).best_score_
+    assert search.fit(unit * X, Y).best_score_ == pytest.approx(expected, abs=2e-3)
 
 
 @pytest.mark.parametrize("power", [-300, 300])
@@ -359,8 +303,7 @@ def test_searches_bear_any_unit(search, unit):
 def test_a_search_chooses_the_same_ridge_at_any_scale(search, name, power):
     """A refinement tries a ridge between two that were tried, even where their product overflows."""
     rng = np.random.default_rng(0)
-    scales = np.geomspace(1, 1e-3, 6)
-    X = rng.standard_normal((60, 6)) * scales
+    X = rng.standard_normal((60, 6)) * np.geomspace(1, 1e-3, 6)
     truth = rng.standard_normal((6, 4)) * np.geomspace(1, 300, 6)[:, None]
     Y = (X @ truth + 0.5 * rng.standard_normal((60, 4)) > 0).astype(float)
     expected, found = (clone(search).fit(2.0**shift * X, Y) for shift in (0, power))
@@ -370,23 +313,17 @@ def test_a_search_chooses_the_same_ridge_at_any_scale(search, name, power):
 
 
 def test_a_search_that_does_not_converge_warns_where_it_was_called(yeast):
-    with pytest.warns(
-        ConvergenceWarning, match="raise max_iter or loosen tol, .* after 1 iterations"
-    ) as caught:
+    with pytest.warns(ConvergenceWarning, match="max_iter") as caught:
         LRMLCV([2], [1.0], [0.1], tol=1e-12, max_iter=1, cv=3, random_state=0).fit(*yeast)
     assert {entry.filename for entry in caught} == {__file__}
 
 
 @SCALED
 def test_default_grids_do_not_depend_on_units(yeast, scaling):
-    X, Y = scaling(yeast[0]), yeast[1]
+    X, Y = scaling(yeast[0][:500]), yeast[1][:500]
     options = {"thetas": [2], "n_alphas": 3, "cv": 0.3, "random_state": 0, "abandon": False}
-    one, thousand = (LRMLCV(**options).fit(unit * X, Y) for unit in (1.0, 1000.0))
-    for name, power in (("ridge", 2), ("alpha", 1)):
-        first, second = (
-            np.array(model.cv_results_[f"param_{name}"], dtype=float) for model in (one, thousand)
-        )
-        np.testing.assert_allclose(second, first * 1000.0**power, rtol=1e-6)
-    np.testing.assert_allclose(
-        one.cv_results_["mean_test_score"], thousand.cv_results_["mean_test_score"], atol=2e-3
-    )
+    one, thousand = (LRMLCV(**options).fit(unit * X, Y).cv_results_ for unit in (1.0, 1000.0))
+    for name, power in (("param_ridge", 2), ("param_alpha", 1)):
+        expected = one[name].astype(float) * 1000.0**power
+        np.testing.assert_allclose(thousand[name].astype(float), expected, rtol=1e-6)
+    np.testing.assert_allclose(one["mean_test_score"], thousand["mean_test_score"], atol=2e-3)
