@@ -175,7 +175,7 @@ def test_constant_features_leave_nothing_to_penalise(loss):
 def test_the_default_ridge_is_half_of_the_best_one_beside_free_values(data, theta, loss, masked):
     X, Y = data
     known = np.random.default_rng(0).random(Y.shape) < 0.6 if masked else None
-    model = LRML(theta, loss=loss).fit(X, Y, observed=known)
+    model = LRML(theta, loss=loss, space="coefficients").fit(X, Y, observed=known)
     best = LEML(3, loss=loss).fit(X, Y, observed=known).ridge_
     assert model.ridge_ == (0.0 if theta == 0 else pytest.approx(0.5 * best))
     assert MLFro(loss=loss).fit(X, Y, observed=known).alpha_ == pytest.approx(0.5 * best)
@@ -210,7 +210,8 @@ def test_the_default_alpha_is_the_noise_along_the_best_ridge(data, kind, loss, f
     ridge = LEML(3, loss=loss).fit(X, Y, **given).ridge_ / bend
     energy = np.sum(weights[:, None] * slopes_by_definition(Y, loss, known, weights) ** 2)
     n_rows = weights.sum() ** 2 / np.sum(weights**2)
-    assert kind(loss=loss).fit(X, Y, **given).alpha_ == pytest.approx(np.sqrt(energy * ridge / n_rows))
+    model = kind(loss=loss, space="coefficients")
+    assert model.fit(X, Y, **given).alpha_ == pytest.approx(np.sqrt(energy * ridge / n_rows))
 
 
 @pytest.mark.parametrize("loss", LOSS_NAMES)
@@ -223,7 +224,9 @@ def test_the_scale_of_features_does_not_change_default_predictions(data, kind, l
         np.testing.assert_allclose(scaled.decision_function(scale * X), usual.decision_function(X), atol=1e-3)
 
 
-@pytest.mark.parametrize("model", [LRML(), LRML(loss="logistic"), LEML(3), LEML(3, loss="logistic")])
+@pytest.mark.parametrize(
+    "model", [LRML(space="coefficients"), LRML(loss="logistic"), LEML(3), LEML(3, loss="logistic")]
+)
 def test_small_weights_act_by_their_ratios_and_whole_ones_as_repetitions(data, model):
     X, Y = data
     weights = np.random.default_rng(0).integers(1, 4, len(X))
