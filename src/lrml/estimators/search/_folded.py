@@ -13,7 +13,7 @@ penalty leaves of their singular values, the squared error on these rows is
 So the whole grid is *screened* by squared error, and a few candidates are judged by the metric, on the same
 rows as the best ridge alone. Leave-one-out scores would not do: V has seen the row. A penalty is taken only
 if choosing it pays: each fold judges what the other folds choose, and that must lead the ridge by one
-standard error.
+standard error, or by two with fewer than 500 rows.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ _Float64 = npt.NDArray[np.float64]
 
 # Of five folds, three screen and all judge, on so many rows and scores in all.
 _N_FOLDS, _N_SCREENING, _MOST_ROWS, _MOST_SCORES = 5, 3, 3000, 1 << 21
+_FEW_ROWS = 500
 # Ridges beside the penalty, as multiples of the best one without it.
 _MULTIPLES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)
 # Thresholds of singular values, as multiples of the root mean square of the labels times √L.
@@ -167,7 +168,7 @@ class FoldedSearch(LeaveOneOutSearch):
         tables = self.comparison._replace(splits=splits).tables()
         for table in tables:
             table.add(len(places))
-        everything = range(len(splits))
+        everything, n_rows = range(len(splits)), sum(len(split.test) for split in splits)
         for number in everything:
             fold = folds[number] if number < _N_SCREENING else self._fold(splits[number])
             self._judge_on(fold, number, places, tables)
@@ -181,7 +182,7 @@ class FoldedSearch(LeaveOneOutSearch):
                 self._picked(table, against, [n for n in everything if n != number]) for number in everything
             ]
             gain, error = table.lead(picks, against, everything)
-            if gain > error:
+            if gain > (2.0 if n_rows < _FEW_ROWS else 1.0) * error:
                 self.proven[order] = choice
             mine, name = self.tables[order].scores[:, 0], self.comparison.criteria[order].name
             self.confirmed |= {(place, name): float(mine[place]) for place in [rival, *new]}
