@@ -10,22 +10,29 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
 
 from lrml import CPLST, CPLSTCV, LEML, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, metrics
-from lrml.datasets import load_yeast, make_low_rank_multilabel
+from lrml.datasets import make_low_rank_multilabel
 from lrml.model_selection import MultilabelStratifiedKFold
 from lrml.thresholds import Cut, best_threshold
 
 FOLDS = KFold(3, shuffle=True, random_state=1)
+ALL = {"cv": FOLDS, "abandon": False}
 TIGHT = {"tol": 1e-16}
 # Convex problems, which have one solution: a search and plain fits must agree on it.
 CONVEX = {
     "LRML": (LRMLCV([0], [0.5, 5.0], [0.1, 2.0], **TIGHT), LRML(**TIGHT)),
+    "predictions": (LRMLCV([0, 2], [0.5, 5.0], [0.1], space="predictions"), LRML(space="predictions")),
     "MLTrace": (MLTraceCV([0.5, 5.0], [0.0, 1.0], **TIGHT), MLTrace(**TIGHT)),
     "MLFro": (MLFroCV([0.0, 0.3, 10.0]), MLFro()),
     "CPLST": (CPLSTCV([1, 0.5, 4], [0.0, 2.0]), CPLST()),
 }
-PAIRS = pytest.mark.parametrize(
-    ("search", "plain"), [pytest.param(*pair, id=name) for name, pair in CONVEX.items()]
-)
+LOGISTIC = {
+    "LRML": (LRMLCV([0], [1.0, 4.0], [0.5], loss="logistic", tol=1e-14), LRML(loss="logistic", tol=1e-14)),
+    "MLFro": (MLFroCV([0.5, 5.0], loss="logistic", **TIGHT), MLFro(loss="logistic", **TIGHT)),
+    "LEML": (
+        LEMLCV([4], [0.5, 5.0], loss="logistic", tol=1e-7, max_iter=5000, random_state=0),
+        LEML(loss="logistic", tol=1e-7, max_iter=5000),
+    ),
+}
 
 
 def squared_error(Y, S):
@@ -34,51 +41,42 @@ def squared_error(Y, S):
     return -float(np.mean((Y - S) ** 2))
 
 
-def by_name(name):
-    return {
-        "precision_at_1": lambda Y, S, w: np.average(
-            metrics.precision_at_k(Y, S, 1, per_example=True), weights=w
-        ),
-        "precision_at_3": lambda Y, S, w: np.average(
-            metrics.precision_at_k(Y, S, 3, per_example=True), weights=w
-        ),
-        "average_precision": lambda Y, S, w: mean(metrics.average_precision(Y, S, per_example=True), w),
-        "average_auc": lambda Y, S, w: mean(metrics.average_auc(Y, S, per_example=True), w),
-        "hamming_loss": lambda Y, S, w: -np.average(np.not_equal(S >= 0.5, Y).mean(axis=1), weights=w),
-        "micro_f1": lambda Y, S, w: metrics.micro_f1(Y, S),
-        "macro_f1": lambda Y, S, w: metrics.macro_f1(Y, S),
-        squared_error: lambda Y, S, w: squared_error(Y, S),
-    }[name]
+def by_row(metric, *args):
+    def mean(Y, S, weights):
+        values = metric(Y, S, *args, per_example=True)
+        counted = np.isfinite(values)
+        return np.average(values[counted], weights=None if weights is None else weights[counted])
+
+    return mean
 
 
-def mean(values, weights):
-    counted = np.isfinite(values)
-    return np.average(values[counted], weights=None if weights is None else weights[counted])
+METRICS = {
+    "precision_at_1": by_row(metrics.precision_at_k, 1),
+    "precision_at_3": by_row(metrics.precision_at_k, 3),
+    "average_precision": by_row(metrics.average_precision),
+    "average_auc": by_row(metrics.average_auc),
+    "hamming_loss": lambda Y, S, w: -np.average(np.not_equal(S >= 0.5, Y).mean(axis=1), weights=w),
+    "micro_f1": lambda Y, S, w: metrics.micro_f1(Y, S),
+    "macro_f1": lambda Y, S, w: metrics.macro_f1(Y, S),
+    squared_error: lambda Y, S, w: squared_error(Y, S),
+}
 
 
 def columns(model):
-    n_splits = model.n_splits_
-    return np.stack([model.cv_results_[f"split{i}_test_score"] for i in range(n_splits)], axis=1)
+    return np.stack([model.cv_results_[f"split{i}_test_score"] for i in range(model.n_splits_)], axis=1)
 
 
-def plain_scores(search, plain, X, Y, *, weights=None, cv=FOLDS):
-    """Return what a metric needs of plain fits: labels, scores and weights of each candidate and fold."""
-    table = []
+def brute_force(search, plain, X, Y, *scorings, weights=None, cv=FOLDS):
+    """Scores of plain fits by each metric: candidates × folds."""
+    found = []
     for params in search.cv_results_["params"]:
-        table.append([])
+        model = clone(plain).set_params(**params)
         for train, test in cv.split(X, Y):
             w, held_out = (None, None) if weights is None else (weights[train], weights[test])
-            model = clone(plain).set_params(**params).fit(X[train], Y[train], sample_weight=w)
-            table[-1].append((Y[test], model.decision_function(X[test]), held_out))
-    return table
-
-
-def judged(table, scoring):
-    return np.array([[by_name(scoring)(*fold) for fold in row] for row in table])
-
-
-def brute_force(search, plain, X, Y, scoring, **options):
-    return judged(plain_scores(search, plain, X, Y, **options), scoring)
+            scores = model.fit(X[train], Y[train], sample_weight=w).decision_function(X[test])
+            found.append([METRICS[scoring](Y[test], scores, held_out) for scoring in scorings])
+    shape = len(search.cv_results_["params"]), -1, len(scorings)
+    return [np.asarray(part) for part in np.moveaxis(np.reshape(found, shape), 2, 0)]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +87,7 @@ def data(make_problem):
 # Held-out scores
 
 
-@PAIRS
+@pytest.mark.parametrize(("search", "plain"), CONVEX.values(), ids=CONVEX)
 @pytest.mark.parametrize(  # every pair of the three
     ("form", "fit_intercept", "weighted"),
     [
@@ -100,61 +98,44 @@ def data(make_problem):
     ],
 )
 def test_held_out_scores_are_those_of_plain_fits(data, search, plain, form, fit_intercept, weighted):
-    search, plain = clone(search), clone(plain)
     X, Y = np.where(np.abs(data[0]) > 0.3, data[0], 0.0), data[1].copy()
     Y[4:9] = 0  # rows without labels are left out
-    weights = np.random.default_rng(0).integers(1, 5, len(X)) / 2 if weighted else None
-    if "fit_intercept" in plain.get_params():
-        for model in (search, plain):
-            model.set_params(fit_intercept=fit_intercept)
-    table, tried = None, None
-    for scoring in ("average_precision", squared_error):
-        search.set_params(cv=FOLDS, abandon=False, scoring=scoring)
-        search.fit(form(X), Y, sample_weight=weights)
-        table = table or plain_scores(search, plain, form(X), Y, weights=weights)
-        tried = tried or search.cv_results_["params"]
-        assert search.cv_results_["params"] == tried
-        expected = judged(table, scoring)
-        np.testing.assert_allclose(columns(search), expected, atol=1e-5)
-        assert np.ptp(expected) > 1e-3
-        np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected.mean(axis=1), atol=1e-5)
-        np.testing.assert_allclose(search.cv_results_["std_test_score"], expected.std(axis=1), atol=1e-5)
-        assert search.best_score_ == search.cv_results_["mean_test_score"].max()
-        assert search.cv_results_["rank_test_score"][search.best_index_] == 1
+    X, Y = form(X), form(Y)
+    weights = np.random.default_rng(0).integers(1, 5, X.shape[0]) / 2 if weighted else None
+    centred = {"fit_intercept": fit_intercept} if "fit_intercept" in plain.get_params() else {}
+    search, plain = (clone(model).set_params(**centred) for model in (search, plain))
+    scorings, expected = ("average_precision", squared_error), None
+    for number, scoring in enumerate(scorings):
+        search.set_params(**ALL, scoring=scoring).fit(X, Y, sample_weight=weights)
+        expected = expected or brute_force(search, plain, X, Y, *scorings, weights=weights)
+        np.testing.assert_allclose(columns(search), expected[number], atol=1e-5)
+        assert np.ptp(expected[number]) > 1e-3
+        table = search.cv_results_
+        np.testing.assert_allclose(table["mean_test_score"], expected[number].mean(axis=1), atol=1e-5)
+        np.testing.assert_allclose(table["std_test_score"], expected[number].std(axis=1), atol=1e-5)
+        assert search.best_score_ == table["mean_test_score"].max()
+        assert table["rank_test_score"][search.best_index_] == 1
 
 
-@pytest.mark.parametrize(
-    "scoring",
-    [
-        "precision_at_1",
-        "precision_at_3",
-        "average_precision",
-        "average_auc",
-        "hamming_loss",
-        "micro_f1",
-        "macro_f1",
-        squared_error,
-    ],
-)
 @pytest.mark.parametrize(
     "cv", [ShuffleSplit(3, test_size=0.4, random_state=0), MultilabelStratifiedKFold(2, random_state=0)]
 )
-def test_every_criterion_and_kind_of_split(data, scoring, cv):
-    X, Y = data
-    search = MLFroCV([0.0, 1.0, 30.0], cv=cv, scoring=scoring, abandon=False).fit(X, Y)
-    np.testing.assert_allclose(columns(search), brute_force(search, MLFro(), X, Y, scoring, cv=cv), atol=1e-5)
-    assert search.n_splits_ == cv.get_n_splits()
+def test_every_criterion_and_kind_of_split(data, cv):
+    search = MLFroCV([0.0, 1.0, 30.0], cv=cv, abandon=False)
+    expected = brute_force(clone(search).fit(*data), MLFro(), *data, *METRICS, cv=cv)
+    for scoring, values in zip(METRICS, expected, strict=True):
+        found = clone(search).set_params(scoring=scoring).fit(*data)
+        np.testing.assert_allclose(columns(found), values, atol=1e-5)
+        assert found.n_splits_ == cv.get_n_splits()
 
 
 def test_ridge_agrees_with_the_grid_search_of_scikit_learn(data):
-    X, Y = data
-
     def scorer(model, A, B):
         return metrics.average_precision(B, model.predict(A))
 
     alphas = [0.01, 1.0, 10.0, 100.0]
-    theirs = GridSearchCV(Ridge(), {"alpha": alphas}, cv=FOLDS, scoring=scorer).fit(X, Y)
-    ours = MLFroCV(alphas, cv=FOLDS, abandon=False).fit(X, Y)
+    theirs = GridSearchCV(Ridge(), {"alpha": alphas}, cv=FOLDS, scoring=scorer).fit(*data)
+    ours = MLFroCV(alphas, **ALL).fit(*data)
     for name in ("mean_test_score", "std_test_score", "rank_test_score"):
         np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], atol=1e-9)
     assert ours.best_params_ == theirs.best_params_
@@ -163,32 +144,20 @@ def test_ridge_agrees_with_the_grid_search_of_scikit_learn(data):
 
 def test_without_convexity_scores_are_close(data):
     """With 0 < theta < L a chain of warm starts and a cold start may end in different stationary points."""
-    X, Y = data
-    search = LRMLCV([1, 2], [2.0, 10.0], [0.5], cv=FOLDS, scoring=squared_error, tol=1e-14).fit(X, Y)
-    expected = brute_force(search, LRML(tol=1e-14), X, Y, squared_error)
+    search = LRMLCV([1, 2], [2.0, 10.0], [0.5], cv=FOLDS, scoring=squared_error, tol=1e-14).fit(*data)
+    (expected,) = brute_force(search, LRML(tol=1e-14), *data, squared_error)
     np.testing.assert_allclose(columns(search), expected, rtol=0.02)
-
-
-LOGISTIC = {
-    "LRML": (LRMLCV([0], [1.0, 4.0], [0.5], loss="logistic", tol=1e-14), LRML(loss="logistic", tol=1e-14)),
-    "MLFro": (MLFroCV([0.5, 5.0], loss="logistic", tol=1e-16), MLFro(loss="logistic", tol=1e-16)),
-    "LEML": (
-        LEMLCV([4], [0.5, 5.0], loss="logistic", tol=1e-7, max_iter=5000, random_state=0),
-        LEML(loss="logistic", tol=1e-7, max_iter=5000),
-    ),
-}
 
 
 @pytest.mark.parametrize(("search", "plain"), LOGISTIC.values(), ids=LOGISTIC)
 def test_logistic_searches(data, search, plain):
-    X, Y = data
-    search = clone(search).set_params(cv=FOLDS, scoring=squared_error, abandon=False).fit(X, Y)
-    expected = brute_force(search, plain, X, Y, squared_error)
+    search = clone(search).set_params(**ALL, scoring=squared_error).fit(*data)
+    (expected,) = brute_force(search, plain, *data, squared_error)
     np.testing.assert_allclose(columns(search), expected, rtol=1e-3)
     assert np.ptp(expected) > 0.1
-    scores = search.decision_function(X)
-    np.testing.assert_allclose(search.predict_proba(X), 1 / (1 + np.exp(-scores)), rtol=1e-6)
-    np.testing.assert_array_equal(search.predict(X), scores >= 0)
+    scores = search.decision_function(data[0])
+    np.testing.assert_allclose(search.predict_proba(data[0]), 1 / (1 + np.exp(-scores)), rtol=1e-6)
+    np.testing.assert_array_equal(search.predict(data[0]), scores >= 0)
 
 
 # Rules
@@ -198,9 +167,9 @@ def test_logistic_searches(data, search, plain):
 @pytest.mark.parametrize("seed", range(3))
 def test_one_standard_error_takes_the_simplest_that_is_good_enough(make_problem, scoring, seed):
     X, Y = make_problem(90, 6, 5, seed=seed, density=0.3)
-    params = {"cv": FOLDS, "scoring": scoring, "abandon": False}
     best, simple = (
-        LRMLCV([0, 2], n_alphas=6, rule=rule, **params).fit(X, Y) for rule in ("best", "one_standard_error")
+        LRMLCV([0, 2], n_alphas=6, rule=rule, scoring=scoring, **ALL).fit(X, Y)
+        for rule in ("best", "one_standard_error")
     )
     table, means = best.cv_results_, best.cv_results_["mean_test_score"]
     np.testing.assert_array_equal(means, simple.cv_results_["mean_test_score"])
@@ -209,16 +178,12 @@ def test_one_standard_error_takes_the_simplest_that_is_good_enough(make_problem,
     if scoring == "macro_f1":  # a number per split
         error = columns(best)[top].std(ddof=1) / np.sqrt(3)
     else:
-        plain = LRML(**{**table["params"][top], "tol": 1e-3})
-        rows = [
-            metrics.average_precision(
-                Y[test], plain.fit(X[train], Y[train]).decision_function(X[test]), per_example=True
-            )
-            for train, test in FOLDS.split(X)
-        ]
-        values = np.concatenate(rows)
-        values = values[np.isfinite(values)]
-        error = values.std(ddof=1) / np.sqrt(len(values))
+        plain, values = LRML(**{**table["params"][top], "tol": 1e-3}), []
+        for train, test in FOLDS.split(X):
+            scores = plain.fit(X[train], Y[train]).decision_function(X[test])
+            values.append(metrics.average_precision(Y[test], scores, per_example=True))
+        values = np.concatenate(values)
+        error = np.nanstd(values, ddof=1) / np.sqrt(np.isfinite(values).sum())
     chosen = simple.best_index_
     assert means[top] - 1.05 * error <= means[chosen] <= means[top]
     good = means >= means[top] - 0.95 * error
@@ -235,32 +200,42 @@ def test_abandoning_changes_the_work_but_not_the_choice(seed, rule):
         for abandon in (True, False)
     )
     assert few.best_params_ == all_.best_params_
-    seen = few.cv_results_["n_splits_seen"]
+    seen, places = few.cv_results_["n_splits_seen"], few.cv_results_["rank_test_score"]
     assert set(seen) == {1, 3}
     assert set(all_.cv_results_["n_splits_seen"]) == {3}
     np.testing.assert_array_equal(np.isfinite(columns(few)).sum(axis=1), seen)
     assert np.isnan(columns(few)[seen == 1, 1:]).all()
-    places = few.cv_results_["rank_test_score"]
     assert places[seen == 1].min() > places[seen == 3].max()
     np.testing.assert_array_equal(columns(few)[:, 0], columns(all_)[:, 0])
 
 
-def test_abandoning_on_yeast(yeast):
-    few, all_ = (
-        LRMLCV([0, 3], n_alphas=8, cv=3, abandon=abandon, random_state=0).fit(*yeast)
-        for abandon in (True, False)
-    )
-    assert few.best_params_ == all_.best_params_
-    assert (few.cv_results_["n_splits_seen"] == 1).sum() > 10
-
-
 def test_few_held_out_rows_abandon_nobody(make_problem):
     X, Y = make_problem(80, 5, 4, seed=2)  # 26 or 27 held-out rows
-    model = MLFroCV([1e-3, 1.0, 1e8], cv=3, random_state=0).fit(X, Y)
-    assert np.isfinite(columns(model)).all()
+    assert np.isfinite(columns(MLFroCV([1e-3, 1.0, 1e8], cv=3, random_state=0).fit(X, Y))).all()
 
 
-# Thresholds
+def test_a_standard_error_needs_rows_or_splits(data):
+    model = MLFroCV([1.0, 10.0], cv=0.2, scoring="micro_f1", rule="one_standard_error", random_state=0)
+    with pytest.raises(ValueError, match=r"one_standard_error.*micro_f1"):
+        model.fit(*data)
+    assert model.set_params(cv=2).fit(*data).n_splits_ == 2
+
+
+def test_a_function_may_choose_the_candidate(data):
+    def of_least_rank(results):
+        return int(np.lexsort([-results["mean_test_score"], results["mean_model_rank"]])[0])
+
+    model = LRMLCV([1, 3], ridges=[0.1], n_alphas=6, alpha_ratio=1e-3, cv=FOLDS, rule=of_least_rank)
+    results = model.fit(*data).cv_results_
+    assert model.rank_ == 1
+    least = results["mean_model_rank"] == results["mean_model_rank"].min()
+    assert results["mean_test_score"][model.best_index_] == results["mean_test_score"][least].max()
+    for answer in (-1, 10**6, 0.5, None):
+        with pytest.raises(ValueError, match=rf"rule .* {answer}"):
+            LRMLCV(ridges=[0.1], cv=3, rule=lambda results, answer=answer: answer).fit(*data)
+
+
+# Thresholds, several metrics
 
 
 @pytest.mark.parametrize("per_label", [False, True])
@@ -268,63 +243,21 @@ def test_few_held_out_rows_abandon_nobody(make_problem):
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_automatic_threshold_is_the_best_for_held_out_scores(data, loss, metric, per_label):
     X, Y = data
-    params = {"threshold": Cut(metric, per_label)}
-    search = MLFroCV([0.5, 5.0], loss=loss, cv=FOLDS, tol=1e-18, **params).fit(X, Y)
-    plain, scores, labels = MLFro(loss=loss, tol=1e-18, **search.best_params_), [], []
+    cut, labels, scores = Cut(metric, per_label), [], []
+    search = MLFroCV([0.5, 5.0], loss=loss, cv=FOLDS, tol=1e-18, threshold=cut).fit(X, Y)
+    plain = MLFro(loss=loss, tol=1e-18, **search.best_params_)
     for train, test in FOLDS.split(X):
         scores.append(plain.fit(X[train], Y[train]).decision_function(X[test]))
         labels.append(Y[test])
     natural = 0.5 if loss == "squared" else 0.0
-    found = best_threshold(
-        np.concatenate(labels), np.concatenate(scores), metric, per_label=per_label, natural=natural
-    )
-    np.testing.assert_allclose(search.threshold_, found.cut, atol=1e-5)
+    pooled = np.concatenate(labels), np.concatenate(scores)
+    expected = best_threshold(*pooled, metric, per_label=per_label, natural=natural).cut
+    np.testing.assert_allclose(search.threshold_, expected, atol=1e-5)
     assert np.shape(search.threshold_) == ((4,) if per_label else ())
     decisions = search.decision_function(X) >= search.threshold_
     np.testing.assert_array_equal(search.predict(X), decisions)
     np.testing.assert_array_equal(search.best_estimator_.predict(X), decisions)
-    assert search.threshold == params["threshold"]
-
-
-def test_automatic_threshold_improves_f1_on_yeast():
-    dataset = load_yeast()
-    X, Y = dataset.test
-    fixed, chosen = (
-        MLFroCV(cv=3, threshold=cut, random_state=0).fit(*dataset.train) for cut in (None, "auto")
-    )
-    assert fixed.threshold_ is None
-    gain = metrics.micro_f1(Y, chosen.predict(X)) - metrics.micro_f1(Y, fixed.predict(X))
-    assert gain > 0.01
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        (
-            {"threshold": "best"},
-            "threshold must be a finite number.*got 'best'",
-        ),
-        ({"threshold": [0.1, 0.2]}, "threshold must be a finite number or one per label"),
-        ({"rule": "least"}, "rule must be one of 'best', 'one_standard_error', 'smallest'"),
-        ({"abandon": "no"}, "abandon must be True or False"),
-        ({"scoring": "exactness"}, "scoring must be one of"),
-        ({"scoring": "precision_at_7"}, r"precision_at_7.* 4 labels"),
-        ({"cv": "five"}, "cv must be 'loo', a number of folds"),
-        ({"fit_intercept": None}, "fit_intercept must be True or False"),
-    ],
-)
-def test_bad_choices_are_named(data, params, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        MLFroCV(**params).fit(*data)
-
-
-def test_a_standard_error_needs_rows_or_splits(yeast):
-    model = MLFroCV([1.0, 10.0], cv=0.2, scoring="micro_f1", rule="one_standard_error", random_state=0)
-    with pytest.raises(
-        ValueError, match="needs several splits, or a metric with a value for every row, got one"
-    ):
-        model.fit(*yeast)
-    assert model.set_params(cv=2).fit(*yeast).n_splits_ == 2
+    assert search.threshold == cut
 
 
 def best_cut_hamming(Y, scores):
@@ -333,58 +266,26 @@ def best_cut_hamming(Y, scores):
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_one_search_by_several_metrics_equals_one_search_for_each(data, loss):
-    X, Y = data
-    several = ["average_precision", "hamming_loss", best_cut_hamming]
-    grid = {
-        "thetas": [1, 2],
-        "alphas": [0.3, 30.0],
-        "ridges": [0.1],
-        "loss": loss,
-        "cv": 3,
-        "random_state": 0,
-        "abandon": False,
+    several = {
+        "average_precision": "average_precision",
+        "hamming_loss": "hamming_loss",
+        "best_cut_hamming": best_cut_hamming,
     }
-    together = LRMLCV(**grid, scoring=several, threshold="auto").fit(X, Y)
-    names = ["average_precision", "hamming_loss", "best_cut_hamming"]
-    assert list(together.best_estimators_) == list(together.best_indices_) == names
-    for name, metric in zip(names, several, strict=True):
-        alone = LRMLCV(**grid, scoring=metric, threshold="auto").fit(X, Y)
-        np.testing.assert_array_equal(
-            together.cv_results_[f"mean_test_{name}"], alone.cv_results_["mean_test_score"]
-        )
+    options = {"loss": loss, "threshold": "auto", "cv": 3, "abandon": False, "random_state": 0}
+    search = LRMLCV([1, 2], [0.3, 30.0], [0.1], **options)
+    together = clone(search).set_params(scoring=list(several.values())).fit(*data)
+    table = together.cv_results_
+    assert list(together.best_estimators_) == list(together.best_indices_) == list(several)
+    for name, metric in several.items():
+        alone = clone(search).set_params(scoring=metric).fit(*data)
+        np.testing.assert_array_equal(table[f"mean_test_{name}"], alone.cv_results_["mean_test_score"])
         assert together.best_indices_[name] == alone.best_index_
         found = together.best_estimators_[name]
         assert found.threshold == alone.threshold_
         np.testing.assert_array_equal(found.coef_, alone.coef_)
     np.testing.assert_array_equal(together.coef_, together.best_estimators_["average_precision"].coef_)
-    assert together.best_score_ == together.cv_results_["mean_test_average_precision"].max()
-    together.set_params(scoring="precision_at_1").fit(X, Y)
-    assert not hasattr(together, "best_estimators_")
-
-
-@pytest.mark.parametrize("scoring", [[], ["precision_at_1", "precision_at_1"]])
-def test_metrics_of_a_list_must_differ(data, scoring):
-    with pytest.raises(ValueError, match="differ in name"):
-        LRMLCV(scoring=scoring).fit(*data)
-
-
-def test_a_function_may_choose_the_candidate(data):
-    def of_least_rank(results):
-        return int(np.lexsort([-results["mean_test_score"], results["mean_model_rank"]])[0])
-
-    model = LRMLCV([1, 3], ridges=[0.1], n_alphas=6, alpha_ratio=1e-3, cv=FOLDS, rule=of_least_rank).fit(
-        *data
-    )
-    assert model.rank_ == 1
-    results = model.cv_results_
-    least = results["mean_model_rank"] == results["mean_model_rank"].min()
-    assert results["mean_test_score"][model.best_index_] == results["mean_test_score"][least].max()
-
-
-@pytest.mark.parametrize("answer", [-1, 10**6, 0.5, None])
-def test_a_function_must_choose_a_candidate(data, answer):
-    with pytest.raises(ValueError, match="index of a candidate"):
-        LRMLCV(ridges=[0.1], cv=3, rule=lambda results: answer).fit(*data)
+    assert together.best_score_ == table["mean_test_average_precision"].max()
+    assert not hasattr(together.set_params(scoring="precision_at_1").fit(*data), "best_estimators_")
 
 
 # Other losses on many rows
@@ -403,18 +304,17 @@ def test_many_rows_are_searched_in_stages_on_one_held_out_fifth(many):
     X, Y = many
     found = LRMLCV(loss="logistic", random_state=0).fit(X, Y)
     tried = found.cv_results_["params"]
+    beside = [one["alpha"] for one in tried if one["alpha"] > 0]
     assert found.n_splits_ == 1
     assert [one["alpha"] for one in tried[:3]] == [0.0, 0.0, 0.0]
-    beside = [one for one in tried if one["alpha"] > 0]
     assert 3 <= len(beside) <= 12
     assert all(one["ridge"] > 0 for one in tried)
     assert found.best_estimator_.tol is None
     # A whole grid, given by hand, on the same rows is hardly better.
-    scale = max(one["alpha"] for one in beside)
-    grid = LRMLCV([0], [0.0, scale, scale / 4], [1e-3, 0.1, 10.0], loss="logistic", random_state=0)
-    assert found.best_score_ > grid.fit(X, Y).best_score_ - 2e-3
-    fewer = LRMLCV([0], loss="logistic", random_state=0).fit(X[:2999], Y[:2999])
-    assert fewer.n_splits_ == 5
+    alphas, ridges = [0.0, max(beside), max(beside) / 4], [1e-3, 0.1, 10.0]
+    grid = LRMLCV([0], alphas, ridges, loss="logistic", random_state=0).fit(X, Y)
+    assert found.best_score_ > grid.best_score_ - 2e-3
+    assert LRMLCV([0], loss="logistic", random_state=0).fit(X[:2999], Y[:2999]).n_splits_ == 5
 
 
 def test_smallest_model_of_another_loss_on_many_rows(many):

@@ -210,20 +210,20 @@ def test_a_run_that_was_killed_goes_on_with_the_same_bits(data, tmp_path):
 @pytest.mark.parametrize(
     ("search", "message"),
     [
-        (LRMLCV(loss="logistic"), r"needs loss='squared', got loss='logistic'.*with LRML\.fit_blocks"),
-        (MLTraceCV(kernel="rbf"), r"needs kernel='linear', got kernel='rbf'.*Nystroem"),
-        (MLFroCV(cv=KFold(3)), r"cv must be 'loo', a number of folds or.*got KFold.*with MLFro\.fit_blocks"),
-        (CPLSTCV(cv=[([0, 1], [2])]), r"cv must be 'loo', a number of folds or.*got \[\(.*Pass cv=5"),
-        (LRMLCV(thetas=[8]), r"theta must be .*got 8"),
+        (LRMLCV(loss="logistic"), r"loss='logistic'.*LRML\.fit_blocks"),
+        (MLTraceCV(kernel="rbf"), r"kernel='rbf'.*Nystroem"),
+        (MLFroCV(cv=KFold(3)), r"cv .*KFold.*MLFro\.fit_blocks"),
+        (CPLSTCV(cv=[([0, 1], [2])]), r"cv .*\[\(.*cv=5"),
+        (LRMLCV(thetas=[8]), r"theta .*8"),
         (MLFroCV(threshold=[0.5, 0.5]), r"threshold .*7"),
         (MLFroCV(scoring="precision_at_9"), r"precision_at_9"),
     ],
-    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
+    ids=repr,
 )
 def test_what_sums_and_a_sample_cannot_tell_is_refused_before_anything_is_summed(search, message, data):
     def blocks():
         yield data
-        raise AssertionError("read too far")
+        pytest.fail("read too far")
 
     with pytest.raises(ValueError, match=message):
         search.fit_blocks(blocks())
@@ -233,19 +233,17 @@ def test_what_sums_and_a_sample_cannot_tell_is_refused_before_anything_is_summed
 def test_bad_blocks(data):
     X, Y, w = data
     search = MLFroCV([1.0, 2.0]).fit(X, Y)
-    broken = X.copy()
-    broken[210, 3] = np.nan
+    broken, unknown = X.copy(), Y.astype(float)
+    broken[210, 3] = unknown[5, 2] = np.nan
     with pytest.raises(BlockError, match=r"block 2, row 210: .*NaN") as caught:
         search.fit_blocks(blocks_of((broken, Y), [100, 200]))
     sums = MLFro(1.0).fit_statistics(caught.value.sums)
     np.testing.assert_allclose(sums.coef_, MLFro(1.0).fit(X[:200], Y[:200]).coef_, atol=1e-10)
-    unknown = Y.astype(float)
-    unknown[5, 2] = np.nan
     with pytest.raises(BlockError, match=r"block 0 .*LRML\.fit_blocks"):
         search.fit_blocks([(X, unknown)])
-    with pytest.raises(ValueError, match=r"sample_weight must be positive for some row, got none"):
+    with pytest.raises(ValueError, match=r"sample_weight"):
         search.fit_blocks([(X, Y, 0.0 * w)])
-    with pytest.raises(ValueError, match=r"every split must have rows to hold out.*got none in split \d+;"):
+    with pytest.raises(ValueError, match=r"split \d+;"):
         clone(search).set_params(cv=50).fit_blocks([(X[:20], Y[:20])])
     assert search.n_splits_ == 1  # as before
     assert not hasattr(LEMLCV(), "fit_blocks")
@@ -256,10 +254,7 @@ def test_names_of_columns_one_label_and_real_targets(data):
     frames = pd.DataFrame(X, columns=list("abcdefghi")), pd.DataFrame(Y, columns=list("tuvwxyz"))
     search = MLFroCV([1.0]).fit_blocks(blocks_of(frames, [100]))
     assert list(search.feature_names_in_) == list("abcdefghi")
-    assert list(search.predict_top_k(frames[0], 1).labels[:2, 0]) == list(
-        search.best_estimator_.predict_top_k(frames[0], 1).labels[:2, 0]
-    )
-    assert set(search.classes_) == set("tuvwxyz")
+    assert list(search.classes_) == list(search.best_estimator_.classes_) == list("tuvwxyz")
     flat = np.where(X[:, 8] > 3.0, "yes", "no")
     one = MLFroCV(random_state=0).fit_blocks(blocks_of((X, flat, w), [100]), classes=["no", "yes"])
     assert_same(one, MLFroCV(random_state=0).fit(X, flat, w))

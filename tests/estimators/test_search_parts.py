@@ -48,20 +48,16 @@ def assert_these_splits(found, Y, pairs):
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-@pytest.mark.parametrize("cv", [3, np.int64(3)], ids=["int", "numpy int"])
-def test_a_number_of_folds_is_stratified(form, cv):
-    Y = random_labels(31)
-    found = held_out_scores(cv, form(Y), 7)
-    assert_these_splits(found, Y, MultilabelStratifiedKFold(3, random_state=7).split(Y, Y))
-    assert not np.allclose(found, held_out_scores(cv, form(Y), 8))
-
-
-@pytest.mark.parametrize("cv", [0.3, np.float32(0.5)])
-def test_a_share_is_held_out_once(cv):
+def test_numbers_and_shares_are_stratified(form):
     Y = random_labels(40)
-    pair = iterative_train_test_split(np.arange(40), Y, test_size=float(cv), random_state=1)[:2]
-    assert len(pair[1]) == round(40 * float(cv))
-    assert_these_splits(held_out_scores(cv, Y, 1), Y, [pair])
+    for cv in (3, np.int64(3)):
+        found = held_out_scores(cv, form(Y), 7)
+        assert_these_splits(found, Y, MultilabelStratifiedKFold(3, random_state=7).split(Y, Y))
+    assert not np.allclose(found, held_out_scores(3, form(Y), 8))
+    for cv in (0.3, np.float32(0.5)):
+        pair = iterative_train_test_split(np.arange(40), Y, test_size=float(cv), random_state=1)[:2]
+        assert len(pair[1]) == round(40 * float(cv))
+        assert_these_splits(held_out_scores(cv, form(Y), 1), Y, [pair])
 
 
 @pytest.mark.parametrize(
@@ -79,25 +75,19 @@ def test_splitters_and_pairs_are_taken_as_they_are(splitter):
 @pytest.mark.parametrize(
     ("cv", "message"),
     [
-        (1, r"an int cv must be at least 2 .*, got 1\."),
-        (11, r"an int cv must be in \[2, 10\] .*, got 11\."),
-        (0.0, r"held-out share in \(0, 1\), got 0"),
-        (1.0, r"held-out share in \(0, 1\), got 1"),
-        (float("nan"), r"held-out share in \(0, 1\), got nan"),
-        ("five", "cv must be 'loo', a number of folds, .* got 'five'"),
-        (True, "cv must be 'loo', a number of folds, .* got True"),
-        ([], "at least one split, got none"),
-        ([1, 2], "must be a pair .* got 1 as split 0"),
-        ([([0, 1], [2]), ([0], [1], [2])], "must be a pair .* as split 1"),
-        ([([0, 1], [])], "row numbers to fit on and to hold out, got shape"),
-        ([(np.arange(10) < 5, np.arange(10) >= 5)], "dtype bool in split 0.*flatnonzero"),
+        (11, r"\[2, 10\].* 11\."),
+        ([], "one split, got none"),
+        ([1, 2], "got 1 as split 0"),
+        ([([0, 1], [2]), ([0], [1], [2])], "as split 1"),
+        ([([0, 1], [])], r"shape \(0,\)"),
+        ([(np.arange(10) < 5, np.arange(10) >= 5)], "dtype bool in split 0"),
         ([([0.5, 1.0], [2])], "dtype float64"),
-        ([([0, 1], [-1])], r"must be in \[0, 9\], got -1 to -1"),
-        ([([0, 10], [1])], r"must be in \[0, 9\], got 0 to 10"),
+        ([([0, 1], [-1])], r"\[0, 9\], got -1 to -1"),
+        ([([0, 10], [1])], r"\[0, 9\], got 0 to 10"),
     ],
 )
 def test_bad_splits_are_named(cv, message):
-    with pytest.raises((TypeError, ValueError), match=message):
+    with pytest.raises(ValueError, match=message):
         held_out_scores(cv, random_labels(10))
 
 
@@ -113,7 +103,7 @@ SPLITTERS = {
 }
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     kind=st.sampled_from(sorted(SPLITTERS)),
     n=st.integers(6, 40),
@@ -133,12 +123,10 @@ def test_training_statistics_are_those_of_the_training_rows(
     Y[:, 2] = 0
     Y[rng.integers(n), 2] = 1  # without a positive example in some training part
     weights = rng.integers(0, 3, n) + 0.1 * rng.random(n) if weighted else None
-    splits = [_splits.Split(np.asarray(a), np.asarray(b)) for a, b in SPLITTERS[kind](n, seed)]
     form = sp.csr_array if sparse else np.asarray
-    model = MLFroCV()
-    data = memory_rows(model, model._check_params(), form(X), form(Y), weights, None)
-    for split in splits:
-        found, chosen = _splits.training_part(data, split).statistics, split.train
+    data = memory_rows(MLFroCV(), MLFroCV()._check_params(), form(X), form(Y), weights, None)
+    for chosen, test in SPLITTERS[kind](n, seed):
+        found = _splits.training_part(data, _splits.Split(np.asarray(chosen), np.asarray(test))).statistics
         w = np.ones(len(chosen)) if weights is None else weights[chosen]
         A, B = X[chosen], Y[chosen]
         a, b = np.average(A, axis=0, weights=w), np.average(B, axis=0, weights=w)
@@ -154,8 +142,7 @@ def test_training_statistics_are_those_of_the_training_rows(
 
 def test_each_row_is_read_twice_whatever_the_number_of_folds(monkeypatch):
     """Once in all, and once more with its fold, whose moments are subtracted."""
-    read = []
-    original = Statistics.from_arrays.__func__
+    read, original = [], Statistics.from_arrays.__func__
 
     def count(cls, X, Y, sample_weight=None):
         read.append(X.shape[0])
@@ -177,7 +164,16 @@ def filled_table(values, weights=None):
     return table
 
 
-@settings(max_examples=50, deadline=None)
+def table_of(scores, ranks, **params):
+    """A table of two splits, given one number or one for each split."""
+    table = _score_table.ScoreTable([1, 1], [None, None], by_row=False, **params)
+    table.add(len(scores))
+    for candidate, (score, rank) in enumerate(zip(scores, ranks, strict=True)):
+        for split in range(2):
+            table.record(candidate, split, np.broadcast_to(score, 2)[split], rank)
+    return table
+
+
 @given(
     n=st.integers(30, 80),
     seed=st.integers(0, 10**6),
@@ -197,8 +193,7 @@ def test_only_what_is_three_standard_errors_behind_is_hopeless(n, seed, spread, 
 
     def error_of(row):
         """Standard error of a weighted mean, Σ w² (v − v̄)² / (Σ w)², made unbiased as by n/(n − 1)."""
-        middle = np.average(row, weights=w)
-        raw = sum(wi**2 * (v - middle) ** 2 for wi, v in zip(w, row, strict=True))
+        raw = np.sum(w**2 * (row - np.average(row, weights=w)) ** 2)
         return np.sqrt(raw / (w.sum() ** 2 - np.sum(w**2)))
 
     margin = error_of(values[leader]) if with_margin else 0.0
@@ -209,32 +204,22 @@ def test_only_what_is_three_standard_errors_behind_is_hopeless(n, seed, spread, 
             assert (candidate in kept) == (lead <= limit)
 
 
-def test_few_rows_condemn_nobody():
+def test_few_rows_or_rows_without_weight_condemn_nobody():
+    def kept(values, weights=None):
+        return filled_table(values, weights).hopeful(0, with_margin=False)
+
     values = np.array([[1.0] * 30, [0.0] * 30])
-    assert filled_table(values).hopeful(0, with_margin=False) == [0]
-    assert filled_table(values[:, :29]).hopeful(0, with_margin=False) == [0, 1]
-    without_value = values.copy()
-    without_value[:, 3] = np.nan
-    assert filled_table(without_value).hopeful(0, with_margin=False) == [0, 1]
-    weightless = np.minimum(np.arange(30.0), 1.0)
-    assert filled_table(values, weightless).hopeful(0, with_margin=False) == [0, 1]
-
-
-def test_rows_without_weight_condemn_nobody():
-    """Equal where it counts: what happens on rows without weight says nothing."""
-    values = np.zeros((2, 80))
-    values[0, 40:] = 1.0
-    weights = np.r_[np.ones(40), np.zeros(40)]
-    assert filled_table(values, weights).hopeful(0, with_margin=False) == [0, 1]
-    assert len(filled_table(values).hopeful(0, with_margin=False)) == 1
+    assert kept(values) == [0]
+    assert kept(values[:, :29]) == [0, 1]
+    assert kept(np.where(np.arange(30) == 3, np.nan, values)) == [0, 1]
+    assert kept(values, np.minimum(np.arange(30.0), 1.0)) == [0, 1]
+    equal_where_it_counts = np.stack([np.r_[np.zeros(40), np.ones(40)], np.zeros(80)])
+    assert kept(equal_where_it_counts, np.r_[np.ones(40), np.zeros(40)]) == [0, 1]
+    assert kept(equal_where_it_counts) == [0]
 
 
 def test_best_breaks_ties_by_rank_and_then_by_strength():
-    table = _score_table.ScoreTable([1, 1], [None, None], by_row=False)
-    table.add(5)
-    for candidate, (score, rank) in enumerate([(0.7, 3), (0.7, 2), (0.7, 2), (0.6, 1), (0.7, 2)]):
-        for split in range(2):
-            table.record(candidate, split, score, rank)
+    table = table_of([0.7, 0.7, 0.7, 0.6, 0.7], [3, 2, 2, 1, 2])
     strengths = np.array([[9.0, 0.0], [1.0, 5.0], [2.0, 0.0], [9.0, 9.0], [2.0, 1.0]])
     assert table.in_order("best", strengths) == [4, 2, 1, 0]
     table.scores[4, 1] = np.nan  # who did not see every split cannot win
@@ -243,14 +228,8 @@ def test_best_breaks_ties_by_rank_and_then_by_strength():
 
 def test_the_smallest_breaks_ties_by_the_mean():
     """From rank 3 on a model takes as many bytes as its coefficients, so rank 9 is no larger than rank 3."""
-    table = _score_table.ScoreTable(
-        [1, 1], [None, None], by_row=False, nbytes=lambda ranks: np.minimum(100 * ranks, 250)
-    )
     scores = [(0.62, 0.58), (0.50, 0.54), (0.59, 0.59), (0.61, 0.59), (0.56, 0.58), (0.56, 0.58)]
-    table.add(6)
-    for candidate, (pair, rank) in enumerate(zip(scores, [9, 1, 3, 9, 2, 2], strict=True)):
-        for split, score in enumerate(pair):
-            table.record(candidate, split, score, rank)
+    table = table_of(scores, [9, 1, 3, 9, 2, 2], nbytes=lambda ranks: np.minimum(100 * ranks, 250))
     strengths = np.array([[1.0], [9.0], [2.0], [1.5], [3.0], [4.0]])
     # Means .60, .52, .59, .60, .57, .57; the best is the first, its standard error .02.
     assert table.in_order("smallest", strengths) == [3, 0, 2]
@@ -259,13 +238,37 @@ def test_the_smallest_breaks_ties_by_the_mean():
     assert table.in_order("smallest", strengths) == [5, 4, 3, 0, 2]
 
 
+def test_weighted_mean_leaves_out_rows_without_value_or_weight():
+    values = np.array([1.0, np.nan, 4.0, 7.0])
+    assert _score_table.weighted_mean(values, None) == 4.0
+    assert _score_table.weighted_mean(values, np.array([1.0, 5.0, 3.0, 0.0])) == pytest.approx(13 / 4)
+    assert np.isnan(_score_table.weighted_mean(values, np.array([0.0, 1.0, 0.0, 0.0])))
+
+
+def test_table_of_results_ranks_equals_alike_and_the_abandoned_last():
+    table = _score_table.ScoreTable([1, 1, 1], [None] * 3, by_row=False)
+    nan = np.nan
+    table.scores = np.array([[0.5] * 3, [0.9, 0.1, 0.5], [0.2] * 3, [0.1, nan, nan], [0.3, nan, nan]])
+    table.ranks = np.where(np.isnan(table.scores), nan, [[2], [4], [6], [1], [3]])
+    found = _score_table.cv_results([{"alpha": float(i)} for i in range(5)], {"score": table})
+    assert found["n_splits_seen"].tolist() == [3, 3, 3, 1, 1]
+    np.testing.assert_allclose(found["mean_test_score"], np.nanmean(table.scores, axis=1))
+    np.testing.assert_allclose(found["std_test_score"], np.nanstd(table.scores, axis=1), atol=1e-12)
+    keys = np.where(found["n_splits_seen"] == 3, found["mean_test_score"], found["mean_test_score"] - 10)
+    assert found["rank_test_score"].tolist() == rankdata(-keys, method="min").tolist() == [1, 1, 3, 5, 4]
+    np.testing.assert_array_equal(found["mean_model_rank"], [2, 4, 6, 1, 3])
+    np.testing.assert_array_equal(found["param_alpha"], np.arange(5.0))
+
+
+# Threads, unknown labels
+
+
 def test_threads_change_nothing(make_problem):
-    X, Y = make_problem(60, 5, 4)
-    model = LRMLCV([0, 1], n_alphas=5, cv=3, random_state=0)
     results = []
     for threads in (1, 3):
         with threadpool_limits(threads, user_api="blas"):
-            results.append(model.fit(X, Y).cv_results_)
+            model = LRMLCV([0, 1], n_alphas=5, cv=3, random_state=0).fit(*make_problem(60, 5, 4))
+            results.append(model.cv_results_)
     np.testing.assert_equal(*results)
 
 
@@ -278,35 +281,6 @@ def test_unknown_labels_are_neither_hits_nor_mistakes(make_problem, scoring):
     search = MLFroCV([1.0], cv=[(train, test)], scoring=scoring, tol=1e-12).fit(X, Y, observed=known)
     plain = MLFro(1.0, tol=1e-12).fit(X[train], Y[train], observed=known[train])
     decisions, labels = plain.predict(X[test]) & known[test], Y[test] & known[test]
-    expected = {
-        "hamming_loss": -np.mean(decisions != labels),
-        "micro_f1": metrics.micro_f1(labels, decisions),
-    }
-    assert search.best_score_ == pytest.approx(expected[scoring], abs=1e-6)
+    hamming, micro = -np.mean(decisions != labels), metrics.micro_f1(labels, decisions)
+    assert search.best_score_ == pytest.approx(micro if scoring == "micro_f1" else hamming, abs=1e-6)
     assert np.any(plain.predict(X[test]) > decisions)
-
-
-def test_weighted_mean_leaves_out_rows_without_value_or_weight():
-    values = np.array([1.0, np.nan, 4.0, 7.0])
-    assert _score_table.weighted_mean(values, None) == 4.0
-    assert _score_table.weighted_mean(values, np.array([1.0, 5.0, 3.0, 0.0])) == pytest.approx(13 / 4)
-    assert np.isnan(_score_table.weighted_mean(values, np.array([0.0, 1.0, 0.0, 0.0])))
-
-
-# The table
-
-
-def test_table_of_results_ranks_equals_alike_and_the_abandoned_last():
-    table = _score_table.ScoreTable([1, 1, 1], [None] * 3, by_row=False)
-    table.scores = np.array(
-        [[0.5, 0.5, 0.5], [0.9, 0.1, 0.5], [0.2, 0.2, 0.2], [0.1, np.nan, np.nan], [0.3, np.nan, np.nan]]
-    )
-    table.ranks = np.where(np.isnan(table.scores), np.nan, [[2], [4], [6], [1], [3]])
-    found = _score_table.cv_results([{"alpha": float(i)} for i in range(5)], {"score": table})
-    assert found["n_splits_seen"].tolist() == [3, 3, 3, 1, 1]
-    np.testing.assert_allclose(found["mean_test_score"], np.nanmean(table.scores, axis=1))
-    np.testing.assert_allclose(found["std_test_score"], np.nanstd(table.scores, axis=1), atol=1e-12)
-    keys = np.where(found["n_splits_seen"] == 3, found["mean_test_score"], found["mean_test_score"] - 10)
-    assert found["rank_test_score"].tolist() == rankdata(-keys, method="min").tolist() == [1, 1, 3, 5, 4]
-    np.testing.assert_array_equal(found["mean_model_rank"], [2, 4, 6, 1, 3])
-    np.testing.assert_array_equal(found["param_alpha"], np.arange(5.0))
