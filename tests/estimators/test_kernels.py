@@ -16,7 +16,6 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import KernelCenterer
 
 from lrml import CPLST, CPLSTCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace
-from lrml.core.arrays import Place
 from lrml.estimators import _kernels
 from lrml.estimators._kernels import Kernel
 from lrml.theory import bound_report
@@ -423,10 +422,3 @@ def test_what_is_no_kernel_is_refused(data):
     refuses("unobserved", LRML(kernel="rbf"), X, np.where(np.eye(40, 4), np.nan, Y))
     with pytest.raises(ValueError, match="linear"):
         bound_report(MLFro(kernel="rbf").fit(X, Y), X)
-
-
-def test_more_rows_than_memory_holds_are_refused(data, monkeypatch):
-    monkeypatch.setattr(Place, "memory", 100)
-    monkeypatch.setattr("lrml.estimators._kernels.pairwise_kernels", None)  # nothing may be computed
-    for make in (LRML, MLFro, CPLST, LRMLCV):
-        refuses("n = 40 ", make(kernel="rbf"), *data)
