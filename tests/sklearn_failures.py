@@ -4,7 +4,6 @@ EXACT = ("wants at least one iteration; the solution here is exact", "n_iter_")
 
 # Check → (why it cannot apply to a multi-label classifier, what its traceback shows).
 EXPECTED_FAILURES = {
-    "check_non_transformer_estimators_n_iter": EXACT,
     "check_classifier_multioutput": (
         "wants predict == (decision_function > 0) for a label matrix; scores of the squared loss estimate "
         "0/1 and are cut at 0.5",

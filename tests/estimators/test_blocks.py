@@ -8,10 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.linear_model import Ridge
 
 from lrml import CPLST, LRML, LRMLCV, MLFro, MLFroCV, MLTrace
 from lrml.blocks import BlockError, Checkpoint
@@ -70,16 +67,6 @@ def test_blocks_in_any_order_equal_all_rows(model, form, data):
     assert sp.issparse(clone(model).fit_blocks(parts).predict(form(X))) == (form is sp.csr_array)
 
 
-@settings(max_examples=25, deadline=None)
-@given(edges=st.lists(st.integers(1, 239), max_size=6, unique=True).map(sorted))
-def test_any_cut_gives_ridge_regression(edges, data):
-    X, Y, w = data
-    model = MLFro(0.5).fit_blocks(blocks_of(data, edges))
-    rival = Ridge(0.5).fit(X, Y, w)
-    np.testing.assert_allclose(model.coef_, rival.coef_, atol=1e-10)
-    np.testing.assert_allclose(model.intercept_, rival.intercept_, atol=1e-9)
-
-
 def test_partial_fit_solves_at_each_call_for_all_rows_so_far(data):
     X, Y, _ = data
     calls = []
@@ -129,15 +116,17 @@ def test_sums_go_on_from_statistics_and_from_blocks(data):
 
 def test_names_and_classes_come_from_frames_and_from_the_caller(data):
     X, Y, _ = data
-    frames = pd.DataFrame(X, columns=[f"f{i}" for i in range(9)]), pd.DataFrame(Y, columns=list("abcdef"))
-    model = LRML(2).fit_blocks([(frames[0][:100], frames[1][:100]), (frames[0][100:], frames[1][100:])])
-    assert list(model.classes_) == list("abcdef")
-    assert list(model.feature_names_in_) == list(frames[0])
-    assert_same(model, LRML(2).fit(*frames))
-    assert list(LRML(2).fit_blocks([(X, Y)], classes=list("uvwxyz")).classes_) == list("uvwxyz")
-    assert list(LRML(2).partial_fit(X, Y, classes=list("uvwxyz")).classes_) == list("uvwxyz")
-    sums = Statistics.from_arrays(X, Y)
-    assert list(LRML(2).fit_statistics(sums, classes=range(1, 7)).classes_) == [1, 2, 3, 4, 5, 6]
+    A, B = pd.DataFrame(X, columns=[f"f{i}" for i in range(9)]), pd.DataFrame(Y, columns=list("abcdef"))
+    model = LRML(2).fit_blocks([(A[:100], B[:100]), (A[100:], B[100:])])
+    assert (list(model.classes_), list(model.feature_names_in_)) == (list(B), list(A))
+    assert_same(model, LRML(2).fit(A, B))
+    sums, names = Statistics.from_arrays(X, Y), list("uvwxyz")
+    for named in (
+        LRML(2).fit_blocks([(X, Y)], classes=names),
+        LRML(2).partial_fit(X, Y, classes=names),
+        LRML(2).fit_statistics(sums, classes=names),
+    ):
+        assert list(named.classes_) == names
 
 
 def test_a_flat_y_may_have_any_two_classes(data):
@@ -146,25 +135,17 @@ def test_a_flat_y_may_have_any_two_classes(data):
     whole = MLFro(1.0).fit(X, y)
     order = np.argsort(y, kind="stable")  # the first block has one class only
     parts = [(X[rows], y[rows]) for rows in np.array_split(order, 4)]
-    model = MLFro(1.0).fit_blocks(parts, classes=["no", "yes"])
-    assert_same(model, whole)
-    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
-    with pytest.raises(BlockError, match=r"block 0.*'maybe'"):
-        MLFro().fit_blocks([(X[:2], np.array(["no", "maybe"]))], classes=["no", "yes"])
-
-
-def test_the_first_use_may_be_a_prediction_of_classes(data):
-    X, Y, _ = data
-    y = np.where(Y[:, 0] == 1, "yes", "no")
-    whole = MLFro(1.0).fit(X, y)
-    np.testing.assert_array_equal(MLFro(1.0).partial_fit(X, y).predict(X), whole.predict(X))
-    assert MLFro(1.0).partial_fit(X, y).score(X, y) == whole.score(X, y)
+    stepwise = MLFro(1.0).partial_fit(X, y)
+    for model in (MLFro(1.0).fit_blocks(parts, classes=["no", "yes"]), stepwise):
+        assert_same(model, whole)
+        np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+    assert stepwise.score(X, y) == whole.score(X, y)
     assert MLFro(1.0, targets="real").partial_fit(X, X[:, 0]).predict(X).shape == (240,)
     # Later blocks may have one class only, the first must have both.
-    order = np.concatenate([[np.argmin(Y[:, 0]), np.argmax(Y[:, 0])], np.argsort(Y[:, 0])])
-    parts = [(X[rows], y[rows]) for rows in np.array_split(order, 9)]
-    assert list(MLFro(1.0).fit_blocks(parts).classes_) == ["no", "yes"]
-    refused(lambda: MLFro(1.0).fit_blocks(parts[:0:-1]), "classes=")
+    assert list(MLFro(1.0).fit_blocks([(X[[0, -1]], ["no", "yes"]), *parts]).classes_) == ["no", "yes"]
+    refused(lambda: MLFro(1.0).fit_blocks(parts), "classes=")
+    with pytest.raises(BlockError, match=r"block 0.*'maybe'"):
+        MLFro().fit_blocks([(X[:2], np.array(["no", "maybe"]))], classes=["no", "yes"])
 
 
 def test_rows_without_weight_count_for_nothing(data):
@@ -189,42 +170,29 @@ def test_the_widest_type_of_all_blocks_is_that_of_the_model(data):
     assert MLFro(1.0).fit_blocks(parts[:1]).coef_.dtype == np.float32
 
 
-class KilledError(Exception):
-    """The end of a process, as far as a test can play it."""
+@pytest.mark.parametrize("seconds", [0, 30])
+@pytest.mark.parametrize("end", [KeyboardInterrupt, OSError, BlockError])
+def test_whatever_ends_a_run_it_goes_on_and_ends_with_the_same_bits(end, seconds, data, tmp_path):
+    parts, path = blocks_of(data, [20, 60, 80, 130, 200]), tmp_path / "sums.npz"
 
+    def stream():
+        yield from parts[:3]
+        raise end("no", 3)
 
-@pytest.mark.parametrize("killed_at", [1, 2, 5])
-def test_a_killed_run_goes_on_and_ends_with_the_same_bits(killed_at, data, tmp_path):
-    parts = blocks_of(data, [20, 60, 80, 130, 200])
-
-    def stream(end):
-        for number, part in enumerate(parts):
-            if number == end:
-                raise KilledError
-            yield part
-
-    whole = LRML(2).fit_blocks(stream(None))
-    kept = Checkpoint(tmp_path / "sums.npz", seconds=0)
-    with pytest.raises(KilledError):
-        LRML(2).fit_blocks(stream(killed_at), checkpoint=kept)
-    assert Checkpoint(kept.path).start().n_blocks == killed_at
-    again = LRML(2).fit_blocks(stream(None), checkpoint=kept.path)
+    with pytest.raises(end) as caught:
+        LRML(2).fit_blocks(stream(), checkpoint=Checkpoint(path, seconds=seconds))
+    notes = getattr(caught.value, "__notes__", [])
+    assert (len(notes), all("block 3" in note for note in notes)) == (end is not KeyboardInterrupt, True)
+    so_far, whole = Statistics.load(path), LRML(2).fit_blocks(parts)
+    assert Checkpoint(path).start().n_blocks == 3
+    assert_same(LRML(2).fit_statistics(so_far), LRML(2).fit_blocks(parts[:3]))
+    again = LRML(2).fit_blocks(iter(parts), checkpoint=path)
     assert again.statistics_.xx.tobytes() == whole.statistics_.xx.tobytes()
-    assert again.statistics_.xy.tobytes() == whole.statistics_.xy.tobytes()
     assert again.coef_.tobytes() == whole.coef_.tobytes()
-    with pytest.raises(ValueError, match=r"sums\.npz.* other rows"):
-        LRML(2).fit_blocks(parts[1:], checkpoint=kept.path)
-    with pytest.raises(ValueError, match=r"other rows"):
-        LRML(2).fit_blocks([(x, 1 - y) for x, y, _ in parts], checkpoint=kept.path)
-
-
-def test_a_checkpoint_tells_blocks_apart_that_have_the_same_bytes(tmp_path):
-    X, labels = np.arange(12.0), np.array([[0, 1, 0, 1], [1, 0, 1, 0], [1, 1, 0, 0]])
-    LRML(1, 1.0).fit_blocks([(X.reshape(6, 2), labels.reshape(6, 2))], checkpoint=tmp_path / "sums")
-    other_shape, weighted = (X.reshape(3, 4), labels), (X.reshape(6, 2), labels.reshape(6, 2), np.ones(6))
-    for other in (other_shape, weighted):
-        with pytest.raises(ValueError, match="other rows"):
-            LRML(1, 1.0).fit_blocks([other], checkpoint=tmp_path / "sums")
+    X, Y, w = parts[0]
+    for other in ((X, 1 - Y, w), (X, Y), (X[:, ::-1].copy(), Y, w)):
+        with pytest.raises(ValueError, match=r"sums\.npz"):
+            LRML(2).fit_blocks([other, *parts[1:]], checkpoint=path)
 
 
 def test_a_checkpoint_that_cannot_be_written_does_not_end_a_fit(data, tmp_path):
@@ -259,28 +227,6 @@ def test_a_place_that_is_none_for_a_checkpoint(data, tmp_path):
     with pytest.raises(ValueError, match="text") as error:
         LRML(2).fit_blocks([data], checkpoint=tmp_path / "text")
     assert "pickle" not in str(error.value)
-
-
-@pytest.mark.parametrize("end", [KeyboardInterrupt, OSError, BlockError("no", 3)], ids=repr)
-def test_whatever_ends_a_run_the_checkpoint_has_the_sums_so_far(end, data, tmp_path):
-    parts, path = blocks_of(data, [20, 60, 80, 130, 200]), tmp_path / "sums.npz"
-
-    def stream():
-        yield from parts[:3]
-        raise end
-
-    with pytest.raises(end if isinstance(end, type) else type(end)) as caught:  # 30 seconds have not passed
-        LRML(2).fit_blocks(stream(), checkpoint=path)
-    notes = ["It was raised while block 3 was read."]
-    assert getattr(caught.value, "__notes__", []) == ([] if end is KeyboardInterrupt else notes)
-    so_far = Statistics.load(path)
-    assert_same(LRML(2).fit_statistics(so_far), LRML(2).fit_blocks(parts[:3]))
-    whole = LRML(2).fit_blocks(parts)
-    for x, y, w in parts[3:]:
-        so_far = so_far + Statistics.from_arrays(x, y, w)
-    assert_same(LRML(2).fit_statistics(so_far), whole)
-    again = LRML(2).fit_blocks(parts, checkpoint=path)  # a stream that has grown
-    assert again.coef_.tobytes() == whole.coef_.tobytes()
 
 
 @pytest.mark.parametrize("place", ["before", "within", "after"])

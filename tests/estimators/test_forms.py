@@ -163,14 +163,6 @@ def test_float_theta_is_a_share_and_int_theta_a_count(data, make_problem):
     assert lrml(theta=0.9).fit(*make_problem(40, 3, 8, seed=2)).theta_ == 3  # no more than features
 
 
-def test_a_strong_trace_norm_leaves_the_means(data):
-    X, Y = data
-    model = lrml(theta=0, alpha=1e5).fit(X, Y)
-    assert not model.coef_.any()
-    np.testing.assert_allclose(model.decision_function(X), np.tile(Y.mean(axis=0), (len(X), 1)), rtol=1e-12)
-    assert [part.shape for part in model.factors_] == [(6, 0), (0,), (4, 0)]
-
-
 def test_thresholds(data):
     X, Y = data
     cuts = np.array([0.1, 0.3, 0.6, 5.0])
@@ -181,20 +173,3 @@ def test_thresholds(data):
     nothing, half = np.zeros((4, 1)), np.array([[1, 0], [1, 0], [0, 1], [0, 0]])
     # A score equal to the threshold counts.
     np.testing.assert_array_equal(lrml().fit(nothing, half).predict(nothing), np.tile([1, 0], (4, 1)))
-
-
-@pytest.mark.parametrize("k", [1, 2, 4, None])
-def test_top_k_is_a_sort(data, reference, k):
-    best = reference.predict_top_k(data[0]) if k is None else reference.predict_top_k(data[0], k)
-    for row, scores in enumerate(reference.decision_function(data[0])):
-        expected = sorted(range(4), key=lambda j, scores=scores: -scores[j])[:k]
-        assert best.labels[row].tolist() == expected
-        np.testing.assert_array_equal(best.scores[row], scores[expected])
-
-
-def test_ties_go_to_the_label_that_comes_first_and_five_are_the_default(make_problem):
-    X, Y = np.zeros((4, 2)), np.array([[0, 1, 1, 0, 1]] * 2 + [[1, 0, 0, 1, 1]] * 2)
-    best = lrml().fit(X, Y).predict_top_k(X, 5)
-    np.testing.assert_array_equal(best.labels, np.tile([4, 0, 1, 2, 3], (4, 1)))
-    X, Y = make_problem(40, 5, 8)
-    assert lrml().fit(X, Y).predict_top_k(X).labels.shape == (40, 5)

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
-from sklearn.model_selection import KFold, cross_val_score
+from sklearn.model_selection import KFold
 from sklearn.preprocessing import KernelCenterer
 
 from lrml import CPLST, CPLSTCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace
-from lrml.core.arrays import Place
 from lrml.estimators import _kernels
 from lrml.estimators._kernels import Kernel
 from lrml.theory import bound_report
@@ -366,26 +365,6 @@ def test_searches(data, others, search):
     np.testing.assert_array_equal(linear.decision_function(others), fresh.decision_function(others))
 
 
-def test_rows_without_weight_do_not_count_in_the_choice_of_gamma(data):
-    X, Y = data
-    weights = np.r_[np.ones(40), np.zeros(60)]
-    far = 100.0 * np.random.default_rng(1).standard_normal((60, 6))
-    model = MLFroCV(kernel="rbf", random_state=0)
-    found = clone(model).fit(np.vstack([X, far]), np.resize(Y, (100, 4)), weights).gamma_results_
-    for name, expected in model.fit(X, Y).gamma_results_.items():
-        np.testing.assert_allclose(found[name], expected)
-
-
-def test_a_search_judges_as_refitting_does(data):
-    X, Y = data
-    search = LRMLCV(2, 0.5, 0.1, cv=KFold(4), kernel="rbf", gammas=1 / X.shape[1], tol=1e-9).fit(X, Y)
-    model = LRML(2, 0.5, ridge=0.1, kernel="rbf", tol=1e-9)
-    assert search.best_score_ == pytest.approx(cross_val_score(model, X, Y, cv=KFold(4)).mean(), abs=1e-9)
-    precomputed = clone(model).set_params(kernel="precomputed")
-    scores = cross_val_score(precomputed, rbf_kernel(X), Y, cv=KFold(4))  # takes rows and columns
-    assert search.best_score_ == pytest.approx(scores.mean(), abs=1e-9)
-
-
 # Bad input
 
 
@@ -443,10 +422,3 @@ def test_what_is_no_kernel_is_refused(data):
     refuses("unobserved", LRML(kernel="rbf"), X, np.where(np.eye(40, 4), np.nan, Y))
     with pytest.raises(ValueError, match="linear"):
         bound_report(MLFro(kernel="rbf").fit(X, Y), X)
-
-
-def test_more_rows_than_memory_holds_are_refused(data, monkeypatch):
-    monkeypatch.setattr(Place, "memory", 100)
-    monkeypatch.setattr("lrml.estimators._kernels.pairwise_kernels", None)  # nothing may be computed
-    for make in (LRML, MLFro, CPLST, LRMLCV):
-        refuses("n = 40 ", make(kernel="rbf"), *data)

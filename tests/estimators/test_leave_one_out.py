@@ -220,23 +220,6 @@ def test_real_targets_are_judged_by_r2_as_scikit_learn_leaves_out():
     np.testing.assert_allclose(ours.cv_results_["mean_test_score"], expected, atol=1e-6)
 
 
-SEARCHES = {
-    "LRMLCV": LRMLCV(random_state=0),
-    "MLTraceCV": MLTraceCV(random_state=0),
-    "MLFroCV": MLFroCV(random_state=0),
-    "CPLSTCV": CPLSTCV(random_state=0),
-}
-
-
-@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
-@pytest.mark.parametrize(("n_rows", "margin"), [(90, 0.02), (1000, 0.005)])
-def test_leave_one_out_chooses_as_well_as_folds(yeast, search, n_rows, margin):
-    (X, Y), (X_test, Y_test) = yeast.train, yeast.test
-    X, Y = X[:n_rows], Y[:n_rows]
-    by_folds = clone(search).set_params(cv=5).fit(X, Y).score(X_test, Y_test)
-    assert clone(search).fit(X, Y).score(X_test, Y_test) > by_folds - margin
-
-
 def test_the_best_ridge_is_found_whatever_the_scale_and_beyond_the_edge(yeast):
     """What is tried follows the data, and goes on where the best is at the edge."""
     X, Y = yeast.train[0][:300], yeast.train[1][:300]

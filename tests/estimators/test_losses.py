@@ -9,14 +9,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from lrml import LRML, MLFro, MLTrace
 from lrml.core.losses import LOSSES
 from lrml.datasets import make_low_rank_multilabel
 from lrml.metrics import average_precision
-from lrml.model_selection import MultilabelStratifiedKFold
 
 EACH = pytest.mark.parametrize("loss", LOSSES)
 MARGINS = pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
@@ -270,11 +268,3 @@ def test_score_ranks_the_known_labels_only():
     raised = np.array([0.0, 5.0, 0.0])
     model.fitted_ = replace(model.fitted_, intercept=raised)  # a high score in an unknown place does no harm
     assert (model.score(X[2:], Y[2:]), model.score(X[:1], Y[:1])) == (1.0, 0.5)
-
-
-def test_a_grid_search_with_unknown_labels(make_problem):
-    X, Y = make_problem(60, 5, 4, seed=1)
-    Y = np.where(np.random.default_rng(0).random(Y.shape) < 0.3, np.nan, Y)
-    search = GridSearchCV(MLFro(), {"alpha": [0.1, 1.0, 1e6]}, cv=MultilabelStratifiedKFold(3)).fit(X, Y)
-    assert search.best_params_["alpha"] < 1e6
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()

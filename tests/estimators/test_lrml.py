@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import threading
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LinearRegression, Ridge
 
 from lrml import LRML
 from lrml.solvers import Status
@@ -39,25 +37,6 @@ def stopping_after(iteration):
 
 
 @INTERCEPT
-@WEIGHTED
-@SHAPES
-@pytest.mark.parametrize("ridge", [0.0, 1e-3, 100.0])
-def test_no_penalty_is_least_squares_or_ridge_regression(make_problem, shape, fit_intercept, weighted, ridge):
-    X, Y = make_problem(*shape, seed=shape[0])
-    weights = some_weights(len(X), weighted)
-    model = LRML(1, 0.0, ridge=ridge, fit_intercept=fit_intercept).fit(X, Y, sample_weight=weights)
-    peer = (
-        Ridge(ridge, fit_intercept=fit_intercept, solver="cholesky")
-        if ridge
-        else LinearRegression(fit_intercept=fit_intercept)
-    ).fit(X, Y, sample_weight=weights)
-    np.testing.assert_allclose(model.coef_, peer.coef_, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(model.intercept_, np.broadcast_to(peer.intercept_, shape[2]), atol=1e-8)
-    assert (model.n_iter_, model.status_) == (0, Status.EXACT.value)
-    assert model.residual_ <= 1e-12
-
-
-@INTERCEPT
 def test_no_penalty_is_the_least_squares_solution_of_smallest_norm(make_problem, fit_intercept):
     """Of repeated columns and sums of columns."""
     X, Y = make_problem(40, 4, 3, seed=2)
@@ -71,66 +50,7 @@ def test_no_penalty_is_the_least_squares_solution_of_smallest_norm(make_problem,
 # The trace norm
 
 
-@INTERCEPT
-@pytest.mark.parametrize("ridge", [0.0, 0.7])
-@SHAPES
-def test_theta_zero_is_the_trace_norm_optimum(make_problem, oracle, fit_intercept, ridge, shape):
-    X, Y = make_problem(*shape, seed=3)
-    alpha = 4.0
-    W, b = cp.Variable(shape[1:]), cp.Variable((1, shape[2]))
-    errors = Y - X @ W - (np.ones((len(X), 1)) @ b if fit_intercept else 0)
-    value = cp.sum_squares(errors) + alpha * cp.normNuc(W) + ridge * cp.sum_squares(W)
-    convex = cp.Problem(cp.Minimize(value))
-    convex.solve(solver=cp.CLARABEL)
-    model = LRML(0, alpha, ridge=ridge, fit_intercept=fit_intercept, tol=1e-18).fit(X, Y)
-    assert model.objective_ == pytest.approx(convex.value, rel=1e-6)
-    np.testing.assert_allclose(model.coef_, W.value.T, atol=3e-4)
-    if ridge == 0:
-        gap = oracle(X, Y, 0, alpha, fit_intercept=fit_intercept).duality_gap(model.coef_)
-        assert -1e-9 <= gap <= 1e-6 * model.objective_
-
-
-@INTERCEPT
-@pytest.mark.parametrize("alpha", [0.1, 100.0])
-def test_duality_gap_on_yeast(yeast, oracle, fit_intercept, alpha):
-    model = LRML(0, alpha, fit_intercept=fit_intercept, tol=1e-14).fit(*yeast)
-    gap = oracle(*yeast, 0, alpha, fit_intercept=fit_intercept).duality_gap(model.coef_)
-    assert -1e-8 * model.objective_ <= gap <= 1e-5 * model.objective_
-
-
-@INTERCEPT
-@SHAPES
-def test_solvers_agree_where_the_problem_is_convex(make_problem, fit_intercept, shape):
-    X, Y = make_problem(*shape, seed=shape[0])
-    X = X / np.linalg.norm(X, axis=0)
-    params = {"ridge": 0.05, "fit_intercept": fit_intercept, "tol": 1e-16, "max_iter": 20_000}
-    auto, *others = (LRML(0, 0.3, solver=solver, **params).fit(X, Y) for solver in ("auto", "apg", "pg"))
-    for model in others:
-        np.testing.assert_allclose(model.coef_, auto.coef_, rtol=1e-5, atol=1e-6)
-        assert model.objective_ == pytest.approx(auto.objective_, rel=1e-10)
-        assert model.rank_ == auto.rank_
-    phases = [set(model.history_["phase"]) - {"start"} for model in (auto, *others)]
-    assert "alternating" in phases[0]
-    assert phases[1:] == [{"apg"}, {"pg"}]
-
-
 # Reduced-rank regression
-
-
-@INTERCEPT
-@WEIGHTED
-@pytest.mark.parametrize("theta", [0, 1, 3])
-def test_a_strong_penalty_is_reduced_rank_regression(data, oracle, fit_intercept, weighted, theta):
-    """Least squares projected on the top right singular vectors of its predictions."""
-    X, Y = data
-    weights = some_weights(len(X), weighted)
-    model = LRML(theta, 1e12, fit_intercept=fit_intercept).fit(X, Y, sample_weight=weights)
-    A, B = oracle(X, Y, theta, 0.0, fit_intercept=fit_intercept, weights=weights).rows
-    solution = np.linalg.lstsq(A, B, rcond=None)[0]
-    V = np.linalg.svd(A @ solution, full_matrices=False)[2][:theta].T
-    np.testing.assert_allclose(model.coef_.T, solution @ V @ V.T, rtol=1e-6, atol=1e-9)
-    assert model.objective_ == pytest.approx(np.sum((B - A @ solution @ V @ V.T) ** 2), rel=1e-9)
-    assert model.rank_ == theta
 
 
 # What the fitted attributes claim
@@ -171,17 +91,6 @@ def test_claims_are_those_of_the_definition_also_after_an_early_stop(
         assert model.residual_ <= 1e-2
     elif stop_after == 0:
         assert model.residual_ > 1e-4
-
-
-@SHAPES
-@pytest.mark.parametrize("alpha", [1e3, 1e6])
-@pytest.mark.parametrize("stop_after", [0, 1, 2])
-def test_objective_of_a_strong_penalty_after_an_early_stop(make_problem, oracle, shape, alpha, stop_after):
-    """The penalty multiplies the noise of small singular values, which the objective must not contain."""
-    X, Y = make_problem(*shape, seed=0)
-    model = LRML(1, alpha, callback=stopping_after(stop_after), targets="real").fit(X, Y)
-    recomputed = oracle(X, Y, 1, alpha).objective(model.coef_, model.intercept_)
-    assert model.objective_ == pytest.approx(recomputed, rel=1e-8)
 
 
 @pytest.mark.parametrize("smallest", [1e-2, 1e-6, 1e-9])
@@ -348,14 +257,6 @@ def test_the_verdict_follows_the_gap(yeast):
 
 
 # Warm starts
-
-
-def test_warm_start_saves_iterations(yeast):
-    cold = LRML(3, 10.5, tol=1e-10).fit(*yeast)
-    warm = LRML(3, 10.0, tol=1e-10, warm_start=True).fit(*yeast).set_params(alpha=10.5).fit(*yeast)
-    assert warm.n_iter_ < 0.8 * cold.n_iter_
-    assert warm.status_ == cold.status_ == Status.CONVERGED.value
-    assert warm.objective_ == pytest.approx(cold.objective_, rel=1e-3)
 
 
 @SOLVERS

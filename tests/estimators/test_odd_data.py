@@ -21,18 +21,6 @@ def data(make_problem):
 # Shapes
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_one_label(make_problem, fit_intercept, oracle):
-    X, Y = make_problem(40, 5, 1, seed=1)
-    model = LRML(0, 3.0, fit_intercept=fit_intercept, tol=1e-20).fit(X, Y)
-    # The only singular value of one column is its length, so ∇f(w) = −alpha · w/‖w‖ at the minimum.
-    A, y = oracle(X, Y, 0, 3.0, fit_intercept=fit_intercept).rows
-    w = model.coef_.ravel()
-    np.testing.assert_allclose(2 * A.T @ (A @ w - y.ravel()), -3.0 * w / np.linalg.norm(w), rtol=1e-6)
-    assert model.decision_function(X).shape == model.predict(X).shape == (40, 1)
-    np.testing.assert_array_equal(model.predict_top_k(X, 1).labels, np.zeros((40, 1)))
-
-
 @pytest.mark.parametrize("n_labels", [1, 3])
 @THETAS
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -117,16 +105,6 @@ def test_labels_of_no_row_or_of_rows_without_weight(make_problem):
     model = lrml(targets="real").fit(X, Y)
     assert not model.unseen_labels_.any()
     np.testing.assert_allclose(model.predict(X)[:, 1], 0, atol=1e-12)
-
-
-@THETAS
-def test_a_label_that_every_row_has(make_problem, theta):
-    X, Y = make_problem(40, 4, 3, seed=7)
-    Y[:, 2] = 1
-    model = lrml(theta=theta).fit(X, Y)
-    np.testing.assert_allclose(model.coef_[2], 0, atol=1e-12)
-    np.testing.assert_allclose(model.decision_function(X)[:, 2], 1, rtol=1e-12)
-    assert model.predict(X)[:, 2].all()
 
 
 # Symmetries

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 from threadpoolctl import threadpool_limits
 
-from lrml import CPLST, LRML, MLFro, MLTrace, lrml_path
+from lrml import CPLST, LRML, MLFro, lrml_path
 from lrml.core.arrays import Place
 from lrml.core.moments import Statistics
 from lrml.estimators import LRMLPath, alpha_max, ml_fro_path
@@ -195,19 +195,6 @@ def test_models_are_as_good_as_single_fits_and_as_both_ends(yeast, oracle, theta
         assert model.objective <= (1 + 1e-9) * value(reduced_rank(case))
         # At this tolerance, a chain that begins near least squares does not get to the last digit.
         assert model.objective <= 1.001 * value(least_squares)
-
-
-@pytest.mark.parametrize("ridge", [0.0, 2.0])
-def test_without_free_values_a_path_is_that_of_the_trace_norm(data, oracle, ridge):
-    """F − F* is at most tol · F, and strong convexity (μ) makes of that ‖W − W*‖² ≤ 2(F − F*)/μ."""
-    A, _ = stacked(oracle(*data, 0, 0.0, ridge))
-    mu = 2 * np.linalg.norm(A, -2) ** 2
-    tight = lrml_path(*data, 0, ridges=ridge, n_alphas=6, tol=1e-16, max_iter=5000)
-    for model, close in zip(lrml_path(*data, 0, ridges=ridge, n_alphas=6), tight, strict=True):
-        best = MLTrace(model.alpha, ridge=ridge, tol=1e-12).fit(*data)
-        assert np.linalg.norm(model.coef - best.coef_) <= np.sqrt(2 * 1e-4 * model.objective / mu) + 1e-5
-        assert best.objective_ * (1 - 1e-11) <= model.objective <= best.objective_ + 1e-4 * model.objective
-        assert_allclose(close.coef, best.coef_, atol=1e-5)
 
 
 # Both ends in closed form

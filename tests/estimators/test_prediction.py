@@ -107,12 +107,6 @@ def test_best_labels_with_few_and_many_ties(seed, n, n_labels, high, data):
     np.testing.assert_array_equal(best_labels(scores, unseen, k, width), brute_force(scores, unseen, k))
 
 
-def test_rows_with_a_shared_place_do_not_disturb_the_others():
-    scores = np.array([np.arange(12.0), np.zeros(12), -np.arange(12.0), np.arange(12) // 2 * 1.0])
-    expected = [[11, 10, 9], [0, 1, 2], [0, 1, 2], [10, 11, 8]]
-    np.testing.assert_array_equal(best_labels(scores, np.zeros(12, dtype=bool), 3), expected)
-
-
 def test_what_an_overflow_leaves_comes_last():
     scores = np.array([[np.nan, 1, 2, np.inf, -np.inf, np.nan, 3, 0, -1]] * 2)
     unseen = np.zeros(9, dtype=bool)
@@ -133,24 +127,6 @@ def test_scores_beyond_all_numbers_are_refused_with_their_row(form, dtype):
     for predict in (model.decision_function, model.predict, model.predict_top_k):
         with pytest.raises(OverflowError, match=rf"must be finite, got others in row 3 .*{np.dtype(dtype)}"):
             predict(FORMS[form](X))
-
-
-@pytest.mark.parametrize("form", sorted(FORMS))
-@pytest.mark.parametrize("model", [LRML, LEML])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("rank", [1, 5, 12, 20])
-def test_scores_are_those_of_the_coefficients_to_rounding(form, model, dtype, rank):
-    rng = np.random.default_rng(rank)
-    U, V = np.linalg.qr(rng.standard_normal((30, rank)))[0], rng.standard_normal((20, rank))
-    fitted = hand_made(model(), U.astype(dtype), V.astype(dtype), rng.standard_normal(20))
-    for density in (0.02, 0.6):
-        X = sp.random_array((200, 30), density=density, rng=rng).toarray().astype(dtype)
-        expected = X.astype(float) @ (V @ U.T).T + fitted.intercept_
-        found = fitted.decision_function(FORMS[form](X))
-        assert found.dtype == dtype
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e3 * np.finfo(dtype).eps)
-        wider = fitted.decision_function(FORMS[form](X.astype(np.float64)))
-        assert wider.dtype == np.float64
 
 
 def test_the_cheaper_way_is_a_count_of_multiplications():
@@ -203,17 +179,6 @@ def test_neither_blocks_nor_threads_change_anything(monkeypatch, form, threads, 
         np.testing.assert_array_equal(model.predict(FORMS[form](X)), scores >= 0.5)
         sparse_labels(model)
         np.testing.assert_array_equal(model.predict(FORMS[form](X)).toarray(), scores >= 0.5)
-
-
-def test_predictions_agree_with_each_other_to_the_last_bit():
-    rng = np.random.default_rng(0)
-    U, V = rng.standard_normal((12, 4)), rng.standard_normal((700, 4))
-    X = rng.standard_normal((5000, 12))  # more than one block, and more than a few
-    model = hand_made(LRML(), U, V, rng.standard_normal(700)).set_params(threshold=rng.standard_normal(700))
-    scores, best = model.decision_function(X), model.predict_top_k(X, 3)
-    np.testing.assert_array_equal(best.scores, -np.sort(-scores, axis=1)[:, :3])
-    np.testing.assert_array_equal(np.take_along_axis(scores, best.labels, axis=1), best.scores)
-    np.testing.assert_array_equal(model.predict(X), scores >= model.threshold)
 
 
 def test_top_k_of_many_rows_needs_little_memory():

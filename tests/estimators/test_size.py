@@ -50,12 +50,6 @@ def test_bytes_are_those_of_the_smaller_form(rows, model, dtype):
     assert as_factors == (model.rank_ * (15 + 9 + 1) + 9) * np.dtype(dtype).itemsize
 
 
-def test_both_forms_occur_among_the_models(rows):
-    smaller = {name: model.fit(*rows).rank_ * 25 < 135 for name, model in MODELS.items()}
-    assert smaller["LRML, low rank"]
-    assert not smaller["LRML, full rank"]
-
-
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "csr"])
 def test_a_kernel_model_keeps_its_rows(rows, form):
     X, Y = rows
@@ -64,15 +58,8 @@ def test_a_kernel_model_keeps_its_rows(rows, form):
     assert model.rank_ == 2
     assert model.nbytes_ == stored_bytes(*model.factors_, model.intercept_, X)
     assert model.factors_.U.dtype == np.float64
-
-
-def test_precomputed_kernel_values_are_the_users(rows):
-    X, Y = rows
-    model = MLFro(1.0, kernel="precomputed").fit(X @ X.T, Y)
-    assert model.nbytes_ == stored_bytes(model.dual_coef_, model.intercept_)
-
-
-def test_a_model_that_was_not_fitted_has_no_size():
+    given = MLFro(1.0, kernel="precomputed").fit(X @ X.T, Y) if form is np.asarray else None
+    assert given is None or given.nbytes_ == stored_bytes(given.dual_coef_, given.intercept_)
     assert not hasattr(LRML(), "nbytes_")
 
 
@@ -108,7 +95,7 @@ def smallest_of(quality, sizes):
     return int(least[np.argmax(means[least])])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_on_folds_the_rule_is_that_of_brute_force(seed):
     made, _ = make_low_rank_multilabel(150, 12, 8, rank=3, noise=0.5, random_state=seed)
     X, Y = made.X, made.Y
@@ -129,7 +116,7 @@ def test_on_folds_the_rule_is_that_of_brute_force(seed):
     assert found.nbytes_ == sizes[found.best_index_] < max(sizes)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_search_finds_small_models_by_itself(seed):
     """Small models are within a standard error of the best, on folds, as promised."""
     made, _ = make_low_rank_multilabel(400, 60, 40, rank=12, noise=0.3, random_state=seed)
@@ -161,13 +148,7 @@ def test_a_stronger_trace_norm_makes_small_models(params):
     assert largest > small.best_params_["alpha"]  # one more was tried, and was not good enough
 
 
-def test_ridge_regressions_have_one_size(rows):
-    best, small = (MLFroCV(rule=rule, random_state=0).fit(*rows) for rule in ("best", "smallest"))
-    assert small.best_params_ == best.best_params_
-    assert len(set(small.cv_results_["mean_model_nbytes"])) == 1
-
-
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_simpler_model_may_lose_the_error_on_folds_too(seed):
     """Confirmation must not send a simple choice back to the ridge regression of full rank."""
     made, _ = make_low_rank_multilabel(400, 30, 20, rank=4, noise=0.5, random_state=seed)
@@ -183,3 +164,12 @@ def test_labels_that_need_no_features_leave_nothing_to_make_smaller():
     X = np.random.default_rng(0).standard_normal((30, 4))
     found = LRMLCV(rule="smallest", random_state=0).fit(X, np.ones((30, 3)))
     assert found.nbytes_ <= (4 * 3 + 3) * 8
+
+
+def test_given_thetas_are_kept_and_ridge_regressions_have_one_size(rows):
+    small, best = (LRMLCV([0, 3, 5], rule=rule, random_state=0).fit(*rows) for rule in ("smallest", "best"))
+    assert set(small.cv_results_["param_theta"]) <= {0, 3, 5}
+    assert small.nbytes_ <= best.nbytes_
+    best, small = (MLFroCV(rule=rule, random_state=0).fit(*rows) for rule in ("best", "smallest"))
+    assert small.best_params_ == best.best_params_
+    assert len(set(small.cv_results_["mean_model_nbytes"])) == 1

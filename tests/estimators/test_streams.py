@@ -5,11 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from lrml import LRML, MLFro, MLTrace
 from lrml.blocks import BlockError, LocalBlocks
@@ -77,25 +73,6 @@ def test_passes_over_blocks_equal_a_fit_to_all_rows(model, form, unknown):
         assert found.ridge_ == pytest.approx(whole.ridge_, rel=1e-9)  # the default one suits the rows
 
 
-@pytest.fixture(scope="module")
-def one_block(data):
-    return LRML(1, 2.0, ridge=0.1, loss="logistic", tol=1e-10).fit_blocks([data])
-
-
-@settings(max_examples=6, deadline=None)
-@given(edges=st.lists(st.integers(0, 150), max_size=5).map(sorted))
-def test_the_blocks_do_not_matter(data, one_block, edges):
-    assert_same(clone(one_block).fit_blocks(cut(data, *edges)), one_block, 1e-12, 1e-6)
-
-
-def test_without_a_penalty_it_is_logistic_regression(data):
-    X, Y, w = data
-    found = MLFro(0.2, loss="logistic", tol=1e-16).fit_blocks(cut(data, 70))
-    for label in (0, 1, 3, 5):
-        one = LogisticRegression(C=1 / 0.4, tol=1e-12, max_iter=1000).fit(X, Y[:, label], w)
-        np.testing.assert_allclose(found.coef_[label], one.coef_[0], rtol=1e-4, atol=1e-5)
-
-
 def test_a_warm_start_saves_passes(data):
     blocks = cut(data, 50, 100)
     model = LRML(1, 2.0, ridge=0.1, loss="logistic", tol=1e-9, warm_start=True).fit_blocks(blocks)
@@ -103,14 +80,6 @@ def test_a_warm_start_saves_passes(data):
     assert pickle.loads(pickle.dumps(model)).n_passes_ == cold
     assert model.fit_blocks(blocks).n_passes_ < 0.5 * cold
     assert not hasattr(model.fit(*data), "n_passes_")
-
-
-def test_max_iter_warns_and_limits_the_passes(data):
-    model = LRML(1, 2.0, loss="logistic", tol=1e-12, max_iter=3)
-    with pytest.warns(ConvergenceWarning, match="max_iter"):
-        model.fit_blocks(cut(data, 50))
-    assert model.n_iter_ == 3
-    assert model.n_passes_ <= 8
 
 
 # Bad input
@@ -353,15 +322,3 @@ def test_unknown_labels_of_data_that_is_not_so_wide_are_read_by_rows(unknown):
     by_rows = LRML(1, 2.0, ridge=0.1, tol=1e-9)
     found = clone(by_rows).set_params(solver="compressed").fit_blocks(cut(unknown, 60))
     assert_same(found, by_rows.fit(*unknown))
-
-
-def test_a_round_of_wide_data_sends_vectors_in_single_precision(wide):
-    wire = Wire(cut(wide, 40))
-    found = LRML(1, 3.0, ridge=1.0, solver="compressed").fit_blocks(wire)
-    assert len(wire.sent) == found.n_passes_
-    d, n_labels, room = 400, 8, 2_000
-    vectors = 3 * n_labels  # three shifts, side by side
-    steps = sorted(wire.sent)[len(wire.sent) // 2]
-    assert steps <= 4 * d * vectors + 9 * d + 8 * n_labels + room
-    assert max(wire.back) <= 8 * (vectors + 128) * (d + n_labels) + room
-    assert wire.back[0] <= 8 * (4 * d + n_labels) + room
