@@ -1,0 +1,406 @@
+"""Fits in a subspace end where exact ones do, and know what they miss; also with very many labels."""
+
+from __future__ import annotations
+
+import pickle
+import tracemalloc
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Ridge
+
+from lrml import CPLST, LEML, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, lrml_path
+from lrml.core import subspace
+from lrml.core.coordinates import DualLift, RidgeRegressions, coordinates_of
+from lrml.core.moments import Statistics
+from lrml.core.penalties import TailSum
+from lrml.core.quadratic import SpectralProblem
+from lrml.core.rows import Rows
+from lrml.datasets import make_xmc
+from lrml.estimators import _fitted
+from lrml.solvers import Factors, solve
+from roads import always, take_road
+
+WEIGHTS = {
+    "unweighted": lambda n: None,
+    "weighted": lambda n: np.linspace(0.2, 2.0, n),
+    "some without weight": lambda n: np.where(np.arange(n) % 4 == 0, 0.0, np.linspace(0.2, 2.0, n)),
+}
+# Every kind of weights, with and without an intercept.
+SETTINGS = pytest.mark.parametrize(
+    ("weights", "fit_intercept"),
+    [("unweighted", True), ("weighted", False), ("some without weight", True)],
+)
+SHAPES = pytest.mark.parametrize("shape", [(300, 700), (700, 300)], ids=["wide", "tall"])
+SMALL = pytest.mark.parametrize("shape", [(150, 260), (260, 150)], ids=["wide", "tall"])
+MARGINS = pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+
+
+def text_like(n=300, d=700, n_labels=20, *, seed=0, dense=False):
+    """Sparse rows of unit length whose labels follow a few hidden topics."""
+    rng = np.random.default_rng(seed)
+    topics = rng.random((12, d)) ** 8
+    mixture = rng.dirichlet(np.full(12, 0.2), n)
+    X = rng.poisson(0.6 * mixture @ topics).astype(float)
+    X[np.arange(n), rng.integers(0, d, n)] += 1.0
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    Y = (rng.random((n, n_labels)) < 0.6 * mixture @ (rng.random((12, n_labels)) ** 4)).astype(np.int64)
+    return (X if dense else sp.csr_array(X)), Y
+
+
+def refuse(*args, **kwargs):
+    pytest.fail("a Gram matrix was made")
+
+
+@pytest.fixture
+def always_compressed(monkeypatch):
+    """Take the compressed road whatever the size."""
+
+    def compressed(rows, wanted, usual):
+        free = wanted == "auto" and not (rows.only_exact or rows.only_sums)
+        return "compressed" if free else usual(rows, wanted)
+
+    take_road(monkeypatch, compressed)
+
+
+@pytest.fixture
+def no_gram_matrix(monkeypatch):
+    monkeypatch.setattr(Statistics, "from_arrays", refuse)
+    monkeypatch.setattr("lrml.core.coordinates.row_kernel", refuse)
+
+
+# A subspace, least squares
+
+
+@SETTINGS
+@SHAPES
+def test_compressed_fits_end_at_the_exact_objective(
+    no_gram_matrix, monkeypatch, shape, fit_intercept, weights
+):
+    X, Y = text_like(*shape)
+    w = WEIGHTS[weights](shape[0])
+    penalties = [(0, 1.0, 0.0), (4, 1.0, 0.1), (4, 3.0, 0.5), (0, 0.5, 1.0)]
+    models = [LRML(*head, ridge=ridge, fit_intercept=fit_intercept, tol=1e-8) for *head, ridge in penalties]
+    for model in models:
+        model.set_params(solver="compressed").fit(X, Y, w)
+    monkeypatch.undo()
+    for found in models:
+        exact = clone(found).set_params(solver="auto").fit(X, Y, w)
+        assert not hasattr(exact, "compression_gap_")
+        excess = found.objective_ / exact.objective_ - 1
+        assert excess < 1e-3
+        if found.theta == 0:  # convex: the certificate bounds what the subspace costs
+            assert -1e-7 < excess <= found.compression_gap_ + 1e-7
+        U, s, V = found.factors_
+        np.testing.assert_allclose(U.T @ U, np.eye(len(s)), atol=1e-6)
+        scores = X @ (U * s) @ V.T + found.intercept_
+        np.testing.assert_allclose(found.decision_function(X), scores, atol=1e-8)
+
+
+@SETTINGS
+@SHAPES
+def test_leml_in_a_subspace_is_reduced_rank_regression(always_compressed, shape, fit_intercept, weights):
+    """Eckart and Young, for the ridge regression of Y with its rows and √ridge·I as examples."""
+    X, Y = text_like(*shape)
+    w = WEIGHTS[weights](shape[0])
+    found = LEML(5, ridge=0.3, fit_intercept=fit_intercept).fit(X, Y, w)
+    w = np.ones(shape[0]) if w is None else w
+    A, B = (
+        np.sqrt(w)[:, None] * (M - fit_intercept * np.average(M, axis=0, weights=w)) for M in (X.toarray(), Y)
+    )
+    A, B = np.vstack([A, np.sqrt(0.3) * np.eye(shape[1])]), np.vstack([B, np.zeros((shape[1], 20))])
+    values = np.linalg.svd(np.linalg.qr(A)[0].T @ B, compute_uv=False)
+    expected = np.sum(B**2) - np.sum(values[:5] ** 2)
+    assert (found.rank_, found.converged_) == (5, True)
+    assert 1 - 1e-9 < found.objective_ / expected < 1 + found.compression_gap_ + 1e-7
+
+
+def test_wide_text_needs_most_of_the_directions_of_its_labels():
+    """A rank of 40 % of the labels, the former default, was not enough."""
+    X, Y = text_like(1500, 500, 330)
+    (X, Y), (X_new, Y_new) = (X[:1000], Y[:1000]), (X[1000:], Y[1000:])
+    best = max(MLFro(ridge).fit(X, Y).score(X_new, Y_new) for ridge in np.geomspace(0.3, 30.0, 5))
+    assert LEML().fit(X, Y).score(X_new, Y_new) > best - 0.004
+
+
+@settings(max_examples=20)
+@example(118923, True, 0.5, 0.0)
+@given(st.integers(0, 10**6), st.booleans(), st.floats(0.05, 3.0), st.floats(0.0, 1.0))
+def test_the_certificate_tells_what_the_subspace_costs(seed, dual, alpha, ridge):
+    """In a poor subspace the certificate, a Newton step, is at most a little below the true excess.
+
+    Its vectors remove most of that.
+    """
+    X, Y = text_like(*((60, 90) if dual else (90, 60)), 6, seed=seed)
+    good = coordinates_of(Rows(X, Y), fit_intercept=True, ridge=1.0, road="compressed", bare=True)
+    assert isinstance(good.lift, DualLift) == dual
+    found = good.subspace
+    inside = replace(
+        found, basis=found.basis[:, :40], eigenvalues=found.eigenvalues[:40], cross=found.cross[:40]
+    )
+    problem = SpectralProblem.from_coordinates(inside.coordinates, good.problem.target)
+    poor, penalty = replace(good, problem=problem, subspace=inside), TailSum(0, alpha)
+    result = solve(problem.with_ridge(ridge), penalty, tol=1e-11)
+    U, s, V = Factors.of(result.solution)
+    kept = s > 1e-9 * max(s[0], 1e-300)
+    extra = 0.5 * penalty.slopes(s)[kept] / s[kept]
+    solution = RidgeRegressions(U[:, kept] * s[kept], V[:, kept], ridge, extra)
+    gap, further, _ = poor.missed(solution, alpha, 0.0)
+    exact = coordinates_of(Rows(X, Y), fit_intercept=True, road="dual" if dual else "primal")
+    best = solve(exact.problem.with_ridge(ridge), penalty, tol=1e-11).objective
+    excess = result.objective - best
+    assert excess <= 1.1 * gap + 1e-6 * best  # 1.053 where the excess is 60 % of the objective
+    if further is not None:
+        larger = poor.within(poor.subspace.extended(further))
+        better = solve(larger.problem.with_ridge(ridge), penalty, tol=1e-11).objective
+        assert best * (1 - 1e-6) <= better <= result.objective * (1 + 1e-9)
+        assert better - best <= 0.5 * excess + 1e-5 * best
+
+
+def test_wide_models_make_coefficients_on_demand(monkeypatch):
+    X, Y = text_like(dense=True)
+    small = LRML(2, 1.0).fit(X, Y)
+    assert small.coef_ is small.coef_
+    monkeypatch.setattr(_fitted, "_MOST_COEFFICIENTS", 100)
+    large = LRML(2, 1.0).fit(X, Y)
+    assert large.coef_ is not large.coef_
+    np.testing.assert_allclose(large.coef_, small.coef_)
+    np.testing.assert_allclose(large.decision_function(X), small.decision_function(X), atol=1e-10)
+    assert pickle.loads(pickle.dumps(large)).coef_.shape == (20, 700)
+
+
+def test_searches_hold_rows_out_where_leave_one_out_scores_are_too_expensive(
+    always_compressed, no_gram_matrix
+):
+    X, Y = text_like(600, 900)
+    search = LRMLCV(random_state=0).fit(X, Y)
+    assert (search.n_splits_, search.compression_gap_ <= 1e-3) == (1, True)
+    assert MLFroCV(random_state=0).fit(X, Y).n_splits_ == 1
+
+
+def test_leave_one_out_scores_take_an_exact_road(always_compressed):
+    X, Y = text_like(80, 120, 5)
+    scores, seen = MLFro(0.3).leave_one_out_scores(X, Y), Y[1:].any(axis=0)
+    refitted = Ridge(0.3, solver="lsqr", tol=1e-12).fit(X[1:], Y[1:]).predict(X[:1])
+    np.testing.assert_allclose(scores[:1, seen], refitted[:, seen], atol=1e-5)
+    assert LRMLCV(cv="loo", random_state=0).fit(X, Y).n_splits_ == 1
+
+
+def test_a_path_and_a_warm_start_in_a_subspace(always_compressed):
+    X, Y = text_like()
+    for model in lrml_path(X, Y, thetas=[0, 4], n_alphas=4, ridges=0.1).models:
+        exact = LRML(model.theta, model.alpha, ridge=0.1, solver="dual").fit(X, Y)
+        assert model.objective <= exact.objective_ * 1.002
+    model = LRML(3, 1.0, ridge=0.1, warm_start=True).fit(X, Y)
+    first = model.objective_
+    assert model.fit(X, Y).objective_ == pytest.approx(first, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "model", [MLFro(1e-9), CPLST(5, ridge=1e-9), PLST(5, ridge=1e-9), LEML(5, ridge=1e-9)], ids=repr
+)
+def test_a_subspace_that_cannot_be_good_enough_warns(always_compressed, model):
+    """Least squares without a ridge and with features of very different scales."""
+    X, Y = text_like(400, 300)
+    scaled = sp.csr_array(X @ sp.diags_array(np.geomspace(1e-2, 1e4, 300)))
+    with pytest.warns(ConvergenceWarning, match="subspace"):
+        model.fit(scaled, Y)
+
+
+@pytest.mark.parametrize("shape", [(30, 50), (50, 30), (2, 2), (1, 5)], ids=str)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("values", ["zero", "constant", "sparse zero", "some"])
+def test_little_to_learn(values, fit_intercept, shape):
+    """Neither constant features, nor a penalty that leaves nothing, stop a fit by any road."""
+    X, Y = text_like(*shape, 4)
+    constants = {
+        "zero": np.zeros(shape),
+        "constant": np.full(shape, 1 / 3),
+        "sparse zero": sp.csr_array(shape),
+    }
+    X = constants.get(values, X)
+    for theta, alpha, ridge in [(0, 1e9, 0.0), (0, 0.0, 0.0), (1, 1.0, 0.1), (0, 0.3, 1e9)]:
+        settings = {"ridge": ridge, "fit_intercept": fit_intercept}
+        primal, *others = (
+            LRML(theta, alpha, solver=road, **settings) for road in ("primal", "dual", "compressed")
+        )
+        primal.fit(X, Y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            for found in others:
+                found.fit(X, Y)
+                assert found.objective_ == pytest.approx(primal.objective_, rel=1e-3, abs=1e-8)
+                assert np.isfinite(found.coef_).all()
+
+
+@pytest.mark.parametrize(("theta", "alpha", "ridge"), [(0, 1.0, 0.0), (0, 0.0, 0.1), (2, 1.0, 0.1)])
+def test_a_feature_that_outweighs_all_others_hides_no_gap(theta, alpha, ridge):
+    """Most of a residual may lie along one large eigenvalue; what is left of it still counts."""
+    X, Y = text_like(260, 150, 8)
+    scaled = sp.csr_array(X @ sp.diags_array(np.where(np.arange(150) == 3, 1e4, 1.0)))
+    for Z, fit_intercept in [(scaled, True), (X.toarray() + 1e3, False)]:
+        model = LRML(theta, alpha, ridge=ridge, fit_intercept=fit_intercept, tol=1e-6)
+        exact, found = clone(model).fit(Z, Y), clone(model).set_params(solver="compressed").fit(Z, Y)
+        residual = Y - found.decision_function(Z)
+        tail = np.linalg.svd(found.coef_, compute_uv=False)[theta:]
+        reached = (residual**2).sum() + ridge * (found.coef_**2).sum() + alpha * tail.sum()
+        assert abs(reached / exact.objective_ - 1) <= found.compression_gap_ + 1e-5 < 1e-3
+
+
+@SMALL
+def test_perfect_fits_and_what_no_coefficients_reach_are_no_gap(always_compressed, shape):
+    """The objective may be rounding, sometimes below zero, and no unit of what a subspace costs."""
+    X, Y = text_like(*shape, 8)
+    if shape[1] > shape[0]:
+        found, seen = LRML(2, 1.0, ridge=0.1).fit(X, Y, np.full(shape[0], 1e12)), Y.any(axis=0)
+        assert found.compression_gap_ <= 1e-3
+        np.testing.assert_allclose(found.decision_function(X)[:, seen], Y[:, seen], atol=1e-4)
+    rng = np.random.default_rng(0)
+    for rank in (0, 1, 5):  # least squares without a ridge, on features of low rank
+        X = rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
+        found, exact = LRML(0, 0.0).fit(X, Y), LRML(0, 0.0, solver="primal").fit(X, Y)
+        assert found.compression_gap_ <= 1e-3
+        assert found.objective_ == pytest.approx(exact.objective_, rel=1e-5)
+
+
+# A subspace, other losses
+
+
+@pytest.mark.parametrize(
+    ("shape", "scale", "weighted"), [((240, 400), 1.0, False), ((400, 240), 30.0, True)], ids=["wide", "tall"]
+)
+@pytest.mark.parametrize(("theta", "alpha", "ridge"), [(0, 2.0, 0.1), (3, 0.1, 0.05), (3, 1.0, 0.3)])
+@MARGINS
+def test_the_certificate_of_other_losses_is_true(
+    monkeypatch, loss, theta, alpha, ridge, scale, weighted, shape
+):
+    """A subspace of few directions costs no more than it says, and a fit that it costs much warns."""
+    X, Y = text_like(*shape, 10)
+    X, alpha, ridge = scale * X, scale * alpha, scale**2 * ridge  # the same problem
+    w = np.random.default_rng(1).choice([0.0, 0.5, 2.0], shape[0]) if weighted else None
+    model = LRML(theta, alpha, ridge=ridge, loss=loss, tol=1e-7)
+    exact = clone(model).set_params(solver="primal").fit(X, Y, w)
+    monkeypatch.setattr("lrml.core.subspace._LEADING", 2)
+    gaps = []
+    for most_extensions in (0, 1, 8):
+        monkeypatch.setattr("lrml.estimators._loss_fit._MOST_EXTENSIONS", most_extensions)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = clone(model).set_params(solver="compressed").fit(X, Y, w)
+        gaps.append(found.compression_gap_)
+        assert -1e-5 < found.objective_ / exact.objective_ - 1 <= found.compression_gap_ + 1e-5
+        assert found.converged_ == (found.compression_gap_ <= 2e-3)
+        assert found.converged_ or "subspace" in str(caught[-1].message)
+    assert gaps[0] >= gaps[1] >= gaps[2]
+    assert gaps[2] <= 1e-3
+
+
+@pytest.mark.parametrize(("loss", "road"), [("logistic", "compressed"), ("squared_hinge", "dual")])
+def test_candidates_that_share_coordinates_are_judged_like_fits_of_their_own(loss, road):
+    X, Y = text_like(220, 400, 8)
+    train, test = np.arange(170), np.arange(170, 220)
+    # Convex, so that it does not matter where a fit starts.
+    grid, shared = {"thetas": [0], "alphas": [2.0, 0.1], "ridges": [0.1, 0.3]}, {"loss": loss, "tol": 1e-7}
+    with pytest.MonkeyPatch.context() as patch:
+        take_road(patch, always(road))
+        table = LRMLCV(**grid, **shared, cv=[(train, test)], random_state=0).fit(X, Y).cv_results_
+    for params, score in zip(table["params"], table["mean_test_score"], strict=True):
+        alone = LRML(**params, **shared, solver=road).fit(X[train], Y[train])
+        assert score == pytest.approx(alone.score(X[test], Y[test]), abs=1e-3 if road == "dual" else 5e-3)
+
+
+# Very many labels
+
+
+@pytest.fixture(scope="module", params=[(200, 300), (300, 200)], ids=["wide", "tall"])
+def many_labels(request):
+    """Return data with more labels than directions that a first subspace has, and the exact road."""
+    dataset, _ = make_xmc(*request.param, 700, rank=8, cardinality=4.0, random_state=0)
+    return dataset.X, dataset.Y, "dual" if request.param[0] < request.param[1] else "primal"
+
+
+@pytest.mark.parametrize("alpha", [4.0, 2.0])
+def test_directions_that_a_first_subspace_lacks_are_found(many_labels, monkeypatch, alpha):
+    """A solution of rank 50 to 200, in a subspace that begins with 8 directions."""
+    X, Y, road = many_labels
+    monkeypatch.setattr(subspace, "COLUMNS", 8)
+    monkeypatch.setattr(subspace, "_MORE_DIRECTIONS", 8)
+    found, exact = (
+        MLTrace(alpha, ridge=0.5, solver=solver, tol=1e-6).fit(X, Y) for solver in ("compressed", road)
+    )
+    assert exact.rank_ > 16
+    assert -1e-6 < found.objective_ / exact.objective_ - 1 <= 1.1 * found.compression_gap_ + 1e-5
+    assert found.compression_gap_ <= 5e-4
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_weak_alpha_is_told_with_one_that_is_not(many_labels, monkeypatch):
+    X, Y, _ = many_labels
+    for name, value in (("COLUMNS", 8), ("_MORE_DIRECTIONS", 8), ("_LEADING", 8), ("_MOST_LABELS", 16)):
+        monkeypatch.setattr(subspace, name, value)
+    model = LRML(2, 0.5, ridge=0.5, solver="compressed")
+    with pytest.warns(UserWarning, match=r"alpha=0\.5 ") as told:
+        model.fit(X, Y)
+    text = next(str(each.message) for each in told if "alpha=0.5 " in str(each.message))
+    enough = float(text.removesuffix(".").rpartition(" ")[2])
+    assert enough > 0.5
+    model.set_params(alpha=1.1 * enough).fit(X, Y)  # without a warning
+
+
+@pytest.mark.parametrize("make", [LEML, CPLST, PLST])
+def test_a_small_rank_in_a_subspace_is_that_of_the_exact_road(many_labels, make):
+    X, Y, road = many_labels
+    models = []
+    for taken in (road, "compressed"):
+        with pytest.MonkeyPatch.context() as patch:
+            take_road(patch, always(taken))
+            models.append(make(6, ridge=0.5).fit(X, Y))
+    exact, found = models
+    assert found.rank_ == exact.rank_ == 6
+    assert found.compression_gap_ <= 5e-4
+    assert found.objective_ == pytest.approx(exact.objective_, rel=1e-3)
+
+
+def test_directions_of_very_many_labels_are_those_of_a_dense_decomposition():
+    """PLST with Lanczos' method against the principal components of Y by scikit-learn."""
+    dataset, _ = make_xmc(150, 60, 2500, rank=4, random_state=0)
+    found = PLST(3, ridge=1.0).fit(dataset.X, dataset.Y).components_
+    expected = PCA(3, svd_solver="full").fit(dataset.Y.toarray().astype(float)).components_
+    np.testing.assert_allclose(np.abs(np.sum(found * expected, axis=1)), 1.0, atol=1e-6)
+
+
+def test_no_matrix_with_a_row_for_every_label_and_a_column_for_every_label_or_feature():
+    """2 GB for two sides of labels, 1.5 GB for one of features."""
+    n, d, n_labels = 3_200, 12_000, 16_000
+    rng = np.random.default_rng(0)
+    topic = rng.integers(0, 3, n)
+    word, label = topic * 4000 + rng.integers(0, 400, n), topic * 5_000 + rng.integers(0, 100, n)
+    X = sp.csr_array((np.ones(n), (np.arange(n), word)), shape=(n, d))
+    rng = np.random.default_rng(0)
+    topic = rng.integers(0, 3, n)
+    word, label = topic * 4000 + rng.integers(0, 400, n), topic * 5_000 + rng.integers(0, 100, n)
+    X = sp.csr_array((np.ones(n), (np.arange(n), word)), shape=(n, d))
+    Y = sp.csr_array((np.ones(n, dtype=np.int64), (np.arange(n), label)), shape=(n, n_labels))
+    tracemalloc.start()
+    try:
+        model = LRML(2, 40.0, ridge=1.0, tol=1e-2).fit(X, Y)
+        top = model.predict_top_k(X[:200], 3)
+        decided = model.predict(X[:200])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5e8
+    scores = model.decision_function(X[:200])
+    expected = np.argsort(np.where(model.unseen_labels_, np.inf, -scores), axis=1, kind="stable")[:, :3]
+    np.testing.assert_array_equal(top.labels, expected)
+    np.testing.assert_array_equal(top.scores, np.take_along_axis(scores, expected, axis=1))
+    assert sp.issparse(decided)
+    np.testing.assert_array_equal(decided.toarray(), scores >= 0.5)
