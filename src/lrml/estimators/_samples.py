@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -62,19 +63,16 @@ class RowSample(NamedTuple):
     X: Any
     Y: Any
 
-    def select(self, places: npt.NDArray[Any]) -> RowSample:
-        """Return copies of some of the rows."""
-        return RowSample(*(take(part, places) for part in self))
-
     @staticmethod
     def joined(samples: Sequence[RowSample], most: int) -> RowSample:
-        """Return the rows of all samples with the smallest numbers, in the order they came."""
+        """Return copies of the rows of all samples with the smallest numbers, in the order they came."""
         whole = samples[0]
         if len(samples) > 1:
             whole = RowSample(*(_stacked(parts) for parts in zip(*samples, strict=True)))
         if len(whole.order) <= most:
             return whole
-        return whole.select(np.sort(np.argpartition(whole.order, most - 1)[:most]))
+        places = np.sort(np.argpartition(whole.order, most - 1)[:most])
+        return RowSample(*(take(part, places) for part in whole))
 
 
 def _stacked(parts: Sequence[Any]) -> Any:
@@ -89,24 +87,18 @@ class FoldSums:
     parts: list[Statistics | None]  # None: no row so far
     positives: _Float64  # rows with weight that have each label
     weighted: bool
-    samples: list[RowSample]
+    samples: list[RowSample]  # joined once they are half as many again as wanted
 
     def absorb(self, other: FoldSums) -> FoldSums:
         """Return the sum, in the arrays of ``self``; the other stays as it is."""
         self.check_same(other.folds)
         for place, part in enumerate(other.parts):
-            mine = self.parts[place]
             if part is not None:
+                mine = self.parts[place]
                 self.parts[place] = deepcopy(part) if mine is None else mine.absorb(part)
         self.positives += other.positives
         self.weighted |= other.weighted
-        first = self.samples[0].order
-        if len(first) < self.folds.most_rows:
-            self.samples += other.samples
-        else:  # so many rows have smaller numbers than its largest that others cannot be in the sample
-            few = (np.flatnonzero(sample.order < first.max()) for sample in other.samples)
-            pairs = zip(other.samples, few, strict=True)
-            self.samples += [sample.select(rows) for sample, rows in pairs]
+        self.samples += other.samples
         if sum(len(sample.order) for sample in self.samples) > 1.5 * self.folds.most_rows:
             self.samples = [self.sample]
         return self
@@ -146,7 +138,9 @@ class FoldSums:
     def from_stored(cls, arrays: Mapping[str, npt.NDArray[Any]], path: str | os.PathLike[str]) -> FoldSums:
         """Undo `to_arrays`."""
         if "bounds" not in arrays:
-            raise ValueError(f"{os.fspath(path)!r} has no sums of folds. Delete it to start anew.")
+            raise ValueError(
+                f"{os.fspath(path)!r} is a checkpoint of a fit, not of a search. Name another file."
+            )
         folds = Folds(int(arrays["seed"]), tuple(arrays["bounds"].tolist()), int(arrays["most_rows"]))
         parts = [_under(arrays, f"fold{place}_") for place in range(folds.count)]
         found = [Statistics.from_stored(part, path) if part else None for part in parts]
@@ -166,13 +160,7 @@ def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> _Arrays:
 
 def summed(parts: Iterable[Statistics | None]) -> Statistics:
     """Add up statistics, which stay as they are."""
-    first, *others = [part for part in parts if part is not None]
-    if not others:
-        return first
-    total = first + others[0]
-    for part in others[1:]:
-        total = total.absorb(part)
-    return total
+    return reduce(Statistics.__add__, (part for part in parts if part is not None))
 
 
 def fold_sums(block: RowBlock, folds: Folds, columns: Schema) -> FoldSums:
