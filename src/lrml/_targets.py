@@ -1,23 +1,47 @@
-"""Checks of label matrices, masks of known labels, weights and thresholds."""
+"""Checks of data as it comes in: features, labels, masks of known labels and weights; and of thresholds.
+
+`checked_rows` makes `Rows` of all the data, or of one block of it.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn import get_config
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, validate_data
 
-from lrml._shown import shown
-from lrml.core.arrays import HOST, Array, Place, as_matrix, is_host, is_sparse, namespace, plain
-from lrml.core.rows import Mask
+from lrml._shown import shortened, shown
+from lrml.core.arrays import (
+    HOST,
+    Array,
+    Place,
+    as_matrix,
+    dtype_name,
+    is_host,
+    is_sparse,
+    namespace,
+    plain,
+    to_host,
+)
+from lrml.core.columns import Schema
+from lrml.core.rows import Mask, Rows
 
+# Squares of sums of real targets must be finite.
 _LARGEST = 1e100
 _BINARY_REMEDY = "Encode the labels with MultiLabelBinarizer"
-_REAL_REMEDY = ", or pass targets='real' to fit real values"
-_CLASSES_REMEDY = "Wrap the model in OneVsRestClassifier, or encode lists of labels with MultiLabelBinarizer"
+_REAL_REMEDY = "or pass targets='real' to fit real values"
+_CLASSES_REMEDY = (
+    "Wrap the model in OneVsRestClassifier, or encode lists of labels with MultiLabelBinarizer. If a block "
+    "lacks one of two classes, pass both as classes=."
+)
 
 
 class Targets(NamedTuple):
@@ -30,6 +54,93 @@ class Targets(NamedTuple):
     names: npt.NDArray[Any] | None
     mask: Mask | None = None
     flat: bool = False
+
+
+def checked_rows(
+    X: Any,
+    Y: Any,
+    sample_weight: Any = None,
+    observed: Any = None,
+    *,
+    targets: str = "binary",
+    classes: npt.NDArray[Any] | None = None,
+    allow_flat: bool = True,
+    whole: bool = True,
+    precomputed: bool = False,
+    estimator: str | None = None,
+) -> Rows:
+    """Check data, and return its rows where X lives; the rest follows there.
+
+    Parameters
+    ----------
+    X, Y, sample_weight, observed
+        As ``fit`` takes them; Y may have NaN.
+    targets : {"binary", "real"}
+    classes : array of shape (2,), optional
+        Those of a 1-D Y; by default the two that it has.
+    allow_flat : bool, default=True
+        Whether Y may be 1-D.
+    whole : bool, default=True
+        False for a block, of which there are others: it may have no rows, no weight and no known label.
+    precomputed : bool, default=False
+        Whether X has kernel values, which must be dense.
+    estimator : str, optional
+        Who takes the data, for messages.
+    """
+    validate = partial(check_array, ensure_min_samples=int(whole), input_name="X", estimator=estimator)
+    seen, features = BaseEstimator(), check_features(X, validate, precomputed=precomputed)
+    validate_data(seen, X, skip_check_array=True)  # which tells it the names of the columns
+    X, place = features.tocsr() if is_sparse(features) else features, Place.of(features)
+    given, sample_weight, observed = following(place, Y=Y, sample_weight=sample_weight, observed=observed)
+    Y, names, mask, flat = check_targets(
+        given,
+        targets,
+        allow_unknown=True,
+        observed=observed,
+        allow_flat=allow_flat,
+        classes=classes,
+        whole=whole,
+        place=place,
+    )
+    if X.shape[0] != Y.shape[0]:
+        raise ValueError(
+            f"X and Y must have the same number of rows, got {X.shape[0]} and {Y.shape[0]}. Pass a Y of "
+            f"{X.shape[0]} rows instead of {Y.shape[0]}."
+        )
+    weights = check_sample_weight(sample_weight, X.shape[0], place, whole=whole)
+    schema = Schema(
+        X.shape[1],
+        Y.shape[1],
+        feature_names=getattr(seen, "feature_names_in_", None),
+        label_names=names,
+        dtype=np.dtype(dtype_name(X)),
+        sparse_features=is_sparse(X),
+        sparse_labels=is_sparse(Y) or is_sparse(given),
+        flat=flat,
+        targets=targets,
+    )
+    return Rows(X, Y, mask, weights, schema=schema)
+
+
+def check_features(X: Any, validate: Callable[..., Any], *, precomputed: bool = False) -> Any:
+    """Return X as ``validate``, a function of scikit-learn's, has it: of floats, dense, CSR or CSC."""
+    check_frame(X, "X")
+    X = plain(X, "X")
+    place = place_of(X, "X")
+    if not place.is_host and place.xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError("Complex data not supported: X must be real, got complex numbers. Pass their parts.")
+    types = [place.xp.float64, place.xp.float32]
+    try:
+        return validate(X, accept_sparse=False if precomputed else ["csr", "csc"], dtype=types)
+    except ValueError as error:
+        _, _, text = str(error).partition("could not convert string to float: ")
+        if not text:
+            raise
+        text = shortened(text.removeprefix("np.str_(").removesuffix(")"))
+        raise ValueError(
+            f"X must hold numbers, got the text {text}. Use lrml.TextTagger for texts, or make "
+            "numbers of them, for example with TfidfVectorizer or OneHotEncoder."
+        ) from None
 
 
 def check_threshold(threshold: Any, n_labels: int, natural: float) -> npt.NDArray[np.float64]:
@@ -53,17 +164,18 @@ def _as_floats(value: Any) -> npt.NDArray[np.float64] | None:
 
 def check_frame(frame: Any, name: str) -> None:
     """Reject data that is still to be computed, and a frame two of whose columns have the same name."""
-    graph = getattr(frame, "__dask_graph__", None)
+    graph, what, remedy = getattr(frame, "__dask_graph__", None), None, ""
     if graph is not None and graph() is not None:
-        raise TypeError(
-            f"{name} must be an array, sparse matrix or frame with its values at hand, got a Dask "
-            f"{type(frame).__name__}. Use fit(model, X, y) and predict(model, X) of lrml.engines.dask, which "
-            f"take it block by block, or pass {name}.compute() if it fits into memory."
+        what = f"Dask {type(frame).__name__}"
+        remedy = (
+            "Use fit(model, X, y) and predict(model, X) of lrml.engines.dask, which take it block by block, "
+            f"or pass {name}.compute() if it fits into memory."
         )
-    if hasattr(frame, "collect") and hasattr(frame, "collect_schema"):
+    elif hasattr(frame, "collect") and hasattr(frame, "collect_schema"):
+        what, remedy = "polars LazyFrame", f"Pass {name}.collect()."
+    if what is not None:
         raise TypeError(
-            f"{name} must be an array, sparse matrix or frame with its values at hand, got a polars "
-            f"LazyFrame. Pass {name}.collect()."
+            f"{name} must be an array, sparse matrix or frame with its values at hand, got a {what}. {remedy}"
         )
     counts = Counter(getattr(frame, "columns", ()))
     repeated = [(column, times) for column, times in counts.items() if times > 1]
@@ -118,21 +230,18 @@ def check_targets(
     *,
     allow_unknown: bool = False,
     observed: Any = None,
-    offers_real: bool = True,
     allow_flat: bool = False,
-    some_known: bool = True,
+    classes: npt.NDArray[Any] | None = None,
+    whole: bool = True,
     place: Place = HOST,
 ) -> Targets:
     """Validate a label matrix: 2-D, at least one label, finite, and 0/1 if ``targets`` is "binary".
 
     NaN marks an unknown label if ``allow_unknown``; ``observed`` marks the known ones, of which there must be
-    one if ``some_known``. Unknown labels are 0 in the matrix that is returned, and the mask is None if there
-    are none. If ``allow_flat``, a 1-D Y is one label, and may then have any two classes. The result lives in
-    the given place, where Y may be already.
+    one if this is the ``whole`` of Y. Unknown labels are 0 in the matrix that is returned, and the mask is
+    None if there are none. If ``allow_flat``, a 1-D Y is one label, and may then have any two classes. The
+    result lives in the given place; a plain matrix that is there already is not copied to the host.
     """
-    if not place.is_host:
-        given = {"allow_unknown": allow_unknown, "observed": observed, "allow_flat": allow_flat}
-        return _check_elsewhere(Y, targets, place, **given, offers_real=offers_real, some_known=some_known)
     if Y is None:
         raise ValueError(
             "This estimator requires y to be passed, but the target y is None. Pass a label matrix."
@@ -140,161 +249,145 @@ def check_targets(
     check_frame(Y, "Y")
     columns = getattr(Y, "columns", None)
     names = None if columns is None else np.asarray(columns, dtype=object)
-    flat = _flat_values(Y) if allow_flat else None
-    if flat is not None:
-        Y, names = (flat, None) if targets == "real" else _as_zero_one(flat)
-        Y = Y[:, None]
+    stays = not place.is_host and Place.of(Y) == place and Y.ndim == 2 and observed is None
+    values, observed = Y if stays else _host_matrix(Y), to_host(observed)
+    flat = allow_flat and not stays and _is_flat(values)
+    if flat:
+        values, names = (values, None) if targets == "real" else _as_zero_one(values, classes)
+        values = values[:, None]
         observed = observed if np.ndim(observed) != 1 else np.asarray(observed)[:, None]
-    remedy = f"{_BINARY_REMEDY}{_REAL_REMEDY if offers_real else ''}."
-    values = _numeric_matrix(Y)
+    values, mask = _numeric_matrix(values), None
     if values.shape[1] == 0:
         raise ValueError("Y must have at least one label (column), got 0. Pass one column per label.")
-    mask = None
     if allow_unknown:
-        _check_same_columns(names, observed)
-        values, mask = split_unknown(values, observed, some_known=some_known)
+        check_names("observed", getattr(observed, "columns", None), "Y", names)
+        values, mask = split_unknown(values, observed, whole=whole)
     stored = values.data if is_sparse(values) else values
-    if not np.all(np.isfinite(stored)):
-        found = "NaN" if np.any(np.isnan(stored)) else "infinity"
-        raise ValueError(
+    wrong = are_no_labels(stored, targets)
+    if bool(namespace(stored).any(wrong)):
+        raise _no_label(float(stored[wrong][0]), targets)
+    return Targets(
+        place.asarray(values) if not place.is_host else values, names, mask and mask.at(place), flat
+    )
+
+
+def are_no_labels(numbers: Array, targets: str) -> Array:
+    """Return where numbers are no labels; NaN and infinity never are."""
+    xp = namespace(numbers)
+    if xp.isdtype(numbers.dtype, "bool" if targets == "binary" else ("bool", "integral")):
+        return xp.zeros_like(numbers, dtype=xp.bool)
+    if targets == "binary":
+        return ~((numbers == 0) | (numbers == 1))
+    return ~(xp.abs(numbers) <= min(_LARGEST, float(xp.finfo(numbers.dtype).max)))
+
+
+def _no_label(value: float, targets: str) -> ValueError:
+    """Return the error for a value that is no label."""
+    if not math.isfinite(value):
+        found = "NaN" if math.isnan(value) else "infinity"
+        return ValueError(
             f"Input Y contains {found}; every label must be a finite number. Impute or drop those rows."
         )
-    largest = np.max(np.abs(stored), initial=0.0) if targets == "real" else 0.0
-    if largest > _LARGEST:
-        raise ValueError(
-            f"real targets must stay below {_LARGEST:.0e}, as squares of sums of them must be finite, got "
-            f"{largest:.1e}. Divide Y by a constant."
-        )
-    if targets == "binary":
-        strange = stored[(stored != 0) & (stored != 1)]
-        if strange.size:
-            kind = "" if float(strange.flat[0]).is_integer() else "the continuous value "
-            raise ValueError(
-                "Only binary classification is supported: Y must hold only 0 and 1, "
-                f"got {kind}{strange.flat[0]!s}. {remedy}"
-            )
-    return Targets(values, names, mask, flat is not None)
-
-
-def _check_elsewhere(Y: Any, targets: str, place: Place, *, observed: Any, **options: Any) -> Targets:
-    """Validate labels for a place on a device; what is in order there is not copied to the host."""
-    there = Place.of(Y)
-    if not there.is_host and observed is None:
-        found = _plain_matrix(Y, targets, allow_unknown=options["allow_unknown"])
-        if found is not None:
-            return found
-    # The rare cases, and all errors, are left to the checks of NumPy arrays.
-    host = Y if there.is_host else HOST.asarray(Y)
-    observed = observed if Place.of(observed).is_host else HOST.asarray(observed)
-    values, names, mask, flat = check_targets(host, targets, observed=observed, **options)
-    if mask is not None:
-        mask = Mask(place.asarray(mask.pattern), mask.marks_known)
-    return Targets(place.asarray(values), names, mask, flat)
-
-
-def _plain_matrix(Y: Array, targets: str, *, allow_unknown: bool) -> Targets | None:
-    """Return a 2-D matrix of 0/1 or moderate real numbers, some of them NaN; None for all else."""
-    xp = namespace(Y)
-    if Y.ndim != 2 or Y.shape[1] == 0 or xp.isdtype(Y.dtype, "complex floating"):
-        return None
-    if xp.isdtype(Y.dtype, "bool") or (targets == "real" and xp.isdtype(Y.dtype, "integral")):
-        return Targets(Y, None)
     if targets == "real":
-        right = xp.abs(Y) <= min(_LARGEST, float(xp.finfo(Y.dtype).max))  # single precision ends before
-    else:
-        right = (Y == 0) | (Y == 1)  # NaN is neither
-    if bool(xp.all(right)):
-        return Targets(Y, None)
-    if not (allow_unknown and xp.isdtype(Y.dtype, "real floating")):
-        return None
-    unknown = xp.isnan(Y)
-    if not bool(xp.all(right | unknown) & xp.any(right)):
-        return None
-    return Targets(xp.where(unknown, xp.zeros_like(Y), Y), None, Mask(unknown, marks_known=False))
+        return ValueError(
+            f"real targets must stay below {_LARGEST:.0e}, as squares of sums of them must be finite, got "
+            f"{value:.1e}. Divide Y by a constant."
+        )
+    kind = "" if value.is_integer() else "the continuous value "
+    return ValueError(
+        f"Only binary classification is supported: Y must hold only 0 and 1, got {kind}{value:g}. "
+        f"{_BINARY_REMEDY}, {_REAL_REMEDY}."
+    )
 
 
-def _flat_values(Y: Any) -> npt.NDArray[Any] | None:
-    """Return 1-D targets as an array; None for a matrix, and for lists of labels."""
-    if is_sparse(Y):
-        return None
+def _host_matrix(value: Any) -> Any:
+    """Return a matrix as an array or sparse; lists of unequal length are an array of lists."""
+    value = to_host(value)
     try:
-        values = as_matrix(Y)
-    except ValueError:  # lists of unequal length
-        return None
+        return as_matrix(value)
+    except ValueError:
+        found = np.empty(len(value), dtype=object)
+        found[:] = value
+        return found
+
+
+def _is_flat(values: Any) -> bool:
+    """Whether an array is 1-D, and has no lists or sets of labels."""
     if is_sparse(values) or values.ndim != 1:
-        return None
-    scalar = values.dtype != object or all(value is None or np.isscalar(value) for value in values)
-    return values if scalar else None
+        return False
+    return values.dtype != object or all(value is None or np.isscalar(value) for value in values)
 
 
-def _as_zero_one(y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+def _as_zero_one(
+    y: npt.NDArray[Any], classes: npt.NDArray[Any] | None
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
     """Return a 1-D y as 0, 1 and NaN, and its two classes, of which the second one is 1."""
     if y.dtype == object and not any(isinstance(value, str | bytes) for value in y):
         y = np.asarray(y, dtype=np.float64)
     if y.dtype.kind == "c" or (y.dtype.kind == "f" and np.isinf(y).any()):
         return y, None  # refused as in a matrix
-    known = ~np.isnan(y) if y.dtype.kind == "f" else np.ones(len(y), dtype=np.bool_)
-    if y.dtype.kind in "biuf" and np.isin(y[known], (0, 1)).all():
-        return y, np.array([0, 1], dtype=y.dtype)
     rule = "Only binary classification is supported: a 1-D y must hold two classes"
-    try:
-        classes = np.unique(y[known])
-    except TypeError:
-        raise ValueError(f"{rule}, got some that have no order. Pass only numbers, or only text.") from None
-    broken = [value for value in classes.tolist() if isinstance(value, float) and not value.is_integer()]
-    if broken:
-        raise ValueError(f"{rule}, got the continuous value {broken[0]}. Pass targets='real' to fit it.")
-    if len(classes) != 2:
-        found = ", ".join(shown(value) for value in classes[:3].tolist())
-        more = ", …" if len(classes) > 3 else ""
-        raise ValueError(f"{rule}, got {len(classes)} ({found}{more}). {_CLASSES_REMEDY}.")
-    positive = y == classes[1]
-    return positive if known.all() else np.where(known, positive, np.nan), classes
+    known = y == y  # noqa: PLR0124  # NaN does not equal itself
+    if classes is None:
+        if y.dtype.kind in "biuf" and np.isin(y[known], (0, 1)).all():
+            return y, np.array([0, 1], dtype=y.dtype)
+        try:
+            found = np.unique(y[known])
+        except TypeError:
+            raise ValueError(
+                f"{rule}, got some that have no order. Pass only numbers, or only text."
+            ) from None
+        broken = [value for value in found.tolist() if isinstance(value, float) and not value.is_integer()]
+        if broken:
+            raise ValueError(f"{rule}, got the continuous value {broken[0]}. Pass targets='real' to fit it.")
+    else:
+        found, strange = classes, y[known & ~np.isin(y, classes)]
+        if strange.size:
+            raise ValueError(
+                f"{rule}, {shown(classes.tolist())}, got {shown(strange.tolist()[0])}. {_CLASSES_REMEDY}"
+            )
+    if len(found) != 2:
+        some = ", ".join(shown(value) for value in found[:3].tolist())
+        more = ", …" if len(found) > 3 else ""
+        raise ValueError(f"{rule}, got {len(found)} ({some}{more}). {_CLASSES_REMEDY}")
+    return np.where(known, y == found[1], np.nan), found
 
 
-def _check_same_columns(names: npt.NDArray[Any] | None, observed: Any) -> None:
-    """Reject a frame of observed entries whose columns are not those of Y, in the same order."""
-    columns = getattr(observed, "columns", None)
-    if names is not None and columns is not None and list(columns) != list(names):
-        raise ValueError(
-            f"the columns of observed must be those of Y, {shown(list(names)[:3])} …, got "
-            f"{shown(list(columns)[:3])} …. Reorder them with observed[Y.columns]."
-        )
+def check_names(what: str, names: Any, where: str, expected: Any) -> None:
+    """Refuse columns whose names are not the expected ones, in their order; None has no names."""
+    if names is None or expected is None or names is expected or list(names) == list(expected):
+        return
+    different = ((ours, theirs) for ours, theirs in zip(expected, names, strict=False) if ours != theirs)
+    ours, theirs = next(different, (len(expected), len(names)))
+    raise ValueError(
+        f"the columns of {what} must be those of {where}, in the same order: got {shown(theirs)} where "
+        f"{where} has {shown(ours)}. Reorder the columns."
+    )
 
 
 def check_label_names(names: npt.NDArray[Any] | None, fitted: npt.NDArray[Any]) -> None:
-    """Reject label columns that are named, but not as in ``fit`` or in another order."""
-    if names is None or not is_host(fitted) or fitted.dtype.kind != "O" or list(names) == list(fitted):
-        return
-    expected, got = next(
-        ((a, b) for a, b in zip(fitted, names, strict=False) if a != b), (len(fitted), len(names))
-    )
-    raise ValueError(
-        f"the columns of Y must be named and ordered as in fit, got {shown(got)} where {shown(expected)} "
-        "was. Reorder them with Y[list(model.classes_)]."
-    )
+    """Refuse label columns that are named, but not as in ``fit`` or in another order."""
+    if is_host(fitted) and fitted.dtype.kind == "O":
+        check_names("Y", names, "the fit", fitted)
 
 
-def _numeric_matrix(Y: Any) -> Any:
-    """Return Y as CSR or as a dense 2-D array of numbers, without changing its values."""
-    try:
-        values = as_matrix(Y)
-    except ValueError:  # lists of unequal length
-        values = np.empty(len(Y), dtype=object)
+def _numeric_matrix(values: Any) -> Any:
+    """Return a matrix as CSR or as a dense 2-D array of numbers, without changing its values."""
     if values.ndim != 2:
         raise ValueError(
             f"Y must be 2-D (rows × labels), got shape {values.shape}. Use Y.reshape(-1, 1) for a single "
             "label, or MultiLabelBinarizer for lists of labels."
         )
-    if values.dtype.kind == "c":
+    values = values.tocsr() if is_sparse(values) else values
+    stored = values.data if is_sparse(values) else values
+    if namespace(stored).isdtype(stored.dtype, "complex floating"):
         raise ValueError("Complex data not supported: Y must be real, got complex numbers. Pass 0 and 1.")
     if is_sparse(values):
-        values = values.tocsr()
         if not values.has_canonical_format:  # the same cell twice means the sum of the two
             values = values.copy()
             values.sum_duplicates()
         return values
-    if values.dtype.kind in "biuf":
+    if not is_host(values) or values.dtype.kind in "biuf":
         return values
     numbers_only = _as_floats(values)
     if numbers_only is None:
@@ -304,34 +397,31 @@ def _numeric_matrix(Y: Any) -> Any:
     return numbers_only
 
 
-def check_sample_weight(sample_weight: Any, n_rows: int, place: Place = HOST) -> Array | None:
-    """Validate weights: one per row, finite, not negative, not all zero; they are moved to a place."""
+def check_sample_weight(
+    sample_weight: Any, n_rows: int, place: Place = HOST, *, whole: bool = True
+) -> Array | None:
+    """Validate weights: one per row, finite, not negative; of the whole data not all zero. They are moved."""
     if sample_weight is None:
         return None
-    if not place.is_host:
-        there = Place.of(sample_weight)
-        if there == place and sample_weight.shape == (n_rows,):
-            xp, weights = place.xp, place.asarray(sample_weight, "float64")
-            if bool(xp.all(xp.isfinite(weights) & (weights >= 0)) & xp.any(weights > 0)):
-                return weights
-        here = sample_weight if there.is_host else HOST.asarray(sample_weight)
-        return place.asarray(check_sample_weight(here, n_rows))
-    weights = _as_floats(sample_weight)
-    if weights is None or weights.shape != (n_rows,):
-        received = shown(sample_weight) if weights is None else f"shape {weights.shape}"
+    stays = not place.is_host and Place.of(sample_weight) == place
+    weights = sample_weight if stays else _as_floats(to_host(sample_weight))
+    if weights is None or tuple(weights.shape) != (n_rows,):
+        received = shown(sample_weight) if weights is None else f"shape {tuple(weights.shape)}"
         raise ValueError(
             f"sample_weight must have shape ({n_rows},), one number per row, got {received}. "
             "Pass a 1-D array as long as X."
         )
-    if not np.all(np.isfinite(weights)) or np.any(weights < 0) or not np.any(weights > 0):
+    xp, weights = place.xp, place.asarray(weights, "float64")
+    right = bool(xp.all(xp.isfinite(weights) & (weights >= 0)))
+    if not right or (whole and not bool(xp.any(weights > 0))):
         raise ValueError(
             "sample_weight must be finite, not negative and not all zero, got values from "
-            f"{weights.min()} to {weights.max()}. Drop the rows that should not count."
+            f"{float(xp.min(weights))} to {float(xp.max(weights))}. Drop the rows that should not count."
         )
     return weights
 
 
-def split_unknown(Y: Any, observed: Any, *, some_known: bool = True) -> tuple[Any, Mask | None]:
+def split_unknown(Y: Any, observed: Any, *, whole: bool = True) -> tuple[Any, Mask | None]:
     """Separate a label matrix into labels, 0 where unknown, and the mask of known labels.
 
     Parameters
@@ -340,8 +430,8 @@ def split_unknown(Y: Any, observed: Any, *, some_known: bool = True) -> tuple[An
         NaN, which a sparse Y may store, marks an unknown label.
     observed : array, sparse matrix or frame of bool of shape (n, L), or None
         True where a label was observed; in a sparse matrix, entries not stored were not.
-    some_known : bool, default=True
-        Whether to refuse a Y of which nothing is known, which some of the rows may be.
+    whole : bool, default=True
+        Whether to refuse a Y of which nothing is known, which a block of it may be.
 
     Returns
     -------
@@ -349,63 +439,54 @@ def split_unknown(Y: Any, observed: Any, *, some_known: bool = True) -> tuple[An
     mask : Mask or None
         None if every label is known.
     """
-    Y, unknown = _take_out_nan(Y)
-    if observed is None and unknown is None:
-        return Y, None
-    if observed is None:
-        if some_known:
-            _check_some_known(Y.shape[0] * Y.shape[1] - int(unknown.sum()))
-        return Y, Mask(unknown, marks_known=False)
-    known = _check_observed(observed, Y.shape)
-    if unknown is not None:
-        known = _without(known, unknown)
-    n_known = known.count_nonzero() if is_sparse(known) else np.count_nonzero(known)
-    if n_known == known.shape[0] * known.shape[1]:
-        return Y, None
-    if some_known:
-        _check_some_known(int(n_known))
-    # The value of an unobserved entry must not count, whatever it is.
-    Y = _only_known(Y, known) if is_sparse(Y) else np.where(_dense(known), Y, 0).astype(Y.dtype)
-    return Y, Mask(known)
-
-
-def _only_known(Y: Any, known: Any) -> Any:
-    """Return the stored entries of a sparse Y that are known; a product would turn infinity into NaN."""
-    rows, columns = Y.tocoo().coords
-    keep = np.asarray(_dense(known[rows, columns])).ravel()
-    return sp.csr_array((Y.data[keep], (rows[keep], columns[keep])), shape=Y.shape)
-
-
-def _check_some_known(n_known: int) -> None:
-    if n_known == 0:
+    Y, unknown = _without_nan(Y)
+    n_known, mask = math.prod(Y.shape), None
+    if observed is not None:
+        known = _check_observed(observed, Y.shape)
+        if unknown is not None:
+            known = known > sp.csr_array(unknown) if is_sparse(known) else known & ~_dense(unknown)
+        n_known = _count(known)
+        mask = Mask(known) if n_known < math.prod(Y.shape) else None
+        # The value of an unobserved entry must not count, whatever it is.
+        if mask is not None and is_sparse(Y):
+            Y = _some_stored(Y, np.ravel(_dense(known[Y.tocoo().coords])))
+        elif mask is not None:
+            Y = np.where(_dense(known), Y, 0).astype(Y.dtype)
+    elif unknown is not None:
+        n_known, mask = n_known - _count(unknown), Mask(unknown, marks_known=False)
+    if whole and mask is not None and n_known == 0:
         raise ValueError("some label must be known, got a Y of which nothing is. Check the mask, or drop Y.")
+    return Y, mask
 
 
-def _take_out_nan(Y: Any) -> tuple[Any, Any]:
+def _count(marks: Any) -> int:
+    """Return how many entries are marked; a sparse matrix stores no others."""
+    return int(marks.nnz if is_sparse(marks) else namespace(marks).count_nonzero(marks))
+
+
+def _without_nan(Y: Any) -> tuple[Any, Any]:
     """Replace NaN by 0; return where it was, in the form of Y, or None if there was none."""
     stored = Y.data if is_sparse(Y) else Y
-    if stored.dtype.kind != "f":
+    xp = namespace(stored)
+    if not xp.isdtype(stored.dtype, "real floating"):
         return Y, None
-    missing = np.isnan(stored)
-    if not missing.any():
+    missing = xp.isnan(stored)
+    if not bool(xp.any(missing)):
         return Y, None
-    if not is_sparse(Y):
-        return np.where(missing, 0.0, Y), missing
-    # Copies, as eliminate_zeros works in place.
-    pattern = sp.csr_array((missing.copy(), Y.indices.copy(), Y.indptr.copy()), shape=Y.shape)
-    pattern.eliminate_zeros()
-    clean = sp.csr_array((np.where(missing, 0.0, Y.data), Y.indices.copy(), Y.indptr.copy()), shape=Y.shape)
-    clean.eliminate_zeros()
-    return clean, pattern
+    if is_sparse(Y):
+        return _some_stored(Y, ~missing), _some_stored(Y, missing).astype(np.bool_)
+    return xp.where(missing, xp.zeros_like(Y), Y), missing
+
+
+def _some_stored(matrix: Any, chosen: npt.NDArray[np.bool_]) -> Any:
+    """Return the sparse matrix of some of the entries that another one stores, in their order."""
+    coords = tuple(part[chosen] for part in matrix.tocoo().coords)
+    return sp.csr_array((matrix.data[chosen], coords), shape=matrix.shape)
 
 
 def _check_observed(observed: Any, shape: tuple[int, int]) -> Any:
-    try:
-        known = as_matrix(observed)
-    except ValueError:  # lists of unequal length
-        known = np.empty(len(observed), dtype=object)
-    if is_sparse(known):
-        known = known.tocsr()  # the values of some formats are not an array
+    known = _host_matrix(observed)
+    known = known.tocsr() if is_sparse(known) else known  # the values of some formats are not an array
     if known.shape != shape:
         raise ValueError(
             f"observed must have the shape of Y, {shape}, got {known.shape}. "
@@ -417,22 +498,12 @@ def _check_observed(observed: Any, shape: tuple[int, int]) -> Any:
             f"observed must hold True and False, got values of type {values.dtype}. "
             "Pass ~numpy.isnan(Y), for example."
         )
+    known = known.astype(np.bool_)
     if is_sparse(known):
-        pattern = sp.csr_array(known.astype(np.bool_))
-        pattern.sum_duplicates()
-        pattern.eliminate_zeros()
-        return pattern
-    return known.astype(np.bool_)
-
-
-def _without(known: Any, unknown: Any) -> Any:
-    """Return the known entries that are not marked as unknown as well."""
-    if not is_sparse(known):
-        return known & ~_dense(unknown)
-    both = known.multiply(sp.csr_array(unknown))
-    rest = sp.csr_array(known.astype(np.int8) - both.astype(np.int8))
-    rest.eliminate_zeros()
-    return rest.astype(np.bool_)
+        known = sp.csr_array(known)
+        known.sum_duplicates()
+        known.eliminate_zeros()
+    return known
 
 
 def _dense(matrix: Any) -> Any:

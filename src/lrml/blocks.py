@@ -13,23 +13,22 @@ import tempfile
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from time import monotonic
 from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_array
+import scipy.sparse as sp
 
 from lrml._files import OutputError, load_arrays, output_errors, save_arrays
 from lrml._progress import Reading
 from lrml._shown import counted, shown
-from lrml._targets import Targets, check_frame, check_sample_weight, check_targets, place_of
-from lrml.core.arrays import as_matrix, is_host, is_sparse, plain, to_host
+from lrml._targets import are_no_labels, check_names, checked_rows, place_of
+from lrml.core.arrays import as_matrix, is_sparse, plain
 from lrml.core.columns import Schema
 from lrml.core.moments import CHECKPOINT_FORMAT, Statistics
 from lrml.core.rows import Rows, added
@@ -92,6 +91,16 @@ class RowBlock(Rows):
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
+    def check_known(self) -> None:
+        """Refuse unknown labels."""
+        if self.mask is not None:
+            raise UnknownLabelsError(
+                f"block {self.index} (from row {self.first_row}): sums over rows need to know all labels, "
+                "and some are NaN. Impute them or drop those rows, or use LRML.fit_blocks with blocks that "
+                "can be read several times.",
+                self.index,
+            )
+
 
 @dataclass(frozen=True, eq=False)
 class Door:
@@ -116,167 +125,90 @@ class Door:
     def check(self, raw: Any, index: int, first_row: int) -> tuple[RowBlock, Schema]:
         """Return a block as the functions get it, and its columns."""
         X = Y = None
+        first, classes = self.columns, self.classes
+        if classes is None and first is not None and first.flat:
+            classes = first.label_names  # a block may lack one of them
         try:
-            X, Y, weights, label_names = _parts(raw)
-            block, columns = self._checked(X, Y, weights, label_names)
+            X, Y, weights, names = _parts(raw)
+            rows = checked_rows(X, Y, weights, targets=self.targets, classes=classes, whole=False)
+            columns = self._named(rows.schema, names)
         except (ValueError, TypeError) as error:
-            bad = _bad_row(X, lambda values: ~np.isfinite(values))
-            bad = _bad_row(Y, self._are_no_labels) if bad is None else bad
-            row = None if bad is None else first_row + bad
+            found = (_bad_row(X), _bad_row(Y, self.targets))
+            row = next((first_row + bad for bad in found if bad is not None), None)
             where = f" (from row {first_row})" if row is None else f", row {row}"
             raise BlockError(f"block {index}{where}: {error}", index, row) from error
-        if block.mask is not None and not self.allow_unknown:
-            raise unknown_labels(index, first_row)
-        return replace(block, index=index, first_row=first_row), columns
+        parts = rows.X, rows.Y, rows.mask, rows.weights
+        block = RowBlock(*parts, schema=columns, index=index, first_row=first_row)
+        if not self.allow_unknown:
+            block.check_known()
+        return block, columns
 
-    def _checked(self, X: Any, Y: Any, weights: Any, label_names: Any) -> tuple[RowBlock, Schema]:
-        check_frame(X, "X")
-        X, Y, weights = (_on_host(*part) for part in ((X, "X"), (Y, "Y"), (weights, "sample_weight")))
-        feature_names = _text_columns(X)
-        types = [np.float64, np.float32]
-        X = check_array(X, accept_sparse=["csr", "csc"], dtype=types, ensure_min_samples=0, input_name="X")
-        X = X.tocsr() if is_sparse(X) else X
-        Y, names, mask, flat = self._targets(Y)
-        if Y.shape[0] != X.shape[0]:
-            raise ValueError(
-                f"X has {X.shape[0]} rows, but Y has {Y.shape[0]}. Pass one row of Y for every row of X."
-            )
-        if weights is not None:  # in a block, other than in all rows, they may all be 0
-            nothing = np.shape(weights) == (X.shape[0],) and not np.any(weights)
-            weights = np.zeros(X.shape[0]) if nothing else check_sample_weight(weights, X.shape[0])
-        label_names = names if label_names is None else label_names
-        if self.classes is not None:
-            if not flat and len(self.classes) != Y.shape[1]:
+    def _named(self, found: Schema, names: Any) -> Schema:
+        """Return the columns of a block with the names of its labels; refuse others than expected."""
+        names, first = found.label_names if names is None else names, self.columns
+        if self.classes is not None and not found.flat:
+            if len(self.classes) != found.n_labels:
                 raise ValueError(
-                    f"classes names {len(self.classes)} labels, but Y has {Y.shape[1]} columns. Pass one "
+                    f"classes names {len(self.classes)} labels, but Y has {found.n_labels} columns. Pass one "
                     "name per column."
                 )
-            if not flat and label_names is not None:
-                _check_same(self.classes, label_names, "classes")
-            label_names = self.classes
-        kinds = is_sparse(X), is_sparse(Y), flat, self.targets
-        columns = Schema(X.shape[1], Y.shape[1], feature_names, label_names, X.dtype, *kinds)
-        self._check_columns(columns)
-        return RowBlock(X, Y, mask, weights, schema=columns), columns
-
-    def _targets(self, Y: Any) -> Targets:
-        """Check labels; a 1-D y of text needs to be told its classes, as a block may lack one of them."""
-        checks: dict[str, Any] = {"allow_unknown": True, "allow_flat": True, "some_known": False}
-        flat = getattr(Y, "ndim", np.ndim(Y) if isinstance(Y, list | tuple) else 2) == 1
-        classes = self.classes
-        if classes is None and self.columns is not None and self.columns.flat:
-            classes = self.columns.label_names  # those of the first block
-        if not flat or self.targets == "real":
-            return check_targets(Y, self.targets, **checks)
-        if classes is None:
-            try:
-                return check_targets(Y, "binary", **checks)
-            except ValueError as error:
-                raise ValueError(f"{error} A block may lack one of them: pass both as classes=.") from error
-        values = np.asarray(Y)
-        known = values == values  # noqa: PLR0124  # NaN does not equal itself
-        strange = values[known & ~np.isin(values, classes)]
-        if strange.size or len(classes) != 2:
-            got = shown(strange[:1].tolist()[0]) if strange.size else f"{len(classes)} classes"
-            raise ValueError(
-                f"a 1-D y must hold two classes, {shown(classes.tolist())}, got {got}. Pass both as classes=."
-            )
-        positive = np.where(known, values == classes[1], np.nan)[:, None]
-        return check_targets(positive, "binary", **checks)._replace(flat=True, names=classes)
-
-    def _are_no_labels(self, values: Any) -> Any:
-        binary = (values == 0) | (values == 1) | (self.targets == "real")
-        return np.isinf(values) | ~(binary | np.isnan(values))
-
-    def _check_columns(self, found: Schema) -> None:
-        """Refuse columns that are not those of the first block."""
-        first = self.columns
-        if first is None:
-            return
-        for what, name in (("features", "n_features"), ("labels", "n_labels")):
-            expected, got = getattr(first, name), getattr(found, name)
-            if expected != got:
-                raise ValueError(
-                    f"it has {got} {what}, but the first block has {expected}. Give every block the same "
-                    "columns, in the same order."
-                )
-        for name in ("feature_names", "label_names"):
-            expected, got = getattr(first, name), getattr(found, name)
-            if expected is not None and got is not None and expected is not got:
-                _check_same(expected, got, "the first block")
+            check_names("Y", names, "classes", self.classes)
+            names = self.classes
+        if first is not None:
+            for what, expected, got in (
+                ("features", first.n_features, found.n_features),
+                ("labels", first.n_labels, found.n_labels),
+            ):
+                if expected != got:
+                    raise ValueError(
+                        f"it has {got} {what}, but the first block has {expected}. Give every block the same "
+                        "columns, in the same order."
+                    )
+            check_names("X", found.feature_names, "the first block", first.feature_names)
+            check_names("Y", names, "the first block", first.label_names)
+        return replace(found, label_names=names)
 
 
-def _check_same(expected: Any, got: Any, where: str) -> None:
-    """Refuse names that are not the expected ones, in their order."""
-    for ours, theirs in zip(expected, got, strict=False):
-        if ours != theirs:
-            raise ValueError(
-                f"it has a column {shown(theirs)} where {where} has {shown(ours)}. Reorder the columns."
-            )
-
-
-def unknown_labels(index: int, first_row: int) -> UnknownLabelsError:
-    """Return the error for a block whose labels are not all known."""
-    return UnknownLabelsError(
-        f"block {index} (from row {first_row}): sums over rows need to know all labels, and some are NaN. "
-        "Impute them or drop those rows, or use LRML.fit_blocks with blocks that can be read several times.",
-        index,
-    )
-
-
-def _parts(raw: Any) -> tuple[Any, Any, Any, npt.NDArray[Any] | None]:
+def _parts(raw: Any) -> tuple[Any, Any, Any, Any]:
     """Return X, Y, weights and label names of what a user, or `lrml.datasets.iter_blocks`, yields."""
     if isinstance(raw, tuple | list) and len(raw) in (2, 3):
-        return raw[0], raw[1], raw[2] if len(raw) == 3 else None, None
-    if hasattr(raw, "X") and hasattr(raw, "targets"):  # names that are mere numbers are left out
-        if raw.targets is None:
-            raise ValueError(
-                "no column of the file was named as a label. Pass labels=[…] with their columns, or "
-                "label_column=… with the one that lists them."
-            )
-        names = raw.label_names if isinstance(raw.label_names, tuple | list) else None
-        return raw.X, raw.targets, None, None if names is None else np.array(names, dtype=object)
-    raise TypeError(
-        f"it is a {type(raw).__name__}, not (X, Y) or (X, Y, sample_weight). Yield tuples of arrays, sparse "
-        "matrices or frames."
-    )
+        parts = [*raw, None][:3]
+        for name, part in zip(("X", "Y", "sample_weight"), parts, strict=True):
+            place = place_of(plain(part, name), name)
+            if not place.is_host:
+                raise TypeError(
+                    f"rows of blocks are summed on the host, but {name} is an array of {place}. Pass NumPy "
+                    "arrays, such as X.cpu().numpy(), or all rows to fit."
+                )
+        return *parts, None
+    if not (hasattr(raw, "X") and hasattr(raw, "targets")):
+        raise TypeError(
+            f"it is a {type(raw).__name__}, not (X, Y) or (X, Y, sample_weight). Yield tuples of arrays, "
+            "sparse matrices or frames."
+        )
+    if raw.targets is None:
+        raise ValueError(
+            "no column of the file was named as a label. Pass labels=[…] with their columns, or "
+            "label_column=… with the one that lists them."
+        )
+    listed = isinstance(raw.label_names, tuple | list)  # names that are mere numbers are left out
+    return raw.X, raw.targets, None, np.array(raw.label_names, dtype=object) if listed else None
 
 
-def _on_host(value: Any, name: str) -> Any:
-    """Return a part of a block; refuse an array that lives elsewhere, as rows are summed on the host."""
-    value = plain(value, name)
-    place = place_of(value, name)
-    if place.is_host:
-        return to_host(value)
-    raise TypeError(
-        f"rows of blocks are summed on the host, but {name} is an array of {place}. Pass NumPy arrays, such "
-        "as X.cpu().numpy(), or all rows to fit."
-    )
-
-
-def _text_columns(X: Any) -> npt.NDArray[Any] | None:
-    """Return the column names of a frame, if all are text, as scikit-learn does."""
-    columns = list(getattr(X, "columns", ()))
-    return np.array(columns, dtype=object) if columns and all(isinstance(c, str) for c in columns) else None
-
-
-def _bad_row(value: Any, is_bad: Callable[[Any], Any]) -> int | None:
-    """Return the first row of a matrix with a bad number; None if there is none, or if it has no numbers."""
-    if not is_host(value):
-        return None
+def _bad_row(value: Any, targets: str | None = None) -> int | None:
+    """Return the first row of X, or of labels if ``targets`` says of what kind, that has a bad number."""
     try:
         matrix = as_matrix(value)
-        matrix = matrix.tocsr() if is_sparse(matrix) else matrix
-        numbers = matrix.data if is_sparse(matrix) else matrix
-        bad = is_bad(numbers.astype(np.float64, copy=False))
-    except (TypeError, ValueError):
+        entries = sp.coo_array(matrix if is_sparse(matrix) else matrix.astype(np.float64, copy=False))
+    except (TypeError, ValueError):  # no matrix, or not of numbers
         return None
-    if matrix.ndim == 0 or not bad.any():
-        return None
-    first = int(np.flatnonzero(bad)[0])
-    if is_sparse(matrix):
-        return int(np.searchsorted(matrix.indptr, first, side="right")) - 1
-    return int(first // (bad.size // len(bad)))
+    if targets is None:
+        bad = ~np.isfinite(entries.data)
+    else:  # the classes of a 1-D y may be any numbers
+        kind = "real" if entries.ndim == 1 else targets
+        bad = are_no_labels(entries.data, kind) & ~np.isnan(entries.data)
+    rows = entries.coords[0][bad]
+    return int(rows.min()) if rows.size else None
 
 
 class BlockSource(ABC):
@@ -349,99 +281,95 @@ class LocalBlocks(BlockSource):
                 f"Pass {remedy}."
             )
         self.blocks = blocks
-        self._iterators = _Iterators(blocks)
+        self._passes = _Passes(blocks)
         self._count: tuple[int, int] | None = None  # blocks and rows of the first pass
 
     def _first_columns(self) -> Schema:
-        for index, raw in _numbered(self._iterators.start()):
-            self._iterators.put_back(raw)
+        for index, raw in _numbered(self._passes.begin()):
+            self._passes.put_back(raw)
             return self.door.check(raw, index, 0)[1]
         raise ValueError(_NO_BLOCKS)
 
     def sum(self, part: Callable[..., _Sum], *arguments: Any, checkpoint: Checkpoint | None = None) -> _Sum:
         """Return the sum, added block by block; see `BlockSource.sum`."""
-        kept = None if checkpoint is None else checkpoint.start()
-        state, whole = kept, True
+        state = Kept() if checkpoint is None else checkpoint.start()
         try:
-            for block, digest in self._after(kept, checkpoint):
+            for block, digest in self._after(state, checkpoint):
                 more = part(block, *arguments)
-                whole = False  # where an addition in place is interrupted, the sums are of no use
-                total = added(None if state is None else state.total, more)
-                state, whole = Kept(block.index + 1, digest, total), True
+                total, state = (
+                    state.total,
+                    Kept(),
+                )  # of an addition in place that is interrupted nothing is left
+                state = Kept(block.index + 1, digest, added(total, more))
                 if checkpoint is not None:
                     checkpoint.keep(state)
-        except BaseException as error:  # Ctrl-C, too: what was summed is worth as much
-            if checkpoint is not None and state is not None and whole:
-                with suppress(Exception):
-                    checkpoint.keep(state, at_once=True)
-            if isinstance(error, BlockError):
-                error.sums = state.total if state is not None and whole else None
+        except BlockError as error:
+            error.sums = state.total
             raise
-        if state is None:
+        finally:  # whatever has happened, Ctrl-C too: what was summed is worth as much
+            if checkpoint is not None:
+                checkpoint.keep(state, at_once=True)
+        if state.total is None:
             raise ValueError(_NO_BLOCKS)
-        if checkpoint is not None:
-            checkpoint.keep(state, at_once=True)
         found: _Sum = state.total
         return found
 
-    def _after(self, kept: Kept | None, checkpoint: Checkpoint | None) -> Iterator[tuple[RowBlock, bytes]]:
-        """Yield the blocks that a checkpoint does not have, checked, each with a hash up to there.
+    def _after(self, kept: Kept, checkpoint: Checkpoint | None) -> Iterator[tuple[RowBlock, bytes]]:
+        """Yield the blocks that a checkpoint does not have, each with a hash of all blocks up to it.
 
         Files are known again by size and time, and their first blocks need not be read once more.
         """
-        door = replace(self.door, columns=self.columns)
-        done = 0 if kept is None else kept.n_blocks
-        skips = hasattr(self.blocks, "starting_at")
-        digest = self.blocks.identity().encode() if skips else b""
-        first_row, seen = 0, done if skips else 0
         told = Reading() if self.told is None else self.told
         told.begin()
-        _check_kept(kept, checkpoint, digest, skips)
-        raws = self.blocks.starting_at(done) if skips else self._iterators.start()
-        for index, raw in _numbered(raws, seen):
-            _check_kept(kept, checkpoint, digest, seen == done)
-            block, found = door.check(raw, index, raw.first_row if skips else first_row)
-            self._widen(found.dtype)
-            first_row, seen = first_row + len(block), index + 1
-            if checkpoint is not None and not skips:
-                digest = digest_of(block, digest)
-            if done and seen == done + 1:
+        skips, done = hasattr(self.blocks, "starting_at"), kept.n_blocks
+        start, digest = (done, self.blocks.identity().encode()) if skips else (0, b"")
+        blocks = self._read(start, digest, told, hashed=checkpoint is not None and not skips)
+        for _, digest in islice(blocks, done - start):  # noqa: B007  # the last one is wanted
+            pass
+        if checkpoint is not None and done and digest != kept.digest:
+            raise checkpoint.of_others(done)
+        seen = done
+        for block, digest in blocks:
+            if seen == done > 0:
                 told.say(f"going on from block {done:,d}")
-            if seen > done and len(block):
+            seen += 1
+            if len(block):
                 yield block, digest
-            told.update(seen, block.first_row + len(block), len(block))
-        _check_kept(kept, checkpoint, digest, seen <= done)
-        if kept is None:
-            self._check_count(seen, first_row)
-        elif checkpoint is not None and seen <= done:
+        if checkpoint is not None and seen == done > 0:
             told.say(f"all {counted(done, 'block')} are in {os.fspath(checkpoint.path)}")
 
-    def _widen(self, dtype: np.dtype[Any]) -> None:
-        """Note that one block at least is in double precision: the order of blocks must not matter."""
-        columns = self.columns
-        if columns.dtype != dtype == np.float64:
-            self.door = replace(self.door, columns=replace(columns, dtype=dtype))
-
-    def _check_count(self, n_blocks: int, n_rows: int) -> None:
-        """Refuse a pass that has read more or less than the first one."""
-        self._count = self._count or (n_blocks, n_rows)
-        if self._count != (n_blocks, n_rows):
+    def _read(
+        self, start: int, digest: bytes, told: Reading, *, hashed: bool
+    ) -> Iterator[tuple[RowBlock, bytes]]:
+        """Yield the blocks from one on, checked, with a hash of all up to there, or the one that is given."""
+        door, skips = replace(self.door, columns=self.columns), hasattr(self.blocks, "starting_at")
+        seen, first_row = start, 0
+        for index, raw in _numbered(self.blocks.starting_at(start) if skips else self._passes.begin(), start):
+            block, found = door.check(raw, index, raw.first_row if skips else first_row)
+            if found.dtype > self.columns.dtype:  # one block in double precision: their order must not matter
+                self.door = replace(self.door, columns=replace(self.columns, dtype=found.dtype))
+            seen, first_row = index + 1, block.first_row + len(block)
+            digest = digest_of(block, digest) if hashed else digest
+            yield block, digest
+            told.update(seen, first_row, len(block))
+        self._count = self._count or (seen, first_row)
+        if start == 0 and self._count != (seen, first_row):
             raise ValueError(
-                f"a pass over the blocks read {n_rows} rows in {n_blocks} blocks, but the first one "
+                f"a pass over the blocks read {first_row} rows in {seen} blocks, but the first one "
                 f"{self._count[1]} in {self._count[0]}. Pass a list, or a function that starts anew with "
                 "every call, over data that does not change."
             )
 
 
-class _Iterators:
-    """The iterators over some blocks, one for each pass; copies of a source share them."""
+class _Passes:
+    """Iterators over some blocks, one for each pass; copies of a source share them."""
 
     def __init__(self, blocks: Any) -> None:
         self.blocks = blocks
         self._last: Any = None  # what was given out, which must not come again
         self._begun: Iterator[Any] | None = None  # one whose first block was put back
 
-    def start(self) -> Iterator[Any]:
+    def begin(self) -> Iterator[Any]:
         """Return an iterator over all blocks."""
         if self._begun is not None:
             begun, self._begun = self._begun, None
@@ -492,9 +420,9 @@ def digest_of(block: RowBlock, before: bytes) -> bytes:
 class Kept:
     """A sum over the first blocks: how many, a hash of them, and the sum."""
 
-    n_blocks: int
-    digest: bytes
-    total: Any
+    n_blocks: int = 0
+    digest: bytes = b""
+    total: Any = None
 
 
 class Checkpoint:
@@ -521,8 +449,8 @@ class Checkpoint:
         self.path, self.kind, self.seconds = Path(path), kind, seconds
         self._last, self._written, self._failed = monotonic(), 0, False
 
-    def start(self) -> Kept | None:
-        """Return what the file has; None if there is none yet. Refuse a place where it cannot be written."""
+    def start(self) -> Kept:
+        """Return what the file has, or an empty sum; refuse a place where it cannot be written."""
         self._last, self._written = monotonic(), 0
         if self.path.is_dir():
             raise IsADirectoryError(
@@ -531,18 +459,10 @@ class Checkpoint:
             )
         if not self.path.exists():
             with output_errors(self.path), tempfile.TemporaryFile(dir=self.path.parent):
-                return None
+                return Kept()
         arrays = load_arrays(self.path, CHECKPOINT_FORMAT)
-        try:
-            n_blocks, digest = int(arrays.pop("n_blocks")), arrays.pop("digest").tobytes()
-            found = Kept(n_blocks, digest, self.kind.from_stored(arrays, self.path))
-        except (KeyError, ValueError) as error:
-            raise ValueError(
-                f"the checkpoint {os.fspath(self.path)!r} is not one of this kind, but perhaps that of a "
-                "search instead of a fit, or the reverse. Name another file, or delete it to start anew."
-            ) from error
-        self._written = n_blocks
-        return found
+        self._written, digest = int(arrays.pop("n_blocks")), arrays.pop("digest").tobytes()
+        return Kept(self._written, digest, self.kind.from_stored(arrays, self.path))
 
     def of_others(self, n_blocks: int) -> ValueError:
         """Return the error for a checkpoint of other blocks than those at hand."""
@@ -553,12 +473,14 @@ class Checkpoint:
         )
 
     def keep(self, state: Kept, *, at_once: bool = False) -> None:
-        """Write the state, unless the last write was a moment ago or had the same.
+        """Write the state, unless the last write was a moment ago or had the same, or there is no sum.
 
         Where that fails, a warning says so, and the next attempt is made as usual: a full disk does not end a
         fit.
         """
-        if state.n_blocks == self._written or (monotonic() - self._last < self.seconds and not at_once):
+        if state.total is None or state.n_blocks == self._written:
+            return
+        if monotonic() - self._last < self.seconds and not at_once:
             return
         digest = np.frombuffer(state.digest, dtype=np.uint8)
         arrays = {"n_blocks": np.asarray(state.n_blocks), "digest": digest} | state.total.to_arrays()
@@ -578,12 +500,6 @@ class Checkpoint:
         self._last = monotonic()
 
 
-def _check_kept(kept: Kept | None, checkpoint: Checkpoint | None, digest: bytes, there: bool) -> None:
-    """Refuse a checkpoint of other blocks, once all of those that it has were read."""
-    if kept is not None and checkpoint is not None and there and digest != kept.digest:
-        raise checkpoint.of_others(kept.n_blocks)
-
-
 def as_source(blocks: Any) -> BlockSource:
     """Return blocks as a source; a source as it is."""
     return blocks if isinstance(blocks, BlockSource) else LocalBlocks(blocks)
@@ -591,6 +507,5 @@ def as_source(blocks: Any) -> BlockSource:
 
 def statistics_of(block: RowBlock) -> Statistics:
     """Return the second moments of a block; all its labels must be known."""
-    if block.mask is not None:
-        raise unknown_labels(block.index, block.first_row)
+    block.check_known()
     return Statistics.from_arrays(block.X, block.Y, block.weights)

@@ -97,6 +97,10 @@ class Mask:
         marks = marks.toarray() if is_sparse(marks) else marks
         return marks if self.marks_known else ~marks
 
+    def at(self, place: Place) -> Mask:
+        """Return the same mask, in another place."""
+        return self if place.is_host else Mask(place.asarray(self.pattern), self.marks_known)
+
     def select_labels(self, chosen: Array) -> Mask:
         """Return the mask of the chosen labels."""
         return Mask(chosen_columns(self.pattern, chosen), self.marks_known)

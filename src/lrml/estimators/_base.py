@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy, deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,12 +13,13 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin
 from sklearn.utils import RegressorTags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lrml import metrics
 from lrml._ranking import TopK, check_k
 from lrml._shown import shown
 from lrml._targets import (
+    check_features,
     check_label_names,
     check_sample_weight,
     check_targets,
@@ -37,7 +39,7 @@ from lrml.core.arrays import (
 from lrml.core.coordinates import check_size, coordinates_of
 from lrml.core.losses import LogisticLoss
 from lrml.core.rows import Rows
-from lrml.estimators._door import at_model, check_features, memory_rows
+from lrml.estimators._door import at_model, memory_rows
 from lrml.estimators._fitted import Fitted, in_order
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters
@@ -291,7 +293,8 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         kernel = self.fitted_.kernel
         precomputed = kernel is not None and kernel.is_precomputed
         try:
-            found = check_features(self, X, reset=False, precomputed=precomputed)
+            validate = partial(validate_data, self, reset=False)
+            found = check_features(X, validate, precomputed=precomputed)
             return at_model(found, Place.of(X), self.fitted_.place)
         except ValueError as error:
             if not precomputed or "is expecting" not in str(error):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from lrml.blocks import BlockError, BlockSource, RowBlock, unknown_labels
+from lrml.blocks import BlockError, BlockSource, RowBlock
 from lrml.core.arrays import Array, is_sparse, thin_svd
 from lrml.core.columns import Census
 from lrml.core.linalg import NormalOperator, Operator
@@ -26,8 +26,8 @@ _Float64 = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
 _Floats = npt.NDArray[np.floating[Any]]
 _Result = TypeVar("_Result")
-# A matrix of fewer numbers is sent as it is; one with a larger shorter side takes too long to decompose.
-_LEAST_FACTORED, _LARGEST_FACTORED = 1 << 14, 2000
+# A matrix with a larger shorter side takes too long to decompose.
+_LARGEST_FACTORED = 2000
 # Numbers of the vectors of a subspace that are sent at a time: 512 MiB in single precision.
 _MOST_SENT = 1 << 27
 
@@ -146,8 +146,7 @@ class BlockRows(Rows):
 
 
 def _known_census(block: RowBlock) -> Census:
-    if block.mask is not None:
-        raise unknown_labels(block.index, block.first_row)
+    block.check_known()
     return Census.of(block)
 
 
@@ -171,7 +170,7 @@ class _Broadcast:
 
     def __reduce__(self) -> Any:
         shape = self.matrix.shape
-        if self.matrix.size >= _LEAST_FACTORED and min(shape) <= _LARGEST_FACTORED:
+        if min(shape) <= _LARGEST_FACTORED:
             U, s, Vt = thin_svd(self.matrix.astype(np.float64))
             # Smaller singular values are rounding.
             rank = int(np.count_nonzero(s > np.finfo(self.matrix.dtype).eps * s[0]))
@@ -194,76 +193,43 @@ class _Centring(NamedTuple):
     x_mean: _Float64
     y_mean: _Float64
     far: _Bools
+    dtype: type[np.floating[Any]]
+    unit: float
 
-    def operator(self, block: RowBlock, dtype: type[np.floating[Any]], unit: float) -> NormalOperator:
+    def operator(self, block: RowBlock) -> NormalOperator:
         """Return X̂ᵀX̂ of a block."""
-        X, x_offset = block.X.astype(np.float64), self.x_mean
-        if not is_sparse(X):
-            X, x_offset = X - x_offset, np.zeros_like(x_offset)
-        elif self.far.any():
-            X, x_offset = without_means(X, x_offset, self.far), np.where(self.far, 0.0, x_offset)
-        Y, y_offset = block.Y.astype(np.float64), self.y_mean
-        if not is_sparse(Y):
-            Y, y_offset = Y - y_offset, np.zeros_like(y_offset)
+        X, x_offset = _about(block.X, self.x_mean, self.far)
+        Y, y_offset = _about(block.Y, self.y_mean, np.zeros(len(self.y_mean), dtype=np.bool_))
         w = np.ones(len(block)) if block.weights is None else block.weights
         rows = CentredRows(X, Y, w, *self[:2], x_offset, y_offset, np.ones_like(self.far), 0.0)
-        return NormalOperator(rows, dtype, unit, may_be_dual=False)
+        return NormalOperator(rows, self.dtype, self.unit, may_be_dual=False)
 
 
-@dataclass(frozen=True, eq=False)
+def _about(M: Any, mean: _Float64, far: _Bools) -> tuple[Any, _Float64]:
+    """Return M about the means of its columns, of a sparse one the far ones, and the other means."""
+    M = M.astype(np.float64)
+    if not is_sparse(M):
+        return M - mean, np.zeros_like(mean)
+    return without_means(M, mean, far) if far.any() else M, np.where(far, 0.0, mean)
+
+
 class _CentredBlocks:
-    """Centred rows of a source, with the products that a `Subspace` needs of them."""
+    """Centred rows of a source, or rows about zero without an intercept, as a `Subspace` needs them."""
 
-    passes: _Passes
-    census: Census
-    fit_intercept: bool
-
-    @property
-    def x_mean(self) -> Array:
-        """Means of the features."""
-        return self.census.features.mean
-
-    @property
-    def y_mean(self) -> Array:
-        """Means of the labels."""
-        return self.census.labels.mean
-
-    @property
-    def n_eigenvalues(self) -> int:
-        """How many eigenvalues of X̂ᵀX̂ may differ from 0."""
-        return max(min(self.census.n_rows, len(self.x_mean)), 1)
-
-    @property
-    def scatter(self) -> Array:
-        """Σ w x̂² of every column."""
-        found = self.census.features
-        return found.scatter if self.fit_intercept else found.scatter + found.weight * found.mean**2
-
-    @property
-    def variation(self) -> Array:
-        """Σ w (x − x̄)² of every column."""
-        return self.census.features.scatter
-
-    @property
-    def yy(self) -> float:
-        """Σ w ‖ŷ‖²."""
-        found = self.census.labels
-        of_mean = 0.0 if self.fit_intercept else found.weight * float(found.mean @ found.mean)
-        return float(found.scatter.sum()) + of_mean
-
-    @property
-    def centring(self) -> _Centring:
-        """How blocks are centred."""
-        found = self.census.features
-        if not self.fit_intercept:
-            none = np.zeros(len(found.mean), dtype=np.bool_)
-            return _Centring(np.zeros_like(found.mean), np.zeros_like(self.y_mean), none)
-        far = are_far(found.scatter, found.scatter + found.weight * found.mean**2)
-        return _Centring(found.mean, self.y_mean, far)
+    def __init__(self, passes: _Passes, census: Census, fit_intercept: bool) -> None:
+        X, Y = census.features, census.labels
+        x_squares, y_squares = (part.scatter + part.weight * part.mean**2 for part in (X, Y))
+        self.x_mean, self.y_mean, self.variation = X.mean, Y.mean, X.scatter
+        self.scatter = X.scatter if fit_intercept else x_squares
+        self.yy = float((Y.scatter if fit_intercept else y_squares).sum())
+        self.n_eigenvalues = max(min(census.n_rows, len(X.mean)), 1)
+        self._passes, self._used = passes, float(fit_intercept)
+        self._far = are_far(X.scatter, x_squares) & fit_intercept
 
     def operator(self, dtype: type[np.floating[Any]], unit: float) -> Operator:
         """Return X̂ᵀX̂ over a unit."""
-        return _SummedOperator(self, dtype, unit)
+        centring = _Centring(self._used * self.x_mean, self._used * self.y_mean, self._far, dtype, unit)
+        return _SummedOperator(self._passes, centring, self.n_eigenvalues)
 
 
 class _SummedOperator(Operator):
@@ -271,49 +237,41 @@ class _SummedOperator(Operator):
 
     in_lockstep = True
 
-    def __init__(self, rows: _CentredBlocks, dtype: type[np.floating[Any]], unit: float) -> None:
-        self.dtype, self.n_eigenvalues = dtype, rows.n_eigenvalues
-        self.size, self.n_labels = len(rows.x_mean), len(rows.y_mean)
+    def __init__(self, passes: _Passes, centring: _Centring, n_eigenvalues: int) -> None:
+        self.dtype, self.n_eigenvalues = centring.dtype, n_eigenvalues
+        self.size, self.n_labels = len(centring.x_mean), len(centring.y_mean)
         self.columns = max(64, _MOST_SENT // (3 * self.size))
-        self._passes, self._given = rows.passes, (rows.centring, dtype, unit)
-
-    def _sum(self, method: str, matrix: _Floats) -> Any:
-        return self._passes.sum(_product, method, matrix, *self._given)
+        self._passes, self._centring = passes, centring
 
     def apply(self, B: _Floats) -> _Floats:
         """Return the product with a block of vectors."""
-        product: _Floats = self._sum("apply", B)
-        return product
+        return self._passes.sum(_product, "apply", B, self._centring)
 
     def right_sides(self, V: _Float64) -> _Floats:
         """X̂ᵀŶ V, in units of the operator."""
-        product: _Floats = self._sum("right_sides", V)
-        return product
-
-    def apply_and_cross(self, B: _Floats) -> tuple[_Floats, _Floats]:
-        """Return the product with a block of vectors, and their scores times Ŷ."""
-        product, cross = self._sum("apply_and_cross", B)
-        return product, cross
+        return self._passes.sum(_product, "right_sides", V, self._centring)
 
     def cross(self, B: _Floats) -> _Floats:
         """Return the scores of a block of vectors times Ŷ."""
-        product: _Floats = self._sum("cross", B)
-        return product
+        return self._passes.sum(_product, "cross", B, self._centring)
+
+    def apply_and_cross(self, B: _Floats) -> tuple[_Floats, _Floats]:
+        """Return both."""
+        return self._passes.sum(_product_and_cross, B, self._centring)
 
 
-def _product(
-    block: RowBlock,
-    method: str,
-    matrix: _Floats,
-    centring: _Centring,
-    dtype: type[np.floating[Any]],
-    unit: float,
-) -> Any:
-    """Return what a method of the operator of a block makes of a matrix, in groups of its columns."""
-    operator = centring.operator(block, dtype, unit)
-    apply = getattr(operator, method)
-    parts = operator.map(lambda group: apply(np.ascontiguousarray(matrix[:, group])), matrix.shape[1])
-    if method == "apply_and_cross":
-        products, crosses = zip(*parts, strict=True)
-        return np.hstack(products), np.vstack(crosses)
+def _product(block: RowBlock, method: str, matrix: _Floats, centring: _Centring) -> _Floats:
+    """Return what a method of the operator of a block makes of a matrix."""
+    parts = _by_columns(centring.operator(block), method, matrix)
     return np.vstack(parts) if method == "cross" else np.hstack(parts)
+
+
+def _product_and_cross(block: RowBlock, matrix: _Floats, centring: _Centring) -> tuple[_Floats, _Floats]:
+    products, crosses = zip(*_by_columns(centring.operator(block), "apply_and_cross", matrix), strict=True)
+    return np.hstack(products), np.vstack(crosses)
+
+
+def _by_columns(operator: NormalOperator, method: str, matrix: _Floats) -> list[Any]:
+    """Apply a method of an operator to groups of columns of a matrix."""
+    apply = getattr(operator, method)
+    return operator.map(lambda group: apply(np.ascontiguousarray(matrix[:, group])), matrix.shape[1])

@@ -5,17 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
-
-from lrml import _targets as check
-from lrml._shown import shortened, shown
-from lrml.core.arrays import Place, dtype_name, is_sparse, plain
-from lrml.core.columns import Schema
+from lrml._shown import shown
+from lrml._targets import check_threshold, checked_rows, needs_dispatch
+from lrml.core.arrays import Place
 from lrml.core.coordinates import road_of
 from lrml.core.moments import Statistics, without_weightless
-from lrml.core.rows import Mask, Rows
+from lrml.core.rows import Rows
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._warnings import warn_of_scales
@@ -23,28 +18,6 @@ from lrml.thresholds import Cut
 
 # Share of a device's memory that rows may take; the rest is for what a fit makes of them.
 _SHARE_OF_ROWS = 0.5
-
-
-def check_features(estimator: Any, X: Any, *, reset: bool, precomputed: bool = False) -> Any:
-    """Validate X as scikit-learn does; what it finds out about the columns is kept if ``reset``."""
-    check.check_frame(X, "X")
-    X = plain(X, "X")
-    place = check.place_of(X, "X")
-    if not place.is_host and place.xp.isdtype(X.dtype, "complex floating"):
-        raise ValueError("Complex data not supported: X must be real, got complex numbers. Pass their parts.")
-    accepted = False if precomputed else ["csr", "csc"]
-    types = [np.float64, np.float32] if place.is_host else [place.xp.float64, place.xp.float32]
-    try:
-        return validate_data(estimator, X, reset=reset, accept_sparse=accepted, dtype=types)
-    except ValueError as error:
-        _, _, text = str(error).partition("could not convert string to float: ")
-        if not text:
-            raise
-        text = shortened(text.removeprefix("np.str_(").removesuffix(")"))
-        raise ValueError(
-            f"X must hold numbers, got the text {text}. Use lrml.TextTagger for texts, or make "
-            "numbers of them, for example with TfidfVectorizer or OneHotEncoder."
-        ) from None
 
 
 def memory_rows(
@@ -58,57 +31,40 @@ def memory_rows(
     allow_flat: bool = True,
 ) -> Rows:
     """Check all input of ``fit``, and the threshold against it, without touching the estimator."""
-    # scikit-learn's validation writes to the estimator it is given, so it gets a stand-in of the same name.
-    seen = type(type(estimator).__name__, (BaseEstimator,), {})()
-    kernel = None
+    given, kernel = vars(params), None
     if params.kernel != "linear":
-        kernel = Kernel(params.kernel, vars(params).get("gamma"), params.degree, params.coef0)
+        kernel = Kernel(params.kernel, given.get("gamma"), params.degree, params.coef0)
     precomputed = kernel is not None and kernel.is_precomputed
-    X = check_features(seen, X, reset=True, precomputed=precomputed)
-    home = Place.of(X)
-    device: Place | None = vars(params).get("device")
-    place = home if device is None else device
+    rows = checked_rows(
+        X,
+        y,
+        sample_weight,
+        observed,
+        targets=params.targets,
+        allow_flat=allow_flat,
+        precomputed=precomputed,
+        estimator=type(estimator).__name__,
+    )
+    home, device = rows.home, given.get("device")
+    place: Place = home if device is None else device
     if not home.is_host and place != home:
         raise ValueError(
             f"device must be that of X, or None, if X is an array of {home}, got that of "
             f"{'NumPy, the host' if place.is_host else place}. Pass device=None, or move X."
         )
-    if precomputed:
-        check_kernel_matrix(X)
-    # Labels follow X; those of NumPy are checked before they are moved.
-    y, sample_weight, observed = check.following(home, Y=y, sample_weight=sample_weight, observed=observed)
-    Y, names, mask, flat = check.check_targets(
-        y, params.targets, allow_unknown=True, observed=observed, allow_flat=allow_flat, place=home
-    )
-    if Y.shape[0] != X.shape[0]:
-        raise ValueError(
-            f"X and Y must have the same number of rows, got {X.shape[0]} and {Y.shape[0]}. "
-            "Pass one row of Y for every row of X."
-        )
-    weights = check.check_sample_weight(sample_weight, X.shape[0], home)
     if not isinstance(params.threshold, Cut):
-        check.check_threshold(params.threshold, Y.shape[1], params.loss.threshold)
-    if kernel is not None and mask is not None:
+        check_threshold(params.threshold, rows.shape[2], params.loss.threshold)
+    if kernel is not None and not rows.all_known:
         raise ValueError(
             f"kernel={shown(params.kernel)} needs to know all labels, got a Y with NaN or unobserved labels. "
             "Pass kernel='linear', for example on features made by sklearn.kernel_approximation.Nystroem."
         )
-    if not precomputed:
-        weighty, _, _ = without_weightless(X, X[:, :1], weights)
-        warn_of_scales(weighty, getattr(seen, "feature_names_in_", None))
-    schema = Schema(
-        X.shape[1],
-        Y.shape[1],
-        feature_names=getattr(seen, "feature_names_in_", None),
-        label_names=names,
-        dtype=np.dtype(dtype_name(X)),
-        sparse_features=is_sparse(X),
-        sparse_labels=is_sparse(Y) or is_sparse(y),
-        flat=flat,
-        targets=params.targets,
-    )
-    X = X.tocsr() if is_sparse(X) else X
-    rows = Rows(X, Y, mask, weights, schema=schema, kernel=kernel)
+    if precomputed:
+        check_kernel_matrix(rows.X)
+    else:
+        weighty, _, _ = without_weightless(rows.X, rows.X[:, :1], rows.weights)
+        warn_of_scales(weighty, rows.schema.feature_names)
+    rows = rows if kernel is None else replace(rows, kernel=kernel)
     return rows if place == home else _moved(rows, place, sums_suffice=params.loss.name == "squared")
 
 
@@ -127,12 +83,11 @@ def _moved(rows: Rows, place: Place, *, sums_suffice: bool) -> Rows:
                 f"{place.memory / 1e9:.1f} GB free) unless the squared loss is fitted to fewer features than "
                 f"rows, got {given}, which take {needed / 1e9:.1f} GB. Pass device=None, or fewer rows."
             )
-        mask = rows.mask
         return replace(
             rows,
             X=place.asarray(rows.X),
             Y=place.asarray(rows.Y),
-            mask=None if mask is None else Mask(place.asarray(mask.pattern), mask.marks_known),
+            mask=None if rows.mask is None else rows.mask.at(place),
             weights=None if rows.weights is None else place.asarray(rows.weights),
             given=rows.X,
         )
@@ -161,7 +116,7 @@ def at_model(X: Any, given: Place, home: Place) -> Any:
     if there == home:
         return X
     if there.is_host and not given.is_host:
-        raise check.needs_dispatch("X", given, "take model.to_numpy(), for NumPy arrays")
+        raise needs_dispatch("X", given, "take model.to_numpy(), for NumPy arrays")
     remedy = "" if home.is_host else ", or take model.to_numpy() for NumPy arrays"
     raise ValueError(
         f"X must live where the model does, got X with {there} and a model with {home}. Move X{remedy}."

@@ -8,9 +8,9 @@ on the seed and the place of a row in the blocks alone: not on the order in whic
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -25,6 +25,7 @@ from lrml.core.rows import Rows
 
 _Float64 = npt.NDArray[np.float64]
 _Arrays = dict[str, npt.NDArray[Any]]
+_CSR = "data", "indices", "indptr", "shape"
 
 # The sample has so many numbers at most if X and Y are dense, but at least so many rows.
 _MOST_NUMBERS, _LEAST_ROWS = 1 << 23, 7500
@@ -87,27 +88,21 @@ class FoldSums:
     """Second moments of every fold and a sample of the rows, a sum over blocks."""
 
     folds: Folds
-    parts: list[Statistics | None]  # None: no row so far
+    parts: list[Statistics]
     positives: _Float64  # rows with weight that have each label
     weighted: bool
-    samples: list[RowSample]
+    samples: list[RowSample]  # joined once they have half as many rows again as wanted
 
     def absorb(self, other: FoldSums) -> FoldSums:
         """Return the sum, in the arrays of ``self``; the other stays as it is."""
         self.check_same(other.folds)
-        for place, part in enumerate(other.parts):
-            mine = self.parts[place]
-            if part is not None:
-                self.parts[place] = deepcopy(part) if mine is None else mine.absorb(part)
+        self.parts = [mine.absorb(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)]
         self.positives += other.positives
         self.weighted |= other.weighted
-        first = self.samples[0].order
-        if len(first) < self.folds.most_rows:
-            self.samples += other.samples
-        else:  # so many rows have smaller numbers than its largest that others cannot be in the sample
-            few = (np.flatnonzero(sample.order < first.max()) for sample in other.samples)
-            pairs = zip(other.samples, few, strict=True)
-            self.samples += [sample.select(rows) for sample, rows in pairs]
+        # Once the sample is full, only rows with smaller numbers than its largest can be in it.
+        order = self.samples[0].order
+        limit = order.max() if len(order) >= self.folds.most_rows else 1.0
+        self.samples += [sample.select(np.flatnonzero(sample.order < limit)) for sample in other.samples]
         if sum(len(sample.order) for sample in self.samples) > 1.5 * self.folds.most_rows:
             self.samples = [self.sample]
         return self
@@ -128,52 +123,44 @@ class FoldSums:
     @property
     def total(self) -> Statistics:
         """Moments of all rows."""
-        return summed(self.parts)
+        return reduce(Statistics.__add__, self.parts)
 
     def to_arrays(self) -> _Arrays:
         """Return all numbers as arrays, by name."""
         arrays = {name: np.asarray(value) for name, value in vars(self.folds).items()}
         arrays |= {"positives": self.positives, "weighted": np.asarray(self.weighted)}
         for place, part in enumerate(self.parts):
-            if part is not None:
-                arrays |= {f"fold{place}_{name}": array for name, array in part.to_arrays().items()}
+            arrays |= {f"fold{place}_{name}": array for name, array in part.to_arrays().items()}
         for name, matrix in self.sample._asdict().items():
-            stored = ("data", "indices", "indptr", "shape") if is_sparse(matrix) else ()
-            arrays |= {f"sample_{name}_{part}": np.asarray(getattr(matrix, part)) for part in stored}
-            arrays |= {} if stored else {f"sample_{name}": matrix}
+            if is_sparse(matrix):
+                arrays |= {f"sample_{name}_{part}": np.asarray(getattr(matrix, part)) for part in _CSR}
+            else:
+                arrays[f"sample_{name}"] = matrix
         return arrays
 
     @classmethod
     def from_stored(cls, arrays: Mapping[str, npt.NDArray[Any]], path: str | os.PathLike[str]) -> FoldSums:
         """Undo `to_arrays`."""
         if "bounds" not in arrays:
-            raise ValueError(f"{os.fspath(path)!r} has no sums of folds. Delete it to start anew.")
+            raise ValueError(
+                f"{os.fspath(path)!r} is a checkpoint of a fit, not of a search. Name another file."
+            )
         folds = Folds(int(arrays["seed"]), tuple(arrays["bounds"].tolist()), int(arrays["most_rows"]))
-        parts = [_under(arrays, f"fold{place}_") for place in range(folds.count)]
-        found = [Statistics.from_stored(part, path) if part else None for part in parts]
-        sample = _under(arrays, "sample_")
-        for name in ("X", "Y"):
-            if name not in sample:
-                stored = _under(sample, f"{name}_")
-                shape = tuple(stored.pop("shape").tolist())
-                sample[name] = cast(Any, sp.csr_array(tuple(stored.values()), shape=shape))
-        rows = RowSample(*(sample[name] for name in RowSample._fields))
-        return cls(folds, found, arrays["positives"], bool(arrays["weighted"]), [rows])
+        parts = [Statistics.from_stored(_under(arrays, f"fold{i}_"), path) for i in range(folds.count)]
+        sample = RowSample(*(_matrix(arrays, f"sample_{name}") for name in RowSample._fields))
+        return cls(folds, parts, arrays["positives"], bool(arrays["weighted"]), [sample])
 
 
 def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> _Arrays:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def summed(parts: Iterable[Statistics | None]) -> Statistics:
-    """Add up statistics, which stay as they are."""
-    first, *others = [part for part in parts if part is not None]
-    if not others:
-        return first
-    total = first + others[0]
-    for part in others[1:]:
-        total = total.absorb(part)
-    return total
+def _matrix(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Any:
+    """Return an array of this name, perhaps a sparse one that was stored in parts."""
+    if name in arrays:
+        return arrays[name]
+    *stored, shape = (arrays[f"{name}_{part}"] for part in _CSR)
+    return cast(Any, sp.csr_array(tuple(stored), shape=tuple(shape.tolist())))
 
 
 def fold_sums(block: RowBlock, folds: Folds, columns: Schema) -> FoldSums:
@@ -181,13 +168,7 @@ def fold_sums(block: RowBlock, folds: Folds, columns: Schema) -> FoldSums:
     random = np.random.default_rng([folds.seed, block.index, block.piece])
     order, fold = random.random(len(block)), np.searchsorted(folds.bounds, random.random(len(block)), "right")
     weights = np.ones(len(block)) if block.weights is None else block.weights
-    parts: list[Statistics | None] = []
-    for number in range(folds.count):
-        places = np.flatnonzero(fold == number)
-        some = (block.X, block.Y, block.weights)
-        if len(places) < len(block):
-            some = (block.X[places], block.Y[places], None if block.weights is None else weights[places])
-        parts.append(Statistics.from_arrays(*some) if len(places) else None)
+    parts = [_moments(block, np.flatnonzero(fold == number)) for number in range(folds.count)]
     # All blocks in the form of the first one: dense or sparse, and in its precision.
     X = _in_form(block.X, sparse=columns.sparse_features).astype(columns.dtype, copy=False)
     whole = RowSample(order, fold, weights, X, _in_form(block.Y, sparse=columns.sparse_labels))
@@ -195,6 +176,16 @@ def fold_sums(block: RowBlock, folds: Folds, columns: Schema) -> FoldSums:
     positives = np.asarray(block.Y.T @ counted, dtype=np.float64).ravel()
     sample = RowSample.joined([whole], folds.most_rows)
     return FoldSums(folds, parts, positives, block.weights is not None, [sample])
+
+
+def _moments(block: RowBlock, places: npt.NDArray[np.intp]) -> Statistics:
+    """Return the moments of some rows of a block, perhaps of none."""
+    if not len(places):  # a row without weight adds nothing
+        return replace(Statistics.from_arrays(block.X[:1], block.Y[:1], np.zeros(1)), n_rows=0)
+    rows = slice(None) if len(places) == len(block) else places
+    return Statistics.from_arrays(
+        block.X[rows], block.Y[rows], None if block.weights is None else block.weights[rows]
+    )
 
 
 def _in_form(matrix: Any, *, sparse: bool) -> Any:
@@ -207,9 +198,9 @@ def _in_form(matrix: Any, *, sparse: bool) -> Any:
 class SampledRows(Rows):
     """A sample of the rows, and the sums of all of them, by folds."""
 
-    parts: tuple[Statistics | None, ...] = ()  # of the folds; None: without rows
+    parts: tuple[Statistics, ...] = ()  # of the folds
     fold: Any = ()  # of every row of the sample
-    positives: Any = ()  # how many of all rows, among those with weight, have each label
+    positive_counts: Any = ()  # how many of all rows, among those with weight, have each label
 
     @classmethod
     def of_folds(cls, sums: FoldSums, schema: Schema) -> SampledRows:
@@ -226,15 +217,9 @@ class SampledRows(Rows):
             only_sums=True,
             parts=tuple(sums.parts),
             fold=sample.fold,
-            positives=sums.positives,
+            positive_counts=sums.positives,
         )
-
-    @property
-    def positive_counts(self) -> _Float64:
-        """How many of all rows, among those with weight, have each label."""
-        found: _Float64 = self.positives
-        return found
 
     def without(self, fold: int) -> Statistics:
         """Moments of all rows but those of one fold, without a subtraction, which would lose digits."""
-        return summed(self.parts[:fold] + self.parts[fold + 1 :])
+        return reduce(Statistics.__add__, self.parts[:fold] + self.parts[fold + 1 :])

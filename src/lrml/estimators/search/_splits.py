@@ -135,7 +135,7 @@ def _judged_rows(data: Rows, random_state: Any) -> _Rows:
 def _sampled_splits(data: SampledRows, count: int) -> list[Split]:
     """Hold out the first folds of rows that were summed up in folds."""
     splits = _sampled_folds(data)[:count]
-    weights = np.array([0.0 if part is None else part.weight for part in data.parts])
+    weights = np.array([part.weight for part in data.parts])
     for fold, split in enumerate(splits):
         if len(split.test) == 0 or not np.delete(weights, fold).any():
             raise ValueError(
