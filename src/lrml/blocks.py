@@ -28,7 +28,7 @@ from lrml._files import OutputError, load_arrays, output_errors, save_arrays
 from lrml._progress import Reading
 from lrml._shown import counted, shown
 from lrml._targets import are_no_labels, check_names, checked_rows, place_of
-from lrml.core.arrays import as_matrix, is_sparse, plain
+from lrml.core.arrays import as_matrix, is_host, is_sparse, plain
 from lrml.core.columns import Schema
 from lrml.core.moments import CHECKPOINT_FORMAT, Statistics
 from lrml.core.rows import Rows, added
@@ -154,18 +154,17 @@ class Door:
                 )
             check_names("Y", names, "classes", self.classes)
             names = self.classes
-        if first is not None:
-            for what, expected, got in (
-                ("features", first.n_features, found.n_features),
-                ("labels", first.n_labels, found.n_labels),
-            ):
-                if expected != got:
-                    raise ValueError(
-                        f"it has {got} {what}, but the first block has {expected}. Give every block the same "
-                        "columns, in the same order."
-                    )
-            check_names("X", found.feature_names, "the first block", first.feature_names)
-            check_names("Y", names, "the first block", first.label_names)
+        if first is None:
+            return replace(found, label_names=names)
+        for what in ("features", "labels"):
+            expected, got = getattr(first, f"n_{what}"), getattr(found, f"n_{what}")
+            if expected != got:
+                raise ValueError(
+                    f"it has {got} {what}, but the first block has {expected}. Give every block the same "
+                    "columns, in the same order."
+                )
+        check_names("X", found.feature_names, "the first block", first.feature_names)
+        check_names("Y", names, "the first block", first.label_names)
         return replace(found, label_names=names)
 
 
@@ -197,6 +196,8 @@ def _parts(raw: Any) -> tuple[Any, Any, Any, Any]:
 
 def _bad_row(value: Any, targets: str | None = None) -> int | None:
     """Return the first row of X, or of labels if ``targets`` says of what kind, that has a bad number."""
+    if not is_host(value):
+        return None
     try:
         matrix = as_matrix(value)
         entries = sp.coo_array(matrix if is_sparse(matrix) else matrix.astype(np.float64, copy=False))
@@ -281,12 +282,12 @@ class LocalBlocks(BlockSource):
                 f"Pass {remedy}."
             )
         self.blocks = blocks
-        self._passes = _Passes(blocks)
+        self._iterators = _Iterators(blocks)
         self._count: tuple[int, int] | None = None  # blocks and rows of the first pass
 
     def _first_columns(self) -> Schema:
-        for index, raw in _numbered(self._passes.begin()):
-            self._passes.put_back(raw)
+        for index, raw in _numbered(self._iterators.begin()):
+            self._iterators.put_back(raw)
             return self.door.check(raw, index, 0)[1]
         raise ValueError(_NO_BLOCKS)
 
@@ -295,11 +296,8 @@ class LocalBlocks(BlockSource):
         state = Kept() if checkpoint is None else checkpoint.start()
         try:
             for block, digest in self._after(state, checkpoint):
-                more = part(block, *arguments)
-                total, state = (
-                    state.total,
-                    Kept(),
-                )  # of an addition in place that is interrupted nothing is left
+                more, total = part(block, *arguments), state.total
+                state = Kept()  # an addition in place that is interrupted leaves no sum that is of use
                 state = Kept(block.index + 1, digest, added(total, more))
                 if checkpoint is not None:
                     checkpoint.keep(state)
@@ -344,7 +342,9 @@ class LocalBlocks(BlockSource):
         """Yield the blocks from one on, checked, with a hash of all up to there, or the one that is given."""
         door, skips = replace(self.door, columns=self.columns), hasattr(self.blocks, "starting_at")
         seen, first_row = start, 0
-        for index, raw in _numbered(self.blocks.starting_at(start) if skips else self._passes.begin(), start):
+        for index, raw in _numbered(
+            self.blocks.starting_at(start) if skips else self._iterators.begin(), start
+        ):
             block, found = door.check(raw, index, raw.first_row if skips else first_row)
             if found.dtype > self.columns.dtype:  # one block in double precision: their order must not matter
                 self.door = replace(self.door, columns=replace(self.columns, dtype=found.dtype))
@@ -352,8 +352,10 @@ class LocalBlocks(BlockSource):
             digest = digest_of(block, digest) if hashed else digest
             yield block, digest
             told.update(seen, first_row, len(block))
+        if start > 0:
+            return
         self._count = self._count or (seen, first_row)
-        if start == 0 and self._count != (seen, first_row):
+        if self._count != (seen, first_row):
             raise ValueError(
                 f"a pass over the blocks read {first_row} rows in {seen} blocks, but the first one "
                 f"{self._count[1]} in {self._count[0]}. Pass a list, or a function that starts anew with "
@@ -361,7 +363,7 @@ class LocalBlocks(BlockSource):
             )
 
 
-class _Passes:
+class _Iterators:
     """Iterators over some blocks, one for each pass; copies of a source share them."""
 
     def __init__(self, blocks: Any) -> None:
