@@ -89,7 +89,8 @@ def checked_rows(
     """
     validate = partial(check_array, ensure_min_samples=int(whole), input_name="X", estimator=estimator)
     seen, features = BaseEstimator(), check_features(X, validate, precomputed=precomputed)
-    validate_data(seen, X, skip_check_array=True)  # which tells it the names of the columns
+    if hasattr(X, "columns"):
+        validate_data(seen, X, skip_check_array=True)  # which tells it their names
     X, place = features.tocsr() if is_sparse(features) else features, Place.of(features)
     given, sample_weight, observed = following(place, Y=Y, sample_weight=sample_weight, observed=observed)
     Y, names, mask, flat = check_targets(
@@ -212,8 +213,8 @@ def needs_dispatch(
 
 def following(place: Place, **given: Any) -> list[Any]:
     """Return what can follow X to its place: labels, masks or weights of NumPy, or there already."""
-    values = [plain(value, name) for name, value in given.items()]
-    for name, value in zip(given, values, strict=True):
+    values = {name: plain(value, name) for name, value in given.items() if value is not None}
+    for name, value in values.items():
         there = place_of(value, name)
         if not there.is_host and there != place:
             rest = "" if place.is_host else f", or pass {name} as a NumPy array, which follows X"
@@ -221,7 +222,7 @@ def following(place: Place, **given: Any) -> list[Any]:
                 f"X and {name} must live in the same place, got X with {place} and {name} with {there}. Move "
                 f"one of them{rest}."
             )
-    return values
+    return [values.get(name) for name in given]
 
 
 def check_targets(
@@ -250,7 +251,7 @@ def check_targets(
     columns = getattr(Y, "columns", None)
     names = None if columns is None else np.asarray(columns, dtype=object)
     stays = not place.is_host and Place.of(Y) == place and Y.ndim == 2 and observed is None
-    values, observed = Y if stays else _host_matrix(Y), to_host(observed)
+    values, observed = Y if stays else _host_matrix(Y), None if observed is None else to_host(observed)
     flat = allow_flat and not stays and _is_flat(values)
     if flat:
         values, names = (values, None) if targets == "real" else _as_zero_one(values, classes)
@@ -379,8 +380,7 @@ def _numeric_matrix(values: Any) -> Any:
             "label, or MultiLabelBinarizer for lists of labels."
         )
     values = values.tocsr() if is_sparse(values) else values
-    stored = values.data if is_sparse(values) else values
-    if namespace(stored).isdtype(stored.dtype, "complex floating"):
+    if "complex" in str(values.dtype):
         raise ValueError("Complex data not supported: Y must be real, got complex numbers. Pass 0 and 1.")
     if is_sparse(values):
         if not values.has_canonical_format:  # the same cell twice means the sum of the two

@@ -154,8 +154,10 @@ class Door:
                 )
             check_names("Y", names, "classes", self.classes)
             names = self.classes
+        if names is not found.label_names:
+            found = replace(found, label_names=names)
         if first is None:
-            return replace(found, label_names=names)
+            return found
         for what in ("features", "labels"):
             expected, got = getattr(first, f"n_{what}"), getattr(found, f"n_{what}")
             if expected != got:
@@ -165,7 +167,7 @@ class Door:
                 )
         check_names("X", found.feature_names, "the first block", first.feature_names)
         check_names("Y", names, "the first block", first.label_names)
-        return replace(found, label_names=names)
+        return found
 
 
 def _parts(raw: Any) -> tuple[Any, Any, Any, Any]:
@@ -173,8 +175,7 @@ def _parts(raw: Any) -> tuple[Any, Any, Any, Any]:
     if isinstance(raw, tuple | list) and len(raw) in (2, 3):
         parts = [*raw, None][:3]
         for name, part in zip(("X", "Y", "sample_weight"), parts, strict=True):
-            place = place_of(plain(part, name), name)
-            if not place.is_host:
+            if part is not None and not (place := place_of(plain(part, name), name)).is_host:
                 raise TypeError(
                     f"rows of blocks are summed on the host, but {name} is an array of {place}. Pass NumPy "
                     "arrays, such as X.cpu().numpy(), or all rows to fit."

@@ -99,10 +99,10 @@ class FoldSums:
         self.parts = [mine.absorb(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)]
         self.positives += other.positives
         self.weighted |= other.weighted
-        # Once the sample is full, only rows with smaller numbers than its largest can be in it.
-        order = self.samples[0].order
-        limit = order.max() if len(order) >= self.folds.most_rows else 1.0
-        self.samples += [sample.select(np.flatnonzero(sample.order < limit)) for sample in other.samples]
+        first, more = self.samples[0].order, other.samples
+        if len(first) >= self.folds.most_rows:  # then only rows with smaller numbers can be in the sample
+            more = [sample.select(np.flatnonzero(sample.order < first.max())) for sample in more]
+        self.samples += more
         if sum(len(sample.order) for sample in self.samples) > 1.5 * self.folds.most_rows:
             self.samples = [self.sample]
         return self
