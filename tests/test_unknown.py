@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from lrml import MLFro
-from lrml._targets import split_unknown
+from lrml._unknown import split_unknown
 from model_checks import SPARSE_FORMATS
 
 Y = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 1]], dtype=float)

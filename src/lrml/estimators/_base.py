@@ -26,16 +26,7 @@ from lrml._targets import (
     check_threshold,
     following,
 )
-from lrml.core.arrays import (
-    Array,
-    Place,
-    at_home,
-    dtype_name,
-    is_sparse,
-    namespace,
-    to_host,
-    to_numpy,
-)
+from lrml.core.arrays import Array, Place, at_home, dtype_name, is_sparse, namespace, to_host, to_numpy
 from lrml.core.coordinates import check_size, coordinates_of
 from lrml.core.losses import LogisticLoss
 from lrml.core.rows import Rows
@@ -256,8 +247,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = at_home(dict(super().__getstate__()))  # a copy: it would be the model's own
-        return state
+        return dict(at_home(dict(super().__getstate__())))  # a copy: it would be the model's own
 
     def __copy__(self) -> Self:
         twin = type(self).__new__(type(self))
@@ -497,9 +487,8 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             return metrics.average_precision(Y, scores)
         values = to_numpy(metrics.average_precision(Y, scores, per_example=True))
         counted = np.isfinite(values)
-        return float(
-            np.average(values[counted], weights=check_sample_weight(weights[counted], counted.sum()))
-        )
+        weights = check_sample_weight(weights[counted], counted.sum())
+        return float(np.average(values[counted], weights=weights))
 
 
 def _schema(model: Any, name: str) -> Any:

@@ -12,7 +12,7 @@ from lrml.estimators._kernels import KernelLike
 from lrml.estimators._member import Member
 from lrml.estimators._parameters import CHECKS, Parameters, optional
 from lrml.estimators._spec import Spec
-from lrml.estimators.lrml import TailSearch
+from lrml.estimators._tail_search import TailSearch
 from lrml.solvers import Callback, Phase
 
 

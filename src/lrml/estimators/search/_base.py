@@ -26,6 +26,7 @@ from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.estimators._spec import sums_suffice
 from lrml.estimators._warnings import level_of_user
 from lrml.estimators.search._gamma import WITH_GAMMA, choose_gamma, has_gamma
+from lrml.estimators.search._refits import RefitSearch
 from lrml.estimators.search._score_table import ScoreTable, cv_results
 from lrml.estimators.search._scoring import check_enough_labels, check_scorings, criterion_of_one_label
 from lrml.estimators.search._search import (
@@ -35,7 +36,6 @@ from lrml.estimators.search._search import (
     MomentSearch,
     Params,
     Plan,
-    RefitSearch,
     Search,
 )
 from lrml.estimators.search._splits import check_cv, make_splits, training_part
