@@ -29,9 +29,9 @@ def ranking():
 @pytest.mark.parametrize(
     ("call", "n_files", "n_functions"),
     [
-        (fitting("LRML", theta=3, alpha=20.0), 23, 240),
-        (fitting("LRML", loss="logistic"), 26, 313),
-        (fitting("LRMLCV"), 36, 480),
+        (fitting("LRML", theta=3, alpha=20.0), 24, 236),
+        (fitting("LRML", loss="logistic"), 27, 311),
+        (fitting("LRMLCV"), 37, 400),
         (ranking, 7, 48),
     ],
     ids=["LRML.fit", "LRML.fit, logistic", "LRMLCV.fit", "predict_top_k"],
