@@ -226,10 +226,11 @@ class LRMLCV(TailSearch):
     With the squared loss, all labels known and no grid, the penalty acts on the predictions (``space``):
 
     1. Ridges alone are judged by leave-one-out scores, which are exact and have a closed form.
-    2. Three of five random folds screen a grid of theta, alpha and ridge by squared error, and judge up to
-       eight of these candidates by the metric. A fold costs one decomposition.
-    3. The best of them is chosen if it leads the best ridge by more than one standard error on the other two
-       folds. Otherwise that ridge is, with alpha = 0: it is the simpler model.
+    2. Three of five random folds screen a grid of theta, alpha and ridge by squared error; all five judge up
+       to eight of these candidates by the metric. A fold costs one decomposition.
+    3. The best of them is chosen if choosing it pays: each fold judges what leads on the other four, and that
+       must lead the best ridge by more than one standard error, or two with fewer than 500 rows. Otherwise
+       that ridge is chosen, with alpha = 0: it is the simpler model.
 
     A grid (any of ``alphas``, ``n_alphas``, ``alpha_ratio`` or several ``ridges``) is tried as a whole, by
     default on the coefficients. Leave-one-out scores are a little too good with a penalty, so a choice with

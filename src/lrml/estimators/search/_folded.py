@@ -130,7 +130,7 @@ class FoldedSearch(LeaveOneOutSearch):
         super().__init__(comparison, family, fit_intercept=fit_intercept)
         self.names, self.thetas, self.is_free, self.wants_small = names, thetas, is_free, wants_small
         self.random_state = random_state
-        self.proven: dict[int, int] = {}  # by criterion: a choice that holds on folds of its own
+        self.proven: dict[int, int] = {}  # by criterion: a choice that pays
 
     def run(self, verbose: int, name: str = "search") -> list[ScoreTable]:
         """Judge ridges, then candidates with the penalty; return one table per criterion."""
