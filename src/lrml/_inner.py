@@ -64,9 +64,9 @@ def label_vectors(model: Any) -> npt.NDArray[np.float64]:
 
 
 def free_values(model: Any) -> int | None:
-    """Return how many singular values are free of the penalty; None if no singular value is penalised."""
+    """Return how many singular values of the coefficients are free; None if none of them is penalised."""
     best = vars(model).get("best_estimator_", model)
-    if getattr(best, "alpha", None) == 0:
+    if getattr(best, "alpha", None) == 0 or getattr(best, "space_", None) == "predictions":
         return None
     if hasattr(best, "theta_"):
         return int(best.theta_)

@@ -50,8 +50,10 @@ class ModelDescription:
     singular_values : list of float
         Descending.
     theta : int or None
-        So many singular values are free of the penalty; the rest is the tail. None if the model has no
-        penalty on singular values.
+        So many singular values are free of the penalty; the rest is the tail. None if it has no penalty on
+        the singular values of the coefficients.
+    space : str or None
+        Whose singular values are penalised: "coefficients", "predictions", or none.
     pairs : list of dict
         Pairs of labels with the largest cosine of their coefficients: ``first``, ``second``, ``cosine``.
     labels : list of dict
@@ -77,6 +79,7 @@ class ModelDescription:
     unseen_labels: int
     singular_values: list[float]
     theta: int | None
+    space: str | None
     pairs: list[dict[str, Any]]
     labels: list[dict[str, Any]]
     plane: list[dict[str, Any]]
@@ -161,6 +164,7 @@ def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> Mo
         unseen_labels=int(np.count_nonzero(fitted.unseen_labels_)),
         singular_values=np.asarray(fitted.singular_values_, dtype=np.float64).tolist(),
         theta=free_values(fitted),
+        space=getattr(fitted, "space_", None),
         pairs=_pairs(directions, names, n_labels),
         labels=[
             {
@@ -282,6 +286,8 @@ def _sentences(found: ModelDescription) -> list[str]:
             f"The penalty leaves {found.theta} singular values free. The tail beyond them has "
             f"{max(0, found.rank - found.theta)} that are not zero, with a sum of {found.tail:.4g}."
         )
+    if found.space == "predictions":
+        sentences.append("The penalty acts on the singular values of the predictions.")
     related = _clear(found.pairs)
     if related:
         pair = related[0]
@@ -304,6 +310,8 @@ def _spectrum_figure(found: ModelDescription) -> dict[str, Any]:
         caption += f" The penalty acts on the shaded tail, beyond theta = {found.theta}."
         end = max(len(sigma), found.theta + 1) + 0.5
         bands = [{"low": found.theta + 0.5, "high": end, "name": "tail"}]
+    elif found.space == "predictions":
+        caption += " The penalty acts on those of the predictions."
     drawn = [series("singular value", [k + 1.0 for k in range(len(sigma))], sigma, "line")]
     panel = lines("singular values", "index", "singular value", drawn, bands=bands, from_zero=True)
     return figure("figure-spectrum", "Spectrum", caption, "Descending singular values.", [panel])

@@ -248,3 +248,14 @@ def test_files_keep_the_space(data, tmp_path):
         assert loaded.get_params() == model.get_params()
         np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
         close(loaded.fit(X, Y).coef_, model.coef_)
+
+
+def test_a_model_tells_whose_singular_values_are_penalised(tmp_path):
+    X, Y = np.random.default_rng(0).standard_normal((40, 6)), np.eye(4)[np.arange(40) % 4]
+    models = [LRML(), LRML(alpha=1.0), MLTrace(alpha=1.0, space="predictions"), LRML(loss="logistic")]
+    told = ["predictions", "coefficients", "predictions", "coefficients"]
+    for model, space in zip(models, told, strict=True):
+        lrml.save(model.fit(X, Y), tmp_path / "model.lrml")
+        assert model.space_ == lrml.load(tmp_path / "model.lrml").space_ == space
+    assert not hasattr(MLFro().fit(X, Y), "space_")
+    assert not hasattr(LRML(alpha=0.0).fit(X, Y), "space_")

@@ -106,12 +106,13 @@ def test_a_choice_is_confirmed_on_folds(data):
 
     def scores(place, train, test):
         model = LRML(**params[place], tol=1e-9).fit(X[train], Y[train])
-        return average_precision(Y[test], model.decision_function(X[test]))
+        return average_precision(Y[test], model.decision_function(X[test]), per_example=True)
 
     splits = folds_of([], 0, [0.2, 0.4, 0.6])
     for place in set(places) - {rival}:
         leads = [scores(place, *split) - scores(rival, *split) for split in splits]
-        means = np.cumsum(leads) / [1, 2, 3]  # one fold after the other, until the lead is clear
+        # One fold after the other, until the lead is clear.
+        means = [np.nanmean(np.concatenate(leads[:count])) for count in (1, 2, 3)]
         assert np.abs(values[place] - values[rival] - means).min() < 1e-7
     best = search.best_estimator_
     whole = LRML(**search.best_params_, tol=1e-9).fit(X, Y)

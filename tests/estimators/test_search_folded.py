@@ -109,17 +109,22 @@ def test_scores_are_leave_one_out_scores_plus_leads_on_folds(data, found):
         model = plain(**params[place])
         pairs = ((model.fit(X[train], Y[train]), test) for train, test in FOLDS.split(X))
         return np.array(
-            [average_precision(Y[test], model.decision_function(X[test])) for model, test in pairs]
+            [
+                average_precision(Y[test], model.decision_function(X[test]), per_example=True)
+                for model, test in pairs
+            ]
         )
 
     others = [place for place in range(len(params)) if place not in alone]
+    # Candidate × fold × row; rows without labels say nothing.
     leads = np.array([scores(place) - scores(rival) for place in others])
-    estimates = base + leads.mean(axis=1)
+    estimates = base + np.nanmean(leads, axis=(1, 2))
     np.testing.assert_allclose(table["mean_test_score"][others], estimates, atol=1e-6)
     # What is chosen is worth what choosing is worth: each fold judges the choice of the others.
-    apart = [leads[np.argmax(np.delete(leads, fold, axis=1).mean(axis=1)), fold] for fold in range(5)]
+    means = [np.nanmean(np.delete(leads, fold, axis=1), axis=(1, 2)) for fold in range(5)]
+    apart = [leads[np.argmax(means[fold]), fold] for fold in range(5)]
     confirmed, choice = table["confirmed_test_score"], others[int(np.argmax(estimates))]
-    assert confirmed[choice] == pytest.approx(base + np.mean(apart), abs=1e-6)
+    assert confirmed[choice] == pytest.approx(base + np.nanmean(apart), abs=1e-6)
     told = [rival, *(place for place in others if place != choice)]
     np.testing.assert_array_equal(confirmed[told], table["mean_test_score"][told])
     assert set(np.flatnonzero(np.isfinite(confirmed))) == {choice, *told}
@@ -295,3 +300,46 @@ def test_the_smallest_is_within_a_standard_error(data, blocks):
     error = np.nanstd(values) / np.sqrt(len(Y))
     # Estimates beside exact scores may be too good by two errors.
     assert small.best_score_ > max(best.best_score_ - 3.1 * error, ridge[0] - 1.1 * error)
+
+
+def test_rows_that_say_nothing_do_not_count_as_rows():
+    """With 30 rows that have labels, among 600, a lead must be as clear as with 30 rows."""
+    judged = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((1600, 10))
+        Y = X @ rng.standard_normal((10, 10)) * 0.22 + rng.standard_normal((1600, 10)) > 1
+        known = Y[:600].astype(float)
+        known[30:] = 0.0
+        found, ridge = (kind(random_state=0).fit(X[:600], known) for kind in (LRMLCV, MLFroCV))
+        judged.append(found.score(X[600:], Y[600:]) - ridge.score(X[600:], Y[600:]))
+    assert np.mean(judged) > -0.004
+
+
+def test_a_ridge_that_is_chosen_has_its_own_score():
+    """Also where what single folds would choose does worse."""
+    for seed in range(6, 12):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((60, 6))
+        Y = (X @ rng.standard_normal((6, 5)) / np.sqrt(6) + rng.standard_normal((60, 5)) > 0.5).astype(int)
+        found = clone(SEARCH).fit(X, Y)
+        if found.best_params_["alpha"] == 0.0:
+            assert found.best_score_ == found.cv_results_["mean_test_score"][found.best_index_]
+
+
+def test_further_metrics_change_no_choice():
+    rng = np.random.default_rng(48)
+    X = rng.standard_normal((80, 8))
+    Y = (X @ rng.standard_normal((8, 6)) / np.sqrt(8) + rng.standard_normal((80, 6)) > 0.5).astype(int)
+    alone = LRMLCV(random_state=0, scoring="average_precision").fit(X, Y)
+    both = LRMLCV(random_state=0, scoring=["average_precision", "micro_f1"]).fit(X, Y)
+    assert alone.best_params_ == both.best_params_
+
+
+def test_given_thetas_are_fitted_though_folds_have_less_rank():
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((6, 20))
+    Y = (X @ rng.standard_normal((20, 12)) / np.sqrt(20) + rng.standard_normal((6, 12)) > 0.5).astype(int)
+    found = LRMLCV([5], rule="smallest", random_state=0).fit(X, Y)
+    tried = {one["theta"] for one in found.cv_results_["params"] if one["alpha"] > 0}
+    assert tried <= {5}

@@ -24,9 +24,9 @@ from lrml.cli._options import (
 )
 from lrml.cli._recipe import Config, Device, Kernel, Loss, Method, Recipe, Seed
 
-_THETA = "LRML: free singular values, a count or a share (default: 0.2, or 0.1 for other losses)."
+_THETA = "LRML: free singular values, a count or a share (default: 0.05; with --alpha 0.2; other losses 0.1)."
 _RANK = "LEML, CPLST: the rank, a count or a share of the labels."
-_ALPHA = "Strength of the penalty (default: that of the method)."
+_ALPHA = "Strength of the penalty (default: that of the method; for lrml on the predictions)."
 _RIDGE = "Ridge beside the penalty (default: that of the method, or 1 for texts with the squared loss)."
 THRESHOLD = "Score from which on a tag is assigned, or auto (default: that of the loss)."
 OUTPUT = typer.Option("-o", "--output", metavar="MODEL", help="The model file to write, such as model.lrml.")
@@ -158,6 +158,8 @@ def _facts(model: Any, summary: dict[str, Any]) -> dict[str, Any]:
             params[name] = getattr(inner, f"{name}_", None)  # what the default stood for
     facts: dict[str, Any] = dict(summary)
     facts["params"] = {name: params[name] for name in names if params.get(name) is not None} | (chosen or {})
+    if hasattr(inner, "space_"):
+        facts["penalty_on"] = inner.space_
     facts["features"], facts["labels"] = int(inner.n_features_in_), len(inner.intercept_)
     facts["rank"], facts["bytes"] = int(inner.rank_), int(inner.nbytes_)
     facts["converged"] = bool(getattr(inner, "converged_", True))
@@ -179,6 +181,8 @@ def _lines(output: str, facts: dict[str, Any]) -> list[str]:
         f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
         for key, value in facts["params"].items()
     )
+    if "penalty_on" in facts:
+        shown += f", penalty on the {facts['penalty_on']}"
     lines = [f"{facts['method']} with {shown}"]
     if facts.get("blocks"):
         lines.append(f"{counted(facts['rows'], 'row')} in {counted(facts['blocks'], 'block')}")

@@ -114,6 +114,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     rank_ = of_fit("rank")
     residual_ = of_fit("residual")
     ridge_ = of_fit("ridge")
+    space_ = of_fit("space")
     singular_values_ = property(lambda self: self.factors_.s)
     status_ = of_fit("status")
     theta_ = of_fit("theta")
@@ -230,8 +231,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     def to_numpy(self) -> Self:
         """Return a copy of the model with all arrays as NumPy's: home from a GPU.
 
-        It predicts on NumPy arrays and sparse matrices. ``lrml.save`` and pickle bring a model home by
-        themselves, so that files of models fitted on a GPU are read where there is none.
+        It predicts on NumPy arrays and sparse matrices. ``lrml.save`` and pickle do this by themselves.
 
         Returns
         -------

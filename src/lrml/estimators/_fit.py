@@ -81,6 +81,7 @@ def _record(rows: Rows, spec: Spec, solution: Solution, **changes: Any) -> Fitte
         X_fit=None if kernel is None or kernel.is_precomputed else rows.given_rows,
         theta=spec.theta,  # type: ignore[arg-type]  # a number by now
         alpha=spec.ridge if spec.ridge_is_alpha else None if spec.encodes else spec.alpha,
+        space=spec.space if spec.alpha else None,
         ridge=None if spec.ridge_is_alpha else spec.ridge,
         gap=gap,
         compression_gap=solution.compression_gap,

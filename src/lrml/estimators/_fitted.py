@@ -64,7 +64,7 @@ class Fitted:
         How the fit ended, see `LRML`.
     kernel, X_fit
         Of a kernel: its parameters, and the training rows unless they were precomputed.
-    theta, alpha, ridge, gap, compression_gap, kernel_gap, n_passes, components
+    theta, alpha, space, ridge, gap, compression_gap, kernel_gap, n_passes, components
         Numbers that only some fits have; None for the others.
     cut : float or array, optional
         The threshold that ``threshold="auto"`` has chosen.
@@ -86,6 +86,7 @@ class Fitted:
     X_fit: Any = None
     theta: int | None = None
     alpha: float | None = None
+    space: str | None = None
     ridge: float | None = None
     gap: float | None = None
     compression_gap: float | None = None

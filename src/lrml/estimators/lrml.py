@@ -107,8 +107,8 @@ class LRML(Member):
         margins), so that it does not rank above real candidates. There is no ``coef_`` with a kernel.
     factors_, singular_values_, rank_, nbytes_
         Thin SVD W = U diag(s) Vᵀ (behind the kernel, if any), s, their number, and the bytes of a model.
-    theta_, alpha_, ridge_, loss_, threshold_
-        What is in use; the last one only if it was chosen.
+    theta_, alpha_, space_, ridge_, loss_, threshold_
+        What is in use; the space only if anything is penalised, the threshold only if it was chosen.
     objective_, residual_ : float
         L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F is the latter, L the Lipschitz constant of ∇f.
     converged_, status_, n_iter_, history_, n_passes_
@@ -229,7 +229,7 @@ class LRMLCV(TailSearch):
     2. Three of five random folds screen a grid of theta, alpha and ridge by squared error; all five judge up
        to eight of these candidates by the metric. A fold costs one decomposition.
     3. The best of them is chosen if choosing it pays: each fold judges what leads on the other four, and that
-       must lead the best ridge by more than one standard error, or two with fewer than 500 rows. Otherwise
+       must lead the best ridge by more than one standard error, or two if fewer than 500 rows tell. Otherwise
        that ridge is chosen, with alpha = 0: it is the simpler model.
 
     A grid (any of ``alphas``, ``n_alphas``, ``alpha_ratio`` or several ``ridges``) is tried as a whole, by
@@ -257,8 +257,8 @@ class LRMLCV(TailSearch):
     alpha_ratio : float, optional
         If given, alphas go from `alpha_max` of the theta and ridge down to this share of it.
     space : {"predictions", "coefficients"}, optional
-        As in `LRML`; by default the predictions in the search without a grid described above, and the
-        coefficients elsewhere. The default alphas of a grid are made for coefficients.
+        As in `LRML`; by default the predictions in the search described above, with leave-one-out scores
+        and without a grid, and the coefficients elsewhere: with ``cv`` a number, a share or a splitter, too.
     loss, fit_intercept, kernel, degree, coef0, targets, device, verbose
         As in `LRML`. If the kernel is "precomputed", splits take rows and columns.
     gammas : float or sequence of float, optional

@@ -15,7 +15,7 @@ _WORDS = (
 )
 # A plot on a phone, in pixels: what has room there has room everywhere.
 _PHONE = (260.0, 230.0)
-_LETTER, _LINE, _MARKER = 6.2, 13.0, 5.0
+_LETTER, _LINE, _MARKER = 7.2, 13.0, 5.0
 
 
 def free_places(

@@ -136,6 +136,7 @@ _RULES: dict[str, Rule] = {
     "refit_time_": _is_number,
     "residual_": _is_number,
     "ridge_": _is_number,
+    "space_": lambda value, sides: value in ("coefficients", "predictions"),
     "sparse_output_": _is_bool,
     "status_": _is_text,
     "theta_": _is_count,
@@ -149,7 +150,7 @@ _OF_FIT = {
     **{f"{name}_": name for name in ("gap", "history", "intercept", "kernel", "kernel_gap", "n_iter")},
     **{
         f"{name}_": name
-        for name in ("n_passes", "objective", "residual", "ridge", "status", "theta", "X_fit")
+        for name in ("n_passes", "objective", "residual", "ridge", "space", "status", "theta", "X_fit")
     },
     "loss_": "loss_name",
     "threshold_": "cut",

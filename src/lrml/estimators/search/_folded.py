@@ -168,7 +168,7 @@ class FoldedSearch(LeaveOneOutSearch):
         tables = self.comparison._replace(splits=splits).tables()
         for table in tables:
             table.add(len(places))
-        everything, n_rows = range(len(splits)), sum(len(split.test) for split in splits)
+        everything = range(len(splits))
         for number in everything:
             fold = folds[number] if number < _N_SCREENING else self._fold(splits[number])
             self._judge_on(fold, number, places, tables)
@@ -178,21 +178,23 @@ class FoldedSearch(LeaveOneOutSearch):
         for order, (table, choice, rival) in enumerate(zip(tables, choices, best, strict=True)):
             # Every fold judges what the others choose: so the lead is that of choosing, not of the luckiest.
             against = places.index(rival)
+            own = [against, *map(places.index, new)]
             picks = [
-                self._picked(table, against, [n for n in everything if n != number]) for number in everything
+                self._picked(table, own, [n for n in everything if n != number]) for number in everything
             ]
             gain, error = table.lead(picks, against, everything)
-            if gain > (2.0 if n_rows < _FEW_ROWS else 1.0) * error:
+            n_rows = table.n_counted(against)
+            if n_rows >= 2 and gain > (2.0 if n_rows < _FEW_ROWS else 1.0) * error:
                 self.proven[order] = choice
             mine, name = self.tables[order].scores[:, 0], self.comparison.criteria[order].name
             self.confirmed |= {(place, name): float(mine[place]) for place in [rival, *new]}
-            if not self.wants_small:
+            if choice != rival and not self.wants_small:
                 self.confirmed[choice, name] = float(mine[rival]) + gain
 
     @staticmethod
-    def _picked(table: ScoreTable, rival: int, splits: Sequence[int]) -> int:
-        """Return the candidate that leads on some folds."""
-        return max(range(len(table.scores)), key=lambda place: table.lead(place, rival, splits)[0])
+    def _picked(table: ScoreTable, places: list[int], splits: Sequence[int]) -> int:
+        """Return the candidate that leads the first one by most on some folds, or that one."""
+        return max(places, key=lambda place: table.lead(place, places[0], splits)[0])
 
     def _judge_on(self, fold: _Fold, number: int, places: list[int], tables: list[ScoreTable]) -> None:
         """Judge the candidates on a fold."""
@@ -239,7 +241,7 @@ class FoldedSearch(LeaveOneOutSearch):
         if not unit > 0.0:
             return []
         most = min(fold.space.problem.shape[1] for fold in folds)
-        thetas = _counts(most) if self.thetas is None else sorted({min(theta, most) for theta in self.thetas})
+        thetas = _counts(most) if self.thetas is None else sorted(set(self.thetas))
         ridges = [multiple * usual for multiple in _MULTIPLES] if self.is_free else [usual]
         ridges = list(dict.fromkeys(ridges))
         found = [self._of_ridge(folds, ridge) for ridge in ridges]
@@ -253,7 +255,7 @@ class FoldedSearch(LeaveOneOutSearch):
 
         points, low = [], -1.0
         for high in _RANGES:
-            among = [i for i, theta in enumerate(thetas) if low < theta / most <= high]
+            among = [i for i, theta in enumerate(thetas) if low < min(theta / most, 1.0) <= high]
             low = high
             if among:
                 ridge, theta, threshold = np.unravel_index(

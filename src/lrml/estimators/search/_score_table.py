@@ -76,8 +76,17 @@ class ScoreTable:
         counted: Any = np.isfinite(values) & (True if weights is None else weights > 0)
         if np.count_nonzero(counted) < 2:
             return gain, 0.0
-        weights = None if weights is None else weights[counted]
-        return gain, float(mean_and_error(values[None, counted], weights)[1][0])
+        means, errors = mean_and_error(values[None, counted], None if weights is None else weights[counted])
+        return float(means[0]), float(errors[0])
+
+    def n_counted(self, candidate: int) -> float:
+        """Return how many rows tell about a candidate, (Σ w)² / Σ w² of those that have a value."""
+        if not self.by_row:
+            return float(sum(self.sizes))
+        counted = np.isfinite(np.concatenate([values[candidate] for values in self.values]))
+        weights = counted if self.weights[0] is None else counted * np.concatenate(self.weights)
+        shares = weights / max(weights.max(), 1e-300)
+        return float(np.sum(shares) ** 2 / max(np.sum(shares**2), 1e-300))
 
     @property
     def complete(self) -> npt.NDArray[np.bool_]:
