@@ -6,9 +6,10 @@ from lrml.estimators._fitted import Fitted as Fitted
 from lrml.estimators._kernels import KERNELS as KERNELS  # for model files
 from lrml.estimators._kernels import Kernel as Kernel
 from lrml.estimators._top_k import predict_top_k
-from lrml.estimators.label_space import CPLST, CPLSTCV, PLST
-from lrml.estimators.leml import LEML, LEMLCV
-from lrml.estimators.lrml import LRML, LRMLCV
+from lrml.estimators.cv import CPLSTCV, LEMLCV, LRMLCV, MLFroCV, MLTraceCV
+from lrml.estimators.label_space import CPLST, PLST
+from lrml.estimators.leml import LEML
+from lrml.estimators.lrml import LRML
 from lrml.estimators.path import (
     LRMLPath,
     PathModel,
@@ -17,8 +18,8 @@ from lrml.estimators.path import (
     lrml_path,
     ml_fro_path,
 )
-from lrml.estimators.ridge import MLFro, MLFroCV
-from lrml.estimators.trace import MLTrace, MLTraceCV
+from lrml.estimators.ridge import MLFro
+from lrml.estimators.trace import MLTrace
 
 __all__ = [
     "CPLST",

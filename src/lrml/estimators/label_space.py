@@ -1,4 +1,4 @@
-"""Label space dimension reduction: CPLST, PLST and CPLSTCV."""
+"""Label space dimension reduction: CPLST and PLST."""
 
 from __future__ import annotations
 
@@ -19,17 +19,12 @@ from lrml.core.rows import Rows
 from lrml.estimators._base import of_fit
 from lrml.estimators._fit import fit
 from lrml.estimators._fitted import Fitted
-from lrml.estimators._grid import resolve_ranks, ridges_leaving
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._member import Member
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._spec import Spec
-from lrml.estimators.search import BlockSearch, Family, once, reduced_rank_pieces
 
 _Float64 = npt.NDArray[np.float64]
-# Default grid of the search: shares of the labels, and shares of effective directions left by the ridges.
-_RANK_SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
-_RIDGE_SHARES = (1.0, 0.9, 0.6, 0.3)
 # From so many labels on, PLST finds a few directions of label space by Lanczos' method.
 _MANY_LABELS = 2000
 
@@ -236,85 +231,3 @@ def _principal_directions(rows: Rows, count: int) -> Array:
     gram = gram.toarray() if is_sparse(gram) else gram
     top: Array = descending_eigh(gram - total * np.outer(mean, mean))[1][:, :count]
     return top
-
-
-class CPLSTCV(BlockSearch):
-    """`CPLST` with rank and ridge chosen by scores of unseen rows.
-
-    The whole grid is tried. Leave-one-out scores are exact for the full rank, and estimates for lower ones: a
-    choice among these is confirmed on folds as in a grid of `LRMLCV`.
-
-    Cost: O(n d² + d³ + d² L) once, or once per fold; per ridge one decomposition of a min(d, L)² matrix,
-    which serves all ranks; and O(mk (d + L)) for each candidate of rank k, judged on m rows.
-
-    Parameters
-    ----------
-    ranks : sequence of int or float, optional
-        By default 5, 10, 20, 40, 60, 80 and 100 % of the labels.
-    ridges : float or sequence of float, optional
-        By default 0 and those that leave 90, 60 and 30 % of the effective directions, see `LRMLCV`.
-    kernel, gammas, degree, coef0, targets, cv, scoring, rule, abandon, threshold, random_state
-        As in `LRMLCV`; and so are ``device`` and ``verbose``.
-
-    Attributes
-    ----------
-    best_params_, best_score_, best_estimator_, cv_results_, …
-        As in `LRMLCV`.
-
-    Examples
-    --------
-    >>> from lrml import CPLSTCV
-    >>> from lrml.datasets import load_yeast
-    >>> yeast = load_yeast()
-    >>> round(CPLSTCV(cv=3, random_state=0).fit(*yeast.train).score(*yeast.test), 2)
-    0.75
-    """
-
-    _member = CPLST
-
-    def __init__(
-        self,
-        ranks: Any = None,
-        ridges: Any = None,
-        *,
-        kernel: KernelLike = "linear",
-        gammas: Any = None,
-        degree: float = 3,
-        coef0: float = 1,
-        targets: str = "binary",
-        cv: Any = None,
-        scoring: Any = None,
-        rule: Any = "best",
-        abandon: bool = True,
-        threshold: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        device: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.ranks = ranks
-        self.ridges = ridges
-        self.kernel = kernel
-        self.gammas = gammas
-        self.degree = degree
-        self.coef0 = coef0
-        self.targets = targets
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.abandon = abandon
-        self.threshold = threshold
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
-
-    def _check_shapes(self, data: Rows, params: Parameters) -> None:
-        super()._check_shapes(data, params)
-        check_all_known(data, "CPLSTCV", "LEMLCV or LRMLCV")
-        params.ranks = resolve_ranks(params.ranks, _RANK_SHARES, data.model_shape)
-
-    def _family(self, data: Rows, params: Parameters) -> Family:
-        ridges = params.ridges
-        if ridges is None:
-            ridges = ridges_leaving(coordinates_of(data, fit_intercept=True).problem, _RIDGE_SHARES)
-        candidates = [{"rank": rank, "ridge": ridge} for ridge in ridges for rank in params.ranks]
-        return Family(once(candidates), reduced_rank_pieces)

@@ -1,4 +1,4 @@
-"""LRML: a penalty on the tail of the singular values; LRMLCV, which chooses its parameters."""
+"""LRML: a penalty on the tail of the singular values."""
 
 from __future__ import annotations
 
@@ -10,20 +10,15 @@ import numpy.typing as npt
 
 from lrml.core.checks import check_count
 from lrml.core.coordinates import ROADS
-from lrml.core.rows import Rows
-from lrml.estimators._grid import resolve_thetas
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._member import Member
 from lrml.estimators._parameters import CHECKS, Parameters, check_theta_or_auto, optional
-from lrml.estimators._spec import WEAK, Spec, sums_suffice
-from lrml.estimators._tail_search import TailSearch
+from lrml.estimators._spec import WEAK, Spec
 from lrml.solvers import Callback, Phase
 
 # Default shares of free singular values: of the coefficients with the squared loss, with the others, and of
 # the predictions.
 _THETA, _ROW_THETA, _PREDICTIONS_THETA = 0.2, 0.1, 0.05
-# A default grid of searches of other losses.
-_ROW_THETAS = (0.0, 0.05)
 
 
 class LRML(Member):
@@ -218,158 +213,3 @@ class LRML(Member):
             ridge = 0.0
         strengths = {"alpha": alpha, "ridge": ridge, "ridge_share": WEAK}
         return Spec(**self._common(params), theta=theta, space=space, **strengths)
-
-
-class LRMLCV(TailSearch):
-    """`LRML` with theta, alpha and ridge chosen by scores of rows that the model has not seen.
-
-    With the squared loss, all labels known and no grid, the penalty acts on the predictions (``space``):
-
-    1. Ridges alone are judged by leave-one-out scores, which are exact and have a closed form.
-    2. Three of five random folds screen a grid of theta, alpha and ridge by squared error; all five judge up
-       to eight of these candidates by the metric. A fold costs one decomposition.
-    3. The best of them is chosen if choosing it pays: each fold judges what leads on the other four, and that
-       must lead the best ridge by more than one standard error, or two if fewer than 500 rows tell. Otherwise
-       that ridge is chosen, with alpha = 0: it is the simpler model.
-
-    A grid (any of ``alphas``, ``n_alphas``, ``alpha_ratio`` or several ``ridges``) is tried as a whole, by
-    default on the coefficients. Leave-one-out scores are a little too good with a penalty, so a choice with
-    one must lead the best without one by more than one standard error, and hold up on up to three folds.
-    Other losses and unknown labels take one warm-started fit per candidate and split. See docs/selection.md.
-
-    Cost: with the squared loss and all labels known O(n d² + d³ + d² L), once and per fold, and O(mk (d + L))
-    for each candidate of rank k, judged on m rows; memory O(d² + m (d + L)) numbers. For rows that do not fit
-    into memory there is ``fit_blocks``.
-
-    Parameters
-    ----------
-    thetas : sequence of int or float, optional
-        As in `LRML`. By default all counts are allowed in a search without a grid; in a grid 0 (the trace
-        norm), 5, 10, 20 and 40 % of the labels, and 0 and 5 % where every candidate is a fit of its own.
-    alphas : sequence of float, optional
-        In a grid by default ``n_alphas`` values, which act on the largest penalised singular value like
-        ridges that leave 5 to 98 % of the effective directions, and 0 if ``ridges`` is None.
-    ridges : float or sequence of float, optional
-        A single one is taken as it is. In a grid by default 0 and those that leave 90, 60, 40 and 20 % of the
-        effective directions Σ λ_i / (λ_i + ridge), λ_i the eigenvalues of XᵀX: no matter how X is scaled.
-    n_alphas : int, optional
-        10 by default in a grid; 3, or 4 without a ridge, where every candidate is a fit of its own.
-    alpha_ratio : float, optional
-        If given, alphas go from `alpha_max` of the theta and ridge down to this share of it.
-    space : {"predictions", "coefficients"}, optional
-        As in `LRML`; by default the predictions in the search described above, with leave-one-out scores
-        and without a grid, and the coefficients elsewhere: with ``cv`` a number, a share or a splitter, too.
-    loss, fit_intercept, kernel, degree, coef0, targets, device, verbose
-        As in `LRML`. If the kernel is "precomputed", splits take rows and columns.
-    gammas : float or sequence of float, optional
-        Widths of the kernel, compared first: docs/kernels.md.
-    cv : "loo", int, float, splitter or iterable, optional
-        Leave-one-out scores, on at most m = max(1500, 2¹⁹ / L) random rows; a number of folds
-        (`MultilabelStratifiedKFold`; random ones for real targets); a held-out share; a splitter of
-        scikit-learn; or (train, test) row numbers. By default "loo" with the squared loss and all labels
-        known, but 0.2 in a subspace; elsewhere 0.2 from 3,000 rows on, and 5 below. Pass a splitter if rows
-        come in groups, or repeat.
-    scoring : str, callable, list of these or None, default=None
-        A metric of `lrml.metrics` by name, such as "precision_at_1"; a scorer of scikit-learn; or a function
-        of (Y, scores), larger for better scores. None is "average_precision", "r2" for real targets, and the
-        loss for a single label. The first one of a list chooses the model.
-    rule : {"best", "one_standard_error", "smallest"} or callable, default="best"
-        Among the candidates within one standard error of the best, take that of least rank, or of the fewest
-        bytes (``nbytes_``); without a grid the search then also tries small models. A function gets
-        ``cv_results_`` (with one metric, called "score") and returns the index of a candidate, as it is.
-    abandon : bool, default=True
-        After the first of several folds, drop candidates that are three standard errors behind.
-    threshold : float, array of shape (L,), "auto" or `lrml.thresholds.Cut`, optional
-        As in `LRML`; chosen on the held-out scores of the choice.
-    max_iter, tol
-        As in `LRML`; candidates may have fewer iterations and a ``tol`` of up to 1e-3 by default.
-    random_state : int, RandomState instance or None, default=None
-
-    Attributes
-    ----------
-    best_params_, best_index_, best_score_
-        The choice, with "gamma" if the kernel has one; its place; its mean held-out score (of a loss, the
-        negative), or that of the best ridge plus its lead on the folds that decided.
-    best_estimator_ : LRML
-        Fitted on all rows, in the ``space`` that was searched, which ``best_params_`` leave out.
-    best_estimators_, best_indices_ : dict
-        If ``scoring`` is a list: the same by the name of each metric.
-    cv_results_ : dict of arrays
-        As in scikit-learn's searches, without times; also n_splits_seen, mean_model_rank, mean_model_nbytes,
-        and confirmed_test_score of those compared on the folds that decided.
-    gamma_results_, n_splits_, refit_time_, threshold_
-        The gammas compared; 1 for leave-one-out scores; seconds of the final fit; where ``predict`` cuts.
-    coef_, intercept_, factors_, rank_, theta_, status_, …
-        Of ``best_estimator_``, as in `LRML`.
-
-    Examples
-    --------
-    >>> from lrml import LRMLCV
-    >>> from lrml.datasets import load_yeast
-    >>> yeast = load_yeast()
-    >>> model = LRMLCV(random_state=0).fit(*yeast.train)
-    >>> len(model.cv_results_["params"]) < 50, round(model.score(*yeast.test), 3)
-    (True, 0.755)
-    >>> grid = LRMLCV(thetas=[0, 2, 4], n_alphas=8, cv=3, random_state=0).fit(*yeast.train)
-    >>> len(grid.cv_results_["params"]), round(grid.score(*yeast.test), 3)
-    (133, 0.755)
-    """
-
-    _member = LRML
-
-    def __init__(
-        self,
-        thetas: Any = None,
-        alphas: Any = None,
-        ridges: Any = None,
-        *,
-        n_alphas: int | None = None,
-        alpha_ratio: float | None = None,
-        space: str | None = None,
-        loss: str = "squared",
-        fit_intercept: bool = True,
-        kernel: KernelLike = "linear",
-        gammas: Any = None,
-        degree: float = 3,
-        coef0: float = 1,
-        targets: str = "binary",
-        cv: Any = None,
-        scoring: Any = None,
-        rule: Any = "best",
-        abandon: bool = True,
-        threshold: Any = None,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        device: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.thetas = thetas
-        self.alphas = alphas
-        self.ridges = ridges
-        self.n_alphas = n_alphas
-        self.alpha_ratio = alpha_ratio
-        self.space = space
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gammas = gammas
-        self.degree = degree
-        self.coef0 = coef0
-        self.targets = targets
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.abandon = abandon
-        self.threshold = threshold
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
-
-    def _grid_thetas(self, data: Rows, params: Parameters) -> list[int]:
-        thetas = params.thetas
-        if thetas is None and not sums_suffice(params.loss, data):
-            thetas = _ROW_THETAS
-        return resolve_thetas(thetas, data.model_shape)

@@ -1,4 +1,4 @@
-"""ML-trace: the trace norm as penalty, with a certificate of optimality; MLTraceCV."""
+"""ML-trace: the trace norm as penalty, with a certificate of optimality."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrml.core.rows import Rows
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._member import Member
 from lrml.estimators._parameters import CHECKS, Parameters, optional
 from lrml.estimators._spec import Spec
-from lrml.estimators._tail_search import TailSearch
 from lrml.solvers import Callback, Phase
 
 
@@ -115,91 +113,3 @@ class MLTrace(Member):
     def _spec(self, params: Parameters, shape: tuple[int, int]) -> Spec:
         strengths = {"alpha": params.alpha, "ridge": params.ridge}
         return Spec(**self._common(params), space=params.space, certified=True, **strengths)
-
-
-class MLTraceCV(TailSearch):
-    """`MLTrace` with alpha (and ridge) chosen by scores of unseen rows: `LRMLCV` with theta = 0.
-
-    On the coefficients, the default, alphas are judged by leave-one-out scores: docs/selection.md.
-
-    Parameters
-    ----------
-    alphas : sequence of float, optional
-        As in `LRMLCV`; 0 is among those tried by default.
-    ridges : float or sequence of float, default=0.0
-        None searches for a ridge too.
-    space : {"coefficients", "predictions"}, default="coefficients"
-        As in `MLTrace`; "predictions" is searched as in `LRMLCV`.
-    n_alphas, alpha_ratio, loss, fit_intercept, kernel, gammas, targets, cv, scoring, rule, threshold, …
-        As in `LRMLCV`.
-
-    Attributes
-    ----------
-    gap_ : float
-        As in `MLTrace`.
-    best_params_, best_score_, best_estimator_, cv_results_, …
-        As in `LRMLCV`.
-
-    Examples
-    --------
-    >>> from lrml import MLTraceCV
-    >>> from lrml.datasets import load_yeast
-    >>> yeast = load_yeast()
-    >>> round(MLTraceCV(cv=3, random_state=0).fit(*yeast.train).score(*yeast.test), 2)
-    0.76
-    """
-
-    _member = MLTrace
-    _names = ("alpha", "ridge")
-
-    def __init__(
-        self,
-        alphas: Any = None,
-        ridges: Any = 0.0,
-        *,
-        n_alphas: int | None = None,
-        alpha_ratio: float | None = None,
-        space: str = "coefficients",
-        loss: str = "squared",
-        fit_intercept: bool = True,
-        kernel: KernelLike = "linear",
-        gammas: Any = None,
-        degree: float = 3,
-        coef0: float = 1,
-        targets: str = "binary",
-        cv: Any = None,
-        scoring: Any = None,
-        rule: Any = "best",
-        abandon: bool = True,
-        threshold: Any = None,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        device: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alphas = alphas
-        self.ridges = ridges
-        self.n_alphas = n_alphas
-        self.alpha_ratio = alpha_ratio
-        self.space = space
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gammas = gammas
-        self.degree = degree
-        self.coef0 = coef0
-        self.targets = targets
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.abandon = abandon
-        self.threshold = threshold
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
-
-    def _grid_thetas(self, data: Rows, params: Parameters) -> list[int]:
-        return [0]
