@@ -44,17 +44,18 @@ class Finding(NamedTuple):
 
 
 def findings(source: str, host_functions: Collection[str] = ()) -> list[Finding]:
-    """Check a module; functions by these names, and what is in them, hold NumPy arrays only."""
+    """Check a module; functions and classes by these names, and what is in them, hold NumPy arrays only."""
     return sorted(set(_walk(ast.parse(source), host_functions)))
 
 
 def function_names(source: str) -> set[str]:
-    """Names of all functions and methods of a module."""
-    return {node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)}
+    """Names of all functions, methods and classes of a module."""
+    found = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.ClassDef))
+    return {node.name for node in found}
 
 
 def _walk(node: ast.AST, host_functions: Collection[str]) -> Iterator[Finding]:
-    if isinstance(node, ast.FunctionDef) and node.name in host_functions:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in host_functions:
         return
     yield from _found_at(node)
     for name, value in ast.iter_fields(node):

@@ -30,8 +30,7 @@ from lrml.core.arrays import (
     plain,
     to_host,
 )
-from lrml.core.columns import Schema
-from lrml.core.rows import Mask, Rows
+from lrml.core.rows import Mask, Rows, Schema
 
 # Squares of sums of real targets must be finite.
 _LARGEST = 1e100

@@ -24,9 +24,8 @@ from lrml._progress import Reading
 from lrml._shown import counted, shown
 from lrml._targets import are_no_labels, check_names, checked_rows, place_of
 from lrml.core.arrays import as_matrix, is_host, is_sparse, plain
-from lrml.core.columns import Schema
 from lrml.core.moments import Statistics
-from lrml.core.rows import Rows, added
+from lrml.core.rows import Rows, Schema, added
 
 __all__ = ["BlockError", "BlockSource", "Checkpoint", "LocalBlocks", "RowBlock", "as_source"]
 

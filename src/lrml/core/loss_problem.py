@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrml.core.arrays import Array, Place, dot, frobenius, inner, namespace
-from lrml.core.eigen import spectral_coordinates
+from lrml.core.linalg import spectral_coordinates
 from lrml.core.losses import Loss, best_constants
 from lrml.core.moments import Statistics
 from lrml.core.penalties import Penalty, SpectralProx, spectral_prox

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from lrml.core.arrays import Array, dot, few_threads, frobenius, inner, is_host, namespace
-from lrml.core.eigen import Eigen, spectral_coordinates
+from lrml.core.linalg import Eigen, spectral_coordinates
 from lrml.core.moments import Moments
 from lrml.core.penalties import Penalty, SpectralProx, right_singular, singular_values, spectral_prox
 

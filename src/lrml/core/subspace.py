@@ -28,9 +28,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml.core.arrays import descending_eigh
-from lrml.core.eigen import Eigen
 from lrml.core.linalg import (
     COLUMNS,
+    Eigen,
     Leading,
     NormalOperator,
     Operator,

@@ -34,10 +34,8 @@ except ModuleNotFoundError as error:
 from lrml._checkpoints import Kept, digest_of
 from lrml._shown import shown
 from lrml.blocks import BlockError, BlockSource, Checkpoint, Door, RowBlock
-from lrml.core.arrays import is_sparse
-from lrml.core.columns import Schema
-from lrml.core.rows import added
-from lrml.core.threads import one_blas_thread
+from lrml.core.arrays import is_sparse, one_blas_thread
+from lrml.core.rows import Schema, added
 from lrml.datasets import BlockFile
 from lrml.estimators import TopK
 from lrml.metrics import average_precision

@@ -16,10 +16,9 @@ import numpy.typing as npt
 
 from lrml.blocks import BlockError, BlockSource, RowBlock
 from lrml.core.arrays import Array, is_sparse, thin_svd
-from lrml.core.columns import Census
 from lrml.core.linalg import NormalOperator, Operator
 from lrml.core.moments import CentredRows, Statistics, are_far, without_means
-from lrml.core.rows import Rows, filled_moments
+from lrml.core.rows import Census, Rows, filled_moments
 from lrml.estimators._warnings import warn_of_ranges
 
 _Float64 = npt.NDArray[np.float64]

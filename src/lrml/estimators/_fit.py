@@ -12,7 +12,7 @@ from typing import Any
 
 from lrml.core.arrays import Array, namespace
 from lrml.core.coordinates import Coordinates, RidgeRegressions, check_size, coordinates_of
-from lrml.core.eigen import Factors
+from lrml.core.linalg import Factors
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows

@@ -17,12 +17,21 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml.core.arrays import Array, Place, at_home, dtype_name, is_host, is_sparse, namespace, to_numpy
-from lrml.core.columns import Schema
-from lrml.core.eigen import Factors
+from lrml.core.arrays import (
+    Array,
+    Place,
+    at_home,
+    dtype_name,
+    is_host,
+    is_sparse,
+    map_in_threads,
+    namespace,
+    to_numpy,
+)
+from lrml.core.linalg import Factors
 from lrml.core.losses import LOSSES, Loss
 from lrml.core.moments import Statistics
-from lrml.core.threads import map_in_threads
+from lrml.core.rows import Schema
 from lrml.estimators._kernels import Kernel
 from lrml.estimators._scores import Parts, Scores, best_of_parts, choose_kernel_scorer, choose_scorer
 

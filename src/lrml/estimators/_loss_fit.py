@@ -30,7 +30,7 @@ from lrml.core.coordinates import (
     spectrum_of,
     with_unseen,
 )
-from lrml.core.eigen import Factors
+from lrml.core.linalg import Factors
 from lrml.core.loss_problem import Axes, RowProblem
 from lrml.core.rows import Rows
 from lrml.core.subspace import check_unit

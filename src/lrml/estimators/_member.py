@@ -24,10 +24,9 @@ from lrml._shown import shown
 from lrml._targets import check_threshold
 from lrml.blocks import BlockSource, Checkpoint, Door, UnknownLabelsError, as_source, statistics_of
 from lrml.core.arrays import HOST, to_host
-from lrml.core.columns import Schema
 from lrml.core.coordinates import ROADS, RidgeRegressions, fits_in_memory
 from lrml.core.moments import Statistics
-from lrml.core.rows import Rows
+from lrml.core.rows import Rows, Schema
 from lrml.estimators._base import LowRankModel
 from lrml.estimators._block_rows import BlockRows
 from lrml.estimators._cuts import automatic_cut

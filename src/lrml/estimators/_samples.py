@@ -19,9 +19,8 @@ import scipy.sparse as sp
 
 from lrml.blocks import RowBlock
 from lrml.core.arrays import is_sparse, take
-from lrml.core.columns import Schema
 from lrml.core.moments import Statistics
-from lrml.core.rows import Rows
+from lrml.core.rows import Rows, Schema
 
 _Float64 = npt.NDArray[np.float64]
 _Arrays = dict[str, npt.NDArray[Any]]

@@ -23,7 +23,7 @@ from lrml.core.arrays import (
     to_host,
 )
 from lrml.core.coordinates import SPARSE_COST
-from lrml.core.eigen import Factors
+from lrml.core.linalg import Factors
 
 Scores = Array
 """Real scores, of NumPy or where a model on a device is."""

@@ -12,7 +12,7 @@ import numpy as np
 from lrml._progress import progress
 from lrml.core.arrays import Array, Place
 from lrml.core.coordinates import ROADS
-from lrml.core.eigen import Factors
+from lrml.core.linalg import Factors
 from lrml.core.losses import Loss
 from lrml.core.penalties import TailSum, TraceNorm
 from lrml.core.rows import Rows

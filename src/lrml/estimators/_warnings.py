@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lrml._shown import shown
 from lrml.core.arrays import HOST, Array, is_host, namespace
-from lrml.core.columns import Schema
 from lrml.core.moments import Statistics, extremes
+from lrml.core.rows import Schema
 from lrml.estimators._spec import Spec
 from lrml.solvers import SolverResult, Status
 

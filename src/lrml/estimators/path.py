@@ -16,13 +16,12 @@ from sklearn.utils import check_array
 from lrml._targets import place_of
 from lrml.core.arrays import HOST, Array, Place, plain
 from lrml.core.checks import check_count
-from lrml.core.columns import Schema
 from lrml.core.coordinates import Coordinates, check_size, coordinates_of
-from lrml.core.eigen import Factors
+from lrml.core.linalg import Factors
 from lrml.core.losses import SquaredLoss
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
-from lrml.core.rows import Rows
+from lrml.core.rows import Rows, Schema
 from lrml.estimators._base import LowRankModel
 from lrml.estimators._door import memory_rows
 from lrml.estimators._fitted import model_nbytes

@@ -6,7 +6,7 @@
 gaps, the recorder, Anderson's method) serve the rest of the library and may change.
 """
 
-from lrml.core.eigen import Factors
+from lrml.core.linalg import Factors
 from lrml.solvers._gaps import DualityGap as DualityGap
 from lrml.solvers._gaps import row_duality_gap as row_duality_gap
 from lrml.solvers._loop import (

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml.core.arrays import Array, frobenius, namespace
-from lrml.core.eigen import Factors
+from lrml.core.linalg import Factors
 from lrml.core.loss_problem import RowProblem
 from lrml.core.penalties import Penalty, accurate_singular_values, gram_noise, singular_values
 from lrml.core.quadratic import SpectralProblem

@@ -10,12 +10,11 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from lrml.core.arrays import Array, is_host, namespace
-from lrml.core.eigen import Factors
+from lrml.core.arrays import Array, is_host, map_in_threads, namespace, one_blas_thread_if
+from lrml.core.linalg import Factors
 from lrml.core.loss_problem import RowProblem
 from lrml.core.penalties import Penalty, Ranks, TailSum
 from lrml.core.quadratic import SpectralProblem
-from lrml.core.threads import map_in_threads, one_blas_thread_if
 from lrml.solvers._loop import (
     Callback,
     Certificate,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml.core.arrays import Array, descending_eigh, namespace, thin_svd, to_numpy
-from lrml.core.eigen import Factors
+from lrml.core.linalg import Factors
 from lrml.core.penalties import Penalty, gram_noise, noise_may_survive, right_singular, singular_values
 from lrml.core.quadratic import SpectralProblem
 from lrml.solvers._loop import Gains, Point, point_at, spectrum

@@ -23,8 +23,8 @@ from lrml._shown import shown
 from lrml._targets import check_threshold
 from lrml.core.arrays import is_sparse
 from lrml.core.checks import is_integer
-from lrml.core.columns import Schema
 from lrml.core.losses import LOSSES
+from lrml.core.rows import Schema
 from lrml.solvers import Factors
 from lrml.storage._container import ModelFileError
 from lrml.storage._values import Reader, Writer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from lrml.core.columns import Schema
+from lrml.core.rows import Schema
 from lrml.estimators import Fitted, Kernel
 from lrml.solvers import Factors
 from lrml.storage._models import MODELS

@@ -16,10 +16,9 @@ from lrml._progress import tell
 from lrml._shown import shown
 from lrml._targets import check_threshold
 from lrml.core import checks as check
-from lrml.core.arrays import is_sparse, namespace
+from lrml.core.arrays import is_sparse, namespace, one_blas_thread_if
 from lrml.core.coordinates import check_size, road_of
 from lrml.core.rows import Rows
-from lrml.core.threads import one_blas_thread_if
 from lrml.estimators._base import LowRankModel
 from lrml.estimators._cuts import best_cut
 from lrml.estimators._parameters import CHECKS, Parameters

@@ -10,8 +10,7 @@ from lrml._shown import shown
 from lrml._targets import check_threshold
 from lrml.blocks import BlockError, Checkpoint
 from lrml.core import checks as check
-from lrml.core.columns import Schema
-from lrml.core.rows import Rows
+from lrml.core.rows import Rows, Schema
 from lrml.estimators._member import check_no_labels, opened
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._samples import Folds, FoldSums, SampledRows, fold_sums

@@ -17,10 +17,10 @@ from lrml import metrics
 from lrml._ranking import check_k
 from lrml._shown import shown
 from lrml.core.arrays import Array, Place, full_precision, is_host, is_sparse, namespace, to_numpy
-from lrml.core.columns import Schema
 from lrml.core.coordinates import Coordinates, with_unseen
-from lrml.core.eigen import Factors
+from lrml.core.linalg import Factors
 from lrml.core.losses import Loss, SquaredLoss
+from lrml.core.rows import Schema
 from lrml.estimators._base import LowRankModel
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._scores import Parts, Scorer, Scores

@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._progress import progress
-from lrml.core.arrays import is_host, take, to_numpy
+from lrml.core.arrays import is_host, map_in_threads, take, to_numpy
 from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
-from lrml.core.threads import map_in_threads
 from lrml.estimators._fitted import model_nbytes
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._scores import Scores
