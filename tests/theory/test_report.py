@@ -40,7 +40,7 @@ def test_terms_add_up_and_proved_bounds_cover_what_was_measured(model, problem):
     norms = [facts[f"{ball}_norm"] for ball in ("trace", "frobenius", "operator")]
     assert norms == pytest.approx([sigma.sum(), np.linalg.norm(W), sigma[0]])
     assert facts["tail_sum"] == pytest.approx(sigma[int(facts["theta"]) :].sum(), abs=1e-9)
-    assert len(report.rows) == 12
+    assert len(report.rows) == 13
     for row, line in zip(report.rows, str(report).splitlines()[3:], strict=True):
         assert sum(row["terms"].values()) == pytest.approx(row["value"])
         if row["holds_here"] and row["lower"] is not None:

@@ -16,17 +16,17 @@ _GAUSS = math.sqrt(math.pi / 2)  # signs are at most this many times as large as
 
 
 def _chevet(total: Any, largest: Any, n_examples: int, n_labels: int) -> tuple[Any, Any]:
-    """Return two terms that add up to a bound on E‖XᵀΣ/n‖, from the sum and the largest of the s_j."""
+    """Two terms of a bound on E‖XᵀΣ/n‖, from the sum and the largest of the s_j."""
     return _GAUSS * np.sqrt(total / n_examples), _GAUSS * np.sqrt(n_labels * largest / n_examples)
 
 
 def _sums_beyond(s: Vector) -> Vector:
-    """Return Σ_{j>h} s_j for h = 0, 1, … , len(s)."""
+    """Σ_{j>h} s_j for h = 0, 1, … , len(s)."""
     return np.append(np.cumsum(s[::-1])[::-1], 0.0)
 
 
 def _best_split(head: Vector, rest: Vector, **tail: float) -> Bound:
-    """Return the least sum of a head of h axes and the rest, over h."""
+    """Choose the h with the least sum of a head of h axes and the rest."""
     h = int(np.argmin(head + rest))
     return Bound({"head": float(head[h]), "rest of the data": float(rest[h])} | tail, h)
 
@@ -78,13 +78,12 @@ def local_bound(
 ) -> Bound:
     """Bound `local_complexity` by the eigenvalues s_j of S = XᵀX/n, for every X.
 
-    For every number h of leading eigenvalues, and if the tail is limited to τ also the second line ::
+    The second line needs a tail limited to τ; the least value of all h counts ::
 
         E sup ≤ √(r h L / n) + λ √((L/n) Σ_{j>h} s_j)
         E sup ≤ √(r/n) min{√(hL), c_h} + λ min{√((L/n) Σ_{j>h} s_j), √theta G(s_{h+1}, …)} + τ G(s_1, s_2, …)
 
-    with G `global_bound` of the trace-norm ball and c_h = √(theta π/2) (√h + √L). The least value counts.
-    Parameters are those of `global_bound` and `local_complexity`.
+    with G `global_bound` of the trace-norm ball and c_h = √(theta π/2) (√h + √L).
 
     Examples
     --------
@@ -149,29 +148,74 @@ def local_rate(eigenvalues: Any, n_examples: int, n_labels: int = 1, radius: flo
     return float(np.min(half + np.sqrt(half**2 + factor * _sums_beyond(scaled))))
 
 
+def prediction_bound(
+    eigenvalues: Any,
+    n_examples: int,
+    n_labels: int,
+    r: float,
+    *,
+    theta: int = 0,
+    tail: float = math.inf,
+    ridge: float = 0.0,
+    signs: Signs = "entry",
+) -> Bound:
+    """Bound the complexity of a ball in the space of predictions, as Theorem 2 has it, for every X.
+
+    The class has (‖XW‖²_F + ridge ‖W‖²_F)/n ≤ r, that is, E g² ≤ r without a ridge, and Σ_{j>theta} λ_j ≤ τ
+    for the singular values λ_j of X̃W/√n, X̃ = [X; √ridge I]. With a_j = s_j/(s_j + ridge/n) ::
+
+        E sup ≤ √r √((L/n) Σ a_j)
+        E sup ≤ (√(r theta) + τ) G(a_1, a_2, …),     G ≤ √(π/2n) (√Σ a_j + √(L a_1))
+
+    G is `global_bound` of the trace-norm ball. This is Theorem 3 with √r for r, and G for 1/√n, as the
+    singular vectors may follow the signs. Without a ridge only the rank of X counts. `local_complexity` of
+    ``Spectrum.of_predictions(X, ridge)`` with the radius √r is what is bounded.
+
+    Examples
+    --------
+    >>> round(prediction_bound([5.0, 0.1], n_examples=200, n_labels=1, r=0.16).value, 6)  # √(r · rank / n)
+    0.04
+    """
+    s, ball = descending(eigenvalues), math.sqrt(positive("r", r))
+    free, most = math.sqrt(count("theta", theta, 0)), limit("tail", tail)
+    s = s[s > 0]
+    shares = s / (s + check_nonnegative("ridge", ridge, "Pass 0.") / count("n_examples", n_examples))
+    whole, norm = (
+        global_bound(shares, n_examples, n_labels, ball=one, signs=signs).value
+        for one in ("frobenius", "trace")
+    )
+    ranked = Bound({"free directions": ball * min(whole, free * norm), "tail of XW": most * norm})
+    return min(Bound({"ball": ball * whole}), ranked, key=lambda bound: bound.value)
+
+
 def printed_local_bound(
     singular_values: Any,
     n_examples: int,
     r: float,
     theta: int,
     *,
-    line: Literal["theorem", "proof"] = "theorem",
+    line: Literal["theorem", "proof", "predictions"] = "theorem",
 ) -> Bound:
-    """Local bound of Theorem 3 of Xu et al., as printed, from the descending singular values σ_j of W.
+    """Local bound of Theorem 3 of Xu et al., from the descending singular values σ_j of W, or λ_j of XW/√n.
 
     ::
 
-        line="theorem"    r √(theta/n) + (1/√n) Σ_{j>theta} σ_j
-        line="proof"      r √(theta/n) + √((1/n) Σ_{j>theta} σ_j²)       (the last line but one of the proof)
+        line="theorem"        r √(theta/n) + (1/√n) Σ_{j>theta} σ_j
+        line="proof"          r √(theta/n) + √((1/n) Σ_{j>theta} σ_j²)   (the last line but one of the proof)
+        line="predictions"    √(r theta/n) + (1/√n) Σ_{j>theta} λ_j
 
-    It does *not* hold for ‖W‖ ≤ 1 and ‖WWᵀ‖ ≤ r alone; docs/theory.md says when it does.
+    The first two do *not* hold for ‖W‖ ≤ 1 and ‖WWᵀ‖ ≤ r alone; docs/theory.md says when they do. The third
+    holds for predictions with fixed singular vectors, E g² ≤ r in the first theta of them and values of at
+    most λ_j in the others; `prediction_bound` needs no fixed vectors.
     """
-    moment = check_nonnegative("r", r, "Pass the bound on the norm of WWᵀ.")
+    moment = check_nonnegative("r", r, "Pass the bound on the norm of WWᵀ, or on E g².")
     root = math.sqrt(count("n_examples", n_examples))
     rest = np.asarray(to_host(singular_values), dtype=np.float64)[count("theta", theta, 0) :]
-    order = 1 if check_choice("line", line, ("theorem", "proof")) == "theorem" else 2
-    tail = float(np.linalg.norm(rest, order))
-    return Bound({"head": moment * math.sqrt(theta) / root, "tail of W": tail / root})
+    kind = check_choice("line", line, ("theorem", "proof", "predictions"))
+    tail = float(np.linalg.norm(rest, 2 if kind == "proof" else 1))
+    head = math.sqrt(moment) if kind == "predictions" else moment
+    name = "tail of XW" if kind == "predictions" else "tail of W"
+    return Bound({"head": head * math.sqrt(theta) / root, name: tail / root})
 
 
 def theorem1(complexity: float, n_examples: int, delta: float = 0.05) -> Bound:
@@ -204,11 +248,9 @@ def theorem2(complexity: float, n_examples: int, r: float, delta: float = 0.05) 
 
 
 def _checked(complexity: float) -> float:
-    return check_nonnegative(
-        "complexity", complexity, "Pass the mean of a MonteCarlo or the value of a Bound."
-    )
+    return check_nonnegative("complexity", complexity, "Pass a mean of draws or the value of a Bound.")
 
 
 def _deviation(n_examples: int, delta: float) -> float:
-    """Return log(2/δ)/n."""
+    """log(2/δ)/n."""
     return math.log(2 / positive("delta", delta, below=1.0)) / count("n_examples", n_examples)

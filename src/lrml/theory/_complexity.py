@@ -67,13 +67,12 @@ def global_complexity(
         A sparse X stays sparse.
     n_labels, radius : int, float
         L and λ.
-    ball : {"trace", "frobenius", "operator"}, default="trace"
-    signs : {"entry", "example"}, default="entry"
+    ball : {"trace", "frobenius", "operator"}
+    signs : {"entry", "example"}
         One sign per example and label, or one per example as in the paper: then XᵀΣ = (Xᵀσ)1ᵀ has rank one
         and the three balls have the same complexity.
-    n_draws : int, default=100
-    random_state : int, Generator or None, default=None
-        Seed of the signs; pass an int for the same result at every call.
+    n_draws, random_state : int, int or Generator
+        How many draws of signs, and their seed.
 
     Examples
     --------
@@ -81,15 +80,13 @@ def global_complexity(
     MonteCarlo(mean=10.0, standard_error=0.0, n_draws=5)
     """
     check_choice("ball", ball, get_args(Ball))
-    rows, scale = rows_of(X), positive("radius", radius)
-    stacks = sign_products(
-        lambda drawn: rows.T @ drawn / len(drawn), rows.shape, n_labels, signs, n_draws, random_state
-    )
+    scale = positive("radius", radius)
+    rows = X if isinstance(X, Spectrum) else rows_of(X)
+    stacks = sign_products(rows, n_labels, signs, n_draws, random_state)
     return MonteCarlo.of(scale * np.concatenate([_dual_norms(stack, ball) for stack in stacks]))
 
 
 def _dual_norms(stack: Matrix, ball: Ball) -> Vector:
-    """Return the norm that is dual to that of the ball, of every matrix of a stack."""
     if ball == "frobenius" or stack.shape[2] == 1:
         return np.asarray(np.linalg.norm(stack, axis=(1, 2)))
     if ball == "operator":  # through a Gram matrix the small singular values would lose half their digits
@@ -125,17 +122,15 @@ def local_complexity(
     ----------
     X, n_labels, radius, signs, n_draws, random_state
         As in `global_complexity`. A `Spectrum` saves the decomposition if several classes are computed.
-    r : float
-        Bound on the mean of ‖Wᵀx_i‖² over the examples, above 0.
-    theta, tail : int, float
-        Singular values that the tail leaves out, and τ; infinity, the default, drops this constraint.
+        In that ``of_predictions``, the ball and the tail are those of XW/√n.
+    r, theta, tail : float, int, float
+        As above; a tail of infinity, the default, drops this constraint.
     """
     free = count("theta", theta, 0)
     scale, moment, most = positive("radius", radius), positive("r", r), limit("tail", tail)
     spectrum = Spectrum.of(X)
     ball = LocalBall(spectrum.eigenvalues, scale, moment)
-    shape = spectrum.n_examples, len(spectrum.sides)
-    stacks = sign_products(spectrum.coordinates, shape, n_labels, signs, n_draws, random_state)
+    stacks = sign_products(spectrum, n_labels, signs, n_draws, random_state)
     brackets = [bracket(M, ball, free, most) for stack in stacks for M in stack]
     return LocalComplexity(*map(MonteCarlo.of, zip(*brackets, strict=True)))
 
@@ -162,8 +157,7 @@ class LocalBall:
         """Return D_j(t), a row for every t of a column."""
         return np.asarray(t / self.radius**2 + (1.0 - t) * self.eigenvalues / self.r)
 
-    def _falls(self, squares: Matrix, t: Matrix) -> Any:
-        """Whether Σ_j squares_j / D_j(t) falls with t."""
+    def _falls(self, squares: Matrix, t: Matrix) -> Any:  # Σ_j squares_j / D_j(t), with t
         slope = 1.0 / self.radius**2 - self.eigenvalues / self.r
         return np.sum(squares * slope / self.weights(t) ** 2, axis=1, keepdims=True) > 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -23,14 +23,12 @@ _BLOCK_BYTES = 2**25  # of signs or of products, as float64
 
 
 def count(name: str, value: Any, least: int = 1) -> int:
-    """Return an int that is large enough."""
     if not is_integer(value) or value < least:
         raise ValueError(f"{name} is {value!r}. Pass an int of at least {least}.")
     return int(value)
 
 
 def positive(name: str, value: Any, below: float = math.inf) -> float:
-    """Return a number above 0 and below a limit."""
     if not is_real(value) or not 0 < value < below:
         raise ValueError(f"{name} is {value!r}. Pass a number above 0 and below {below}.")
     return float(value)
@@ -42,17 +40,15 @@ def limit(name: str, value: Any) -> float:
 
 
 def rows_of(X: Any) -> Any:
-    """Return the rows of a `Spectrum`, or X as a CSR or a dense array of finite float64."""
+    """Return X as a CSR or a dense array of finite float64."""
     from sklearn.utils import check_array  # noqa: PLC0415 - bounds from eigenvalues need no scikit-learn
 
-    if isinstance(X, Spectrum):
-        return X.rows
     rows: Any = check_array(to_host(X), accept_sparse="csr", dtype=np.float64, input_name="X")
     return sp.csr_array(rows) if is_sparse(rows) else rows
 
 
 def descending(eigenvalues: Any) -> Vector:
-    """Return eigenvalues of a second-moment matrix in descending order."""
+    """Return eigenvalues in descending order."""
     values = np.sort(np.asarray(to_host(eigenvalues), dtype=np.float64))[::-1]
     if values.ndim != 1 or not np.all(np.isfinite(values) & (values >= 0)):
         raise ValueError(f"eigenvalues are {eigenvalues!r:.80}. Pass finite numbers of at least 0, in a row.")
@@ -60,7 +56,7 @@ def descending(eigenvalues: Any) -> Vector:
 
 
 class MonteCarlo(NamedTuple):
-    """Mean of independent draws, and its standard error: their deviation (with n_draws − 1) over √n_draws."""
+    """Mean of independent draws, and its standard error."""
 
     mean: float
     standard_error: float
@@ -68,12 +64,11 @@ class MonteCarlo(NamedTuple):
 
     @classmethod
     def of(cls, draws: Any) -> MonteCarlo:
-        """Return mean and standard error of at least two draws."""
         return cls(float(np.mean(draws)), float(np.std(draws, ddof=1)) / math.sqrt(len(draws)), len(draws))
 
 
 class LocalComplexity(NamedTuple):
-    """A local complexity between values at members that were found, and of a problem that bounds them all."""
+    """A local complexity, between values at members of the class and values that bound all of them."""
 
     lower: MonteCarlo
     upper: MonteCarlo
@@ -116,37 +111,47 @@ class Spectrum:
         kept = values > values[0] * max(n, d) * np.finfo(np.float64).eps
         return cls(values[kept], vectors[:, kept], rows)
 
+    @classmethod
+    def of_predictions(cls, X: Any, ridge: float = 0.0) -> Spectrum:
+        """Return the axes in which W has the norms and singular values of its predictions, X̃W/√n.
+
+        X̃ = [X; √ridge I]. The coefficients there are (S + ρ)^½ UᵀW, ρ = ridge/n, and the eigenvalues
+        s_j/(s_j + ρ): without a ridge all are 1.
+        """
+        spectrum = cls.of(X)
+        moments = spectrum.eigenvalues + check_nonnegative("ridge", ridge, "Pass 0.") / spectrum.n_examples
+        sides = spectrum.sides if spectrum._is_wide else spectrum.sides / np.sqrt(moments)
+        return cls(spectrum.eigenvalues / moments, sides, spectrum.rows)
+
     @property
     def n_examples(self) -> int:
         """Number of rows of X."""
         return int(self.rows.shape[0])
+
+    @property
+    def _is_wide(self) -> bool:
+        return bool(self.rows.shape[1] > self.n_examples)
 
     def coordinates(self, signs: Matrix) -> Matrix:
         """Return UᵀXᵀΣ/n (k × columns), U the eigenvectors of S.
 
         Where only the eigenvectors P of XXᵀ/n are known, X = P diag(√(n s)) Uᵀ gives diag(√(s/n)) PᵀΣ.
         """
-        if self.rows.shape[1] > self.n_examples:
+        if self._is_wide:
             return np.asarray(np.sqrt(self.eigenvalues / self.n_examples)[:, None] * (self.sides.T @ signs))
         return np.asarray(self.sides.T @ (self.rows.T @ signs) / self.n_examples)
 
 
-def sign_products(
-    multiplied: Callable[[Matrix], Matrix],
-    shape: tuple[int, int],
-    n_labels: int,
-    signs: Signs,
-    n_draws: int,
-    random_state: Any,
-) -> Iterator[Matrix]:
-    """Draw sign matrices Σ, and yield their products with a fixed matrix in stacks of bounded size.
+def sign_products(X: Any, n_labels: int, signs: Signs, n_draws: int, random_state: Any) -> Iterator[Matrix]:
+    """Draw sign matrices Σ and yield XᵀΣ/n, in the axes of a `Spectrum`, in stacks of bounded size.
 
-    ``multiplied`` makes the products of many Σ, side by side; ``shape`` holds their number of rows, and that
-    of the largest matrix made on the way. If all columns of Σ are the same, one is drawn, and √L makes up for
-    the rest: up to a rotation of the labels, which no norm sees, that is the same matrix.
+    If all columns of Σ are the same, one is drawn, and √L makes up for the rest: up to a rotation of the
+    labels, which no norm sees, that is the same matrix.
     """
     check_choice("signs", signs, get_args(Signs))
     labels, draws = count("n_labels", n_labels), count("n_draws", n_draws, 2)
+    in_axes = isinstance(X, Spectrum)
+    shape = X.rows.shape if in_axes else X.shape
     columns = 1 if signs == "example" else labels
     rng = np.random.default_rng(random_state)
     per_block = max(1, _BLOCK_BYTES // (8 * columns * max(shape)))
@@ -155,6 +160,6 @@ def sign_products(
         size = math.prod(block)
         noise = rng.integers(0, 256, size=-(-size // 8), dtype=np.uint8)  # eight signs from every byte
         drawn = np.unpackbits(noise, count=size).reshape(block).astype(np.float64) * 2 - 1
-        products = multiplied(drawn)
+        products = X.coordinates(drawn) if in_axes else X.T @ drawn / shape[0]
         stack = np.moveaxis(products.reshape(len(products), -1, columns), 1, 0)
         yield math.sqrt(labels / columns) * stack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,15 @@ import numpy as np
 from lrml.core.arrays import at_home, thin_svd, to_host
 from lrml.theory import _bounds as bounds
 from lrml.theory._complexity import global_complexity, local_complexity
-from lrml.theory._data import Ball, Bound, Matrix, MonteCarlo, Spectrum, Vector, count, positive
+from lrml.theory._data import (
+    Ball,
+    Bound,
+    Matrix,
+    MonteCarlo,
+    Spectrum,
+    Vector,
+    count,
+)
 
 Row = dict[str, Any]
 _ANY_X = "any X"
@@ -27,7 +36,8 @@ class BoundReport:
     Parameters
     ----------
     facts : dict
-        n_examples, n_labels, theta, rank, the norms of W, its tail sum, the second moment r and tr S.
+        n_examples, n_labels, theta, rank, the norms and the tail sum of W, the tail sum of XW/√n, the second
+        moment r and tr S.
     rows : list of dict
         One per bound: ``bound`` (its name), ``value``, ``terms``, ``lower`` and ``upper`` (Monte-Carlo
         estimates that bracket the bounded quantity, or None), ``standard_error``, ``holds_for`` (its
@@ -65,43 +75,40 @@ def bound_report(
     *,
     theta: int | None = None,
     delta: float = 0.05,
-    lipschitz: float = 1.0,
-    loss_moment: float = 1.0,
     n_draws: int = 20,
     n_local_draws: int = 4,
     random_state: Any = None,
 ) -> BoundReport:
     """Return every bound for the smallest classes that contain a fitted model, beside Monte-Carlo values.
 
-    The classes have the model's own norms, second moment ‖XW‖²_F/n and tail sum; a guarantee made *before*
+    The classes have the model's own norms, second moment ‖XW‖²_F/n and tail sums; a guarantee made *before*
     seeing the data needs sizes fixed beforehand. Intercepts are left out: pass X − mean for models with one.
 
     Parameters
     ----------
-    estimator : fitted LRML, MLTrace, MLFro, CPLST, PLST or LEML
+    estimator : fitted model
         Anything with ``factors_``, or with ``coef_`` of shape (L, d).
     X : array or sparse matrix of shape (n, d)
     theta : int, optional
-        Singular values that the tail leaves out: ``theta_`` of the model by default, its rank if it has none.
-    delta, lipschitz, loss_moment : float, default=0.05, 1.0 and 1.0
-        Theorems 1 and 2 hold with probability 1 − δ, for losses with this Lipschitz constant and with this
-        bound on the mean of their squares (1 holds for losses in [0, 1]).
+        Singular values that the tails leave out: ``theta_`` of the model, or its rank, by default.
+    delta : float
+        Theorems 1 and 2 hold with probability 1 − δ; here for 1-Lipschitz losses in [0, 1].
     n_draws, n_local_draws, random_state : int
-        Draws for the global and for the local complexities, and their seed, as in `global_complexity`.
+        Draws for the global and for the local complexities, and their seed.
     """
-    contraction = math.sqrt(2) * positive("lipschitz", lipschitz)
     left, sigma, labels = _factors(estimator)
     free = count("theta", getattr(estimator, "theta_", sigma.size) if theta is None else theta, 0)
     spectrum = Spectrum.of(X)
     s, n = spectrum.eigenvalues, spectrum.n_examples
     if (d := spectrum.rows.shape[1]) != len(left):
         raise ValueError(f"X has {d} features, the model {len(left)}. Pass rows like those of its training.")
-    scores = np.asarray(spectrum.rows @ left) * sigma  # V is orthonormal: the same norm as XW
-    r, tail = float(np.sum(scores**2)) / n, float(sigma[free:].sum())
+    scores = np.asarray(spectrum.rows @ left) * sigma / math.sqrt(n)  # V is orthonormal: the values of XW/√n
+    values = np.linalg.svd(scores, compute_uv=False)
+    r, tail, said_tail = float(values @ values), float(sigma[free:].sum()), float(values[free:].sum())
     norms = {ball: float(np.linalg.norm(sigma, order)) for ball, order in _ORDERS.items()}
     facts: dict[str, float] = {"n_examples": n, "n_labels": labels, "theta": free, "rank": sigma.size}
     facts |= {f"{ball}_norm": norm for ball, norm in norms.items()}
-    facts |= {"tail_sum": tail, "r": r, "trace_of_S": float(s.sum())}
+    facts |= {"tail_sum": tail, "tail_of_predictions": said_tail, "r": r, "trace_of_S": float(s.sum())}
 
     overall, found = [], {}
     for ball, norm in norms.items():
@@ -110,24 +117,29 @@ def bound_report(
         bound = bounds.global_bound(s, n, labels, **size)
         overall.append(_row(f"global, {ball} ball", bound, _ANY_X, True, found[ball], found[ball]))
 
-    radius = norms["frobenius"]
-    ranked: Any = {"radius": radius, "theta": free, "tail": tail}
-    draws: Any = {"n_draws": n_local_draws, "random_state": random_state}
-    drawn = local_complexity(spectrum, labels, r, radius=radius, **draws)
+    radius, ball_radius = norms["frobenius"], math.sqrt(r)
+    limits: list[Any] = [{"theta": free, "tail": most} for most in (tail, said_tail)]
+    tailed, said_tailed = limits
+    draw: Any = partial(
+        local_complexity, n_labels=labels, r=r, n_draws=n_local_draws, random_state=random_state
+    )
+    plain, ranked = draw(spectrum, radius=radius), draw(spectrum, radius=radius, **tailed)
+    said = draw(Spectrum.of_predictions(spectrum), radius=ball_radius, **said_tailed)
     split, dual = (
         one(s, n, labels, r, radius=radius) for one in (bounds.local_bound, bounds.local_dual_bound)
     )
-    short = bounds.local_bound(s, n, labels, r, **ranked)
-    shorter = local_complexity(spectrum, labels, r, **ranked, **draws)
+    short = bounds.local_bound(s, n, labels, r, radius=radius, **tailed)
+    by_predictions = bounds.prediction_bound(s, n, labels, r, **said_tailed)
     local = [
-        _row(f"local, split at {split.head_size} axes", split, _ANY_X, True, *drawn),
-        _row("local, dual", dual, _ANY_X, True, *drawn),
-        _row(f"local with tail, split at {short.head_size}", short, _ANY_X, True, *shorter),
+        _row(f"local, split at {split.head_size} axes", split, _ANY_X, True, *plain),
+        _row("local, dual", dual, _ANY_X, True, *plain),
+        _row(f"local with tail, split at {short.head_size}", short, _ANY_X, True, *ranked),
+        _row("local, tail of predictions", by_predictions, _ANY_X, True, *said),
     ]
-    first, second = (contraction * min(row["value"] for row in rows) for rows in (overall, local))
+    first, second = (math.sqrt(2) * min(row["value"] for row in rows) for rows in (overall, local))
     risks = {
         "Theorem 1": bounds.theorem1(first, n, delta),
-        "Theorem 2": bounds.theorem2(second, n, loss_moment, delta),
+        "Theorem 2": bounds.theorem2(second, n, 1.0, delta),
     }
     within = float(np.max((spectrum.rows * spectrum.rows).sum(axis=1))) * labels <= 1.0
     printed = Bound({"trace norm": norms["trace"] / math.sqrt(n)})
