@@ -77,6 +77,7 @@ _SUBMODULES = (
     "inspection",
     "metrics",
     "model_selection",
+    "penalties",
     "serving",
     "solvers",
     "storage",

@@ -12,9 +12,9 @@ from contracts import make_problem
 from lrml.core.loss_problem import RowProblem
 from lrml.core.losses import LOSSES
 from lrml.core.moments import Statistics
-from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
+from lrml.penalties import MCP, SCAD, Capped, LogSum, Rank, SchattenHalf, TailSum
 from lrml.solvers import (
     Algorithm1,
     Alternating,
@@ -55,6 +55,23 @@ def test_contract(solver, theta, ridge):
         assert np.all(np.diff(objectives) <= 1e-9 * objectives[0])
     assert len(s) == last.rank
     assert result.n_iter == len(result.history) - 1 == last.iteration
+
+
+@pytest.mark.parametrize(
+    "penalty",
+    [Rank(2.0), Capped(2.0, 1.0), MCP(2.0, 0.02), MCP(5.0), SCAD(2.0), LogSum(2.0, 0.3), SchattenHalf(2.0)],
+    ids=str,
+)
+def test_relatives_of_the_tail_sum(penalty):
+    """Ends at a stationary point that a slow method from the same start does not beat."""
+    problem = make_problem(ridge=0.1)
+    result, slow = (solve(problem, penalty, solver=solver, tol=1e-10) for solver in ("auto", "apg"))
+    assert result.status is Status.CONVERGED
+    objective, W = contracts.objective_by_svd(problem, penalty, result.factors)
+    if not isinstance(penalty, Rank):  # whose price of rounding errors is not small
+        assert result.objective == pytest.approx(objective, rel=1e-9)
+    assert contracts.residual_by_svd(problem, penalty, W) <= 1e-5
+    assert result.objective <= slow.objective * (1 + 1e-6)
 
 
 @settings(max_examples=30, deadline=None)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from lrml.core.arrays import Array, Place, descending_eigh, is_sparse, map_in_threads, namespace, thin_svd
 from lrml.core.moments import CentredRows, Moments, scaled_rows
-from lrml.core.penalties import gram_noise
+from lrml.core.spectra import gram_noise
 
 _Float64 = npt.NDArray[np.float64]
 _Floats = npt.NDArray[np.floating[Any]]

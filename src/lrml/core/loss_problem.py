@@ -27,8 +27,9 @@ from lrml.core.arrays import Array, Place, dot, frobenius, inner, namespace
 from lrml.core.linalg import spectral_coordinates
 from lrml.core.losses import Loss, best_constants
 from lrml.core.moments import Statistics
-from lrml.core.penalties import Penalty, SpectralProx, spectral_prox
+from lrml.core.penalties import Penalty
 from lrml.core.rows import Block, Rows
+from lrml.core.spectra import SpectralProx, spectral_prox
 
 # Least curvature of a label, as a share of that at the origin: a perfectly fitted label has none.
 _LEAST_CURVATURE = 0.1

@@ -1,28 +1,66 @@
-"""Spectral penalties: functions of the singular values of W, and their proximal maps.
+"""Spectral penalties: functions of the singular values of a matrix, and their proximal maps.
+
+Low rank is asked for by a price on singular values. A constant price per value, whatever its size, is the
+`Rank`; a price in proportion to the size is the trace norm, which is convex, but shrinks what it keeps. The
+others lie between the two: they leave large values alone, the leading ones, or those that are large enough.
+
+============== ========================================== ==========================================
+penalty        φ(σ), the price of a value                 what it does to large values
+============== ========================================== ==========================================
+`TraceNorm`    α σ                                        shrinks each by the same amount
+`TailSum`      0 for the theta leading ones, then α σ     leaves the theta leading ones alone
+`Rank`         α if σ > 0                                 keeps all that exceed a threshold as they are
+`Capped`       α min(σ, cap)                              leaves those beyond the cap alone
+`MCP`, `SCAD`  α σ at first, less and less, constant      leave those beyond γα alone, shrink some less
+`LogSum`       α log(1 + σ/ε)                             shrinks the less the larger
+`SchattenHalf` α √σ                                       shrinks the less the larger
+`Weighted`     w_j σ, w ascending                         shrinks each by its own amount
+============== ========================================== ==========================================
 
 A penalty sees the singular values in *descending* order, everywhere. It offers
 
 ``value(sigma)``
     the penalty Ω(σ), ∞ where it permits no such matrix;
 ``prox(sigma, step)``
-    argmin over p of ½‖p − σ‖² + step · Ω(p); with step = 0, the nearest values that Ω permits;
+    argmin over p of ½‖p − σ‖² + step · Ω(p), descending; with step = 0, the nearest values that Ω permits;
 ``slopes(sigma)``
-    the weights c_j of the linear majoriser Ω(σ') ≤ Σ c_j σ'_j that is tight at σ, ∞ where σ' must be 0;
+    ascending weights c_j of a linear majoriser, Ω(σ') ≤ Ω(σ) + Σ c_j (σ'_j − σ_j); ∞ where σ' must not
+    exceed σ;
 ``n_free``
     how many leading singular values are not penalised.
 
 Because such a penalty does not change under rotations of W, its proximal map at a matrix Q = U diag(σ) Vᵀ
-is U diag(prox(σ)) Vᵀ: `spectral_prox` does this lifting for every penalty.
+is U diag(prox(σ)) Vᵀ (`lrml.core.spectra`), and a penalty of your own needs these four only. Where the
+quadratic beside it is ‖A − W‖², as for a penalty on the predictions, one map with step ½ is the global
+minimum, convex or not; elsewhere solvers take many maps, and only the trace norm promises one minimum.
+
+References
+----------
+- D. Zhang, Y. Hu, J. Ye, X. Li, X. He. "Matrix completion by truncated nuclear norm regularization", CVPR
+  2012: the tail sum, by the name of truncated nuclear norm.
+- T.-H. Oh, H. Kim, Y.-W. Tai, J.-C. Bazin, I. S. Kweon. "Partial sum minimization of singular values in RPCA
+  for low-level vision", ICCV 2013: the tail sum again, and its proximal map.
+- C.-H. Zhang. "Nearly unbiased variable selection under minimax concave penalty", Annals of Statistics 2010;
+  J. Fan, R. Li. "Variable selection via nonconcave penalized likelihood", JASA 2001: `MCP` and `SCAD`.
+- E. Candès, M. Wakin, S. Boyd. "Enhancing sparsity by reweighted ℓ₁ minimization", 2008: `LogSum`.
+- Z. Xu, X. Chang, F. Xu, H. Zhang. "L½ regularization: a thresholding representation theory", TNNLS 2012.
+- K. Chen, H. Dong, K.-S. Chan. "Reduced rank regression via adaptive nuclear norm penalization",
+  Biometrika 2013: ascending weights.
+- M. Gavish, D. Donoho. "Optimal shrinkage of singular values", IEEE Transactions on Information Theory 2017.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import ClassVar, Literal, Protocol, Self
+
+import numpy as np
 
 from lrml._shown import shown
-from lrml.core.arrays import Array, descending_eigh, descending_eigvalsh, is_host, namespace, thin_svd
+from lrml.core.arrays import Array, namespace, to_numpy
 from lrml.core.checks import is_integer, is_real
 
 
@@ -40,7 +78,7 @@ class Penalty(Protocol):
         """Proximal map at the descending singular values ``sigma``; descending too."""
 
     def slopes(self, sigma: Array) -> Array:
-        """Weights of the tight linear majoriser at the descending values ``sigma``."""
+        """Ascending weights of the tight linear majoriser at the descending values ``sigma``."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +91,9 @@ class TailSum:
         (σ descending)
 
     Its proximal map keeps the top ``theta`` values as they are, soft-thresholds the next ones by
-    ``step · alpha``, and drops all beyond ``max_rank``: the larger a value, the more is gained by keeping it,
-    freely or not. Ω is convex for theta = 0 without a limit only, the trace norm.
+    ``step · alpha``, and drops all beyond ``max_rank`` (None: no limit): the larger a value, the more is
+    gained by keeping it, freely or not. Ω is convex for theta = 0 without a limit only, the trace norm. If
+    alpha (the paper's C) is ∞, it permits no tail, so ``max_rank`` becomes theta, if not less.
 
     ============================================== =================================================
     theta and alpha                                LRML
@@ -65,26 +104,15 @@ class TailSum:
     max_rank = k)
     ============================================== =================================================
 
-    Parameters
-    ----------
-    theta : int
-        Number of leading singular values that stay free.
-    alpha : float
-        Strength (the paper's C). ``math.inf`` permits no tail, so ``max_rank`` becomes theta, if not less.
-    rule : {"exact", "paper"}
-        "paper" is the map as printed in Theorem 4 of Xu et al.: a value among the top ``theta`` that does not
-        exceed the threshold is set to zero as well. That is not the minimiser: keeping the value σ_j costs
-        nothing, dropping it costs σ_j²/2. The two agree whenever σ_theta exceeds the threshold.
-    max_rank : int, optional
-        Most positive singular values; None for no limit.
+    ``rule`` "paper" is the map as printed in Theorem 4 of Xu et al.: a value among the top ``theta`` that
+    does not exceed the threshold is set to zero as well. That is not the minimiser: keeping the value σ_j
+    costs nothing, dropping it costs σ_j²/2. The two agree whenever σ_theta exceeds the threshold.
 
     Examples
     --------
     >>> import numpy as np
     >>> TailSum(theta=1, alpha=2.0).prox(np.array([5.0, 3.0, 1.0]), step=1.0).tolist()
     [5.0, 1.0, 0.0]
-    >>> TailSum(theta=0, alpha=1.0, max_rank=2).prox(np.array([5.0, 4.0, 3.0]), step=1.0).tolist()
-    [4.0, 3.0, 0.0]
     >>> TailSum(theta=1, alpha=2.0, rule="paper").prox(np.array([1.5, 0.5]), step=1.0).tolist()
     [0.0, 0.0]
     """
@@ -95,9 +123,13 @@ class TailSum:
     max_rank: int | None = None
 
     def __post_init__(self) -> None:
-        _check_count("theta", self.theta, "Use theta=0 for the trace norm.")
-        if self.max_rank is not None:
-            _check_count("max_rank", self.max_rank, "Use None for no limit.")
+        for name, count in (("theta", self.theta), ("max_rank", self.max_rank)):
+            if count is None and name == "max_rank":
+                continue
+            if not is_integer(count):
+                raise TypeError(f"{name} is {shown(count)}. Pass an int: it counts singular values.")
+            if count < 0:  # type: ignore[operator]  # it is an integer
+                raise ValueError(f"{name} is {count}. Pass 0 or more.")
         if not (is_real(self.alpha) and self.alpha >= 0):
             raise ValueError(f"alpha must not be negative, got {self.alpha!s}. Use alpha=0 for none.")
         if self.rule not in ("exact", "paper"):
@@ -157,162 +189,304 @@ class TailSum:
         return sigma[:head], sigma[head:limit], sigma[limit:]
 
 
-def _check_count(name: str, value: object, remedy: str) -> None:
-    if not is_integer(value):
-        raise TypeError(f"{name} of a penalty must be an int, got {shown(value)}. Count singular values.")
-    if value < 0:  # type: ignore[operator]  # it is an integer
-        raise ValueError(f"{name} must be at least 0, got {value}. {remedy}")
+def TraceNorm(alpha: float, max_rank: int | None = None) -> TailSum:  # noqa: N802  # one of the penalties
+    """Return the trace norm alpha · Σ_j σ_j: the tail sum that leaves no value free."""
+    return TailSum(0, alpha, max_rank=max_rank)
 
 
-class TraceNorm(TailSum):
-    """Trace norm alpha · Σ_j σ_j: the tail sum that leaves no value free (ML-trace)."""
+class Separable(ABC):
+    """The same price φ for every singular value: Ω(σ) = Σ_j φ(σ_j), with φ(0) = 0, growing and concave.
 
-    def __init__(
-        self,
-        alpha: float,
-        theta: int = 0,
-        rule: Literal["exact", "paper"] = "exact",
-        max_rank: int | None = None,
-    ) -> None:
-        # theta, rule and max_rank exist for dataclasses.replace, which passes every field.
-        if theta != 0:
-            raise ValueError(
-                f"theta must be 0 for the trace norm, got {theta}. Use TailSum(theta={theta}, alpha={alpha})."
-            )
-        super().__init__(theta, alpha, rule, max_rank)
+    So the slopes are the derivatives φ'(σ_j). A proximal map finds, for each value on its own, the x ≥ 0 with
+    the least ½(x − σ)² + step · φ(x). That is 0 or a stationary point of one of the smooth pieces of φ, or an
+    end of one: the best of a few `candidates`. So the map is right for every step, also for those that make
+    the sum concave somewhere, where the map jumps.
+    """
+
+    alpha: float
+    n_free: ClassVar[int] = 0
+    above: ClassVar[float] = 0.0  # what the parameters but alpha exceed
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            number, least = getattr(self, field.name), 0.0 if field.name == "alpha" else self.above
+            if not (is_real(number) and least <= number < math.inf and (number or field.name == "alpha")):
+                name = f"{field.name} of {type(self).__name__}"
+                raise ValueError(f"{name} is {shown(number)}. Pass a finite number above {least}.")
+            object.__setattr__(self, field.name, float(number))
+
+    @abstractmethod
+    def prices(self, sigma: Array) -> Array:
+        """Return φ(σ_j)."""
+
+    @abstractmethod
+    def slopes(self, sigma: Array) -> Array:
+        """Return φ'(σ_j)."""
+
+    @abstractmethod
+    def candidates(self, sigma: Array, step: float) -> Sequence[Array]:
+        """Return where the minimum may be, apart from 0: x ≥ 0 for each value."""
+
+    def value(self, sigma: Array) -> float:
+        """Return Σ φ(σ_j)."""
+        return float(namespace(sigma).sum(self.prices(sigma)))
+
+    def prox(self, sigma: Array, step: float) -> Array:
+        """Return the best candidates; if several are as good, the first."""
+        xp = namespace(sigma)
+        best, least = xp.zeros_like(sigma), 0.5 * sigma**2
+        for x in self.candidates(sigma, step):
+            cost = 0.5 * (x - sigma) ** 2 + step * self.prices(x)
+            best, least = xp.where(cost < least, x, best), xp.minimum(cost, least)
+        return xp.sort(best, descending=True)  # at a jump, rounding may have let the smaller one pass
 
 
-class Ranks(NamedTuple):
-    """Up to which rank a penalty costs nothing, and up to which it is finite."""
+@dataclass(frozen=True)
+class Rank(Separable):
+    """The number of positive singular values, times alpha.
 
-    free: int
-    permitted: int
+    The map keeps a value if it exceeds √(2 · step · alpha). On the predictions, where step is ½, this is
+    reduced-rank regression, the rank chosen by alpha.
+    """
+
+    alpha: float
+
+    def prices(self, sigma: Array) -> Array:
+        """Return α where σ is positive."""
+        return self.alpha * namespace(sigma).astype(sigma > 0, sigma.dtype)
+
+    def slopes(self, sigma: Array) -> Array:
+        """Return 0 for positive values; nothing linear majorises the price of a further one."""
+        return namespace(sigma).where(sigma > 0, 0.0 * sigma, math.inf)
+
+    def candidates(self, sigma: Array, step: float) -> Sequence[Array]:
+        """Keep the value."""
+        return [sigma]
+
+
+@dataclass(frozen=True)
+class Capped(Separable):
+    """The capped trace norm, φ(σ) = α min(σ, cap)."""
+
+    alpha: float
+    cap: float
+
+    def prices(self, sigma: Array) -> Array:
+        """Return φ(σ)."""
+        return self.alpha * namespace(sigma).clip(sigma, max=self.cap)
+
+    def slopes(self, sigma: Array) -> Array:
+        """Return α below the cap."""
+        return namespace(sigma).where(sigma < self.cap, self.alpha, 0.0 * sigma)
+
+    def candidates(self, sigma: Array, step: float) -> Sequence[Array]:
+        """Shrink it below the cap, or keep it beyond."""
+        clip = namespace(sigma).clip
+        return [clip(sigma - step * self.alpha, min=0.0, max=self.cap), clip(sigma, min=self.cap)]
+
+
+@dataclass(frozen=True)
+class MCP(Separable):
+    """The minimax concave penalty: its slope falls from α to 0 at σ = γα, and stays there.
+
+    ::
+
+        φ(σ) = ασ − σ²/2γ  if σ ≤ γα,  else γα²/2
+
+    For step < γ the map is continuous: 0 up to step · α, then (σ − step · α) / (1 − step/γ) up to γα, then σ.
+    From step = γ on it keeps values beyond α √(step · γ) and drops the others, as for `Rank`.
+    """
+
+    alpha: float
+    gamma: float = 3.0
+
+    def prices(self, sigma: Array) -> Array:
+        """Return φ(σ)."""
+        x = namespace(sigma).clip(sigma, max=self.gamma * self.alpha)
+        return self.alpha * x - x**2 / (2.0 * self.gamma)
+
+    def slopes(self, sigma: Array) -> Array:
+        """Return φ'(σ)."""
+        return namespace(sigma).clip(self.alpha - sigma / self.gamma, min=0.0)
+
+    def candidates(self, sigma: Array, step: float) -> Sequence[Array]:
+        """Stationary points of the two pieces."""
+        clip, knee = namespace(sigma).clip, self.gamma * self.alpha
+        bent = max(1.0 - step / self.gamma, 1e-300)  # if it is not convex, the minimum is at an end
+        return [clip((sigma - step * self.alpha) / bent, min=0.0, max=knee), clip(sigma, min=knee)]
+
+
+@dataclass(frozen=True)
+class SCAD(Separable):
+    """The smoothly clipped absolute deviation: its slope is α up to σ = α, and falls to 0 at γα, γ > 1.
+
+    ::
+
+        φ(σ) = ασ                                    if σ ≤ α,
+               (2γασ − σ² − α²) / (2(γ − 1))         if α < σ ≤ γα,     else (γ + 1)α²/2
+    """
+
+    alpha: float
+    gamma: float = 3.7
+    above: ClassVar[float] = 1.0
+
+    def prices(self, sigma: Array) -> Array:
+        """Return φ(σ): α σ, less the square of what exceeds α, up to the knee."""
+        clip, alpha, gamma = namespace(sigma).clip, self.alpha, self.gamma
+        x = clip(sigma, max=gamma * alpha)
+        return alpha * x - clip(x - alpha, min=0.0) ** 2 / (2.0 * (gamma - 1.0))
+
+    def slopes(self, sigma: Array) -> Array:
+        """Return φ'(σ)."""
+        falling = (self.gamma * self.alpha - sigma) / (self.gamma - 1.0)
+        return namespace(sigma).clip(falling, min=0.0, max=self.alpha)
+
+    def candidates(self, sigma: Array, step: float) -> Sequence[Array]:
+        """Stationary points of the three pieces."""
+        clip, alpha, knee, rest = namespace(sigma).clip, self.alpha, self.gamma * self.alpha, self.gamma - 1.0
+        bent = max(rest - step, 1e-300)  # as above
+        return [
+            clip(sigma - step * alpha, min=0.0, max=alpha),
+            clip((rest * sigma - step * knee) / bent, min=alpha, max=knee),
+            clip(sigma, min=knee),
+        ]
+
+
+@dataclass(frozen=True)
+class LogSum(Separable):
+    """The sum of logarithms, φ(σ) = α log(1 + σ/ε)."""
+
+    alpha: float
+    epsilon: float = 1.0
+
+    def prices(self, sigma: Array) -> Array:
+        """Return φ(σ)."""
+        return self.alpha * namespace(sigma).log1p(sigma / self.epsilon)
+
+    def slopes(self, sigma: Array) -> Array:
+        """Return φ'(σ)."""
+        return self.alpha / (sigma + self.epsilon)
+
+    def candidates(self, sigma: Array, step: float) -> Sequence[Array]:
+        """Return the larger root of (x − σ)(x + ε) + step · α = 0; the smaller one is a maximum."""
+        xp = namespace(sigma)
+        square = xp.clip((sigma + self.epsilon) ** 2 - 4.0 * step * self.alpha, min=0.0)
+        return [xp.clip(0.5 * (sigma - self.epsilon + xp.sqrt(square)), min=0.0)]
+
+
+@dataclass(frozen=True)
+class SchattenHalf(Separable):
+    """The sum of the square roots of the singular values, times alpha."""
+
+    alpha: float
+
+    def prices(self, sigma: Array) -> Array:
+        """Return α √σ."""
+        return self.alpha * namespace(sigma).sqrt(sigma)
+
+    def slopes(self, sigma: Array) -> Array:
+        """Return α / 2√σ, ∞ at 0."""
+        xp = namespace(sigma)
+        return xp.where(sigma > 0, 0.5 * self.alpha / xp.sqrt(xp.where(sigma > 0, sigma, 1.0)), math.inf)
+
+    def candidates(self, sigma: Array, step: float) -> Sequence[Array]:
+        """Return the largest root of a cubic equation in √x, by its cosine."""
+        xp = namespace(sigma)
+        least = 1.5 * (step * self.alpha) ** (2.0 / 3.0)  # of what is not set to 0
+        cosine = -(3.0**1.5) / 4.0 * step * self.alpha / xp.clip(sigma, min=least or 1.0) ** 1.5
+        return [2.0 / 3.0 * sigma * (1.0 + xp.cos(2.0 / 3.0 * xp.acos(cosine)))]
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A weighted trace norm Σ w_j σ_j, with ascending weights: those of the tail sum are 0 and then alpha.
+
+    Each value is shrunk by its own amount. The last weight holds for all further values.
+    """
+
+    weights: Sequence[float]
+
+    def __post_init__(self) -> None:
+        weights = tuple(map(float, self.weights))
+        if not weights or sorted(weights) != list(weights) or not 0 <= weights[0] <= weights[-1] < math.inf:
+            raise ValueError(f"weights are {shown(weights)}. Pass finite ones, at least 0, ascending.")
+        object.__setattr__(self, "weights", weights)
 
     @classmethod
-    def of(cls, penalty: Penalty, like: Array) -> Ranks:
-        """Return those of a penalty of as many singular values as an array has columns.
+    def adaptive(cls, sigma: Array, alpha: float, power: float = 2.0) -> Self:
+        """Return w_j = α σ_j^(−power), for the descending positive values of an unpenalised fit."""
+        return cls(tuple(alpha * to_numpy(sigma) ** -power))
 
-        Its slopes at zero tell, since they majorise it everywhere.
+    @property
+    def n_free(self) -> int:
+        """How many weights are 0."""
+        return sum(weight == 0 for weight in self.weights)
+
+    def value(self, sigma: Array) -> float:
+        """Return Σ w_j σ_j."""
+        return float(namespace(sigma).sum(self.slopes(sigma) * sigma))
+
+    def prox(self, sigma: Array, step: float) -> Array:
+        """Shrink every value by its weight: as these ascend, the order is kept."""
+        return namespace(sigma).clip(sigma - step * self.slopes(sigma), min=0.0)
+
+    def slopes(self, sigma: Array) -> Array:
+        """Return the weights."""
+        count = int(sigma.shape[0])
+        weights = [*self.weights, *[self.weights[-1]] * (count - len(self.weights))][:count]
+        return namespace(sigma).asarray(weights, dtype=sigma.dtype, device=sigma.device)
+
+
+@dataclass(frozen=True)
+class OptimalShrinker:
+    """Shrinks the singular values of a low-rank matrix in white noise with the least error, asymptotically.
+
+    In units of √n · noise, with β = m/n ≤ 1 for a matrix with sides m and n, the map is
+
+    ::
+
+        η(y) = √((y² − β − 1)² − 4β) / y   if y > 1 + √β,  else 0.
+
+    It has no parameter and no penalty, and the step does not matter, so it serves for predictions only. They
+    are a matrix of r × L values, r the rank of X; the noise is white if there is no ridge.
+
+    ``shape`` has the sides of the matrix; None stands for a square one, and a fit fills it in.
+    ``noise`` is the standard deviation of the entries of the noise; None estimates it (`noise_of`).
+    """
+
+    shape: tuple[int, int] | None = None
+    noise: float | None = None
+
+    def noise_of(self, sigma: Array) -> float:
+        """Return the noise, by default median(σ) / √(n μ_β), for all min(m, n) values of a matrix.
+
+        μ_β is the median of the Marčenko-Pastur law, that of σ² / n if there is nothing but unit noise. So
+        less than half of the values may come from the signal.
         """
-        xp = namespace(like)
-        slopes = penalty.slopes(xp.zeros(like.shape[1], dtype=like.dtype, device=like.device))
-        return cls(int(xp.count_nonzero(slopes == 0)), int(xp.count_nonzero(slopes < math.inf)))
+        if self.noise is not None:
+            return self.noise
+        _, longer, beta = self._sides(sigma)
+        # The law is that of 1 + β + 2√β cos φ, where φ has a density in proportion to sin²φ over this.
+        angles = (np.arange(20_000) + 0.5) * (math.pi / 20_000)
+        squares = 1.0 + beta + 2.0 * math.sqrt(beta) * np.cos(angles)
+        mass = np.cumsum(np.sin(angles) ** 2 / squares)
+        median = float(np.interp(0.5 * mass[-1], mass, squares))
+        return float(np.median(to_numpy(sigma))) / math.sqrt(longer * median)
 
+    def value(self, sigma: Array) -> float:
+        """Return 0: nothing is penalised."""
+        return 0.0
 
-class SpectralProx(NamedTuple):
-    """A proximal point: the matrix and its descending singular values."""
+    def prox(self, sigma: Array, step: float = 1.0) -> Array:
+        """Shrink the values."""
+        xp, (_, longer, beta) = namespace(sigma), self._sides(sigma)
+        unit = math.sqrt(longer) * self.noise_of(sigma)
+        seen = sigma > (1.0 + math.sqrt(beta)) * unit
+        y = xp.where(seen, sigma / (unit or 1.0), 1.0 + math.sqrt(beta))
+        eta = xp.sqrt(xp.clip((y**2 - beta - 1.0) ** 2 - 4.0 * beta, min=0.0)) / y
+        return xp.where(seen, unit * eta if unit else sigma, 0.0 * sigma)
 
-    matrix: Array
-    sigma: Array
-
-
-def spectral_prox(Q: Array, penalty: Penalty, step: float) -> SpectralProx:
-    """Proximal map of a spectral penalty at a matrix: argmin_Z ½‖Z − Q‖²_F + step · Ω(σ(Z)).
-
-    With Q = U diag(σ) Vᵀ and p = prox(σ) the result is Q V diag(p/σ) Vᵀ, so only the right singular vectors
-    are needed and U never appears. They come from the eigendecomposition of the smaller Gram matrix, several
-    times cheaper than an SVD. That squares the condition number: values below ``sqrt(n · eps) · σ₁`` are
-    noise. If one of those may survive the prox, a QR factorisation and the SVD of its small triangle are used
-    instead.
-
-    Parameters
-    ----------
-    Q : array of shape (m, n)
-    penalty : Penalty
-    step : float
-        Multiplies the penalty, as 1/t does in a proximal gradient step of curvature t.
-
-    Returns
-    -------
-    SpectralProx
-        ``matrix`` of the shape of Q and ``sigma``, its min(m, n) singular values, descending.
-    """
-    if Q.shape[0] < Q.shape[1]:
-        matrix, sigma = spectral_prox(Q.T, penalty, step)
-        return SpectralProx(matrix.T, sigma)
-    sigma, V = right_singular(Q)
-    if noise_may_survive(sigma, penalty, step):
-        sigma, V = right_singular_by_svd(Q)
-    shrunk = penalty.prox(sigma, step)
-    xp = namespace(Q)
-    kept = int(xp.count_nonzero(shrunk > 0))
-    if kept == 0:
-        return SpectralProx(xp.zeros_like(Q), shrunk)
-    V = V[:, :kept]
-    shrinkage = shrunk[:kept] / sigma[:kept]
-    # One tall product instead of two: V diag(p/σ) Vᵀ is small.
-    return SpectralProx(Q @ ((V * shrinkage) @ V.T), shrunk)
-
-
-def right_singular(Q: Array) -> tuple[Array, Array]:
-    """Descending singular values and right singular vectors of a tall Q through the eigh of QᵀQ.
-
-    Values below `gram_noise` have no correct digits. If QᵀQ would overflow or underflow, the SVD is used.
-    """
-    if not _has_gram(Q):
-        return right_singular_by_svd(Q)
-    xp = namespace(Q)
-    squares, V = descending_eigh(Q.T @ Q)
-    return xp.sqrt(xp.clip(squares, min=0.0)), V
-
-
-def singular_values(Q: Array) -> Array:
-    """Descending singular values of a tall Q as from `right_singular`, at less than half its cost."""
-    if not _has_gram(Q):
-        return right_singular_by_svd(Q)[0]
-    xp = namespace(Q)
-    return xp.sqrt(xp.clip(descending_eigvalsh(Q.T @ Q), min=0.0))
-
-
-def _has_gram(Q: Array) -> bool:
-    """Whether QᵀQ neither overflows nor underflows."""
-    xp = namespace(Q)
-    largest = float(xp.maximum(xp.max(Q), -xp.min(Q)))
-    limits = xp.finfo(Q.dtype)
-    least, most = math.sqrt(limits.smallest_normal) / limits.eps, math.sqrt(limits.max / math.prod(Q.shape))
-    return largest == 0 or bool(least <= largest <= most)
-
-
-def right_singular_by_svd(Q: Array) -> tuple[Array, Array]:
-    """Descending singular values and right singular vectors of a tall Q, accurate to eps · σ₁."""
-    xp = namespace(Q)
-    _, R = xp.linalg.qr(Q, mode="reduced")
-    _, sigma, Vt = thin_svd(R)
-    return sigma, Vt.T
-
-
-def accurate_singular_values(Q: Array) -> Array:
-    """Descending singular values of a tall Q, accurate to eps · σ₁.
-
-    With the triangle R of Q, [[0, R], [Rᵀ, 0]] has the eigenvalues ±σ_j. On a device, where an SVD costs six
-    times an eigendecomposition, this is the faster way.
-    """
-    if is_host(Q):
-        return right_singular_by_svd(Q)[0]
-    xp = namespace(Q)
-    _, R = xp.linalg.qr(Q, mode="reduced")
-    zeros = xp.zeros_like(R)
-    both = xp.concat([xp.concat([zeros, R], axis=1), xp.concat([R.T, zeros], axis=1)])
-    return xp.clip(descending_eigvalsh(both)[: R.shape[0]], min=0.0)
-
-
-def gram_noise(sigma: Array) -> float:
-    """Size below which a singular value from `right_singular` is noise: sqrt(n · eps) · σ₁."""
-    xp = namespace(sigma)
-    return math.sqrt(sigma.shape[0] * xp.finfo(sigma.dtype).eps) * float(sigma[0])
-
-
-def noise_may_survive(sigma: Array, penalty: Penalty, step: float) -> bool:
-    """Whether the prox may keep a value of which the Gram matrix shows nothing but noise.
-
-    ``sigma`` comes from `right_singular`. Rounding may have made any value below the noise 0, so what counts
-    is not whether the computed values survive, but whether they would if they were as large as the noise.
-    A free value counts even if it is 0.
-    """
-    xp = namespace(sigma)
-    noise = gram_noise(sigma)
-    visible = int(xp.count_nonzero(sigma > noise))
-    if visible == sigma.shape[0]:
-        return False
-    survivors = int(xp.count_nonzero(penalty.prox(xp.clip(sigma, min=noise), step) > 0))
-    return visible < max(survivors, min(penalty.n_free, int(sigma.shape[0])))
+    def _sides(self, sigma: Array) -> tuple[int, int, float]:
+        """Return both sides, the shorter first, and their ratio β."""
+        shorter, longer = sorted(self.shape or 2 * (int(sigma.shape[0]),))
+        return shorter, longer, shorter / longer

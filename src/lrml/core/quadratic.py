@@ -26,7 +26,8 @@ from scipy.linalg import solve_triangular
 from lrml.core.arrays import Array, dot, few_threads, frobenius, inner, is_host, namespace
 from lrml.core.linalg import Eigen, spectral_coordinates
 from lrml.core.moments import Moments
-from lrml.core.penalties import Penalty, SpectralProx, right_singular, singular_values, spectral_prox
+from lrml.core.penalties import OptimalShrinker, Penalty
+from lrml.core.spectra import SpectralProx, right_singular, singular_values, spectral_prox
 
 # Two threads made a path of yeast (r m² = 20,000) slower by half, and one of enron (2.8 million) faster.
 _SMALL = 1_000_000
@@ -162,6 +163,11 @@ class SpectralProblem:
         (Λ + ridge)^{1/2} W̃, in which the curvature is 1. One decomposition serves all penalties.
         """
         d, V = self._explained
+        if isinstance(penalty, OptimalShrinker) and penalty.shape is None:
+            penalty = replace(
+                penalty,
+                shape=(self.shape[0], (self.cross if self.labels is None else self.labels.T).shape[1]),
+            )
         s = penalty.prox(d, 0.5)
         kept = int(namespace(s).count_nonzero(s > self.rounding * d[0]))
         return ShrunkFactors(self.ridge_solution() @ V[:, :kept], V[:, :kept], d[:kept], s[:kept])

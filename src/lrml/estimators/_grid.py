@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrml.core import checks as check
-from lrml.core.penalties import singular_values
 from lrml.core.quadratic import SpectralProblem
+from lrml.core.spectra import singular_values
 from lrml.solvers import Chain, chains_for
 
 _ALPHA_SHARES = (0.05, 0.98)

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 from lrml.core.arrays import Array, Place, inner, namespace
 from lrml.core.loss_problem import RowProblem, scores_of
 from lrml.core.losses import Loss
-from lrml.core.penalties import Penalty, singular_values
+from lrml.core.penalties import Penalty
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Block
+from lrml.core.spectra import singular_values
 from lrml.solvers._loop import Point
 
 

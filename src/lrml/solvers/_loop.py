@@ -17,8 +17,9 @@ import numpy.typing as npt
 from lrml.core.arrays import Array, frobenius, namespace
 from lrml.core.linalg import Factors
 from lrml.core.loss_problem import RowProblem
-from lrml.core.penalties import Penalty, accurate_singular_values, gram_noise, singular_values
+from lrml.core.penalties import Penalty
 from lrml.core.quadratic import SpectralProblem
+from lrml.core.spectra import accurate_singular_values, gram_noise, singular_values
 
 # A run may end at a point that is worse than the best one by this share.
 _WORSE = 1e-6

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from lrml.core.arrays import Array, is_host, map_in_threads, namespace, one_blas_thread_if
 from lrml.core.linalg import Factors
 from lrml.core.loss_problem import RowProblem
-from lrml.core.penalties import Penalty, Ranks, TailSum
+from lrml.core.penalties import Penalty, TailSum
 from lrml.core.quadratic import SpectralProblem
+from lrml.core.spectra import Ranks
 from lrml.solvers._loop import (
     Callback,
     Certificate,

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from lrml.core.arrays import Array, descending_eigh, namespace, thin_svd, to_numpy
 from lrml.core.linalg import Factors
-from lrml.core.penalties import Penalty, gram_noise, noise_may_survive, right_singular, singular_values
+from lrml.core.penalties import Penalty
 from lrml.core.quadratic import SpectralProblem
+from lrml.core.spectra import gram_noise, noise_may_survive, right_singular, singular_values
 from lrml.solvers._loop import Gains, Point, point_at, spectrum
 
 
@@ -141,7 +142,10 @@ class Alternating:
     def _limit_if_stationary(self, sigma: Array) -> Point | None:
         problem, rank = self.problem, self.penalty.n_free
         W, _ = problem.reduced_rank_solution(rank)
-        gradient, slope, xp = problem.gradient(W), float(self.penalty.slopes(sigma)[rank]), namespace(W)
+        gradient, slopes, xp = problem.gradient(W), self.penalty.slopes(sigma), namespace(W)
+        if bool(xp.any(slopes != self.penalty.slopes(0.0 * sigma))):
+            return None  # a price that is not in proportion: the slope at 0 says little of large values
+        slope = float(slopes[rank])
         # The norm of a column is a cheap lower bound, which mostly decides.
         longest = float(xp.max(xp.linalg.vector_norm(gradient, axis=0)))
         if longest > slope or float(singular_values(gradient)[0]) > slope:
@@ -210,9 +214,11 @@ class Alternating:
             enough = kept <= last.U.shape[1]  # not if another penalty keeps more values
             U = last.U[:, :kept] if enough else (last.Y @ V) / last.spectrum[:kept]
             sigma, V = self._turn(U, 0.5 * slopes[:kept] / sigma)
+        constant = self.penalty.value(last.point.sigma)  # the majoriser is constant + Σ c_j σ_j
+        constant -= float(xp.sum(slopes[:kept] * last.point.sigma[:kept]))
         slopes = slopes[: sigma.shape[0]]
         R, least = problem.solve_left(V, 0.5 * slopes / sigma)
-        self.bound = least + 0.5 * float(xp.sum(slopes * sigma))
+        self.bound = least + 0.5 * float(xp.sum(slopes * sigma)) + constant
         previous, self.plain = self.W, R @ V.T
         self.W = self.accelerator.extrapolate(self.plain, self.plain - previous)
 

@@ -84,7 +84,7 @@ class ProximalNewton:
         self.blind_steps, self.damping = 0, 0.0
         self.untrusted = 2 if at_origin else 0
         self.single = 0  # how many of the next models get a single step
-        self.penalised = float(np.sum(penalty.slopes(np.ones(min(point.W[1:, :].shape))))) > 0
+        self.penalised = float(np.sum(penalty.slopes(np.zeros(min(point.W[1:, :].shape))))) > 0
         self.wide = problem.shape[1] > problem.shape[0] - 1
         self.phase: Alternating | None = None
         self.model = self._model(problem.evaluate(point.W))
