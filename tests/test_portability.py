@@ -27,7 +27,7 @@ PORTABLE = {
     ),
     # Products with large matrices are the host's.
     "core/linalg.py": (
-        *("Operator", "NormalOperator", "ConjugateGradients", "_Shifted", "powered", "leading_directions"),
+        *("NormalOperator", "ConjugateGradients", "_Shifted", "powered", "leading_directions"),
         *("solve_shifted", "tall_svd", "column_sums", "ratio", "taken", "zero"),
     ),
     "core/quadratic.py": (),

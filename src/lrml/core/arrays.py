@@ -1,7 +1,11 @@
-"""Arrays of NumPy, torch, CuPy, JAX or any other Array API library, and where they live.
+"""Arrays of NumPy, torch, CuPy, JAX or any other Array API library, where they live, and threads for them.
 
 This is the only module that imports ``array_api_compat``. The numeric core asks once for the namespace of
 its arrays and then speaks the Array API standard, so the same solver runs on any of these libraries.
+
+The threads of OpenBLAS wait for each other by spinning. If another process holds a core, each of the many
+short steps of a decomposition waits until the scheduler has given that core back: an eigendecomposition of
+200 × 200 then takes 100 times as long on two threads as on one, while two idle cores do not make it faster.
 """
 
 from __future__ import annotations
@@ -31,6 +35,8 @@ from lrml._shown import shown
 
 Array: TypeAlias = Any
 """An array of any Array API library; the standard has no static type yet."""
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 # How the libraries of a device say that its memory is used up.
 _NO_MEMORY = ("OutOfMemoryError", "out of memory", "ALLOC_FAILED")
@@ -38,6 +44,10 @@ _NO_MEMORY = ("OutOfMemoryError", "out of memory", "ALLOC_FAILED")
 _ONE_THREAD = range(40, 257)
 # From this size on, memory counts more than threads.
 _LARGE = 2000
+# Processes per core, over the last minute, beyond which a second thread of BLAS waits more than it works.
+_BUSY = 1.5
+_N_CORES = os.cpu_count() or 1  # asking takes longer than the load does
+_WORKER = "lrml block"  # how the names of threads begin that work for `map_in_threads`
 
 
 def is_sparse(matrix: Any) -> bool:
@@ -109,11 +119,10 @@ def at_home(value: Any, known: dict[int, Any] | None = None) -> Any:
         if any(new is not old for new, old in zip(listed, value, strict=True)):
             found = type(value)(*listed) if hasattr(value, "_fields") else type(value)(listed)
     elif isinstance(value, dict) or is_record:
-        named = (
-            {one.name: getattr(value, one.name) for one in dataclasses.fields(value)} if is_record else value
-        )
-        parts = {name: at_home(one, known) for name, one in named.items()}
-        if any(parts[name] is not one for name, one in named.items()):
+        names = [one.name for one in dataclasses.fields(value)] if is_record else list(value)
+        named = {name: getattr(value, name) for name in names} if is_record else value
+        parts = {name: at_home(named[name], known) for name in names}
+        if any(parts[name] is not named[name] for name in names):
             found = dataclasses.replace(value, **parts) if is_record else parts
     known[id(value)] = found
     return found
@@ -143,8 +152,8 @@ class Place(NamedTuple):
         is_name = isinstance(device, str) or type(device).__module__.partition(".")[0] == "torch"
         if not is_name or not str(device):
             raise ValueError(
-                "device must be None or the name of a device, such as 'cuda' or 'cuda:1', got "
-                f"{shown(device)}. Use None to compute where X is."
+                f"device is {shown(device)}. Pass the name of a device, such as 'cuda' or 'cuda:1', or None "
+                "to compute where X is."
             )
         return HOST if isinstance(device, str) and device == "cpu" else _place_named(str(device))
 
@@ -171,9 +180,11 @@ class Place(NamedTuple):
             held = cuda.memory_reserved(self.device) - cuda.memory_allocated(self.device)
             return float(cuda.mem_get_info(self.device)[0] + held)
         if array_api_compat.is_cupy_namespace(self.xp):
-            cupy = importlib.import_module("cupy")
             with self.device:
-                return float(cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes())
+                return float(
+                    self.device.mem_info[0]
+                    + importlib.import_module("cupy").get_default_memory_pool().free_bytes()
+                )
         try:
             return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         except (AttributeError, ValueError, OSError):
@@ -188,9 +199,9 @@ class Place(NamedTuple):
             if self.is_host or not any(sign in f"{type(error).__name__} {error}" for sign in _NO_MEMORY):
                 raise
             raise MemoryError(
-                f"the arrays of a fit must fit into the memory of the device ({self}), got {needs}, which do "
-                f"not fit beside what is there ({self.memory / 1e9:.1f} GB free). Pass fewer rows or "
-                "features, free memory, or compute on the host: device=None with NumPy arrays."
+                f"{needs} do not fit into the memory of the device ({self}), beside what is there "
+                f"({self.memory / 1e9:.1f} GB free). Pass fewer rows or features, free memory, or compute on "
+                "the host: device=None with NumPy arrays."
             ) from error
 
     def asarray(self, value: Any, dtype: Any = None) -> Array:
@@ -199,17 +210,25 @@ class Place(NamedTuple):
             return value if dtype is None else value.astype(dtype, copy=False)
         if is_sparse(value):
             return self._dense(value, dtype)
-        wanted = None if dtype is None else getattr(self.xp, np.dtype(dtype).name)
         there = Place.of(value)
         if there == self:
-            value = np.asarray(value) if self.is_host else value  # a list, a frame
-            return value if wanted is None else self.xp.astype(value, wanted, copy=False)
-        if there.xp is self.xp:
+            moved = np.asarray(value) if self.is_host else value  # a list, a frame
+        elif there.xp is self.xp:
             moved = array_api_compat.to_device(value, self.device)
+        elif self.is_host:
+            moved = to_numpy(value)
         else:
-            held = np.asarray(to_numpy(value) if not there.is_host else value)
-            moved = self.xp.asarray(held if self.is_host else _as_others_take_it(held), device=self.device)
-        return moved if wanted is None else self.xp.astype(moved, wanted, copy=False)
+            held = np.asarray(value) if there.is_host else to_numpy(value)
+            # Others have native bytes in plain order, no long doubles, and small unsigned integers only.
+            kind = np.dtype(held.dtype.newbyteorder("="))
+            if kind.itemsize > {"f": 8, "u": 1}.get(kind.kind, kind.itemsize):
+                kind = np.dtype(np.float64 if kind.kind == "f" else np.int64)
+            moved = self.xp.asarray(np.require(held, kind, ["C", "W"]), device=self.device)
+        return (
+            moved
+            if dtype is None
+            else self.xp.astype(moved, getattr(self.xp, np.dtype(dtype).name), copy=False)
+        )
 
     def _dense(self, matrix: Any, dtype: Any) -> Array:
         """Return a sparse matrix as a dense array here; where possible, only what it stores travels."""
@@ -235,19 +254,6 @@ class Place(NamedTuple):
 HOST = Place(array_api_compat.numpy, "cpu")
 
 
-def _as_others_take_it(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an array whose memory other libraries can share: of a common type, in plain order, writable.
-
-    All have native bytes, no long doubles, and small unsigned integers only.
-    """
-    dtype = array.dtype.newbyteorder("=")
-    if dtype.kind in "fu" and dtype.itemsize > {"f": 8, "u": 1}[dtype.kind]:
-        dtype = np.dtype(np.float64 if dtype.kind == "f" else np.int64)
-    array = array.astype(dtype, copy=False)
-    plain = array.flags.writeable and all(stride >= 0 for stride in array.strides)
-    return array if plain else array.copy()
-
-
 def _place_in(library: str, device: Any) -> Place:
     return Place(importlib.import_module(library), device)
 
@@ -255,41 +261,32 @@ def _place_in(library: str, device: Any) -> Place:
 @cache
 def _place_named(name: str) -> Place:
     """Return the place of a device of torch, or of CuPy where torch is not installed."""
-    for library, device_of in (("torch", _torch_device), ("cupy", _cupy_device)):
+    for library in ("torch", "cupy"):
         try:
             module = importlib.import_module(library)
         except ImportError:
             continue
         try:
-            device = device_of(module, name)
+            if library == "torch":
+                tried = module.linalg.eigvalsh(module.ones((1, 1), dtype=module.float64, device=name))
+                float(tried[0])
+                device = tried.device  # "cuda" has become "cuda:0"
+            else:
+                device = module.cuda.Device(int(name.removeprefix("cuda").removeprefix(":") or 0))
+                device.compute_capability  # noqa: B018  # fails if it is not there
         except Exception as error:  # a name that is not known and a driver that lacks have no common type
             # What is said first will do: libraries go on with lists of all their backends.
-            said = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            said = textwrap.shorten(said.partition(". ")[0].rstrip("."), 120, placeholder=" …")
+            said = str(error).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
+            said = textwrap.shorten(said or type(error).__name__, 120, placeholder=" …")
             raise ValueError(
-                f"device must be one that is there and has float64 and eigh, got {name!r} ({said}). "
-                "Leave it out to compute on the host, or name another device."
+                f"device={name!r} is not there, or has no float64 or eigh ({said}). Leave it out to compute "
+                "on the host, or name another device."
             ) from error
         return _place_in(f"array_api_compat.{library}", device)
     raise ValueError(
-        f"device={name!r} needs torch or CuPy, got an environment without them. Install torch, or "
-        "leave device out to compute on the host."
+        f"device={name!r} needs torch or CuPy, and neither is installed. Install torch, or leave device out "
+        "to compute on the host."
     )
-
-
-def _torch_device(torch: Any, name: str) -> Any:
-    tried = torch.linalg.eigvalsh(torch.ones((1, 1), dtype=torch.float64, device=name))
-    float(tried[0])
-    return tried.device  # "cuda" has become "cuda:0"
-
-
-def _cupy_device(cupy: Any, name: str) -> Any:
-    kind, _, number = name.partition(":")
-    if kind != "cuda":
-        raise ValueError("CuPy has only CUDA devices")
-    device = cupy.cuda.Device(int(number or 0))
-    device.compute_capability  # noqa: B018  # fails if it is not there
-    return device
 
 
 def plain(value: Any, name: str) -> Any:
@@ -298,21 +295,18 @@ def plain(value: Any, name: str) -> Any:
         return value
     if str(value.layout) != "torch.strided":
         raise TypeError(
-            f"{name} must be dense on a device, got a tensor with the layout {value.layout}. Pass "
-            f"{name}.to_dense(); X may also be a SciPy sparse matrix, with device='cuda' for a fit there."
+            f"{name} is a tensor with the layout {value.layout}. Pass {name}.to_dense(); X may also be a "
+            "SciPy sparse matrix, with device='cuda' for a fit there."
         )
     if value.device.type == "meta":
-        raise TypeError(
-            f"{name} must hold numbers, got a tensor on the device 'meta', which has a shape only. Pass a "
-            "tensor on another device."
-        )
+        raise TypeError(f"{name} is a tensor on the device 'meta', which has no numbers. Pass another one.")
     return value.detach()
 
 
-def is_host(*arrays: Any) -> bool:
-    """Whether arrays are NumPy's or SciPy's, so that code of NumPy alone may handle them."""
+def is_host(array: Any) -> bool:
+    """Whether an array is NumPy's or SciPy's, so that code of NumPy alone may handle it."""
     # Arrays of NumPy are told by their type: small fits ask very often.
-    return all(type(array) is np.ndarray or Place.of(array).is_host for array in arrays)
+    return type(array) is np.ndarray or Place.of(array).is_host
 
 
 def take(matrix: Any, places: Any, axis: int = 0) -> Any:
@@ -363,11 +357,6 @@ def thin_svd(matrix: Array) -> tuple[Array, Array, Array]:
     return U, s, Vt
 
 
-def few_threads(matrix: Array) -> AbstractContextManager[None]:
-    """Limit BLAS to one thread while a small NumPy matrix is decomposed."""
-    return one_blas_thread_if(max(matrix.shape) in _ONE_THREAD and array_api_compat.is_numpy_array(matrix))
-
-
 def frobenius(array: Array) -> float:
     """Frobenius norm as a Python float."""
     return float(namespace(array).linalg.vector_norm(array))
@@ -413,10 +402,9 @@ def full_precision(array: Array) -> Iterator[None]:
         setting = torch.get_float32_matmul_precision()
     except RuntimeError:
         setting = "highest"
-    backends = torch.backends.cuda, torch.backends.mkldnn
-    products = [part.matmul for part in backends if hasattr(getattr(part, "matmul", None), "fp32_precision")]
-    found = [part.fp32_precision for part in products]
-    if setting == "highest" and not {"tf32", "bf16"}.intersection(found):
+    parts: Any = [getattr(each, "matmul", None) for each in (torch.backends.cuda, torch.backends.mkldnn)]
+    found = [(part, part.fp32_precision) for part in parts if hasattr(part, "fp32_precision")]
+    if setting == "highest" and not {"tf32", "bf16"}.intersection(precision for _, precision in found):
         yield
         return
     torch.set_float32_matmul_precision("highest")
@@ -424,20 +412,13 @@ def full_precision(array: Array) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(setting)
-        for part, precision in zip(products, found, strict=True):
+        for part, precision in found:
             part.fp32_precision = "none"  # as that of all backends
             if part.fp32_precision != precision:
                 part.fp32_precision = precision
 
 
 # Threads
-
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
-# Processes per core, over the last minute, beyond which a second thread of BLAS waits more than it works.
-_BUSY = 1.5
-_N_CORES = os.cpu_count() or 1  # asking takes longer than the load does
-_WORKER = "lrml block"  # how the names of threads begin that work for `map_in_threads`
 
 
 @cache
@@ -464,8 +445,8 @@ class _OneThread:
         with self._lock:
             if self._owner is None:
                 self._owner = get_ident()
-                self.before = [library.num_threads or 1 for library in _blas_libraries()]
                 for library in _blas_libraries():
+                    self.before.append(library.num_threads or 1)
                     library.set_num_threads(1)
             self._depth += self._owner == get_ident()
 
@@ -493,6 +474,11 @@ def one_blas_thread_if(limited: bool) -> AbstractContextManager[None]:
     if limited or (hasattr(os, "getloadavg") and os.getloadavg()[0] > _BUSY * _N_CORES):
         return one_blas_thread
     return nullcontext()
+
+
+def few_threads(matrix: Array) -> AbstractContextManager[None]:
+    """Limit BLAS to one thread while a small NumPy matrix is decomposed."""
+    return one_blas_thread_if(type(matrix) is np.ndarray and max(matrix.shape) in _ONE_THREAD)
 
 
 def threads_to_share() -> int:

@@ -1,4 +1,4 @@
-"""Checks of numbers, flags and choices. Every message names the rule, the value received and the remedy."""
+"""Checks of numbers, flags and choices. Every message says where, what was found, and what to do."""
 
 from __future__ import annotations
 
@@ -31,24 +31,21 @@ def check_count(
     number of singular values. ``sides`` names the two numbers in messages.
     """
     most = min(shape)
-    if is_integer(value):
-        if not least <= value <= most:
-            raise ValueError(
-                f"{name} must be in [{least}, {most}] (the smaller of {shape[0]} {sides[0]} and {shape[1]} "
-                f"{sides[1]}), got {value}. Choose a count in that range, or pass a fraction such as 0.5."
-            )
+    if is_integer(value) and least <= value <= most:
         return int(value)
-    if is_real(value):
-        if not (0.0 <= value <= 1.0 and (value > 0 or least == 0)):
-            raise ValueError(
-                f"as a float, {name} must be in {'(' if least else '['}0, 1] (a share of the {sides[1]}), "
-                f"got {value}. Pass an int such as {min(most, 5)} to count singular values."
-            )
-        return min(most, max(least, round(float(value) * shape[1])))
-    raise TypeError(
-        f"{name} must be an int (a count) or a float (a share of the {sides[1]}), got {shown(value)}. "
-        "Pass a number."
-    )
+    if is_integer(value):
+        raise ValueError(
+            f"{name} is {value}, but there are {shape[0]} {sides[0]} and {shape[1]} {sides[1]}. Pass a count "
+            f"from {least} to {most}, or a share such as 0.5."
+        )
+    if not is_real(value):
+        raise TypeError(f"{name} is {shown(value)}. Pass a count, or a share of the {sides[1]} such as 0.5.")
+    if not (0.0 <= value <= 1.0 and (value > 0 or least == 0)):
+        raise ValueError(
+            f"{name} is {value}, and a float is a share of the {sides[1]}. Pass one in "
+            f"{'(' if least else '['}0, 1], or an int such as {min(most, 5)} to count singular values."
+        )
+    return min(most, max(least, round(float(value) * shape[1])))
 
 
 def check_nonnegative(name: str, value: Any, remedy: str) -> float:
@@ -66,24 +63,19 @@ def check_nonnegative(name: str, value: Any, remedy: str) -> float:
 def check_flag(name: str, value: Any) -> bool:
     """Return True or False; a string such as "no" would count as true."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {shown(value)}. Pass a bool.")
+        raise TypeError(f"{name} must be True or False, got {shown(value)}.")
     return bool(value)
 
 
 def check_max_iter(max_iter: Any) -> int:
     """Return a positive iteration limit."""
     if not is_integer(max_iter) or max_iter < 1:
-        raise ValueError(
-            f"max_iter must be an int of at least 1, got {shown(max_iter)}. Leave it out for the default."
-        )
+        raise ValueError(f"max_iter is {shown(max_iter)}. Pass an int of at least 1, or leave it out.")
     return int(max_iter)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return a string that is one of the choices."""
     if not isinstance(value, str) or value not in choices:
-        listed = ", ".join(map(repr, choices))
-        raise ValueError(
-            f"{name} must be one of {listed}, got {shown(value)}. Use {choices[0]!r} if in doubt."
-        )
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}.")
     return str(value)

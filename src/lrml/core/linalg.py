@@ -5,9 +5,8 @@ That is: leading directions, conjugate gradients, and thin singular value decomp
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,109 +29,8 @@ _FULL_ENOUGH = 0.7  # once fewer of the systems in work go on, they are packed
 _BLOCK_ROWS = 4096
 
 
-class Operator(ABC):
-    """X̂ᵀX̂, or X̂X̂ᵀ on dual vectors, divided by a unit, and products of X̂ and Ŷ; applied, never made.
-
-    Attributes
-    ----------
-    dtype : type
-        Precision of the products.
-    size : int
-        Length of the vectors.
-    n_eigenvalues : int
-        How many may differ from 0: min(n, d).
-    n_labels : int
-    is_dual : bool
-        Whether vectors have one entry per row.
-    columns : int
-        How many vectors are best processed at a time.
-    in_lockstep : bool
-        Whether the systems of several shifts are solved side by side, as every product reads all rows.
-    """
-
-    dtype: type[np.floating[Any]]
-    size: int
-    n_eigenvalues: int
-    n_labels: int
-    is_dual: bool = False
-    columns: int = COLUMNS
-    in_lockstep: bool = False
-
-    @abstractmethod
-    def apply(self, B: _Floats) -> _Floats:
-        """Return the product with a block of vectors."""
-
-    @abstractmethod
-    def right_sides(self, V: _Float64) -> _Floats:
-        """Ŷ V for dual vectors, X̂ᵀŶ V for others, in units of the operator."""
-
-    @abstractmethod
-    def apply_and_cross(self, B: _Floats) -> tuple[_Floats, _Floats]:
-        """Return the product with a block of vectors, and (X̂ᵀŶ)ᵀ times X̂ᵀB or B, transposed (k × L)."""
-
-    @abstractmethod
-    def cross(self, B: _Floats) -> _Floats:
-        """Return the second part of `apply_and_cross`."""
-
-    def map(self, function: Callable[[slice], Any], count: int) -> list[Any]:
-        """Apply a function to groups of columns, in threads unless every product reads all rows."""
-        groups = self.groups(count)
-        if self.in_lockstep:
-            return [function(group) for group in groups]
-        return list(map_in_threads(function, groups, ahead=len(groups)))
-
-    def groups(self, count: int) -> list[slice]:
-        """Return groups of columns."""
-        return [slice(start, min(start + self.columns, count)) for start in range(0, count, self.columns)]
-
-    def wide(self, function: Callable[..., _Floats], *parts: _Floats, length: int | None = None) -> _Floats:
-        """Apply a function of blocks of vectors to all columns of matrices, and entries of vectors."""
-        count = parts[0].shape[-1]
-        found = np.empty((self.size if length is None else length, count), dtype=self.dtype)
-
-        def fill(columns: slice) -> None:
-            found[:, columns] = function(*(np.ascontiguousarray(part[..., columns]) for part in parts))
-
-        self.map(fill, count)
-        return found
-
-    def apply_wide(self, B: _Floats) -> _Floats:
-        """Return the product with any number of vectors."""
-        return self.wide(self.apply, B)
-
-
-class RowsElsewhere(Protocol):
-    """Centred rows that are not in memory, but can be multiplied with."""
-
-    @property
-    def yy(self) -> float:
-        """Σ w ‖ŷ‖²."""
-
-    @property
-    def n_eigenvalues(self) -> int:
-        """How many eigenvalues of X̂ᵀX̂ may differ from 0: min(n, d)."""
-
-    @property
-    def scatter(self) -> _Float64:
-        """Σ w x̂² of every column."""
-
-    @property
-    def variation(self) -> _Float64:
-        """Σ w (x − x̄)² of every column."""
-
-    def operator(self, dtype: type[np.floating[Any]], unit: float) -> Operator:
-        """Return X̂ᵀX̂ over a unit."""
-
-
-def operator_of(
-    rows: CentredRows | RowsElsewhere, dtype: type[np.floating[Any]], unit: float = 1.0
-) -> Operator:
-    """Return the operator of rows in memory, or of rows elsewhere, which bring their own."""
-    return NormalOperator(rows, dtype, unit) if isinstance(rows, CentredRows) else rows.operator(dtype, unit)
-
-
-class NormalOperator(Operator):
-    """X̂X̂ᵀ if there are at most as many rows as features, else X̂ᵀX̂, for rows in memory.
+class NormalOperator:
+    """X̂X̂ᵀ if there are at most as many rows as features, else X̂ᵀX̂; applied, never made.
 
     Parameters
     ----------
@@ -143,19 +41,30 @@ class NormalOperator(Operator):
         X̂ is divided by its square root, which keeps numbers of single precision in their range.
     may_be_dual : bool, default=True
         If False, it is X̂ᵀX̂ in any case.
+
+    Attributes
+    ----------
+    size : int
+        Length of the vectors.
+    n_eigenvalues : int
+        How many may differ from 0: min(n, d).
+    is_dual : bool
+        Whether vectors have one entry per row.
+    columns : int
+        How many vectors are best processed at a time.
+    in_lockstep : bool
+        Whether the systems of several shifts are solved side by side, as every product reads all rows.
     """
 
+    columns = COLUMNS
+    in_lockstep = False
+
     def __init__(
-        self,
-        rows: CentredRows,
-        dtype: type[np.floating[Any]],
-        unit: float = 1.0,
-        *,
-        may_be_dual: bool = True,
+        self, rows: CentredRows, dtype: type[np.floating[Any]], unit: float = 1.0, *, may_be_dual: bool = True
     ) -> None:
         self.dtype, self._Y, self._y_offset = dtype, rows.Y, rows.y_offset
         self._roots = np.sqrt(rows.weights)[:, None]
-        self.n_eigenvalues, self.n_labels = min(rows.X.shape), rows.Y.shape[1]
+        self.n_eigenvalues, self.n_labels = rows.n_eigenvalues, int(rows.Y.shape[1])
         self.is_dual = may_be_dual and bool(rows.X.shape[0] <= rows.X.shape[1])
         self.size = rows.X.shape[0 if self.is_dual else 1]
         root = np.sqrt(rows.weights / unit)
@@ -189,10 +98,10 @@ class NormalOperator(Operator):
             product -= np.outer(self.offset, self.root @ A)
         return product[self._places]
 
-    def apply(self, B: _Floats) -> _Floats:
-        """Return the product with a narrow block of vectors."""
+    def _seen(self, B: _Floats) -> _Floats:
+        """X̂X̂ᵀB for dual vectors, X̂B for others: what the rows make of them."""
         if not self.is_dual:
-            return self.backward(self.forward(B))
+            return self.forward(B)
         product: _Floats = np.asarray(self.X @ np.asarray(self.Xt @ B))
         if not self.is_centred:
             # X̂ = M − root offsetᵀ, so centring takes no further array with one row per feature.
@@ -201,28 +110,51 @@ class NormalOperator(Operator):
             product += np.outer(self.root, (self.offset @ self.offset) * sums - self.along @ B)
         return product
 
+    def apply(self, B: _Floats) -> _Floats:
+        """Return the product with a narrow block of vectors."""
+        return self._seen(B) if self.is_dual else self.backward(self.forward(B))
+
     def right_sides(self, V: _Float64) -> _Floats:
         """Ŷ V for dual vectors, X̂ᵀŶ V for others, in units of the operator."""
         targets = (self._roots * (np.asarray(self._Y @ V) - self._y_offset @ V)).astype(self.dtype)
         return targets if self.is_dual else self.backward(targets)
 
     def apply_and_cross(self, B: _Floats) -> tuple[_Floats, _Floats]:
-        """Return the product with a narrow block of vectors, and its scores times Ŷ."""
-        if self.is_dual:
-            product = self.apply(B)
-            return product, self._targets_product(product)
-        scores = self.forward(B)
-        return self.backward(scores), self._targets_product(scores)
+        """Return the product with a narrow block of vectors, and `cross` of it."""
+        seen = self._seen(B)
+        return seen if self.is_dual else self.backward(seen), self._targets_product(seen)
 
     def cross(self, B: _Floats) -> _Floats:
-        """Return the scores of a narrow block of vectors times Ŷ."""
-        return self._targets_product(self.apply(B) if self.is_dual else self.forward(B))
+        """Return (X̂ᵀŶ)ᵀ times X̂ᵀB, or times B, transposed (k × L)."""
+        return self._targets_product(self._seen(B))
 
     def _targets_product(self, scores: _Floats) -> _Floats:
         """Return scoresᵀ Ŷ without making a sparse Y dense."""
         weighted = self._roots * scores
         product: _Floats = np.asarray(self._Y.T @ weighted).T
         return product - np.outer(weighted.sum(axis=0), self._y_offset)
+
+    def map(self, function: Callable[[slice], Any], count: int) -> list[Any]:
+        """Apply a function to groups of columns, in threads unless every product reads all rows."""
+        groups = [slice(start, min(start + self.columns, count)) for start in range(0, count, self.columns)]
+        if self.in_lockstep:
+            return [function(group) for group in groups]
+        return list(map_in_threads(function, groups, ahead=len(groups)))
+
+    def wide(self, function: Callable[..., _Floats], *parts: _Floats, length: int | None = None) -> _Floats:
+        """Apply a function of blocks of vectors to all columns of matrices, and entries of vectors."""
+        count = parts[0].shape[-1]
+        found = np.empty((self.size if length is None else length, count), dtype=self.dtype)
+
+        def fill(columns: slice) -> None:
+            found[:, columns] = function(*(np.ascontiguousarray(part[..., columns]) for part in parts))
+
+        self.map(fill, count)
+        return found
+
+    def apply_wide(self, B: _Floats) -> _Floats:
+        """Return the product with any number of vectors."""
+        return self.wide(self.apply, B)
 
 
 def powered(product: Callable[[Any], _Floats], block: _Floats, steps: int) -> Any:
@@ -261,21 +193,16 @@ def leading_directions(
     return Leading(vectors, squares[kept])
 
 
-class System(Protocol):
-    """Positive definite systems H x = b side by side, one per column, and a preconditioner P of each."""
-
-    def precondition(self, residual: _Floats) -> tuple[Vectors, _Float64, _Float64]:
-        """Return P⁻¹r as vectors, ⟨r, P⁻¹r⟩ and ‖r‖²."""
-
-    def product(self, direction: Vectors) -> tuple[_Floats, _Float64, Vectors]:
-        """Return Hp, ⟨p, Hp⟩, and what else is linear in p and wanted of the solution."""
-
-    def take(self, places: _Places) -> Self:
-        """Return some of the systems."""
-
-
 class ConjugateGradients:
     """Preconditioned conjugate gradients for the systems of all columns of a block, begun at zero.
+
+    Parameters
+    ----------
+    system : object
+        Positive definite systems H x = b, one per column, with a preconditioner P of each:
+        ``precondition(r)`` returns P⁻¹r as vectors, ⟨r, P⁻¹r⟩ and ‖r‖²; ``product(p)`` Hp, ⟨p, Hp⟩, and what
+        else is linear in p and wanted of the solution; ``take(places)`` some of the systems.
+    right_sides : array of shape (size, k)
 
     Attributes
     ----------
@@ -291,7 +218,7 @@ class ConjugateGradients:
         How much the last step, and all together, have lowered ½⟨x, Hx⟩ − ⟨b, x⟩.
     """
 
-    def __init__(self, system: System, right_sides: _Floats) -> None:
+    def __init__(self, system: Any, right_sides: _Floats) -> None:
         self.system, self.residual, self.count = system, right_sides, 0
         self.ahead, self.size, self.square = system.precondition(right_sides)
         self.places, self.width = np.arange(len(self.size)), len(self.size)
@@ -354,7 +281,7 @@ class _Shifted(NamedTuple):
     λ are the leading eigenvalues, and μ is the least of them.
     """
 
-    operator: Operator
+    operator: NormalOperator
     shifts: _Floats
     vectors: _Floats
     gains: _Floats
@@ -376,7 +303,7 @@ class _Shifted(NamedTuple):
 
 
 def solve_shifted(
-    operator: Operator,
+    operator: NormalOperator,
     B: _Floats,
     shifts: _Floats,
     leading: Leading,

@@ -127,6 +127,11 @@ class CentredRows:
         return float(namespace(self.weights).sum(self.weights))
 
     @property
+    def n_eigenvalues(self) -> int:
+        """How many eigenvalues of X̂ᵀX̂ may differ from 0: min(n, d)."""
+        return int(min(self.X.shape))
+
+    @property
     def scatter(self) -> Array:
         """Σ w (x − x̄)² of every column, checked for overflow."""
         with np.errstate(over="ignore", invalid="ignore"):

@@ -33,11 +33,8 @@ from lrml.core.linalg import (
     Eigen,
     Leading,
     NormalOperator,
-    Operator,
-    RowsElsewhere,
     column_sums,
     leading_directions,
-    operator_of,
     powered,
     solve_shifted,
     taken,
@@ -98,8 +95,8 @@ class Subspace:
     In the span of the basis (size × r) the eigenvalues are diagonal; for dual vectors A, X̂ᵀA is orthonormal.
     """
 
-    rows: CentredRows | RowsElsewhere
-    fast: Operator  # over ``unit``; in single precision, unless some column varies far less than others
+    rows: Any  # `CentredRows`, or others with the same sums and an ``operator`` of their own
+    fast: NormalOperator  # over ``unit``; in single precision, unless some column varies far less than others
     unit: float  # mean eigenvalue
     leading: Leading  # of ``fast``
     basis: _Float64
@@ -107,13 +104,12 @@ class Subspace:
     cross: _Float64  # X̂ᵀŶ inside (r × L)
 
     @classmethod
-    def _of_nothing(cls, rows: CentredRows | RowsElsewhere) -> Subspace:
+    def _of_nothing(cls, rows: Any) -> Subspace:
         """Return the span of no vectors, with an operator of single precision if that suffices."""
-        n_eigenvalues = min(rows.X.shape) if isinstance(rows, CentredRows) else rows.n_eigenvalues
-        unit = check_unit(float(rows.scatter.sum()) / n_eigenvalues or 1.0)
+        unit = check_unit(float(rows.scatter.sum()) / rows.n_eigenvalues or 1.0)
         variation = rows.variation
         least = float(np.min(variation, initial=np.inf, where=variation > _CONSTANT * rows.scatter))
-        fast = operator_of(rows, np.float32 if least >= _NO_SHIFT[np.float32] * unit else np.float64, unit)
+        fast = _operator(rows, np.float32 if least >= _NO_SHIFT[np.float32] * unit else np.float64, unit)
         leading = leading_directions(fast.apply_wide, fast.size, _LEADING, fast.dtype)
         nothing = np.zeros((fast.size, 0)), np.zeros(0), np.zeros((0, fast.n_labels))
         return cls(rows, fast, unit, leading, *nothing)
@@ -121,7 +117,7 @@ class Subspace:
     @classmethod
     def for_ridges(
         cls,
-        rows: CentredRows | RowsElsewhere,
+        rows: Any,
         least: float = 0.0,
         *,
         bare: bool = False,
@@ -161,7 +157,6 @@ class Subspace:
         S = S.astype(self.fast.dtype, copy=False)
         if self.is_dual:
             return S
-        assert isinstance(self.fast, NormalOperator)
         return self.fast.wide(self.fast.backward, S)
 
     def extended(self, further: _Floats) -> Subspace:
@@ -169,7 +164,7 @@ class Subspace:
 
         The inner products of Q are QᵀQ and QᵀX̂ᵀX̂Q, with Q = X̂ᵀA for dual vectors and A for others.
         """
-        operator = operator_of(self.rows, np.float64)
+        operator = _operator(self.rows, np.float64)
         noise = np.finfo(np.float64).eps * float(self.rows.scatter.sum())
         lengths = np.sqrt(column_sums(further, further))
         some = np.flatnonzero((lengths > 0) & (noise > 0))
@@ -214,7 +209,7 @@ class Subspace:
 
     def inside(self, vectors: _Float64) -> _Float64:
         """Return the coordinates of vectors: those of X̂ᵀA for dual ones."""
-        sides = operator_of(self.rows, np.float64).apply_wide(vectors) if self.is_dual else vectors
+        sides = _operator(self.rows, np.float64).apply_wide(vectors) if self.is_dual else vectors
         found: _Float64 = self.basis.T @ sides
         return found
 
@@ -346,16 +341,15 @@ def check_unit(unit: float) -> float:
     return unit
 
 
-def estimated_eigenvalues(rows: CentredRows) -> _Float64:
-    """Return all eigenvalues of X̂ᵀX̂, roughly: leading ones, and for each of the others their mean."""
-    nothing = Subspace._of_nothing(rows)
-    leading, rest = nothing.leading.values, _other_eigenvalue(nothing.fast, nothing.leading)
-    values = np.append(leading, np.full(nothing.fast.n_eigenvalues - len(leading), rest))
-    values = np.sort(np.maximum(values, np.finfo(np.float32).eps * values.max()))[::-1]
-    return values * nothing.unit if values[0] > 0 else np.ones(1)
+def _operator(rows: Any, dtype: type[np.floating[Any]], unit: float = 1.0) -> NormalOperator:
+    """Return the operator of rows in memory, or that of rows elsewhere, which bring their own."""
+    if isinstance(rows, CentredRows):
+        return NormalOperator(rows, dtype, unit)
+    found: NormalOperator = rows.operator(dtype, unit)
+    return found
 
 
-def _other_eigenvalue(fast: Operator, leading: Leading) -> float:
+def _other_eigenvalue(fast: NormalOperator, leading: Leading) -> float:
     """Return the mean eigenvalue beside the leading ones, that of all being 1."""
     n_others = fast.n_eigenvalues - len(leading.values)
     return max(fast.n_eigenvalues - float(leading.values.sum()), 0.0) / max(n_others, 1)
@@ -374,7 +368,7 @@ def cost(size: int, entries: float, n_labels: int, wanted: int | None = None) ->
     return 4.0 * _PASSES * entries * directions + 4.0 * size * width**2 + 10.0 * width**3
 
 
-def _images(operator: Operator, A: _Float64) -> tuple[_Float64, _Float64]:
+def _images(operator: NormalOperator, A: _Float64) -> tuple[_Float64, _Float64]:
     """Return op(A), and X̂ᵀŶ along the vectors."""
     images, cross = np.empty_like(A), np.empty((A.shape[1], operator.n_labels))
 
@@ -396,7 +390,7 @@ def _diagonalised(lengths: _Float64, bends: _Float64) -> tuple[_Float64, _Float6
     return eigenvalues[kept], C @ Q[:, kept]
 
 
-def _label_directions(fast: Operator, leading: Leading, wanted: int | None) -> _Float64:
+def _label_directions(fast: NormalOperator, leading: Leading, wanted: int | None) -> _Float64:
     """Return directions of label space: all of up to 512 labels, or those that X explains best.
 
     These are the leading right singular vectors of (X̂ᵀX̂ + s)^(−1/2) X̂ᵀŶ, s the mean eigenvalue, by
@@ -425,7 +419,9 @@ def n_directions(n_labels: int, wanted: int | None) -> int:
     return min(n_labels, blocks * COLUMNS)
 
 
-def _explained(fast: Operator, V: _Floats, inverse: Callable[[_Floats], _Floats] | None = None) -> _Float64:
+def _explained(
+    fast: NormalOperator, V: _Floats, inverse: Callable[[_Floats], _Floats] | None = None
+) -> _Float64:
     """Return ŶᵀX̂ P X̂ᵀŶ V, with P an inverse, or the identity."""
 
     def explained(block: _Float64) -> _Floats:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lrml.blocks import BlockError, BlockSource, RowBlock
 from lrml.core.arrays import Array, is_sparse, thin_svd
-from lrml.core.linalg import NormalOperator, Operator
+from lrml.core.linalg import NormalOperator
 from lrml.core.moments import CentredRows, Statistics, are_far, without_means
 from lrml.core.rows import Census, Rows, filled_moments
 from lrml.estimators._warnings import warn_of_ranges
@@ -225,16 +225,16 @@ class _CentredBlocks:
         self._passes, self._used = passes, float(fit_intercept)
         self._far = are_far(X.scatter, x_squares) & fit_intercept
 
-    def operator(self, dtype: type[np.floating[Any]], unit: float) -> Operator:
+    def operator(self, dtype: type[np.floating[Any]], unit: float) -> NormalOperator:
         """Return X̂ᵀX̂ over a unit."""
         centring = _Centring(self._used * self.x_mean, self._used * self.y_mean, self._far, dtype, unit)
         return _SummedOperator(self._passes, centring, self.n_eigenvalues)
 
 
-class _SummedOperator(Operator):
+class _SummedOperator(NormalOperator):
     """X̂ᵀX̂ for rows of a source; every product is one pass, with as many vectors as memory permits."""
 
-    in_lockstep = True
+    in_lockstep, is_dual = True, False
 
     def __init__(self, passes: _Passes, centring: _Centring, n_eigenvalues: int) -> None:
         self.dtype, self.n_eigenvalues = centring.dtype, n_eigenvalues
