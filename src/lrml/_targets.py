@@ -35,7 +35,7 @@ from lrml.core.rows import Mask, Rows, Schema
 # Squares of sums of real targets must be finite.
 _LARGEST = 1e100
 _BINARY_REMEDY = "Encode the labels with MultiLabelBinarizer"
-_REAL_REMEDY = "or pass targets='real' to fit real values"
+_REAL_REMEDY = "or fit real values with SpectralRegressor"
 _CLASSES_REMEDY = (
     "Wrap the model in OneVsRestClassifier, or encode lists of labels with MultiLabelBinarizer. If a block "
     "lacks one of two classes, pass both as classes=."
@@ -327,7 +327,7 @@ def _as_zero_one(
             ) from None
         broken = [value for value in found.tolist() if isinstance(value, float) and not value.is_integer()]
         if broken:
-            raise ValueError(f"{rule}, got the continuous value {broken[0]}. Pass targets='real' to fit it.")
+            raise ValueError(f"{rule}, got the continuous value {broken[0]}. Use SpectralRegressor.")
     else:
         found, strange = classes, y[known & ~np.isin(y, classes)]
         if strange.size:

@@ -170,8 +170,8 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
                 f"model is {shown(self.model)}, which is no estimator of lrml. Pass LRMLCV(), say, or "
                 "put other classifiers behind a TfidfVectorizer in scikit-learn's make_pipeline."
             )
-        if getattr(self.model, "targets", "binary") != "binary":
-            raise ValueError("model has targets='real', but a text has a tag or has it not. Pass 'binary'.")
+        if self.model._targets != "binary":
+            raise ValueError(f"model is {shown(self.model)}, but texts have tags. Pass LRMLCV(), say.")
         if getattr(self.model, "kernel", "linear") == "precomputed":
             raise ValueError("model has kernel='precomputed', which knows no texts. Pass kernel='linear'.")
         model: LowRankModel = clone(self.model)
@@ -218,7 +218,8 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         k is at most the number of tags L, and min(5, L) by default.
         """
         X = self.transform(texts)
-        return self.model_.predict_top_k(X, k)
+        top: TopK = self.model_.predict_top_k(X, k)
+        return top
 
     def score(self, texts: Any, tags: Any) -> float:
         """Return the mean over the texts of the label ranking average precision of their tags, in (0, 1].

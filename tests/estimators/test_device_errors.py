@@ -8,7 +8,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from lrml import LRML, MLFro, lrml_path
+from lrml import LRML, MLFro, SpectralRegressor, lrml_path
 from lrml.core.arrays import HOST
 from lrml.metrics import average_precision, label_propensities
 from namespaces import assert_same, dispatching, place_named, put
@@ -67,7 +67,7 @@ def test_places_that_will_not_do(data):
     refused(LRML(solver="compressed"), ValueError, "host", *rows)
 
 
-@pytest.mark.parametrize("where", ["coordinates_of", "_record"])
+@pytest.mark.parametrize("where", ["coordinates_of", "record"])
 def test_a_device_without_memory(where, data, monkeypatch):
     class OutOfMemoryError(RuntimeError):
         """As torch's."""
@@ -105,7 +105,7 @@ def test_wrong_numbers_on_a_device(data):
     ):
         refused(LRML(), ValueError, ("Y", shown), rows, put(place, labels))
     real = np.where(np.eye(60, 5), np.inf, Y).astype(np.float32)
-    refused(MLFro(targets="real"), ValueError, "infinity", rows, put(place, real))
+    refused(SpectralRegressor(), ValueError, "infinity", rows, put(place, real))
     refused(LRML(), ValueError, "Complex", put(place, X + 0j), put(place, Y))
     for weights in (np.zeros(60), -np.ones(60), np.ones(59), np.full(60, np.nan)):
         refused(LRML(), ValueError, "sample_weight", rows, put(place, Y), put(place, weights))

@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 import lrml.estimators as public
 from lrml import LRML
 from lrml.core.moments import Statistics
+from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
 from lrml.estimators import lrml_path, ml_fro_path
@@ -27,7 +28,7 @@ N, D, L = 40, 6, 4
 # Values that are wrong whatever the data. A parameter that is not in this table fails the tests.
 BAD = {
     "abandon": ["no", None, 1],
-    "alpha": [-1.0, "a", None, np.nan, np.inf, True, 10**400],
+    "alpha": [-1.0, "a", None, np.nan, True, 10**400],
     "alpha_ratio": [0.0, 1.0, "a", -1],
     "alphas": [[], [1.0, -1.0], "strong", [np.nan]],
     "callback": [3, "print"],
@@ -40,6 +41,8 @@ BAD = {
     "gamma": [0, 0.0, -1.0, "scale", np.nan, np.inf, True],
     "kernel": ["gauss", None, 3, ["rbf"]],
     "loss": ["hinge", None, 3],
+    "max_rank": [0, -1, 0.0, 1.5, "all", True],
+    "penalty": [3, "MCP", TailSum],
     "max_iter": [0, -1, 2.5, "many", True],
     "n_alphas": [0, 2.5, "a", True],
     "random_state": ["x", -1, 0.5],
@@ -51,6 +54,7 @@ BAD = {
     "scoring": ["exact", 3, [], ["micro_f1", "micro_f1"], "precision_at_0", "top-1", "precision_at_01", ""],
     "solver": ["typo", None, 3, Alternating],
     "space": ["scores", 3, True],
+    "target_weights": ["a", 1.0, [1.0, 0.0], [[1.0]], [np.inf]],
     "targets": ["multi", None, 0],
     "theta": [-1, 1.5, -0.5, np.nan, "many", None, True],
     "thetas": [[], [-1], [1.5], ["a"], "half"],
@@ -62,9 +66,11 @@ BAD = {
 # Values that are wrong for 40 rows, 6 features and 4 labels.
 BAD_FOR_THE_SHAPE = {
     "cv": [N + 1, [([0], [N])], [], [1]],
+    "max_rank": [5],
     "rank": [5],
     "ranks": [[1, 5]],
     "scoring": ["precision_at_5", ["micro_f1", "precision_at_9"]],
+    "target_weights": [[1.0] * 5],
     "theta": [5],
     "thetas": [[0, 5]],
     "threshold": [[0.5, 0.5], [0.5] * 5],
@@ -126,7 +132,7 @@ def wrong_values(kind, table):
 
 
 def test_every_parameter_has_bad_values():
-    assert len(ESTIMATORS) == 11
+    assert len(ESTIMATORS) == 12
     for kind in ESTIMATORS.values():
         assert set(kind().get_params()) <= set(BAD)
     for function in FUNCTIONS:
@@ -269,7 +275,7 @@ BAD_DATA = {
     "three classes": Bad(("3 (0, 1, 2)",), Y=lambda Y: np.arange(len(Y)) % 3),
     "one class": Bad(("1 ('a')",), Y=lambda Y: ["a"] * len(Y)),
     "many classes": Bad((f"{N} ('n0', 'n1', 'n10', …)",), Y=lambda Y: [f"n{i}" for i in range(len(Y))]),
-    "continuous": Bad(("0.5", "targets='real'"), Y=lambda Y: Y[:, 0] + 0.5),
+    "continuous": Bad(("0.5", "SpectralRegressor"), Y=lambda Y: Y[:, 0] + 0.5),
     "no order": Bad(("order",), Y=lambda Y: np.array([1, "a"] * (len(Y) // 2), dtype=object)),
     "1-D infinity": Bad(("Y", "infinity"), Y=lambda Y: np.full(len(Y), np.inf)),
     "1-D complex": Bad(("Complex",), Y=lambda Y: Y[:, 0] + 0j),
@@ -282,7 +288,6 @@ BAD_DATA = {
     "strings in a frame": Bad(("Y", "'yes'"), Y=lambda Y: pd.DataFrame(np.where(Y, "yes", "no"))),
     "complex Y": Bad(("Complex",), Y=lambda Y: Y + 0j),
     "complex sparse Y": Bad(("Complex",), Y=lambda Y: sp.csr_array(Y + 0j)),
-    "complex targets": Bad(("Complex",), Y=lambda Y: sp.csr_array(Y * 1j), params={"targets": "real"}),
     "no labels": Bad(("label", "0"), Y=lambda Y: Y[:, :0]),
     "fewer rows than X": Bad(("X", "Y", f"{N - 1}", f"{N}"), Y=lambda Y: Y[:-1]),
     "repeated labels": Bad(("Y", "'b'", "2 times"), Y=lambda Y: pd.DataFrame(Y, columns=TWICE)),

@@ -12,7 +12,21 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.linear_model import RidgeCV
 from sklearn.preprocessing import StandardScaler, normalize
 
-from lrml import CPLST, CPLSTCV, LEML, LEMLCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, MLTraceCV, metrics
+from lrml import (
+    CPLST,
+    CPLSTCV,
+    LEML,
+    LEMLCV,
+    LRML,
+    LRMLCV,
+    PLST,
+    MLFro,
+    MLFroCV,
+    MLTrace,
+    MLTraceCV,
+    SpectralRegressor,
+    metrics,
+)
 from lrml.datasets import load_yeast
 from lrml.thresholds import Cut, best_threshold
 
@@ -58,7 +72,9 @@ def test_ridge_regression_is_exact(seed, n, d, n_labels, alpha, scale, weighted,
     if weighted and np.count_nonzero(weights) < 3:
         weights = np.ones(n)
     X, Y = (sp.csr_array(M) if sparse else M for M, sparse in zip((X, Y), forms, strict=True))
-    model = MLFro(alpha * scale**2, fit_intercept=intercept, targets="real" if real else "binary")
+    model = MLFro(alpha * scale**2, fit_intercept=intercept)
+    if real:
+        model = SpectralRegressor(alpha=0.0, ridge=alpha * scale**2, fit_intercept=intercept)
     found = model.leave_one_out_scores(X, Y, weights)
     expected = refitted(model, X, Y, range(n), weights)
     np.testing.assert_allclose(found, expected, atol=1e-8 * (10 if real else 1))
@@ -114,7 +130,7 @@ def test_rows_that_decide_their_own_values(make_problem):
         rng = np.random.default_rng(seed)
         X, Y = rng.standard_normal((20, 20)), 1e4 + rng.standard_normal((20, 2))
         X[:, 0] = X[:, 1] + 1e-5 * X[:, 0]
-        model = MLFro(2000.0, targets="real", fit_intercept=False)
+        model = SpectralRegressor(alpha=0.0, ridge=2000.0, fit_intercept=False)
         expected = refitted(model, X, Y, range(20))
         np.testing.assert_allclose(model.leave_one_out_scores(X, Y), expected, atol=1e-8 * np.abs(Y).max())
 
@@ -127,7 +143,7 @@ def test_a_row_far_from_all_others(far, d, alpha):
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((14, d)), rng.standard_normal((14, 2))
     X[0] *= far
-    model = MLFro(alpha, targets="real", fit_intercept=False)
+    model = SpectralRegressor(alpha=0.0, ridge=alpha, fit_intercept=False)
     expected = refitted(model, X, Y, range(14))
     np.testing.assert_allclose(model.leave_one_out_scores(X, Y), expected, rtol=1e-5, atol=1e-6)
 

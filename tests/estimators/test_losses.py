@@ -11,7 +11,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 
-from lrml import LRML, MLFro, MLTrace
+from lrml import LRML, MLFro, MLTrace, SpectralRegressor
 from lrml.core.losses import LOSSES
 from lrml.datasets import make_low_rank_multilabel
 from lrml.metrics import average_precision
@@ -250,10 +250,10 @@ def test_real_targets_that_are_not_all_known(data, known):
     """Adding a constant moves the intercept, multiplying multiplies all; the tolerance means the same."""
     X, Y = data
     targets = X @ np.random.default_rng(0).standard_normal((5, 4)) + 0.1 * Y
-    fit = {"theta": 1, "targets": "real", "tol": 1e-8}
-    plain = LRML(alpha=2.0, **fit).fit(X, targets, observed=known)
+    fit = {"theta": 1, "ridge": 0.0, "space": "coefficients", "tol": 1e-8}
+    plain = SpectralRegressor(alpha=2.0, **fit).fit(X, targets, observed=known)
     for c, offset in ((1.0, 1e4), (1e-8, 0.0), (1e6, -1e9)):
-        model = LRML(alpha=2.0 * c, **fit).fit(X, c * targets + offset, observed=known)
+        model = SpectralRegressor(alpha=2.0 * c, **fit).fit(X, c * targets + offset, observed=known)
         np.testing.assert_allclose(model.coef_ / c, plain.coef_, atol=1e-5)
         np.testing.assert_allclose((model.intercept_ - offset) / c, plain.intercept_, atol=1e-4)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from lrml import LRML
+from lrml import LRML, SpectralRegressor
 from lrml.solvers import Status
 
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
@@ -100,7 +100,7 @@ def test_factors_of_a_wide_spectrum(smallest):
     A, U, V = (np.linalg.qr(rng.standard_normal(shape))[0] for shape in ((60, 20), (20, 6), (6, 6)))
     s = np.geomspace(1.0, smallest, 6)
     W = (U * s) @ V.T
-    model = LRML(0, 0.0, fit_intercept=False, targets="real").fit(A, A @ W)
+    model = SpectralRegressor(0, 0.0, ridge=0.0, space="coefficients", fit_intercept=False).fit(A, A @ W)
     np.testing.assert_allclose(model.coef_, W.T, atol=1e-13)
     assert model.rank_ == 6
     np.testing.assert_allclose(model.singular_values_, s, rtol=1e-7, atol=1e-13)
@@ -170,7 +170,9 @@ def test_never_worse_than_the_start(
     X, Y = make_problem(*shape, seed=seed)
     X = X.round(3)
     params = {"alpha": alpha, "ridge": ridge, "fit_intercept": fit_intercept}
-    model = LRML(share, **params, solver=solver, max_iter=max_iter, targets="real").fit(X, Y)
+    model = SpectralRegressor(share, **params, solver=solver, max_iter=max_iter, space="coefficients").fit(
+        X, Y
+    )
     slack = 1e-9 * max(1.0, np.sum(Y**2))
     objectives = model.history_["objective"]
     assert model.objective_ <= objectives[0] + slack

@@ -111,7 +111,7 @@ def test_the_gap_of_any_point_is_a_bound(
 ):
     """Also of points that are far from the optimum: what a callback leaves behind."""
     X, Y = make_problem(*shape, seed=seed)
-    params = {"ridge": ridge, "fit_intercept": fit_intercept, "targets": "real", "tol": 1e-9}
+    params = {"ridge": ridge, "fit_intercept": fit_intercept, "tol": 1e-9}
     best = MLTrace(alpha, **params).fit(X, Y)
     early = MLTrace(alpha, callback=lambda info: info.iteration >= stop_after, **params).fit(X, Y)
     slack = 1e-9 * max(1.0, np.sum(Y**2))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from lrml import LRML
+from lrml import LRML, SpectralRegressor
 from model_checks import FORMS, TIGHT, assert_same_model, lrml
 
 THETAS = pytest.mark.parametrize("theta", [0, 1, 1.0])
@@ -102,7 +102,7 @@ def test_labels_of_no_row_or_of_rows_without_weight(make_problem):
     np.testing.assert_allclose(model.decision_function(X), -1, rtol=1e-12)
     assert (model.rank_, model.objective_, model.predict(X).sum()) == (0, 0, 0)
     Y[:, 1] = 0  # a real target like any other
-    model = lrml(targets="real").fit(X, Y)
+    model = SpectralRegressor(1, 2.0).fit(X, Y)
     assert not model.unseen_labels_.any()
     np.testing.assert_allclose(model.predict(X)[:, 1], 0, atol=1e-12)
 
@@ -136,7 +136,7 @@ def test_large_offsets_of_features_and_targets(data, theta, x_offset, y_offset):
     Y = Y + 0.3 * np.random.default_rng(0).standard_normal(Y.shape)
     X, Y = (X + offsets) - offsets, (Y + y_offset) - y_offset  # rounded as the shifted data are
     model, reference = (
-        lrml(theta=theta, targets="real", tol=1e-14).fit(*rows)
+        SpectralRegressor(theta, 2.0, ridge=0.5, space="coefficients", tol=1e-14).fit(*rows)
         for rows in ((X + offsets, Y + y_offset), (X, Y))
     )
     np.testing.assert_allclose(model.coef_, reference.coef_, rtol=1e-5, atol=1e-7)
@@ -153,15 +153,15 @@ def test_scale_of_features_and_targets(make_problem, exponent, theta, fit_interc
     """X → cX with W → W/c leaves the loss alone; alpha → c·alpha and ridge → c²·ridge the penalties."""
     X, Y = make_problem(30, 4, 3, seed=1)
     c = 10.0**exponent
-    params = {"theta": theta, "fit_intercept": fit_intercept, "targets": "real", "tol": 1e-14}
-    reference = LRML(alpha=1.5, ridge=0.2, **params).fit(X, Y)
-    model = LRML(alpha=1.5 * c, ridge=0.2 * c**2, **params).fit(c * X, Y)
+    params = {"theta": theta, "fit_intercept": fit_intercept, "space": "coefficients", "tol": 1e-14}
+    reference = SpectralRegressor(alpha=1.5, ridge=0.2, **params).fit(X, Y)
+    model = SpectralRegressor(alpha=1.5 * c, ridge=0.2 * c**2, **params).fit(c * X, Y)
     scores = reference.predict(X)
     np.testing.assert_allclose(model.predict(c * X), scores, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(c * model.coef_, reference.coef_, rtol=1e-4, atol=1e-6)
     assert model.objective_ == pytest.approx(reference.objective_, rel=1e-8)
     assert model.rank_ == reference.rank_
     if abs(exponent) < 12:
-        of_targets = LRML(alpha=1.5 * c, ridge=0.2, **params).fit(X, c * Y)
+        of_targets = SpectralRegressor(alpha=1.5 * c, ridge=0.2, **params).fit(X, c * Y)
         np.testing.assert_allclose(of_targets.predict(X) / c, scores, rtol=1e-5, atol=1e-6)
         assert of_targets.objective_ == pytest.approx(c**2 * reference.objective_, rel=1e-8)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from lrml import LRML, MLFro
+from lrml import LRML, MLFro, SpectralRegressor
 from lrml.estimators import _fitted
 from lrml.metrics import precision_at_k
 from lrml.solvers import Factors
@@ -143,7 +143,7 @@ def test_scores(data, place):
     model, weights = LRML(2, 1.0).fit(X, Y), np.linspace(0, 1, 30)
     twin, there = moved(model, place), put(place, X_new)
     unknown = np.where(np.arange(210).reshape(30, 7) % 6 == 2, np.nan, Y_new)
-    real, target = MLFro(0.1, targets="real").fit(X, X[:, :3] ** 2), X_new[:, :3] ** 2
+    real, target = SpectralRegressor(alpha=0.0, ridge=0.1).fit(X, X[:, :3] ** 2), X_new[:, :3] ** 2
     with dispatching():
         for labels in (Y_new, unknown):
             expected = model.score(X_new, labels), model.score(X_new, labels, weights)

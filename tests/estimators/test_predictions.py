@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import lrml
-from lrml import CPLST, LRML, LRMLCV, MLFro, MLTrace
+from lrml import CPLST, LRML, LRMLCV, MLFro, MLTrace, SpectralRegressor
 from lrml.core.arrays import to_numpy
 from lrml.core.moments import Statistics
 from namespaces import assert_same, dispatching, put
@@ -168,7 +168,7 @@ def test_leave_one_out_scores_are_near_those_of_refitting(data, theta):
     X, Y = data
     rest = [np.delete(np.arange(len(X)), row) for row in range(len(X))]
     for alpha, share in ((0.0, 1e-5), (1.5, 0.5)):
-        model = predictive(theta, alpha, 2.0, targets="real")
+        model = SpectralRegressor(theta, alpha, ridge=2.0)
         true = np.stack([clone(model).fit(X[o], Y[o]).predict(X[[i]])[0] for i, o in enumerate(rest)])
         found = clone(model).leave_one_out_scores(X, Y)
         of_training = clone(model).fit(X, Y).predict(X)
@@ -192,7 +192,7 @@ def test_by_default_least_squares_penalise_the_predictions(data):
         assert scaled.alpha_ == pytest.approx(model.alpha_)
         assert scaled.ridge_ == pytest.approx(scale**2 * model.ridge_)
         close(scaled.decision_function(scale * X), scores)
-        real = LRML(targets="real").fit(X, scale * Y)
+        real = SpectralRegressor().fit(X, scale * Y)
         assert real.alpha_ == pytest.approx(scale * model.alpha_)
         assert real.ridge_ == pytest.approx(model.ridge_)
         close(real.predict(X), scale * scores)
@@ -234,8 +234,7 @@ def test_odd_data(data, model):
         assert np.isfinite(found.decision_function(A)).all()
         assert found.rank_ <= min(np.linalg.matrix_rank(A - A.mean(axis=0)), B.shape[1])
         assert found.n_iter_ == 0
-    large = clone(model).set_params(targets="real", alpha=1e50 * (model.alpha or 3.0)).fit(X, 1e50 * Y)
-    usual = clone(model).set_params(targets="real", alpha=model.alpha or 3.0).fit(X, Y)
+    large, usual = (SpectralRegressor(2, c * 3.0).fit(X, c * Y) for c in (1e50, 1.0))
     close(large.predict(X), 1e50 * usual.predict(X))
 
 

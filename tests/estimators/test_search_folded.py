@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from lrml import CPLSTCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV
+from lrml import CPLSTCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, SpectralRegressor
 from lrml.estimators.search import _folded
 from lrml.metrics import average_precision
 
@@ -77,9 +77,8 @@ def test_squared_errors_are_those_of_plain_fits(shape, weighted, monkeypatch):
     for ridge, screened in seen.items():
         expected = np.zeros((len(thetas), len(thresholds)))
         for place in np.ndindex(expected.shape):
-            model = plain(
-                theta=thetas[place[0]], alpha=2.0 * thresholds[place[1]], ridge=ridge, targets="real"
-            )
+            theta, alpha = thetas[place[0]], 2.0 * thresholds[place[1]]
+            model = SpectralRegressor(theta, alpha, ridge=ridge)
             for test in splits:
                 train = np.setdiff1d(np.arange(len(X)), test)
                 w, v = (None, 1.0) if weights is None else (weights[train], weights[test][:, None])

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import sklearn_failures
-from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace
+from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace, SpectralRegressor
 from lrml.core.losses import LOSSES
 from lrml.solvers import Algorithm1
 
@@ -28,12 +28,13 @@ _CUT = "check_classifier_multioutput"
 DOUBLE = {"tol": 5e-6, "max_iter": 5000}
 CHECKED = [
     LRML(),
-    LRML(targets="real"),
+    SpectralRegressor(),
     MLTrace(),
     CPLST(),
     PLST(),
     LEML(),
-    MLFro(targets="real"),
+    SpectralRegressor(1, space="coefficients"),
+    SpectralRegressor(alpha=0.0, kernel="rbf"),
     MLFro(1.0, kernel="rbf"),
     # Free singular values and labels that can be separated: without a ridge probabilities would end as 1.
     LRML(loss="logistic", ridge=0.1, **DOUBLE),
@@ -45,10 +46,10 @@ def expected_failures(estimator):
     """Check → (why it cannot apply, what its traceback shows)."""
     params = estimator.get_params()
     loss = LOSSES[params.get("loss", "squared")]
-    expected = {} if params["targets"] == "real" else dict(sklearn_failures.EXPECTED_FAILURES)
+    expected = {} if is_regressor(estimator) else dict(sklearn_failures.EXPECTED_FAILURES)
     if loss.threshold == 0:
         del expected[_CUT]
-    if type(estimator) in (MLFro, LEML, LRML) and loss.name == "squared":
+    if type(estimator) in (MLFro, LEML, LRML, SpectralRegressor) and loss.name == "squared":
         expected["check_non_transformer_estimators_n_iter"] = sklearn_failures.EXACT
     return expected
 
@@ -78,14 +79,14 @@ def data(make_problem):
 
 
 def test_kinds_parameters_and_words(data):
-    for kind in (LRML, MLTrace, MLFro, LEML, CPLST, PLST):
-        plain, real = kind(), kind(targets="real")
-        assert (is_classifier(plain), is_regressor(plain)) == (True, False)
-        assert (is_classifier(real), is_regressor(real)) == (False, True)
-        assert (hasattr(plain, "decision_function"), hasattr(real, "decision_function")) == (True, False)
+    for kind in (LRML, MLTrace, MLFro, LEML, CPLST, PLST, SpectralRegressor):
+        plain, labels = kind(), kind is not SpectralRegressor
+        assert (is_classifier(plain), is_regressor(plain)) == (labels, not labels)
+        for name in ("decision_function", "predict_top_k"):
+            assert hasattr(plain, name) == labels
         signature = inspect.signature(kind).parameters
         assert plain.get_params() == {name: p.default for name, p in signature.items()}
-        assert eval(repr(real)).get_params() == real.get_params()
+        assert eval(repr(plain)).get_params() == plain.get_params()
     assert repr(LRML(theta=3, alpha=None, ridge=0.1)) == "LRML(ridge=0.1, theta=3)"
     params = {"theta": 2, "alpha": 3.0, "ridge": 0.5, "fit_intercept": False, "tol": 1e-12}
     one, other = LRML(**params).fit(*data), LRML().set_params(**params).fit(*data)
@@ -126,7 +127,7 @@ def test_score_is_the_label_ranking_average_precision_or_r2(data, weighted):
     assert model.score(X, Y, sample_weight=weights) == pytest.approx(expected, rel=1e-12)
     assert expected < 1
     targets = Y + np.random.default_rng(1).standard_normal(Y.shape)
-    real = LRML(theta=1, targets="real").fit(X, targets)
+    real = SpectralRegressor(theta=1).fit(X, targets)
     expected = r2_score(targets, X @ real.coef_.T + real.intercept_, sample_weight=weights)
     assert real.score(X, targets, sample_weight=weights) == pytest.approx(expected, rel=1e-12)
     with pytest.raises(ValueError, match="label"):

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lrml import LEML, LEMLCV, LRML, MLFro, MLFroCV, MLTrace, MLTraceCV
+from lrml import LEML, LEMLCV, LRML, MLFro, MLFroCV, MLTrace, MLTraceCV, SpectralRegressor
 from lrml.core.moments import Statistics
 from lrml.datasets import load_yeast
 from roads import always, take_road
@@ -100,7 +100,7 @@ def test_ridge_minimises_generalised_cross_validation(data, loss, form):
     if loss == "squared":  # real targets: the ridge follows their noise
         clean = X @ rng.standard_normal((12, 4)) + 3.0
         noise = rng.standard_normal((90, 4))
-        weak, strong = (LEML(2, targets="real").fit(X, clean + c * noise).ridge_ for c in (0.1, 10.0))
+        weak, strong = (SpectralRegressor(max_rank=2).fit(X, clean + c * noise).ridge_ for c in (0.1, 10.0))
         assert strong > 10 * weak > 0
 
 
@@ -342,14 +342,14 @@ def below_the_line(energies):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_theta_is_the_elbow_of_the_energy_of_the_predictions(fit_intercept):
     for rank in (1, 3, 5):
-        model = LRML("auto", 5.0, targets="real", fit_intercept=fit_intercept).fit(*plane(rank=rank))
+        model = SpectralRegressor("auto", 5.0, ridge=0.0, fit_intercept=fit_intercept).fit(*plane(rank=rank))
         assert (model.theta_, model.theta) == (rank, "auto")
     X, Y = plane(noise=3.0)
     A, B, ridge = X - fit_intercept * X.mean(0), Y - fit_intercept * Y.mean(0), 7.0
     # Ridge regression is least squares on rows √ridge · I below X.
     A, B = np.vstack([A, np.sqrt(ridge) * np.eye(12)]), np.vstack([B, np.zeros((12, 9))])
     energies = np.linalg.svd(A @ np.linalg.lstsq(A, B, rcond=None)[0], compute_uv=False) ** 2
-    model = LRML("auto", 1.0, ridge=ridge, targets="real", fit_intercept=fit_intercept).fit(X, Y)
+    model = SpectralRegressor("auto", 1.0, ridge=ridge, fit_intercept=fit_intercept).fit(X, Y)
     assert model.theta_ == int(np.argmax(below_the_line(energies)))
 
 
@@ -357,7 +357,9 @@ def test_theta_is_the_elbow_of_the_energy_of_the_predictions(fit_intercept):
 def test_no_theta_is_farther_below_the_line(energies):
     """With X = I, least squares predicts Y itself: the energies are the squares of its diagonal."""
     Y = np.diag(np.sqrt(energies))
-    found = LRML("auto", 1.0, targets="real", fit_intercept=False).fit(np.eye(len(energies)), Y).theta_
+    found = (
+        SpectralRegressor("auto", 1.0, ridge=0.0, fit_intercept=False).fit(np.eye(len(energies)), Y).theta_
+    )
     if energies.sum() == 0:
         assert found == 0
     else:

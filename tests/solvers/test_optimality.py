@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import contracts
-from lrml import LRML, lrml_path
+from lrml import SpectralRegressor, lrml_path
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
@@ -25,7 +25,9 @@ def test_the_reduced_rank_solution_keeps_a_fit_from_a_poor_subspace(alpha, tail)
     X = np.diag([10.0, 1.0, 10.0, 0.0])
     Y = np.diag([5.0, 2.0, 4.5, 1.0])[:, :3]
     Y[3] = 1.0  # nothing explains this row
-    model = LRML(1, alpha, fit_intercept=False, targets="real", tol=1e-10).fit(X, Y)
+    model = SpectralRegressor(1, alpha, ridge=0.0, space="coefficients", fit_intercept=False, tol=1e-10).fit(
+        X, Y
+    )
     np.testing.assert_allclose(model.singular_values_, [0.5, *tail], atol=1e-6)
     explained = 25.0 + sum(100.0 * s**2 for s in tail)
     assert model.objective_ == pytest.approx(np.sum(Y**2) - explained, rel=1e-8)

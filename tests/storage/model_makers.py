@@ -2,8 +2,22 @@
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import is_classifier
 
-from lrml import CPLST, CPLSTCV, LEML, LEMLCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, MLTraceCV
+from lrml import (
+    CPLST,
+    CPLSTCV,
+    LEML,
+    LEMLCV,
+    LRML,
+    LRMLCV,
+    PLST,
+    MLFro,
+    MLFroCV,
+    MLTrace,
+    MLTraceCV,
+    SpectralRegressor,
+)
 from lrml.thresholds import Cut
 
 _RANDOM = np.random.default_rng(0)
@@ -16,7 +30,8 @@ MEMBERS = {
     "LRML": LRML(1, 2.0),
     "LRML auto": LRML("auto", np.float64(2.0), threshold=np.array([0.1, 0.2, 0.3, 0.4])),
     "LRML logistic": LRML(1, 2.0, ridge=0.1, loss="logistic"),
-    "LRML real": LRML(1, 2.0, targets="real"),
+    "SpectralRegressor": SpectralRegressor(1, 2.0),
+    "SpectralRegressor ridges": SpectralRegressor(alpha=0.0, ridge=np.array([0.1, 1.0, 2.0, 3.0])),
     "LRML rbf": LRML(1, 0.1, ridge=0.1, kernel="rbf", gamma=0.3),
     "LRML poly": LRML(1, 0.1, ridge=0.1, kernel="poly", degree=2, coef0=0.5, gamma=0.1),
     "LRML bare": LRML(0, 1e6),
@@ -35,7 +50,6 @@ MEMBERS = {
     "LRMLCV logistic": LRMLCV(loss="logistic", alphas=[1.0], ridges=[0.1], cv=2, random_state=0),
     "MLTraceCV": MLTraceCV(cv=2, random_state=0, threshold=Cut(per_label=True)),
     "MLFroCV": MLFroCV(np.array([0.1, 1.0, 10.0]), scoring="f1_micro", cv=2, random_state=0),
-    "MLFroCV real": MLFroCV(targets="real", random_state=0),
     "LEMLCV": LEMLCV(random_state=0, cv=2),
     "CPLSTCV": CPLSTCV(random_state=0, cv=2),
 }
@@ -43,11 +57,7 @@ MEMBERS = {
 
 def scores(model, rows=X_NEW):
     """Scores, whether of labels or of real targets."""
-    return (
-        model.predict(rows)
-        if getattr(model, "targets", "binary") == "real"
-        else model.decision_function(rows)
-    )
+    return model.decision_function(rows) if is_classifier(model) else model.predict(rows)
 
 
 FORMS = {"array": np.asarray, "float32": np.float32, "csr": sp.csr_array, "csc_matrix": sp.csc_matrix}

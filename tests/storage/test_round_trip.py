@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import KFold
 
 import lrml
-from lrml import LRML, LRMLCV, MLFro
+from lrml import LRML, LRMLCV, MLFro, SpectralRegressor
 from lrml._files import OutputError
 from lrml.storage import read_header
 from storage.model_makers import FORMS, MEMBERS, SQUARES, X_NEW, X, Y, assert_equal, scores
@@ -40,7 +40,9 @@ def test_every_member_comes_back_with_every_attribute(name, path):
     assert_equal(loaded, model)
     np.testing.assert_array_equal(scores(loaded), scores(model))
     np.testing.assert_array_equal(loaded.predict(X_NEW), model.predict(X_NEW))
-    np.testing.assert_array_equal(loaded.predict_top_k(X_NEW, 3).labels, model.predict_top_k(X_NEW, 3).labels)
+    if hasattr(model, "predict_top_k"):
+        top, expected = (one.predict_top_k(X_NEW, 3).labels for one in (loaded, model))
+        np.testing.assert_array_equal(top, expected)
     assert loaded.score(X, Y) == model.score(X, Y)
     header = read_header(path)
     assert header["kind"] == type(model).__name__
@@ -65,10 +67,10 @@ def test_every_form_of_input(name, form, path):
 
 
 @pytest.mark.parametrize("classes", [[0, 1], ["no", "yes"], [False, True], [-1.0, 1.0]], ids=repr)
-@pytest.mark.parametrize("name", ["LRML", "MLFro cut", "MLFroCV", "LEML logistic", "MLFro real"])
+@pytest.mark.parametrize("name", ["LRML", "MLFro cut", "MLFroCV", "LEML logistic", "SpectralRegressor"])
 def test_one_label_in_one_dimension(name, classes, path):
-    model = clone(MLFro(targets="real") if name == "MLFro real" else MEMBERS[name])
-    y = Y[:, 0] if name == "MLFro real" else np.array(classes)[Y[:, 0].astype(int)]
+    model = clone(SpectralRegressor() if name == "SpectralRegressor" else MEMBERS[name])
+    y = Y[:, 0] if name == "SpectralRegressor" else np.array(classes)[Y[:, 0].astype(int)]
     if name == "LEML logistic":
         model.set_params(rank=1)
     lrml.save(model.fit(X, y), path)
@@ -137,7 +139,7 @@ def test_the_same_model_makes_the_same_bytes(path, tmp_path):
 
 
 def test_a_search_stores_shared_numbers_once(path, tmp_path):
-    model = fitted("MLFroCV real")
+    model = fitted("MLFroCV")
     lrml.save(model, path)
     lrml.save(model.best_estimator_, tmp_path / "best.lrml")
     tables = sum(column.nbytes for column in model.cv_results_.values() if isinstance(column, np.ndarray))

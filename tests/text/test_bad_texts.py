@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from lrml import LRML, MLFro, TextTagger
+from lrml import LRML, MLFro, SpectralRegressor, TextTagger
 
 TWO = ["one text", "one more"]
 
@@ -82,7 +82,7 @@ def test_tags(tags, error, where):
     [
         ({"model": LogisticRegression()}, TypeError, r"^model .*LogisticRegression"),
         ({"model": MLFro}, TypeError, r"^model "),
-        ({"model": LRML(targets="real")}, ValueError, r"^model .*real"),
+        ({"model": SpectralRegressor()}, ValueError, r"^model .*SpectralRegressor"),
         ({"model": LRML(kernel="precomputed")}, ValueError, r"^model .*precomputed"),
         ({"model": LRML(alpha=-1)}, ValueError, r"^alpha .*-1"),
         ({"vectorizer": LogisticRegression()}, TypeError, r"^vectorizer .*LogisticRegression"),

@@ -319,7 +319,7 @@ def _answers(model: Any, chunk: Any, method: str, *arguments: Any) -> tuple[Any,
 
 def score(model: Any, X: Any, y: Any = None, *, client: Client | str | None = None) -> float:
     """Return ``model.score`` of X and y: average precision, R² of real targets, or accuracy of a 1-D y."""
-    targets, flat = getattr(model, "targets", "binary"), model.flat_output_
+    targets, flat = model._targets, model.flat_output_
     named = flat or model.classes_.dtype.kind == "O"
     source = DaskBlocks(X, y).checked(targets=targets, classes=model.classes_ if named else None)
     with connect(client):

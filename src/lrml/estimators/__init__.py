@@ -19,6 +19,7 @@ from lrml.estimators.path import (
     ml_fro_path,
 )
 from lrml.estimators.ridge import MLFro
+from lrml.estimators.spectral import SpectralRegressor
 from lrml.estimators.trace import MLTrace
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "MLTraceCV",
     "PathModel",
     "RidgePath",
+    "SpectralRegressor",
     "TopK",
     "alpha_max",
     "lrml_path",

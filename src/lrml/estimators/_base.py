@@ -40,13 +40,13 @@ from lrml.thresholds import Cut
 
 def _has_labels(model: Any) -> bool:
     """Decisions need labels to decide on: a regressor, in scikit-learn's terms, has none."""
-    return bool(getattr(model, "targets", "binary") != "real")
+    return bool(model._targets != "real")
 
 
 def _has_probabilities(model: Any) -> bool:
     """Only the logistic loss makes probabilities of scores."""
     if not _has_labels(model):
-        raise AttributeError("predict_proba needs targets='binary', got targets='real'. Use predict.")
+        raise AttributeError(f"predict_proba needs labels, and {type(model).__name__} has none. Use predict.")
     if getattr(model, "loss_", getattr(model, "loss", "squared")) != "logistic":
         raise AttributeError(
             "predict_proba needs loss='logistic', got a squared loss or margins, whose scores are no "
@@ -83,11 +83,12 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     """
 
     _checks: ClassVar[Mapping[str, Check]] = CHECKS
+    _targets: str = "binary"  # or "real": what Y may hold
+    threshold: Any = None
     # Values of parameters that a subclass does not have.
     _assumed: ClassVar[Mapping[str, Any]] = {
         "loss": "squared",
         "fit_intercept": True,
-        "targets": "binary",
         "kernel": "linear",
         "threshold": None,
         "device": None,
@@ -158,7 +159,8 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
     def _check_params(self) -> Parameters:
         """Return all parameters, checked as far as possible without the data."""
-        params = check_parameters({**self._assumed, **self.get_params(deep=False)}, self._checks)
+        given = {**self._assumed, "targets": self._targets, **self.get_params(deep=False)}
+        params = check_parameters(given, self._checks)
         if params.targets == "real" and params.loss.name != "squared":
             raise ValueError(
                 f"targets='real' needs loss='squared', got loss={params.loss.name!r}, which is made for 0/1 "
@@ -184,7 +186,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         X : array, sparse matrix or frame of shape (n, d)
             Never densified as a whole if sparse.
         y : array, sparse matrix or frame of shape (n, L)
-            0/1 labels, or any finite numbers if ``targets="real"``; NaN marks an unknown label (not for
+            0/1 labels, or any finite numbers for `SpectralRegressor`; NaN marks an unknown label (not for
             `CPLST`, `PLST` and `CPLSTCV`, nor for real targets in a search). Column names of a frame become
             ``classes_``. One label may also be 1-D, of shape (n,), with any two classes, and then the model
             is a binary classifier of scikit-learn: ``classes_`` has the two classes, answers are 1-D, and
@@ -336,7 +338,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         return namespace(probability).concat([1.0 - probability, probability], axis=1)
 
     def predict(self, X: Any) -> Any:
-        """Labels whose score reaches ``threshold`` (scores themselves if ``targets="real"``).
+        """Labels whose score reaches ``threshold`` (scores themselves without labels).
 
         Parameters
         ----------
@@ -356,6 +358,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             return self.fitted_.class_of(namespace(positive).astype(positive, namespace(positive).int64))
         return self.fitted_.decided(X, self._cut, sparse=self.sparse_output_)
 
+    @available_if(_has_labels)  # type: ignore[untyped-decorator]
     def predict_top_k(self, X: Any, k: int | None = None) -> TopK:
         """Return the k labels with the largest scores for every row, best first.
 
@@ -448,7 +451,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         return counted_from(check_threshold(cut, 1, params.loss.threshold), scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> float:
-        """Mean over the examples of the label ranking average precision (R² if ``targets="real"``).
+        """Mean over the examples of the label ranking average precision (R² of real targets).
 
         Subset accuracy, scikit-learn's choice for multi-label classifiers, is near zero for more than a few
         labels and says little. Rows without a label are left out, as in `lrml.metrics.average_precision`.

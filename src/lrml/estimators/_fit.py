@@ -13,7 +13,7 @@ from typing import Any
 from lrml.core.arrays import Array, namespace
 from lrml.core.coordinates import Coordinates, RidgeRegressions, check_size, coordinates_of
 from lrml.core.linalg import Factors
-from lrml.core.penalties import TailSum
+from lrml.core.penalties import Penalty, TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
 from lrml.core.subspace import Found
@@ -30,9 +30,8 @@ _MOST_COMPRESSED, _MOST_EXTENSIONS = 5e-4, 4
 
 def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
     """Minimise; start from the last fit if there is one."""
-    penalty = replace(spec, theta=None).penalty if spec.theta == "auto" else spec.penalty
-    rank = penalty.expected_rank(rows.model_shape[1])
-    check_size(rows, spec.name, spec.road, directions=rank, bare=spec.alpha == 0)
+    rank = spec.expected_rank(rows.model_shape[1])
+    check_size(rows, spec.name, spec.road, directions=rank, bare=spec.is_bare)
     if not spec.needs_sums_only(rows):
         check_row_solver(spec.solver)
         spec = spec.reading_rows()
@@ -49,7 +48,7 @@ def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
         warn_of_subspace(spec, missed)
         poor = {"converged": False, "status": Status.SUBSPACE_POOR.value}
     warn_unless_converged(solution.outcome)
-    return _record(rows, spec, solution, **poor)
+    return record(rows, spec, solution, **poor)
 
 
 def _enough(rows: Rows, spec: Spec) -> float:
@@ -57,7 +56,7 @@ def _enough(rows: Rows, spec: Spec) -> float:
     return _MOST_COMPRESSED if spec.needs_sums_only(rows) else _loss_fit.enough(spec)
 
 
-def _record(rows: Rows, spec: Spec, solution: Solution, **changes: Any) -> Fitted:
+def record(rows: Rows, spec: Spec, solution: Solution, **changes: Any) -> Fitted:
     """Return the record of a fit, in the type of X and where X came from."""
     home, dtype, kernel = rows.home, rows.model_dtype, rows.kernel
     outcome, gap, components = solution.outcome, solution.gap, solution.components
@@ -80,8 +79,8 @@ def _record(rows: Rows, spec: Spec, solution: Solution, **changes: Any) -> Fitte
         kernel=kernel,
         X_fit=None if kernel is None or kernel.is_precomputed else rows.given_rows,
         theta=spec.theta,  # type: ignore[arg-type]  # a number by now
-        alpha=spec.ridge if spec.ridge_is_alpha else None if spec.encodes else spec.alpha,
-        space=spec.space if spec.alpha else None,
+        alpha=spec.ridge if spec.ridge_is_alpha else None if spec.encodes or spec.given else spec.alpha,
+        space=None if spec.is_bare else spec.space,
         ridge=None if spec.ridge_is_alpha else spec.ridge,
         gap=gap,
         compression_gap=solution.compression_gap,
@@ -98,7 +97,7 @@ def _record(rows: Rows, spec: Spec, solution: Solution, **changes: Any) -> Fitte
 def _fit_sums(rows: Rows, spec: Spec, start: Start | None) -> Solution:
     """Everything follows from the second moments."""
     coordinates, problem, outcome, missed = _solved(rows, spec, start)
-    gap = _proven_gap(problem, spec.penalty, outcome) if spec.certified else None
+    gap = _proven_gap(problem, spec.tail, outcome) if spec.certified else None
     kernel_gap = coordinates.kernel_gap(problem.ridge, outcome.objective)
     components = None
     if spec.encodes:
@@ -116,10 +115,7 @@ def _solved(
 ) -> tuple[Coordinates, SpectralProblem, SolverResult, float | None]:
     """Solve, and extend a subspace until it costs little; also return what it costs, over the objective."""
     penalty, ridge = spec.penalty, float(spec.ridge or 0.0)
-    asked: dict[str, Any] = {
-        "bare": penalty.alpha == 0,
-        "directions": penalty.expected_rank(rows.model_shape[1]),
-    }
+    asked: dict[str, Any] = {"bare": spec.is_bare, "directions": spec.expected_rank(rows.model_shape[1])}
     coordinates = coordinates_of(
         rows, fit_intercept=spec.fit_intercept, ridge=ridge, road=spec.road, extensible=True, **asked
     )
@@ -160,11 +156,11 @@ def _solve(problem: SpectralProblem, spec: Spec, start: Array | None) -> SolverR
             max_iter=spec.max_iter,
             tol=spec.tol,
             callback=callback,
-            certificate=DualityGap(penalty.alpha) if spec.certified else None,
+            certificate=DualityGap(spec.tail.alpha) if spec.certified else None,
         )
 
 
-def _closed_form(problem: SpectralProblem, penalty: TailSum, callback: Callback | None) -> SolverResult:
+def _closed_form(problem: SpectralProblem, penalty: Penalty, callback: Callback | None) -> SolverResult:
     """Return the global minimum under a penalty on the predictions."""
     left, right, d, sigma = problem.penalised_predictions(penalty)
     U, s, V = Factors.of_sides(left * (sigma / d), right)
@@ -184,7 +180,7 @@ def _proven_gap(problem: SpectralProblem, penalty: TailSum, outcome: SolverResul
     return min(outcome.gap, DualityGap(penalty.alpha).measure(problem, penalty, point))
 
 
-def _price_of_rank(penalty: TailSum, solution: RidgeRegressions) -> float | None:
+def _price_of_rank(penalty: Penalty, solution: RidgeRegressions) -> float | None:
     """Return the slope of the penalty along a direction that a solution lacks; None if it may take no more.
 
     A solution of less rank than theta may take on a further one at no price.
@@ -198,10 +194,11 @@ def _price_of_rank(penalty: TailSum, solution: RidgeRegressions) -> float | None
 def as_regressions(problem: SpectralProblem, spec: Spec, outcome: SolverResult) -> RidgeRegressions:
     """Read a solution as ridge regressions of directions of label space."""
     penalty = spec.penalty
-    if spec.space == "predictions" and penalty.alpha > 0:
+    if spec.space == "predictions" and not spec.is_bare:
         left, right, d, sigma = problem.penalised_predictions(penalty)
         return RidgeRegressions(left, right, problem.ridge, shrunk=sigma / d)
-    if outcome.status is Status.EXACT and penalty.expected_rank(problem.shape[1]) == problem.shape[1]:
+    unlimited = spec.given is None and spec.expected_rank(problem.shape[1]) == problem.shape[1]
+    if outcome.status is Status.EXACT and unlimited:
         return RidgeRegressions(outcome.solution, None, problem.ridge)
     U, s, V = Factors.of(outcome.solution)
     xp = namespace(s)

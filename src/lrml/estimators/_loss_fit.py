@@ -89,7 +89,7 @@ def fit(rows: Rows, spec: Spec, start: Start | None) -> Solution:
     gap = None
     if spec.certified:
         assert found.problem is not None
-        gap = row_duality_gap(found.problem, spec.penalty.alpha, found.result.solution)
+        gap = row_duality_gap(found.problem, spec.tail.alpha, found.result.solution)
     factors = found.factors._replace(V=_with_used(found.factors.V, used, 0.0))
     intercept = with_unseen(_with_used(found.intercept, used, intercept), unseen, spec.loss)
     return Solution(factors, intercept, unseen, found.result, gap, found.missed)

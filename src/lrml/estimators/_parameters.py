@@ -226,6 +226,7 @@ CHECKS: dict[str, Check] = {
     "kernel": _check_kernel,
     "loss": _check_loss,
     "max_iter": optional(check.check_max_iter),
+    "max_rank": optional(partial(_check_count, "max_rank", 1)),
     "n_alphas": optional(_check_n_alphas),
     "random_state": _check_random_state,
     "rank": partial(_check_count, "rank", 1),

@@ -14,7 +14,7 @@ from lrml.core.arrays import Array, Place
 from lrml.core.coordinates import ROADS
 from lrml.core.linalg import Factors
 from lrml.core.losses import Loss
-from lrml.core.penalties import TailSum, TraceNorm
+from lrml.core.penalties import Penalty, TailSum, TraceNorm
 from lrml.core.rows import Rows
 from lrml.estimators._fitted import Fitted
 from lrml.solvers import ROW_SOLVERS, Callback, IterationInfo, Phase, SolverResult
@@ -44,6 +44,8 @@ class Spec:
         None follows the data, see `lrml.estimators._defaults`; the ridge is then ``ridge_share`` times the
         one with the least squared error.
     max_rank : int, optional
+    given : Penalty, optional
+        In place of the tail sum.
     space : {"coefficients", "predictions"}
         Whose singular values are penalised: those of W, or of X̃W, see `lrml.core.quadratic`.
     certified : bool
@@ -62,6 +64,7 @@ class Spec:
     alpha: float | None = 0.0
     ridge: float | None = 0.0
     max_rank: int | None = None
+    given: Penalty | None = None
     space: str = "coefficients"
     fit_intercept: bool = True
     ridge_share: float = 1.0
@@ -78,12 +81,26 @@ class Spec:
     verbose: int = 0
 
     @property
-    def penalty(self) -> TailSum:
-        """The penalty; its strength counts as 0 as long as it is not known."""
-        assert not isinstance(self.theta, str)
+    def tail(self) -> TailSum:
+        """The tail sum; what is not known as a number yet counts as 0."""
         if self.certified:
             return TraceNorm(self.alpha or 0.0)
-        return TailSum(self.theta or 0, self.alpha or 0.0, max_rank=self.max_rank)
+        theta = 0 if isinstance(self.theta, str) else self.theta or 0
+        return TailSum(theta, self.alpha or 0.0, max_rank=self.max_rank)
+
+    @property
+    def penalty(self) -> Penalty:
+        """The penalty, given or a tail sum."""
+        return self.tail if self.given is None else self.given
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there is no penalty, but perhaps a limit of the rank."""
+        return self.given is None and self.alpha == 0
+
+    def expected_rank(self, n_labels: int) -> int:
+        """Rank that a solution may well have."""
+        return n_labels if self.given is not None else self.tail.expected_rank(n_labels)
 
     @property
     def road(self) -> str:

@@ -41,7 +41,6 @@ class LabelSpaceModel(Member):
         gamma: float | None = None,
         degree: float = 3,
         coef0: float = 1,
-        targets: str = "binary",
         threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
         device: Any = None,
     ) -> None:
@@ -51,7 +50,6 @@ class LabelSpaceModel(Member):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
-        self.targets = targets
         self.threshold = threshold
         self.device = device
 
@@ -97,7 +95,7 @@ class CPLST(LabelSpaceModel):
         at least 1 and at most min(d, L)).
     ridge : float, default=0.0
         Strength of a squared Frobenius norm; 0 is the method as published.
-    kernel, gamma, degree, coef0, targets, threshold, device
+    kernel, gamma, degree, coef0, threshold, device
         As in `LRML`. All labels must be known.
 
     Attributes
@@ -138,7 +136,7 @@ class PLST(LabelSpaceModel):
 
     Parameters
     ----------
-    rank, ridge, kernel, gamma, degree, coef0, targets, threshold, device
+    rank, ridge, kernel, gamma, degree, coef0, threshold, device
         As in `CPLST`.
 
     Attributes

@@ -50,7 +50,7 @@ class LEML(Member):
         Notes.
     tol : float, optional
         As in `LRML`; 1e-6 by default where sums suffice, and 1e-4 elsewhere.
-    loss, fit_intercept, targets, threshold, max_iter, warm_start, callback, device, verbose
+    loss, fit_intercept, threshold, max_iter, warm_start, callback, device, verbose
         As in `LRML`.
 
     Attributes
@@ -92,7 +92,6 @@ class LEML(Member):
         fit_intercept: bool = True,
         max_iter: int | None = None,
         tol: float | None = None,
-        targets: str = "binary",
         threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
         warm_start: bool = False,
         callback: Callback | None = None,
@@ -106,7 +105,6 @@ class LEML(Member):
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
-        self.targets = targets
         self.threshold = threshold
         self.warm_start = warm_start
         self.callback = callback

@@ -81,8 +81,6 @@ class LRML(Member):
     tol : float, default=1e-4
         Upper limit of the estimated gap (F − F*) / F of the objective, see docs/solver.md. From 1e-5 on,
         scores of fits that read the rows are in single precision, if the scales of the features allow it.
-    targets : {"binary", "real"}, default="binary"
-        "binary" insists on 0/1 labels; "real" takes any finite numbers, and ``predict`` returns scores.
     threshold : float, array of shape (L,), "auto" or `lrml.thresholds.Cut`, optional
         A label is predicted if its score is at least this; by default 0.5 for the squared loss and 0 for the
         others. A `Cut` is chosen by ``fit``, for its metric, on leave-one-out scores where they have a closed
@@ -164,7 +162,6 @@ class LRML(Member):
         solver: str | Phase = "auto",
         max_iter: int | None = None,
         tol: float | None = None,
-        targets: str = "binary",
         threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
         warm_start: bool = False,
         callback: Callback | None = None,
@@ -184,7 +181,6 @@ class LRML(Member):
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
-        self.targets = targets
         self.threshold = threshold
         self.warm_start = warm_start
         self.callback = callback

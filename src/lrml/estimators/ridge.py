@@ -43,7 +43,7 @@ class MLFro(Member):
     tol : float, default=1e-5
         As in `LRML`, if there are iterations. With a small alpha, probabilities may then be off by a few
         percent; 1e-12 agrees with scikit-learn.
-    loss, fit_intercept, kernel, gamma, degree, coef0, targets, threshold, warm_start, callback
+    loss, fit_intercept, kernel, gamma, degree, coef0, threshold, warm_start, callback
         As in `LRML`; and so are ``device`` and ``verbose``.
 
     Attributes
@@ -79,7 +79,6 @@ class MLFro(Member):
         coef0: float = 1,
         max_iter: int | None = None,
         tol: float | None = None,
-        targets: str = "binary",
         threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
         warm_start: bool = False,
         callback: Callback | None = None,
@@ -95,7 +94,6 @@ class MLFro(Member):
         self.coef0 = coef0
         self.max_iter = max_iter
         self.tol = tol
-        self.targets = targets
         self.threshold = threshold
         self.warm_start = warm_start
         self.callback = callback

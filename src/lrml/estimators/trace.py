@@ -41,7 +41,7 @@ class MLTrace(Member):
         What is penalised, as in `LRML`.
     tol : float, default=1e-4
         Upper limit of ``gap_``; of its estimate if every iteration reads the rows.
-    loss, fit_intercept, kernel, gamma, degree, coef0, solver, max_iter, targets, threshold
+    loss, fit_intercept, kernel, gamma, degree, coef0, solver, max_iter, threshold
         As in `LRML`; and so are ``warm_start``, ``callback``, ``device`` and ``verbose``.
 
     Attributes
@@ -84,7 +84,6 @@ class MLTrace(Member):
         solver: str | Phase = "auto",
         max_iter: int | None = None,
         tol: float | None = None,
-        targets: str = "binary",
         threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
         warm_start: bool = False,
         callback: Callback | None = None,
@@ -103,7 +102,6 @@ class MLTrace(Member):
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
-        self.targets = targets
         self.threshold = threshold
         self.warm_start = warm_start
         self.callback = callback

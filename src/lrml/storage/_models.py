@@ -30,7 +30,7 @@ from lrml.storage._container import ModelFileError
 from lrml.storage._values import Reader, Writer
 from lrml.thresholds import Cut
 
-_MEMBERS = ("CPLST", "LEML", "LRML", "MLFro", "MLTrace", "PLST")
+_MEMBERS = ("CPLST", "LEML", "LRML", "MLFro", "MLTrace", "PLST", "SpectralRegressor")
 _SEARCHES = ("CPLSTCV", "LEMLCV", "LRMLCV", "MLFroCV", "MLTraceCV")
 MODELS: dict[str, Any] = {name: getattr(estimators, name) for name in (*_MEMBERS, *_SEARCHES)}
 """The classes that a file may name; nothing is imported by a name from a file."""
@@ -135,7 +135,7 @@ _RULES: dict[str, Rule] = {
     "objective_": _is_number,
     "refit_time_": _is_number,
     "residual_": _is_number,
-    "ridge_": _is_number,
+    "ridge_": lambda value, sides: _is_number(value, sides) or _vector("labels")(value, sides),
     "space_": lambda value, sides: value in ("coefficients", "predictions"),
     "sparse_output_": _is_bool,
     "status_": _is_text,

@@ -80,6 +80,7 @@ class SearchModel(LowRankModel):
     """
 
     _member: ClassVar[Callable[..., Any]]
+    _targets = property(lambda self: self.targets)
     _row_tol: float | None = None  # default tol of candidates that read many rows; None: that of a fit
     _checks = CHECKS | {
         "abandon": partial(check.check_flag, "abandon"),
@@ -203,6 +204,7 @@ class SearchModel(LowRankModel):
     def _estimator(self, params: Parameters) -> Any:
         """Return an unfitted estimator with all parameters that are not searched."""
         estimator = type(self)._member()
+        estimator._targets = params.targets
         passed_on = vars(params) | {"loss": params.loss.name, "device": self.get_params().get("device")}
         known = estimator.get_params()
         names = [name for name in _PASSED_ON if passed_on.get(name) is not None and name in known]

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from lrml.core.arrays import namespace
@@ -84,7 +83,7 @@ class RefitSearch(Search):
     def _model(self, data: Rows, index: int, last: _Fitted | None) -> Any:
         group = self.group(self.candidates[index])
         warm = last is not None and last.group == group and self._tells_neighbours_apart
-        model = last.model if warm and last is not None else clone(self.estimator).set_params(warm_start=True)
+        model = last.model if warm and last is not None else copy(self.estimator).set_params(warm_start=True)
         model.set_params(**self.candidates[index])
         with warnings.catch_warnings():
             # A candidate that has not quite converged can be judged; the final fit warns.

@@ -172,7 +172,7 @@ class _Candidate(LowRankModel):
     """A stand-in that a scorer gets for a candidate: predictions for the held-out rows, from their scores."""
 
     def __init__(self, scores: Scores, threshold: Any, loss: str, targets: str) -> None:
-        self.scores, self.threshold, self.loss, self.targets = scores, threshold, loss, targets
+        self.scores, self.threshold, self.loss, self._targets = scores, threshold, loss, targets
         n_labels = scores.shape[1]
         schema = Schema(0, n_labels, dtype=scores.dtype)
         record: Any = (schema, loss, Factors.zero((0, n_labels)), scores[0], np.zeros(n_labels, np.bool_))

@@ -1,0 +1,255 @@
+"""SpectralRegressor: its closed form against an oracle in NumPy, its limits against scikit-learn."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+
+from lrml import CPLST, SpectralRegressor
+from lrml.core.moments import Statistics
+from lrml.core.penalties import TailSum
+
+SIZES = {"long": (45, 7, 5), "wide": (25, 40, 6), "many targets": (40, 6, 25)}
+
+
+@pytest.fixture(scope="module", params=SIZES.values(), ids=SIZES)
+def data(request):
+    return draw(*request.param)
+
+
+def draw(n, d, n_targets, seed=0):
+    rng = np.random.default_rng(seed)
+    W = rng.standard_normal((d, 2)) @ rng.standard_normal((2, n_targets))
+    X = rng.standard_normal((n, d)) + 1.0
+    return X, 3.0 + X @ W + rng.standard_normal((n, n_targets))
+
+
+def tail(theta, alpha):
+    """The proximal map of half of a tail sum."""
+    return lambda d: np.where(np.arange(len(d)) < theta, d, np.maximum(d - alpha / 2, 0.0))
+
+
+def oracle(X, Y, ridge, prox, weights=None, D=None):
+    """Coefficients (L × d) and intercepts: one proximal step on the predictions of the ridge regression."""
+    w, D = np.ones(len(X)) if weights is None else weights, np.ones(Y.shape[1]) if D is None else D
+    means, d = (np.average(X, axis=0, weights=w), np.average(Y, axis=0, weights=w)), X.shape[1]
+    tall = np.vstack([np.sqrt(w)[:, None] * (X - means[0]), np.sqrt(ridge) * np.eye(d)])
+    targets = np.vstack([np.sqrt(w)[:, None] * (Y - means[1]), np.zeros((d, len(D)))]) * np.sqrt(D)
+    U, s, Vt = np.linalg.svd(tall @ np.linalg.lstsq(tall, targets)[0], full_matrices=False)
+    W = np.linalg.lstsq(tall, (U * prox(s)) @ Vt)[0] / np.sqrt(D)
+    return W.T, means[1] - means[0] @ W
+
+
+def assert_close(model, coef, intercept, rtol=1e-9):
+    np.testing.assert_allclose(model.coef_, coef, rtol=0, atol=rtol * np.abs(coef).max())
+    np.testing.assert_allclose(model.intercept_, intercept, rtol=0, atol=10 * rtol * np.abs(intercept).max())
+
+
+# The closed form
+
+
+@given(
+    size=st.sampled_from(list(SIZES.values())),
+    theta=st.integers(0, 3),
+    alpha=st.sampled_from([0.0, 2.0, 40.0, math.inf]),
+    ridge=st.sampled_from([0.2, 5.0]),
+    weighted=st.booleans(),
+    by_target=st.booleans(),
+    seed=st.integers(0, 10**6),
+)
+def test_the_solution_is_that_of_the_oracle(size, theta, alpha, ridge, weighted, by_target, seed):
+    X, Y = draw(*size, seed=seed)
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.5, 2.0, len(X)) if weighted else None
+    D = rng.uniform(0.1, 3.0, Y.shape[1]) if by_target else None
+    model = SpectralRegressor(theta, alpha, ridge=ridge, target_weights=D).fit(X, Y, sample_weight=weights)
+    assert_close(model, *oracle(X, Y, ridge, tail(theta, alpha), weights, D))
+    assert (model.n_iter_, model.status_) == (0, "Solved in closed form.")
+    U, s, V = model.factors_  # of W itself, whatever the weights of the targets
+    np.testing.assert_allclose(U.T @ U, np.eye(model.rank_), atol=1e-9)
+    np.testing.assert_allclose(V.T @ V, np.eye(model.rank_), atol=1e-9)
+    np.testing.assert_allclose((V * s) @ U.T, model.coef_, atol=1e-9 * (1 + np.abs(model.coef_).max()))
+
+
+def test_limits(data):
+    X, Y = data
+    for rank in (1, 3):
+        reduced = SpectralRegressor(max_rank=rank, ridge=2.0).fit(X, Y)
+        assert_close(reduced, *oracle(X, Y, 2.0, lambda d, k=rank: np.where(np.arange(len(d)) < k, d, 0.0)))
+        assert_close(
+            SpectralRegressor(rank, math.inf, ridge=2.0).fit(X, Y), reduced.coef_, reduced.intercept_
+        )
+        assert reduced.rank_ == rank
+    labels = (Y > 3.5).astype(float)
+    encoded = CPLST(2, ridge=0.3).fit(X, labels)
+    np.testing.assert_allclose(
+        SpectralRegressor(2, math.inf, ridge=0.3).fit(X, labels).predict(X),
+        encoded.decision_function(X),
+        atol=1e-9,
+    )
+    plain = Ridge(2.0).fit(X, Y)
+    assert_close(SpectralRegressor(alpha=0.0, ridge=2.0).fit(X, Y), plain.coef_, plain.intercept_)
+    ridges = np.random.default_rng(0).uniform(0.1, 30.0, Y.shape[1])
+    plain = Ridge(ridges).fit(X, Y, sample_weight=np.arange(len(X)))
+    one_each = SpectralRegressor(alpha=0.0, ridge=ridges).fit(X, Y, sample_weight=np.arange(len(X)))
+    assert_close(one_each, plain.coef_, plain.intercept_)
+    np.testing.assert_array_equal(one_each.ridge_, ridges)
+    said = np.arange(len(X)) @ (Y - one_each.predict(X)) ** 2
+    assert one_each.objective_ == pytest.approx(said.sum() + ridges @ (one_each.coef_**2).sum(axis=1))
+
+
+def test_weights_of_targets_are_scales(data):
+    X, Y = data
+    D = np.random.default_rng(1).uniform(0.2, 4.0, Y.shape[1])
+    for params in (
+        {"ridge": 1.0},
+        {"kernel": "rbf", "gamma": 0.05, "ridge": 0.2},
+        {"space": "coefficients", "tol": 1e-12},
+    ):
+        model = SpectralRegressor(1, 5.0, target_weights=D, **params)
+        scaled = clone(model).set_params(target_weights=None).fit(X, Y * np.sqrt(D))
+        for targets in (Y, sp.csr_array(Y)):
+            found = clone(model).fit(X, targets)
+            np.testing.assert_allclose(found.predict(X), scaled.predict(X) / np.sqrt(D), rtol=1e-7)
+            assert found.objective_ == pytest.approx(scaled.objective_)
+    if len(X) > X.shape[1]:
+        warm = clone(model).set_params(warm_start=True).fit(X, Y)
+        assert warm.fit(X, Y).n_iter_ < clone(model).fit(X, Y).n_iter_
+
+
+# Penalties
+
+
+class Hard:
+    """Keep what is larger than a limit: a user's own, with no more than the closed form needs."""
+
+    def __init__(self, limit):
+        self.limit = limit
+
+    def value(self, sigma):
+        return self.limit**2 * float(np.count_nonzero(sigma))
+
+    def prox(self, sigma, step):
+        return np.where(sigma > np.sqrt(2.0 * step) * self.limit, sigma, 0.0)
+
+
+@pytest.mark.parametrize("space", ["predictions", "coefficients"])
+def test_the_penalty_as_an_object_is_that_of_the_parameters(data, space):
+    X, Y = data
+    given = SpectralRegressor(penalty=TailSum(1, 5.0, max_rank=3), ridge=0.5, space=space).fit(X, Y)
+    same = SpectralRegressor(1, 5.0, max_rank=3, ridge=0.5, space=space).fit(X, Y)
+    np.testing.assert_array_equal(given.coef_, same.coef_)
+    assert given.objective_ == same.objective_
+    assert (given.space_, hasattr(given, "alpha_")) == (space, False)
+
+
+def test_a_penalty_of_ones_own(data):
+    X, Y = data
+    model = SpectralRegressor(penalty=Hard(10.0), ridge=0.5)
+    assert_close(model.fit(X, Y), *oracle(X, Y, 0.5, lambda d: np.where(d > 10.0, d, 0.0)))
+    assert 0 < model.rank_ < min(X.shape[1], Y.shape[1])
+    by_default = clone(model).set_params(ridge=None).fit(X, Y)
+    assert by_default.ridge_ == SpectralRegressor().fit(X, Y).ridge_
+    np.testing.assert_allclose(
+        clone(model).leave_one_out_scores(X, Y)[:2],
+        np.vstack([clone(model).fit(np.delete(X, i, 0), np.delete(Y, i, 0)).predict(X[[i]]) for i in (0, 1)]),
+        atol=0.5 * np.ptp(Y),  # an estimate
+    )
+
+
+# Roads and tools
+
+
+def test_kernels(data):
+    X, Y = data
+    model = SpectralRegressor(1, 5.0, ridge=0.3, kernel="rbf", gamma=0.1)
+    K = np.exp(-0.1 * np.sum((X[:, None] - X) ** 2, axis=2))
+    precomputed = clone(model).set_params(kernel="precomputed").fit(K, Y)
+    np.testing.assert_allclose(precomputed.predict(K), model.fit(X, Y).predict(X), rtol=1e-8)
+    linear = SpectralRegressor(1, 5.0, ridge=0.3).fit(X, Y)
+    products = clone(linear).set_params(kernel="precomputed").fit(X @ X.T, Y)
+    np.testing.assert_allclose(products.predict(X @ X.T), linear.predict(X), rtol=1e-8)
+    plain = KernelRidge(alpha=0.3, kernel="rbf", gamma=0.1).fit(X, Y)
+    bare = clone(model).set_params(theta=None, alpha=0.0, fit_intercept=False)
+    for ridge in (0.3, np.full(Y.shape[1], 0.3)):
+        np.testing.assert_allclose(
+            bare.set_params(ridge=ridge).fit(X, Y).predict(X), plain.predict(X), rtol=1e-8
+        )
+
+
+def test_roads_and_blocks(data):
+    X, Y = data
+    model = SpectralRegressor(1, 5.0, ridge=0.5)
+    expected = clone(model).fit(X, Y)
+    blocks = [(X[i : i + 10], Y[i : i + 10]) for i in range(0, len(X), 10)]
+    summed = clone(model)
+    for block in blocks:
+        summed.partial_fit(*block)
+    for found in (
+        summed,
+        clone(model).fit_blocks(blocks),
+        clone(model).fit_statistics(Statistics.from_arrays(X, Y)),
+        *(clone(model).set_params(solver=road).fit(X, Y) for road in ("primal", "dual", "compressed")),
+    ):
+        assert_close(found, expected.coef_, expected.intercept_, 1e-7)
+    weighted = clone(model).set_params(target_weights=np.ones(Y.shape[1]))
+    with pytest.raises(ValueError, match="memory"):
+        weighted.fit_blocks(blocks)
+
+
+def test_as_scikit_learn_uses_a_regressor(data):
+    X, Y = data
+    model, folds = SpectralRegressor(max_rank=2, ridge=1.0), KFold(3)
+    expected = [
+        r2_score(Y[test], clone(model).fit(X[train], Y[train]).predict(X[test]))
+        for train, test in folds.split(X)
+    ]
+    np.testing.assert_allclose(cross_val_score(model, X, Y, cv=folds), expected)
+    search = GridSearchCV(model, {"max_rank": [1, 2], "penalty": [None]}, cv=folds).fit(X, Y)
+    assert search.best_score_ >= np.mean(expected)
+    flat = clone(model).set_params(max_rank=1).fit(X, Y[:, 0])
+    assert flat.predict(X).shape == (len(X),)
+    assert flat.score(X, Y[:, 0]) == pytest.approx(r2_score(Y[:, 0], flat.predict(X)))
+    assert not hasattr(model, "decision_function")
+
+
+def test_real_targets_may_be_unknown_under_a_penalty_on_the_coefficients(data):
+    X, Y = data
+    hidden = np.where(np.random.default_rng(0).random(Y.shape) < 0.1, np.nan, Y)
+    model = SpectralRegressor(0, 2.0, ridge=0.5, space="coefficients", tol=1e-8).fit(X, hidden)
+    left = np.nan_to_num(hidden - model.predict(X))
+    objective = np.sum(left**2) + 2.0 * model.singular_values_.sum() + 0.5 * np.sum(model.coef_**2)
+    assert model.objective_ == pytest.approx(objective, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("params", "named"),
+    [
+        ({"penalty": TailSum(1, 1.0), "theta": 1}, "theta"),
+        ({"penalty": TailSum(1, 1.0), "alpha": 1.0, "max_rank": 2}, "alpha and max_rank"),
+        ({"penalty": Hard(1.0), "space": "coefficients"}, "slopes"),
+        ({"ridge": np.ones(5)}, "alpha=0"),
+        ({"ridge": np.ones(4), "alpha": 0.0}, "4 .* 5"),
+        ({"ridge": np.ones(5), "alpha": 0.0, "solver": "compressed"}, "decomposition"),
+        ({"target_weights": np.ones(4)}, "4 .* 5"),
+    ],
+    ids=repr,
+)
+def test_what_does_not_go_together_is_refused(params, named):
+    X, Y = draw(*SIZES["long"])
+    model = SpectralRegressor(**params)
+    with pytest.raises(ValueError, match=named):
+        model.fit(X, Y)
+    assert not hasattr(model, "coef_")
+    with pytest.raises(ValueError, match="Complex"):
+        SpectralRegressor().fit(X, Y + 0j)
