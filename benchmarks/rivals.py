@@ -86,7 +86,7 @@ def run(name: str, wanted: str) -> list[dict[str, Any]]:
     records = []
     unit = median(seconds[PEER])
     for key, (_, wants_dense, times) in chosen.items():
-        found = evaluate(Y_test, scores_of(models[key], dense[2] if wants_dense else X_test)).as_dict()
+        found = evaluate(Y_test, scores_of(models[key], dense[2] if wants_dense else X_test))
         records.append(
             {
                 "dataset": name,

@@ -51,8 +51,8 @@ def test_values_are_numpys_and_stay_with_the_scores(case, place):
     there = put(place, Y), put(place, S)
     expected = evaluate(Y, S, ks=[1, 4], threshold=cut)
     found = evaluate(*there, ks=[1, 4], threshold=put(place, cut))
-    assert found.as_dict() == pytest.approx(expected.as_dict(), rel=1e-12)
-    assert all(type(mean) is float for mean in found.means.values())
+    assert found == pytest.approx(expected, rel=1e-12)
+    assert all(type(mean) is float for mean in found.values())
     assert found.left_out == expected.left_out
     assert found.left_out["average_auc"] == 2
     for name, values in found.per_example.items():
@@ -70,7 +70,7 @@ def test_blocks_are_put_together(case, place, monkeypatch):
     whole = evaluate(put(place, Y), put(place, S))
     monkeypatch.setattr(_ranking, "_DEVICE_BLOCK_ENTRIES", 7 * Y.shape[1])
     blocks = evaluate(put(place, Y), put(place, S))
-    assert blocks.as_dict() == whole.as_dict()
+    assert blocks == whole
     for name, values in blocks.per_example.items():
         assert_same(values, evaluate(Y, S).per_example[name], place, atol=1e-14)
 

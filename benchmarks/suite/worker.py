@@ -128,7 +128,7 @@ def measure(data: dict[str, Any], name: str, quick: bool) -> dict[str, Any]:
             "average_precision": None,
         }
     return {
-        "record": record | {"metrics": found.as_dict()},
+        "record": record | {"metrics": dict(found)},
         "average_precision": found.per_example["average_precision"].astype(np.float32),
     }
 

@@ -114,7 +114,6 @@ class Block:
 
     @cached_property
     def _cells(self) -> Array:
-        """The cells that have ranks."""
         xp, device = Place.of(self.scores)
         return xp.arange(self.scores.shape[0] * self.scores.shape[1], dtype=xp.int64, device=device)
 
@@ -150,7 +149,6 @@ class HostBlock(Block):
 
     @cached_property
     def by_score(self) -> tuple[Array, Array]:
-        """Relevance by decreasing score, in any order among equals; and where a new score begins."""
         if self.scores.dtype == np.float32:
             # Sorting numbers takes less time than sorting places: relevance goes along as their last bit.
             bits = (0.0 - self.scores).view(np.int32).astype(np.int64)  # a difference is never −0
@@ -168,7 +166,6 @@ class HostBlock(Block):
 
     @cached_property
     def hits(self) -> Array:
-        """Relevance by decreasing score, lower index first among equals."""
         hits, begins = self.by_score
         # A stable sort takes at least twice as long as the default one, and only rows with ties need it.
         tied = ~begins.all(axis=1)
@@ -196,17 +193,9 @@ class LabelledScores(NamedTuple):
     def n_labels(self) -> int:
         return int(self.scores.shape[1])
 
-    @property
-    def place(self) -> Place:
-        """Where the scores live, and with them all that is computed."""
-        return Place.of(self.scores)
-
     def blocks(self) -> Iterator[Block]:
-        """Check and yield blocks of rows, the only place where sparse labels become dense.
-
-        Labels that are elsewhere than the scores go there as one byte each.
-        """
-        place = self.place
+        """Check and yield blocks of rows, the only place where sparse labels become dense."""
+        place = Place.of(self.scores)
         kind, entries = (HostBlock, _BLOCK_ENTRIES) if place.is_host else (Block, _DEVICE_BLOCK_ENTRIES)
         n_rows, size = self.scores.shape[0], max(1, entries // self.n_labels)
         for start in range(0, n_rows, size):
@@ -223,15 +212,15 @@ Measure: TypeAlias = Callable[[Block], Vector]
 def measure(data: LabelledScores, *measures: Measure) -> list[Vector]:
     """Per-example values of each measure, over all the blocks."""
     values = [[measure(block) for measure in measures] for block in data.blocks()]
-    return [data.place.xp.concat(column) for column in zip(*values, strict=True)]
+    return [namespace(data.scores).concat(column) for column in zip(*values, strict=True)]
 
 
 class LabelCounts(NamedTuple):
     """Counts per label: what the F1 measures and the Hamming loss need from a prediction."""
 
-    hits: _Counts  # true positives
-    predicted: _Counts  # true and false positives
-    positives: _Counts  # true positives and false negatives
+    hits: _Counts
+    predicted: _Counts
+    positives: _Counts
 
     @classmethod
     def of(cls, relevant: Array, predicted: Array) -> LabelCounts:
@@ -245,11 +234,8 @@ class LabelCounts(NamedTuple):
 
     @classmethod
     def total(cls, parts: Iterable[LabelCounts]) -> LabelCounts:
-        """Add up the counts of blocks, wherever they are, and bring the sums to the host."""
-        sums: Any = 0
-        for part in parts:
-            sums = namespace(*part).stack(part) + sums
-        return cls(*to_numpy(sums))
+        """Add up the counts of blocks, and bring the sums to the host."""
+        return cls(*to_numpy(sum((namespace(*part).stack(part) for part in parts), start=0)))
 
     @property
     def wrong(self) -> int:
@@ -258,7 +244,6 @@ class LabelCounts(NamedTuple):
 
     @property
     def micro_f1(self) -> float:
-        # If the denominator is 0, so are the hits: 1 in its place makes the quotient 0.
         return float(2 * self.hits.sum() / max(int(self.predicted.sum() + self.positives.sum()), 1))
 
     @property
@@ -267,10 +252,7 @@ class LabelCounts(NamedTuple):
 
 
 def hits_of(Y: Matrix, top: TopK, k: int) -> tuple[_Counts, npt.NDArray[np.bool_]]:
-    """Return the columns of the k best labels of every row, and whether they are relevant, on the host.
-
-    Of a Y on a device only the cells of these labels leave it.
-    """
+    """Return the columns of the k best labels of every row, and whether they are relevant, on the host."""
     columns, labels = np.asarray(to_host(top.labels)), as_labels(Y)
     if labels.ndim != 2 or columns.ndim != 2 or len(columns) != labels.shape[0] or columns.size == 0:
         raise ValueError(
@@ -371,12 +353,12 @@ def check_k(k: Any, n_labels: int, name: str) -> int:
 
 
 def check_threshold(threshold: Any, data: LabelledScores) -> Array:
-    kind = data.scores.dtype if data.place.is_host else np.float64
-    cut: npt.NDArray[Any] = np.asarray(to_host(threshold), dtype=kind)
+    """Return a threshold where the scores are, and in their precision, which NumPy may lack."""
+    place = Place.of(data.scores)
+    cut: npt.NDArray[Any] = np.asarray(to_host(threshold), data.scores.dtype if place.is_host else np.float64)
     if cut.shape not in ((), (data.n_labels,)) or np.isnan(cut).any():
         raise ValueError(
             f"threshold must be a number or {data.n_labels} numbers, one per label, none of them NaN; it is "
             f"{shown(threshold)}. Pass 0.5, or one threshold for each column of S."
         )
-    # Numbers are compared in the precision of the scores, which NumPy may lack.
-    return data.place.xp.astype(data.place.asarray(cut), data.scores.dtype, copy=False)
+    return place.xp.astype(place.asarray(cut), data.scores.dtype, copy=False)

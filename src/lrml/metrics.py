@@ -30,8 +30,7 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import numpy as np
@@ -113,7 +112,7 @@ def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: bool = F
     else:
         data = check_labelled_scores(Y, S)
         (values,) = measure(data, partial(_precision_at, k=check_k(k, data.n_labels, "k")))
-    return values if per_example else _mean(values, "precision_at_k")
+    return values if per_example else _means({"precision_at_k": values})["precision_at_k"]
 
 
 def label_propensities(Y: Matrix, *, a: float = 0.55, b: float = 1.5) -> Vector:
@@ -203,7 +202,7 @@ def average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> flo
     0.8333
     """
     (values,) = measure(check_labelled_scores(Y, S), _ranking_precision)
-    return values if per_example else _mean(values, "average_precision")
+    return values if per_example else _means({"average_precision": values})["average_precision"]
 
 
 def average_auc(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | Vector:
@@ -224,7 +223,7 @@ def average_auc(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | V
     0.875
     """
     (values,) = measure(check_labelled_scores(Y, S), _auc)
-    return values if per_example else _mean(values, "average_auc")
+    return values if per_example else _means({"average_auc": values})["average_auc"]
 
 
 def hamming_loss(
@@ -252,7 +251,7 @@ def hamming_loss(
     """
     data = check_labelled_scores(Y, S)
     (values,) = measure(data, partial(_wrong_share, threshold=check_threshold(threshold, data)))
-    return values if per_example else _mean(values, "hamming_loss")
+    return values if per_example else _means({"hamming_loss": values})["hamming_loss"]
 
 
 def micro_f1(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
@@ -295,20 +294,18 @@ def macro_f1(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
     return LabelCounts.of_scores(Y, S, threshold).macro_f1
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(Mapping[str, float]):
-    """What `evaluate` returns: a mapping from the name of a metric to its mean.
+class Evaluation(dict[str, float]):
+    """What `evaluate` returns: the mean of each metric over the rows on which it has a value, and the two F1.
 
     Attributes
     ----------
-    means : mapping of str to float
-        Mean of each metric over the rows on which it has a value, and the two F1.
-    per_example : mapping of str to array of shape (n,)
+    per_example : dict of str to array of shape (n,)
         The values behind each mean; NaN marks a row that is left out. The two F1 have none.
     """
 
-    means: Mapping[str, float]
-    per_example: Mapping[str, Vector]
+    def __init__(self, means: Mapping[str, float], per_example: dict[str, Vector]) -> None:
+        super().__init__(means)
+        self.per_example = per_example
 
     @property
     def left_out(self) -> dict[str, int]:
@@ -316,21 +313,8 @@ class Evaluation(Mapping[str, float]):
         without = {name: namespace(values).isnan(values) for name, values in self.per_example.items()}
         return {name: int(count(rows, axis=0)) for name, rows in without.items()}
 
-    def as_dict(self) -> dict[str, float]:
-        """Return the means as a plain dictionary, in the order of `evaluate`."""
-        return dict(self.means)
-
-    def __getitem__(self, name: str) -> float:
-        return self.means[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.means)
-
-    def __len__(self) -> int:
-        return len(self.means)
-
     def __repr__(self) -> str:
-        return f"Evaluation({', '.join(f'{name}={value:.4g}' for name, value in self.means.items())})"
+        return f"Evaluation({', '.join(f'{name}={value:.4g}' for name, value in self.items())})"
 
 
 def evaluate(
@@ -349,8 +333,7 @@ def evaluate(
     Returns
     -------
     Evaluation
-        Means by name, in this order: ``precision_at_1`` and so on (as in ``ks``), ``average_precision``,
-        ``average_auc``, ``hamming_loss``, ``micro_f1``, ``macro_f1``.
+        ``precision_at_1`` and so on (as in ``ks``), then the others in the order of the example.
 
     Examples
     --------
@@ -368,7 +351,7 @@ def evaluate(
     for block in data.blocks():
         values.append([measure(block) for measure in measures.values()])
         counts.append(LabelCounts.of(block.relevant, block.scores >= cut))
-    columns = (data.place.xp.concat(column) for column in zip(*values, strict=True))
+    columns = (namespace(data.scores).concat(column) for column in zip(*values, strict=True))
     per_example = dict(zip(measures, columns, strict=True))
     total = LabelCounts.total(counts)
     f1 = {"micro_f1": total.micro_f1, "macro_f1": total.macro_f1}
@@ -408,10 +391,6 @@ def _auc(block: Block) -> Vector:
 def _wrong_share(block: Block, threshold: Array) -> Vector:
     wrong = (block.scores >= threshold) != block.relevant
     return ratio(count(wrong, axis=1), wrong.shape[1])
-
-
-def _mean(values: Vector, name: str) -> float:
-    return _means({name: values})[name]
 
 
 def _means(per_example: Mapping[str, Vector]) -> dict[str, float]:

@@ -1,13 +1,7 @@
 """Decision thresholds that are best on given labels and scores.
 
-A model gives scores S ∈ ℝⁿˣᴸ, and a label is predicted where its score is at or above a cut. The best cut
-depends on the metric and on the distribution of the scores. Choose it on rows that the model was not fitted
-on: scores of training rows fit their labels too well.
-
-References
-----------
-- W. Dinkelbach. "On Nonlinear Fractional Programming". Management Science 13, 492-498, 1967: how one cut per
-  label maximises micro-F1, which is a ratio of sums over labels.
+A label is predicted where its score is at or above a cut. Choose the cut on rows that the model was not
+fitted on: scores of training rows fit their labels too well.
 """
 
 from __future__ import annotations
@@ -62,12 +56,10 @@ class Cut:
 
 
 class Threshold(NamedTuple):
-    """What `best_threshold` returns."""
+    """The cut, a number or one per label where S is, and the metric there, on the data it was chosen on."""
 
     cut: float | npt.NDArray[Any]
-    """The threshold: a number, or one per label in the type of S and where S is."""
     value: float
-    """The metric at this threshold, on the data that it was chosen on."""
 
 
 def best_threshold(
@@ -103,7 +95,6 @@ def best_threshold(
     Returns
     -------
     Threshold
-        ``cut`` is a float, or an array of shape (L,) if ``per_label``, and always finite.
 
     Notes
     -----
@@ -126,14 +117,16 @@ def best_threshold(
     if not is_real(natural) or not abs(natural) <= np.finfo(dtype).max:
         raise ValueError(f"natural is {shown(natural)}, not a finite {dtype}. Pass 0.5 or 0, for example.")
     if metric == "macro_f1" and not per_label and cells.relevant.any():
-        cut = float(_common_macro_cut(cells, natural))
-        return Threshold(cut, cells.value(metric, cut))
-    sweeps = [_Sweep.of(*pool, natural) for pool in cells.pools(per_label)]
-    pairs = zip(sweeps, _goodness(sweeps, metric), strict=True)
-    cuts = np.array([_nearest(sweep.cuts[good == good.max()], natural) for sweep, good in pairs], dtype=dtype)
-    if per_label:
-        return Threshold(Place.of(S).asarray(cuts), cells.value(metric, cuts))
-    return Threshold(float(cuts[0]), cells.value(metric, float(cuts[0])))
+        cuts = np.array([_nearest(_best_for_macro_f1(cells), natural)], dtype=dtype)
+    else:
+        sweeps = [_Sweep.of(*pool, natural) for pool in cells.pools(per_label)]
+        pairs = zip(sweeps, _goodness(sweeps, metric), strict=True)
+        cuts = np.array([_nearest(sweep.cuts[good == good.max()], natural) for sweep, good in pairs], dtype)
+    counts = LabelCounts.of(cells.relevant, (cells.scores >= cuts) & cells.known)
+    value = (
+        counts.wrong / np.count_nonzero(cells.known) if metric == "hamming_loss" else getattr(counts, metric)
+    )
+    return Threshold(Place.of(S).asarray(cuts) if per_label else float(cuts[0]), float(value))
 
 
 class _Cells(NamedTuple):
@@ -147,12 +140,7 @@ class _Cells(NamedTuple):
     def of(cls, Y: Matrix, S: Matrix, known: Any) -> _Cells:
         data = check_labelled_scores(to_host(Y), to_host(S))
         relevant = np.concatenate([block.relevant for block in data.blocks()])
-        # A cut is a float, and could fall on the wrong side of a more precise score.
-        scores = data.scores.astype(np.float64) if data.scores.dtype.itemsize > 8 else data.scores
-        if scores.max() == np.finfo(scores.dtype).max:
-            raise ValueError(
-                f"S has a score of {scores.max()}, and no {scores.dtype} is above it. Scale S down."
-            )
+        scores = data.scores.astype(np.float64) if data.scores.dtype.itemsize > 8 else data.scores  # as cuts
         mask = np.ones(scores.shape, np.bool_) if known is None else np.asarray(to_host(known))
         if mask.shape != scores.shape or mask.dtype != np.bool_ or not mask.any():
             raise ValueError(
@@ -168,19 +156,12 @@ class _Cells(NamedTuple):
         for scores, relevant, known in columns:
             yield (scores.ravel(), relevant.ravel()) if complete else (scores[known], relevant[known])
 
-    def value(self, metric: MetricName, cut: float | npt.NDArray[Any]) -> float:
-        counts = LabelCounts.of(self.relevant, (self.scores >= cut) & self.known)
-        if metric == "hamming_loss":
-            return counts.wrong / int(np.count_nonzero(self.known))
-        return counts.micro_f1 if metric == "micro_f1" else counts.macro_f1
-
 
 class _Sweep(NamedTuple):
-    """The candidate cuts of some cells, ascending, and what they predict.
+    """The candidate cuts of some cells, ascending, and how many they predict and hit.
 
-    They are those whose least predicted score belongs to a positive example, and one above all scores. Any
-    other predicts negative examples that the next higher one of these does not, and no more positive ones.
-    That is worse for the Hamming loss, and for F1 if anything is hit.
+    They are those whose least predicted score belongs to a positive example, and one above all scores: any
+    other predicts more negative examples than the next higher one of these, and no more positive ones.
     """
 
     cuts: _Scores
@@ -219,8 +200,8 @@ def _goodness(sweeps: list[_Sweep], metric: MetricName) -> list[npt.NDArray[Any]
 
     Let q be the maximum of micro-F1, 2 Σ hits / Σ (predicted + positives), over a cut for each sweep. Then
     Σ [2 hits − q (predicted + positives)] has the maximum 0, attained at the same cuts, and it separates
-    over the sweeps. For any q, the ratio at the maximiser is at most the maximum, and above q if q is below
-    it. With q a fraction everything is an integer, so the maximum and its ties are exact.
+    over the sweeps (W. Dinkelbach, "On Nonlinear Fractional Programming", Management Science 13, 1967). With
+    q a fraction everything is an integer, so the maximum and its ties are exact.
     """
     if metric == "macro_f1":  # the first cut hits all positives; without any, 1 stands for 0/0
         return [hits / (predicted + max(int(hits[0]), 1)) for _, hits, predicted in sweeps]
@@ -239,8 +220,8 @@ def _goodness(sweeps: list[_Sweep], metric: MetricName) -> list[npt.NDArray[Any]
         top, bottom = better, below
 
 
-def _common_macro_cut(cells: _Cells, natural: float) -> Any:
-    """Sweep one cut down all scores; each cell that it passes changes the F1 of its label.
+def _best_for_macro_f1(cells: _Cells) -> _Scores:
+    """Sweep one cut down all scores, and return the best ones; each cell it passes moves the F1 of its label.
 
     The F1 are integer multiples of a unit, so that the sum of any number of steps has no rounding error.
     """
@@ -260,5 +241,4 @@ def _common_macro_cut(cells: _Cells, natural: float) -> Any:
     # The sum is valid only where a run of equal scores begins.
     first = np.flatnonzero(np.append(True, pooled[1:] != pooled[:-1]))
     # Each F1 is off by less than one unit. To predict nothing is never best, as there is a positive example.
-    good = first[total[first] >= total[first].max() - 2 * n_labels]
-    return _nearest(_below(pooled, good), natural)
+    return _below(pooled, first[total[first] >= total[first].max() - 2 * n_labels])

@@ -218,7 +218,7 @@ def _judged() -> tuple[Any, Any]:
 def metric_numbers() -> Numbers:
     """All metrics on fixed labels and scores, with ties."""
     Y, S = _judged()
-    numbers = dict(metrics.evaluate(Y, S, ks=(1, 3, 5), threshold=0.7).means)
+    numbers: Numbers = dict(metrics.evaluate(Y, S, ks=(1, 3, 5), threshold=0.7))
     propensities = metrics.label_propensities(Y)
     numbers |= {f"propensity precision at {k}": _propensity(Y, S, k, propensities) for k in (1, 3)}
     return numbers | {"propensities": propensities}
