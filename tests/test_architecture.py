@@ -28,7 +28,7 @@ NUMERIC_HALF = {
         "displays",
         "metrics",
     ),
-    *("model_selection", "thresholds", "blocks", "_ranking", "_targets", "_unknown", "_checkpoints"),
+    *("model_selection", "thresholds", "blocks", "_ranking", "_door", "_checkpoints"),
 }
 
 CEILINGS = {

@@ -14,7 +14,7 @@ from lrml.datasets import BlockFile
 
 BAD = [
     *(("X", np.nan, "NaN"), ("X", -np.inf, "infinity")),
-    *(("Y", np.inf, "infinity"), ("Y", 2.0, "2"), ("Y", 0.5, r"0\.5"), ("Y", -1.0, "-1")),
+    *(("Y", np.inf, "inf"), ("Y", 2.0, "2"), ("Y", 0.5, r"0\.5"), ("Y", -1.0, "-1")),
 ]
 FORMS = [np.asarray, sp.csr_array, sp.csc_array, sp.dok_array, pd.DataFrame]
 

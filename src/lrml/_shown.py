@@ -1,8 +1,9 @@
-"""How values of users and files are shown in messages."""
+"""How values of users and files are shown in messages, and which line a warning is about."""
 
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable
 
 
@@ -36,3 +37,11 @@ def printable(text: str) -> str:
 def counted(number: int, unit: str) -> str:
     """Return a number of things, such as "1 block" or "1,200 blocks"."""
     return f"{number:,d} {unit}{'' if number == 1 else 's'}"
+
+
+def level_of_user() -> int:
+    """Return the ``stacklevel`` of the line outside this package that called, for a warning there."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("lrml."):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -20,10 +20,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from lrml._checkpoints import Checkpoint, Kept, digest_of
+from lrml._door import are_no_labels, check_names, checked_rows, taken
 from lrml._progress import Reading
 from lrml._shown import counted, shown
-from lrml._targets import are_no_labels, check_names, checked_rows, place_of
-from lrml.core.arrays import as_matrix, is_host, is_sparse, plain
+from lrml.core.arrays import Place, as_matrix, is_host, is_sparse
 from lrml.core.moments import Statistics
 from lrml.core.rows import Rows, Schema, added
 
@@ -169,7 +169,7 @@ def _parts(raw: Any) -> tuple[Any, Any, Any, Any]:
     if isinstance(raw, tuple | list) and len(raw) in (2, 3):
         parts = [*raw, None][:3]
         for name, part in zip(("X", "Y", "sample_weight"), parts, strict=True):
-            if part is not None and not (place := place_of(plain(part, name), name)).is_host:
+            if part is not None and not (place := Place.of(taken(part, name))).is_host:
                 raise TypeError(
                     f"rows of blocks are summed on the host, but {name} is an array of {place}. Pass NumPy "
                     "arrays, such as X.cpu().numpy(), or all rows to fit."

@@ -24,8 +24,8 @@ from scipy import sparse
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state
 
+from lrml._door import check_targets
 from lrml._shown import shown
-from lrml._targets import check_targets
 from lrml.core.arrays import is_host, is_sparse, take, to_host
 from lrml.core.checks import check_flag, is_integer, is_real
 
@@ -179,7 +179,7 @@ def _label_matrix(Y: Any) -> sparse.csr_array:
     """Return 0/1 labels as a CSR matrix that stores only the ones; unknown labels count as 0."""
     if Y is None:
         raise ValueError("y is None, but labels decide on the split. Pass the label matrix.")
-    values = check_targets(to_host(Y), "real", allow_unknown=True).values
+    values = check_targets(to_host(Y), "real").values
     matrix = sparse.csr_array(values, copy=True)
     matrix.eliminate_zeros()
     strange = matrix.data[matrix.data != 1]

@@ -17,8 +17,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from lrml._door import check_label_names, check_targets
 from lrml._shown import did_you_mean, shown
-from lrml._targets import check_label_names, check_targets
 from lrml.core.arrays import Array, is_sparse
 from lrml.core.checks import is_integer, is_real
 from lrml.estimators import LRMLCV, LowRankModel, TopK

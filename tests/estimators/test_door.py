@@ -265,20 +265,35 @@ BAD_DATA = {
     "fewer rows than Y": Bad(("X", "Y", f"{N - 1}", f"{N}"), X=lambda X: X[:-1]),
     "repeated features": Bad(("X", "'b'", "2 times"), X=lambda X: pd.DataFrame(X[:, :4], columns=TWICE)),
     "all unknown": Bad(("label",), Y=lambda Y: np.full(Y.shape, np.nan)),
-    "infinite labels": Bad(("Y", "infinity"), Y=put(np.inf)),
+    "infinite labels": Bad(("Y", "inf"), Y=put(np.inf)),
     "2": Bad(("Y", "0 and 1", "2"), Y=put(2, int)),
     "-1": Bad(("Y", "0 and 1", "-1"), Y=put(-1, int)),
     "a half": Bad(("Y", "0 and 1", "0.5"), Y=put(0.5)),
     "sparse 2": Bad(("Y", "0 and 1", "2"), Y=put(2, form=sp.csc_array)),
     "the same sparse entry twice": Bad(("Y", "0 and 1", "2"), Y=repeated_entry),
     "None": Bad(("None",), Y=lambda Y: None),
-    "three classes": Bad(("3 (0, 1, 2)",), Y=lambda Y: np.arange(len(Y)) % 3),
-    "one class": Bad(("1 ('a')",), Y=lambda Y: ["a"] * len(Y)),
-    "many classes": Bad((f"{N} ('n0', 'n1', 'n10', …)",), Y=lambda Y: [f"n{i}" for i in range(len(Y))]),
-    "continuous": Bad(("0.5", "SpectralRegressor"), Y=lambda Y: Y[:, 0] + 0.5),
-    "no order": Bad(("order",), Y=lambda Y: np.array([1, "a"] * (len(Y) // 2), dtype=object)),
-    "1-D infinity": Bad(("Y", "infinity"), Y=lambda Y: np.full(len(Y), np.inf)),
-    "1-D complex": Bad(("Complex",), Y=lambda Y: Y[:, 0] + 0j),
+    "three classes": Bad(
+        (
+            "3",
+            "[0, 1, 2]",
+        ),
+        Y=lambda Y: np.arange(len(Y)) % 3,
+    ),
+    "one class": Bad(
+        (
+            "1",
+            "['a']",
+        ),
+        Y=lambda Y: ["a"] * len(Y),
+    ),
+    "many classes": Bad(
+        (
+            f"{N}",
+            "'n0', 'n1', 'n10'",
+        ),
+        Y=lambda Y: [f"n{i}" for i in range(len(Y))],
+    ),
+    "no order": Bad(("str", "int"), Y=lambda Y: np.array([1, "a"] * (len(Y) // 2), dtype=object)),
     "lazy Y": Bad(("Y", "LazyFrame", "collect()"), Y=lambda Y: pl.DataFrame(np.asarray(Y)).lazy()),
     "3-D Y": Bad((f"({N}, {L}, 1)",), Y=lambda Y: Y[:, :, None]),
     "sparse 1-D": Bad((f"({N},)",), Y=lambda Y: sp.coo_array(Y[:, 0])),
@@ -288,7 +303,7 @@ BAD_DATA = {
     "strings in a frame": Bad(("Y", "'yes'"), Y=lambda Y: pd.DataFrame(np.where(Y, "yes", "no"))),
     "complex Y": Bad(("Complex",), Y=lambda Y: Y + 0j),
     "complex sparse Y": Bad(("Complex",), Y=lambda Y: sp.csr_array(Y + 0j)),
-    "no labels": Bad(("label", "0"), Y=lambda Y: Y[:, :0]),
+    "no labels": Bad(("Y", "column"), Y=lambda Y: Y[:, :0]),
     "fewer rows than X": Bad(("X", "Y", f"{N - 1}", f"{N}"), Y=lambda Y: Y[:-1]),
     "repeated labels": Bad(("Y", "'b'", "2 times"), Y=lambda Y: pd.DataFrame(Y, columns=TWICE)),
     **{
@@ -355,7 +370,7 @@ def test_a_failing_callback_and_a_wrong_warm_start_leave_the_estimator_as_it_was
     for A, B in ((X[:, :-1], Y), (X, Y[:, :-1])):
         with pytest.raises(ValueError, match="warm_start") as caught:
             model.set_params(warm_start=True).fit(A, B)
-        assert_shows(caught.value, (str((L, D)), str((B.shape[1], A.shape[1]))))
+        assert_shows(caught.value, (f"{D} features and {L}", f"{A.shape[1]} and {B.shape[1]}"))
     assert fitted(model) == state
 
 

@@ -186,7 +186,7 @@ def test_beyond_a_hundred_million_a_warning_names_the_columns():
         with pytest.warns(UserWarning, match=r"'age'.*'time'") as caught:
             fit(names, Y)
         assert all(entry.filename == __file__ for entry in caught)
-    with pytest.warns(UserWarning, match=r" 1, .* 0"):
+    with pytest.warns(UserWarning, match=r" 1 .* 0"):
         lrml_path(sp.csr_array(X), Y, 1, [1.0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

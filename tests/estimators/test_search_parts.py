@@ -12,8 +12,8 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from threadpoolctl import threadpool_limits
 
 from lrml import LRMLCV, MLFro, MLFroCV, metrics
+from lrml._door import memory_rows
 from lrml.core.moments import Statistics
-from lrml.estimators._door import memory_rows
 from lrml.estimators.search import _score_table, _splits
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 
@@ -124,7 +124,7 @@ def test_training_statistics_are_those_of_the_training_rows(
     Y[rng.integers(n), 2] = 1  # without a positive example in some training part
     weights = rng.integers(0, 3, n) + 0.1 * rng.random(n) if weighted else None
     form = sp.csr_array if sparse else np.asarray
-    data = memory_rows(MLFroCV(), MLFroCV()._check_params(), form(X), form(Y), weights, None)
+    data = memory_rows(form(X), form(Y), weights)
     for chosen, test in SPLITTERS[kind](n, seed):
         found = _splits.training_part(data, _splits.Split(np.asarray(chosen), np.asarray(test))).statistics
         w = np.ones(len(chosen)) if weights is None else weights[chosen]

@@ -305,7 +305,6 @@ def test_wrong_parameters(options, kind, where):
     ("Y", "found"),
     [
         (None, "None"),
-        (np.ones(4), r"\(4,\)"),
         (np.full((4, 2), 2), "Y holds 2"),
         (np.full((4, 2), 0.5), "Y holds 0.5"),
         (sparse.csr_array(np.full((4, 2), 3)), "Y holds 3"),

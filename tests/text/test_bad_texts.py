@@ -63,7 +63,7 @@ def test_texts(texts, error, where):
         ([["a"], [""]], ValueError, "'', in row 1"),
         ([[], []], ValueError, "2 texts has a tag"),
         ([["a"]], ValueError, "2 texts and 1 rows"),
-        ([[1, 2], [3, 4]], ValueError, "only 0 and 1, got 2"),
+        ([[1, 2], [3, 4]], ValueError, "2, not only 0 and 1"),
         (pd.DataFrame({"tags": [["a"], ["b"]]}), ValueError, r"\['a'\].*frame\['tags'\]"),
         (pl.DataFrame({"tag": ["a", "b"]}), ValueError, r"'a'.*frame"),
         (np.array([["a", "b"], ["c", "d"]]), ValueError, r"'a'.*frame"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -13,28 +13,39 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin
 from sklearn.utils import RegressorTags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from lrml import metrics
-from lrml._ranking import TopK, check_k
-from lrml._shown import shown
-from lrml._targets import (
+from lrml._door import (
     check_features,
     check_label_names,
     check_sample_weight,
     check_targets,
     check_threshold,
-    following,
+    memory_rows,
+    taken,
 )
-from lrml.core.arrays import Array, Place, at_home, dtype_name, is_sparse, namespace, to_host, to_numpy
+from lrml._ranking import TopK, check_k
+from lrml._shown import shown
+from lrml.core.arrays import (
+    Array,
+    Place,
+    as_matrix,
+    at_home,
+    dtype_name,
+    is_sparse,
+    namespace,
+    to_host,
+    to_numpy,
+)
 from lrml.core.coordinates import check_size, coordinates_of
 from lrml.core.losses import LogisticLoss
 from lrml.core.rows import Rows
-from lrml.estimators._door import at_model, memory_rows
 from lrml.estimators._fitted import Fitted, in_order
+from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters
-from lrml.estimators._scores import Scores, accuracy, counted_from, r_squared
+from lrml.estimators._scores import Scores, counted_from, r_squared
 from lrml.thresholds import Cut
 
 
@@ -204,10 +215,33 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             Unchanged if anything is wrong with the input.
         """
         params = self._check_params()
-        rows = memory_rows(self, params, X, y, sample_weight, observed)
+        rows = self._rows(params, X, y, sample_weight, observed)
         n, d, n_labels = rows.shape
         with rows.place.explaining_errors(f"{n} rows, {d} features and {n_labels} labels"):
             return self._keep(**self._found(rows, params))
+
+    def _rows(
+        self, params: Parameters, X: Any, y: Any, sample_weight: Any = None, observed: Any = None
+    ) -> Rows:
+        """Return the data of a fit, checked."""
+        given, kernel = vars(params), None
+        if params.kernel != "linear":
+            kernel = Kernel(params.kernel, given.get("gamma"), params.degree, params.coef0)
+        rows = memory_rows(
+            X,
+            y,
+            sample_weight,
+            observed,
+            targets=params.targets,
+            kernel=kernel,
+            device=given.get("device"),
+            sums_suffice=params.loss.name == "squared",
+        )
+        if kernel is not None and kernel.is_precomputed:
+            check_kernel_matrix(rows.X)
+        if not isinstance(params.threshold, Cut):
+            check_threshold(params.threshold, rows.shape[2], params.loss.threshold)
+        return rows
 
     def _found(self, rows: Rows, params: Parameters) -> dict[str, Any]:
         """Return the fitted attributes: the record of the fit; a search has more."""
@@ -245,21 +279,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     def _at_home(self, known: dict[int, Any]) -> Self:
         """Return the copy; ``known`` as in `lrml.core.arrays.at_home`."""
         twin = copy(self)
-        twin.__dict__ = {name: at_home(value, known) for name, value in vars(twin).items()}
-        return twin
-
-    def __getstate__(self) -> dict[str, Any]:
-        return dict(at_home(dict(super().__getstate__())))  # a copy: it would be the model's own
-
-    def __copy__(self) -> Self:
-        twin = type(self).__new__(type(self))
-        twin.__dict__.update(vars(self))
-        return twin
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # Pickle brings arrays home, and Python copies as pickle does unless told otherwise.
-        memo[id(self)] = twin = type(self).__new__(type(self))
-        twin.__dict__.update(deepcopy(vars(self), memo))
+        twin.__dict__ = dict(at_home(vars(self), known))
         return twin
 
     @property
@@ -268,10 +288,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         if not isinstance(self.threshold, str | Cut):
             return self.threshold
         if self.fitted_.cut is None:
-            raise ValueError(
-                "threshold='auto' is chosen by fit, got a model that was fitted with another threshold. Fit "
-                "it again, or pass a number."
-            )
+            raise ValueError("threshold='auto' is chosen by a fit. Fit again, or pass a number.")
         return self.fitted_.cut
 
     @property
@@ -282,19 +299,15 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     def _validated(self, X: Any) -> Any:
         """X for prediction: same columns in the same order as in ``fit``."""
         check_is_fitted(self)
-        kernel = self.fitted_.kernel
-        precomputed = kernel is not None and kernel.is_precomputed
-        try:
-            validate = partial(validate_data, self, reset=False)
-            found = check_features(X, validate, precomputed=precomputed)
-            return at_model(found, Place.of(X), self.fitted_.place)
-        except ValueError as error:
-            if not precomputed or "is expecting" not in str(error):
-                raise
+        kernel, home = self.fitted_.kernel, self.fitted_.place
+        validate = partial(validate_data, self, reset=False)
+        found = check_features(X, validate, precomputed=kernel is not None and kernel.is_precomputed)
+        if Place.of(found) != home:
             raise ValueError(
-                f"{str(error).rstrip('.')}: kernel='precomputed' needs k(x, x_i) for all "
-                f"{self.n_features_in_} training rows x_i. Pass these values, in the same order."
-            ) from None
+                f"X is an array of {Place.of(found)}, but the model is one of {home}. Move X, take "
+                "model.to_numpy() for NumPy arrays, or turn on scikit-learn's array API dispatch."
+            )
+        return found
 
     def _scores(self, X: Any) -> Scores:
         """Scores of rows that are checked first."""
@@ -426,7 +439,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         """
         model = vars(self).get("best_estimator_", self)
         params = model._check_params()
-        rows = memory_rows(model, params, X, y, sample_weight, None)
+        rows = model._rows(params, X, y, sample_weight)
         if hasattr(model, "factors_"):
             self._validated(X)  # the columns of the last fit, and its labels
             check_label_names(rows.schema.label_names, model.classes_)
@@ -460,38 +473,38 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         device the average precision is computed there, R² and accuracy on the host.
         """
         check_is_fitted(self)
-        place = self.fitted_.place
-        y, sample_weight, observed = following(place, Y=y, sample_weight=sample_weight, observed=observed)
-        binary = _has_labels(self)
-        if binary and self.flat_output_:
-            return accuracy(to_numpy(self.predict(X)), y, to_host(sample_weight), observed)
-        Y, names, mask, _ = check_targets(
-            y,
-            "binary" if binary else "real",
-            allow_unknown=True,
-            observed=observed,
-            allow_flat=self.flat_output_,
-            place=place,
-        )
-        scores = self._scores(X)
-        known = None
-        if mask is not None and Y.shape == scores.shape:
-            known = mask.known()
-        check_label_names(names, self.classes_)
-        weights = check_sample_weight(to_host(sample_weight), scores.shape[0])
-        if not binary:
-            Y = Y.toarray() if is_sparse(Y) else to_numpy(Y)
-            return r_squared(Y, to_numpy(scores), weights, to_host(known))
-        if known is not None:
-            # Ranked below all others, they neither count nor push another label down.
-            xp = namespace(scores)
-            scores = xp.where(known, scores, xp.min(scores) - 1.0)
-        if weights is None:
-            return metrics.average_precision(Y, scores)
-        values = to_numpy(metrics.average_precision(Y, scores, per_example=True))
-        counted = np.isfinite(values)
-        weights = check_sample_weight(weights[counted], counted.sum())
-        return float(np.average(values[counted], weights=weights))
+        binary, flat, place = _has_labels(self), self.flat_output_, self.fitted_.place
+
+        def weights_of(n_rows: int) -> Any:
+            if sample_weight is None:
+                return None
+            return to_host(check_sample_weight(sample_weight, n_rows, place))
+
+        if binary and flat:
+            predicted, y = to_numpy(self.predict(X)), np.ravel(as_matrix(to_host(taken(y, "y"))))
+            check_consistent_length(predicted, y)
+            values, counted = predicted == y, y == y  # noqa: PLR0124  # NaN does not equal itself
+            if observed is not None:
+                counted &= np.ravel(to_host(observed)).astype(np.bool_)
+        else:
+            kind = "binary" if binary else "real"
+            Y, names, mask, _ = check_targets(y, kind, observed, place=place)
+            check_label_names(names, self.classes_)
+            scores = self._scores(X)
+            known = mask.known() if mask is not None and Y.shape == scores.shape else None
+            if not binary:
+                Y = Y.toarray() if is_sparse(Y) else to_numpy(Y)
+                return r_squared(Y, to_numpy(scores), weights_of(len(Y)), to_host(known))
+            if known is not None:
+                # Ranked below all others, they neither count nor push another label down.
+                xp = namespace(scores)
+                scores = xp.where(known, scores, xp.min(scores) - 1.0)
+            values = to_numpy(metrics.average_precision(Y, scores, per_example=True))
+            counted = np.isfinite(values)
+        if not counted.any():
+            raise ValueError("No row of y has a known label to judge by.")
+        weights = weights_of(len(values))
+        return float(np.average(values[counted], weights=None if weights is None else weights[counted]))
 
 
 def _schema(model: Any, name: str) -> Any:

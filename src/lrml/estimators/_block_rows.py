@@ -14,12 +14,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from lrml._door import warn_of_ranges
 from lrml.blocks import BlockError, BlockSource, RowBlock
 from lrml.core.arrays import Array, is_sparse, thin_svd
 from lrml.core.linalg import NormalOperator
 from lrml.core.moments import CentredRows, Statistics, are_far, without_means
 from lrml.core.rows import Census, Rows, filled_moments
-from lrml.estimators._warnings import warn_of_ranges
 
 _Float64 = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]

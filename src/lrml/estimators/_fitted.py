@@ -163,14 +163,16 @@ class Fitted:
 
     def _at_home(self, known: dict[int, Any]) -> Self:
         """Return the same model in NumPy's arrays, see `lrml.core.arrays.at_home`."""
-        found: Any = {name: at_home(value, known) for name, value in self.__getstate__().items()}
-        return replace(self, **found)
+        return replace(self, **at_home(self.__getstate__(), known))
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: getattr(self, name) for name in self.__dataclass_fields__}
         if self.sums is not None and not self.sums.lasting:
             state["sums"] = None  # a model that was fitted at once stays as small as its factors
-        return state
+        return dict(at_home(state))
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self  # nothing in it changes, and Python would copy as pickle does, which brings arrays home
 
     # Scores
 

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
+from lrml._door import check_threshold, warn_of_spreads
 from lrml._progress import Reading, tell
 from lrml._shown import shown
-from lrml._targets import check_threshold
 from lrml.blocks import BlockSource, Checkpoint, Door, UnknownLabelsError, as_source, statistics_of
 from lrml.core.arrays import HOST, to_host
 from lrml.core.coordinates import ROADS, RidgeRegressions, fits_in_memory
@@ -30,12 +30,10 @@ from lrml.core.rows import Rows, Schema
 from lrml.estimators._base import LowRankModel
 from lrml.estimators._block_rows import BlockRows
 from lrml.estimators._cuts import automatic_cut
-from lrml.estimators._door import checked_start
 from lrml.estimators._fit import fit, regressions
 from lrml.estimators._fitted import Fitted, Sums
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._spec import Spec, check_row_solver
-from lrml.estimators._warnings import warn_of_spreads
 from lrml.thresholds import Cut
 
 # Solvers that need the rows.
@@ -94,8 +92,16 @@ class Member(LowRankModel):
 
     def _solved(self, rows: Rows, params: Parameters) -> Fitted:
         """Return the record of a fit, without a threshold of its own."""
-        spec = self._spec(params, rows.model_shape)
-        return fit(rows, spec, checked_start(self, params, rows))
+        spec, last = self._spec(params, rows.model_shape), vars(self).get("fitted_")
+        if last is None or not vars(params).get("warm_start") or last.kernel != rows.kernel:
+            return fit(rows, spec)
+        before, now = (last.schema.n_features, last.n_labels), rows.shape[1:]
+        if before != now:
+            raise ValueError(
+                f"warm_start: the last fit had {before[0]} features and {before[1]} labels, this one has "
+                f"{now[0]} and {now[1]}. Pass warm_start=False or a new estimator."
+            )
+        return fit(rows, spec, last)
 
     def _found(self, rows: Rows, params: Parameters) -> dict[str, Any]:
         """Return the record of the fit, with its threshold, and small sums for ``partial_fit``."""

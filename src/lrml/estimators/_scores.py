@@ -10,17 +10,14 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import r2_score
 
-from lrml._targets import check_sample_weight
 from lrml.core.arrays import (
     Array,
     Place,
-    as_matrix,
     dtype_name,
     full_precision,
     is_host,
     is_sparse,
     namespace,
-    to_host,
 )
 from lrml.core.coordinates import SPARSE_COST
 from lrml.core.linalg import Factors
@@ -208,22 +205,6 @@ def counted_from(cut: npt.NDArray[np.float64], scores: Scores) -> Scores:
     xp = namespace(scores)
     less = xp.astype(scores[:, 0], xp.float64, copy=False) - float(cut.reshape(()))
     return xp.astype(less, scores.dtype, copy=False)
-
-
-def accuracy(predicted: npt.NDArray[Any], y: Any, sample_weight: Any, observed: Any) -> float:
-    """Share of the rows whose class is known that are predicted right."""
-    y = np.ravel(as_matrix(to_host(y)))
-    if len(y) != len(predicted):
-        raise ValueError(
-            f"X and y must have the same number of rows, got {len(predicted)} and {len(y)}. Pass one "
-            "class for every row of X."
-        )
-    weights = check_sample_weight(sample_weight, len(predicted))
-    known = y == y  # noqa: PLR0124  # NaN does not equal itself
-    if observed is not None:
-        known &= np.ravel(to_host(observed)).astype(np.bool_)
-    weights = np.ones(len(y)) if weights is None else weights
-    return float(np.average((predicted == y)[known], weights=weights[known]))
 
 
 def r_squared(Y: Any, scores: Scores, weights: Any, known: npt.NDArray[np.bool_] | None) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -13,17 +13,14 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from lrml._targets import place_of
-from lrml.core.arrays import HOST, Array, Place, plain
+from lrml._door import check_features, memory_rows
+from lrml.core.arrays import HOST, Array, Place
 from lrml.core.checks import check_count
 from lrml.core.coordinates import Coordinates, check_size, coordinates_of
 from lrml.core.linalg import Factors
-from lrml.core.losses import SquaredLoss
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
 from lrml.core.rows import Rows, Schema
-from lrml.estimators._base import LowRankModel
-from lrml.estimators._door import memory_rows
 from lrml.estimators._fitted import model_nbytes
 from lrml.estimators._grid import Grid, GridPoint, chains_of, resolve_thetas
 from lrml.estimators._parameters import CHECKS, Parameters, check_alphas_in_order, check_parameters
@@ -122,9 +119,7 @@ class PathModel:
     def decision_function(self, X: Any) -> Array:
         """Scores (n × L) of the rows of X, through the factors."""
         left, right = self._sides
-        X = plain(X, "X")
-        dtype = place_of(X, "X").xp.float64
-        X = check_array(X, accept_sparse=["csr", "csc"], dtype=dtype, input_name="X")
+        X = check_features(X, partial(check_array, input_name="X"))
         if X.shape[1] != left.shape[0]:
             raise ValueError(
                 f"X must have the {left.shape[0]} features of the training data, got {X.shape[1]}. "
@@ -354,10 +349,7 @@ def _check_data(X: Any, Y: Any, sample_weight: Any, given: Parameters) -> Rows:
             )
         schema = Schema(X.n_features, X.n_labels, targets=given.targets)
         return Rows.of_sums(X, schema)
-    params = Parameters(
-        targets=given.targets, device=given.device, loss=SquaredLoss(), threshold=None, kernel="linear"
-    )
-    data = memory_rows(LowRankModel(), params, X, Y, sample_weight, None, allow_flat=False)
+    data = memory_rows(X, Y, sample_weight, targets=given.targets, device=given.device)
     if data.mask is not None:
         raise ValueError(
             "a path needs to know all labels, got a Y that contains NaN. "

@@ -19,8 +19,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lrml import estimators
+from lrml._door import check_threshold
 from lrml._shown import shown
-from lrml._targets import check_threshold
 from lrml.core.arrays import is_sparse
 from lrml.core.checks import is_integer
 from lrml.core.losses import LOSSES

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lrml._door import check_threshold
 from lrml._progress import tell
-from lrml._shown import shown
-from lrml._targets import check_threshold
+from lrml._shown import level_of_user, shown
 from lrml.core import checks as check
 from lrml.core.arrays import is_sparse, namespace, one_blas_thread_if
 from lrml.core.coordinates import check_size, road_of
@@ -23,7 +23,6 @@ from lrml.estimators._base import LowRankModel
 from lrml.estimators._cuts import best_cut
 from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.estimators._spec import sums_suffice
-from lrml.estimators._warnings import level_of_user
 from lrml.estimators.search._gamma import WITH_GAMMA, choose_gamma, has_gamma
 from lrml.estimators.search._refits import RefitSearch
 from lrml.estimators.search._score_table import ScoreTable, cv_results

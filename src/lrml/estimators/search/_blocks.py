@@ -6,15 +6,14 @@ from typing import Any, Self
 
 import numpy as np
 
+from lrml._door import check_threshold, warn_of_spreads
 from lrml._shown import shown
-from lrml._targets import check_threshold
 from lrml.blocks import BlockError, Checkpoint
 from lrml.core import checks as check
 from lrml.core.rows import Rows, Schema
 from lrml.estimators._member import check_no_labels, opened
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._samples import Folds, FoldSums, SampledRows, fold_sums
-from lrml.estimators._warnings import warn_of_spreads
 from lrml.estimators.search._base import SearchModel, needs_folds
 from lrml.estimators.search._search import N_FOLDS
 from lrml.thresholds import Cut
