@@ -92,16 +92,20 @@ class Member(LowRankModel):
 
     def _solved(self, rows: Rows, params: Parameters) -> Fitted:
         """Return the record of a fit, without a threshold of its own."""
-        spec, last = self._spec(params, rows.model_shape), vars(self).get("fitted_")
+        return fit(rows, self._spec(params, rows.model_shape), self._last(rows, params))
+
+    def _last(self, rows: Rows, params: Parameters) -> Fitted | None:
+        """Return the last fit if the next one is to start there; refuse if that had other columns."""
+        last: Fitted | None = vars(self).get("fitted_")
         if last is None or not vars(params).get("warm_start") or last.kernel != rows.kernel:
-            return fit(rows, spec)
+            return None
         before, now = (last.schema.n_features, last.n_labels), rows.shape[1:]
         if before != now:
             raise ValueError(
                 f"warm_start: the last fit had {before[0]} features and {before[1]} labels, this one has "
                 f"{now[0]} and {now[1]}. Pass warm_start=False or a new estimator."
             )
-        return fit(rows, spec, last)
+        return last
 
     def _found(self, rows: Rows, params: Parameters) -> dict[str, Any]:
         """Return the record of the fit, with its threshold, and small sums for ``partial_fit``."""

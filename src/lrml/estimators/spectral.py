@@ -18,7 +18,6 @@ from lrml.core.linalg import Factors
 from lrml.core.penalties import Penalty
 from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel
-from lrml.estimators._door import checked_start
 from lrml.estimators._fit import fit, record
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
@@ -222,7 +221,7 @@ class SpectralRegressor(RegressorMixin, Member):
         spec = self._spec(params, rows.model_shape)
         if np.ndim(params.ridge):
             return _with_ridges(rows, spec, _one_per_target("ridge", params.ridge, rows))
-        last = checked_start(self, params, rows)
+        last = self._last(rows, params)
         if params.target_weights is None:
             return fit(rows, spec, last)
         if rows.only_sums or rows.n_passes is not None:
