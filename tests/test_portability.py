@@ -20,7 +20,8 @@ PORTABLE = {
     "core/kernels.py": ("leading_coordinates", "_ritz_pairs"),  # a device decomposes the whole kernel
     "core/losses.py": ("_signs",),
     "metrics.py": ("propensity_scored_precision_at_k",),
-    "core/penalties.py": (),
+    "core/penalties.py": ("noise_of",),  # the median of a vector
+    "core/spectra.py": (),
     # Subspaces are the host's.
     "core/coordinates.py": (
         *("_by_columns", "missed", "without_subspace", "_weighing", "road_of", "_estimated"),

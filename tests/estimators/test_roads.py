@@ -205,9 +205,3 @@ def test_what_has_no_room_is_refused_with_its_size(monkeypatch):
             model.fit(X, Y)
 
 
-@pytest.mark.parametrize("model", [LRML(0.2), LRML(50, 0.0), MLFro(), CPLST(0.2)], ids=repr)
-def test_ranks_that_do_not_fit_into_memory_are_refused(monkeypatch, model):
-    X, Y = sp.eye_array(5000, 4000, format="csr"), sp.eye_array(5000, 3000, dtype=np.int64, format="csr")
-    monkeypatch.setattr(Place, "memory", 5e7)
-    with pytest.raises(ValueError, match="3000 labels"):
-        model.fit(X, Y)

@@ -159,7 +159,7 @@ def test_the_certificate_tells_what_the_subspace_costs(seed, dual, alpha, ridge)
     excess = result.objective - best
     assert excess <= 1.1 * gap + 1e-6 * best  # 1.053 where the excess is 60 % of the objective
     if further is not None:
-        larger = poor.within(poor.subspace.extended(further))
+        larger = poor.extended(further)
         better = solve(larger.problem.with_ridge(ridge), penalty, tol=1e-11).objective
         assert best * (1 - 1e-6) <= better <= result.objective * (1 + 1e-9)
         assert better - best <= 0.5 * excess + 1e-5 * best

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from lrml.core import subspace as span
 from lrml.core.arrays import HOST, Array, Place, is_host, is_sparse, namespace, take
-from lrml.core.kernels import LeftOut, centred_kernel, dual_coordinates, row_coordinates, row_kernel
+from lrml.core.kernels import LeftOut, dual_coordinates, row_coordinates, row_kernel
 from lrml.core.linalg import Factors, differ_widely
 from lrml.core.losses import Loss, SquaredLoss
 from lrml.core.moments import CentredRows, dense_product
@@ -28,117 +28,6 @@ from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
 
 _Float64 = npt.NDArray[np.float64]
-
-# Columns of features that are made at a time from dual vectors of a subspace.
-_FEW_COLUMNS = 32
-
-
-class Lift:
-    """What a basis vector stands for: itself, a direction of feature space."""
-
-    def rows_of(self, X: Any) -> Any:
-        """Rows as the coefficients of a model meet them."""
-        return X
-
-    def model_side(self, left: Array) -> Array:
-        """Left side of a solution in the space of the model, given that in the basis."""
-        return left
-
-    def factors(self, found: Factors) -> Factors:
-        """Factors of a solution in the space of the model, given those in the basis."""
-        return Factors(self.model_side(found.U), found.s, found.V)
-
-    def inner(self, left: Array) -> Array:
-        """Return what the basis is multiplied with, to give the coordinates of the left side of a model."""
-        return left
-
-    def coordinates(self, X: Any, basis: Array, x_mean: Array) -> Array:
-        """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) Q."""
-        rows = X if is_host(basis) else Place.of(basis).asarray(X, "float64")
-        rotated = rows @ basis
-        rotated -= x_mean @ basis
-        return rotated
-
-
-@dataclass(frozen=True, eq=False)
-class DualLift(Lift):
-    """Q = X_cᵀA for more features than rows, of which only the dual vectors A (n × r) are kept."""
-
-    rows: CentredRows  # X_c
-
-    def model_side(self, left: Array) -> Array:
-        """Return X_cᵀ left, d × k."""
-        return self.rows.X.T @ left - self.rows.x_offset[:, None] * namespace(left).sum(left, axis=0)
-
-    def factors(self, found: Factors) -> Factors:
-        """Decompose anew: of small eigenvalues, the columns of X_cᵀA are orthogonal to few digits only."""
-        return Factors.of_sides(self.model_side(found.U) * found.s, found.V)
-
-    def inner(self, left: Array) -> Array:
-        """Return X_c left."""
-        return self.rows.X @ left - self.rows.x_offset @ left
-
-    def coordinates(self, X: Any, basis: Array, x_mean: Array) -> Array:
-        """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) X_cᵀ A."""
-        M, offset = self.rows.X, self.rows.x_offset
-        X = X if is_host(offset) else Place.of(offset).asarray(X, "float64")
-        products = dense_product(X, M.T) - (X @ offset)[:, None]
-        products -= M @ x_mean - offset @ x_mean
-        return products @ basis
-
-
-class DualLiftOfSubspace(DualLift):
-    """The same for dual vectors of a subspace, a few columns at a time: the result may be very large."""
-
-    def model_side(self, left: Array) -> Array:
-        """Return X_cᵀ left, d × k."""
-        return _by_columns(len(self.rows.x_mean), left, super().model_side)
-
-    def factors(self, found: Factors) -> Factors:
-        """Return X_cᵀ U, whose columns are orthonormal by construction."""
-        return Lift.factors(self, found)
-
-    def coordinates(self, X: Any, basis: Array, x_mean: Array) -> Array:
-        """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) X_cᵀ A."""
-        plain, sides = super(DualLift, self).coordinates, super().model_side
-        return _by_columns(X.shape[0], basis, lambda some: plain(X, sides(some), x_mean))
-
-
-def _by_columns(n_rows: int, matrix: _Float64, make: Callable[[_Float64], _Float64]) -> _Float64:
-    """Return make(matrix), made for a few columns at a time."""
-    found = np.empty((n_rows, matrix.shape[1]))
-    for start in range(0, matrix.shape[1], _FEW_COLUMNS):
-        columns = slice(start, start + _FEW_COLUMNS)
-        found[:, columns] = make(np.ascontiguousarray(matrix[:, columns]))
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class KernelLift(Lift):
-    """A model has dual coefficients a (n × L), and x the scores Σ_i k(x, x_i) a_i + b.
-
-    Rows of kernel values with the training rows take the place of features: the coordinates of x are
-    (k(x, ·) − x̄)ᵀ A, with x̄ the mean of the kernel values of the training rows.
-    """
-
-    kernel: Any
-    X: Any
-    left_out: LeftOut
-
-    def rows_of(self, X: Any) -> Array:
-        """Values k(x, x_i) for all training rows x_i."""
-        return self.kernel(X, self.X)
-
-    def coordinates(self, X: Any, basis: Array, x_mean: Array) -> Array:
-        """Rows of X in spectral coordinates, in blocks."""
-        n_rows, step = X.shape[0], self.kernel.block_of(x_mean.shape[0])
-        blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
-        parts = [
-            super(KernelLift, self).coordinates(self.rows_of(X[rows, :]), basis, x_mean) for rows in blocks
-        ]
-        return namespace(*parts).concat(parts, axis=0)
-
-
 _Floats = npt.NDArray[np.floating[Any]]
 
 ROADS = ("primal", "dual", "compressed")
@@ -158,6 +47,8 @@ _KERNEL_ROUNDING = 4
 _LEAST_OBJECTIVE = 1e-8
 # Random combinations of labels that stand for all of them where only the usual ridge is asked for.
 _N_MIXES = 32
+# Columns of features that are made at a time from dual vectors of a subspace.
+_FEW_COLUMNS = 32
 
 
 def with_unseen(intercept: Array, unseen: Array, loss: Loss) -> Array:
@@ -197,6 +88,107 @@ class RidgeRegressions(NamedTuple):
         return self.left if self.shrunk is None else self.left * self.shrunk, self.right
 
 
+class Lift:
+    """What a basis vector stands for, and the ways to a model and back: itself, a direction of features."""
+
+    def rows_of(self, X: Any) -> Any:
+        """Rows as the coefficients of a model meet them."""
+        return X
+
+    def model_side(self, left: Array) -> Array:
+        """Left side of a solution in the space of the model, given that in the basis."""
+        return left
+
+    def factors(self, found: Factors) -> Factors:
+        """Factors of a solution in the space of the model, given those in the basis."""
+        return Factors(self.model_side(found.U), found.s, found.V)
+
+    def inner(self, left: Array) -> Array:
+        """Return what the basis is multiplied with, to give the coordinates of the left side of a model."""
+        return left
+
+    def coordinates(self, X: Any, basis: Array, x_mean: Array) -> Array:
+        """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) Q."""
+        rows = X if is_host(basis) else Place.of(basis).asarray(X, "float64")
+        rotated = rows @ basis
+        rotated -= x_mean @ basis
+        return rotated
+
+
+@dataclass(frozen=True, eq=False)
+class DualLift(Lift):
+    """Q = X_cᵀA for more features than rows, of which only the dual vectors A (n × r) are kept.
+
+    In a subspace (``is_wide``), where Q would be very large, it is made for a few columns at a time.
+    """
+
+    rows: CentredRows  # X_c
+    is_wide: bool = False
+
+    def model_side(self, left: Array) -> Array:
+        """Return X_cᵀ left, d × k."""
+        if self.is_wide:
+            return _by_columns(len(self.rows.x_mean), left, replace(self, is_wide=False).model_side)
+        return self.rows.X.T @ left - self.rows.x_offset[:, None] * namespace(left).sum(left, axis=0)
+
+    def factors(self, found: Factors) -> Factors:
+        """Decompose anew: of small eigenvalues, the columns of X_cᵀA are orthogonal to few digits only.
+
+        In a subspace they are orthonormal by construction.
+        """
+        if self.is_wide:
+            return super().factors(found)
+        return Factors.of_sides(self.model_side(found.U) * found.s, found.V)
+
+    def inner(self, left: Array) -> Array:
+        """Return X_c left."""
+        return self.rows.X @ left - self.rows.x_offset @ left
+
+    def coordinates(self, X: Any, basis: Array, x_mean: Array) -> Array:
+        """Rows of X in spectral coordinates: X̃ = (X − 1x̄ᵀ) X_cᵀ A."""
+        M, offset = self.rows.X, self.rows.x_offset
+        if self.is_wide:
+            plain, narrow = super().coordinates, replace(self, is_wide=False)
+            return _by_columns(X.shape[0], basis, lambda some: plain(X, narrow.model_side(some), x_mean))
+        X = X if is_host(offset) else Place.of(offset).asarray(X, "float64")
+        products = dense_product(X, M.T) - (X @ offset)[:, None]
+        products -= M @ x_mean - offset @ x_mean
+        return products @ basis
+
+
+def _by_columns(n_rows: int, matrix: _Float64, make: Callable[[_Float64], _Float64]) -> _Float64:
+    """Return make(matrix), made for a few columns at a time."""
+    found = np.empty((n_rows, matrix.shape[1]))
+    for start in range(0, matrix.shape[1], _FEW_COLUMNS):
+        columns = slice(start, start + _FEW_COLUMNS)
+        found[:, columns] = make(np.ascontiguousarray(matrix[:, columns]))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class KernelLift(Lift):
+    """A model has dual coefficients a (n × L), and x the scores Σ_i k(x, x_i) a_i + b.
+
+    Rows of kernel values with the training rows take the place of features: the coordinates of x are
+    (k(x, ·) − x̄)ᵀ A, with x̄ the mean of the kernel values of the training rows.
+    """
+
+    kernel: Any
+    X: Any
+    left_out: LeftOut
+
+    def rows_of(self, X: Any) -> Array:
+        """Values k(x, x_i) for all training rows x_i."""
+        return self.kernel(X, self.X)
+
+    def coordinates(self, X: Any, basis: Array, x_mean: Array) -> Array:
+        """Rows of X in spectral coordinates, in blocks."""
+        n_rows, step, plain = X.shape[0], self.kernel.block_of(x_mean.shape[0]), super().coordinates
+        blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+        parts = [plain(self.rows_of(X[rows, :]), basis, x_mean) for rows in blocks]
+        return namespace(*parts).concat(parts, axis=0)
+
+
 @dataclass(frozen=True, eq=False)
 class Coordinates:
     """A problem in spectral coordinates, and the maps between them and the space of the model."""
@@ -207,6 +199,12 @@ class Coordinates:
     x_mean: Array  # zeros without an intercept
     lift: Lift = Lift()  # noqa: RUF009  # it has no state
     subspace: span.Subspace | None = None
+
+    @classmethod
+    def of(cls, rows: Rows, sums: Any, fit_intercept: bool, problem: SpectralProblem, *more: Any) -> Self:
+        """Return the coordinates of rows with the means that ``sums`` has; no intercept meets any."""
+        used, unseen = float(fit_intercept), (sums.y_mean == 0) & (rows.schema.targets == "binary")
+        return cls(problem, used * sums.y_mean, unseen, used * sums.x_mean, *more)
 
     @property
     def basis(self) -> Array:
@@ -230,9 +228,7 @@ class Coordinates:
 
     def compress(self, U: Array, s: Array, V: Array) -> Array:
         """Coefficients U diag(s) Vᵀ in spectral coordinates, W̃ = QᵀWR."""
-        labels = self.problem.labels
-        inside: Array = self.inside(U * s) @ (V if labels is None else labels.T @ V).T
-        return inside
+        return _times(self.inside(U * s), self.problem.labels, V)
 
     def sides(self, left: Array, right: Array) -> tuple[Array, Array]:
         """Return A (d × k) and B (L × k), with coefficients A Bᵀ, for a solution left rightᵀ."""
@@ -254,10 +250,25 @@ class Coordinates:
 
     # Subspaces
 
-    def within(self, subspace: span.Subspace) -> Coordinates:
-        """Return the coordinates of a larger subspace."""
+    @property
+    def _span(self) -> span.Subspace:
+        assert self.subspace is not None
+        return self.subspace
+
+    def extended(self, further: _Floats) -> Coordinates:
+        """Return the coordinates of a larger subspace: with these vectors, as `missed` finds them."""
+        subspace = self._span.extended(further)
         problem = SpectralProblem.from_coordinates(subspace.coordinates, self.problem.target)
         return replace(self, problem=problem, subspace=subspace)
+
+    def carry(self, left: Array, larger: Coordinates) -> Array:
+        """Return the left side of a solution in the coordinates of a larger subspace."""
+        return larger._span.inside(self._span.basis @ left)
+
+    def carry_all(self, solution: RidgeRegressions, larger: Coordinates) -> Array:
+        """Return a solution in the coordinates of a larger subspace."""
+        right = _turned(self.problem.labels, solution.right)
+        return _times(self.carry(solution.left, larger), larger.problem.labels, right)
 
     def unit_of_gaps(self, objective: float) -> float:
         """Return the objective; or, if a perfect fit leaves only rounding, a small share of ‖Y‖²."""
@@ -268,21 +279,13 @@ class Coordinates:
 
         ``alpha`` is the slope of the penalty at zero; None if the rank is given.
         """
-        assert self.subspace is not None
         extra = np.zeros(solution.left.shape[1]) if solution.extra is None else solution.extra
         right, shifts = _turned(self.problem.labels, solution.right), solution.ridge + extra
-        return self.subspace.gap(solution.left, right, shifts, alpha, solution.ridge, enough)
+        return self._span.gap(solution.left, right, shifts, alpha, solution.ridge, enough)
 
-    def carried_to(self, larger: Coordinates, solution: RidgeRegressions) -> _Float64:
-        """Return a solution in the coordinates of a larger subspace."""
-        assert self.subspace is not None
-        assert larger.subspace is not None
-        left = larger.subspace.inside(self.subspace.basis @ solution.left)
-        right, labels = _turned(self.problem.labels, solution.right), larger.problem.labels
-        if right is None:
-            return left if labels is None else left @ labels
-        start: _Float64 = left @ (right if labels is None else labels.T @ right).T
-        return start
+    def missed_by(self, slopes: _Floats, weights: _Float64 | None, *solution: Any) -> span.Found:
+        """Return the same for a loss, given its slopes (n × L); see `Subspace.gap_of_slopes`."""
+        return self._span.gap_of_slopes(_weighing(slopes, weights), *solution)
 
     def without_subspace(self) -> Coordinates:
         """Return coordinates that still map solutions back: a wide model needs the memory of the others."""
@@ -290,23 +293,18 @@ class Coordinates:
             return self
         return replace(self, problem=replace(self.problem, features=np.zeros((0, 0))), subspace=None)
 
-    def along_slopes(self, slopes: _Floats, weights: _Float64 | None) -> Coordinates:
-        """Add X̂ᵀS for slopes S of a loss (n × k)."""
-        assert self.subspace is not None
-        return self.within(self.subspace.extended(self.subspace.from_rows(_weighing(slopes, weights))))
 
-    def outside(self, slopes: _Floats, weights: _Float64 | None) -> _Float64:
-        """Return the inner products of X̂ᵀS, as far as it lies outside, for slopes S of a loss."""
-        assert self.subspace is not None
-        return self.subspace.outside(_weighing(slopes, weights))
-
-
-def _turned(labels: _Float64 | None, right: _Float64 | None) -> _Float64 | None:
+def _turned(labels: Array | None, right: Array | None) -> Array | None:
     """Return labels right, where None stands for the identity."""
     if labels is None or right is None:
         return right if labels is None else labels
-    turned: _Float64 = labels @ right
-    return turned
+    return labels @ right
+
+
+def _times(left: Array, labels: Array | None, right: Array | None) -> Array:
+    """Return left rightᵀ labels, where None stands for the identity."""
+    inside = right if labels is None else labels.T if right is None else labels.T @ right
+    return left if inside is None else left @ inside.T
 
 
 def _weighing(slopes: _Floats, weights: _Float64 | None) -> _Floats:
@@ -333,6 +331,11 @@ def road_of(rows: Rows, wanted: str = "auto") -> str:
         return "dual"
     if rows.n_passes is not None:
         return "compressed" if rows.all_known else "primal"  # all sums at once need no passes
+    if wanted == "compressed" and not rows.place.is_host:
+        raise ValueError(
+            f"solver='compressed' works with NumPy arrays on the host, and this fit with {rows.place}. Use "
+            "solver='auto', or device=None."
+        )
     if wanted in ROADS:
         return wanted
     n, d, n_labels = rows.shape
@@ -351,42 +354,18 @@ def fits_in_memory(size: int, place: Place = HOST) -> bool:
     return 3 * 8 * size**2 <= place.memory
 
 
-def check_size(
-    rows: Rows, name: str, wanted: str = "auto", *, directions: int | None = None, bare: bool = False
-) -> None:
-    """Refuse what there is no room for: a decomposition, or more directions of label space than usual."""
-    n, d, n_labels = rows.shape
-    road, place = road_of(rows, wanted), rows.place
-    if road == "compressed" and not place.is_host:
-        raise ValueError(
-            f"solver='compressed' works with NumPy arrays on the host, got a fit with {place}. Use "
-            "solver='auto', or device=None."
-        )
-    if road == "compressed":
-        needed = span.nbytes(d if rows.n_passes else min(n, d), n_labels, directions, bare=bare)
-        more = span.n_directions(n_labels, directions) > span.n_directions(n_labels, None)
-        if more and needed > place.memory:
-            raise ValueError(
-                f"a solution of rank {directions} or more for {n_labels} labels takes a subspace of "
-                f"{needed / 1e9:.0f} GB, but memory has {place.memory / 1e9:.0f} GB. Pass a small theta or "
-                "rank, as a count (such as 50). A ridge alone leaves the rank as it is: use LEML, or LRML "
-                "with an alpha above 0."
-            )
-        return
-    size, matrix = (n, "XXᵀ") if road == "dual" else (d, "XᵀX")
+def _check_size(rows: Rows, road: str) -> None:
+    """Refuse a decomposition that there is no room for."""
+    (n, d, _), place = rows.shape, rows.place
+    size = n if road == "dual" else d
     if fits_in_memory(size, place):
         return
-    remedy = "Pass solver='auto', which works in a subspace then."
-    if not place.is_host:
-        remedy = "Pass NumPy arrays and device=None, for a fit in a subspace."
-    elif rows.kernel is not None:
+    remedy = "solver='auto' on the host works in a subspace, without leave-one-out scores (use cv=5)."
+    if rows.kernel is not None:
         remedy = "Pass fewer rows, or kernel='linear' on features of sklearn.kernel_approximation.Nystroem."
-    elif rows.only_exact:
-        remedy = "Pass fewer rows, or judge on folds: cv=5, or scikit-learn's cross_val_predict."
     raise ValueError(
-        f"{name} decomposes {matrix if rows.kernel is None else 'the kernel matrix'} of n = {n} rows and d = "
-        f"{d} features, which takes {24 * size**2 / 1e9:.0f} GB of {place.memory / 1e9:.0f} GB of memory. "
-        f"{remedy}"
+        f"decomposing the {road} matrix of n = {n} rows and d = {d} features takes {24e-9 * size**2:.0f} GB "
+        f"of {place.memory / 1e9:.0f} GB of memory. {remedy}"
     )
 
 
@@ -407,43 +386,35 @@ def coordinates_of(
     ``directions`` of label space at least.
     """
     road = road_of(rows, road)
-    key: tuple[Any, ...] = (fit_intercept, road)
+    key: tuple[Any, ...] = ("coordinates", fit_intercept, road)
     if road == "compressed":
         key += (ridge if bare else None, span.n_directions(rows.shape[2], directions))
-    made_for, found = rows.spaces.get(key, (np.inf, None))
+    made_for, found = rows.cache.get(key, (np.inf, None))
     if found is not None and made_for <= ridge:
         kept: Coordinates = found
         return kept
     made_for = 0.0
+    if road != "compressed":
+        _check_size(rows, road)
     if rows.kernel is not None:
-        found, is_whole = _of_kernel(rows, ridge, fit_intercept)
-        made_for = 0.0 if is_whole else ridge
+        found = _of_kernel(rows, ridge, fit_intercept)
+        made_for = 0.0 if found.kernel_gap(ridge, 1.0) == 0.0 else ridge
     elif road == "compressed":
         made_for, centred = ridge, rows.centred(fit_intercept)
         asked: dict[str, Any] = {"bare": bare, "rough": extensible and not bare, "directions": directions}
-        found = in_subspace(
-            span.Subspace.for_ridges(centred, ridge, **asked), *_means(rows, centred, fit_intercept)
-        )
-    elif road == "dual":
-        found = _of_rows(rows, fit_intercept)
+        found = _of_subspace(rows, span.Subspace.for_ridges(centred, ridge, **asked), fit_intercept)
     else:
-        found = _of_sums(rows, fit_intercept)
+        found = (_of_rows if road == "dual" else _of_sums)(rows, fit_intercept)
     if not extensible or road != "compressed":
-        rows.spaces[key] = made_for, found
+        rows.cache[key] = made_for, found
     return found
-
-
-def _means(rows: Rows, found: Any, fit_intercept: bool) -> tuple[Array, Array, Array]:
-    """Return the means of the labels as a model meets them, which labels are unseen, and those of X."""
-    used, unseen = float(fit_intercept), (found.y_mean == 0) & (rows.schema.targets == "binary")
-    return used * found.y_mean, unseen, used * found.x_mean
 
 
 def _of_sums(rows: Rows, fit_intercept: bool) -> Coordinates:
     """Decompose XᵀX."""
     sums = rows.statistics.at(rows.place)
-    moments = sums.moments(fit_intercept=fit_intercept)
-    return Coordinates(SpectralProblem.from_moments(moments), *_means(rows, sums, fit_intercept))
+    problem = SpectralProblem.from_moments(sums.moments(fit_intercept=fit_intercept))
+    return Coordinates.of(rows, sums, fit_intercept, problem)
 
 
 def _of_rows(rows: Rows, fit_intercept: bool) -> Coordinates:
@@ -454,19 +425,21 @@ def _of_rows(rows: Rows, fit_intercept: bool) -> Coordinates:
     wide = differ_widely(scatter, lengths)
     if wide and is_sparse(X) and X.shape[1] <= _MOST_WIDE_FEATURES:
         return _of_sums(rows, fit_intercept)
-    means = _means(rows, centred, fit_intercept)
     if not fit_intercept:
         centred = rows.centred(False)
     if wide and not is_sparse(X):
-        return Coordinates(SpectralProblem.from_coordinates(row_coordinates(centred), centred.yy), *means)
-    found, _ = dual_coordinates(row_kernel(centred), centred, max(X.shape))
-    return Coordinates(SpectralProblem.from_coordinates(found, centred.yy), *means, DualLift(centred))
+        found, lift = row_coordinates(centred), Lift()
+    else:
+        found, lift = dual_coordinates(row_kernel(centred), centred, max(X.shape))[0], DualLift(centred)
+    problem = SpectralProblem.from_coordinates(found, centred.yy)
+    return Coordinates.of(rows, centred, fit_intercept, problem, lift)
 
 
-def _of_kernel(rows: Rows, ridge: float, fit_intercept: bool) -> tuple[Coordinates, bool]:
+def _of_kernel(rows: Rows, ridge: float, fit_intercept: bool) -> Coordinates:
     """Decompose the kernel matrix of all rows, at least as far as this ridge, or a larger one, needs it.
 
-    Rows without weight get dual coefficients of zero. Also tell whether no direction was left out.
+    It is centred as if its rows were, K_c = C K Cᵀ with C = I − 1wᵀ/Σw. Rows without weight get dual
+    coefficients of zero.
     """
     K = rows.kernel.matrix(rows.X)
     place = Place.of(K)
@@ -474,37 +447,36 @@ def _of_kernel(rows: Rows, ridge: float, fit_intercept: bool) -> tuple[Coordinat
     largest = max(float(xp.max(K)), -float(xp.min(K)))
     no_features = place.zeros((n, 0))
     centred = CentredRows.of(no_features, rows.Y, rows.weights)
-    y_mean, unseen, _ = _means(rows, centred, fit_intercept)
-    means = place.zeros(n)
+    share = centred.weights / centred.weight
+    means = K @ share
     if fit_intercept:
-        K, means = centred_kernel(K, centred.weights)
+        K -= means[:, None]
+        K -= means
+        K += share @ means
     else:
         centred = centred.uncentred(no_features, rows.Y)
     found, left_out = dual_coordinates(K, centred, _KERNEL_ROUNDING * n, largest, ridge)
     del K
     if fit_intercept:
         # Dual vectors add up to 0 but for rounding, which the constant part of a kernel would magnify.
-        dual, share = found.features, centred.weights / centred.weight
+        dual = found.features
         dual -= share[:, None] * xp.sum(dual, axis=0)
-    lift = KernelLift(rows.kernel, rows.X, left_out)
     problem = SpectralProblem.from_coordinates(found, centred.yy)
-    return Coordinates(problem, y_mean, unseen, means, lift), left_out == LeftOut()
+    lift = KernelLift(rows.kernel, rows.X, left_out)
+    return Coordinates.of(rows, replace(centred, x_mean=means), fit_intercept, problem, lift)
 
 
-def in_subspace(subspace: span.Subspace, y_mean: Array, unseen: Array, x_mean: Array) -> Coordinates:
-    """Return the coordinates of a subspace."""
+def _of_subspace(rows: Rows, subspace: span.Subspace, fit_intercept: bool) -> Coordinates:
     problem = SpectralProblem.from_coordinates(subspace.coordinates, subspace.rows.yy)
-    lift = Lift()
-    if subspace.is_dual and isinstance(subspace.rows, CentredRows):
-        lift = DualLiftOfSubspace(subspace.rows)
-    return Coordinates(problem, y_mean, unseen, x_mean, lift, subspace)
+    is_dual = subspace.is_dual and isinstance(subspace.rows, CentredRows)
+    lift = DualLift(subspace.rows, is_wide=True) if is_dual else Lift()
+    return Coordinates.of(rows, subspace.rows, fit_intercept, problem, lift, subspace)
 
 
 def spanned_by_slopes(rows: Rows, slopes: Iterable[_Floats], *, fit_intercept: bool) -> Coordinates:
     """Return the coordinates in the span of X̂ᵀS for slopes S (n × L) of a loss, which include the weights."""
-    centred = rows.centred(fit_intercept)
-    found = span.Subspace.of_vectors(centred, (_weighing(part, rows.weights) for part in slopes))
-    return in_subspace(found, *_means(rows, centred, fit_intercept))
+    parts = (_weighing(part, rows.weights) for part in slopes)
+    return _of_subspace(rows, span.Subspace.of_vectors(rows.centred(fit_intercept), parts), fit_intercept)
 
 
 def spectrum_of(rows: Rows, *, fit_intercept: bool) -> SpectralProblem:

@@ -46,19 +46,6 @@ _RESIDUAL = 0.1
 _HOPELESS = 0.1
 
 
-def centred_kernel(kernel: Array, weights: Array) -> tuple[Array, Array]:
-    """Centre a kernel matrix as if its rows were, K_c = C K Cᵀ with C = I − 1wᵀ/Σw; and the means Kw/Σw.
-
-    The matrix is overwritten.
-    """
-    share = weights / namespace(weights).sum(weights)
-    means = kernel @ share
-    kernel -= means[:, None]
-    kernel -= means
-    kernel += share @ means
-    return kernel, means
-
-
 def row_kernel(rows: CentredRows) -> Array:
     """Return X_c X_cᵀ, for sparse X by (X − 1oᵀ)(X − 1oᵀ)ᵀ = XXᵀ − Xo1ᵀ − 1oᵀXᵀ + ‖o‖², o the offset."""
     kernel = dense_product(rows.X, rows.X.T)

@@ -288,8 +288,7 @@ class Rows:
     only_exact: bool = False
     home: Place = cast(Any, None)  # noqa: RUF009
     given: Any = None
-    spaces: dict[Any, tuple[float, Any]] = field(default_factory=dict, init=False, repr=False)
-    _kept: dict[Any, tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False)
+    cache: dict[Any, tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         given = vars(self)
@@ -434,15 +433,11 @@ class Rows:
 
     def kept(self, kind: str, key: Any, make: Callable[[], _Result]) -> _Result:
         """Return what was made for the same key before, or make it; of every kind, the last one is kept."""
-        if kind not in self._kept or self._kept[kind][0] != key:
-            self._kept.pop(kind, None)  # first, as it may be large
-            self.keep(kind, key, make())
-        found: _Result = self._kept[kind][1]
+        if kind not in self.cache or self.cache[kind][0] != key:
+            self.cache.pop(kind, None)  # first, as it may be large
+            self.cache[kind] = key, make()
+        found: _Result = self.cache[kind][1]
         return found
-
-    def keep(self, kind: str, key: Any, made: Any) -> None:
-        """Keep something for `kept`."""
-        self._kept[kind] = key, made
 
     @property
     def suits_blas(self) -> bool:

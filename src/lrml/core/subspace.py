@@ -65,6 +65,8 @@ _PASSES = 25
 _NO_SHIFT = {np.float32: 1e-6, np.float64: 1e-13}
 # Columns whose share of squares about the mean is less are constant, up to rounding.
 _CONSTANT = 1e-13
+# Directions that together cost less than this share of what is enough are not added.
+_LEFT_OUT = 0.25
 # Rows that are turned at a time.
 _BLOCK_ROWS = 4096
 # Directions whose share of the length is below this are combinations of others, up to rounding.
@@ -213,14 +215,6 @@ class Subspace:
         found: _Float64 = self.basis.T @ sides
         return found
 
-    def outside(self, S: _Floats) -> _Float64:
-        """Return the inner products of the columns of X̂ᵀS, as far as they lie outside."""
-        vectors = self.from_rows(S)  # for other than dual vectors, divided by the root of the unit
-        sides = self.fast.apply_wide(vectors) if self.is_dual else vectors
-        inside = self.basis.T @ sides * (self.unit**0.5 if self.is_dual else 1.0)
-        inner: _Float64 = (vectors.T @ sides).astype(np.float64) - inside.T @ inside
-        return 0.5 * self.unit * (inner + inner.T)
-
     def gap(
         self,
         left: _Float64,
@@ -266,6 +260,39 @@ class Subspace:
             gap += more
             further.append(corrections)
         return Found(gap, None if gap <= enough or not further else np.hstack(further), enough_alpha)
+
+    def gap_of_slopes(
+        self, S: _Floats, V: _Float64, shifts: _Float64, ridge: float, held: float, enough: float
+    ) -> Found:
+        """Bound what the subspace costs a solution W under another loss, with slopes S (n × L) there.
+
+        A step D outside changes penalty and ridge by Σ_j s_j ‖D v_j‖² with s_j = ridge + c_j / 2σ_j, to
+        second order, and a convex loss by ⟨G, D⟩ at least, with G the part of X̂ᵀS outside. So no step gains
+        more than
+
+        ::
+
+            Σ_j ‖G v_j‖² / 4s_j,
+
+        and more than (τ − held)² / 4 ridge along a direction with the slope τ that the penalty holds at zero.
+        Vectors are those of the directions that gain most; the others gain no more than a quarter of what is
+        enough.
+        """
+        vectors = self.from_rows(S)  # for other than dual vectors, divided by the root of the unit
+        sides = self.fast.apply_wide(vectors) if self.is_dual else vectors
+        inside = self.basis.T @ sides * (self.unit**0.5 if self.is_dual else 1.0)
+        inner: _Float64 = (vectors.T @ sides).astype(np.float64) - inside.T @ inside
+        outside = 0.5 * self.unit * (inner + inner.T)  # GᵀG
+        others = np.linalg.qr(V, mode="complete")[0][:, V.shape[1] :]
+        squares, turn = descending_eigh(others.T @ outside @ others)
+        too_long = np.maximum(np.sqrt(np.maximum(squares, 0.0)) - held, 0.0)
+        squares = np.append(column_sums(V, outside @ V), too_long**2)
+        gains = np.maximum(squares, 0.0) / (4.0 * np.append(shifts, np.full(len(too_long), ridge)))
+        gap, order = float(gains.sum()), np.argsort(-gains)
+        if gap <= enough:
+            return Found(gap, None)
+        count = 1 + int(np.argmax(gap - np.cumsum(gains[order]) <= _LEFT_OUT * enough))
+        return Found(gap, self.from_rows(S @ np.hstack([V, others @ turn])[:, order[:count]]))
 
     def _corrected(self, residuals: _Floats, shifts: _Float64) -> tuple[_Float64, _Floats]:
         """Return rᵀ(X̂ᵀX̂ + s)⁻¹r, what each residual gains, and roughly (op + s)⁻¹r."""
@@ -355,15 +382,9 @@ def _other_eigenvalue(fast: NormalOperator, leading: Leading) -> float:
     return max(fast.n_eigenvalues - float(leading.values.sum()), 0.0) / max(n_others, 1)
 
 
-def nbytes(size: int, n_labels: int, directions: int | None, *, bare: bool) -> float:
-    """Return about how many bytes a first subspace takes, with copies, and its products with labels."""
-    width = n_directions(n_labels, directions) * (1 if bare else 3) + _LEADING
-    return 24.0 * width * (size + min(n_labels, size))
-
-
-def cost(size: int, entries: float, n_labels: int, wanted: int | None = None) -> float:
+def cost(size: int, entries: float, n_labels: int) -> float:
     """Return about how many multiplications a subspace takes; X̂ times a vector takes ``entries``."""
-    directions = n_directions(n_labels, wanted)
+    directions = n_directions(n_labels, None)
     width = 3 * directions + _LEADING
     return 4.0 * _PASSES * entries * directions + 4.0 * size * width**2 + 10.0 * width**3
 

@@ -38,7 +38,7 @@ from lrml.core.arrays import (
     to_host,
     to_numpy,
 )
-from lrml.core.coordinates import check_size, coordinates_of
+from lrml.core.coordinates import coordinates_of
 from lrml.core.losses import LogisticLoss
 from lrml.core.rows import Rows
 from lrml.estimators._fitted import Fitted, in_order
@@ -451,7 +451,6 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             )
         # All directions of a kernel matrix, before the fit asks for the leading ones only.
         rows = replace(rows, only_exact=True)
-        check_size(rows, type(model).__name__)
         space = coordinates_of(rows, fit_intercept=params.fit_intercept)
         everyone, precise = np.arange(rows.shape[0]), {"precise": True}
         scorer = LeaveOneOut(space, rows, everyone, fit_intercept=params.fit_intercept, **precise)

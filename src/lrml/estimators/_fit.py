@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from lrml.core.arrays import Array, namespace
-from lrml.core.coordinates import Coordinates, RidgeRegressions, check_size, coordinates_of
+from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of
 from lrml.core.linalg import Factors
 from lrml.core.penalties import Penalty, TailSum
 from lrml.core.quadratic import SpectralProblem
@@ -30,8 +30,6 @@ _MOST_COMPRESSED, _MOST_EXTENSIONS = 5e-4, 4
 
 def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
     """Minimise; start from the last fit if there is one."""
-    rank = spec.expected_rank(rows.model_shape[1])
-    check_size(rows, spec.name, spec.road, directions=rank, bare=spec.is_bare)
     if not spec.needs_sums_only(rows):
         check_row_solver(spec.solver)
         spec = spec.reading_rows()
@@ -133,8 +131,8 @@ def _solved(
             break
         if alpha and not extension and missed.enough_alpha is not None:
             warn_of_weakness(alpha, missed.enough_alpha)
-        larger = coordinates.within(coordinates.subspace.extended(missed.further))
-        first = coordinates.carried_to(larger, found)
+        larger = coordinates.extended(missed.further)
+        first = coordinates.carry_all(found, larger)
         coordinates, problem = larger, larger.problem.with_ridge(ridge)
         del larger
         outcome = _solve(problem, spec, first)

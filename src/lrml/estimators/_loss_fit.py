@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from lrml.core.arrays import Array, descending_eigh, is_sparse, namespace, take
+from lrml.core.arrays import Array, is_sparse, namespace, take
 from lrml.core.coordinates import (
     Coordinates,
     coordinates_of,
@@ -59,8 +59,6 @@ _LEAST_SHIFT, _RATIO, _SPAN_TOL = 0.03, 10.0, 1e-2
 _LOOSE_SHARE = 0.998
 # A subspace is extended until it costs at most this share of the objective, or so many times ``tol``.
 _MOST_MISSED, _MISSED_PER_TOL, _MOST_EXTENSIONS = 1e-3, 5.0, 4
-# Directions that together cost less than this share of that are not among those it is extended by.
-_LEFT_OUT = 0.25
 # With a small ridge the bound is too large, mostly by up to so many times. So what the last extension has
 # gained counts, times a factor for all further ones, but never less than the bound over this.
 _LOOSENESS, _TO_COME = 10.0, 2.0
@@ -275,20 +273,17 @@ class _LossFit:
             intercept = problem.intercept(result.solution)
             slopes = slopes_at(problem.rows, spec.loss, result.solution[1:], intercept)
             before, unit = result.objective, result.objective or 1.0
-            missed = _Missed.of(space.outside(slopes, rows.weights), V, *self._shifts(s))
-            bound = missed.bound / unit
+            missed = space.missed_by(slopes, rows.weights, V, *self._shifts(s), enough(spec) * unit)
+            bound = missed.gap / unit
             gap = min(bound, max(_TO_COME * gained, bound / _LOOSENESS))
             last = extension == _MOST_EXTENSIONS or result.status is Status.STOPPED
-            if gap <= enough(spec) or last:
+            if missed.further is None or gap <= enough(spec) or last:
                 break
-            directions = missed.directions(_LEFT_OUT * enough(spec) * unit)
-            larger = space.along_slopes(slopes @ directions, rows.weights)
-            assert space.subspace is not None
-            assert larger.subspace is not None
-            left = larger.subspace.inside(space.subspace.basis @ (U * s))
+            larger = space.extended(missed.further)
+            left = space.carry(U * s, larger)
             space, shared = larger, self._inside(larger)
             if spec.again:
-                rows.keep("subspace", key, (space, shared, None))
+                rows.cache["subspace"] = key, (space, shared, None)
             problem, result = self._solve(shared, Start(left, V, intercept))
             gained, n_iter = max(before - result.objective, 0.0) / unit, n_iter + result.n_iter
         result = replace(result, n_iter=n_iter)
@@ -331,46 +326,6 @@ class _LossFit:
         space = spanned_by_slopes(self.rows, slopes, fit_intercept=spec.fit_intercept)
         first = None if start is not None else self._moved(space, Start(W, np.eye(W.shape[1]), intercept))
         return space, self._inside(space), first
-
-
-class _Missed(NamedTuple):
-    """What steps outside a subspace would gain, at most and to second order, along directions of label space.
-
-    At a solution W inside, a step D outside changes penalty and ridge by Σ_j s_j ‖D v_j‖² with
-    s_j = ridge + c_j / 2σ_j, to second order. With G the gradient of the loss, without its part inside, a
-    convex loss changes by ⟨G, D⟩ at least. So no step gains more than
-
-    ::
-
-        Σ_j ‖G v_j‖² / 4s_j,
-
-    and more than (τ − c)² / 4 ridge along a direction with the slope τ that the penalty holds at zero by c.
-    """
-
-    gains: Array
-    V: Array
-
-    @classmethod
-    def of(cls, outside: Array, V: Array, shifts: Array, ridge: float, held: float) -> _Missed:
-        """Compute the gains; ``outside`` has the inner products GᵀG, G without its part inside."""
-        others = np.linalg.qr(V, mode="complete")[0][:, V.shape[1] :]
-        squares, turn = descending_eigh(others.T @ outside @ others)
-        too_long = np.maximum(np.sqrt(np.maximum(squares, 0.0)) - held, 0.0)
-        squares = np.append(np.einsum("lj,lj->j", V, outside @ V), too_long**2)
-        bends = np.append(shifts, np.full(len(too_long), ridge))
-        gains = np.maximum(squares, 0.0) / (4.0 * bends)
-        order = np.argsort(-gains)
-        return cls(gains[order], np.hstack([V, others @ turn])[:, order])
-
-    @property
-    def bound(self) -> float:
-        """The gain along all directions."""
-        return float(self.gains.sum())
-
-    def directions(self, left: float) -> Array:
-        """Return the directions that gain most; the others gain no more than ``left``."""
-        of_others = self.bound - np.cumsum(self.gains)
-        return self.V[:, : 1 + int(np.argmax(of_others <= left))]
 
 
 def _suits_single_precision(low: Array, high: Array) -> bool:

@@ -16,7 +16,7 @@ from sklearn.utils import check_array
 from lrml._door import check_features, memory_rows
 from lrml.core.arrays import HOST, Array, Place
 from lrml.core.checks import check_count
-from lrml.core.coordinates import Coordinates, check_size, coordinates_of
+from lrml.core.coordinates import Coordinates, coordinates_of
 from lrml.core.linalg import Factors
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
@@ -355,7 +355,6 @@ def _check_data(X: Any, Y: Any, sample_weight: Any, given: Parameters) -> Rows:
             "a path needs to know all labels, got a Y that contains NaN. "
             "Use LRML or LRMLCV, which leave unknown labels out, or impute or drop those rows."
         )
-    check_size(data, "lrml_path")
     return data
 
 

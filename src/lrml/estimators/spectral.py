@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin
 from lrml._shown import shown
 from lrml.core.arrays import is_sparse, namespace, to_host
 from lrml.core.checks import check_count
-from lrml.core.coordinates import RidgeRegressions, check_size, coordinates_of, road_of
+from lrml.core.coordinates import RidgeRegressions, coordinates_of, road_of
 from lrml.core.linalg import Factors
 from lrml.core.penalties import Penalty
 from lrml.core.rows import Rows
@@ -270,7 +270,6 @@ def _with_ridges(rows: Rows, spec: Spec, ridges: npt.NDArray[np.float64]) -> Fit
             "a ridge for each target needs to know all targets, and rows or features few enough for a "
             "decomposition of XᵀX or XXᵀ. Fit targets with other ridges apart."
         )
-    check_size(rows, spec.name, spec.road)
     space = coordinates_of(rows, fit_intercept=spec.fit_intercept, ridge=float(ridges.min()), road=spec.road)
     problem = space.problem
     cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T

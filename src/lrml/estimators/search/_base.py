@@ -17,7 +17,7 @@ from lrml._progress import tell
 from lrml._shown import level_of_user, shown
 from lrml.core import checks as check
 from lrml.core.arrays import is_sparse, namespace, one_blas_thread_if
-from lrml.core.coordinates import check_size, road_of
+from lrml.core.coordinates import road_of
 from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel
 from lrml.estimators._cuts import best_cut
@@ -114,8 +114,6 @@ class SearchModel(LowRankModel):
         if params.scoring is None and data.Y.shape[1] == 1 and params.targets == "binary":
             params.criteria = (criterion_of_one_label(params.loss, all_known=data.mask is None),)
         check_enough_labels(params.criteria, data.Y.shape[1])
-        if self._in_coordinates(data, params):
-            check_size(data, type(self).__name__)
         if data.mask is not None and params.targets == "real":
             raise ValueError(
                 "a search with targets='real' needs to know all targets, got a Y with NaN or unobserved "
@@ -143,7 +141,6 @@ class SearchModel(LowRankModel):
         compressed = in_coordinates and road_of(data) == "compressed"
         if params.cv == "loo":
             data = replace(data, only_exact=True)
-            check_size(data, type(self).__name__)
         if params.cv is None:
             params.cv = _N_FOLDS
             if not needs_folds(params):
