@@ -203,5 +203,3 @@ def test_what_has_no_room_is_refused_with_its_size(monkeypatch):
     ):
         with pytest.raises(ValueError, match=f"{size} "):
             model.fit(X, Y)
-
-
