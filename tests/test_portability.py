@@ -43,7 +43,6 @@ PORTABLE = {
     "estimators/leml.py": (),
     "estimators/lrml.py": (),
     "estimators/path.py": ("as_dict", "alpha_max"),
-    "estimators/ridge.py": (),
     "solvers/_gaps.py": (),
     "solvers/_loop.py": ("as_dict",),
     "solvers/_solve.py": (),

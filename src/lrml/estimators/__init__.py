@@ -9,7 +9,7 @@ from lrml.estimators._top_k import predict_top_k
 from lrml.estimators.cv import CPLSTCV, LEMLCV, LRMLCV, MLFroCV, MLTraceCV
 from lrml.estimators.label_space import CPLST, PLST
 from lrml.estimators.leml import LEML
-from lrml.estimators.lrml import LRML
+from lrml.estimators.lrml import LRML, MLFro, MLTrace
 from lrml.estimators.path import (
     LRMLPath,
     PathModel,
@@ -18,9 +18,7 @@ from lrml.estimators.path import (
     lrml_path,
     ml_fro_path,
 )
-from lrml.estimators.ridge import MLFro
 from lrml.estimators.spectral import SpectralRegressor
-from lrml.estimators.trace import MLTrace
 
 __all__ = [
     "CPLST",

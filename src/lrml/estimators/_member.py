@@ -62,7 +62,7 @@ class Member(LowRankModel):
     # By default, where sums suffice and where rows are read.
     _tols: tuple[float, float] = (1e-4, 1e-4)
 
-    def _spec(self, params: Parameters, shape: tuple[int, int]) -> Spec:
+    def _spec(self, params: Parameters, shape: tuple[int, int], *, all_known: bool = True) -> Spec:
         """Return what is minimised, for coefficients of this shape (d × L); refuse counts beyond it."""
         raise NotImplementedError
 
@@ -92,7 +92,8 @@ class Member(LowRankModel):
 
     def _solved(self, rows: Rows, params: Parameters) -> Fitted:
         """Return the record of a fit, without a threshold of its own."""
-        return fit(rows, self._spec(params, rows.model_shape), self._last(rows, params))
+        spec = self._spec(params, rows.model_shape, all_known=rows.all_known)
+        return fit(rows, spec, self._last(rows, params))
 
     def _last(self, rows: Rows, params: Parameters) -> Fitted | None:
         """Return the last fit if the next one is to start there; refuse if that had other columns."""

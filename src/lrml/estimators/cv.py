@@ -26,8 +26,7 @@ from lrml.estimators._parameters import Parameters
 from lrml.estimators._spec import sums_suffice
 from lrml.estimators.label_space import CPLST, check_all_known
 from lrml.estimators.leml import LEML, usual_ranks
-from lrml.estimators.lrml import LRML
-from lrml.estimators.ridge import MLFro
+from lrml.estimators.lrml import LRML, MLFro, MLTrace
 from lrml.estimators.search import (
     MANY_ROWS,
     BlockSearch,
@@ -51,7 +50,6 @@ from lrml.estimators.search import (
     shrinking,
     tail_plan,
 )
-from lrml.estimators.trace import MLTrace
 from lrml.solvers import Chain, solve_chain
 
 # Default grids. If the moments suffice, a candidate costs a fraction of a fit, otherwise a whole fit.
