@@ -172,7 +172,7 @@ def measured(work: Callable[[], Any]) -> tuple[Any, float, float]:
 def scale(rows: int, columns: int, observed: int, out: Path) -> None:
     M, error = large(rows, columns, observed)
     penalty = TailSum(SCALE_RANK, SCALE_ALPHA, max_rank=MOST_TRIPLETS)
-    done, seconds, memory = measured(lambda: complete(M, penalty, method="factored", tol=1e-4))
+    done, seconds, memory = measured(lambda: complete(M, penalty, tol=1e-4))
     records = [
         {"method": "lrml", "seconds": seconds, "gb": memory, "error": error(done.values)}
         | {"steps": done.n_iter, "rank": done.rank, "objective": done.objective, "status": done.status}

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrml.completion._methods import NoisyCompletion, complete_exactly
 from lrml.completion._observed import Floats, Observed, entries_of
 from lrml.core.arrays import to_host
-from lrml.core.checks import check_choice, check_flag, check_max_iter, check_nonnegative, is_integer, is_real
+from lrml.core.checks import check_flag, check_max_iter, check_nonnegative, is_integer, is_real
 from lrml.core.penalties import TailSum
 from lrml.solvers import Factors, History, Recorder, Status
 
-Method = Literal["auto", "dense", "factored"]
 # A full decomposition is cheap for a short side of this length, if the matrix has no more entries than this.
 _SHORT_SIDE, _ENTRIES = 500, 5_000_000
 # The least alpha to choose from, as a share of the largest that matters.
@@ -32,10 +31,8 @@ class Completion:
     objective, residual : float
         What was minimised, and how far Z is from stationary, over ‖P_Ω(M)‖_F. Noisy: ‖Z − prox(P_Ω(M) +
         P_Ω⊥(Z))‖_F. Exact: the violation of P_Ω(Z) = P_Ω(M) and of a subgradient that vanishes outside Ω.
-    converged, status : bool, str
-        Whether ``residual`` is at most ``tol``, and how it ended, in a sentence.
-    history : History
-        One line per proximal step, those of the warm-up with larger alphas included.
+    converged, status, history : bool, str, History
+        Whether ``residual`` is at most ``tol``; how it ended; one line per proximal step.
     """
 
     factors: Factors
@@ -66,10 +63,7 @@ class Completion:
 
     def values(self, rows: Any, cols: Any) -> Floats:
         """Return the entries at pairs of indices; ``rows`` and ``cols`` have equal length."""
-        rows, cols = np.asarray(to_host(rows)), np.asarray(to_host(cols))
-        if rows.shape != cols.shape or rows.ndim != 1:
-            raise ValueError(f"rows have the shape {rows.shape}, cols {cols.shape}. Pass a pair per entry.")
-        return entries_of(self.factors, rows, cols)
+        return entries_of(self.factors, np.asarray(to_host(rows)), np.asarray(to_host(cols)))
 
     def dense(self) -> Floats:
         """Return the m × n matrix."""
@@ -81,7 +75,6 @@ def complete(
     penalty: TailSum,
     *,
     exact: bool = False,
-    method: Method = "auto",
     start: Completion | None = None,
     tol: float = 1e-6,
     max_iter: int = 1000,
@@ -104,11 +97,9 @@ def complete(
     penalty : TailSum or TraceNorm
         A limit ``max_rank`` is for noisy problems. In exact mode alpha only multiplies the objective.
     exact : bool, default=False
-        Whether observed entries are kept exactly. Needs full decompositions.
-    method : {"auto", "dense", "factored"}
-        "dense" decomposes the m × n matrix; "factored" needs memory for the observed entries and a few times
-        (m + n) · rank numbers, unless a step needs all singular values (alpha is small, or theta large).
-        "auto" is dense if the shorter side is at most 500.
+        Whether observed entries are kept exactly, by full decompositions. Noisy problems take them if the
+        shorter side is at most 500; otherwise memory for the observed entries and a few times (m + n) · rank
+        numbers will do, unless a step needs all singular values (alpha is small, or theta large).
     start : Completion, optional
         Where to start a noisy problem; by default the solution is followed down from strong penalties.
     tol, max_iter : float, int
@@ -134,13 +125,8 @@ def complete(
     shape = observed.shape
     if start is not None and (not isinstance(start, Completion) or start.shape != shape):
         raise ValueError(f"start is {start!r:.80}. Pass what complete returned for the shape {shape}.")
-    dense = _is_dense(method, penalty.theta, shape)
+    dense = _is_dense(penalty.theta, shape)
     free = not np.any(penalty.slopes(np.zeros(min(shape))))  # nothing is penalised
-    if not dense and (exact or free):
-        raise ValueError(
-            f"exact={exact}, alpha={penalty.alpha} and theta={penalty.theta} need full decompositions of a "
-            f"matrix of shape {shape}. Change them, or pass method='dense' if it fits into memory."
-        )
     run: Recorder[Factors] = Recorder()
     if observed.norm == 0 or free:  # missing entries are 0, the answer of least norm
         filled = observed.sparse(observed.values)
@@ -156,12 +142,11 @@ def complete(
     return Completion(run.best, run.least, residual, small, status.value, run.history)
 
 
-def _is_dense(method: Method, theta: int, shape: tuple[int, int]) -> bool:
+def _is_dense(theta: int, shape: tuple[int, int]) -> bool:
     """Whether a matrix of this shape is decomposed as a whole; it has to have theta singular values."""
     if theta > min(shape):
         raise ValueError(f"theta is {theta}, and the shorter side of M {min(shape)}. Lower theta.")
-    small = min(shape) <= _SHORT_SIDE and shape[0] * shape[1] <= _ENTRIES
-    return check_choice("method", method, get_args(Method)) == "dense" or (method == "auto" and small)
+    return min(shape) <= _SHORT_SIDE and shape[0] * shape[1] <= _ENTRIES
 
 
 class AlphaSelection(NamedTuple):
@@ -178,7 +163,6 @@ def select_alpha(
     *,
     share: float = 0.1,
     n_alphas: int = 12,
-    method: Method = "auto",
     max_rank: int | None = None,
     tol: float = 1e-4,
     max_iter: int = 300,
@@ -191,13 +175,12 @@ def select_alpha(
 
     Parameters
     ----------
-    M, method, tol, max_iter
+    M, tol, max_iter
         As in `complete`.
     theta, max_rank : int
         Of the penalty; theta = 0 chooses for the trace norm.
-    share : float, default=0.1
-        Share of the observed entries to hold out, in (0, 1).
-    n_alphas : int, default=12
+    share, n_alphas : float, int
+        Share of the observed entries to hold out, in (0, 1), and length of the grid.
     random_state : int, Generator or None, default=None
         Seed of the split.
     """
@@ -207,7 +190,7 @@ def select_alpha(
     if not is_integer(n_alphas) or n_alphas < 1:
         raise ValueError(f"n_alphas is {n_alphas!r}. Pass an int of at least 1, such as 12.")
     observed = Observed.of(M)
-    problem = NoisyCompletion(observed, Recorder(), dense=_is_dense(method, theta, observed.shape))
+    problem = NoisyCompletion(observed, Recorder(), dense=_is_dense(theta, observed.shape))
     # Above the next value, a first step keeps only the free ones.
     largest = problem.at_zero(theta + 1) if theta < min(observed.shape) else 0.0
     order = np.random.default_rng(random_state).permutation(len(observed.values))
@@ -219,6 +202,6 @@ def select_alpha(
     last: Completion | None = None
     for alpha in alphas:
         penalty = TailSum(theta, alpha, max_rank=max_rank)
-        last = complete(seen, penalty, method=method, start=last, tol=tol, max_iter=max_iter)
+        last = complete(seen, penalty, start=last, tol=tol, max_iter=max_iter)
         errors.append(float(np.sqrt(np.mean(held.misfit(last.factors) ** 2))))
     return AlphaSelection(float(alphas[int(np.argmin(errors))]), alphas, np.array(errors))

@@ -39,10 +39,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         Strength; by default chosen on a tenth of the known values, held out at random.
     center : bool, default=True
         Whether to subtract the column means of the known values first. A column without any gets mean 0.
-    tol, max_iter : float, int
-        As in `complete`.
-    random_state : int, Generator or None, default=None
-        Seed of the held-out values; without effect if alpha is given.
+    tol, max_iter, random_state
+        As in `complete` and `select_alpha`.
 
     Attributes
     ----------
@@ -90,11 +88,10 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         known = ~np.isnan(table)
         mean = np.where(known & center, table, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
         centred, alpha = Observed.of(table - mean), self.alpha
-        options: dict[str, Any] = {"max_iter": self.max_iter, "method": "dense"}
         if alpha is None:
-            seed, tol = self.random_state, max(self.tol, 1e-4)
-            alpha = select_alpha(centred, theta, n_alphas=10, random_state=seed, tol=tol, **options).alpha
-        done = complete(centred, TailSum(theta, alpha), tol=self.tol, **options)
+            options: dict[str, Any] = {"tol": max(self.tol, 1e-4), "max_iter": self.max_iter, "n_alphas": 10}
+            alpha = select_alpha(centred, theta, random_state=self.random_state, **options).alpha
+        done = complete(centred, TailSum(theta, alpha), tol=self.tol, max_iter=self.max_iter)
         if not done.converged:
             warnings.warn(done.status, ConvergenceWarning, stacklevel=2)
         # Nothing above has changed this object, so a fit that fails leaves it as it was.

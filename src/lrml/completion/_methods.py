@@ -30,10 +30,8 @@ class NoisyCompletion:
     A step from Y takes P = prox(P_Ω(M) + P_Ω⊥(Y)), then refits all rows in the row space of P and all columns
     in the column space of the result. With slopes c_j of the penalty, Σ c_j σ_j(Z) ≤ ½ Σ c_j (‖Z v_j‖²/σ_j +
     σ_j), so both fits are ridge regressions that cannot raise F. The next Y extrapolates beyond the new
-    point; if F rose, the step is dropped and a plain one follows, which cannot raise F.
-
-    Unless ``dense``, Lanczos's method finds the singular triplets that are needed, with a relative accuracy
-    (0 for machine precision).
+    point; if F rose, the step is dropped and a plain one follows. Unless ``dense``, Lanczos's method finds
+    the singular triplets that are needed, with a relative accuracy (0 for machine precision).
     """
 
     def __init__(self, observed: Observed, run: Recorder[Factors], *, dense: bool) -> None:
@@ -99,12 +97,10 @@ class NoisyCompletion:
         return point
 
     def _warm_up(self, penalty: TailSum, tol: float, limit: int) -> Factors:
-        """Follow the trace-norm solution down from strong penalties.
+        """Follow the trace-norm solution down from strong penalties, where steps are cheap.
 
-        Without free values it ends at ``alpha``: early points have few singular values, so early steps are
-        cheap. Otherwise it ends at a small share of σ₁, with a bounded rank: if little is observed, there are
-        many poor stationary points, whose free directions explain a few entries by huge values, and a start
-        near the solution of the convex problem avoids most of them.
+        With free values it ends at a small share of σ₁, with a bounded rank: if little is observed, poor
+        stationary points explain a few entries by huge values; a start near the convex problem avoids most.
         """
         alpha, lowest, most = self.at_zero(1), penalty.alpha, penalty.max_rank
         if penalty.n_free:

@@ -28,39 +28,26 @@ class Observed:
         self.shape, self.values = shape, values[order]
         self.rows, self.cols = (place[order] for place in places)
         self.row_starts = np.searchsorted(self.rows, np.arange(shape[0] + 1))
-        with np.errstate(over="ignore"):  # `of` refuses it
-            self.norm = float(np.linalg.norm(values))  # ‖P_Ω(M)‖_F
+        self.norm = float(np.linalg.norm(values))  # ‖P_Ω(M)‖_F
 
     @classmethod
     def of(cls, M: Any) -> Observed:
         """Read a dense matrix (all but NaN is observed) or a sparse one (all that is stored)."""
         if isinstance(M, Observed):
             return M
-        matrix: Any = check_array(
-            to_host(M), accept_sparse="coo", dtype=np.float64, ensure_all_finite=False, input_name="M"
-        )
-        if is_sparse(matrix):
-            stored = cls(matrix.shape, (matrix.row, matrix.col), matrix.data)
-            found = stored.only(~np.isnan(stored.values))
-        else:
-            known = ~np.isnan(matrix)
-            found = cls(matrix.shape, np.nonzero(known), matrix[known])
-        found._check()
-        return found
-
-    def _check(self) -> None:
-        def place(where: Any) -> str:
-            k = int(np.argmax(where))
-            return f"{self.values[k]} at row {self.rows[k]}, column {self.cols[k]}"
-
-        if len(self.values) == 0:
+        options: dict[str, Any] = {"ensure_all_finite": "allow-nan", "input_name": "M"}
+        matrix: Any = check_array(to_host(M), accept_sparse="coo", dtype=np.float64, **options)
+        places = (matrix.row, matrix.col) if is_sparse(matrix) else np.indices(matrix.shape).reshape(2, -1)
+        values = matrix.data if is_sparse(matrix) else matrix.ravel()
+        known = ~np.isnan(values)
+        found = cls(matrix.shape, tuple(place[known] for place in places), values[known])
+        if not len(found.values):
             raise ValueError("M has no observed entry. Mark only missing ones as NaN, or store the others.")
-        twice = (np.diff(self.rows) == 0) & (np.diff(self.cols) == 0)
-        if np.any(twice):  # SciPy would add them, which may not be meant
-            raise ValueError(f"M stores {place(twice)} twice. Add them up with M.sum_duplicates().")
-        if not np.isfinite(self.norm) or (self.norm == 0 and np.any(self.values)):
-            largest = place(np.abs(self.values))
-            raise ValueError(f"M has {largest}. Mark it as NaN, or rescale M: squares are added up.")
+        twice = np.flatnonzero((np.diff(found.rows) == 0) & (np.diff(found.cols) == 0))
+        if len(twice):  # SciPy would add them, which may not be meant
+            where = f"row {found.rows[twice[0]]}, column {found.cols[twice[0]]}"
+            raise ValueError(f"M stores {where} twice. Add the values up with M.sum_duplicates().")
+        return found
 
     def only(self, chosen: Any) -> Observed:
         """Return some of the entries."""
