@@ -84,9 +84,8 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
 
     Notes
     -----
-    Parameters of the parts have names such as ``model__alpha`` and ``vectorizer__min_df``, for `GridSearchCV`
-    too. `cross_val_score` and searches take texts and tag lists as they are. Their folds are consecutive rows
-    unless told otherwise: pass ``cv=KFold(5, shuffle=True)`` if the order of the texts means something.
+    Parameters of the parts have names such as ``model__alpha``. scikit-learn's searches take texts and tag
+    lists as they are; pass them ``cv=KFold(5, shuffle=True)`` if the order of the texts means something.
 
     Examples
     --------
@@ -135,20 +134,12 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         sample_weight : array of shape (n,), optional
             Multiplies the loss of each text.
 
-        Returns
-        -------
-        self
-            Unchanged if anything is wrong with the input.
+        A fit that fails leaves the tagger as it was.
         """
         model, vectorizer = self._new_model(), self._new_vectorizer()
         texts, labels = _check_both(texts, tags)
         model = default_model(len(texts)) if model is None else model
-        try:
-            X = _fit_vectorizer(vectorizer, texts)
-        except _NoWordsError:
-            if self.vectorizer is not None:
-                raise
-            X = _fit_vectorizer(vectorizer.set_params(min_df=1), texts)
+        X = _fit_vectorizer(vectorizer, texts, least_df=1 if self.vectorizer is None else None)
         if isinstance(labels, list):
             classes = np.array(sorted(set(chain.from_iterable(labels))), dtype=object)
             if not len(classes):
@@ -249,8 +240,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         check_label_names(names, self.classes_)
         if values.shape[1] != len(self.classes_):
             raise ValueError(
-                f"the 0/1 matrix of tags has {values.shape[1]} columns. Pass one for each of the "
-                f"{len(self.classes_)} in classes_."
+                f"tags have {values.shape[1]} columns. Pass {len(self.classes_)}, as in classes_."
             )
         return sp.csr_array(values)
 
@@ -286,7 +276,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
                 "kernel='linear'."
             )
         if n is not None and not (is_integer(n) and n >= 1):
-            raise ValueError(f"n must be an integer of at least 1 or None, it is {shown(n)}.")
+            raise ValueError(f"n is {shown(n)}. Pass an integer of at least 1, or None.")
         places = np.flatnonzero(self.classes_ == tag)
         if not len(places):
             similar = did_you_mean(tag, map(str, self.classes_))
@@ -306,10 +296,6 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         if hasattr(self.vectorizer_, "get_feature_names_out"):
             return self.vectorizer_.get_feature_names_out()
         return [f"feature {j}" for j in range(self.model_.n_features_in_)]
-
-
-class _NoWordsError(ValueError):
-    """The vectorizer has left no feature."""
 
 
 def _as_list(column: Any) -> list[Any]:
@@ -341,21 +327,17 @@ def _is_table(value: Any) -> bool:
 def _check_texts(texts: Any) -> list[str]:
     """Return texts as a list, or say what is wrong, and where."""
     if _is_table(texts):
-        size = f" of shape {texts.shape}" if hasattr(texts, "shape") else ""
-        raise ValueError(
-            f"texts are a {type(texts).__name__}{size}. Pass one column, such as frame['text']. Numbers go "
-            "to an estimator such as LRMLCV directly."
-        )
+        raise ValueError(f"texts are a {type(texts).__name__}. Pass one column, such as frame['text'].")
     if not _is_sequence(texts):
-        raise TypeError(f"texts must be a list, array or column of str, got {shown(texts)}. Pass [text, …].")
+        raise TypeError(f"texts are {shown(texts)}. Pass a list, array or column of str.")
     listed = _as_list(texts)
     if not listed:
         raise ValueError("there are no texts. Check what was read.")
     for i, text in enumerate(listed):
         if not isinstance(text, str):
             raise TypeError(
-                f"every text must be a str, got {shown(text)} in row {i} (counted from 0). Put '' where "
-                "there is no text, decode bytes, join lists of words."
+                f"the text in row {i} (counted from 0) is {shown(text)}. Put '' where there is "
+                "no text, decode bytes, join lists of words."
             )
     return listed
 
@@ -372,35 +354,32 @@ def _check_tags(tags: Any) -> Any:
         words = (cell for cell in cells.flat if isinstance(cell, str | list | np.ndarray))
         if cells.dtype.kind in "OUST" and (found := next(words, None)) is not None:
             raise ValueError(
-                f"a table of tags must hold 0 and 1, got {shown(found)}. Pass one column of tag lists, such "
-                "as frame['tags'], or a list of lists."
+                f"the table of tags holds {shown(found)}. Pass one column of tag lists, or 0 and 1."
             )
         return tags
     if not _is_sequence(tags):
-        raise TypeError(f"tags must have a list of tags for every text, got {shown(tags)}. Pass [[…], …].")
+        raise TypeError(f"tags are {shown(tags)}. Pass a list of tags for every text.")
     rows = _as_list(tags)
-    if rows and all(map(_is_row_of_numbers, rows)) and len(set(map(len, rows))) == 1:
+    if rows and all(_is_sequence(row) and len(row) and all(map(_is_number, row)) for row in rows):
         return np.asarray([list(row) for row in rows])
-    return [_check_row(row, i) for i, row in enumerate(rows)]
+    return [_check_row(row, f"in row {i} (counted from 0)") for i, row in enumerate(rows)]
 
 
-def _is_row_of_numbers(row: Any) -> bool:
-    return (
-        _is_sequence(row) and len(row) > 0 and all(isinstance(value, bool) or is_real(value) for value in row)
-    )
+def _is_number(value: Any) -> bool:
+    return isinstance(value, bool) or is_real(value)
 
 
-def _check_row(row: Any, i: int) -> list[str]:
-    where = f"in row {i} (counted from 0)"
+def _check_row(row: Any, where: str) -> list[str]:
     if not (_is_sequence(row) or isinstance(row, Set)):
-        split = "Split it at its commas, for example" if isinstance(row, str) else "Pass [] if it has none"
-        raise TypeError(f"every text must have a list of tags, got {shown(row)} {where}. {split}.")
+        raise TypeError(
+            f"the tags {where} are {shown(row)}. Pass a list, [] for none; split a str at its commas."
+        )
     listed = _as_list(row)
     for tag in listed:
         if not isinstance(tag, str):
-            raise TypeError(f"every tag must be a str, got {shown(tag)} {where}. Pass str(tag).")
+            raise TypeError(f"a tag {where} is {shown(tag)}. Pass str(tag).")
         if not tag:
-            raise ValueError(f"a tag is empty, '', {where}. Pass [] if the text has no tag.")
+            raise ValueError(f"a tag {where} is empty, ''. Pass [] if the text has no tag.")
     return listed
 
 
@@ -413,15 +392,17 @@ def _binarized(rows: list[list[str]], classes: npt.NDArray[Any]) -> sp.csr_array
     return sp.csr_array((np.ones(len(indices), np.int64), indices, ends), shape=(len(rows), len(classes)))
 
 
-def _fit_vectorizer(vectorizer: Any, texts: list[str]) -> Any:
-    """Return features of the texts, of which there must be some."""
+def _fit_vectorizer(vectorizer: Any, texts: list[str], least_df: int | None = None) -> Any:
+    """Return features of the texts, of which there must be some, if need be with another ``min_df``."""
     try:
         return _as_features(vectorizer.fit_transform(texts))
     except ValueError as error:
         no_words = "empty vocabulary", "no terms remain", "documents than min_df"
         if not any(part in str(error) for part in no_words):
             raise
-        raise _NoWordsError(
+        if least_df is not None:
+            return _fit_vectorizer(vectorizer.set_params(min_df=least_df), texts)
+        raise ValueError(
             f"the vectorizer keeps no word of {len(texts)} texts ({str(error).rstrip('.')}). Pass "
             "vectorizer=TfidfVectorizer(min_df=1), or other texts."
         ) from error
