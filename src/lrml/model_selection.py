@@ -1,13 +1,9 @@
 """Splits of multi-label data that keep the proportion of every label.
 
-Iterative stratification [1]_: take the label with the fewest rows left, give each of these rows to the
-subset that wants the label most, and repeat. The subset depends on how many rows of the label each subset
-has, not on the row, so the rows of one label are assigned together. That is O(nnz) work, plus a few array
-operations per label.
-
-References
-----------
-.. [1] K. Sechidis, G. Tsoumakas, I. Vlahavas. On the Stratification of Multi-label Data. ECML PKDD 2011.
+Iterative stratification (K. Sechidis, G. Tsoumakas, I. Vlahavas, ECML PKDD 2011): take the label with the
+fewest rows left, give each of these rows to the subset that wants the label most, and repeat. That depends on
+how many rows of the label each subset has, not on the row, so the rows of one label are assigned together:
+O(nnz) work, plus a few array operations per label.
 """
 
 from __future__ import annotations
@@ -50,20 +46,14 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
         Whether choices that the algorithm leaves open are random: which rows of a label go where, and ties
         between labels and between folds. False takes rows, labels and folds in order.
     random_state : int, RandomState instance or None, default=None
-        Seed of these choices: an int, or what an int is drawn from when the object is made. So all calls of
-        ``split`` give the same folds, as successive halving needs. None is the only value allowed without
-        `shuffle`.
+        Seed of these choices: an int, or what an int is drawn from when the object is made, so that all calls
+        of ``split`` give the same folds. None is the only value allowed without `shuffle`.
 
     Notes
     -----
-    Guaranteed: no test set is empty, and each row is in exactly one of them. If no row has more than one
-    label, the counts of each label and the sizes of the folds differ by at most one, as in
-    ``StratifiedKFold``. If rows have several labels, the rarest label differs by at most one; other labels
-    and the sizes come close, but without a bound.
-
-    A sparse Y stays sparse. scikit-learn's ``GridSearchCV``, ``HalvingGridSearchCV`` (with a number as
-    ``min_resources``) and ``cross_val_predict`` take one; ``cross_val_score``, ``cross_validate`` and
-    ``learning_curve`` do not.
+    No test set is empty. If no row has more than one label, the counts of each label and the sizes of the
+    folds differ by at most one, as in ``StratifiedKFold``. If rows have several labels, the rarest label
+    differs by at most one; others and the sizes come close, but without a bound. A sparse Y stays sparse.
 
     Examples
     --------
@@ -79,10 +69,7 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
 
     def __init__(self, n_splits: int = 5, *, shuffle: bool = True, random_state: Any = None) -> None:
         if not is_integer(n_splits) or n_splits < 2:
-            raise ValueError(
-                f"n_splits must be an integer of at least 2, it is {shown(n_splits)}. Pass 5, or call "
-                "iterative_train_test_split for a single split."
-            )
+            raise ValueError(f"n_splits is {shown(n_splits)}. Pass an integer of at least 2, such as 5.")
         if not check_flag("shuffle", shuffle) and random_state is not None:
             raise ValueError(f"random_state={shown(random_state)} changes nothing without shuffle=True.")
         self.n_splits = n_splits
@@ -99,8 +86,7 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
         Of X only the length counts; y are 0/1 labels, n × L, of which NaN, an unknown label, counts as 0.
         """
         if groups is not None:
-            message = "groups are ignored. Use GroupKFold where they matter more than labels."
-            warnings.warn(message, UserWarning, stacklevel=2)
+            warnings.warn("groups are ignored. Use GroupKFold where they matter.", UserWarning, stacklevel=2)
         Y = _label_matrix(y)
         check_consistent_length(X, Y)
         if self.n_splits > Y.shape[0]:
@@ -122,12 +108,10 @@ def iterative_train_test_split(
 
     Parameters
     ----------
-    X : array, sparse matrix, pandas or polars frame, or list, with n rows
-        Features.
+    X, *arrays : arrays, sparse matrices, pandas or polars frames, or lists, with n rows
+        Features, and what else to split, such as weights.
     Y : array, sparse matrix or frame of shape (n, L)
         0/1 labels. NaN, an unknown label, counts as 0 for the split.
-    *arrays : arrays, sparse matrices, frames or lists with n rows
-        Further arrays to split, such as weights.
     test_size : float or int, default=0.25
         A float in (0, 1) is the share of the test set, rounded up to whole rows; an int is the number of
         its rows. The size comes close to this; labels take precedence.
@@ -137,9 +121,8 @@ def iterative_train_test_split(
     Returns
     -------
     list
-        ``X_train, X_test, Y_train, Y_test, ...``: the order of scikit-learn's ``train_test_split``.
-        scikit-multilearn's function of this name returns ``X_train, Y_train, X_test, Y_test``. Each part has
-        the type of its input (sparse matrices as CSR), with the rows in order.
+        ``X_train, X_test, Y_train, Y_test, ...``, as scikit-learn's ``train_test_split`` orders them (the
+        function of this name in scikit-multilearn does not), in the types of the input, with rows in order.
 
     Notes
     -----
@@ -158,9 +141,6 @@ def iterative_train_test_split(
     """
     labels = _label_matrix(Y)
     everything = [X, Y, *arrays]
-    for array in everything:
-        if not (getattr(array, "shape", ()) or hasattr(array, "__len__")):
-            raise TypeError(f"{shown(array)} has no rows to split. Name options: test_size=0.3.")
     check_consistent_length(*everything)
     n_rows = labels.shape[0]
     n_test = _count_test_rows(test_size, n_rows)
@@ -184,9 +164,7 @@ def _label_matrix(Y: Any) -> sparse.csr_array:
     matrix.eliminate_zeros()
     strange = matrix.data[matrix.data != 1]
     if strange.size:
-        raise ValueError(
-            f"Y holds {strange[0]!s}, not only 0 and 1. Encode labels with MultiLabelBinarizer, or use KFold."
-        )
+        raise ValueError(f"Y holds {strange[0]!s}, not only 0 and 1. Encode it with MultiLabelBinarizer.")
     return matrix
 
 
@@ -198,10 +176,7 @@ def _count_test_rows(test_size: Any, n_rows: int) -> int:
         return int(test_size)
     if is_real(test_size) and not is_integer(test_size) and 0 < test_size < 1:
         return min(math.ceil(float(test_size) * n_rows), n_rows - 1)
-    raise ValueError(
-        f"test_size must be a share in (0, 1) or a count in [1, {n_rows - 1}], it is {shown(test_size)}. "
-        "Pass 0.25."
-    )
+    raise ValueError(f"test_size is {shown(test_size)}. Pass a share in (0, 1), or a count below {n_rows}.")
 
 
 def _assign_subsets(Y: sparse.csr_array, shares: _Counts, random: np.random.RandomState | None) -> _Counts:
@@ -229,12 +204,8 @@ def _assign_subsets(Y: sparse.csr_array, shares: _Counts, random: np.random.Rand
         subsets[rows] = np.repeat(np.arange(counts.size), counts)
         np.subtract(room, counts, out=room)
 
-    def queued(labels: _Counts) -> list[int]:
-        keys: list[int] = (left[labels] * n_labels + labels).tolist()
-        return keys
-
     # A label whose count falls is queued once more. Its older entry comes up when nothing of it is left.
-    queue = queued(np.flatnonzero(left))
+    queue: list[int] = (left * n_labels + np.arange(n_labels))[left > 0].tolist()
     heapq.heapify(queue)
     while queue:
         label = heapq.heappop(queue) % n_labels
@@ -251,18 +222,17 @@ def _assign_subsets(Y: sparse.csr_array, shares: _Counts, random: np.random.Rand
         np.subtract.at(wanted, (labels, np.repeat(subsets[rows], lengths)), 1)
         np.subtract.at(left, labels, 1)
         labels = np.unique(labels)
-        for key in queued(labels[left[labels] > 0]):
-            heapq.heappush(queue, key)
+        for label in labels[left[labels] > 0].tolist():
+            heapq.heappush(queue, int(left[label]) * n_labels + label)
     give(np.flatnonzero(subsets < 0), room, np.zeros_like(room))  # those without a label make the sizes right
     found = np.empty(n, dtype=np.int64)
     found[order] = subsets
     return found
 
 
-def _round_up(totals: _Counts, shares: _Counts) -> _Counts:
+def _round_up(totals: _Counts, shares: _Counts) -> Any:
     """Return ⌈total · share / Σ shares⌉ without rounding errors."""
-    wanted: _Counts = -(-totals * shares // shares.sum())
-    return wanted
+    return -(-totals * shares // shares.sum())
 
 
 def _deal_out(
