@@ -34,7 +34,7 @@ PORTABLE = {
     "core/quadratic.py": (),
     "core/loss_problem.py": ("rounding", "_pass", "scores_of", "_loss_sums"),  # rows have a method "sum"
     "core/rows.py": ("added", "some", "absorb", "of"),
-    "core/moments.py": ("_sparse_if_cheaper", "without_means", "to_arrays"),  # sparse matrices, and files
+    "core/moments.py": ("from_arrays", "without_means", "to_arrays"),  # sparse matrices, and files
     "estimators/_kernels.py": ("__call__",),
     "estimators/_loo.py": (),
     "estimators/_defaults.py": ("_by_gcv", "noise_along", "loss_scale", "elbow"),

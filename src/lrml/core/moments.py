@@ -19,6 +19,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import reduce
+from itertools import starmap
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,7 +27,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from lrml._files import load_arrays, save_arrays
-from lrml.core.arrays import HOST, Array, Place, as_matrix, is_host, is_sparse, namespace, row_dots, take
+from lrml.core.arrays import HOST, Array, Place, as_matrix, is_host, is_sparse, namespace, take
 
 Matrix: TypeAlias = Any
 """A dense array of any namespace, a SciPy sparse matrix or array, or a pandas or polars frame."""
@@ -77,6 +78,7 @@ class CentredRows:
     """Rows about their means, in float64; sparse ones stay sparse, with a mean still to be subtracted.
 
     ``X − 1 x_offsetᵀ`` and ``Y − 1 y_offsetᵀ`` are the centred rows. Offsets of dense arrays are zero.
+    Products with these rows say X̂ = D^(1/2)(X − 1 x_offsetᵀ), D the weights.
     """
 
     X: Matrix
@@ -95,7 +97,7 @@ class CentredRows:
         place = Place.of(X)
         w = place.ones(X.shape[0]) if weights is None else weights
         total = float(place.xp.sum(w))
-        X, Y = _as_float64(X), _as_float64(Y)
+        X, Y = _doubled(X), _doubled(Y)
         low, high = extremes(X)
         x_varies = low != high
         # Exact where a column is constant.
@@ -104,19 +106,18 @@ class CentredRows:
         with np.errstate(over="ignore", invalid="ignore"):  # checked by `check_range`
             X, x_offset = _centred(X, w, x_mean)
             Y, y_offset = _centred(Y, w, y_mean)
-        squares = float(np.sum(_column_squares(Y, w)) if is_sparse(Y) else w @ row_dots(Y, Y))
+        squares = float(place.xp.sum(_column_squares(Y, w)))
         yy = max(squares - total * float(y_offset @ y_offset), 0.0)
         return cls(X, Y, w, x_mean, y_mean, x_offset, y_offset, x_varies, yy)
 
     def uncentred(self, X: Matrix, Y: Matrix) -> CentredRows:
         """Return the same rows, X and Y, as they are: for a model without intercept."""
-        xp = namespace(self.x_mean)
         return replace(
             self,
-            X=_as_float64(X),
-            Y=_as_float64(Y),
-            x_offset=xp.zeros_like(self.x_mean),
-            y_offset=xp.zeros_like(self.y_mean),
+            X=_doubled(X),
+            Y=_doubled(Y),
+            x_offset=0.0 * self.x_mean,
+            y_offset=0.0 * self.y_mean,
             x_varies=self.x_varies | (self.x_mean != 0),
             yy=self.yy + self.weight * float(self.y_mean @ self.y_mean),
         )
@@ -184,25 +185,22 @@ class Statistics:
             Where to sum, and where the sums live: where X is by default.
         """
         place = Place.of(X) if place is None else place
-        X, Y = (M if not is_host(M) else as_matrix(M) for M in (X, Y))
-        n_rows, d, L = X.shape[0], X.shape[1], Y.shape[1]
-        if n_rows != Y.shape[0]:
+        X, Y = as_matrix(X) if is_host(X) else X, as_matrix(Y) if is_host(Y) else Y
+        (n_rows, d), L = X.shape, Y.shape[1]
+        if n_rows != Y.shape[0] or n_rows == 0:
             raise ValueError(
-                f"X and Y must have the same number of rows, got {n_rows} and {Y.shape[0]}. "
-                "Pass one row of Y for every row of X."
+                f"X has {n_rows} rows and Y has {Y.shape[0]}. Pass one row of Y for every row of X, and some."
             )
-        if n_rows == 0:
-            raise ValueError("X must have at least one row, got 0. Pass some data.")
         w = None if sample_weight is None else Place.of(X).asarray(sample_weight, "float64")
-        if place.is_host:
-            Y = _sparse_if_cheaper(Y, d)
+        if place.is_host and not is_sparse(Y) and d >= _MANY_FEATURES:
+            # XᵀY takes less time if Y is sparse then: half, with 500 features and 2 % positives.
+            Y = sp.csr_array(Y) if np.count_nonzero(Y) <= _FEW_NONZEROS * Y.size else Y
         X, Y, w = without_weightless(X, Y, w)
         if w is not None and not bool(namespace(w).any(w > 0)):
             # Means of 0 and no weight: they add nothing to others.
-            return cls(
-                n_rows, 0.0, place.zeros(d), place.zeros(L), place.zeros((d, d)), place.zeros((d, L)), 0.0
-            )
-        return summed(cls._of_block(*block) for block in _blocks(X, Y, w, place))
+            means = place.zeros(d), place.zeros(L)
+            return cls(n_rows, 0.0, *means, place.zeros((d, d)), place.zeros((d, L)), 0.0)
+        return summed(starmap(cls._of_block, _blocks(X, Y, w, place)))
 
     @classmethod
     def from_blocks(cls, blocks: Iterable[tuple[Matrix, ...]]) -> Statistics:
@@ -217,13 +215,13 @@ class Statistics:
             root = X
             if weights is not None:
                 root, Y = scaled_rows(X, namespace(weights).sqrt(weights)), scaled_rows(Y, weights)
-            xx = dense_product(root.T, root)
             if is_sparse(X):
                 # Scatter about the mean by Σ w x xᵀ − (Σ w) x̄ x̄ᵀ: X itself stays as it is.
-                xx -= total * np.outer(rows.x_offset, rows.x_offset)
+                xx = dense_product(root.T, root) - total * np.outer(rows.x_offset, rows.x_offset)
                 xy = dense_product(X.T, Y) - total * np.outer(rows.x_offset, rows.y_offset)
             else:
                 # Σ w (x − x̄) offsetᵀ = 0: the offset of a sparse Y, which must be the left factor, cancels.
+                xx = root.T @ root
                 xy = np.ascontiguousarray((Y.T @ X).T) if is_host(X) else X.T @ Y
         check_range(namespace(xx).linalg.diagonal(xx), rows.x_varies, total)
         return cls(X.shape[0], total, rows.x_mean, rows.y_mean, xx, xy, rows.yy)
@@ -256,36 +254,34 @@ class Statistics:
 
     def __add__(self, other: Statistics) -> Statistics:
         """Statistics of the rows of both; exact up to rounding, in any order and grouping."""
-        return self._combined(other, +1)
-
-    def absorb(self, other: Statistics) -> Statistics:
-        """Return ``self + other``, bit for bit, in the arrays of ``self``, which nobody may use any more."""
-        return self._combined(other, +1, in_place=True)
+        return self._copy().absorb(other)
 
     def __sub__(self, other: Statistics) -> Statistics:
         """Statistics of the rows of ``self`` without those of ``other``, which must be among them."""
-        return self._combined(other, -1)
+        return self._copy().absorb(other, -1)
 
-    def _combined(self, other: Statistics, sign: int, *, in_place: bool = False) -> Statistics:
-        """Combine by the parallel formula: S = S₁ ± S₂ + between · δδᵀ with δ = mean₂ − mean₁."""
+    def _copy(self) -> Statistics:
+        return replace(self, xx=self.xx + 0.0, xy=self.xy + 0.0)
+
+    def absorb(self, other: Statistics, sign: int = 1) -> Statistics:
+        """Return ``self + other``, bit for bit, in the arrays of ``self``, which nobody may use any more.
+
+        By the parallel formula: S = S₁ ± S₂ + between · δδᵀ with δ = mean₂ − mean₁.
+        """
         mine, theirs = (self.n_features, self.n_labels), (other.n_features, other.n_labels)
         if mine != theirs:
             raise ValueError(
-                f"statistics must agree in (features, labels), got {mine} and {theirs}. "
-                "Give every block the same columns."
+                f"(features, labels) are {mine} here and {theirs} there. Give every block the same columns."
             )
         n_rows, weight = self.n_rows + sign * other.n_rows, self.weight + sign * other.weight
         if sign < 0 and (n_rows < 1 or weight <= 0):
             raise ValueError(
-                f"a subtraction must leave at least one row, got {self.n_rows} − {other.n_rows} rows "
-                f"(weight {weight:g} left). Subtract a proper part of the data."
+                f"{self.n_rows} − {other.n_rows} rows (weight {weight:g}) leave nothing. Subtract fewer rows."
             )
         share = sign * other.weight / weight if weight > 0 else 0.0
         between = self.weight * share
         dx, dy = other.x_mean - self.x_mean, other.y_mean - self.y_mean
-        xp = namespace(self.xx)
-        xx, xy = (M if in_place else xp.asarray(M, copy=True) for M in (self.xx, self.xy))
-        for total, part, delta in ((xx, other.xx, dx), (xy, other.xy, dy)):
+        for total, part, delta in ((self.xx, other.xx, dx), (self.xy, other.xy, dy)):
             step = max(1, _PANEL_ENTRIES // max(delta.shape[0], 1))
             for start in range(0, total.shape[0], step):
                 rows = slice(start, min(start + step, total.shape[0]))
@@ -294,20 +290,21 @@ class Statistics:
                 panel += between * (dx[rows, None] * delta)
         x_mean, y_mean = self.x_mean + share * dx, self.y_mean + share * dy
         yy = max(self.yy + sign * other.yy + between * float(dy @ dy), 0.0)
-        return Statistics(n_rows, weight, x_mean, y_mean, xx, xy, yy)
+        return Statistics(n_rows, weight, x_mean, y_mean, self.xx, self.xy, yy)
 
     def centered(self) -> Moments:
         """Second moments about the means: those of a model with an intercept."""
-        return Moments(self.xx, self.xy, self.yy)
+        return self.moments(fit_intercept=True)
 
     def uncentered(self) -> Moments:
         """Raw second moments XᵀX, XᵀY, ‖Y‖²: those of a model without intercept."""
-        root = math.sqrt(self.weight)
-        return Moments(self.xx, self.xy, self.yy, (root * self.x_mean, root * self.y_mean))
+        return self.moments(fit_intercept=False)
 
     def moments(self, *, fit_intercept: bool) -> Moments:
-        """Second moments of a model with or without an intercept."""
-        return self.centered() if fit_intercept else self.uncentered()
+        """Second moments about the means, or raw ones for a model without an intercept."""
+        root = math.sqrt(self.weight)
+        further = None if fit_intercept else (root * self.x_mean, root * self.y_mean)
+        return Moments(self.xx, self.xy, self.yy, further)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the statistics to a file (NumPy's ``.npz``), whole or not at all."""
@@ -315,10 +312,7 @@ class Statistics:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Statistics:
-        """Read what `save` has written, bit for bit; nothing in the file is ever executed.
-
-        A checkpoint of ``fit_blocks`` or ``lrml fit`` gives the sums over the blocks that it has.
-        """
+        """Read what `save` has written, bit for bit, or the sums that a checkpoint of ``fit_blocks`` has."""
         return cls.from_stored(load_arrays(path, _FORMAT, CHECKPOINT_FORMAT), path)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -328,13 +322,12 @@ class Statistics:
     @classmethod
     def from_stored(cls, arrays: Mapping[str, npt.NDArray[Any]], path: str | os.PathLike[str]) -> Statistics:
         """Undo `to_arrays`; a lack of arrays is an error with the path."""
-        try:
-            found: dict[str, Any] = {field.name: arrays[field.name] for field in fields(cls)}
-        except KeyError as error:
+        if missing := {field.name for field in fields(cls)} - set(arrays):
             raise ValueError(
-                f"{os.fspath(path)!r} lacks arrays of statistics, as a checkpoint of a search does. Take one "
-                "of fit_blocks or lrml fit, or write it again with Statistics.save."
-            ) from error
+                f"{os.fspath(path)!r} lacks {', '.join(sorted(missing))}, as a checkpoint of a search does. "
+                "Take one of fit_blocks or lrml fit, or a file of Statistics.save."
+            )
+        found: dict[str, Any] = {field.name: arrays[field.name] for field in fields(cls)}
         return cls(**found | {name: found[name].item() for name in ("n_rows", "weight", "yy")})
 
 
@@ -362,27 +355,24 @@ def _blocks(X: Matrix, Y: Matrix, w: Array | None, place: Place) -> Iterator[tup
 
     They move to a device one by one, and are dense there.
     """
-    n_rows, n_features = X.shape
-    dense, most = (False, _BLOCK_ENTRIES) if place.is_host else (True, _DEVICE_ENTRIES)
-    entries = sum(M.nnz if is_sparse(M) and not dense else math.prod(M.shape) for M in (X, Y))
-    step = max(3 * n_features, int(most * n_rows / max(entries, 1)), 1)
-    if step < n_rows:
-        X, Y = (M.tocsr() if is_sparse(M) else M for M in (X, Y))  # other formats have no rows
+    (n_rows, d), most = X.shape, _BLOCK_ENTRIES if place.is_host else _DEVICE_ENTRIES
+    entries = n_rows * (d + Y.shape[1])
+    for M in (X, Y):
+        entries -= math.prod(M.shape) - M.nnz if place.is_host and is_sparse(M) else 0
+    step = max(3 * d, int(most * n_rows / max(entries, 1)), 1)
+    if step >= n_rows and place.is_host:
+        yield X, Y, w
+        return
+    X, Y = (M.tocsr() if is_sparse(M) else M for M in (X, Y))  # other formats have no rows
     for start in range(0, n_rows, step):
         rows = slice(start, min(start + step, n_rows))
-        block = [M if M is None or step >= n_rows else M[rows, ...] for M in (X, Y, w)]
-        yield tuple(M if M is None or not dense else place.asarray(M, "float64") for M in block)
+        block = [None if M is None else M[rows, ...] for M in (X, Y, w)]
+        yield tuple(M if M is None or place.is_host else place.asarray(M, "float64") for M in block)
 
 
-def _sparse_if_cheaper(Y: Matrix, n_features: int) -> Matrix:
-    """Return Y as a sparse array if XᵀY takes less time then: half, with 500 features and 2 % positives."""
-    if is_sparse(Y) or n_features < _MANY_FEATURES or np.count_nonzero(Y) > _FEW_NONZEROS * Y.size:
-        return Y
-    return sp.csr_array(Y)
-
-
-def _as_float64(M: Matrix) -> Matrix:
-    return M.astype(np.float64) if is_sparse(M) else Place.of(M).asarray(M, "float64")
+def _doubled(M: Matrix) -> Matrix:
+    """Return a matrix in double precision."""
+    return M.astype(np.float64, copy=False) if is_sparse(M) else Place.of(M).asarray(M, "float64")
 
 
 def extremes(M: Matrix) -> tuple[Array, Array]:
@@ -390,8 +380,9 @@ def extremes(M: Matrix) -> tuple[Array, Array]:
     if is_sparse(M):
         low, high = (found.toarray().ravel() for found in (M.min(axis=0), M.max(axis=0)))
     else:
-        low, high = (function(M, axis=0) for function in (Place.of(M).xp.min, Place.of(M).xp.max))
-    return _as_float64(low), _as_float64(high)
+        xp = namespace(M)
+        low, high = xp.min(M, axis=0), xp.max(M, axis=0)
+    return _doubled(low), _doubled(high)
 
 
 def _column_sums(M: Matrix, w: Array) -> Array:

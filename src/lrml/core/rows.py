@@ -36,97 +36,6 @@ from lrml.core.arrays import (
 from lrml.core.losses import Loss, Terms
 from lrml.core.moments import CentredRows, Statistics, extremes, summed, without_weightless
 
-
-@dataclass(frozen=True, eq=False)
-class Schema:
-    """What is known of the columns before any row is summed: found at the door, kept in a fitted model.
-
-    Attributes
-    ----------
-    n_features, n_labels : int
-    feature_names, label_names : array of str or None
-        Columns of frames; for a 1-D y, ``label_names`` are its two classes.
-    dtype : dtype
-        float32 or float64, that of X.
-    sparse_features, sparse_labels, flat : bool
-        Whether X and Y are sparse, and Y 1-D.
-    targets : {"binary", "real"}
-    """
-
-    n_features: int
-    n_labels: int
-    feature_names: npt.NDArray[Any] | None = None
-    label_names: npt.NDArray[Any] | None = None
-    dtype: np.dtype[Any] = np.dtype(np.float64)  # noqa: RUF009  # a constant
-    sparse_features: bool = False
-    sparse_labels: bool = False
-    flat: bool = False
-    targets: str = "binary"
-
-
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """Means, Σ w (m − m̄)² and least and largest values of columns; those of blocks add up by `absorb`."""
-
-    weight: float
-    mean: Array
-    scatter: Array
-    low: Array
-    high: Array
-
-    @classmethod
-    def of(cls, M: Any, weights: Array | None) -> Spread:
-        """Look at the columns of a matrix."""
-        M, nothing, weights = without_weightless(M, M[:, :0], weights)
-        centred = CentredRows.of(M, nothing, weights)
-        return cls(centred.weight, centred.x_mean, centred.scatter, *extremes(M))
-
-    def absorb(self, other: Spread) -> Spread:
-        """Return that of the rows of both, by the parallel formula of `Statistics`."""
-        weight = self.weight + other.weight
-        share = other.weight / weight if weight > 0 else 0.0
-        moved = other.mean - self.mean
-        return Spread(
-            weight,
-            self.mean + share * moved,
-            self.scatter + other.scatter + self.weight * share * moved**2,
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
-        )
-
-
-class Census(NamedTuple):
-    """What a look at every row of a block tells, column by column; the parts of blocks add up.
-
-    Attributes
-    ----------
-    n_rows : int
-        Those with a positive weight.
-    squared_weights : float
-    known, positive, squares : array of shape (L,)
-        Weighted number of known examples of every label, and weighted sums of its values and their squares.
-    features, labels : Spread
-        Unknown labels count as 0.
-    """
-
-    n_rows: int
-    squared_weights: float
-    known: Array
-    positive: Array
-    squares: Array
-    features: Spread
-    labels: Spread
-
-    @classmethod
-    def of(cls, rows: Any) -> Census:
-        """Look at the `Rows` of a block, on the host."""
-        n_rows = rows.X.shape[0] if rows.weights is None else int(np.count_nonzero(rows.weights))
-        spreads = Spread.of(rows.X, rows.weights), Spread.of(rows.Y, rows.weights)
-        squares = rows.label_squares + 0.0  # its own array, as sums are made in place
-        known, positive = rows.label_totals()
-        return cls(n_rows, rows.squared_weights, known, positive, squares, *spreads)
-
-
 _Result = TypeVar("_Result")
 Matrix: TypeAlias = Any
 """A dense array, or a SciPy CSR array."""
@@ -145,6 +54,73 @@ _ROUNDING = 1e-13
 _FILLED = 1 << 22
 # Up to so many multiplications in the sums, a second BLAS thread saves an estimated tenth of a fit at most.
 _SMALL_PRODUCT = 30_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """What is known of the columns before any row is summed: found at the door, kept in a fitted model."""
+
+    n_features: int
+    n_labels: int
+    feature_names: npt.NDArray[Any] | None = None  # columns of frames
+    label_names: npt.NDArray[Any] | None = None  # for a 1-D y, its two classes
+    dtype: np.dtype[Any] = np.dtype(np.float64)  # noqa: RUF009  # float32 or float64, that of X
+    sparse_features: bool = False
+    sparse_labels: bool = False
+    flat: bool = False  # whether y is 1-D
+    targets: str = "binary"  # or "real"
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Weight, means, Σ w (m − m̄)² and extremes of columns; those of blocks add up by `absorb`."""
+
+    weight: float
+    mean: Array
+    scatter: Array
+    low: Array
+    high: Array
+
+    @classmethod
+    def of(cls, M: Any, weights: Array | None) -> Spread:
+        """Look at the columns of a matrix."""
+        M, nothing, weights = without_weightless(M, M[:, :0], weights)
+        centred = CentredRows.of(M, nothing, weights)
+        return cls(centred.weight, centred.x_mean, centred.scatter, *extremes(M))
+
+    def absorb(self, other: Spread) -> Spread:
+        """Return that of the rows of both, as `Statistics.absorb` does."""
+        weight = self.weight + other.weight
+        share = other.weight / weight if weight > 0 else 0.0
+        moved = other.mean - self.mean
+        return Spread(
+            weight,
+            self.mean + share * moved,
+            self.scatter + other.scatter + self.weight * share * moved**2,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+        )
+
+
+class Census(NamedTuple):
+    """What a look at every row of a block tells, column by column; the parts of blocks add up."""
+
+    n_rows: int  # those with a positive weight
+    squared_weights: float
+    known: Array  # weighted number of known examples of every label,
+    positive: Array  # and weighted sums of its values,
+    squares: Array  # and of their squares
+    features: Spread
+    labels: Spread  # unknown ones count as 0
+
+    @classmethod
+    def of(cls, rows: Any) -> Census:
+        """Look at the `Rows` of a block, on the host."""
+        n_rows = rows.X.shape[0] if rows.weights is None else int(np.count_nonzero(rows.weights))
+        spreads = Spread.of(rows.X, rows.weights), Spread.of(rows.Y, rows.weights)
+        squares = rows.label_squares + 0.0  # its own array, as sums are made in place
+        known, positive = rows.label_totals()
+        return cls(n_rows, rows.squared_weights, known, positive, squares, *spreads)
 
 
 def added(total: Any, more: Any) -> Any:
@@ -198,35 +174,18 @@ class Mask:
 
     def at(self, place: Place) -> Mask:
         """Return the same mask, in another place."""
-        return self if place.is_host else Mask(place.asarray(self.pattern), self.marks_known)
+        return self if place.is_host else self.with_pattern(place.asarray(self.pattern))
 
-    def select_labels(self, chosen: Array) -> Mask:
-        """Return the mask of the chosen labels."""
-        return Mask(chosen_columns(self.pattern, chosen), self.marks_known)
-
-    def select_rows(self, rows: npt.NDArray[np.int64]) -> Mask:
-        """Return the mask of some of the examples."""
-        return Mask(take(self.pattern, rows), self.marks_known)
-
-
-def chosen_columns(matrix: Matrix, chosen: Array) -> Matrix:
-    """Return the columns of a matrix that are marked."""
-    if is_sparse(matrix):
-        return matrix[:, chosen]
-    return take(matrix, namespace(chosen).nonzero(chosen)[0], axis=1)
+    def with_pattern(self, pattern: Matrix) -> Mask:
+        """Return the mask with another pattern."""
+        return Mask(pattern, self.marks_known)
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
     """Consecutive rows: features as given, dense labels, and the factors of their losses.
 
-    Attributes
-    ----------
-    rows : slice
-    X : array or CSR array of shape (b, d)
-    Y : array of shape (b, L)
-    factors : array of shape (b, L) or (b, 1), or None
-        Weight of every entry, 0 where a label is not known; None stands for ones.
+    A factor is the weight of an entry, 0 where a label is not known; None stands for ones.
     """
 
     rows: slice
@@ -247,47 +206,21 @@ class Block:
 class Rows:
     """Examples, their labels, which of these are known, and weights: everything that a fit sees of its data.
 
-    On a device everything lives there, in dense arrays, and a model is brought back to its ``home``.
-
-    Parameters
-    ----------
-    X : array or CSR array of shape (n, d)
-        Sums are taken where X is; all other arrays are in the same place.
-    Y : array or CSR array of shape (n, L)
-        0 where a label is not known.
-    mask : Mask or None
-        Which labels are known; None means all.
-    weights : array of shape (n,) or None
-    dtype : type
-        Precision of the scores; sums are always taken in double precision.
-    schema : Schema, optional
-        By default that of plain arrays.
-    kernel : Kernel, optional
-        How rows are compared; None stands for inner products of the rows themselves.
-    sums : Statistics, optional
-        Moments, if they are known already.
-    only_sums : bool, default=False
-        Whether X and Y are a sample of the rows, or none of them: a fit is one to the sums.
-    only_exact : bool, default=False
-        Whether a subspace will not do.
-    home : Place, optional
-        Where X came from and the model goes; by default where X is.
-    given : optional
-        X at home, if it was moved.
+    Sums are taken where X is; all other arrays are in the same place. On a device they are dense.
     """
 
-    X: Matrix
-    Y: Matrix
-    mask: Mask | None = None
+    X: Matrix  # n × d
+    Y: Matrix  # n × L, 0 where a label is not known
+    mask: Mask | None = None  # which labels are known; None means all
     weights: Array | None = None
-    dtype: type[np.floating[Any]] = np.float64
-    schema: Schema = cast(Any, None)  # noqa: RUF009  # filled in below
-    kernel: Any = None
-    sums: Statistics | None = None
-    only_sums: bool = False
-    only_exact: bool = False
-    home: Place = cast(Any, None)  # noqa: RUF009
-    given: Any = None
+    dtype: type[np.floating[Any]] = np.float64  # of the scores; sums are in double precision
+    schema: Schema = cast(Any, None)  # noqa: RUF009  # by default that of plain arrays
+    kernel: Any = None  # how rows are compared; None stands for inner products
+    sums: Statistics | None = None  # moments, if they are known already
+    only_sums: bool = False  # whether X and Y are a sample of the rows, or none of them
+    only_exact: bool = False  # whether a subspace will not do
+    home: Place = cast(Any, None)  # noqa: RUF009  # where X came from and the model goes
+    given: Any = None  # X at home, if it was moved
     cache: dict[Any, tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -356,8 +289,8 @@ class Rows:
     @property
     def positive_counts(self) -> Array:
         """How many rows, among those with weight, have each label."""
-        weights = None if self.weights is None else self.place.asarray(self.weights > 0, "float64")
-        return replace(self, weights=weights)._weighted_sums(self.Y)
+        w = None if self.weights is None else self.place.asarray(self.weights > 0, "float64")
+        return self._weighted_sums(self.Y, w)
 
     @property
     def n_effective(self) -> float:
@@ -384,10 +317,8 @@ class Rows:
             if self.mask is None:
                 return Statistics.from_arrays(self.X, self.Y, self.weights)
             means, step = self.label_means, max(1, _FILLED // self.shape[2])
-            if step >= self.shape[0]:
-                return filled_moments(self, means)
-            slices = (slice(start, start + step) for start in range(0, self.shape[0], step))
-            return summed(filled_moments(self.some(rows), means) for rows in slices)
+            starts = range(0, self.shape[0], step)
+            return summed(filled_moments(self.some(slice(start, start + step)), means) for start in starts)
 
     @property
     def label_means(self) -> Array:
@@ -417,7 +348,7 @@ class Rows:
             self,
             X=X,
             Y=take(self.Y, numbers),
-            mask=None if self.mask is None else self.mask.select_rows(numbers),
+            mask=None if self.mask is None else self.mask.with_pattern(take(self.mask.pattern, numbers)),
             weights=None if self.weights is None else take(self.weights, numbers),
             schema=replace(self.schema, feature_names=None, n_features=X.shape[1]),
             sums=None,
@@ -440,9 +371,9 @@ class Rows:
         return found
 
     @property
-    def suits_blas(self) -> bool:
+    def _suits_blas(self) -> bool:
         """Whether X is sparse, but dense enough for products with dense copies of its blocks to be faster."""
-        return is_sparse(self.X) and self.X.nnz > _DENSE_FROM * self.X.shape[0] * self.X.shape[1]
+        return is_sparse(self.X) and self.X.nnz > _DENSE_FROM * math.prod(self.X.shape)
 
     def with_precision(self, dtype: type[np.floating[Any]]) -> Self:
         """Return the same rows for many passes, with features and scores in the given precision.
@@ -456,23 +387,24 @@ class Rows:
         X = self.X.astype(dtype, copy=False)
         if not is_sparse(X) and np.count_nonzero(X) <= _DENSE_FROM * X.size:
             X = csr_array(X)
-        elif self.suits_blas and X.shape[0] * X.shape[1] * X.dtype.itemsize <= _DENSE_BYTES:
+        elif self._suits_blas and math.prod(X.shape) * X.dtype.itemsize <= _DENSE_BYTES:
             X = X.toarray()
         Y = self.Y if is_sparse(self.Y) else self.Y.astype(dtype, copy=False)
         return replace(self, X=X, Y=Y, dtype=dtype)
 
     def select_labels(self, chosen: Array) -> Self:
-        """Return the same rows with the chosen labels only."""
-        if bool(namespace(chosen).all(chosen)):
+        """Return the same rows with the labels that are marked only."""
+        xp = namespace(chosen)
+        if bool(xp.all(chosen)):
             return self
-        mask = None if self.mask is None else self.mask.select_labels(chosen)
-        Y = chosen_columns(self.Y, chosen)
+        places = xp.nonzero(chosen)[0]
+        Y, *pattern = (
+            M[:, places] if is_sparse(M) else take(M, places, axis=1)
+            for M in ([self.Y] if self.mask is None else [self.Y, self.mask.pattern])
+        )
+        mask = None if self.mask is None else self.mask.with_pattern(*pattern)
         schema = replace(self.schema, n_labels=Y.shape[1], label_names=None)
         return replace(self, Y=Y, mask=mask, schema=schema, sums=None)
-
-    def blocks(self) -> Iterator[Block]:
-        """Yield the rows, a few at a time."""
-        return map(self._block, self._slices())
 
     def map(self, function: Callable[[Block], _Result]) -> Iterator[_Result]:
         """Apply a function to each block, on the host in several threads; yield the results in order."""
@@ -489,28 +421,22 @@ class Rows:
         with full_precision(self.X):
             return reduce(added, self.map(lambda block: part(block, *arguments)))
 
-    @property
-    def block_rows(self) -> int:
-        """Number of rows of a block (the last one may have fewer)."""
-        scores = _BLOCK_SCORES if self.place.is_host else _DEVICE_SCORES
-        return min(self.shape[0], max(_LEAST_ROWS, scores // self.shape[2]))
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rows, a few at a time."""
+        return map(self._block, self._slices())
 
     def _slices(self) -> list[slice]:
-        n, step = self.X.shape[0], self.block_rows
+        n, scores = self.X.shape[0], _BLOCK_SCORES if self.place.is_host else _DEVICE_SCORES
+        step = min(n, max(_LEAST_ROWS, scores // self.shape[2])) or 1
         return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
     def _block(self, rows: slice) -> Block:
-        X = self.X[rows].toarray() if self.suits_blas else self.X[rows, :]
-        return Block(rows, X, dense_block(self.Y, rows, self.dtype), self._factors(rows))
-
-    def _factors(self, rows: slice) -> Array | None:
-        weights = (
-            None if self.weights is None else self.place.asarray(self.weights[rows], self.dtype)[:, None]
-        )
-        if self.mask is None:
-            return weights
-        known = self.mask.block(rows, self.dtype)
-        return known if weights is None else known * weights
+        X = self.X[rows].toarray() if self._suits_blas else self.X[rows, :]
+        factors = None if self.mask is None else self.mask.block(rows, self.dtype)
+        if self.weights is not None:
+            weights = self.place.asarray(self.weights[rows], self.dtype)[:, None]
+            factors = weights if factors is None else factors * weights
+        return Block(rows, X, dense_block(self.Y, rows, self.dtype), factors)
 
     def label_totals(self) -> tuple[Array, Array]:
         """Weighted number of known examples, and of positive ones, per label."""
@@ -521,30 +447,30 @@ class Rows:
         """Weighted sums of the squares of the labels, 0 where unknown."""
         if self.schema.targets == "binary":
             return self.label_totals()[1]
-        return self._weighted_sums(self.Y.multiply(self.Y) if is_sparse(self.Y) else self.Y * self.Y)
+        Y = self.Y
+        return self._weighted_sums(Y.multiply(Y) if is_sparse(Y) else Y * Y, self.weights)
 
     @cached_property
     def _label_totals(self) -> tuple[Array, Array]:
         xp, total = self.place.xp, self.total_weight
-        positive = self._weighted_sums(self.Y)
+        positive = self._weighted_sums(self.Y, self.weights)
         known = xp.full_like(positive, total)
         if self.mask is not None:
-            marked = self._weighted_sums(self.mask.pattern)
+            marked = self._weighted_sums(self.mask.pattern, self.weights)
             known = marked if self.mask.marks_known else known - marked
             # Instead of 0, a subtraction may leave rounding noise.
             known = xp.where(known < _ROUNDING * total, 0.0, known)
         return known, positive
 
-    def _weighted_sums(self, M: Matrix) -> Array:
+    def _weighted_sums(self, M: Matrix, weights: Array | None) -> Array:
         """Return the weighted sums of the columns of a matrix, in double precision."""
         if self.place.is_host:
-            w = np.ones(self.X.shape[0]) if self.weights is None else self.weights
+            w = np.ones(self.X.shape[0]) if weights is None else weights
             return np.asarray(M.T @ w, dtype=np.float64)
-        xp = self.place.xp
         total = self.place.zeros(M.shape[1])
         for rows in self._slices():  # a whole copy in double precision might not fit
             block = dense_block(M, rows, np.float64)
-            total += xp.sum(block if self.weights is None else block * self.weights[rows, None], axis=0)
+            total += self.place.xp.sum(block if weights is None else block * weights[rows, None], axis=0)
         return total
 
 
