@@ -76,7 +76,7 @@ def test_what_is_no_fault_of_a_row_is_named_by_block(other):
 @pytest.mark.parametrize("form", FORMS[:3])
 def test_a_block_may_lack_what_all_the_rows_must_have(form):
     X, Y = numbers()
-    door = Door(allow_unknown=True)
+    door = Door()
     block, columns = door.check((form(X), form(np.full(Y.shape, np.nan)), np.zeros(12)), 3, 7)
     assert (block.index, block.first_row, len(block)) == (3, 7, 12)
     assert not block.mask.known().any()
@@ -87,7 +87,7 @@ def test_a_block_may_lack_what_all_the_rows_must_have(form):
 @pytest.mark.parametrize("y", [["a", "b"], ["a", "a"], np.array(["b", np.nan], dtype=object)])
 def test_a_block_of_a_flat_y_has_the_classes_that_are_told(y):
     X = np.eye(2)
-    block, columns = Door(classes=np.array(["a", "b"], dtype=object), allow_unknown=True).check((X, y), 0, 0)
+    block, columns = Door(classes=np.array(["a", "b"], dtype=object)).check((X, y), 0, 0)
     assert columns.flat
     assert list(columns.label_names) == ["a", "b"]
     known = [value == value for value in y]  # noqa: PLR0124  # NaN does not equal itself

@@ -103,8 +103,6 @@ class Door:
     Parameters
     ----------
     targets : {"binary", "real"}
-    allow_unknown : bool
-        Whether labels may be unknown (NaN).
     classes : sequence or None
         Names of the labels, or the two classes of a 1-D y.
     columns : Schema or None
@@ -112,7 +110,6 @@ class Door:
     """
 
     targets: str = "binary"
-    allow_unknown: bool = False
     classes: npt.NDArray[Any] | None = None
     columns: Schema | None = None
 
@@ -132,10 +129,7 @@ class Door:
             where = f" (from row {first_row})" if row is None else f", row {row}"
             raise BlockError(f"block {index}{where}: {error}", index, row) from error
         parts = rows.X, rows.Y, rows.mask, rows.weights
-        block = RowBlock(*parts, schema=columns, index=index, first_row=first_row)
-        if not self.allow_unknown:
-            block.check_known()
-        return block, columns
+        return RowBlock(*parts, schema=columns, index=index, first_row=first_row), columns
 
     def _named(self, found: Schema, names: Any) -> Schema:
         """Return the columns of a block with the names of its labels; refuse others than expected."""
@@ -218,7 +212,7 @@ class BlockSource(ABC):
     told: Reading | None = None
 
     def checked(self, **changes: Any) -> Self:
-        """Return the same source with another `Door`: ``targets``, ``allow_unknown``, ``classes``."""
+        """Return the same source with another `Door`: ``targets``, ``classes``."""
         other = copy(self)
         other.door = replace(self.door, **changes)
         return other

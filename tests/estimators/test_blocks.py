@@ -300,8 +300,6 @@ def test_bad_blocks_are_named(data):
     refused(lambda: CPLST(2).fit_blocks([ok, (X, holes)]), "CPLST")
     for classes in ("abcdfe", "uvwxyz"):
         refused(lambda names=classes: LRML(2).fit_blocks([(X, named)], classes=list(names)), "Reorder")
-    for model in (LRML(2), LRMLCV()):
-        refused(lambda asked=model: asked.fit_blocks(X, Y), "apart")
     gone = iter([])  # what is wrong is said before anything but the first block is read
     refused(lambda: LRML(99).fit_blocks(chain([ok], gone)), "theta")
     refused(lambda: CPLST(99).fit_blocks([ok]), "rank")

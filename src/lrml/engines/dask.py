@@ -341,6 +341,7 @@ def score(model: Any, X: Any, y: Any = None, *, client: Client | str | None = No
 
 def _values(block: RowBlock, model: Any) -> tuple[float, int]:
     """Return a sum over rows, of average precisions or of right classes, and how many have one."""
+    block.check_known()
     if model.flat_output_:
         right = (model.predict(block.X) == model.classes_[1]) == (np.ravel(block.Y) == 1)
         return float(np.sum(right)), len(block)
@@ -349,6 +350,7 @@ def _values(block: RowBlock, model: Any) -> tuple[float, int]:
 
 
 def _target_sums(block: RowBlock) -> tuple[int, Any]:
+    block.check_known()
     return len(block), np.asarray(block.Y.sum(axis=0), dtype=np.float64).ravel()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
@@ -26,7 +27,6 @@ from lrml._door import (
     taken,
 )
 from lrml._ranking import TopK, check_k
-from lrml._shown import shown
 from lrml.core.arrays import (
     Array,
     Place,
@@ -44,7 +44,7 @@ from lrml.core.rows import Rows
 from lrml.estimators._fitted import Fitted, in_order
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._loo import LeaveOneOut
-from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters
+from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters, check_together
 from lrml.estimators._scores import Scores, counted_from, r_squared
 from lrml.thresholds import Cut
 
@@ -96,16 +96,6 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     _checks: ClassVar[Mapping[str, Check]] = CHECKS
     _targets: str = "binary"  # or "real": what Y may hold
     threshold: Any = None
-    # Values of parameters that a subclass does not have.
-    _assumed: ClassVar[Mapping[str, Any]] = {
-        "loss": "squared",
-        "fit_intercept": True,
-        "kernel": "linear",
-        "threshold": None,
-        "device": None,
-        "solver": "auto",
-    }
-
     fitted_: Fitted
 
     alpha_ = of_fit("alpha")
@@ -170,23 +160,11 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
     def _check_params(self) -> Parameters:
         """Return all parameters, checked as far as possible without the data."""
-        given = {**self._assumed, "targets": self._targets, **self.get_params(deep=False)}
-        params = check_parameters(given, self._checks)
-        if params.targets == "real" and params.loss.name != "squared":
-            raise ValueError(
-                f"targets='real' needs loss='squared', got loss={params.loss.name!r}, which is made for 0/1 "
-                "labels. Pass loss='squared'."
-            )
-        if params.kernel != "linear" and params.loss.name != "squared":
-            raise ValueError(
-                f"kernel={shown(params.kernel)} needs loss='squared', got loss={params.loss.name!r}. Pass "
-                "loss='squared', or kernel='linear' on features of sklearn.kernel_approximation.Nystroem."
-            )
-        if params.targets == "real" and isinstance(params.threshold, Cut):
-            raise ValueError(
-                "threshold='auto' needs targets='binary', got targets='real', whose predictions are not cut. "
-                "Pass threshold=None."
-            )
+        own = inspect.signature(type(self)).parameters.values()
+        nullable = {parameter.name for parameter in own if parameter.default is None}
+        params = check_parameters(self.get_params(deep=False), self._checks, nullable)
+        vars(params).setdefault("targets", self._targets)
+        check_together(params)
         return params
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> Self:
@@ -224,9 +202,9 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         self, params: Parameters, X: Any, y: Any, sample_weight: Any = None, observed: Any = None
     ) -> Rows:
         """Return the data of a fit, checked."""
-        given, kernel = vars(params), None
+        kernel = None
         if params.kernel != "linear":
-            kernel = Kernel(params.kernel, given.get("gamma"), params.degree, params.coef0)
+            kernel = Kernel(params.kernel, params.gamma, params.degree, params.coef0)
         rows = memory_rows(
             X,
             y,
@@ -234,7 +212,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             observed,
             targets=params.targets,
             kernel=kernel,
-            device=given.get("device"),
+            device=params.device,
             sums_suffice=params.loss.name == "squared",
         )
         if kernel is not None and kernel.is_precomputed:
@@ -249,8 +227,9 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
     def _keep(self, **found: Any) -> Self:
         """Store the attributes of a fit in place of those of the last one."""
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
+        for name in list(vars(self)):
+            if name.endswith("_") and not name.startswith("_"):
+                delattr(self, name)
         self.__dict__.update(found)
         return self
 

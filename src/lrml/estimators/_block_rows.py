@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._door import warn_of_ranges
-from lrml.blocks import BlockError, BlockSource, RowBlock
+from lrml.blocks import BlockError, BlockSource, RowBlock, UnknownLabelsError
 from lrml.core.arrays import Array, is_sparse, thin_svd
 from lrml.core.linalg import NormalOperator
 from lrml.core.moments import CentredRows, Statistics, are_far, without_means
@@ -68,10 +68,13 @@ class BlockRows(Rows):
     is_wide: bool = field(kw_only=True)
 
     @classmethod
-    def read(cls, source: BlockSource, *, is_wide: bool) -> BlockRows:
-        """Read the rows for the first time; wide ones must have known labels only."""
-        passes, schema = _Passes(source), source.columns
-        census = passes.sum(_known_census if is_wide else Census.of)
+    def read(cls, source: BlockSource, *, wide: bool) -> BlockRows:
+        """Read the rows for the first time; ``wide`` ones, without room for XᵀX, if all labels are known."""
+        passes, schema, is_wide = _Passes(source), source.columns, wide
+        try:
+            census = passes.sum(_known_census if wide else Census.of)
+        except UnknownLabelsError:
+            is_wide, census = False, passes.sum(Census.of)
         warn_of_ranges(0.5 * census.features.high - 0.5 * census.features.low, schema.feature_names)
         used = np.ones(schema.n_labels, dtype=np.bool_)
         X, Y = np.empty((0, schema.n_features)), np.empty((0, schema.n_labels))

@@ -24,7 +24,7 @@ from lrml._progress import Reading, tell
 from lrml._shown import shown
 from lrml.blocks import BlockSource, Checkpoint, Door, UnknownLabelsError, as_source, statistics_of
 from lrml.core.arrays import HOST, to_host
-from lrml.core.coordinates import ROADS, RidgeRegressions, fits_in_memory
+from lrml.core.coordinates import RidgeRegressions
 from lrml.core.moments import Statistics
 from lrml.core.rows import Rows, Schema
 from lrml.estimators._base import LowRankModel
@@ -32,8 +32,8 @@ from lrml.estimators._block_rows import BlockRows
 from lrml.estimators._cuts import automatic_cut
 from lrml.estimators._fit import fit, regressions
 from lrml.estimators._fitted import Fitted, Sums
-from lrml.estimators._parameters import Parameters
-from lrml.estimators._spec import Spec, check_row_solver
+from lrml.estimators._parameters import Parameters, check_reach
+from lrml.estimators._spec import Spec
 from lrml.thresholds import Cut
 
 # Solvers that need the rows.
@@ -44,14 +44,9 @@ _MOST_KEPT = 1 << 22
 
 def _takes_blocks(model: Any) -> bool:
     """Whether ``partial_fit`` suits the parameters, as far as that can be told without checking them."""
-    solver, threshold = getattr(model, "solver", "auto"), model.threshold
-    needs_rows = isinstance(threshold, str | Cut) or (isinstance(solver, str) and solver in _NEED_ROWS)
-    squared, kernel = getattr(model, "loss", "squared") == "squared", getattr(model, "kernel", "linear")
-    if squared and kernel == "linear" and not needs_rows:
-        return True
     try:
-        _check_sums_suffice(model._check_params(), "partial_fit")
-    except (ValueError, TypeError) as error:
+        check_reach(model, "partial_fit")
+    except ValueError as error:
         raise AttributeError(str(error)) from error
     return True
 
@@ -68,27 +63,11 @@ class Member(LowRankModel):
 
     def _common(self, params: Parameters) -> dict[str, Any]:
         """Return the parts of a `Spec` that all members have."""
-        given = vars(params)
         names = ("loss", "fit_intercept", "solver", "max_iter", "tol", "callback", "verbose")
-        found = {name: given[name] for name in names if name in given}
-        again = bool(given.get("warm_start"))
-        return {"name": type(self).__name__, "tols": self._tols, "again": again} | found
-
-    def _check_params(self) -> Parameters:
-        params = super()._check_params()
-        if params.loss.name != "squared":
-            check_row_solver(params.solver)
-        if vars(params).get("space") == "predictions" and params.solver not in ("auto", *ROADS):
-            raise ValueError(
-                f"space='predictions' has a closed form, and no use for solver={shown(params.solver)}. Leave "
-                "solver out."
-            )
-        if params.kernel != "linear" and isinstance(params.solver, str) and params.solver in ROADS:
-            raise ValueError(
-                f"solver={params.solver!r} needs kernel='linear', got kernel={shown(params.kernel)}, whose "
-                "n × n matrix is always decomposed. Use 'auto'."
-            )
-        return params
+        found: dict[str, Any] = {"name": type(self).__name__, "tols": self._tols, "again": params.warm_start}
+        for name in names:
+            found[name] = getattr(params, name)
+        return found
 
     def _solved(self, rows: Rows, params: Parameters) -> Fitted:
         """Return the record of a fit, without a threshold of its own."""
@@ -98,7 +77,7 @@ class Member(LowRankModel):
     def _last(self, rows: Rows, params: Parameters) -> Fitted | None:
         """Return the last fit if the next one is to start there; refuse if that had other columns."""
         last: Fitted | None = vars(self).get("fitted_")
-        if last is None or not vars(params).get("warm_start") or last.kernel != rows.kernel:
+        if last is None or not params.warm_start or last.kernel != rows.kernel:
             return None
         before, now = (last.schema.n_features, last.n_labels), rows.shape[1:]
         if before != now:
@@ -157,7 +136,7 @@ class Member(LowRankModel):
         0.755
         """
         params = self._check_params()
-        _check_sums_suffice(params, "fit_statistics")
+        check_reach(self, "fit_statistics")
         if not isinstance(statistics, Statistics):
             raise TypeError(
                 f"statistics must be lrml.core.moments.Statistics, got {type(statistics).__name__}. Make "
@@ -214,7 +193,7 @@ class Member(LowRankModel):
         (1500, 8)
         """
         params = self._check_params()
-        _check_sums_suffice(params, "partial_fit")
+        check_reach(self, "partial_fit")
         fitted: Fitted | None = vars(self).get("fitted_")
         before = None if fitted is None else self._sums_of(fitted)
         names = checked_classes(classes)
@@ -231,12 +210,6 @@ class Member(LowRankModel):
         block, schema = door.check((X, y, sample_weight), *place)
         if not len(block):
             raise ValueError("a block must have at least one row, got 0. Pass some data.")
-        if not self._has_room(schema, params):
-            raise ValueError(
-                f"there is no memory for the sums over rows of d = {schema.n_features} features and L = "
-                f"{schema.n_labels} labels, and for the solve. Use fit_blocks, which then reads the rows "
-                "several times, or fewer features or labels."
-            )
         check_threshold(params.threshold, schema.n_labels, params.loss.threshold)
         sums = statistics_of(block)
         if before is not None and known is not None:
@@ -261,7 +234,7 @@ class Member(LowRankModel):
             )
         return fitted.sums
 
-    def fit_blocks(self, blocks: Any, y: None = None, *, classes: Any = None, checkpoint: Any = None) -> Self:
+    def fit_blocks(self, blocks: Any, *, classes: Any = None, checkpoint: Any = None) -> Self:
         """Fit to rows that come in blocks, one of which is in memory at a time.
 
         With the squared loss and all labels known it reads the blocks once; the result is that of ``fit`` up
@@ -274,8 +247,6 @@ class Member(LowRankModel):
             Of ``(X, y)`` or ``(X, y, sample_weight)``; what `lrml.datasets.iter_blocks` yields; a function
             that returns such an iterable, if blocks are read more than once; or a `lrml.blocks.BlockSource`,
             such as `lrml.engines.dask.DaskBlocks`.
-        y : None
-            The blocks have the labels.
         classes : sequence, optional
             Names of the labels, or the two classes of a 1-D y.
         checkpoint : path-like or Checkpoint, optional
@@ -307,15 +278,9 @@ class Member(LowRankModel):
         8
         """
         params = self._check_params()
-        _check_for_blocks(params, "fit_blocks")
-        check_no_labels(y)
-        solver, squared = vars(params).get("solver"), params.loss.name == "squared"
-        if solver == "dual" or (solver == "compressed" and not squared):
-            raise ValueError(
-                f"fit_blocks has no solver={solver!r} with loss={params.loss.name!r}, which needs all rows "
-                "at once. Pass solver='auto'."
-            )
-        source = opened(self, blocks, classes, params, allow_unknown=True)
+        check_reach(self, "fit_blocks")
+        solver, squared = params.solver, params.loss.name == "squared"
+        source = opened(self, blocks, classes, params)
         schema, kept = source.columns, checkpoint
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             kept = Checkpoint(checkpoint)
@@ -328,9 +293,8 @@ class Member(LowRankModel):
                 f"{schema.n_features} features and {schema.n_labels} labels. Pass alpha and ridge, such as "
                 f"alpha_ and ridge_ of {type(self).__name__}().fit on some of the rows."
             )
-        is_wide = squared and (solver == "compressed" or not has_room)
-        why = "many features or labels, or solver='compressed'," if is_wide else f"loss={params.loss.name!r}"
-        if squared and not is_wide:
+        why = "many features or labels, or solver='compressed'," if squared else f"loss={params.loss.name!r}"
+        if squared and has_room and solver != "compressed":
             why = "unknown labels"
             with suppress(UnknownLabelsError):
                 return self._fit_sums(source.sum(statistics_of, checkpoint=kept), source.columns, params)
@@ -339,7 +303,8 @@ class Member(LowRankModel):
                 f"the checkpoint {shown(os.fspath(kept.path))} is for fits that read the blocks once; with "
                 f"{why} they are read several times. Leave it out."
             )
-        return self._fit_rows(_passing(source, is_wide=is_wide), params)
+        wide = squared and why != "unknown labels"
+        return self._fit_rows(BlockRows.read(source, wide=wide), params)
 
     def _has_room(self, schema: Schema, params: Parameters) -> bool:
         """Whether sums over rows with these columns, and the solve, fit into memory.
@@ -357,85 +322,25 @@ class Member(LowRankModel):
         return self._keep(fitted_=fitted)
 
 
-def _passing(source: BlockSource, *, is_wide: bool) -> BlockRows:
-    """Return rows that are read several times."""
-    if is_wide:
-        with suppress(UnknownLabelsError):
-            return BlockRows.read(source, is_wide=True)
-    d = source.columns.n_features
-    if not fits_in_memory(d):
-        raise ValueError(
-            "a fit with another loss or unknown labels decomposes XᵀX, and there is no memory for that of "
-            f"d = {d} features. Use loss='squared' with all labels known, fewer features, or fit, if the "
-            "rows fit into memory."
-        )
-    return BlockRows.read(source, is_wide=False)
-
-
 def _names(schema: Schema) -> Any:
     """Return the names of the labels as ``classes_`` has them."""
     return range(schema.n_labels) if schema.label_names is None else schema.label_names
 
 
-def opened(
-    model: Any, blocks: Any, classes: Any, params: Parameters, *, allow_unknown: bool = False
-) -> BlockSource:
+def opened(model: Any, blocks: Any, classes: Any, params: Parameters) -> BlockSource:
     """Return blocks as a source that checks them for a model and, if that is verbose, tells how far it is."""
-    source = as_source(blocks).checked(
-        targets=params.targets, classes=checked_classes(classes), allow_unknown=allow_unknown
-    )
-    if vars(params).get("verbose") and source.told is None:
+    source = as_source(blocks).checked(targets=params.targets, classes=checked_classes(classes))
+    if params.verbose and source.told is None:
         source.told = Reading(partial(tell, type(model).__name__))
     return source
 
 
-def check_no_labels(y: Any) -> None:
-    """Refuse labels beside blocks."""
-    if y is not None:
-        raise TypeError(
-            "fit_blocks needs blocks that have the labels, got X and y apart. Pass [(X, y)], or use fit."
-        )
-
-
 def checked_classes(classes: Any) -> npt.NDArray[Any] | None:
-    """Return names of labels, or two classes, as an array without repetitions."""
+    """Return names of labels, or two classes, as an array."""
     if classes is None:
         return None
     classes = to_host(classes)
     names = np.asarray(classes if isinstance(classes, np.ndarray) else list(classes))
     if names.dtype.kind in "US":
         names = names.astype(object)
-    if names.ndim != 1 or len(set(names.tolist())) != len(names):
-        raise ValueError(
-            f"classes must be a sequence of different names, got {shown(classes)}. Pass one name per label."
-        )
     return names
-
-
-def _check_for_blocks(params: Parameters, method: str) -> None:
-    """Refuse what needs all rows at once."""
-    if params.kernel != "linear":
-        raise ValueError(
-            f"{method} needs kernel='linear', got kernel={shown(params.kernel)}, which compares all pairs of "
-            "rows. Use features of sklearn.kernel_approximation.Nystroem."
-        )
-    if isinstance(params.threshold, Cut):
-        raise ValueError(
-            f"threshold='auto' needs rows that the model has not seen, got a fit by {method}. Pass a number, "
-            "or choose one with a search, such as LRMLCV.fit_blocks."
-        )
-
-
-def _check_sums_suffice(params: Parameters, method: str) -> None:
-    """Refuse what sums over rows do not tell."""
-    _check_for_blocks(params, method)
-    if params.loss.name != "squared":
-        raise ValueError(
-            f"{method} needs loss='squared', whose fits follow from sums over rows, got "
-            f"loss={params.loss.name!r}. Use fit, or fit_blocks with blocks that can be read several times."
-        )
-    if vars(params).get("solver") in _NEED_ROWS:
-        raise ValueError(
-            f"{method} decomposes XᵀX, got solver={vars(params)['solver']!r}, which needs the rows. Pass "
-            "solver='auto'."
-        )

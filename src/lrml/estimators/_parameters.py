@@ -1,4 +1,4 @@
-"""Checks at the door: every parameter of every estimator and path, before any data is read.
+"""Checks of parameters: every one, and what does not go together, before any data is read.
 
 `CHECKS` has one entry per parameter. What depends on the shape of the data (theta and ranks against
 min(d, L), a threshold per label) is checked as soon as the shape is known, before anything is summed.
@@ -6,9 +6,12 @@ min(d, L), a threshold per label) is checked as soon as the shape is known, befo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
 from copy import copy
 from functools import partial
+from operator import le, lt
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
@@ -21,65 +24,169 @@ from lrml.core.arrays import Place, to_host
 from lrml.core.coordinates import ROADS
 from lrml.core.losses import LOSSES, Loss
 from lrml.estimators._kernels import KERNELS
-from lrml.solvers import SOLVERS, Callback, Phase
+from lrml.estimators._spec import check_row_solver
+from lrml.solvers import SOLVERS, Phase
 from lrml.thresholds import Cut
 
 Check: TypeAlias = Callable[[Any], Any]
+SPACES = ("predictions", "coefficients")
+"""Whose singular values a penalty may act on."""
 
 
 class Parameters(SimpleNamespace):
-    """Checked values by the names of the parameters; None stands for a default that depends on the data."""
+    """Checked values by the names of the parameters; None stands for a default that depends on the data.
+
+    What an estimator does not have is as it is here.
+    """
+
+    targets: str = "binary"
+    loss: Loss = LOSSES["squared"]
+    fit_intercept: bool = True
+    kernel: Any = "linear"
+    gamma: float | None = None
+    space: Any = None
+    solver: str | Phase = "auto"
+    max_iter: Any = None
+    tol: Any = None
+    threshold: Any = None
+    warm_start: bool = False
+    callback: Any = None
+    device: Place | None = None
+    verbose: int = 0
 
 
-def check_parameters(values: Mapping[str, Any], checks: Mapping[str, Check]) -> Parameters:
-    """Check all values; parameters without an entry (of a user's own subclass) pass unchecked."""
-    return Parameters(
-        **{name: checks[name](value) if name in checks else value for name, value in values.items()}
+def check_parameters(
+    values: Mapping[str, Any], checks: Mapping[str, Check], nullable: Container[str] = ()
+) -> Parameters:
+    """Check all values; None passes for those that are ``nullable``, anything for those without a check."""
+    checked = Parameters(**values)
+    for name, value in values.items():
+        if name in checks and not (value is None and name in nullable):
+            setattr(checked, name, checks[name](value))
+    return checked
+
+
+def check_together(params: Parameters) -> None:
+    """Refuse parameters that are right, but not beside each other."""
+    squared, solver = params.loss.name == "squared", params.solver
+    on_road = isinstance(solver, str) and solver in ("auto", *ROADS)
+    if params.targets == "real" and not squared:
+        raise ValueError(f"loss={params.loss.name!r} is made for 0/1 labels. Real targets need 'squared'.")
+    if params.targets == "real" and isinstance(params.threshold, Cut):
+        raise ValueError("threshold='auto' cuts scores into labels, which real targets have not.")
+    if params.kernel != "linear" and not squared:
+        raise ValueError(
+            f"kernel={shown(params.kernel)} needs loss='squared', not {params.loss.name!r}. Or pass features "
+            "of sklearn.kernel_approximation.Nystroem."
+        )
+    if params.kernel != "linear" and on_road and solver != "auto":
+        raise ValueError(
+            f"solver={solver!r} needs kernel='linear': of {shown(params.kernel)}, the matrix of all pairs of "
+            "rows is always decomposed. Leave solver out."
+        )
+    if not squared:
+        check_row_solver(solver)
+    if params.space == "predictions" and not on_road:
+        raise ValueError(f"space='predictions' has a closed form, and no use for solver={shown(solver)}.")
+
+
+def check_reach(model: Any, method: str) -> None:
+    """Refuse parameters that need more than sums over rows or, in ``fit_blocks``, one block at a time."""
+    loss, kernel, solver = (
+        getattr(model, name, usual)
+        for name, usual in (("loss", "squared"), ("kernel", "linear"), ("solver", "auto"))
     )
+    again, remedy = method == "fit_blocks", ""
+    if kernel != "linear":
+        wrong, remedy = f"kernel={shown(kernel)}", "features of sklearn.kernel_approximation.Nystroem, or "
+    elif isinstance(model.threshold, str | Cut):
+        wrong, remedy = "threshold='auto'", "a number, or "
+    elif solver == "dual" or (solver == "compressed" and not (again and loss == "squared")):
+        wrong = f"solver={solver!r}"
+    elif loss != "squared" and not again:
+        wrong, remedy = f"loss={loss!r}", "fit_blocks with blocks that can be read again, or "
+    else:
+        return
+    raise ValueError(f"{method} sums over rows, but {wrong} needs them all at once. Use {remedy}fit.")
 
 
-def optional(check_one: Check) -> Check:
-    """Let None pass as well: a default that follows the data."""
-    return lambda value: None if value is None else check_one(value)
+def _number(name: str, rule: str, holds: Callable[[float], bool], value: Any) -> float:
+    found = math.nan
+    if check.is_real(value):
+        with suppress(OverflowError):  # an int may be beyond all floats
+            found = float(value)
+    if not (math.isfinite(found) and holds(found)):
+        raise ValueError(f"{name} is {shown(value)}. Pass a {rule}.")
+    return found
+
+
+def _integer(name: str, least: int, value: Any) -> int:
+    if not check.is_integer(value) or value < least:
+        raise ValueError(f"{name} is {shown(value)}. Pass an int of at least {least}.")
+    return int(value)
+
+
+def _strength(name: str) -> Check:
+    return partial(_number, name, "finite number of at least 0", partial(le, 0.0))
+
+
+def _positive(name: str) -> Check:
+    return partial(_number, name, "finite number above 0", partial(lt, 0.0))
+
+
+def _choice(name: str, *choices: str) -> Check:
+    return lambda value: check.check_choice(name, value, choices)
+
+
+def check_count(name: str, least: int, value: Any) -> Any:
+    """Refuse a count of singular values, or a share of the labels, that is wrong for any shape."""
+    if check.is_integer(value):
+        return _integer(name, least, value)
+    check.check_count(name, value, least, (1, 1))  # rules for shares and types need no shape
+    return value
+
+
+def check_theta(theta: Any) -> Any:
+    """Let "auto" pass as well."""
+    return theta if isinstance(theta, str) and theta == "auto" else check_count("theta", 0, theta)
+
+
+def several(name: str, check_one: Check, values: Any, *, repeated: bool = False) -> list[Any]:
+    """Return one or several values as a list, each checked; without repetitions there must be one."""
+    values = values.tolist() if isinstance(values, np.ndarray) else values
+    listed = isinstance(values, Iterable) and not isinstance(values, str | bytes)
+    checked = [check_one(value) for value in (values if listed else [values])]
+    if repeated and listed:
+        return checked
+    if not checked or repeated:
+        raise ValueError(f"{name} is {shown(values)}. Pass a list of numbers, or None for defaults.")
+    return list({(check.is_integer(value), value): value for value in checked}.values())  # 1 is not 1.0
 
 
 def _check_loss(loss: Any) -> Loss:
     return LOSSES[check.check_choice("loss", loss, tuple(LOSSES))]
 
 
-SPACES = ("predictions", "coefficients")
-"""Whose singular values a penalty may act on."""
-
-
 def _check_solver(solver: Any) -> str | Phase:
     """Return the name of a solver, or a copy of a solver object, so that fits leave the original alone."""
     if isinstance(solver, str):
         return check.check_choice("solver", solver, (*SOLVERS, *ROADS))
-    members = ("name", "start", "step")
-    if isinstance(solver, type) or not all(hasattr(solver, name) for name in members):
-        listed = ", ".join(map(repr, (*SOLVERS, *ROADS)))
+    if isinstance(solver, type) or not all(hasattr(solver, name) for name in ("name", "start", "step")):
         raise ValueError(
-            f"solver must be one of {listed} or a solver object, got {shown(solver)}. Use 'auto' if in doubt."
+            f"solver is {shown(solver)}, not a solver object or one of {', '.join((*SOLVERS, *ROADS))}."
         )
     phase: Phase = copy(solver)
     return phase
 
 
-def _check_callback(callback: Any) -> Callback | None:
-    if callback is not None and not callable(callback):
-        raise TypeError(
-            f"callback must be callable or None, got {shown(callback)}. Pass a function of one argument."
-        )
-    checked: Callback | None = callback
-    return checked
+def _check_callback(callback: Any) -> Any:
+    if not callable(callback):
+        raise TypeError(f"callback is {shown(callback)}. Pass a function of one argument.")
+    return callback
 
 
 def _check_verbose(verbose: Any) -> int:
-    if not isinstance(verbose, bool | np.bool_) and not (check.is_integer(verbose) and verbose >= 0):
-        raise ValueError(
-            f"verbose must be an int of at least 0 or a bool, got {shown(verbose)}. Pass 1 for a bar."
-        )
-    return int(verbose)
+    return _integer("verbose", 0, int(verbose) if isinstance(verbose, bool | np.bool_) else verbose)
 
 
 def _check_random_state(random_state: Any) -> Any:
@@ -87,159 +194,61 @@ def _check_random_state(random_state: Any) -> Any:
         check_random_state(random_state)
     except ValueError:
         raise ValueError(
-            "random_state must be None, an int in [0, 4294967295] or a numpy.random.RandomState, got "
-            f"{shown(random_state)}. Pass an int such as 0 for results that can be repeated."
+            f"random_state is {shown(random_state)}. Pass an int such as 0, or a numpy.random.RandomState."
         ) from None
     return random_state
 
 
-def check_cut(threshold: Any) -> Any:
+def _check_threshold(threshold: Any) -> Any:
     """Refuse a threshold that is wrong for any number of labels; return a `Cut` if it is to be chosen."""
     if isinstance(threshold, str) and threshold == "auto":
         return Cut()
-    threshold = to_host(threshold)
-    if threshold is None or isinstance(threshold, Cut):
+    if isinstance(threshold, Cut):
         return threshold
-    try:
+    threshold, cut = to_host(threshold), np.array(np.nan)
+    with suppress(TypeError, ValueError, OverflowError):
         cut = np.asarray(np.nan if isinstance(threshold, str) else threshold, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        cut = np.array(np.nan)
     if cut.ndim > 1 or cut.size == 0 or not np.all(np.isfinite(cut)):
         raise ValueError(
-            f"threshold must be a finite number, one per label, None, 'auto' or a lrml.thresholds.Cut, got "
-            f"{shown(threshold)}. Use None for the cut that belongs to the loss, or 'auto' to have it chosen."
+            f"threshold is {shown(threshold)}. Pass a finite number, one per label, None for the cut that "
+            "belongs to the loss, or 'auto' or a lrml.thresholds.Cut to have it chosen."
         )
     return threshold
-
-
-def _check_count(name: str, least: int, value: Any) -> Any:
-    """Refuse a count of singular values, or a share of the labels, that is wrong for any shape."""
-    if check.is_integer(value) and value < least:
-        raise ValueError(
-            f"{name} must be at least {least}, got {value}. Choose a count of singular values, or pass a "
-            "fraction of the labels such as 0.5."
-        )
-    if not check.is_integer(value):
-        check.check_count(name, value, least, (1, 1))  # rules for shares and types need no shape
-    return value
-
-
-check_theta: Check = partial(_check_count, "theta", 0)
-
-
-def check_theta_or_auto(theta: Any) -> Any:
-    """Let "auto" pass as well."""
-    if isinstance(theta, str) and theta == "auto":
-        return theta
-    if not check.is_real(theta):
-        raise TypeError(
-            "theta must be an int (a count), a float (a share of the labels) or 'auto', got "
-            f"{shown(theta)}. Pass 'auto' to have it chosen."
-        )
-    return check_theta(theta)
-
-
-def _check_n_alphas(n_alphas: Any) -> int:
-    if not check.is_integer(n_alphas) or n_alphas < 1:
-        raise ValueError(
-            f"n_alphas must be an int of at least 1, got {shown(n_alphas)}. Pass a number such as 20."
-        )
-    return int(n_alphas)
-
-
-def _check_ratio(ratio: Any) -> float:
-    found = check.check_nonnegative("alpha_ratio", ratio, "Pass a small number such as 1e-3.")
-    if not 0 < found < 1:
-        raise ValueError(f"alpha_ratio must be in (0, 1), got {ratio}. Pass a number such as 1e-3.")
-    return found
-
-
-def _listed(values: Any) -> list[Any]:
-    """Return one or several values as a list."""
-    if isinstance(values, np.ndarray):
-        values = np.atleast_1d(values)  # an array without a dimension is one number
-    return list(values) if isinstance(values, Iterable) and not isinstance(values, str | bytes) else [values]
-
-
-def _check_several(name: str, check_one: Check, values: Any) -> list[Any]:
-    """Return one or several values, each checked, as a non-empty list without repetitions."""
-    checked = [check_one(value) for value in _listed(values)]
-    if not checked:
-        raise ValueError(
-            f"{name} must hold at least one number, got none. Pass a list, or None for defaults."
-        )
-    return list({(check.is_integer(value), value): value for value in checked}.values())  # 1 is not 1.0
-
-
-def _strength(name: str, remedy: str) -> Check:
-    return lambda value: check.check_nonnegative(name, value, remedy)
-
-
-_check_one_alpha = _strength("each of alphas", "Pass numbers such as [0.1, 1, 10].")
-_check_one_ridge = _strength("each of ridges", "Pass ridges=0 for none.")
-
-
-def check_alphas_in_order(alphas: Any) -> list[float]:
-    """Return several strengths as they are, repetitions included."""
-    if not isinstance(alphas, Iterable):
-        raise TypeError(
-            f"alphas must be several numbers, got {shown(alphas)}. Pass a list such as [0.1, 1, 10]."
-        )
-    return [_check_one_alpha(alpha) for alpha in _listed(alphas)]
 
 
 def _check_kernel(kernel: Any) -> Any:
     if callable(kernel) or (isinstance(kernel, str) and kernel in KERNELS):
         return kernel
     raise ValueError(
-        f"kernel must be one of {', '.join(map(repr, KERNELS))} or a function of two rows, got "
-        f"{shown(kernel)}. Use 'linear' for a linear model, or 'rbf'."
+        f"kernel is {shown(kernel)}. Pass one of {', '.join(KERNELS)}, or a function of two rows."
     )
 
 
-def _check_gamma(name: str, remedy: str, gamma: Any) -> float:
-    if not check.is_real(gamma) or not 0 < gamma < np.inf:
-        raise ValueError(f"{name} must be a finite number above 0 or None, got {shown(gamma)}. {remedy}")
-    return float(gamma)
-
-
-_check_one_gamma = partial(_check_gamma, "each of gammas", "Pass None to have them chosen.")
-
-
-def _check_coef0(coef0: Any) -> float:
-    if not check.is_real(coef0) or not np.isfinite(coef0):
-        raise ValueError(f"coef0 must be a finite number, got {shown(coef0)}. Pass coef0=1.")
-    return float(coef0)
-
-
 CHECKS: dict[str, Check] = {
-    "alpha": _strength("alpha", "Pass alpha=0 for no penalty."),
-    "alpha_ratio": optional(_check_ratio),
-    "alphas": optional(partial(_check_several, "alphas", _check_one_alpha)),
+    **{name: _strength(name) for name in ("alpha", "ridge", "tol", "degree")},
+    "alpha_ratio": partial(_number, "alpha_ratio", "number between 0 and 1", lambda value: 0 < value < 1),
+    "alphas": partial(several, "alphas", _strength("each of alphas")),
     "callback": _check_callback,
-    "coef0": _check_coef0,
-    "device": optional(Place.named),
-    "degree": _strength("degree", "Pass degree=2 for products of two features."),
+    "coef0": partial(_number, "coef0", "finite number", math.isfinite),
+    "device": Place.named,
     "fit_intercept": partial(check.check_flag, "fit_intercept"),
-    "gamma": optional(partial(_check_gamma, "gamma", "Pass None for 1 / (number of features).")),
-    "gammas": optional(partial(_check_several, "gammas", _check_one_gamma)),
+    "gamma": _positive("gamma"),
+    "gammas": partial(several, "gammas", _positive("each of gammas")),
     "kernel": _check_kernel,
     "loss": _check_loss,
-    "max_iter": optional(check.check_max_iter),
-    "max_rank": optional(partial(_check_count, "max_rank", 1)),
-    "n_alphas": optional(_check_n_alphas),
+    "max_iter": partial(_integer, "max_iter", 1),
+    "max_rank": partial(check_count, "max_rank", 1),
+    "n_alphas": partial(_integer, "n_alphas", 1),
     "random_state": _check_random_state,
-    "rank": partial(_check_count, "rank", 1),
-    "ranks": optional(partial(_check_several, "ranks", partial(_check_count, "each of ranks", 1))),
-    "ridge": _strength("ridge", "Pass ridge=0 for none."),
-    "ridges": optional(partial(_check_several, "ridges", _check_one_ridge)),
+    "rank": partial(check_count, "rank", 1),
+    "ranks": partial(several, "ranks", partial(check_count, "each of ranks", 1)),
+    "ridges": partial(several, "ridges", _strength("each of ridges")),
     "solver": _check_solver,
-    "space": optional(lambda value: check.check_choice("space", value, SPACES)),
-    "targets": lambda value: check.check_choice("targets", value, ("binary", "real")),
+    "space": _choice("space", *SPACES),
+    "targets": _choice("targets", "binary", "real"),
     "theta": check_theta,
-    "thetas": optional(partial(_check_several, "thetas", check_theta)),
-    "threshold": check_cut,
-    "tol": optional(_strength("tol", "Pass a small number such as tol=1e-3.")),
+    "thetas": partial(several, "thetas", partial(check_count, "each of thetas", 0)),
+    "threshold": _check_threshold,
     "verbose": _check_verbose,
     "warm_start": partial(check.check_flag, "warm_start"),
 }

@@ -164,6 +164,7 @@ def _matrix(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Any:
 
 def fold_sums(block: RowBlock, folds: Folds, columns: Schema) -> FoldSums:
     """Return the sums of one block, and those of its rows that may be in the sample."""
+    block.check_known()
     random = np.random.default_rng([folds.seed, block.index, block.piece])
     order, fold = random.random(len(block)), np.searchsorted(folds.bounds, random.random(len(block)), "right")
     weights = np.ones(len(block)) if block.weights is None else block.weights

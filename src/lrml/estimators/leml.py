@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lrml.core.checks import check_count
 from lrml.estimators._member import Member
-from lrml.estimators._parameters import CHECKS, Parameters, optional
+from lrml.estimators._parameters import Parameters
 from lrml.estimators._spec import Spec
 from lrml.solvers import Callback
 
@@ -79,7 +79,6 @@ class LEML(Member):
     (5, 0.755)
     """
 
-    _checks = CHECKS | {name: optional(CHECKS[name]) for name in ("rank", "alpha", "ridge")}
     _tols = (1e-6, 1e-4)
 
     def __init__(

@@ -14,7 +14,7 @@ from lrml.core.rows import Rows
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._member import Member
-from lrml.estimators._parameters import CHECKS, Parameters, check_theta_or_auto, optional
+from lrml.estimators._parameters import Parameters
 from lrml.estimators._spec import WEAK, Spec
 from lrml.solvers import Callback, Phase
 
@@ -110,11 +110,6 @@ class LRML(Member):
     >>> model.rank_, round(model.score(*yeast.test), 3)
     (8, 0.755)
     """
-
-    _checks = CHECKS | {
-        "theta": optional(check_theta_or_auto),
-        **{name: optional(CHECKS[name]) for name in ("alpha", "ridge")},
-    }
 
     def __init__(
         self,
@@ -214,8 +209,6 @@ class MLTrace(Member):
     >>> model.rank_ < 14 and model.gap_ < 1e-4
     True
     """
-
-    _checks = CHECKS | {"alpha": optional(CHECKS["alpha"])}
 
     def __init__(
         self,
@@ -336,7 +329,6 @@ class MLFro(Member):
         self.device = device
         self.verbose = verbose
 
-    _checks = CHECKS | {"alpha": optional(CHECKS["alpha"])}
     _tols = (1e-4, 1e-5)
 
     def _spec(self, params: Parameters, shape: tuple[int, int], *, all_known: bool = True) -> Spec:

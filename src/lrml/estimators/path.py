@@ -23,7 +23,7 @@ from lrml.core.penalties import TailSum
 from lrml.core.rows import Rows, Schema
 from lrml.estimators._fitted import model_nbytes
 from lrml.estimators._grid import Grid, GridPoint, chains_of, resolve_thetas
-from lrml.estimators._parameters import CHECKS, Parameters, check_alphas_in_order, check_parameters
+from lrml.estimators._parameters import CHECKS, Parameters, check_parameters, several
 from lrml.estimators._scores import Scorer, sparse_is_cheaper
 from lrml.solvers import SUCCESSES, ChainPoint, Status, solve_chains, stationarity_residual
 
@@ -315,7 +315,7 @@ def ml_fro_path(
     (3, 14, 103)
     """
     params = _check({"fit_intercept": fit_intercept, "targets": "real", "device": device})
-    strengths = check_alphas_in_order(alphas)
+    strengths = several("alphas", CHECKS["alpha"], alphas, repeated=True)
     data = _check_data(X, Y, sample_weight, params)
     space = coordinates_of(data, fit_intercept=params.fit_intercept)
     problem = space.problem
@@ -337,7 +337,8 @@ def _check(arguments: dict[str, Any]) -> Parameters:
     defaults = {"ridges": 0.0, "n_alphas": _N_ALPHAS, "max_iter": _MAX_ITER, "tol": _TOL}
     given = {name: value for name, value in arguments.items() if name in CHECKS}
     unset = [name for name in given if given[name] is None and name in defaults]
-    return check_parameters(given | {name: defaults[name] for name in unset}, CHECKS)
+    given |= {name: defaults[name] for name in unset}
+    return check_parameters(given, CHECKS, ("thetas", "alphas", "alpha_ratio", "device"))
 
 
 def _check_data(X: Any, Y: Any, sample_weight: Any, given: Parameters) -> Rows:

@@ -22,7 +22,7 @@ from lrml.estimators._fit import fit, record
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._member import Member
-from lrml.estimators._parameters import CHECKS, Parameters, check_theta_or_auto, optional
+from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.estimators._spec import WEAK, Solution, Spec
 from lrml.solvers import Callback, History, IterationInfo, Phase, SolverResult, Status
 
@@ -31,9 +31,9 @@ _THETA = {"predictions": 0.05, "coefficients": 0.2}
 
 
 def _check_ridge(ridge: Any) -> Any:
-    """Return one ridge or an array of them; None follows the data."""
-    if ridge is None or np.ndim(ridge) == 0:
-        return None if ridge is None else CHECKS["ridge"](ridge)
+    """Return one ridge or an array of them."""
+    if np.ndim(ridge) == 0:
+        return CHECKS["ridge"](ridge)
     return np.array([CHECKS["ridge"](one) for one in np.ravel(to_host(ridge))])
 
 
@@ -130,11 +130,10 @@ class SpectralRegressor(RegressorMixin, Member):
 
     _targets = "real"
     _checks = CHECKS | {
-        "theta": optional(check_theta_or_auto),
-        "alpha": lambda value: value if value is None or value == math.inf else CHECKS["alpha"](value),
+        "alpha": lambda value: value if value == math.inf else CHECKS["alpha"](value),
         "ridge": _check_ridge,
-        "penalty": optional(_check_penalty),
-        "target_weights": optional(_check_weights),
+        "penalty": _check_penalty,
+        "target_weights": _check_weights,
     }
 
     def __init__(

@@ -11,7 +11,7 @@ from lrml._shown import shown
 from lrml.blocks import BlockError, Checkpoint
 from lrml.core import checks as check
 from lrml.core.rows import Rows, Schema
-from lrml.estimators._member import check_no_labels, opened
+from lrml.estimators._member import opened
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._samples import Folds, FoldSums, SampledRows, fold_sums
 from lrml.estimators.search._base import SearchModel, needs_folds
@@ -22,7 +22,7 @@ from lrml.thresholds import Cut
 class BlockSearch(SearchModel):
     """A search whose candidates follow from second moments, which add up over blocks of rows."""
 
-    def fit_blocks(self, blocks: Any, y: None = None, *, classes: Any = None, checkpoint: Any = None) -> Self:
+    def fit_blocks(self, blocks: Any, *, classes: Any = None, checkpoint: Any = None) -> Self:
         """Choose the parameters and fit, on rows that come in blocks and are read once.
 
         Every candidate is fitted to all rows, by sums over them: one for each fold, which add up. They are
@@ -43,7 +43,7 @@ class BlockSearch(SearchModel):
         ----------
         blocks : iterable, callable or BlockSource
             As in `LRML.fit_blocks`. An iterator will do.
-        y, classes, checkpoint
+        classes, checkpoint
             As in `LRML.fit_blocks`.
 
         Returns
@@ -65,7 +65,6 @@ class BlockSearch(SearchModel):
         """
         params = self._check_params()
         params.cv = _check_sums_suffice(params, type(self)._member)
-        check_no_labels(y)
         source = opened(self, blocks, classes, params)
         columns = source.columns
         folds = _folds(params, columns)
