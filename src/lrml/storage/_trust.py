@@ -5,19 +5,17 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from lrml.core.rows import Schema
-from lrml.estimators import Fitted, Kernel
-from lrml.solvers import Factors
-from lrml.storage._models import MODELS
+from lrml.storage._models import MODELS, RECORDS
 from lrml.text import TextTagger
-from lrml.thresholds import Cut
 
 # Training rows of a kernel.
 _SPARSE = (sp.csc_array, sp.csc_matrix, sp.csr_array, sp.csr_matrix)
 
 SKOPS_TRUSTED_TYPES: list[str] = sorted(
-    f"{kind.__module__}.{kind.__qualname__}"
-    for kind in (*MODELS.values(), Fitted, Schema, Factors, Kernel, Cut, TextTagger, np.dtype, *_SPARSE)
+    {
+        f"{kind.__module__}.{kind.__qualname__}"
+        for kind in (*MODELS.values(), *RECORDS.values(), TextTagger, np.dtype, *_SPARSE)
+    }
 )
 """What fitted estimators of this library are made of, beside what skops trusts anyway.
 
