@@ -7,7 +7,7 @@ import pytest
 
 from lrml.core.arrays import namespace, to_numpy
 from lrml.core.moments import Statistics
-from lrml.core.penalties import TraceNorm
+from lrml.core.penalties import OptimalShrinker, TraceNorm
 from lrml.core.quadratic import SpectralProblem
 from namespaces import assert_same, moved, put
 
@@ -45,8 +45,6 @@ def test_everything_is_that_of_the_original_coordinates(shape, ridge):
     assert problem.value(compact) == pytest.approx(np.sum((Y - X @ W) ** 2) + ridge * np.sum(W**2))
     gradient = 2 * X.T @ (X @ W - Y) + 2 * ridge * W
     np.testing.assert_allclose(problem.gradient(compact), problem.compress(gradient), atol=1e-9)
-    scale, shift = problem.gradient_step(7.0)
-    np.testing.assert_allclose(scale * compact + shift, compact - problem.gradient(compact) / 7.0, atol=1e-12)
     assert problem.lipschitz == pytest.approx(2 * np.linalg.norm(X, 2) ** 2 + 2 * ridge)
     assert problem.mean_curvature == pytest.approx(2 * np.sum(X**2) / rows + 2 * ridge)
     assert problem.scale == pytest.approx(np.linalg.norm(2 * X.T @ Y))
@@ -78,7 +76,6 @@ def test_prox_is_that_of_the_penalty():
 def test_reduced_rank_solution_is_eckart_young_on_the_predictions(shape, rank):
     X, Y, problem = make(*shape)
     W, value = problem.reduced_rank_solution(rank)
-    np.testing.assert_allclose(problem.best_of_rank(rank), W, atol=1e-12)
     predictions = X @ np.linalg.lstsq(X, Y, rcond=None)[0]
     U, s, Vt = np.linalg.svd(predictions, full_matrices=False)
     best = (U[:, :rank] * s[:rank]) @ Vt[:rank]
@@ -90,6 +87,16 @@ def test_reduced_rank_solution_is_eckart_young_on_the_predictions(shape, rank):
     assert problem.target - gains[:rank].sum() == pytest.approx(value)
     slope = np.linalg.norm(2 * X.T @ (X @ original(problem, W) - Y), 2)
     assert problem.strongest_slopes([rank, 99]) == pytest.approx([slope, 0.0], abs=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(60, 8, 4), (60, 5, 9)], ids=str)
+def test_the_shrinker_knows_the_shape_of_the_noise(shape):
+    """The predictions are noise in rank(X) directions, for all labels."""
+    X, Y, problem = make(*shape)
+    sigma = np.linalg.svd(X @ np.linalg.lstsq(X, Y, rcond=None)[0], compute_uv=False)[: problem.shape[1]]
+    found = problem.penalised_predictions(OptimalShrinker()).s
+    expected = OptimalShrinker((shape[1], shape[2])).prox(sigma)
+    np.testing.assert_allclose(found, expected[expected > 0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("shape", [(40, 6, 4), (10, 25, 40)], ids=str)
@@ -196,7 +203,9 @@ def test_every_place_has_numpys_coordinates(place, shape):
             assert found.shape == expected.shape
             assert found.target == pytest.approx(expected.target)
             for rank in (9, 2):
-                here, there = (original(problem, problem.best_of_rank(rank)) for problem in (expected, found))
+                here, there = (
+                    original(problem, problem.reduced_rank_solution(rank)[0]) for problem in (expected, found)
+                )
                 assert_same(there, here, place, rtol=1e-8)
                 compressed = to_numpy(found.compress(there))
                 np.testing.assert_allclose(abs(compressed), abs(expected.compress(here)), atol=1e-8)
@@ -228,7 +237,6 @@ def test_every_place_computes_as_numpy_does(place, dtype):
         ("value", (there,), (W,)),
         ("decrement", (there,), (W,)),
         ("gradient", (there,), (W,)),
-        ("gradient_step", (7.0,), (7.0,)),
         ("ridge_solution", (2.0,), (2.0,)),
         ("ridge_leaving", (0.3,), (0.3,)),
         ("solve_left", (right, w), (V, weights)),

@@ -52,8 +52,8 @@ def test_optimum_of_convex_problems_is_that_of_proximal_gradient(loss, masked, t
     assert newton.objective == pytest.approx(apg.objective, rel=1e-10)
     np.testing.assert_allclose(newton.solution, apg.solution, atol=1e-4 * np.abs(apg.solution).max())
     assert newton.n_iter < apg.n_iter
-    assert {entry.phase for entry in apg.history.entries} == {"start", "apg"}
-    assert "newton" in {entry.phase for entry in newton.history.entries}
+    assert {entry.phase for entry in apg.history} == {"start", "apg"}
+    assert "newton" in {entry.phase for entry in newton.history}
     assert bool(newton.solution[0].any()) == fit_intercept
     far = 30 * np.random.default_rng(0).standard_normal(problem.shape)
     far[0] *= fit_intercept

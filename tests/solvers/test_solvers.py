@@ -49,7 +49,7 @@ def test_contract(solver, theta, ridge):
     np.testing.assert_allclose(V.T @ V, np.eye(len(s)), atol=1e-9)
     assert np.all(np.diff(s) <= 0)
     assert np.all(s > 0)
-    objectives, last = result.history.as_dict()["objective"], result.history.entries[-1]
+    objectives, last = result.history.as_dict()["objective"], result.history[-1]
     assert result.objective <= objectives[0]
     if solver in ("apg", "pg"):
         assert np.all(np.diff(objectives) <= 1e-9 * objectives[0])
@@ -79,7 +79,7 @@ def test_relatives_of_the_tail_sum(penalty):
 def test_default_never_ends_above_its_start_and_never_diverges(seed, theta, log_alpha, decay):
     problem = make_problem(seed, decay=decay)
     result = solve(problem, TailSum(theta, 10**log_alpha), tol=1e-14)
-    assert result.objective <= result.history.entries[0].objective * (1 + 1e-12)
+    assert result.objective <= result.history[0].objective * (1 + 1e-12)
     assert math.isfinite(result.residual)
     assert result.residual <= 1e-5
 
@@ -90,7 +90,7 @@ def test_inactive_penalty_is_solved_in_closed_form(penalty, solver):
     problem, seen = make_problem(ridge=0.1), []
     result = solve(problem, penalty, solver=solver, callback=seen.append)
     assert result.status is Status.EXACT
-    assert seen == result.history.entries
+    assert seen == result.history
     assert result.n_iter == 0
     assert result.residual < 1e-10
     gradient = problem.gradient(problem.compress((result.factors.U * result.factors.s) @ result.factors.V.T))

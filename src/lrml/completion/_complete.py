@@ -130,7 +130,7 @@ def complete(
     run: Recorder[Factors] = Recorder()
     if observed.norm == 0 or free:  # missing entries are 0, the answer of least norm
         filled = observed.sparse(observed.values)
-        run.keep(Factors.of(filled.toarray()) if observed.norm else Factors.zero(shape), 0.0)
+        run.best, run.least = Factors.of(filled.toarray()) if observed.norm else Factors.zero(shape), 0.0
         run.status, residual = Status.EXACT, 0.0
     elif exact:
         residual = complete_exactly(observed, run, penalty, tol, max_iter)

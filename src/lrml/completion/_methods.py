@@ -120,25 +120,23 @@ class NoisyCompletion:
     def _descend(self, point: Factors, penalty: TailSum, tol: float, limit: int) -> float:
         """Step until the residual is at most ``tol`` or the history has ``limit`` lines."""
         run, phase = self.run, f"alpha={penalty.alpha:.4g}"
-        run.keep(point, self._objective(point, penalty))
+        run.best, run.least = point, self._objective(point, penalty)
         best = ahead = point
         momentum = 0
         while len(run.history) < limit:
-            with run.clock():
-                nearest, residual = self._prox_step(ahead, penalty)
+            nearest, residual = self._prox_step(ahead, penalty)
             run.record(phase, run.least, residual, len(nearest.s))
             plain = ahead is best
             if residual <= tol and plain:
                 return residual
-            with run.clock():
-                refit = residual > tol and len(nearest.s)
-                turned = self._refitted(nearest, penalty) if refit else nearest
-                objective = self._objective(turned, penalty)
+            refit = residual > tol and len(nearest.s)
+            turned = self._refitted(nearest, penalty) if refit else nearest
+            objective = self._objective(turned, penalty)
             if objective > run.least and not plain:
                 ahead, momentum = best, 0
                 continue
             last, best = best, turned
-            run.keep(best, objective)
+            run.best, run.least = best, objective
             momentum = 0 if residual <= tol else momentum + 1
             share = (momentum - 1) / (momentum + 2)
             ahead = best if momentum <= 1 else combined(1 + share, best, -share, last)
@@ -181,27 +179,26 @@ def complete_exactly(
     reached = math.inf  # the residual of run.best
     first: float | None = 0.0  # the first one with this G; the trace norm itself is solved to the end
     for step in range(max_iter):
-        with run.clock():
-            U, s, Vt = thin_svd(shadow + gamma * linear)
-            shrunk = np.maximum(s - gamma, 0.0)
-            Z = (U * shrunk) @ Vt
-            image = outside * Z + (1.0 - outside) * (shadow + filled - Z)
-            change = image - shadow
-            residual = float(np.linalg.norm(change)) / observed.norm
-            first = residual if first is None else first
-            if residual > max(0.5 * tol, _INNER * first) and step < max_iter - 1:
-                shadow = anderson.extrapolate(image, change)
-            else:
-                point, head = Factors.of(outside * Z + filled), U[:, : penalty.theta] @ Vt[: penalty.theta]
-                # The point is stationary for its own G only as far as G has converged.
-                unsettled = gamma * float(np.linalg.norm(head - linear)) / observed.norm
-                stationarity = math.hypot(residual, unsettled)
-                if penalty.value(point.s) <= run.least or stationarity <= tol:
-                    run.keep(point, penalty.value(point.s))
-                    reached = stationarity
-                # The dual part of the shadow belongs to the old G; the same V + γG is a better start.
-                shadow, linear, first = shadow + gamma * (linear - head), head, None
-                anderson.forget()
+        U, s, Vt = thin_svd(shadow + gamma * linear)
+        shrunk = np.maximum(s - gamma, 0.0)
+        Z = (U * shrunk) @ Vt
+        image = outside * Z + (1.0 - outside) * (shadow + filled - Z)
+        change = image - shadow
+        residual = float(np.linalg.norm(change)) / observed.norm
+        first = residual if first is None else first
+        if residual > max(0.5 * tol, _INNER * first) and step < max_iter - 1:
+            shadow = anderson.extrapolate(image, change)
+        else:
+            point, head = Factors.of(outside * Z + filled), U[:, : penalty.theta] @ Vt[: penalty.theta]
+            # The point is stationary for its own G only as far as G has converged.
+            unsettled = gamma * float(np.linalg.norm(head - linear)) / observed.norm
+            stationarity = math.hypot(residual, unsettled)
+            if penalty.value(point.s) <= run.least or stationarity <= tol:
+                run.best, run.least = point, penalty.value(point.s)
+                reached = stationarity
+            # The dual part of the shadow belongs to the old G; the same V + γG is a better start.
+            shadow, linear, first = shadow + gamma * (linear - head), head, None
+            anderson.count = 0
         run.record("exact", penalty.value(shrunk), residual, int(np.count_nonzero(shrunk)))
         if reached <= tol:
             break

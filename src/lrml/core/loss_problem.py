@@ -10,6 +10,10 @@ them as curved as the leading feature, whatever the scale of X. The Hessian of l
 Xᵀ diag(w_i ℓ''_il) X; its model is c_l · Λ with c_l the mean of the ℓ''_il, which is diagonal in these
 coordinates, exact for the squared loss with full labels, and exact for any loss where W = 0.
 
+A penalty on the predictions X̃W, X̃ = [X; √ridge · I], is one on Z = (Λ + ridge)^(1/2) W̃. In Z the second
+moments are a = Λ / (Λ + ridge), and the ridge is one for each direction, ridge / (Λ + ridge) = 1 − a; nothing
+else changes. In general the ridge of a direction is `ridge` + `tilt` · a.
+
 V and all that is computed from it are in double precision, and live where the rows are. Only the scores, and
 what a pass over the rows makes of them, may be in single precision (`lrml.core.rows`).
 """
@@ -83,6 +87,8 @@ class RowProblem:
         If False, the first row of V stays zero, and X is not centred.
     axes : Axes, optional
         Made here if not given.
+    space : {"coefficients", "predictions"}
+        Whose singular values are those of the variable.
     """
 
     def __init__(
@@ -93,15 +99,22 @@ class RowProblem:
         *,
         fit_intercept: bool = True,
         axes: Axes | None = None,
+        space: str = "coefficients",
     ) -> None:
-        self.rows, self.loss, self.ridge, self.fit_intercept = rows, loss, ridge, fit_intercept
-        axes = Axes.of(rows, fit_intercept=fit_intercept) if axes is None else axes
-        eigenvalues, self.features, self.center = axes
+        self.rows, self.loss, self.fit_intercept, self.space = rows, loss, fit_intercept, space
+        self.axes = Axes.of(rows, fit_intercept=fit_intercept) if axes is None else axes
+        eigenvalues, self.features, self.center = self.axes
         xp = namespace(eigenvalues)
+        self.ridge, self.tilt, self.stretch = ridge, 0.0, None
+        if space == "predictions":
+            self.ridge, self.tilt, self.stretch = 1.0, -1.0, 1.0 / xp.sqrt(eigenvalues + ridge)[:, None]
+            self.center = self.center * self.stretch[:, 0]
+            eigenvalues = eigenvalues / (eigenvalues + ridge)
+        self.ridges = self.ridge + self.tilt * eigenvalues[:, None]
         self.weight = rows.total_weight
-        self.unit = math.sqrt(float(eigenvalues[0]) / self.weight)
+        self.unit = math.sqrt(float(xp.max(eigenvalues)) / self.weight)
         # Second moments of a coordinate of V; the intercept's is the weight of the examples times u².
-        self.spread = xp.concat([eigenvalues[:1], eigenvalues])[:, None]
+        self.spread = xp.concat([xp.max(eigenvalues, keepdims=True), eigenvalues])[:, None]
         self.origin = Place.of(eigenvalues).zeros(self.shape)
         if fit_intercept:
             self.origin[0, :] = best_constants(loss, *rows.label_totals()) / self.unit
@@ -115,9 +128,12 @@ class RowProblem:
         self.least_curvatures = _LEAST_CURVATURE * first.curvatures
 
     def with_ridge(self, ridge: float) -> RowProblem:
-        """Return the same problem with another ridge, at no cost; what was evaluated last stays known."""
+        """Return the same problem with another ridge; on the coefficients, at no cost."""
+        if self.space == "predictions":
+            how: dict[str, Any] = {"fit_intercept": self.fit_intercept, "axes": self.axes}
+            return RowProblem(self.rows, self.loss, ridge, space=self.space, **how)
         other = copy(self)
-        other.ridge = ridge
+        other.ridge, other.ridges = ridge, ridge + 0.0 * self.ridges
         if "last" in self.learnt:
             V, before, there = self.learnt["last"]
             W, gradient = V[1:, :], namespace(V).asarray(there.gradient, copy=True)
@@ -141,7 +157,8 @@ class RowProblem:
     @property
     def lipschitz(self) -> float:
         """Lipschitz constant of the gradient."""
-        return self.loss.largest_curvature * float(namespace(self.spread).max(self.spread)) + 2.0 * self.ridge
+        xp = namespace(self.spread)
+        return self.loss.largest_curvature * float(xp.max(self.spread)) + 2.0 * float(xp.max(self.ridges))
 
     @property
     def rounding(self) -> float:
@@ -176,24 +193,26 @@ class RowProblem:
 
     def _outward(self, W: Array) -> Array:
         """Map coefficients into the space of the rows."""
+        W = W if self.stretch is None else self.stretch * W
         return W if self.features is None else self.features @ W
 
-    def _inward(self, W: Array) -> Array:
-        """Map coefficients from there."""
-        return W if self.features is None else self.features.T @ W
+    def _inward(self, moments: Array) -> Array:
+        """Map gradients from there: the adjoint."""
+        moments = moments if self.features is None else self.features.T @ moments
+        return moments if self.stretch is None else self.stretch * moments
 
     def _pass(self, V: Array) -> Evaluation:
         value, moments, totals, curvatures = self.rows.sum(_loss_sums, self.loss, *self.scoring(V))
         W, gradient = V[1:, :], namespace(V).empty_like(V)
         gradient[0, :] = self.unit * totals if self.fit_intercept else 0.0
-        gradient[1:, :] = self._inward(moments) - self.center[:, None] * totals + 2.0 * self.ridge * W
-        value = float(value + self.ridge * dot(W, W))
+        gradient[1:, :] = self._inward(moments) - self.center[:, None] * totals + 2.0 * self.ridges * W
+        value = float(value + dot(W, self.ridges * W))
         return Evaluation(value, gradient, curvatures / self.weight)
 
     def hessian_model(self, curvatures: Array) -> Array:
         """Return the diagonal c_l λ_i (+ 2 ridge) of the model, of the shape of V."""
         model = self.spread * curvatures
-        model[1:, :] += 2.0 * self.ridge
+        model[1:, :] += 2.0 * self.ridges
         return model
 
     def penalised(self, V: Array) -> Array:
@@ -206,12 +225,13 @@ class RowProblem:
         return SpectralProx(namespace(V).concat([V[:1, :], matrix]), sigma)
 
     def restore(self, U: Array, V: Array) -> tuple[Array, Array]:
-        """Map left singular vectors of W̃ back to feature space; labels are not rotated."""
+        """Map left and right factors of W̃ or Z back to feature space; labels are not rotated."""
         return self._outward(U), V
 
     def compress(self, left: Array, right: Array, intercept: Array) -> Array:
         """Map coefficients left rightᵀ (d × L) and intercepts of the original space into V."""
         inside = self._inward(left) @ right.T
+        inside = inside if self.stretch is None else inside / self.stretch**2
         constants = (intercept + self.center @ inside) / self.unit
         xp = namespace(inside)
         first = constants if self.fit_intercept else xp.zeros_like(constants)

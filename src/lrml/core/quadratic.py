@@ -96,7 +96,7 @@ class Beyond(NamedTuple):
         return X, residual
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class SpectralProblem:
     """A quadratic whose Hessian is diagonal in spectral coordinates, and perhaps something beyond.
 
@@ -125,9 +125,19 @@ class SpectralProblem:
         R, orthonormal columns; None stands for the identity.
     ridge : float
     columns : array of shape (m,) or None
-        b, positive; None stands for ones.
+        b; None stands for ones. Some may be negative if a_i b_j + ridge is positive everywhere.
     beyond : Beyond or None
         N.
+    shape : (int, int)
+        That of W, (r, m), m ≤ r.
+    diagonal : array of shape (r, m), or (r, 1) if b is 1
+        a_i b_j + ridge, half of the diagonal of the Hessian.
+    curvature : array of shape (r, m), or (r,) if b is 1
+        The same.
+    rounding : float
+        Relative accuracy of the objective.
+    least : float
+        Objectives below this are zero up to rounding.
     """
 
     rows: Array
@@ -138,6 +148,14 @@ class SpectralProblem:
     ridge: float = 0.0
     columns: Array | None = None
     beyond: Beyond | None = None
+
+    def __post_init__(self) -> None:
+        self.shape: tuple[int, int] = (int(self.cross.shape[0]), int(self.cross.shape[1]))
+        columns = 1.0 if self.columns is None else self.columns
+        self.diagonal: Array = self.rows[:, None] * columns + self.ridge
+        self.curvature: Array = self.diagonal[:, 0] if self.columns is None else self.diagonal
+        self.rounding = 16.0 * float(namespace(self.cross).finfo(self.cross.dtype).eps)
+        self.least = self.rounding * self.target or 1.0
 
     @classmethod
     def from_moments(cls, moments: Moments, ridge: float = 0.0) -> SpectralProblem:
@@ -164,10 +182,8 @@ class SpectralProblem:
         """
         d, V = self._explained
         if isinstance(penalty, OptimalShrinker) and penalty.shape is None:
-            penalty = replace(
-                penalty,
-                shape=(self.shape[0], (self.cross if self.labels is None else self.labels.T).shape[1]),
-            )
+            n_labels = self.shape[1] if self.labels is None else int(self.labels.shape[0])
+            penalty = replace(penalty, shape=(self.shape[0], n_labels))
         s = penalty.prox(d, 0.5)
         kept = int(namespace(s).count_nonzero(s > self.rounding * d[0]))
         return ShrunkFactors(self.ridge_solution() @ V[:, :kept], V[:, :kept], d[:kept], s[:kept])
@@ -184,52 +200,24 @@ class SpectralProblem:
         return self if ridge == self.ridge else replace(self, ridge=ridge)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Shape (r, m) of the coefficients in these coordinates; m ≤ r."""
-        rows, columns = self.cross.shape
-        return int(rows), int(columns)
-
-    @property
     def is_small(self) -> bool:
         """Whether a step of a solver, O(r m²), is mostly overhead of Python."""
         return self.shape[0] * self.shape[1] ** 2 <= _SMALL
 
-    @cached_property
-    def curvature(self) -> Array:
-        """Half of the diagonal of the Hessian, a_i b_j + ridge; a_i + ridge, of shape (r,), if b is 1."""
-        return (self.rows if self.columns is None else self.rows[:, None] * self.columns) + self.ridge
-
-    @property
-    def _diagonal(self) -> Array:
-        """The same, of the shape of W or one column of it."""
-        return self.curvature[:, None] if self.columns is None else self.curvature
-
     @property
     def lipschitz(self) -> float:
         """Lipschitz constant of the gradient of the diagonal part."""
-        xp = namespace(self.rows)
-        steepest = 1.0 if self.columns is None else xp.max(self.columns)
-        return 2.0 * float(xp.max(self.rows) * steepest + self.ridge)
+        return 2.0 * float(namespace(self.rows).max(self.diagonal))
 
     @property
     def mean_curvature(self) -> float:
         """Mean eigenvalue of the Hessian, 2 · mean(a b + ridge)."""
-        return 2.0 * float(namespace(self.rows).mean(self.curvature))
+        return 2.0 * float(namespace(self.rows).mean(self.diagonal))
 
     @cached_property
     def scale(self) -> float:
         """‖∇f(0)‖_F, the unit of the stationarity residual (1 if the gradient vanishes there)."""
         return 2.0 * frobenius(self.cross) or 1.0
-
-    @property
-    def rounding(self) -> float:
-        """Relative accuracy of the objective."""
-        return 16.0 * float(namespace(self.cross).finfo(self.cross.dtype).eps)
-
-    @property
-    def least(self) -> float:
-        """Objectives below this are zero up to rounding."""
-        return self.rounding * self.target or 1.0
 
     def decrement(self, slope: Array, W: Array | None = None) -> float:
         """½⟨g, H⁻¹g⟩, H the diagonal: for g ∈ ∂F(W), F convex, without N, a bound of F(W) − F*.
@@ -242,9 +230,8 @@ class SpectralProblem:
 
     def value(self, W: Array) -> float:
         """f(W)."""
-        xp = namespace(W)
         if self.columns is None:
-            bent = float(xp.sum(self.curvature * xp.vecdot(W, W)))
+            bent = float(self.curvature @ namespace(W).vecdot(W, W))
         else:
             bent = float(self.rows @ (W * W) @ self.columns) + self.ridge * inner(W, W)
         value = self.target + bent - 2.0 * inner(W, self.cross)
@@ -255,14 +242,14 @@ class SpectralProblem:
 
     def gradient(self, W: Array) -> Array:
         """∇f(W) = 2((a b + ridge) ∘ W − B) + N(W − W₀)."""
-        gradient = 2.0 * (self._diagonal * W - self.cross)
+        gradient = 2.0 * (self.diagonal * W - self.cross)
         if self.beyond is not None:
             gradient += self.beyond.product(W - self.beyond.anchor)
         return gradient
 
     def ridge_solution(self, extra: float = 0.0) -> Array:
         """Minimiser of f(W) + extra · ‖W‖²_F, without N."""
-        return self.cross / (self._diagonal + extra)
+        return self.cross / (self.diagonal + extra)
 
     def ridge_leaving(self, share: float) -> float:
         """Return the further ridge ρ that leaves a share in (0, 1) of the *effective directions*.
@@ -312,73 +299,60 @@ class SpectralProblem:
         """Minimiser of f over the matrices of at most the given rank, and f there."""
         if rank <= 0:
             return namespace(self.cross).zeros_like(self.cross), self.target
-        if rank >= self.shape[1]:  # no limit
-            W = self.ridge_solution()
-        else:
-            left, right, _ = self.reduced_rank_factors(rank)
-            W = left @ right.T
+        W = self.ridge_solution()
+        if rank < self.shape[1]:
+            V = self._explained[1][:, :rank]
+            W = (W @ V) @ V.T
         return W, self.target - inner(W, self.cross)
 
-    def best_of_rank(self, rank: int) -> Array:
-        """Minimiser of f over the matrices of at most the given rank, which may be no limit."""
-        return self.reduced_rank_solution(rank)[0]
-
     @cached_property
-    def _whole_cross(self) -> Array:
+    def pull(self) -> Array:
         """Half of −∇f(0)."""
         if self.beyond is None:
             return self.cross
         return self.cross + 0.5 * self.beyond.product(self.beyond.anchor)
-
-    def gradient_step(self, rho: float) -> tuple[Array, Array]:
-        """Return A and C with W − ∇f(W)/ρ = A ∘ W + C − N(W)/ρ, A of the shape of W or one column of it."""
-        return 1.0 - (2.0 / rho) * self._diagonal, (2.0 / rho) * self._whole_cross
-
-    def beyond_diagonal(self, W: Array) -> Array | None:
-        """N(W)."""
-        return None if self.beyond is None else self.beyond.product(W)
 
     def solve_left(self, V: Array, weights: Array) -> tuple[Array, float]:
         """Minimise f(R Vᵀ) + Σ_j w_j ‖R_j‖² over R (r × k), for orthonormal columns V; and the minimum.
 
         If b is 1, R_ij = (B V)_ij / (a_i + ridge + w_j).
         """
-        projected = self.cross @ V
+        xp, projected = namespace(V), self.cross @ V
         if self.columns is None:
             R = projected / (self.curvature[:, None] + weights)
             return R, self.target - inner(R, projected)
-        E, psi = _simultaneous(V, self.columns, weights + self.ridge)
-        scales = 1.0 / (self.rows[:, None] + psi)
+        E, mu, psi = _simultaneous(V, self.columns, weights + self.ridge)
+        scales = 1.0 / (self.rows[:, None] * mu + psi)
         R = ((projected @ E) * scales) @ E.T
         if self.beyond is None:
             return R, self.target - inner(R, projected)
         product, anchor = self.beyond.product, self.beyond.anchor
         residual = product(anchor - R @ V.T)
-        V_, E, scales = as_precise(residual, V, E, scales)
+        V_, E, scales = (xp.astype(part, residual.dtype, copy=False) for part in (V, E, scales))
         step, slope = self.beyond.solve(
             0.5 * residual @ V_,
             lambda G: ((G @ E) * scales) @ E.T,
             lambda P: 0.5 * product(P @ V_.T) @ V_,
         )
         R += step
-        constant = self.target + dot(anchor, self._whole_cross - self.cross)
-        return R, float(constant - dot(R, self._whole_cross @ V + slope))
+        constant = self.target + dot(anchor, self.pull - self.cross)
+        return R, float(constant - dot(R, self.pull @ V + slope))
 
     def solve_right(self, U: Array, weights: Array) -> Array:
         """Minimise f(U K) + Σ_j w_j ‖K_j‖² over K (k × m), for orthonormal columns U."""
+        xp = namespace(U)
         if self.columns is None:
-            xp = namespace(U)
             bent = U.T @ (self.curvature[:, None] * U)
             diagonal = xp.eye(int(weights.shape[0]), dtype=U.dtype, device=U.device) * weights
             return xp.linalg.solve(bent + diagonal, U.T @ self.cross)
-        E, psi = _simultaneous(U, self.rows, weights + self.ridge)
-        scales = 1.0 / (psi[:, None] + self.columns)
+        E, mu, psi = _simultaneous(U, self.rows, weights + self.ridge)
+        scales = 1.0 / (psi[:, None] + mu[:, None] * self.columns)
         K = E @ ((E.T @ (U.T @ self.cross)) * scales)
         if self.beyond is None:
             return K
         product = self.beyond.product
         residual = product(self.beyond.anchor - U @ K)
-        U, E, scales = as_precise(residual, U, E, scales)
+        U, E, scales = (xp.astype(part, residual.dtype, copy=False) for part in (U, E, scales))
         step, _ = self.beyond.solve(
             0.5 * (U.T @ residual),
             lambda G: E @ ((E.T @ G) * scales),
@@ -404,19 +378,20 @@ class SpectralProblem:
         return inside if self.labels is None else inside @ self.labels
 
 
-def as_precise(as_this: Array, *arrays: Array) -> list[Array]:
-    """Return arrays in the precision of another one."""
-    xp = namespace(as_this)
-    return [xp.astype(array, as_this.dtype, copy=False) for array in arrays]
+def _simultaneous(basis: Array, stretch: Array, diagonal: Array) -> tuple[Array, Array, Array]:
+    """Return E, μ, ψ with (x · Vᵀ diag(stretch) V + diag(d))⁻¹ = E diag(1 / (xμ + ψ)) Eᵀ for every x.
 
-
-def _simultaneous(basis: Array, stretch: Array, diagonal: Array) -> tuple[Array, Array]:
-    """Return E and ψ with (x · Vᵀ diag(stretch) V + diag(d))⁻¹ = E diag(1 / (x + ψ)) Eᵀ for every x.
-
-    The triangle of √stretch · V keeps digits that its Gram matrix would lose.
+    The triangle of √stretch · V keeps digits that its Gram matrix would lose. Where the stretch is zero or
+    negative, d is positive, and far from 0.
     """
     xp = namespace(basis)
+    low, high = float(xp.min(stretch)), float(xp.max(stretch))
     with few_threads(diagonal):
+        if low < 0 or (low <= 1e-12 * high and bool(xp.all(diagonal > 1e-3 * high))):
+            root = 1.0 / xp.sqrt(diagonal)
+            inside = root[:, None] * basis.T
+            mu, S = xp.linalg.eigh((inside * stretch) @ inside.T)
+            return root[:, None] * S, mu, xp.ones_like(mu)
         if is_host(basis):
             triangle = np.linalg.qr(np.sqrt(stretch)[:, None] * basis, mode="r")
             inverse = solve_triangular(triangle, np.eye(len(triangle)))
@@ -424,4 +399,4 @@ def _simultaneous(basis: Array, stretch: Array, diagonal: Array) -> tuple[Array,
             triangle = xp.linalg.qr(xp.sqrt(stretch)[:, None] * basis, mode="reduced")[1]
             inverse = xp.linalg.inv(triangle)
         psi, S = xp.linalg.eigh((inverse.T * diagonal) @ inverse)
-    return inverse @ S, xp.maximum(psi, xp.zeros_like(psi))
+    return inverse @ S, xp.ones_like(psi), xp.maximum(psi, xp.zeros_like(psi))

@@ -15,7 +15,7 @@ from lrml.solvers import SolverResult, Status
 def warn_unless_converged(outcome: SolverResult) -> None:
     """Warn as scikit-learn does, with the remedy that the status names."""
     if outcome.status in (Status.MAX_ITER, Status.GAP_OPEN):
-        gap = outcome.history.entries[-1].gap
+        gap = outcome.history[-1].gap
         reached = f"estimated gap {gap:.1e}" if np.isfinite(gap) else f"residual {outcome.residual:.1e}"
         message = f"{outcome.status.value} ({reached} after {len(outcome.history) - 1} iterations)"
         warnings.warn(message, ConvergenceWarning, stacklevel=level_of_user())

@@ -2,11 +2,16 @@
 
 `solve` and `solve_rows` choose a method and a starting point; a method of your own is a `Phase`.
 
-``__all__`` lists what is for users. The other names imported with ``as`` (chains of warm starts, duality
-gaps, the recorder, Anderson's method) serve the rest of the library and may change.
+``__all__`` lists what is for users. The other names imported with ``as`` (duality gaps, the recorder,
+Anderson's method) serve the rest of the library and may change.
 """
 
 from lrml.core.linalg import Factors
+from lrml.solvers._chains import Chain as Chain
+from lrml.solvers._chains import ChainPoint as ChainPoint
+from lrml.solvers._chains import chains_for as chains_for
+from lrml.solvers._chains import solve_chain as solve_chain
+from lrml.solvers._chains import solve_chains as solve_chains
 from lrml.solvers._gaps import DualityGap as DualityGap
 from lrml.solvers._gaps import row_duality_gap as row_duality_gap
 from lrml.solvers._loop import (
@@ -23,13 +28,8 @@ from lrml.solvers._loop import (
     stationarity_residual,
 )
 from lrml.solvers._loop import Recorder as Recorder
-from lrml.solvers._solve import ROW_SOLVERS, SOLVERS, solve, solve_rows
-from lrml.solvers._solve import Chain as Chain
-from lrml.solvers._solve import ChainPoint as ChainPoint
-from lrml.solvers._solve import alpha_max as alpha_max
-from lrml.solvers._solve import chains_for as chains_for
-from lrml.solvers._solve import solve_chain as solve_chain
-from lrml.solvers._solve import solve_chains as solve_chains
+from lrml.solvers._solve import ROW_SOLVERS, SOLVERS, PathPoint, solve, solve_path, solve_rows
+from lrml.solvers._solve import regressions_of as regressions_of
 from lrml.solvers.alternating import Alternating
 from lrml.solvers.alternating import Anderson as Anderson
 from lrml.solvers.first_order import AcceleratedProximalGradient, Algorithm1, ProximalGradient
@@ -49,6 +49,7 @@ __all__ = [
     "Factors",
     "History",
     "IterationInfo",
+    "PathPoint",
     "Phase",
     "Point",
     "ProximalGradient",
@@ -56,6 +57,7 @@ __all__ = [
     "Status",
     "point_at",
     "solve",
+    "solve_path",
     "solve_rows",
     "stationarity_residual",
 ]

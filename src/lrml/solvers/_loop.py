@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from time import perf_counter
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -49,8 +48,7 @@ class Status(Enum):
 SUCCESSES = (Status.CONVERGED, Status.SETTLED, Status.RESIDUAL_SMALL, Status.GAP_CLOSED, Status.EXACT)
 
 
-@dataclass(frozen=True)
-class IterationInfo:
+class IterationInfo(NamedTuple):
     """One line of the history, as a callback receives it."""
 
     iteration: int
@@ -66,22 +64,15 @@ Callback: TypeAlias = Callable[[IterationInfo], bool | None]
 """Called after every iteration; a true return value stops the solver."""
 
 
-@dataclass
-class History:
+class History(list[IterationInfo]):
     """One line for every iteration; entry 0 is the starting point.
 
-    For ``gap`` and ``residual`` see `Point`. ``seconds`` counts solver work only.
+    For ``gap`` and ``residual`` see `Point`. ``seconds`` leaves out what callbacks take.
     """
 
-    entries: list[IterationInfo] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
     def as_dict(self) -> dict[str, npt.NDArray[Any]]:
-        """Columns as arrays: iteration, phase, objective, gap, residual, rank, seconds."""
-        names = ("iteration", "phase", "objective", "gap", "residual", "rank", "seconds")
-        return {name: np.array([getattr(entry, name) for entry in self.entries]) for name in names}
+        """Columns as arrays: iteration, phase, objective, residual, rank, seconds, gap."""
+        return dict(zip(IterationInfo._fields, map(np.array, zip(*self, strict=True)), strict=True))
 
 
 @dataclass(frozen=True)
@@ -223,38 +214,29 @@ class Gains:
 class Recorder(Generic[_Kept]):
     """The record of a run, for every method: history, clock, callback, best point, status.
 
-    Fits and matrix completion record their steps here. ``seconds`` counts time inside `clock`; ``best`` is
-    the point to return and ``least`` its objective (infinite before the first); ``status`` is None while the
-    run goes on, and is set by the stepping code, or by a callback that stops.
+    Fits and matrix completion record their steps here. ``best`` is the point to return and ``least`` its
+    objective (infinite before the first); ``status`` is None while the run goes on, and is set by the
+    stepping code, or by a callback that stops.
     """
+
+    best: _Kept
 
     def __init__(self, callback: Callback | None = None) -> None:
         self.callback = callback
         self.history = History()
-        self.seconds = 0.0
+        self.started = perf_counter()
         self.least = math.inf
         self.status: Status | None = None
 
-    @contextmanager
-    def clock(self) -> Iterator[None]:
-        """Count the time spent inside."""
-        started = perf_counter()
-        yield
-        self.seconds += perf_counter() - started
-
-    def keep(self, point: _Kept, objective: float) -> None:
-        """Make a point the one to return."""
-        self.best: _Kept = point
-        self.least = objective
-
     def record(self, phase: str, objective: float, residual: float, rank: int, gap: float = math.inf) -> None:
         """Add an entry to the history and pass it to the callback, which may end the run."""
-        number = len(self.history)
-        info = IterationInfo(number, phase, objective, residual, rank, self.seconds, gap)
-        self.history.entries.append(info)
-        stop = self.callback is not None and bool(self.callback(info))
-        if stop and self.status is None:
-            self.status = Status.STOPPED
+        now = perf_counter()
+        number, seconds = len(self.history), now - self.started
+        self.history.append(IterationInfo(number, phase, objective, residual, rank, seconds, gap))
+        if self.callback is not None:
+            if self.callback(self.history[-1]) and self.status is None:
+                self.status = Status.STOPPED
+            self.started += perf_counter() - now
 
 
 class Run(Recorder[Point]):
@@ -279,18 +261,17 @@ class Run(Recorder[Point]):
     def add(self, phase: str, point: Point, *, best: bool) -> None:
         """Record a point, and keep it if it is the best one."""
         if best:
-            self.keep(point, point.objective)
+            self.best, self.least = point, point.objective
         self.record(phase, point.objective, point.residual, point.rank, point.gap)
 
-    def take_steps(self, phase: Phase, more: Callable[[], bool], *, final: bool = True) -> None:
-        """Step until the run ends, the phase hands over or there may be no ``more`` steps.
+    def take_steps(self, phase: Phase, most: int, *, final: bool = True) -> None:
+        """Step until the run ends, the phase hands over or there are ``most`` entries in the history.
 
         The problem is not convex: a stationary point that is worse than an earlier point does not end the
         run. But if the ``final`` phase ends at one, the best point is at least as good.
         """
-        while self.status is None and more():
-            with self.clock():
-                point = phase.step()
+        while self.status is None and len(self.history) < most:
+            point = phase.step()
             if point is None:
                 break
             status = self._verdict(point)
@@ -311,7 +292,9 @@ class Run(Recorder[Point]):
         enough = self.tol * (_SETTLED if self.certificate is None else _STANDSTILL)
         return Status.SETTLED if point.gain <= enough else None
 
-    def through(self, phases: Sequence[Phase], W: Array, sigma: Array, max_iter: int) -> None:
+    def through(
+        self, phases: Sequence[Phase], W: Array, sigma: Array, max_iter: int, otherwise: Status
+    ) -> SolverResult:
         """Run phases one after the other; the best point is never worse than the starting point W."""
         start = point_at(self.problem, self.penalty, W, sigma)
         if start.objective == math.inf:  # begin at the nearest point that the penalty permits
@@ -319,17 +302,16 @@ class Run(Recorder[Point]):
         self.add("start", start, best=True)
         for phase in phases:
             if self.status is None:
-                with self.clock():
-                    phase.start(self.problem, self.penalty, self.best)
-                self.take_steps(phase, lambda: len(self.history) <= max_iter, final=phase is phases[-1])
+                phase.start(self.problem, self.penalty, self.best)
+                self.take_steps(phase, max_iter + 1, final=phase is phases[-1])
+        return self.result(otherwise)
 
     def result(self, otherwise: Status) -> SolverResult:
         """Factorise the best point, and evaluate its objective and its residual exactly."""
         problem, penalty, point = self.problem, self.penalty, self.best
         # One full SVD: with a wide spectrum, factors from the Gram matrix would not be orthonormal.
-        U, s, V = Factors.of(problem.penalised(point.W))
-        s = s[: point.rank]
-        U, V = problem.restore(U[:, : point.rank], V[:, : point.rank])
+        U, s, V = (part[..., : point.rank] for part in Factors.of(problem.penalised(point.W)))
+        U, V = problem.restore(U, V)
         exact = self.status is Status.EXACT  # the penalty does nothing, so the gradient says it all
         return SolverResult(
             solution=point.W,

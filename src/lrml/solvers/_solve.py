@@ -1,16 +1,26 @@
-"""Choice of method and starting point, for one penalty or for chains of them."""
+"""What is solved how: closed forms, methods, starting points; one penalty, or paths of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from operator import itemgetter
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from lrml.core.arrays import Array, is_host, map_in_threads, namespace, one_blas_thread_if
+from lrml.core.arrays import (
+    Array,
+    frobenius,
+    inner,
+    is_host,
+    map_in_threads,
+    namespace,
+    one_blas_thread_if,
+)
+from lrml.core.coordinates import RidgeRegressions
 from lrml.core.linalg import Factors
 from lrml.core.loss_problem import RowProblem
 from lrml.core.penalties import Penalty, TailSum
@@ -20,7 +30,7 @@ from lrml.solvers._loop import (
     Callback,
     Certificate,
     Phase,
-    Point,
+    Recorder,
     Run,
     SolverResult,
     Status,
@@ -43,10 +53,64 @@ _START_SHARE = 0.8
 _SMALL_PRODUCT = 4_000_000
 
 
+@dataclass(frozen=True, eq=False)
+class PathPoint:
+    """One solution, in the coordinates of its problem.
+
+    ``sigma`` are the descending singular values that are penalised, those of the coefficients or of the
+    predictions. ``status`` is found by the same tests as in a fit; ``n_steps`` counts steps of the solver.
+    """
+
+    problem: SpectralProblem
+    penalty: Penalty
+    regressions: RidgeRegressions
+    sigma: Array
+    objective: float
+    gap: float
+    status: Status
+    n_steps: int
+
+
+def closed_form(problem: SpectralProblem, penalty: Penalty, space: str = "coefficients") -> PathPoint | None:
+    """Return the global minimum where it has a closed form.
+
+    That is: if predictions are penalised, or if the penalty is a limit of the rank, or nothing at all.
+    """
+    if space == "predictions":
+        left, right, d, sigma = problem.penalised_predictions(penalty)
+        found = RidgeRegressions(left, right, problem.ridge, shrunk=sigma / d)
+        gains = float(namespace(d).sum(sigma * (2.0 * d - sigma)))
+        objective = problem.target - gains + penalty.value(sigma)
+        return PathPoint(problem, penalty, found, sigma, objective, 0.0, Status.EXACT, 0)
+    rank, permitted = Ranks.of(penalty, problem.cross)
+    if rank < permitted:
+        return None
+    if rank == problem.shape[1]:
+        W = problem.ridge_solution()
+        found, gains = RidgeRegressions(W, None, problem.ridge), inner(W, problem.cross)
+    else:
+        left, right, lengths = problem.reduced_rank_factors(rank)
+        found, gains = RidgeRegressions(left, right, problem.ridge), float(namespace(left).sum(lengths))
+        W = left
+    return PathPoint(problem, penalty, found, spectrum(W), problem.target - gains, 0.0, Status.EXACT, 0)
+
+
+def regressions_of(
+    problem: SpectralProblem, penalty: Penalty, W: Array, space: str = "coefficients"
+) -> RidgeRegressions:
+    """Read a solution as ridge regressions of directions of label space."""
+    exact = closed_form(problem, penalty, space)
+    if exact is not None:
+        return exact.regressions
+    U, s, V = seen(Factors.of(W))
+    return RidgeRegressions(U * s, V, problem.ridge, 0.5 * penalty.slopes(s) / s)
+
+
 def solve(
     problem: SpectralProblem,
     penalty: Penalty,
     *,
+    space: str = "coefficients",
     solver: str | Phase = "auto",
     start: Array | None = None,
     max_iter: int = 5000,
@@ -60,6 +124,8 @@ def solve(
     ----------
     problem, penalty : SpectralProblem, Penalty
         f and Ω.
+    space : {"coefficients", "predictions"}
+        Whose singular values are penalised; for those of the predictions there is a closed form.
     solver : {"auto", "apg", "pg", "paper"} or Phase
         "auto" takes the reduced-rank solution if that is stationary. Otherwise it takes a few alternating
         steps from a ridge solution, compares with the reduced-rank solution, and goes on from the better one;
@@ -73,45 +139,50 @@ def solve(
     certificate : Certificate, optional
         A proof of the gap, to which ``tol`` applies as well.
     """
-    phases = _phases(solver, warm=start is not None)
+    phases: list[Phase]
+    if not isinstance(solver, str):
+        phases = [solver]
+    elif solver == "auto":
+        phases = [Alternating(compare=start is None), AcceleratedProximalGradient()]  # a start is close
+    elif solver in _FIRST_ORDER:
+        phases = [_FIRST_ORDER[solver]()]
+    else:
+        raise ValueError(f"solver is {solver!r}. Use one of {', '.join(map(repr, SOLVERS))}.")
     literal = isinstance(phases[0], Algorithm1)
-    run = Run(problem, penalty, tol, callback, certificate)
-    exact = None if literal else _closed_form(problem, penalty)
+    exact = None if literal else closed_form(problem, penalty, space)
     if exact is not None:
-        run.status = Status.EXACT
-        run.add("closed form", exact, best=True)
-        return run.result(Status.EXACT)
+        return _exact(exact, callback)
     if literal and start is None:
         start = namespace(problem.cross).zeros_like(problem.cross)
     elif start is None:
         start = _beginning(problem, penalty)
+    otherwise = Status.MAX_ITER if certificate is None else Status.GAP_OPEN
+    otherwise = Status.ALL_STEPS if literal else otherwise
     rows, columns = problem.shape
+    run = Run(problem, penalty, tol, callback, certificate)
     with one_blas_thread_if(rows * columns**2 <= _SMALL_PRODUCT):
-        run.through(phases, start, spectrum(start), max_iter)
-        if literal:
-            return run.result(Status.ALL_STEPS)
-        return run.result(Status.MAX_ITER if certificate is None else Status.GAP_OPEN)
+        return run.through(phases, start, spectrum(start), max_iter, otherwise)
 
 
-def _phases(solver: str | Phase, *, warm: bool) -> Sequence[Phase]:
-    if not isinstance(solver, str):
-        return [solver]
-    if solver == "auto":
-        return [Alternating(compare=not warm), AcceleratedProximalGradient()]  # warm: already close
-    if solver in _FIRST_ORDER:
-        return [_FIRST_ORDER[solver]()]
-    raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}. Use 'auto'.")
-
-
-def _closed_form(problem: SpectralProblem, penalty: Penalty) -> Point | None:
-    """Return the minimiser if the penalty is nothing but a limit of the rank, or nothing at all."""
-    rank, permitted = Ranks.of(penalty, problem.cross)
-    if rank < permitted:
-        return None
-    W = problem.best_of_rank(rank)
-    point = point_at(problem, penalty, W, spectrum(W, rank), problem.gradient(W))
+def _exact(found: PathPoint, callback: Callback | None) -> SolverResult:
+    """Return a closed form as the outcome of a run that has taken no step."""
+    problem, (left, right), run = found.problem, found.regressions.sides, Recorder[None](callback)
+    U, s, V = seen(Factors.of(left) if right is None else Factors.of_sides(left, right))
+    W = (U * s) @ V.T
+    objective = problem.value(W) + found.penalty.value(found.sigma)
     # What the gradient has left would leave the matrices of this rank.
-    return point if rank == problem.shape[1] else replace(point, residual=0.0, gap=0.0)
+    residual = frobenius(problem.gradient(W)) / problem.scale if right is None else 0.0
+    run.record("closed form", objective, residual, int(s.shape[0]), 0.0)
+    U, V = problem.restore(U, V)
+    return SolverResult(W, Factors(U, s, V), Status.EXACT, 0, objective, 0.0, residual, run.history)
+
+
+def seen(factors: Factors) -> Factors:
+    """Return factors without singular values that are rounding noise."""
+    (U, s, V), xp = factors, namespace(factors.s)
+    floor = max(U.shape[0], V.shape[0]) * xp.finfo(s.dtype).eps * s[:1]
+    kept = int(xp.count_nonzero(s > floor))  # they descend
+    return Factors(U[:, :kept], s[:kept], V[:, :kept])
 
 
 def _beginning(problem: SpectralProblem, penalty: Penalty) -> Array:
@@ -120,14 +191,15 @@ def _beginning(problem: SpectralProblem, penalty: Penalty) -> Array:
     If that is a limit, the ridge is the one as which the penalty acts on the middle singular value, c / 2σ.
     """
     rank = Ranks.of(penalty, problem.cross).permitted
-    W = problem.with_ridge(problem.ridge + problem.ridge_leaving(_START_SHARE)).best_of_rank(rank)
+    further = problem.ridge_leaving(_START_SHARE)
+    W, _ = problem.with_ridge(problem.ridge + further).reduced_rank_solution(rank)
     if rank >= problem.shape[1]:
         return W
     sigma = spectrum(W, rank)[: (rank + 1) // 2]
     if float(sigma[-1]) == 0.0:
         return W
-    extra = 0.5 * float(penalty.slopes(sigma)[-1]) / float(sigma[-1])
-    return problem.with_ridge(problem.ridge + extra).best_of_rank(rank)
+    further = 0.5 * float(penalty.slopes(sigma)[-1]) / float(sigma[-1])
+    return problem.with_ridge(problem.ridge + further).reduced_rank_solution(rank)[0]
 
 
 def solve_rows(
@@ -152,135 +224,104 @@ def solve_rows(
         raise ValueError(f"solver must be 'auto' or 'apg' for a loss over rows, got {solver!r}. Use 'auto'.")
     first: list[Phase] = [ProximalNewton()] if solver == "auto" else []
     V = problem.origin if start is None else start
-    run = Run(problem, penalty, tol, callback)
-    sigma = spectrum(problem.penalised(V), rank)
-    run.through([*first, AcceleratedProximalGradient()], V, sigma, max_iter)
-    return run.result(Status.MAX_ITER)
+    run, phases = Run(problem, penalty, tol, callback), [*first, AcceleratedProximalGradient()]
+    found = run.through(phases, V, spectrum(problem.penalised(V), rank), max_iter, Status.MAX_ITER)
+    if problem.space == "coefficients":
+        return found
+    U, s, V = found.factors  # of the predictions
+    return replace(found, factors=Factors.of_sides(U * s, V))
 
 
-@dataclass(frozen=True, eq=False)
-class ChainPoint:
-    """One solution of a chain, in the coordinates of its problem: W = left rightᵀ.
-
-    ``left`` (r × k) has orthogonal columns, their norms the descending singular values ``sigma``; ``right``
-    (m × k) has orthonormal ones. ``status`` is found by the same tests as in a fit; ``n_steps`` counts
-    spectral decompositions.
-    """
-
-    problem: SpectralProblem
-    penalty: TailSum
-    left: Array
-    right: Array
-    sigma: Array
-    objective: float
-    gap: float
-    status: Status
-    n_steps: int
-
-
-@dataclass(frozen=True)
-class Chain:
-    """Penalties TailSum(theta, alpha) to be solved one after the other, each from the last one's solution.
-
-    Alphas descend if the chain begins at the reduced-rank solution, the limit alpha → ∞, and ascend if it
-    begins at the least-squares solution, the limit alpha → 0. It may also begin at a given solution left
-    rightᵀ, left with orthogonal columns, right with orthonormal ones. ``keys`` name the solutions.
-    """
-
-    theta: int
-    alphas: tuple[float, ...]
-    keys: tuple[Any, ...]
-    begin: Literal["reduced rank", "least squares"] | tuple[Array, Array]
-
-
-def chains_for(theta: int, alphas: Sequence[float], keys: Sequence[Any]) -> list[Chain]:
-    """Return two chains that meet in the middle of the descending alphas; each begins at the nearer limit.
-
-    They are independent, so more threads have work, and do not depend on the number of threads.
-    """
-    half = (len(alphas) + 1) // 2
-    down = Chain(theta, tuple(alphas[:half]), tuple(keys[:half]), "reduced rank")
-    up = Chain(theta, tuple(alphas[half:])[::-1], tuple(keys[half:])[::-1], "least squares")
-    return [chain for chain in (down, up) if chain.alphas]
-
-
-def alpha_max(problem: SpectralProblem, theta: int) -> float:
-    """Least alpha at which the rank-theta least-squares solution W_theta is stationary: ‖∇f(W_theta)‖₂."""
-    return problem.strongest_slopes([theta])[0]
-
-
-def solve_chains(
-    problems: Sequence[SpectralProblem],
-    chains: Sequence[Chain],
-    visit: Callable[[Any, ChainPoint], _Result],
+def solve_path(
+    points: Sequence[tuple[SpectralProblem, Penalty]],
+    visit: Callable[[int, PathPoint], _Result],
     *,
-    tol: float,
-    max_iter: int,
-) -> Iterator[list[_Result]]:
-    """Solve chains, each on its own problem; yield the results of ``visit(key, point)`` for their points.
+    space: str = "coefficients",
+    starts: Mapping[int, tuple[Array, Array]] | None = None,
+    tol: float = 1e-4,
+    max_iter: int = 500,
+) -> list[_Result]:
+    """Solve many problems with penalties; return what ``visit(index, point)`` returns for each, in order.
 
-    Chains run in parallel, each on one thread of BLAS; the lists come in the order of the chains.
+    Problems may differ in the ridge or in the rows. Where there is no closed form, the points that share a
+    problem and differ in alpha only are two chains, which meet in the middle: one goes down from the largest
+    alpha, where the model is the reduced-rank solution, one up from the smallest, near least squares. Each
+    solution is the start of the next. Chains run side by side, and points are visited in their threads, each
+    on one thread of BLAS; nothing depends on the number of threads.
+
+    Parameters
+    ----------
+    points : sequence of (SpectralProblem, Penalty)
+    visit : callable
+    space : {"coefficients", "predictions"}
+    starts : mapping of int to (left, right), optional
+        Solutions left rightᵀ to begin some of the points with, on their own.
+    tol, max_iter : float, int
+        As in `solve`, for each point.
     """
+    groups: dict[Any, list[int]] = {}
+    for index, (problem, penalty) in enumerate(points):
+        apart = starts is not None and index in starts
+        alike = replace(penalty, alpha=0.0) if isinstance(penalty, TailSum) else penalty
+        key: Any = index if apart else id(problem) if space == "predictions" else (id(problem), alike)
+        groups.setdefault(key, []).append(index)
+    chains: list[tuple[list[int], Any]] = []
+    for key, members in groups.items():
+        if starts is not None and key in starts:
+            chains.append((members, starts[key]))
+            continue
+        members.sort(key=lambda index: -getattr(points[index][1], "alpha", 0.0))
+        half = len(members) if space == "predictions" else (len(members) + 1) // 2
+        chains += [(members[:half], "down"), (members[half:][::-1], "up")]
 
-    def work(pair: tuple[SpectralProblem, Chain]) -> list[_Result]:
-        return [visit(key, point) for key, point in solve_chain(*pair, tol=tol, max_iter=max_iter)]
+    def work(chain: tuple[list[int], Any]) -> list[tuple[int, _Result]]:
+        found = _solve_chain([points[index] for index in chain[0]], chain[1], space, tol, max_iter)
+        return [(index, visit(index, point)) for index, point in zip(chain[0], found, strict=True)]
 
-    # Chains differ much in length: all may start at once, so that none waits for another.
-    # A device has its own threads.
-    small = all(problem.is_small or not is_host(problem.cross) for problem in problems)
-    return map_in_threads(work, list(zip(problems, chains, strict=True)), ahead=len(chains), small=small)
+    # Chains differ much in length: all may start at once, so that none waits for another. A device has its
+    # own threads.
+    chains.sort(key=lambda chain: chain[1] == "up")
+    small = all(problem.is_small or not is_host(problem.cross) for problem, _ in points)
+    parts = map_in_threads(work, chains, ahead=len(chains), small=small)
+    return [result for _, result in sorted((pair for part in parts for pair in part), key=itemgetter(0))]
 
 
-def solve_chain(
-    problem: SpectralProblem, chain: Chain, *, tol: float, max_iter: int
-) -> Iterator[tuple[Any, ChainPoint]]:
-    """Solve the penalties of a chain in turn, each to ``tol`` or with ``max_iter`` decompositions."""
-    phase = Alternating()
-    # On the way up from least squares, the limit alpha → ∞, which pays no penalty, may become better.
-    up = chain.begin == "least squares"
-    limit = problem.reduced_rank_solution(chain.theta)[1] if up else math.inf
-    for alpha, key in zip(chain.alphas, chain.keys, strict=True):
-        penalty, before = TailSum(chain.theta, alpha), phase.n_decompositions
-        point = _closed_form(problem, penalty)
-        if point is not None:
-            factors, status = Factors.of(point.W), Status.EXACT
-        else:
-            if phase.last is None:
-                phase.start(problem, penalty, point_at(problem, penalty, *_first(problem, chain, alpha)))
+def _solve_chain(
+    points: Sequence[tuple[SpectralProblem, Penalty]], begin: Any, space: str, tol: float, max_iter: int
+) -> Iterator[PathPoint]:
+    """Solve the points of a chain in turn; it begins "down", "up", or at a solution."""
+    phase, limit = Alternating(), math.inf
+    for problem, penalty in points:
+        exact = closed_form(problem, penalty, space)
+        if exact is not None:
+            yield exact
+            continue
+        if phase.last is None:
+            if begin == "down":
+                W, _ = problem.reduced_rank_solution(penalty.n_free)
+            elif begin == "up":
+                # On the way up, the limit alpha → ∞, which pays no penalty, may become better.
+                limit = problem.reduced_rank_solution(penalty.n_free)[1]
+                # A little more ridge, so that directions undetermined by the data do not dominate.
+                extra = min(getattr(penalty, "alpha", math.inf), problem.ridge_leaving(_START_SHARE))
+                rank = Ranks.of(penalty, problem.cross).permitted
+                W, _ = problem.with_ridge(problem.ridge + extra).reduced_rank_solution(rank)
             else:
-                phase.retarget(penalty)
-            status = _settle(phase, Run(problem, penalty, tol), max_iter)
-            if phase.reached[0].objective > limit * (1 + problem.rounding):
-                phase.start(problem, penalty, point_at(problem, penalty, *_limit(problem, chain.theta)))
-                status = _settle(phase, Run(problem, penalty, tol), max_iter)
-            point, factors = phase.reached
-        U, s, V = (part[..., : point.rank] for part in factors)
-        steps = phase.n_decompositions - before
-        yield key, ChainPoint(problem, penalty, U * s, V, s, point.objective, point.gap, status, steps)
-
-
-def _settle(phase: Alternating, run: Run, max_iter: int) -> Status:
-    """Step until a point is good enough, as in a fit, or there were ``max_iter`` decompositions."""
-    most = phase.n_decompositions + max_iter
-    run.take_steps(phase, lambda: phase.n_decompositions < most)
-    return run.status or Status.MAX_ITER
-
-
-def _first(problem: SpectralProblem, chain: Chain, alpha: float) -> tuple[Array, Array]:
-    """Return a matrix to begin with, and its singular values."""
-    if chain.begin == "reduced rank":
-        return _limit(problem, chain.theta)
-    if chain.begin == "least squares":
-        # A little more ridge, so that directions undetermined by the data do not dominate.
-        W = problem.ridge_solution(extra=min(alpha, problem.ridge_leaving(_START_SHARE)))
-        return W, spectrum(W)
-    left, right = chain.begin
-    xp = namespace(left)
-    rest = xp.zeros(problem.shape[1] - left.shape[1], dtype=left.dtype, device=left.device)
-    return left @ right.T, xp.concat([xp.linalg.vector_norm(left, axis=0), rest])
-
-
-def _limit(problem: SpectralProblem, theta: int) -> tuple[Array, Array]:
-    """Return the least-squares solution of rank theta, and its singular values."""
-    W, _ = problem.reduced_rank_solution(theta)
-    return W, spectrum(W, rank=theta)
+                W = begin[0] @ begin[1].T
+            phase.start(problem, penalty, point_at(problem, penalty, W, spectrum(W)))
+        else:
+            phase.retarget(penalty)
+        run = Run(problem, penalty, tol)
+        run.take_steps(phase, max_iter)
+        steps = len(run.history)
+        if phase.reached[0].objective > limit * (1 + problem.rounding):
+            W, _ = problem.reduced_rank_solution(penalty.n_free)
+            phase.start(problem, penalty, point_at(problem, penalty, W, spectrum(W, penalty.n_free)))
+            run = Run(problem, penalty, tol)
+            run.take_steps(phase, max_iter)
+            steps += len(run.history)
+        point, (U, s, V) = phase.reached
+        extra = 0.5 * penalty.slopes(s) / s
+        found = RidgeRegressions(U * s, V, problem.ridge, extra)
+        status = run.status or Status.MAX_ITER
+        yield PathPoint(problem, penalty, found, s, point.objective, point.gap, status, steps)

@@ -71,18 +71,15 @@ class Alternating:
     ) -> None:
         self.share, self.memory, self.patience = share, memory, patience
         self.compared = not compare
-        self.n_decompositions = 0
         self.last: _Step | None = None
 
     def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
         """Begin at a point."""
-        self.problem = problem
-        self._set_rho(self.share * problem.lipschitz)
         self.W = self.plain = point.W
         self.bound = point.objective
         self.last = None
         self.accelerator = Anderson(self.memory)
-        self.retarget(penalty)
+        self.retarget(penalty, problem)
         self.limit = None if self.compared else self._limit_if_stationary(point.sigma)
 
     def retarget(self, penalty: Penalty, problem: SpectralProblem | None = None) -> None:
@@ -90,8 +87,9 @@ class Alternating:
         self.penalty = penalty
         if problem is not None:
             self.problem = problem
-            self._set_rho(self.share * problem.lipschitz)
-        self.accelerator.forget()
+            self.steepest = problem.lipschitz
+            self._set_rho(self.share * self.steepest)
+        self.accelerator.count = 0
         self.gains, self.least_residual = Gains(self.problem.rounding), math.inf
         self.stalled = self.steps = 0
         if self.last is not None:
@@ -104,33 +102,37 @@ class Alternating:
         if self.limit is not None:
             limit, self.limit = self.limit, None
             return limit
-        if self.stalled >= self.patience and self.rho >= self.problem.lipschitz:
-            return None
+        if self.stalled >= self.patience:
+            if self.rho >= self.steepest:
+                return None
+            self._set_rho(min(2.0 * self.rho, self.steepest))
+            self.stalled = 0
         near = self.last is not None and (self.steps >= self.approach or self.last.point.gap <= self.close)
         if near and not self.compared:
             self._compare()
         self.steps += 1
-        if self.stalled >= self.patience:
-            self._set_rho(min(2.0 * self.rho, self.problem.lipschitz))
-            self.stalled = 0
         accelerated = False
         if self.last is not None:
             self._solve_both_sides(self.last)
             accelerated = self.W is not self.plain
         found = self._proximal(self.W)
         if accelerated and self.last is not None and found.point.objective > self.last.point.objective:
-            self.accelerator.forget()
+            self.accelerator.count = 0
             self.W = self.plain
             found = self._proximal(self.W)
         tolerated = self.bound + self.problem.rounding * abs(self.bound)
-        while found.point.objective > tolerated and self.rho < self.problem.lipschitz:
-            self._set_rho(min(2.0 * self.rho, self.problem.lipschitz))
+        while found.point.objective > tolerated and self.rho < self.steepest:
+            self._set_rho(min(2.0 * self.rho, self.steepest))
             found = self._proximal(self.W)
-        self._watch(found)
-        gain = self.gains.while_falling()
-        self.last = found if gain == math.inf else found._replace(point=replace(found.point, gain=gain))
-        # No end before the comparison.
-        return self.last.point if self.compared else replace(found.point, gap=math.inf)
+        # Near a saddle point only the objective falls.
+        point, gains = found.point, self.gains
+        gains.add(point.objective)
+        improved = point.residual < self.least_residual or gains.of_last(1) > self.problem.rounding
+        self.stalled = 0 if improved else self.stalled + 1
+        self.least_residual = min(self.least_residual, point.residual)
+        point = replace(point, gain=gains.while_falling())
+        self.last = found._replace(point=point)
+        return point if self.compared else replace(point, gap=math.inf, gain=math.inf)  # no end before that
 
     @property
     def reached(self) -> tuple[Point, Factors]:
@@ -161,28 +163,19 @@ class Alternating:
         if self.last is not None and unpenalised < self.last.point.objective:
             self.W = self.plain = W
             self.bound, self.last = unpenalised, None
-            self.accelerator.forget()
-
-    def _watch(self, found: _Step) -> None:
-        """Count the steps without progress; near a saddle point only the objective falls."""
-        self.gains.add(found.point.objective)
-        improved = found.point.residual < self.least_residual or self.gains.of_last(1) > self.problem.rounding
-        self.stalled = 0 if improved else self.stalled + 1
-        self.least_residual = min(self.least_residual, found.point.residual)
+            self.accelerator.count = 0
 
     def _set_rho(self, rho: float) -> None:
-        """Prepare gradient steps of curvature ρ."""
+        """Prepare gradient steps of curvature ρ: W − ∇f(W)/ρ = A ∘ W + C − N(W)/ρ."""
         self.rho = rho
-        self._gradient_step = self.problem.gradient_step(rho)
+        self.scale = 1.0 - (2.0 / rho) * self.problem.diagonal
+        self.shift = (2.0 / rho) * self.problem.pull
 
     def _proximal(self, W: Array) -> _Step:
-        scale, shift = self._gradient_step
-        Y = scale * W
-        Y += shift
-        beyond = self.problem.beyond_diagonal(W)
+        Y, beyond = self.scale * W, self.problem.beyond
+        Y += self.shift
         if beyond is not None:
-            Y -= beyond / self.rho
-        self.n_decompositions += 1
+            Y -= beyond.product(W) / self.rho
         spectrum, basis = right_singular(Y)
         left = None
         if noise_may_survive(spectrum, self.penalty, 1.0 / self.rho):
@@ -195,10 +188,10 @@ class Alternating:
         U = (Y @ V) / spectrum[:kept] if left is None else left
         Z = (U[:, :kept] * shrunk[:kept]) @ V.T
         rest = W - Z
-        beyond = self.problem.beyond_diagonal(rest)
-        rest *= self.rho * scale
-        if beyond is not None:
-            rest -= beyond
+        bent = None if beyond is None else beyond.product(rest)
+        rest *= self.rho * self.scale
+        if bent is not None:
+            rest -= bent
         point = point_at(self.problem, self.penalty, Z, shrunk, rest)
         return _Step(Y, spectrum, basis, U, point, rest)
 
@@ -255,40 +248,27 @@ class Anderson:
         self.images: Array = None
         self.residuals: Array = None
 
-    def forget(self) -> None:
-        """Start over; the memory stays allocated."""
-        self.count = 0
-
     def extrapolate(self, image: Array, residual: Array) -> Array:
         """Add one pair and return the accelerated point (the image itself while there are few pairs)."""
         if self.memory == 0:
             return image
-        self._remember(image, residual)
-        # A single difference is a poor guide, unless no more are ever kept.
-        if self.count <= min(2, self.memory):
-            return image
-        weights = self._combination()
-        if weights is None:
-            return image
-        xp = namespace(image)
-        stored = self.images[: len(weights), :]
-        mixed = xp.asarray(weights, dtype=image.dtype, device=image.device) @ stored
-        return xp.reshape(mixed, image.shape)
-
-    def _remember(self, image: Array, residual: Array) -> None:
-        xp = namespace(image)
+        xp, place = namespace(image), self.count % (self.memory + 1)
         if self.images is None:
-            self.images, self.residuals = (
-                xp.empty((self.memory + 1, math.prod(part.shape)), dtype=part.dtype, device=part.device)
-                for part in (image, residual)
-            )
-        place = self.count % (self.memory + 1)
+            size = (self.memory + 1, math.prod(image.shape))
+            self.images = xp.empty(size, dtype=image.dtype, device=image.device)
+            self.residuals = xp.empty_like(self.images)
         self.images[place, :] = xp.reshape(image, (-1,))
         self.residuals[place, :] = xp.reshape(residual, (-1,))
         self.count += 1
         known = min(self.count, self.memory + 1)
         products = to_numpy(self.residuals[:known, :] @ self.residuals[place, :])
         self.gram[place, :known] = self.gram[:known, place] = products
+        # A single difference is a poor guide, unless no more are ever kept.
+        weights = None if self.count <= min(2, self.memory) else self._combination()
+        if weights is None:
+            return image
+        mixed = xp.asarray(weights, dtype=image.dtype, device=image.device) @ self.images[:known, :]
+        return xp.reshape(mixed, image.shape)
 
     def _combination(self) -> npt.NDArray[np.float64] | None:
         """Weights c of the stored images, or None if the residuals do not differ at all."""

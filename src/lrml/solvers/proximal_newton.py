@@ -148,8 +148,8 @@ class ProximalNewton:
     def _model(self, here: Evaluation) -> SecantMatrix:
         """Return the model of the Hessian of f, one matrix per label."""
         diagonal = self._curvatures(here)[:, None] * self.problem.spread[:, 0]
-        ridge = namespace(diagonal).full_like(self.problem.spread[:, 0], 2.0 * self.problem.ridge)
-        ridge[0] = 0.0
+        ridge = namespace(diagonal).zeros_like(self.problem.spread[:, 0])
+        ridge[1:] = 2.0 * self.problem.ridges[:, 0]
         return self.secants.matrix(diagonal, ridge, damping=self.damping)
 
     def _minimise(self, here: Evaluation) -> tuple[Array, Array, Array]:
@@ -206,7 +206,7 @@ class ProximalNewton:
         """Return the model, turned, as a quadratic that agrees with f at the last point."""
         V, G = self.last.W[1:, :].T, reduced.gradient.T
         eigenvalues = self.problem.spread[1:, 0]
-        curvatures = 0.5 * (1.0 + self.damping) * self._curvatures(here)
+        curvatures = 0.5 * (1.0 + self.damping) * self._curvatures(here) + self.problem.tilt
         h = reduced.model.diagonal[:, 1:] + reduced.model.ridge[1:]
         target = here.value - reduced.gain - dot(G, V) + 0.5 * namespace(V).sum(h * V * V)
         rows, columns = (curvatures, eigenvalues) if self.wide else (eigenvalues, curvatures)
@@ -223,7 +223,7 @@ class ProximalNewton:
     def _learn(self, D: Array, there: Evaluation, here: Evaluation) -> None:
         """Remember the pair of each label, and move κ towards the curvature that it has shown."""
         change = there.gradient - here.gradient
-        change[1:, :] -= 2.0 * self.problem.ridge * D[1:, :]  # of the loss only
+        change[1:, :] -= 2.0 * self.problem.ridges * D[1:, :]  # of the loss only
         xp = namespace(change)
         believed = xp.maximum(here.curvatures, self.problem.least_curvatures)
         base = believed[:, None] * self.problem.spread[:, 0]

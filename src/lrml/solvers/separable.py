@@ -395,7 +395,7 @@ def solve_separable(
         intercept[labels.places] = labels.intercept
     del labels, coords
     intercept -= design.mean @ W
-    last, factors = rounds.history.entries[-1], Factors(*tall_svd(W))
+    last, factors = rounds.history[-1], Factors(*tall_svd(W))
     terms = _terms_at(replace(problem.rows, dtype=np.float64), problem.loss, W, intercept)
     loss = sum(float(part.values.sum()) for part in terms)
     result = SolverResult(
@@ -429,8 +429,7 @@ class _Rounds(Recorder[None]):
             begin = cold and count == 0 < max_iter
             tol = self.tol if count < max_iter else np.inf  # the last round only evaluates
             chunks = [active[i : i + COLUMNS] for i in range(0, len(active), COLUMNS)]
-            with self.clock():
-                list(map_in_threads(partial(self.problem.advance, labels, tol, begin=begin), chunks))
+            list(map_in_threads(partial(self.problem.advance, labels, tol, begin=begin), chunks))
             if count == 0:
                 least = self.problem.rounding * labels.objective
                 self.scale += float(labels.slope.sum())
