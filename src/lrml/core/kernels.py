@@ -126,24 +126,12 @@ def _codes(vectors: Array, rows: CentredRows) -> Array:
 class LeftOut(NamedTuple):
     """What a subspace of directions leaves out, and by how much that can raise the optimum.
 
-    Let the model be confined to the span of the columns of ΦᵀQ, Φ the rows behind the kernel, and let Π be
-    the projection on it. Then KQ(QᵀKQ)⁻¹QᵀK = ΦΠΦᵀ, and K⊥ = K − ΦΠΦᵀ is what is left out. For W = A + B with
-    A = ΠW, ‖W‖² = ‖A‖² + ‖B‖², and the tail sum Ω of A does not exceed that of W, because projections lower
-    all singular values. So
+    With E = ‖Y⊥‖² and m = ⟨Y⊥, K Y⊥⟩ / E for the part Y⊥ of Y that no model in the subspace reaches, and c
+    the norm of what is left out of K on the rest, the optimum F of the confined problem is above F* by
 
     ::
 
-        F* ≥ min_A min_B ‖Y − ΦA − ΦB‖² + Ω(A) + ridge (‖A‖² + ‖B‖²)
-           = min_A ⟨R, (I − N) R⟩ + Ω(A) + ridge ‖A‖²,    R = Y − ΦA,    N = K⊥ (K⊥ + ridge)⁻¹ ≤ K⊥ / ridge.
-
-    Split R into Y⊥, which is orthogonal to all ΦA, and the rest R∥. With c = ‖K⊥‖ on the space of the ΦA
-    (0 if the columns of Q are eigenvectors), E = ‖Y⊥‖² and m = ⟨Y⊥, K Y⊥⟩ / E, Jensen's inequality for the
-    concave λ / (λ + ridge) gives ⟨Y⊥, NY⊥⟩ ≤ E m / (m + ridge). As ⟨R, NR⟩ is at most (1 + t) ⟨Y⊥, NY⊥⟩ +
-    (1 + 1/t) ⟨R∥, NR∥⟩ for all t > 0, the best t leads, for the optimum F of the confined problem, to
-
-    ::
-
-        F − F* ≤ ( √(E m / (m + ridge)) + √(c / ridge · (F − E)) )².
+        F − F* ≤ ( √(E m / (m + ridge)) + √(c / ridge · (F − E)) )²;    docs/kernels.md says why.
     """
 
     energy: float = 0.0  # E

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
+from lrml._shown import shown
 from lrml.core.arrays import Array, is_host, is_sparse, namespace
 
 KernelLike: TypeAlias = str | Callable[[Any, Any], float]
@@ -17,8 +18,10 @@ KernelLike: TypeAlias = str | Callable[[Any, Any], float]
 KERNELS = (*sorted(PAIRWISE_KERNEL_FUNCTIONS), "precomputed")
 """Names of scikit-learn's kernels, and "precomputed"."""
 
-# Kernel values of one block of rows: 16 MiB; and numbers of a temporary array on a device.
-_BLOCK_VALUES, _DEVICE_VALUES = 1 << 21, 1 << 24
+# Kernels that a device computes.
+_ON_DEVICES = ("cosine", "linear", "poly", "polynomial", "rbf", "sigmoid")
+# Kernel values of one block of rows: 16 MiB.
+_BLOCK_VALUES = 1 << 21
 # Relative to the largest entry: kernel matrices in single precision are that asymmetric.
 _ASYMMETRY = 1e-6
 # The largest index of 32 bits.
@@ -61,8 +64,6 @@ class Kernel:
         if self.gamma is not None:  # otherwise every kernel has its own
             options["gamma"] = self.gamma
         Z = X if alone else Z.astype(np.float64, copy=False)
-        if self.metric == "laplacian":
-            _check_entries(X, Z)
         if self.metric == "rbf" and not is_sparse(Z) and not is_sparse(X):
             # ‖x‖² + ‖z‖² − 2xᵀz keeps few digits of the distance of rows that are far from zero.
             centre = Z.mean(axis=0)
@@ -78,26 +79,19 @@ class Kernel:
         double = xp.astype(X, xp.float64, copy=False)
         if self.is_precomputed:
             return double
-        if not isinstance(self.metric, str):
+        if self.metric not in _ON_DEVICES:
             raise ValueError(
-                f"a kernel on a device must have a name, one of {', '.join(map(repr, KERNELS))}, got a "
-                "function of two rows. Pass the values of all pairs with kernel='precomputed'."
+                f"kernel={shown(self.metric)} is none that a device computes: {', '.join(_ON_DEVICES)}. Pass "
+                "the values of all pairs with kernel='precomputed'."
             )
         values = compared(self.metric, double, double if Z is X else xp.astype(Z, xp.float64, copy=False))
-        gamma = self.gamma
-        if gamma is None:
-            gamma = 1.0 if self.metric == "chi2" else 1.0 / X.shape[1]
-        for rows in _blocks(values.shape[0], values.shape[1]):  # little beside the values themselves
-            part = values[rows, :]
-            if self.metric in ("rbf", "laplacian", "chi2"):
-                part = xp.exp(-gamma * part)
-            elif self.metric == "additive_chi2":
-                part = -part
-            elif self.metric in ("poly", "polynomial"):
-                part = (gamma * part + self.coef0) ** self.degree
-            elif self.metric == "sigmoid":
-                part = xp.tanh(gamma * part + self.coef0)
-            values[rows, :] = part
+        gamma = 1.0 / X.shape[1] if self.gamma is None else self.gamma
+        if self.metric == "rbf":
+            values = xp.exp(-gamma * values)
+        elif self.metric in ("poly", "polynomial"):
+            values = (gamma * values + self.coef0) ** self.degree
+        elif self.metric == "sigmoid":
+            values = xp.tanh(gamma * values + self.coef0)
         return _checked(values)
 
     @staticmethod
@@ -139,34 +133,20 @@ def canonical(X: Any) -> Any:
     return X
 
 
-def _check_entries(*matrices: Any) -> None:
-    """Refuse sparse matrices that are too long for the distances Σ|x − z|."""
-    for matrix in matrices:
-        if is_sparse(matrix) and matrix.indices.dtype != np.int32:
-            raise ValueError(
-                f"kernel='laplacian' needs at most {_LONGEST_SHORT} entries, rows and columns of a sparse X, "
-                f"got {matrix.nnz} entries in the shape {matrix.shape}. Pass fewer rows or features, or use "
-                "another kernel, such as 'rbf'."
-            )
+def compared(metric: Any, X: Array, Z: Array) -> Array:
+    """Return what gamma multiplies in a kernel, for all pairs of rows on a device: n × m.
 
-
-def compared(metric: str, X: Array, Z: Array) -> Array:
-    """Return what gamma multiplies in a kernel, for all pairs of rows on a device: n × m, 0 or more.
-
-    Squared distances for "rbf", Σ|x − z| for "laplacian", Σ(x − z)² / (x + z) for "chi2", and otherwise inner
-    products, of unit vectors for "cosine", which may be negative.
+    Squared distances for "rbf", and otherwise inner products, of unit vectors for "cosine".
     """
-    xp = namespace(X)
-    alone = Z is X
-    if metric in ("laplacian", "chi2", "additive_chi2"):
-        return _summed_over_features(metric, X, Z)
+    xp, alone = namespace(X), Z is X
     if metric == "rbf":
         # ‖x‖² + ‖z‖² − 2xᵀz keeps few digits of the distance of rows that are far from zero.
         centre = xp.mean(Z, axis=0)
         Z = Z - centre
         X = Z if alone else X - centre
-    if metric == "cosine":
-        X, Z = _unit_rows(X), _unit_rows(Z)
+    elif metric == "cosine":
+        lengths = [xp.linalg.vector_norm(M, axis=1, keepdims=True) for M in (X, Z)]
+        X, Z = (M / xp.where(length > 0, length, 1.0) for M, length in zip((X, Z), lengths, strict=True))
     values = X @ Z.T
     if metric != "rbf":
         return values
@@ -175,42 +155,7 @@ def compared(metric: str, X: Array, Z: Array) -> Array:
     values *= -2.0
     values += squares[0][:, None]
     values += squares[1]
-    for rows in _blocks(*values.shape):
-        values[rows, :] = xp.clip(values[rows, :], min=0.0)
-    return values
-
-
-def _unit_rows(X: Array) -> Array:
-    xp = namespace(X)
-    length = xp.linalg.vector_norm(X, axis=1, keepdims=True)
-    return X / xp.where(length > 0, length, 1.0)
-
-
-def _summed_over_features(metric: str, X: Array, Z: Array) -> Array:
-    """Return Σ|x − z|, or Σ(x − z)² / (x + z) of values that are not negative, for all pairs of rows."""
-    xp = namespace(X)
-    if metric != "laplacian" and (least := min(float(xp.min(X)), float(xp.min(Z)))) < 0:
-        raise ValueError(
-            f"kernel={metric!r} needs an X without negative values, got {least:g}. Scale X, for example with "
-            "MinMaxScaler, or use another kernel, such as 'rbf'."
-        )
-    n, m = X.shape[0], Z.shape[0]
-    values = xp.empty((n, m), dtype=X.dtype, device=X.device)
-    for rows in _blocks(n, m * X.shape[1]):
-        terms = X[rows, None, :] - Z[None, :, :]
-        if metric == "laplacian":
-            terms = xp.abs(terms)
-        else:
-            total = X[rows, None, :] + Z[None, :, :]
-            terms = terms**2 / xp.where(total > 0, total, 1.0)
-        values[rows, :] = xp.sum(terms, axis=2)
-    return values
-
-
-def _blocks(n_rows: int, width: int) -> list[slice]:
-    """Slices of rows that have so many numbers each, for temporary arrays on a device."""
-    step = max(1, _DEVICE_VALUES // max(width, 1))
-    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+    return xp.clip(values, min=0.0)
 
 
 def _checked(values: Any) -> Array:
