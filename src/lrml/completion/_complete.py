@@ -24,23 +24,16 @@ _LEAST_SHARE = 1e-3
 class Completion:
     """A completed matrix Z = U diag(s) Vᵀ, kept as factors.
 
-    Attributes
-    ----------
-    factors : Factors
-        ``U`` (m × k), ``s`` (k, descending) and ``V`` (n × k).
-    objective, residual : float
-        What was minimised, and how far Z is from stationary, over ‖P_Ω(M)‖_F. Noisy: ‖Z − prox(P_Ω(M) +
-        P_Ω⊥(Z))‖_F. Exact: the violation of P_Ω(Z) = P_Ω(M) and of a subgradient that vanishes outside Ω.
-    converged, status, history : bool, str, History
-        Whether ``residual`` is at most ``tol``; how it ended; one line per proximal step.
+    Z is stationary if ``residual`` is 0. Noisy: ‖Z − prox(P_Ω(M) + P_Ω⊥(Z))‖_F / ‖P_Ω(M)‖_F. Exact: the
+    violation of P_Ω(Z) = P_Ω(M), and of a subgradient that vanishes outside Ω, likewise.
     """
 
-    factors: Factors
+    factors: Factors  # U (m × k), s (k, descending) and V (n × k)
     objective: float
     residual: float
-    converged: bool
-    status: str
-    history: History
+    converged: bool  # whether ``residual`` is at most ``tol``
+    status: str  # how it ended, in a sentence
+    history: History  # one line per proximal step
 
     def __repr__(self) -> str:
         m, n = self.shape
@@ -48,7 +41,7 @@ class Completion:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of rows and columns."""
+        """Rows and columns."""
         return len(self.factors.U), len(self.factors.V)
 
     @property

@@ -49,7 +49,6 @@ class NoisyCompletion:
         """Return the triplets of P_Ω(M) + P_Ω⊥(Y) that prox may keep: the free ones, and those above alpha.
 
         Lanczos's method tries a few more than were kept last, and half as many again while all exceed alpha.
-        It cannot find all triplets, and a matrix is smaller than all of its singular vectors.
         """
         shape, misfit = self.observed.shape, self.observed.misfit(point)
         sparse, left = self.observed.sparse(misfit), point.U * point.s
@@ -89,7 +88,6 @@ class NoisyCompletion:
         return nearest, float(np.linalg.norm(combined(1.0, nearest, -1.0, point).s)) / self.observed.norm
 
     def _refitted(self, point: Factors, penalty: TailSum) -> Factors:
-        """Refit all rows in the row space V with the weights c_j/σ_j, then all columns likewise."""
         for entries in (self.observed, self.observed.transposed):
             U, s, V = point
             found = decomposed(entries.fit_rows(V, penalty.slopes(s) / s, U * s), V)

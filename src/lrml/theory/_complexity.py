@@ -1,14 +1,9 @@
 """Global and local Rademacher complexities of linear multi-label predictors, by Monte Carlo.
 
-Given signs Σ, M = XᵀΣ/n. Over a norm ball the supremum of ⟨M, W⟩ is a dual norm of M. The local class is, in
-the principal axes of the data and without a tail, {W : ‖W‖²_F ≤ λ², Σ_j s_j ‖w_j‖² ≤ r}, w_j the rows of W.
-Every mixture of the two constraints is an ellipsoid around it,
-
-    Σ_j D_j(t) ‖w_j‖² ≤ 1,    D_j(t) = t/λ² + (1 − t) s_j/r,    0 ≤ t ≤ 1,
-
-so ⟨M, W⟩ ≤ ‖D(t)^(−1/2) M‖_F for every t, and by duality the least of these values is attained. If W has rank
-at most k, only the k largest singular values of D(t)^(−1/2) M count. The square of either is convex in t, so
-bisection on the slope finds its least value. Whatever t comes out, the value there is an upper bound.
+Given signs Σ, M = XᵀΣ/n. Over a norm ball the supremum of ⟨M, W⟩ is a dual norm of M. The local class lies,
+in the principal axes of the data, in every ellipsoid Σ_j D_j(t) ‖w_j‖² ≤ 1, D_j(t) = t/λ² + (1 − t) s_j/r,
+so that ⟨M, W⟩ ≤ ‖D(t)^(−1/2) M‖_F; if W has rank at most k, its k largest singular values will do. The
+squares are convex in t, and by duality the least value is attained.
 """
 
 from __future__ import annotations
@@ -153,8 +148,7 @@ class LocalBall:
     radius: float
     r: float
 
-    def weights(self, t: Matrix) -> Matrix:
-        """Return D_j(t), a row for every t of a column."""
+    def weights(self, t: Matrix) -> Matrix:  # D_j(t), a row for every t of a column
         return np.asarray(t / self.radius**2 + (1.0 - t) * self.eigenvalues / self.r)
 
     def _falls(self, squares: Matrix, t: Matrix) -> Any:  # Σ_j squares_j / D_j(t), with t
@@ -179,10 +173,9 @@ class LocalBall:
         return W / math.sqrt(size) if size > 0 else W
 
     def rank_support(self, M: Matrix, rank: int) -> tuple[float, Matrix]:
-        """Bound ⟨M, W⟩ from above over the members of rank at most ``rank``, and return one that is good.
+        """Bound ⟨M, W⟩ over the members of a rank at most, and return one that attains it but for ties.
 
-        The best W with a given row space V is the maximiser for MVVᵀ. V holds the right singular vectors at
-        the optimal t. The bound is attained where singular values number ``rank`` and ``rank`` + 1 differ.
+        The best W with a given row space V is the maximiser for MVVᵀ.
         """
 
         def leading(t: Matrix) -> tuple[float, Matrix]:
@@ -198,14 +191,12 @@ class LocalBall:
 
 
 def bracket(M: Matrix, ball: LocalBall, theta: int, tail: float) -> tuple[float, float]:
-    """Return the value of a member of the class and an upper bound on all of them.
+    """Return the value of the best member of the class that was found, and an upper bound on all of them.
 
-    With a tail and theta > 0 the class is not convex. If P projects on the top theta right singular vectors
-    of W, then WP has rank at most theta and W(I − P) a trace norm of at most τ; so ::
+    If P projects on the top theta right singular vectors of W, then WP has rank at most theta and W(I − P) a
+    trace norm of at most τ; so ::
 
         sup ≤ min{ sup without tail,  sup over rank ≤ theta + min_A (sup ⟨A, W⟩ without tail + τ‖M − A‖) }.
-
-    The lower value is the best of the members that were found.
     """
     if M.shape[0] < M.shape[1]:  # a rotation of the labels, which leaves as many of them as there are axes
         M = np.asarray(np.linalg.qr(M.T, mode="r")).T
@@ -235,9 +226,9 @@ def ascend(M: Matrix, W: Matrix, ball: LocalBall, theta: int, tail: float) -> tu
     """Improve a member of the class; for theta = 0 also bound all of them from above.
 
     For orthonormal v_j and positive q_j with sum τ over j > theta, Σ_{j>theta} ‖W v_j‖²/(q_j τ) ≤ 1 describes
-    members of the class, the last W among them if v_j and σ_j = q_j are its own. Under three such quadratic
-    constraints ⟨M, W⟩ is largest at WV = MV / (t₁/λ² + t₂ s_i/r + t₃/(q_j τ)), entry by entry and up to a
-    factor, with weights found by t_i ← t_i √(use of constraint i). B is what the trace norm pays for.
+    members of the class, W itself if v_j and q_j are its own. Under three such quadratic constraints ⟨M, W⟩
+    is largest at WV = MV / (t₁/λ² + t₂ s_i/r + t₃/(q_j τ)), up to a factor, with t_i ← t_i √(use of
+    constraint i).
     """
     bound, size = math.inf, ball.eigenvalues[:, None] / ball.r
     for _ in range(_ROUNDS):
@@ -253,6 +244,7 @@ def ascend(M: Matrix, W: Matrix, ball: LocalBall, theta: int, tail: float) -> tu
             t /= t.sum()
         W = (Z / math.sqrt(uses.max())) @ Vt
         if theta == 0:
+            # What the trace norm pays for.
             B = (t[2] * price * N / np.tensordot(t, limits, 1)) @ Vt
             bound = min(bound, _split_bound(M, B, ball, tail))
     return W, bound

@@ -89,15 +89,11 @@ class Bound:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Principal axes of X: the eigenvalues of S = XᵀX/n and what turns XᵀΣ/n into their coordinates.
+    """Principal axes of X: the eigenvalues of S = XᵀX/n and what turns XᵀΣ/n into their coordinates."""
 
-    ``eigenvalues`` are the positive ones (about the origin, not about the mean), descending; ``sides`` holds
-    eigenvectors of XXᵀ/n if X is wide, of S otherwise; ``rows`` is X, dense or CSR.
-    """
-
-    eigenvalues: Vector
-    sides: Matrix
-    rows: Any
+    eigenvalues: Vector  # positive, descending; about the origin, not about the mean
+    sides: Matrix  # eigenvectors of XXᵀ/n if X is wide, of S otherwise
+    rows: Any  # X, dense or CSR
 
     @classmethod
     def of(cls, X: Any) -> Spectrum:

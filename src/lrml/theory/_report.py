@@ -33,15 +33,10 @@ _ROUNDING = 1e-12
 class BoundReport:
     """Bounds for a fitted model; printed, they are a table.
 
-    Parameters
-    ----------
-    facts : dict
-        n_examples, n_labels, theta, rank, the norms and the tail sum of W, the tail sum of XW/√n, the second
-        moment r and tr S.
-    rows : list of dict
-        One per bound: ``bound`` (its name), ``value``, ``terms``, ``lower`` and ``upper`` (Monte-Carlo
-        estimates that bracket the bounded quantity, or None), ``standard_error``, ``holds_for`` (its
-        assumption) and ``holds_here`` (whether that was found to hold; None for losses, not checked).
+    ``facts`` are sizes, theta, rank, norms, tail sums (of XW/√n for predictions), the second moment r and tr
+    S. Each of the ``rows`` has ``bound`` (its name), ``value``, ``terms``, ``lower`` and ``upper``
+    (Monte-Carlo estimates that bracket the bounded quantity, or None), ``standard_error``, ``holds_for`` (its
+    assumption) and ``holds_here`` (whether that was found to hold; None for losses, not checked).
     """
 
     facts: dict[str, float]
@@ -188,10 +183,9 @@ def _row(name: str, bound: Bound, holds_for: str, holds: Any, lower: Any = None,
 def _printed_rows(
     spectrum: Spectrum, left: Matrix, sigma: Vector, n_labels: int, theta: int, trace_ball: MonteCarlo
 ) -> list[Row]:
-    """Return Theorem 3 for W scaled to Frobenius norm 1 and back.
+    """Return Theorem 3 for W scaled to Frobenius norm 1 and back, beside what members of rank one reach.
 
-    Beside it is what members of rank one alone reach: √‖WWᵀ‖_F (or the tail sum, if theta is 0 and that is
-    less) times E‖XᵀΣ/n‖.
+    That is √‖WWᵀ‖_F (or the tail sum, if theta is 0 and that is less) times E‖XᵀΣ/n‖.
     """
     size = float(np.linalg.norm(sigma))
     unit = sigma / size
