@@ -291,7 +291,7 @@ def test_the_certificate_of_other_losses_is_true(
     monkeypatch.setattr("lrml.core.subspace._LEADING", 2)
     gaps = []
     for most_extensions in (0, 1, 8):
-        monkeypatch.setattr("lrml.estimators._loss_fit._MOST_EXTENSIONS", most_extensions)
+        monkeypatch.setattr("lrml.estimators._fit._MOST_EXTENSIONS", most_extensions)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = clone(model).set_params(solver="compressed").fit(X, Y, w)
@@ -339,20 +339,6 @@ def test_directions_that_a_first_subspace_lacks_are_found(many_labels, monkeypat
     assert exact.rank_ > 16
     assert -1e-6 < found.objective_ / exact.objective_ - 1 <= 1.1 * found.compression_gap_ + 1e-5
     assert found.compression_gap_ <= 5e-4
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_weak_alpha_is_told_with_one_that_is_not(many_labels, monkeypatch):
-    X, Y, _ = many_labels
-    for name, value in (("COLUMNS", 8), ("_MORE_DIRECTIONS", 8), ("_LEADING", 8), ("_MOST_LABELS", 16)):
-        monkeypatch.setattr(subspace, name, value)
-    model = LRML(2, 0.5, ridge=0.5, solver="compressed")
-    with pytest.warns(UserWarning, match=r"alpha=0\.5 ") as told:
-        model.fit(X, Y)
-    text = next(str(each.message) for each in told if "alpha=0.5 " in str(each.message))
-    enough = float(text.removesuffix(".").rpartition(" ")[2])
-    assert enough > 0.5
-    model.set_params(alpha=1.1 * enough).fit(X, Y)  # without a warning
 
 
 @pytest.mark.parametrize("make", [LEML, CPLST, PLST])

@@ -13,9 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from lrml.core.arrays import Array, Place, is_host, namespace, take, to_numpy
 from lrml.core.coordinates import coordinates_of, road_of
 from lrml.core.rows import Rows
+from lrml.estimators._defaults import sums_suffice
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import Parameters
-from lrml.estimators._spec import sums_suffice
 from lrml.model_selection import iterative_train_test_split
 from lrml.thresholds import best_threshold
 

@@ -1,4 +1,4 @@
-"""Defaults that follow the data: the ridge with which ridge regression predicts best, an alpha, and a theta.
+"""What a fit minimises, its `Spec`, and defaults that follow the data: a ridge, an alpha, and a theta.
 
 *Generalised cross-validation* (Golub, Heath, Wahba 1979) tells the error of ridge regression on unseen rows,
 
@@ -21,8 +21,8 @@ are whole numbers so act as repetitions of rows, n = Σ w; others, such as share
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +30,16 @@ import numpy.typing as npt
 from lrml.core.arrays import HOST, Array, namespace, row_dots, to_numpy
 from lrml.core.coordinates import coordinates_of, spectrum_of
 from lrml.core.losses import Loss
+from lrml.core.penalties import Penalty, TailSum, TraceNorm
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
-from lrml.estimators._spec import Spec
+from lrml.solvers import Callback, Phase
 
+WEAK = 0.5
+"""The default ridge, as a share of the one with the least squared error: labels are ranked better by less."""
+
+# Most iterations where sums suffice; if each of them reads the rows, there is time for fewer.
+_MAX_ITER = (5000, 1000)
 # Rounding error in the sums of weights of a label that all examples have.
 _ROUNDING = 1e-12
 # Ridges are compared that leave between these shares of the directions; beyond, the quotient is 0/0 or flat.
@@ -42,6 +48,119 @@ _N_RIDGES = 300
 _INFLATION = 1.05
 NOISE_SHARE = 0.5
 """The default alpha of a penalty on the predictions, as a share of the noise in them."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is minimised over the rows, and how far.
+
+    ::
+
+        Σ loss + TailSum(theta, alpha, max_rank)(σ) + ridge · ‖W‖²_F
+
+    Attributes
+    ----------
+    name : str
+        Of the estimator, for messages and progress.
+    theta : int, "auto" or None
+        None counts as 0, for members that have no such parameter.
+    alpha, ridge : float or None
+        None follows the data; the ridge is then ``ridge_share`` times the one with the least squared error.
+    max_rank : int, optional
+    given : Penalty, optional
+        In place of the tail sum.
+    space : {"coefficients", "predictions"}
+        Whose singular values σ are: those of W, or of X̃W, see `lrml.core.quadratic`.
+    road, solver
+        The coordinates that the user has asked for, or "auto", and the solver in them.
+    tols : pair of float
+        By default: where sums suffice, and where rows are read.
+    certified : bool
+        Whether the fit is to prove its gap.
+    encodes : bool
+        Whether the directions of label space that the limit of the rank leaves are kept.
+    again : bool
+        Whether further fits to the same rows may follow.
+    """
+
+    name: str
+    loss: Loss
+    theta: int | str | None = None
+    alpha: float | None = 0.0
+    ridge: float | None = 0.0
+    max_rank: int | None = None
+    given: Penalty | None = None
+    space: str = "coefficients"
+    fit_intercept: bool = True
+    ridge_share: float = 1.0
+    road: str = "auto"
+    solver: str | Phase = "auto"
+    max_iter: int | None = None
+    tol: float | None = None
+    tols: tuple[float, float] = (1e-4, 1e-4)
+    certified: bool = False
+    encodes: bool = False
+    again: bool = False
+    callback: Callback | None = None
+    verbose: int = 0
+
+    @property
+    def tail(self) -> TailSum:
+        """The tail sum; what is not known as a number yet counts as 0."""
+        if self.certified:
+            return TraceNorm(self.alpha or 0.0)
+        theta = 0 if isinstance(self.theta, str) else self.theta
+        return TailSum(theta or 0, self.alpha or 0.0, max_rank=self.max_rank)
+
+    @property
+    def penalty(self) -> Penalty:
+        """The penalty, given or a tail sum."""
+        return self.tail if self.given is None else self.given
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there is no penalty, but perhaps a limit of the rank."""
+        return self.given is None and self.alpha == 0
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """How far, as solvers take it."""
+        return {"max_iter": self.max_iter, "tol": self.tol, "callback": self.callback}
+
+    def expected_rank(self, n_labels: int) -> int:
+        """Rank that a solution may well have."""
+        return n_labels if self.given is not None else self.tail.expected_rank(n_labels)
+
+
+def sums_suffice(loss: Loss, rows: Rows) -> bool:
+    """Whether a fit is one of least squares with all labels known."""
+    return loss.name == "squared" and rows.all_known
+
+
+def filled(rows: Rows, spec: Spec) -> Spec:
+    """Return what is minimised with numbers in place of all that follows the data, limits of the fit too."""
+    place = 0 if sums_suffice(spec.loss, rows) else 1
+    alpha, ridge, theta = spec.alpha, spec.ridge, spec.theta
+    if alpha is None or ridge is None:
+        usual = usual_strengths(rows, spec.loss, fit_intercept=spec.fit_intercept)
+        if alpha is None and spec.space == "predictions":
+            alpha = NOISE_SHARE * noise_of_predictions(rows, spec.loss, fit_intercept=spec.fit_intercept)
+        alpha = usual[0] if alpha is None else alpha
+        ridge = spec.ridge_share * usual[1] if ridge is None else ridge
+    if theta == "auto":
+        problem = coordinates_of(rows, fit_intercept=spec.fit_intercept, ridge=ridge).problem.with_ridge(
+            ridge
+        )
+        said = problem.cross / namespace(problem.cross).sqrt(problem.curvature)[:, None]
+        theta = elbow(HOST.asarray(namespace(said).linalg.svdvals(said)) ** 2)
+    return replace(
+        spec,
+        theta=theta,
+        alpha=alpha,
+        ridge=ridge,
+        max_iter=_MAX_ITER[place] if spec.max_iter is None else spec.max_iter,
+        tol=spec.tols[place] if spec.tol is None else spec.tol,
+    )
 
 
 class SortedLabels(NamedTuple):
@@ -63,20 +182,6 @@ def sort_labels(rows: Rows, loss: Loss, *, fit_intercept: bool) -> SortedLabels:
     if not fit_intercept:
         return SortedLabels(unseen, ~unseen, xp.zeros_like(share))
     return SortedLabels(unseen, ~unseen & (share < 1.0), loss.constant(share))
-
-
-def filled(rows: Rows, spec: Spec) -> Spec:
-    """Return what is minimised with numbers in place of strengths that follow the data, and of "auto"."""
-    if spec.alpha is None or spec.ridge is None:
-        alpha, ridge = usual_strengths(rows, spec.loss, fit_intercept=spec.fit_intercept)
-        if spec.space == "predictions":
-            alpha = NOISE_SHARE * noise_of_predictions(rows, spec.loss, fit_intercept=spec.fit_intercept)
-        spec = replace(
-            spec,
-            alpha=alpha if spec.alpha is None else spec.alpha,
-            ridge=spec.ridge_share * ridge if spec.ridge is None else spec.ridge,
-        )
-    return replace(spec, theta=_elbow_of(rows, spec)) if spec.theta == "auto" else spec
 
 
 def usual_strengths(rows: Rows, loss: Loss, *, fit_intercept: bool) -> tuple[float, float]:
@@ -152,15 +257,6 @@ def loss_scale(rows: Rows, loss: Loss, *, fit_intercept: bool) -> float:
     bends = loss.terms(np.ones_like(constants), constants).curvatures * known / rows.total_weight
     weights = known if rows.schema.targets == "real" else positive
     return 0.5 * float(weights @ bends) / float(weights.sum()) if weights.any() else 1.0
-
-
-def _elbow_of(rows: Rows, spec: Spec) -> int:
-    """Return the elbow of the energy of the least-squares predictions."""
-    ridge = float(spec.ridge or 0.0)
-    found = coordinates_of(rows, fit_intercept=spec.fit_intercept, ridge=ridge)
-    problem = found.problem.with_ridge(ridge)
-    scaled = problem.cross / namespace(problem.cross).sqrt(problem.curvature)[:, None]
-    return elbow(HOST.asarray(namespace(scaled).linalg.svdvals(scaled)) ** 2)
 
 
 def elbow(energies: npt.NDArray[np.float64]) -> int:

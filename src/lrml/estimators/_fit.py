@@ -1,57 +1,130 @@
 """The driver of every fit: rows and what is minimised over them go in, one immutable record comes out.
 
-Least squares with all labels known needs sums only, and is solved in spectral coordinates
-(`lrml.core.coordinates`). Everything else reads the rows at every step (`lrml.estimators._loss_fit`).
+Least squares with all labels known needs sums only, and is solved in spectral coordinates (`Squares`).
+Everything else reads the rows at every step (`lrml.estimators._loss_fit`). Both are *settings*: a problem in
+coordinates. One in a subspace tells what that costs, and gives a larger one if it is too much.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
-from lrml.core.arrays import Array, namespace
-from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of
+from sklearn.exceptions import ConvergenceWarning
+
+from lrml._progress import progress
+from lrml._shown import level_of_user
+from lrml.core.arrays import Array, Place, namespace, take
+from lrml.core.coordinates import (
+    Coordinates,
+    RidgeRegressions,
+    coordinates_of,
+    spectrum_of,
+    with_unseen,
+)
 from lrml.core.linalg import Factors
-from lrml.core.penalties import Penalty, TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
-from lrml.core.subspace import Found
-from lrml.estimators import _loss_fit
-from lrml.estimators._defaults import filled
-from lrml.estimators._fitted import Fitted
-from lrml.estimators._spec import Solution, Spec, Start, check_row_solver, solver_progress
-from lrml.estimators._warnings import warn_of_subspace, warn_of_weakness, warn_unless_converged
-from lrml.solvers import SUCCESSES, Callback, DualityGap, Point, Recorder, SolverResult, Status, solve
+from lrml.estimators._defaults import Spec, filled, loss_scale, sort_labels, sums_suffice
+from lrml.estimators._fitted import Fitted, Solution, Start
+from lrml.estimators._loss_fit import LOOSE_SHARE, Losses, enough, is_separable, separable
+from lrml.estimators._parameters import check_row_solver
+from lrml.solvers import (
+    SUCCESSES,
+    Callback,
+    DualityGap,
+    History,
+    IterationInfo,
+    Point,
+    Recorder,
+    SolverResult,
+    Status,
+    row_duality_gap,
+    solve,
+)
 
-# What a subspace may cost, over the objective, and how often it is extended until it costs less.
+# What a subspace may cost with the squared loss, over the objective; and how often it is extended for that.
 _MOST_COMPRESSED, _MOST_EXTENSIONS = 5e-4, 4
+
+
+class Setting(Protocol):
+    """A problem in coordinates."""
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """Where."""
+
+    def solve(self, start: Any) -> SolverResult:
+        """Solve, from a point in these coordinates if there is one."""
+
+    def missed(self, outcome: SolverResult, gained: float) -> tuple[float, Any]:
+        """Return what the subspace costs, over the objective, and what is to be added if that is too much."""
+
+    def larger(self, outcome: SolverResult, further: Any) -> tuple[Self, Any]:
+        """Return the problem in a larger subspace, and the solution so far in it."""
+
+
+_Setting = TypeVar("_Setting", bound=Setting)
 
 
 def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
     """Minimise; start from the last fit if there is one."""
-    if not spec.needs_sums_only(rows):
+    sums_only = sums_suffice(spec.loss, rows)
+    if not sums_only:
         check_row_solver(spec.solver)
-        spec = spec.reading_rows()
-    spec = filled(rows, spec.limited(rows))
+        if spec.space == "predictions":
+            raise ValueError(
+                "space='predictions' needs the squared loss with all labels known, where fits have a closed "
+                "form. Leave it out, or use space='coefficients'."
+            )
     start = None if last is None else Start.of(last, rows)
-    if spec.needs_sums_only(rows):
-        solution = _fit_sums(rows, spec, start)
-    else:
-        with solver_progress(spec) as callback:
-            solution = _loss_fit.fit(rows, replace(spec, callback=callback), start)
-    poor = {}
-    missed = solution.compression_gap
-    if missed is not None and missed > 2.0 * _enough(rows, spec):
-        warn_of_subspace(spec, missed)
-        poor = {"converged": False, "status": Status.SUBSPACE_POOR.value}
-    warn_unless_converged(solution.outcome)
-    return record(rows, spec, solution, **poor)
+    spec = filled(rows, spec)
+    with _reported(spec) as callback:
+        minimise = _fit_sums if sums_only else _fit_rows
+        solution = minimise(rows, replace(spec, callback=callback), start)
+    changes: dict[str, Any] = {}
+    missed, outcome = solution.compression_gap, solution.outcome
+    if missed is not None and missed > 2.0 * (_MOST_COMPRESSED if sums_only else enough(spec)):
+        changes = {"converged": False, "status": Status.SUBSPACE_POOR.value}
+        _warn(
+            f"the fit in a subspace is an estimated {missed:.1%} above the exact objective. Raise the ridge "
+            f"(now {spec.ridge:g}; searches such as LRMLCV find one), scale X, or use a model with "
+            "solver='primal' or 'dual', which take more memory."
+        )
+    if outcome.status in (Status.MAX_ITER, Status.GAP_OPEN):
+        gap = outcome.history[-1].gap
+        reached = f"estimated gap {gap:.1e}" if math.isfinite(gap) else f"residual {outcome.residual:.1e}"
+        _warn(f"{outcome.status.value} ({reached} after {len(outcome.history) - 1} iterations)")
+    return record(rows, spec, solution, **changes)
 
 
-def _enough(rows: Rows, spec: Spec) -> float:
-    """Return what a subspace may cost, as a share of the objective."""
-    return _MOST_COMPRESSED if spec.needs_sums_only(rows) else _loss_fit.enough(spec)
+def _warn(message: str) -> None:
+    """Warn at the line of the user's own code that called the fit."""
+    warnings.warn(message, ConvergenceWarning, stacklevel=level_of_user())
+
+
+@contextmanager
+def _reported(spec: Spec) -> Iterator[Callback | None]:
+    """Yield a callback that shows progress (``verbose`` > 0) and then calls that of the user."""
+    if not spec.verbose:
+        yield spec.callback
+        return
+    with progress(spec.name, "iterations", at_most=True) as shown:
+
+        def report(info: IterationInfo) -> bool | None:
+            residual = (
+                f"residual {info.residual:.1e}, " if math.isfinite(info.residual) else ""
+            )  # unknown yet
+            words = f"objective {info.objective:.6g}, {residual}rank {info.rank}"
+            shown.update(info.iteration, spec.max_iter or 0, words)
+            return spec.callback(info) if spec.callback is not None else None
+
+        yield report
 
 
 def record(rows: Rows, spec: Spec, solution: Solution, **changes: Any) -> Fitted:
@@ -77,9 +150,9 @@ def record(rows: Rows, spec: Spec, solution: Solution, **changes: Any) -> Fitted
         kernel=kernel,
         X_fit=None if kernel is None or kernel.is_precomputed else rows.given_rows,
         theta=spec.theta,  # type: ignore[arg-type]  # a number by now
-        alpha=spec.ridge if spec.ridge_is_alpha else None if spec.encodes or spec.given else spec.alpha,
+        alpha=None if spec.encodes or spec.given else spec.alpha,
         space=None if spec.is_bare else spec.space,
-        ridge=None if spec.ridge_is_alpha else spec.ridge,
+        ridge=spec.ridge,
         gap=gap,
         compression_gap=solution.compression_gap,
         kernel_gap=solution.kernel_gap,
@@ -89,124 +162,185 @@ def record(rows: Rows, spec: Spec, solution: Solution, **changes: Any) -> Fitted
     )
 
 
+def _minimise(setting: _Setting, start: Any) -> tuple[_Setting, SolverResult, float | None]:
+    """Solve, and extend a subspace until it costs little; also return what it costs, over the objective."""
+    outcome, gained = setting.solve(start), math.inf
+    if setting.coordinates.subspace is None:
+        return setting, outcome, None
+    n_iter = outcome.n_iter
+    for extension in range(1 + _MOST_EXTENSIONS):
+        missed, further = setting.missed(outcome, gained)
+        if further is None or extension == _MOST_EXTENSIONS or outcome.status is Status.STOPPED:
+            break
+        before = outcome.objective
+        setting, start = setting.larger(outcome, further)
+        outcome = setting.solve(start)
+        gained = max(before - outcome.objective, 0.0) / (before or 1.0)
+        n_iter += outcome.n_iter
+    return setting, replace(outcome, n_iter=n_iter), missed
+
+
 # Least squares with all labels known
 
 
+@dataclass(frozen=True, eq=False)
+class Squares:
+    """Least squares plus a penalty in spectral coordinates: everything follows from the second moments."""
+
+    coordinates: Coordinates
+    spec: Spec
+
+    @classmethod
+    def of(cls, rows: Rows, spec: Spec) -> Self:
+        """Choose and make the coordinates."""
+        asked = {"bare": spec.is_bare, "directions": spec.expected_rank(rows.model_shape[1])}
+        sides: dict[str, Any] = {"fit_intercept": spec.fit_intercept, "road": spec.road, **asked}
+        return cls(coordinates_of(rows, ridge=spec.ridge or 0.0, extensible=True, **sides), spec)
+
+    @cached_property
+    def problem(self) -> SpectralProblem:
+        """The problem with the ridge."""
+        return self.coordinates.problem.with_ridge(self.spec.ridge or 0.0)
+
+    def solve(self, start: Array | None) -> SolverResult:
+        """Solve; the predictions have a closed form, the global minimum."""
+        problem, penalty, spec = self.problem, self.spec.penalty, self.spec
+        if spec.space == "coefficients":
+            certificate = DualityGap(spec.tail.alpha) if spec.certified else None
+            given: dict[str, Any] = {"solver": spec.solver, "certificate": certificate, **spec.limits}
+            return solve(problem, penalty, start=start, **given)
+        left, right, d, sigma = problem.penalised_predictions(penalty)
+        U, s, V = Factors.of_sides(left * (sigma / d), right)
+        W = (U * s) @ V.T
+        objective = problem.value(W) + penalty.value(sigma)
+        steps: Recorder[None] = Recorder(spec.callback)
+        steps.record("closed form", objective, 0.0, int(s.shape[0]), 0.0)
+        U, V = problem.restore(U, V)
+        return SolverResult(W, Factors(U, s, V), Status.EXACT, 0, objective, 0.0, 0.0, steps.history)
+
+    def missed(self, outcome: SolverResult, gained: float) -> tuple[float, Any]:
+        """Return what the subspace costs, and vectors to add beside the solution that lacks them."""
+        found, unit = self.regressions(outcome), self.coordinates.unit_of_gaps(outcome.objective)
+        slope = None
+        if self.spec.space == "coefficients":
+            # Of the penalty along a further direction. A solution that may take one at no price has slope 0.
+            none = Place.of(found.left).zeros(found.left.shape[1] + 1)
+            slope = float(self.spec.penalty.slopes(none)[-1])
+        free = slope if slope is not None and slope < math.inf else None
+        gap, further, _ = self.coordinates.missed(found, free, _MOST_COMPRESSED * unit)
+        return gap / unit, None if further is None else (further, found)
+
+    def larger(self, outcome: SolverResult, further: Any) -> tuple[Self, Array]:
+        """Return the problem in a larger subspace, and the solution in it."""
+        vectors, found = further
+        space = self.coordinates.extended(vectors)
+        return type(self)(space, self.spec), self.coordinates.carry_all(found, space)
+
+    def regressions(self, outcome: SolverResult) -> RidgeRegressions:
+        """Read a solution as ridge regressions of directions of label space."""
+        problem, spec, penalty = self.problem, self.spec, self.spec.penalty
+        if spec.space == "predictions" and not spec.is_bare:
+            left, right, d, sigma = problem.penalised_predictions(penalty)
+            return RidgeRegressions(left, right, problem.ridge, shrunk=sigma / d)
+        unlimited = spec.given is None and spec.expected_rank(problem.shape[1]) == problem.shape[1]
+        if outcome.status is Status.EXACT and unlimited:
+            return RidgeRegressions(outcome.solution, None, problem.ridge)
+        U, s, V = Factors.of(outcome.solution)
+        xp = namespace(s)
+        kept = int(xp.count_nonzero(s > max(problem.shape) * xp.finfo(s.dtype).eps * s[0]))  # they descend
+        extra = 0.5 * penalty.slopes(s)[:kept] / s[:kept]
+        return RidgeRegressions(U[:, :kept] * s[:kept], V[:, :kept], problem.ridge, extra)
+
+
 def _fit_sums(rows: Rows, spec: Spec, start: Start | None) -> Solution:
-    """Everything follows from the second moments."""
-    coordinates, problem, outcome, missed = _solved(rows, spec, start)
-    gap = _proven_gap(problem, spec.tail, outcome) if spec.certified else None
-    kernel_gap = coordinates.kernel_gap(problem.ridge, outcome.objective)
-    components = None
+    setting, outcome, missed = _solved(rows, spec, start)
+    problem, gap, components = setting.problem, None, None
+    if spec.certified:
+        gap = 0.0
+        if outcome.status is not Status.EXACT:  # which of two bounds is smaller depends on the scale of X
+            point = Point(outcome.solution, outcome.factors.s, outcome.objective)
+            gap = min(outcome.gap, DualityGap(spec.tail.alpha).measure(problem, spec.tail, point))
     if spec.encodes:
         right = problem.reduced_rank_factors(spec.max_rank).right
         components = (right if problem.labels is None else problem.labels @ right).T
-    del problem
-    coordinates = coordinates.without_subspace()
+    kernel_gap = setting.coordinates.kernel_gap(problem.ridge, outcome.objective)
+    coordinates = setting.coordinates.without_subspace()
+    del setting, problem
     factors = coordinates.lift.factors(outcome.factors)
     intercept = coordinates.intercept(factors.U, factors.V * factors.s)
     return Solution(factors, intercept, coordinates.unseen, outcome, gap, missed, kernel_gap, components)
 
 
-def _solved(
-    rows: Rows, spec: Spec, start: Start | None
-) -> tuple[Coordinates, SpectralProblem, SolverResult, float | None]:
-    """Solve, and extend a subspace until it costs little; also return what it costs, over the objective."""
-    penalty, ridge = spec.penalty, float(spec.ridge or 0.0)
-    asked: dict[str, Any] = {"bare": spec.is_bare, "directions": spec.expected_rank(rows.model_shape[1])}
-    coordinates = coordinates_of(
-        rows, fit_intercept=spec.fit_intercept, ridge=ridge, road=spec.road, extensible=True, **asked
-    )
-    problem = coordinates.problem.with_ridge(ridge)
-    first = None if start is None else coordinates.compress(start.left, 1.0, start.right)
-    outcome = _solve(problem, spec, first)
-    if coordinates.subspace is None:
-        return coordinates, problem, outcome, None
-    for extension in range(1 + _MOST_EXTENSIONS):
-        found = as_regressions(problem, spec, outcome)
-        unit = coordinates.unit_of_gaps(outcome.objective)
-        alpha = None if spec.space == "predictions" else _price_of_rank(penalty, found)
-        missed: Found = coordinates.missed(found, alpha, _MOST_COMPRESSED * unit)
-        if missed.further is None or extension == _MOST_EXTENSIONS or outcome.status is Status.STOPPED:
-            break
-        if alpha and not extension and missed.enough_alpha is not None:
-            warn_of_weakness(alpha, missed.enough_alpha)
-        larger = coordinates.extended(missed.further)
-        first = coordinates.carry_all(found, larger)
-        coordinates, problem = larger, larger.problem.with_ridge(ridge)
-        del larger
-        outcome = _solve(problem, spec, first)
-    return coordinates, problem, outcome, missed.gap / unit
-
-
-def _solve(problem: SpectralProblem, spec: Spec, start: Array | None) -> SolverResult:
-    penalty = spec.penalty
-    assert spec.max_iter is not None
-    assert spec.tol is not None
-    with solver_progress(spec) as callback:
-        if spec.space == "predictions":
-            return _closed_form(problem, penalty, callback)
-        return solve(
-            problem,
-            penalty,
-            solver=spec.method,
-            start=start,
-            max_iter=spec.max_iter,
-            tol=spec.tol,
-            callback=callback,
-            certificate=DualityGap(spec.tail.alpha) if spec.certified else None,
-        )
-
-
-def _closed_form(problem: SpectralProblem, penalty: Penalty, callback: Callback | None) -> SolverResult:
-    """Return the global minimum under a penalty on the predictions."""
-    left, right, d, sigma = problem.penalised_predictions(penalty)
-    U, s, V = Factors.of_sides(left * (sigma / d), right)
-    W = (U * s) @ V.T
-    objective = problem.value(W) + penalty.value(sigma)
-    record: Recorder[None] = Recorder(callback)
-    record.record("closed form", objective, 0.0, int(s.shape[0]), 0.0)
-    U, V = problem.restore(U, V)
-    return SolverResult(W, Factors(U, s, V), Status.EXACT, 0, objective, 0.0, 0.0, record.history)
-
-
-def _proven_gap(problem: SpectralProblem, penalty: TailSum, outcome: SolverResult) -> float:
-    """Return the better of two bounds; which one is smaller depends on the scale of the features."""
-    if outcome.status is Status.EXACT:
-        return 0.0
-    point = Point(outcome.solution, outcome.factors.s, outcome.objective)
-    return min(outcome.gap, DualityGap(penalty.alpha).measure(problem, penalty, point))
-
-
-def _price_of_rank(penalty: Penalty, solution: RidgeRegressions) -> float | None:
-    """Return the slope of the penalty along a direction that a solution lacks; None if it may take no more.
-
-    A solution of less rank than theta may take on a further one at no price.
-    """
-    left = solution.left
-    none = namespace(left).zeros(left.shape[1] + 1, dtype=left.dtype, device=left.device)
-    slope = float(penalty.slopes(none)[-1])
-    return slope if slope < math.inf else None
-
-
-def as_regressions(problem: SpectralProblem, spec: Spec, outcome: SolverResult) -> RidgeRegressions:
-    """Read a solution as ridge regressions of directions of label space."""
-    penalty = spec.penalty
-    if spec.space == "predictions" and not spec.is_bare:
-        left, right, d, sigma = problem.penalised_predictions(penalty)
-        return RidgeRegressions(left, right, problem.ridge, shrunk=sigma / d)
-    unlimited = spec.given is None and spec.expected_rank(problem.shape[1]) == problem.shape[1]
-    if outcome.status is Status.EXACT and unlimited:
-        return RidgeRegressions(outcome.solution, None, problem.ridge)
-    U, s, V = Factors.of(outcome.solution)
-    xp = namespace(s)
-    kept = int(xp.count_nonzero(s > max(problem.shape) * xp.finfo(s.dtype).eps * s[0]))  # they descend
-    extra = 0.5 * penalty.slopes(s)[:kept] / s[:kept]
-    return RidgeRegressions(U[:, :kept] * s[:kept], V[:, :kept], problem.ridge, extra)
+def _solved(rows: Rows, spec: Spec, start: Start | None) -> tuple[Squares, SolverResult, float | None]:
+    setting = Squares.of(rows, spec)
+    first = None if start is None else setting.coordinates.compress(start.left, 1.0, start.right)
+    return _minimise(setting, first)
 
 
 def regressions(rows: Rows, spec: Spec, last: Fitted | None = None) -> RidgeRegressions:
     """Solve (once more, from the last fit), and read the solution as ridge regressions."""
-    spec = filled(rows, replace(spec.limited(rows), solver=spec.method))  # in the coordinates that read it
-    _, problem, outcome, _ = _solved(rows, spec, None if last is None else Start.of(last, rows))
-    return as_regressions(problem, spec, outcome)
+    spec = filled(rows, replace(spec, road="auto"))  # in the coordinates that read it
+    setting, outcome, _ = _solved(rows, spec, None if last is None else Start.of(last, rows))
+    return setting.regressions(outcome)
+
+
+# Other losses, and unknown labels
+
+
+class _Found(NamedTuple):
+    """A solution in the space of the model, for the labels in use."""
+
+    factors: Factors
+    intercept: Array
+    outcome: SolverResult
+    missed: float | None = None
+    setting: Losses | None = None  # None if labels were solved one by one
+
+
+def _fit_rows(rows: Rows, spec: Spec, start: Start | None) -> Solution:
+    """Fit the labels that need coefficients."""
+    place, (_, d, n_labels) = rows.place, rows.shape
+    xp = place.xp
+    if not bool(xp.any(rows.label_totals()[0] != 0)):
+        raise ValueError("no label is known in a row with a positive weight. Check sample_weight.")
+    unseen, used, constants = sort_labels(rows, spec.loss, fit_intercept=spec.fit_intercept)
+    if not bool(xp.any(used)):
+        factors = Factors(place.zeros((d, 0)), place.zeros(0), place.zeros((n_labels, 0)))
+        history = History([IterationInfo(0, "closed form", 0.0, 0.0, 0, 0.0, 0.0)])
+        outcome = SolverResult(place.zeros((0, n_labels)), factors, Status.EXACT, 0, 0.0, 0.0, 0.0, history)
+        intercept = with_unseen(constants, unseen, spec.loss)
+        return Solution(factors, intercept, unseen, outcome, 0.0 if spec.certified else None)
+    if start is not None:
+        places = xp.nonzero(used)[0]
+        start = Start(start.left, take(start.right, places), take(start.intercept, places))
+    found, gap = _found(rows, used, spec, start), None
+    if spec.certified and found.setting is not None:
+        gap = row_duality_gap(found.setting.problem, spec.tail.alpha, found.outcome.solution)
+    order = xp.where(used, xp.cumulative_sum(xp.astype(used, xp.int64)) - 1, 0)
+    V = xp.where(used[:, None], xp.take(found.factors.V, order, axis=0), 0.0)
+    intercept = xp.where(used, xp.take(found.intercept, order), constants)
+    factors, intercept = found.factors._replace(V=V), with_unseen(intercept, unseen, spec.loss)
+    return Solution(factors, intercept, unseen, found.outcome, gap, found.missed)
+
+
+def _found(rows: Rows, used: Array, spec: Spec, start: Start | None) -> _Found:
+    """Minimise.
+
+    Where hardly anything limits the free singular values, a fit can end near a saddle point and not show it.
+    Then it is compared with one that starts from the solution without the penalty.
+    """
+    if is_separable(rows, spec):
+        return _Found(*separable(rows, used, spec, start))
+    losses = Losses.of(rows, used, spec, start)
+    setting, outcome, missed = _minimise(losses, losses.inside(start))
+    found = _Found(*setting.model(outcome), outcome, missed, setting)
+    if start is not None or not setting.is_loose(outcome):
+        return found
+    scale = loss_scale(rows, spec.loss, fit_intercept=spec.fit_intercept)
+    ridge = scale * spectrum_of(rows, fit_intercept=spec.fit_intercept).ridge_leaving(LOOSE_SHARE)
+    without: dict[str, Any] = {"alpha": 0.0, "theta": 0, "max_rank": None, "certified": False}
+    bare = replace(spec, **without, ridge=ridge, solver="auto", callback=None)
+    (U, s, V), intercept, *_ = _found(rows, used, bare, None)
+    rival = _found(rows, used, spec, Start(U * s, V, intercept))
+    better = rival.outcome.objective < (1.0 - (spec.tol or 0.0)) * outcome.objective
+    return rival if better else found

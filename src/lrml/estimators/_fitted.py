@@ -31,9 +31,10 @@ from lrml.core.arrays import (
 from lrml.core.linalg import Factors
 from lrml.core.losses import LOSSES, Loss
 from lrml.core.moments import Statistics
-from lrml.core.rows import Schema
+from lrml.core.rows import Rows, Schema
 from lrml.estimators._kernels import Kernel
 from lrml.estimators._scores import Parts, Scores, best_of_parts, choose_kernel_scorer, choose_scorer
+from lrml.solvers import SolverResult
 
 _Result = TypeVar("_Result")
 # Up to this number, coefficients are kept beside their factors, which saves time in predictions.
@@ -265,6 +266,42 @@ class Fitted:
         place = Place.of(columns)
         chosen = place.xp.take(place.asarray(classes), place.xp.reshape(columns, (-1,)))
         return place.xp.reshape(chosen, columns.shape)
+
+
+class Start(NamedTuple):
+    """Coefficients left rightᵀ and intercepts to begin with, in the space of the model."""
+
+    left: Array
+    right: Array
+    intercept: Array
+
+    @classmethod
+    def of(cls, fitted: Fitted, rows: Rows) -> Start:
+        """Return the last fit; for a kernel, its scores without the intercept."""
+        place = rows.place
+        intercept = place.asarray(fitted.intercept, "float64")
+        if rows.kernel is None:
+            U, s, V = (place.asarray(factor, "float64") for factor in fitted.factors)
+            return cls(U * s, V, intercept)
+        X = rows.X if rows.given is None else rows.given
+        X = (
+            X if Place.of(X) == fitted.place else fitted.place.asarray(X)
+        )  # the last fit may have been elsewhere
+        scores = place.asarray(fitted.scores(X) - fitted.intercept, "float64")
+        return cls(scores, place.asarray(np.eye(scores.shape[1])), intercept)
+
+
+class Solution(NamedTuple):
+    """A model in its own space, before it is stored."""
+
+    factors: Factors
+    intercept: Array
+    unseen: Array
+    outcome: SolverResult
+    gap: float | None = None  # proven
+    compression_gap: float | None = None
+    kernel_gap: float | None = None
+    components: Array | None = None
 
 
 def _finite(rows: slice, parts: Parts) -> Parts:

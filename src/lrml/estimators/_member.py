@@ -24,16 +24,16 @@ from lrml._progress import Reading, tell
 from lrml._shown import shown
 from lrml.blocks import BlockSource, Checkpoint, Door, UnknownLabelsError, as_source, statistics_of
 from lrml.core.arrays import HOST, to_host
-from lrml.core.coordinates import RidgeRegressions
+from lrml.core.coordinates import ROADS, RidgeRegressions
 from lrml.core.moments import Statistics
 from lrml.core.rows import Rows, Schema
 from lrml.estimators._base import LowRankModel
 from lrml.estimators._block_rows import BlockRows
 from lrml.estimators._cuts import automatic_cut
+from lrml.estimators._defaults import Spec
 from lrml.estimators._fit import fit, regressions
 from lrml.estimators._fitted import Fitted, Sums
 from lrml.estimators._parameters import Parameters, check_reach
-from lrml.estimators._spec import Spec
 from lrml.thresholds import Cut
 
 # Solvers that need the rows.
@@ -67,6 +67,8 @@ class Member(LowRankModel):
         found: dict[str, Any] = {"name": type(self).__name__, "tols": self._tols, "again": params.warm_start}
         for name in names:
             found[name] = getattr(params, name)
+        if params.solver in ROADS:
+            found |= {"solver": "auto", "road": params.solver}
         return found
 
     def _solved(self, rows: Rows, params: Parameters) -> Fitted:

@@ -24,8 +24,7 @@ from lrml.core.arrays import Place, to_host
 from lrml.core.coordinates import ROADS
 from lrml.core.losses import LOSSES, Loss
 from lrml.estimators._kernels import KERNELS
-from lrml.estimators._spec import check_row_solver
-from lrml.solvers import SOLVERS, Phase
+from lrml.solvers import ROW_SOLVERS, SOLVERS, Phase
 from lrml.thresholds import Cut
 
 Check: TypeAlias = Callable[[Any], Any]
@@ -88,6 +87,15 @@ def check_together(params: Parameters) -> None:
         check_row_solver(solver)
     if params.space == "predictions" and not on_road:
         raise ValueError(f"space='predictions' has a closed form, and no use for solver={shown(solver)}.")
+
+
+def check_row_solver(solver: str | Phase) -> None:
+    """Refuse a solver that cannot read rows."""
+    if solver not in (possible := (*ROW_SOLVERS, *ROADS)):
+        raise ValueError(
+            f"solver is {solver!r}, but other losses and unknown labels take one of "
+            f"{', '.join(map(repr, possible))}. Use 'auto'."
+        )
 
 
 def check_reach(model: Any, method: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from lrml.core.coordinates import RidgeRegressions, coordinates_of, spectrum_of
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
-from lrml.estimators._defaults import loss_scale, noise_along, usual_strengths
+from lrml.estimators._defaults import loss_scale, noise_along, sums_suffice, usual_strengths
 from lrml.estimators._grid import (
     Grid,
     GridPoint,
@@ -23,7 +23,6 @@ from lrml.estimators._grid import (
 )
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._parameters import Parameters
-from lrml.estimators._spec import sums_suffice
 from lrml.estimators.label_space import CPLST, check_all_known
 from lrml.estimators.leml import LEML, usual_ranks
 from lrml.estimators.lrml import LRML, MLFro, MLTrace

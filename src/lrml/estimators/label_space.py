@@ -17,12 +17,12 @@ from lrml.core.losses import SquaredLoss
 from lrml.core.moments import CentredRows
 from lrml.core.rows import Rows
 from lrml.estimators._base import of_fit
+from lrml.estimators._defaults import Spec
 from lrml.estimators._fit import fit
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._member import Member
 from lrml.estimators._parameters import Parameters
-from lrml.estimators._spec import Spec
 
 _Float64 = npt.NDArray[np.float64]
 # From so many labels on, PLST finds a few directions of label space by Lanczos' method.

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml.core.checks import check_count
+from lrml.estimators._defaults import Spec
 from lrml.estimators._member import Member
 from lrml.estimators._parameters import Parameters
-from lrml.estimators._spec import Spec
 from lrml.solvers import Callback
 
 # Defaults are shares of the labels, or of this many if there are fewer: with few labels a rank below theirs

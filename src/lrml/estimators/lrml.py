@@ -11,11 +11,11 @@ import numpy.typing as npt
 from lrml.core.checks import check_count
 from lrml.core.coordinates import ROADS
 from lrml.core.rows import Rows
+from lrml.estimators._defaults import WEAK, Spec
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._member import Member
 from lrml.estimators._parameters import Parameters
-from lrml.estimators._spec import WEAK, Spec
 from lrml.solvers import Callback, Phase
 
 # Default shares of free singular values: with the squared loss by the space of the penalty, and with others.

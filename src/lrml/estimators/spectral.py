@@ -18,12 +18,12 @@ from lrml.core.linalg import Factors
 from lrml.core.penalties import Penalty
 from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel
+from lrml.estimators._defaults import WEAK, Spec
 from lrml.estimators._fit import fit, record
-from lrml.estimators._fitted import Fitted
+from lrml.estimators._fitted import Fitted, Solution
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._member import Member
 from lrml.estimators._parameters import CHECKS, Parameters
-from lrml.estimators._spec import WEAK, Solution, Spec
 from lrml.solvers import Callback, History, IterationInfo, Phase, SolverResult, Status
 
 # Default shares of free singular values: of the predictions, and of the coefficients.
@@ -204,10 +204,11 @@ class SpectralRegressor(RegressorMixin, Member):
         theta, alpha, max_rank = params.theta, params.alpha, params.max_rank
         if alpha is None and (max_rank is not None or params.penalty is not None):
             alpha = 0.0
-        theta = _THETA[params.space] if theta is None else theta
+        if theta is None and params.penalty is None:
+            theta = _THETA[params.space]
         return Spec(
             **self._common(params),
-            theta=theta if theta == "auto" else check_count("theta", theta, 0, shape),
+            theta=theta if theta in ("auto", None) else check_count("theta", theta, 0, shape),
             alpha=alpha,
             ridge=params.ridge,
             ridge_share=WEAK,

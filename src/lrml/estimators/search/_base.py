@@ -21,8 +21,8 @@ from lrml.core.coordinates import road_of
 from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel
 from lrml.estimators._cuts import best_cut
+from lrml.estimators._defaults import sums_suffice
 from lrml.estimators._parameters import CHECKS, Parameters
-from lrml.estimators._spec import sums_suffice
 from lrml.estimators.search._gamma import WITH_GAMMA, choose_gamma, has_gamma
 from lrml.estimators.search._refits import RefitSearch
 from lrml.estimators.search._score_table import ScoreTable, cv_results
