@@ -1,7 +1,7 @@
 """Processes of the program that start at once: forks of one process that has imported everything.
 
 A process of lrml takes two seconds to import scikit-learn, and the tests of the command line run a hundred of
-them. Each of these is a real process with its own arguments, environment, files and exit code.
+them. Each of these is a real process with its own arguments, environment, files, signals and exit code.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import io
 import json
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 CAN_FORK = hasattr(os, "fork") and sys.platform != "darwin"
@@ -26,35 +28,68 @@ _lock = threading.Lock()
 
 def run_program(*arguments, stdin=None, **environment):
     """Run ``lrml`` with arguments; return a `subprocess.CompletedProcess` with text."""
-    argv = [str(argument) for argument in arguments]
-    changed = {"PYTHONIOENCODING": "utf-8", "OMP_NUM_THREADS": "1", **environment}
-    if not CAN_FORK:
-        return subprocess.run(
-            [sys.executable, "-m", "lrml", *argv],
-            input=stdin,
-            capture_output=True,
-            encoding="utf-8",
-            env=os.environ | changed,
-            timeout=300,
-            check=False,
+    if CAN_FORK:
+        return Program(*arguments, stdin=stdin, **environment).result()
+    return subprocess.run(
+        [sys.executable, "-m", "lrml", *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        encoding="utf-8",
+        env=os.environ | {"PYTHONIOENCODING": "utf-8", "OMP_NUM_THREADS": "1", **environment},
+        timeout=300,
+        check=False,
+    )
+
+
+class Program:
+    """A process of ``lrml``, or of Python code with arguments, that runs beside the test.
+
+    It has a session of its own, as if started from another terminal. Nobody reads what an ``unread`` one
+    prints: its standard output is a pipe without another end.
+    """
+
+    def __init__(self, *arguments, code=None, stdin=None, unread=False, **environment):
+        self.argv = [str(argument) for argument in arguments]
+        self._folder = tempfile.TemporaryDirectory()
+        given, self.out, self.err = (Path(self._folder.name, name) for name in ("in", "out", "err"))
+        for path in (given, self.out, self.err):
+            path.write_text(stdin or "" if path is given else "", encoding="utf-8")
+        self.pid = _ask(
+            argv=self.argv,
+            code=code,
+            env=dict(os.environ) | {"PYTHONIOENCODING": "utf-8", "OMP_NUM_THREADS": "1", **environment},
+            cwd=os.getcwd(),
+            files=[str(given), None if unread else str(self.out), str(self.err)],
         )
-    with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder, name) for name in ("in", "out", "err")]
-        files[0].write_text(stdin or "", encoding="utf-8")
-        request = {
-            "argv": argv,
-            "env": dict(os.environ) | changed,
-            "cwd": os.getcwd(),
-            "files": list(map(str, files)),
-        }
-        with _lock:
-            server = _server()
-            print(json.dumps(request), file=server.stdin, flush=True)
-            answer = server.stdout.readline()
-        if not answer:
-            raise RuntimeError("the process that forks must answer, it has ended")
-        out, err = (file.read_text(encoding="utf-8") for file in files[1:])
-    return subprocess.CompletedProcess(["lrml", *argv], json.loads(answer), out, err)
+        self.returncode = None
+
+    def poll(self):
+        """Return the exit code of a process that has ended, otherwise nothing."""
+        if self.returncode is None:
+            self.returncode = _ask(pid=self.pid)
+        return self.returncode
+
+    def send_signal(self, number):
+        os.kill(self.pid, number)
+
+    def result(self, seconds=300):
+        """Wait for the end; return a `subprocess.CompletedProcess` with text."""
+        deadline, pause = time.monotonic() + seconds, 0.001
+        while self.poll() is None:
+            assert time.monotonic() < deadline, "the process does not end"
+            time.sleep(pause)
+            pause = min(2 * pause, 0.02)
+        out, err = (path.read_text("utf-8") for path in (self.out, self.err))
+        self._folder.cleanup()
+        return subprocess.CompletedProcess(["lrml", *self.argv], self.returncode, out, err)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.poll() is None:
+            self.send_signal(signal.SIGKILL)
+            self.result()
 
 
 def quick_workers(patch):
@@ -62,6 +97,16 @@ def quick_workers(patch):
     if CAN_FORK:
         multiprocessing.set_forkserver_preload(["lrml.experiments._work"])
         patch.setattr("lrml.experiments.runner._pool._START", "forkserver")
+
+
+def _ask(**request):
+    with _lock:
+        server = _server()
+        print(json.dumps(request), file=server.stdin, flush=True)
+        answer = server.stdout.readline()
+    if not answer:
+        raise RuntimeError("the process that forks must answer, it has ended")
+    return json.loads(answer)
 
 
 @functools.cache
@@ -84,7 +129,6 @@ def _end(server):
 
 def _serve():
     import lrml  # noqa: PLC0415
-    from lrml.cli import main  # noqa: PLC0415
     from lrml.experiments.runner import _pool  # noqa: PLC0415
 
     for name in lrml.__all__:
@@ -93,21 +137,35 @@ def _serve():
     _pool._START = "fork"  # the processes that work on the cells of an experiment start at once, too
     for line in sys.stdin:
         request = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            _become(request)
-            try:
-                code = main(request["argv"])
-            except SystemExit as error:
-                code = error.code
-            except BaseException:
-                sys.excepthook(*sys.exc_info())
-                code = 1
-            for stream in (sys.stdout, sys.stderr):
-                stream.flush()
-            os._exit(code or 0)
-        _, status = os.waitpid(child, 0)
-        print(json.dumps(os.waitstatus_to_exitcode(status)), flush=True)
+        if "pid" in request:
+            pid, status = os.waitpid(request["pid"], os.WNOHANG)
+            answer = os.waitstatus_to_exitcode(status) if pid else None
+        else:
+            answer = os.fork()
+            if answer == 0:
+                _become(request)
+                _run(request)
+        print(json.dumps(answer), flush=True)
+
+
+def _run(request):
+    from lrml.cli import main  # noqa: PLC0415
+
+    try:
+        if request["code"] is None:
+            code = main(request["argv"])
+        else:
+            sys.argv = ["-c", *request["argv"]]
+            code = exec(compile(request["code"], "<code>", "exec"), {"__name__": "__main__"})
+    except SystemExit as error:
+        code = error.code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code or 0)
 
 
 def _import_what_comes_late():
@@ -119,12 +177,14 @@ def _import_what_comes_late():
         "lrml.cli._data",
         "lrml.experiments._work",
         "lrml.report._draw",
+        "lrml.serving",
         "lrml.storage",
         "jinja2",
         "plotly.graph_objects",
         "pyarrow.csv",
         "pyarrow.parquet",
         "rich.progress",
+        "uvicorn",
     ):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
@@ -132,13 +192,17 @@ def _import_what_comes_late():
 
 def _become(request):
     """Take over environment, folder and standard streams of a request."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where tests run in the background
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
-    for number, (path, flags) in enumerate(
-        zip(request["files"], (os.O_RDONLY, *[os.O_WRONLY | os.O_CREAT] * 2), strict=True)
-    ):
-        opened = os.open(path, flags, 0o600)
+    for number, path in enumerate(request["files"]):
+        if path is None:
+            ours, opened = os.pipe()
+            os.close(ours)
+        else:
+            opened = os.open(path, os.O_WRONLY if number else os.O_RDONLY)
         os.dup2(opened, number)
         os.close(opened)
     streams = [os.fdopen(number, mode, closefd=False) for number, mode in enumerate(("rb", "wb", "wb"))]

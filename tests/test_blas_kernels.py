@@ -27,12 +27,11 @@ SMALL_PART = (
     "tests/solvers/test_alternating.py",
     "tests/solvers/test_optimality.py",
     "tests/solvers/test_solvers.py",
-    "tests/estimators/test_family.py",
 )
 # What takes long: the strict namespace, which calls the same BLAS, plain gradient steps, and other losses.
 SLOW = ("strict", "pg", "growing", "logistic", "hinge")
-# What multiplies no matrices: proximal maps of vectors, and forms of input and output.
-NO_BLAS = ("exact_prox", "every_penalty", "papers_rule", "frames", "sparse", "clone", "bad_input")
+# What multiplies no matrices: proximal maps of vectors.
+NO_BLAS = ("exact_prox", "every_penalty", "papers_rule")
 
 
 def architectures(found: list[dict[str, object]]) -> list[str]:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from cli_output import without_progress
 from experiments.runner_jobs import wait_until
-from forking import run_program
+from forking import CAN_FORK, Program, run_program
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="signals and /proc of Linux")
+pytestmark = pytest.mark.skipif(
+    not CAN_FORK or not Path("/proc/self/stat").exists(), reason="forks and /proc of Linux"
+)
 
 # 14 cells with two figures: real ones, and as few as are enough to be killed between.
 ARGUMENTS = ("reproduce", "fig2", "--seeds", "1", "--jobs", "2", "--out")
@@ -27,31 +25,9 @@ REMAINS = ("tables/.ranks.csv.99999999.part", "figures/.figure2.png.99999999.par
 FOREIGN = ("notes.part", "tables/.hidden")
 
 
-# As `lrml`, with workers that are forks of a process of its own that has imported everything.
-_PROGRAM = """
-import multiprocessing, sys
-from lrml.cli import main
-from lrml.experiments.runner import _pool
-if __name__ == "__main__":
-    multiprocessing.set_forkserver_preload(["lrml.experiments._work"])
-    _pool._START = "forkserver"
-    sys.exit(main(sys.argv[1:]))
-"""
-
-
-def start(folder):
-    """Begin a run in a session of its own, as if from another terminal."""
-    return subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, *ARGUMENTS, str(folder)],
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-
-
 def end(process):
     """Wait for the end of a run and of all of its processes."""
-    process.communicate(timeout=300)
+    process.result()
     wait_until(lambda: not living(process.pid))
 
 
@@ -96,17 +72,16 @@ def _no_data(tmp_path, monkeypatch):
     monkeypatch.setenv("LRML_DATA_HOME", str(tmp_path / "empty"))
 
 
-def kill_when(condition, folder, delay):
-    """Run until something has come to pass, and a little longer; then kill the parent, and it alone."""
-    process = start(folder)
+def kill_when(condition, folder):
+    """Run until something has come to pass; then kill the parent, and it alone."""
+    process = Program(*ARGUMENTS, folder)
     wait_until(lambda: condition() or process.poll() is not None)
-    time.sleep(delay)
     process.send_signal(signal.SIGKILL)
     end(process)
     return process.returncode == -signal.SIGKILL
 
 
-def test_a_run_that_is_killed_three_times_ends_with_the_same_files(tmp_path):
+def test_a_run_that_is_killed_twice_ends_with_the_same_files(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     run = run_program(*ARGUMENTS, whole)
     assert (run.returncode, without_progress(run.stderr)) == (0, "")
@@ -114,18 +89,12 @@ def test_a_run_that_is_killed_three_times_ends_with_the_same_files(tmp_path):
     assert len(lines_of(whole)) == N_CELLS
     assert sum(name.startswith("figures/") for name in expected) == 6
 
-    moments = random.Random(11)
-    half = N_CELLS // 2  # one kill in each half of the cells: counted, as seconds differ by machine
-    conditions = []
-    for number in range(2):
-        n_lines = moments.randrange(number * half, (number + 1) * half)
-        conditions.append(lambda n_lines=n_lines: len(lines_of(killed)) >= n_lines)
-    conditions.append(lambda: any((killed / "tables").glob("*.csv")))  # the report is being written
-    # What is left to do takes far longer than a delay; the last one comes at once, to be sure of the page.
-    delays = [*(moments.uniform(0.0, 0.3) for _ in range(2)), 0.0]
-    for condition, delay in zip(conditions, delays, strict=True):
+    for condition in (
+        lambda: len(lines_of(killed)) >= N_CELLS // 2,
+        lambda: any((killed / "tables").glob("*.csv")),  # the report is being written
+    ):
         before = lines_of(killed)
-        assert kill_when(condition, killed, delay)
+        assert kill_when(condition, killed)
         after = lines_of(killed)
         assert after[: len(before)] == before
         found = timeless(files_of(killed))

@@ -17,6 +17,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 import lrml
 from cli.programs import TOPICS, program, tagged_texts, write_csv
+from forking import CAN_FORK, Program
 from lrml.datasets import load_yeast, write_xmc
 from lrml.metrics import average_precision
 from lrml.storage import read_header
@@ -269,26 +270,17 @@ _STOPPED = """
 import signal, sys
 from lrml.cli import main
 from lrml.datasets import PredictionWriter
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where tests run in the background
 for number in (signal.SIGINT, signal.SIGTERM):
     PredictionWriter.write = lambda *rows: signal.raise_signal(number)
     print(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
+@pytest.mark.skipif(not CAN_FORK, reason="needs fork")
 def test_an_interrupted_prediction_leaves_nothing(folder):
     (folder / "one.txt").write_text("a rocket\n")
-    (folder / "stopped.py").write_text(_STOPPED)
     command = ["predict", folder / "model.lrml", folder / "one.txt", "-o", folder / "never.csv"]
-    run = subprocess.run(
-        [sys.executable, "-m", "stopped", *command],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    run = Program(*command, code=_STOPPED).result()
     assert (run.returncode, run.stdout.split()) == (0, [str(128 + signal.SIGINT), str(128 + signal.SIGTERM)])
     assert run.stderr.splitlines() == [
         f"lrml predict: {word}; no file is half-written." for word in ("interrupted", "stopped")

@@ -72,7 +72,7 @@ def _is_alive(pid, session):
 def test_a_run_that_is_killed_again_and_again_ends_with_the_same_results(tmp_path):
     folder, log_path, moments = tmp_path / "killed", tmp_path / "log.txt", random.Random(7)
     store = Store(folder)
-    for n_jobs in (3, 1, 0, 5, 2, 4):  # killed after so many have begun; none: while the workers start
+    for n_jobs in (3, 0, 5):  # killed after so many have begun; none: while the workers start
         before = store.records()
         script = Script("draw", folder, log_path)
         wait_until(lambda script=script, n_jobs=n_jobs: len(script.begun()) >= n_jobs or script.is_over())
@@ -94,7 +94,7 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_results(tmp_pat
     assert without_seconds(found[job.key] for job in jobs) == without_seconds(whole)
     assert len(found) == len(jobs)
     # Each kill costs what two workers had begun, and what they had answered just before.
-    assert len(script.log()) <= len(jobs) + 4 * 6
+    assert len(script.log()) <= len(jobs) + 4 * 3
     examples = sorted(path.name for path in (folder / "examples").iterdir())
     assert examples == sorted(f"{job.key}.npz" for job in jobs)
     for name in examples:

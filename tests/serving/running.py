@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +13,8 @@ import numpy as np
 import pytest
 
 import lrml
+from experiments.runner_jobs import wait_until
+from forking import CAN_FORK, Program
 from lrml import MLFro, TextTagger
 
 HARMFUL = '<script>document.title = "harm"</script>'
@@ -40,29 +40,17 @@ def row_model() -> MLFro:
 
 
 @contextmanager
-def serving(model: Any, folder: Path, *options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Run `lrml serve` on a free port; yield its address and the process."""
+def serving(
+    model: Any, folder: Path, *options: str, code: str | None = None
+) -> Iterator[tuple[str, Program]]:
+    """Run `lrml serve`, or code that does, on a free port; yield its address and the process."""
+    if not CAN_FORK:
+        pytest.skip("needs fork")
     path = folder / "model.lrml"
     lrml.save(model, path, summary={"data": "toy texts"})
-    command = [sys.executable, "-m", "lrml", "serve", str(path), "--port", "0", "--json", *options]
-    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes) as process:
-        try:
-            yield listening_at(process), process
-        finally:
-            process.kill()
-
-
-def listening_at(process: subprocess.Popen[str]) -> str:
-    """Return the address that a server prints when it is ready."""
-    assert process.stdout is not None
-    said = ""
-    while not said.rstrip().endswith("}"):
-        line = process.stdout.readline()
-        assert line, process.stderr.read() if process.stderr else ""
-        said += line
-    address: str = json.loads(said)["address"]
-    return address
+    with Program("serve", path, "--port", "0", "--json", *options, code=code) as process:
+        wait_until(lambda: process.poll() is not None or process.out.read_text().rstrip().endswith("}"))
+        yield json.loads(process.out.read_text())["address"], process
 
 
 def without_server(app: Any, work: Callable[[Any], Awaitable[Any]]) -> Any:

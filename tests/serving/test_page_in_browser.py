@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -114,8 +115,8 @@ def test_a_model_of_rows_takes_json_and_says_what_is_wrong(browser: Any, tmp_pat
         visit.ask('[{"<img src=x onerror=alert(1)>": 1}]')
         page.locator("#trouble", has_text="got '<img src=x onerror=alert(1)>'").wait_for()
         visit.troubles.clear()  # the browser itself notes an answer of 400
-        process.kill()
-        process.wait()
+        process.send_signal(signal.SIGKILL)
+        process.result()
         page.click("#send")
         page.locator("#trouble", has_text="does not answer").wait_for()
         visit.troubles.clear()

@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +20,7 @@ import lrml
 from experiments.runner_jobs import wait_until
 from lrml import LRML, MLFro, TextTagger
 from lrml.cli import main
-from serving.running import HARMFUL, TAGS, TEXTS, listening_at, serving, text_model, without_server
+from serving.running import HARMFUL, TAGS, TEXTS, serving, text_model, without_server
 
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
@@ -179,9 +177,7 @@ def test_many_clients_at_once_get_their_own_answers(client: Any) -> None:
         assert list(threads.map(ask, texts)) == wanted
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_signal_lets_a_running_request_finish(tmp_path: Path, number: int, code: int) -> None:
+def test_a_signal_lets_a_running_request_finish(tmp_path: Path) -> None:
     with serving(text_model(), tmp_path) as (address, process):
         host, port = address.removeprefix("http://").split(":")
         body = b'{"texts": ["a chess engine"], "k": 1}'
@@ -189,7 +185,7 @@ def test_a_signal_lets_a_running_request_finish(tmp_path: Path, number: int, cod
             head = f"POST /predict HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n"
             connection.sendall(head.encode() + body[:10])
             httpx.get(f"{address}/health")  # answered after the first part above has been read
-            process.send_signal(number)
+            process.send_signal(signal.SIGINT)
             while True:  # until it takes no new requests
                 try:
                     socket.create_connection((host, int(port)), timeout=30).close()
@@ -201,19 +197,18 @@ def test_a_signal_lets_a_running_request_finish(tmp_path: Path, number: int, cod
                 answer += part
         assert answer.startswith(b"HTTP/1.1 200 OK")
         assert b'"tag":"game"' in answer
-        assert process.stderr is not None
-        errors = process.stderr.read()
-        assert process.wait(300) == code, errors
-        assert "Traceback" not in errors
+        ended = process.result()
+        assert ended.returncode == 130, ended.stderr
+        assert "Traceback" not in ended.stderr
 
 
 # A server with other limits on time, and a model that never answers if it is asked for "for ever".
 _IMPATIENT = """
-import sys, threading
-import lrml
+import os, sys, threading
 from lrml.cli import main
 from lrml.serving import _predictor, _server
-_server._LAST_SECONDS, _server._HEAD_SECONDS, _server._UNREAD_SECONDS = map(float, sys.argv[2:])
+limits = map(float, os.environ["LIMITS"].split())
+_server._LAST_SECONDS, _server._HEAD_SECONDS, _server._UNREAD_SECONDS = limits
 answer = _predictor.Predictor.answer
 def answer_or_hang(self, body):
     if b"for ever" in body:
@@ -221,7 +216,7 @@ def answer_or_hang(self, body):
         threading.Event().wait()
     return answer(self, body)
 _predictor.Predictor.answer = answer_or_hang
-sys.exit(main(["serve", sys.argv[1], "--port", "0", "--json"]))
+sys.exit(main(sys.argv[1:]))
 """
 
 
@@ -230,29 +225,24 @@ def _post(body: bytes) -> bytes:
 
 
 @contextmanager
-def impatient(folder: Path, last: float, head: float, unread: float) -> Iterator[tuple[Any, Any]]:
+def impatient(folder: Path, limits: str) -> Iterator[tuple[Any, Any]]:
     """Start a server with these limits; yield its host and port, and its process."""
-    lrml.save(text_model(), folder / "model.lrml")
-    command = [sys.executable, "-c", _IMPATIENT, str(folder / "model.lrml")]
-    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([*command, *map(str, (last, head, unread))], **pipes) as process:
-        try:
-            host, port = listening_at(process).removeprefix("http://").split(":")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LIMITS", limits)
+        with serving(text_model(), folder, code=_IMPATIENT) as (address, process):
+            host, port = address.removeprefix("http://").split(":")
             yield (host, int(port)), process
-        finally:
-            process.kill()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 def test_a_busy_worker_does_not_keep_the_server_from_ending(tmp_path: Path) -> None:
-    with impatient(tmp_path, 0.1, 300, 300) as (place, process):
+    with impatient(tmp_path, "0.1 300 300") as (place, process):
         with socket.create_connection(place, timeout=300) as connection:
             connection.sendall(_post(b'{"texts": ["for ever"]}'))
-            assert process.stdout.readline() == "asked\n"
+            wait_until(lambda: process.out.read_text().endswith("asked\n"))
             process.send_signal(signal.SIGTERM)
-            _, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors
-        assert "Traceback" not in errors
+            ended = process.result()
+        assert ended.returncode == 0, ended.stderr
+        assert "Traceback" not in ended.stderr
 
 
 _REQUEST = _post(b'{"texts": ["chess"]}')
@@ -262,7 +252,7 @@ _HALF_A_BODY = b"POST /health HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs the open files of a process")
 def test_clients_that_fall_silent_are_left(tmp_path: Path) -> None:
-    with impatient(tmp_path, 300, 5, 5) as (place, process), ExitStack() as stack:
+    with impatient(tmp_path, "300 1 1") as (place, process), ExitStack() as stack:
 
         def open_files() -> int:
             return len(os.listdir(f"/proc/{process.pid}/fd"))

@@ -6,8 +6,6 @@ import io
 import json
 import os
 import pickle
-import subprocess
-import sys
 import zipfile
 
 import joblib
@@ -21,6 +19,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import lrml
+from forking import CAN_FORK, Program
 from lrml import LRML, LRMLCV, MLFro, TextTagger
 from lrml.cli import main
 from lrml.estimators import LowRankModel
@@ -445,6 +444,7 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(not CAN_FORK, reason="needs fork")
 def test_memory_stays_near_the_size_of_the_file(contents, tmp_path):
     """Bombs of every sort, loaded by a process that may not take more than a few hundred megabytes."""
     bombs = []
@@ -477,7 +477,7 @@ for path in sys.argv[1:]:
         print("refused")
 """
     paths = [str(tmp_path / f"{place}.lrml") for place in range(len(bombs))]
-    done = subprocess.run([sys.executable, "-c", program, *paths], capture_output=True, text=True, check=True)
+    done = Program(*paths, code=program).result()
     assert done.stdout.split() == ["refused"] * len(bombs)
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -50,6 +51,7 @@ def serve(
             print_json({"address": address, "model": model})
         else:
             say(result_console(), f"Serving {model} at {address} (Ctrl-C stops it).")
+        sys.stdout.flush()  # whoever has started this reads the address from a pipe
         if host not in _LOCAL:
             advise(f"Everybody who can reach {host} may ask: there is no password and no encryption.")
 
