@@ -302,6 +302,20 @@ def test_labels_count_where_sums_must_fit_into_memory(monkeypatch):
     assert passes.objective_ == pytest.approx(once.objective_, rel=5e-4)
 
 
+@pytest.mark.parametrize("model", [LRML(0.9, 40.0), LRML(2, 0.0), MLFro(1.0)], ids=repr)
+def test_a_rank_that_does_not_fit_into_memory_is_refused_after_one_look(model, monkeypatch):
+    reads = []
+
+    def blocks():
+        reads.append(1)
+        yield sp.eye_array(600, format="csr"), sp.eye_array(600, 1500, dtype=np.int64, format="csr")
+
+    monkeypatch.setattr(Place, "memory", 25e6)
+    with pytest.raises(ValueError, match="1500 labels"):
+        model.fit_blocks(blocks)
+    assert len(reads) <= 2  # the first block, for its shape, and one look at all
+
+
 def test_unknown_labels_of_data_that_is_not_so_wide_are_read_by_rows(unknown):
     by_rows = LRML(1, 2.0, ridge=0.1, tol=1e-9)
     found = clone(by_rows).set_params(solver="compressed").fit_blocks(cut(unknown, 60))

@@ -354,19 +354,25 @@ def fits_in_memory(size: int, place: Place = HOST) -> bool:
     return 3 * 8 * size**2 <= place.memory
 
 
-def _check_size(rows: Rows, road: str) -> None:
-    """Refuse a decomposition that there is no room for."""
-    (n, d, _), place = rows.shape, rows.place
+def _check_size(rows: Rows, road: str, directions: int, shifts: int) -> None:
+    """Refuse what there is no room for: a decomposition, or more directions of label space than usual."""
+    (n, d, n_labels), place = rows.shape, rows.place
     size = n if road == "dual" else d
-    if fits_in_memory(size, place):
-        return
+    needed, what = 24.0 * size**2, f"decomposing the {road} matrix"
     remedy = "solver='auto' on the host works in a subspace, without leave-one-out scores (use cv=5)."
     if rows.kernel is not None:
         remedy = "Pass fewer rows, or kernel='linear' on features of sklearn.kernel_approximation.Nystroem."
-    raise ValueError(
-        f"decomposing the {road} matrix of n = {n} rows and d = {d} features takes {24e-9 * size**2:.0f} GB "
-        f"of {place.memory / 1e9:.0f} GB of memory. {remedy}"
-    )
+    if road == "compressed":
+        if directions <= span.n_directions(n_labels, None):
+            return
+        size = d if rows.n_passes else min(n, d)
+        needed, what = 24.0 * shifts * directions * (size + min(n_labels, size)), f"rank {directions}"
+        remedy = "Pass a small theta or rank, as a count. A ridge alone leaves the rank as it is: use LEML."
+    if needed > place.memory:
+        raise ValueError(
+            f"{what} for n = {n} rows, d = {d} features and {n_labels} labels takes {needed / 1e9:.0f} GB of "
+            f"{place.memory / 1e9:.0f} GB of memory. {remedy}"
+        )
 
 
 def coordinates_of(
@@ -387,15 +393,15 @@ def coordinates_of(
     """
     road = road_of(rows, road)
     key: tuple[Any, ...] = ("coordinates", fit_intercept, road)
+    width = span.n_directions(rows.shape[2], directions)
     if road == "compressed":
-        key += (ridge if bare else None, span.n_directions(rows.shape[2], directions))
+        key += (ridge if bare else None, width)
     made_for, found = rows.cache.get(key, (np.inf, None))
     if found is not None and made_for <= ridge:
         kept: Coordinates = found
         return kept
     made_for = 0.0
-    if road != "compressed":
-        _check_size(rows, road)
+    _check_size(rows, road, width, 1 if bare else 3)
     if rows.kernel is not None:
         found = _of_kernel(rows, ridge, fit_intercept)
         made_for = 0.0 if found.kernel_gap(ridge, 1.0) == 0.0 else ridge
