@@ -63,10 +63,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], kind: Any = Statistics, seconds: float = 30.0) -> None:
         if not isinstance(path, str | os.PathLike):
-            raise TypeError(
-                f"checkpoint is {shown(path)}, not the path of a file or a Checkpoint. Pass a name such as "
-                "'sums.npz'."
-            )
+            raise TypeError(f"checkpoint is {shown(path)}. Pass the path of a file, or a Checkpoint.")
         self.path, self.kind, self.seconds = Path(path), kind, seconds
         self._last, self._written, self._failed = monotonic(), 0, False
 
@@ -75,8 +72,7 @@ class Checkpoint:
         self._last, self._written = monotonic(), 0
         if self.path.is_dir():
             raise IsADirectoryError(
-                f"the checkpoint {os.fspath(self.path)!r} is a folder. Name a file in it, such as "
-                f"{os.fspath(self.path / 'sums.npz')!r}."
+                f"the checkpoint {os.fspath(self.path)!r} is a folder. Name a file in it."
             )
         if not self.path.exists():
             with output_errors(self.path), tempfile.TemporaryFile(dir=self.path.parent):
@@ -85,13 +81,13 @@ class Checkpoint:
         self._written, digest = int(arrays.pop("n_blocks")), arrays.pop("digest").tobytes()
         return Kept(self._written, digest, self.kind.from_stored(arrays, self.path))
 
-    def of_others(self, n_blocks: int) -> ValueError:
-        """Return the error for a checkpoint of other blocks than those at hand."""
-        return ValueError(
-            f"the checkpoint {os.fspath(self.path)!r} has the sum of {counted(n_blocks, 'block')} of other "
-            "rows: from other files, files that have changed, blocks of another size or order, or with other "
-            "options of the reader. Pass the same, or delete it to start anew."
-        )
+    def compare(self, kept: Kept, digest: bytes) -> None:
+        """Refuse a checkpoint of other blocks than those at hand."""
+        if digest != kept.digest:
+            raise ValueError(
+                f"the checkpoint {os.fspath(self.path)!r} has {counted(kept.n_blocks, 'block')} of other "
+                "rows. Pass the same data, in the same blocks and with the same options, or delete it."
+            )
 
     def keep(self, state: Kept, *, at_once: bool = False) -> None:
         """Write the state, unless the last write was a moment ago or had the same, or there is no sum.
@@ -99,9 +95,8 @@ class Checkpoint:
         Where that fails, a warning says so, and the next attempt is made as usual: a full disk does not end a
         fit.
         """
-        if state.total is None or state.n_blocks == self._written:
-            return
-        if monotonic() - self._last < self.seconds and not at_once:
+        late = at_once or monotonic() - self._last >= self.seconds
+        if state.total is None or state.n_blocks == self._written or not late:
             return
         digest = np.frombuffer(state.digest, dtype=np.uint8)
         arrays = {"n_blocks": np.asarray(state.n_blocks), "digest": digest} | state.total.to_arrays()

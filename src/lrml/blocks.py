@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -20,10 +20,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from lrml._checkpoints import Checkpoint, Kept, digest_of
-from lrml._door import are_no_labels, check_names, checked_rows, taken
+from lrml._door import are_no_labels, check_names, checked_rows
 from lrml._progress import Reading
 from lrml._shown import counted, shown
-from lrml.core.arrays import Place, as_matrix, is_host, is_sparse
+from lrml.core.arrays import as_matrix, is_host, is_sparse
 from lrml.core.moments import Statistics
 from lrml.core.rows import Rows, Schema, added
 
@@ -90,8 +90,7 @@ class RowBlock(Rows):
         if self.mask is not None:
             raise UnknownLabelsError(
                 f"block {self.index} (from row {self.first_row}): sums over rows need to know all labels, "
-                "and some are NaN. Impute them or drop those rows, or use LRML.fit_blocks with blocks that "
-                "can be read several times.",
+                "and some are NaN. Use LRML.fit_blocks with blocks that can be read several times.",
                 self.index,
             )
 
@@ -122,7 +121,9 @@ class Door:
         try:
             X, Y, weights, names = _parts(raw)
             rows = checked_rows(X, Y, weights, targets=self.targets, classes=classes, whole=False)
-            columns = self._named(rows.schema, names)
+            if not rows.home.is_host:
+                raise TypeError(f"X is an array of {rows.home}. Blocks are summed on the host: pass NumPy's.")
+            columns = self._named(rows.schema, rows.schema.label_names if names is None else names)
         except (ValueError, TypeError) as error:
             found = (_bad_row(X), _bad_row(Y, self.targets))
             row = next((first_row + bad for bad in found if bad is not None), None)
@@ -133,47 +134,29 @@ class Door:
 
     def _named(self, found: Schema, names: Any) -> Schema:
         """Return the columns of a block with the names of its labels; refuse others than expected."""
-        names, first = found.label_names if names is None else names, self.columns
+        first = self.columns
         if self.classes is not None and not found.flat:
             if len(self.classes) != found.n_labels:
-                raise ValueError(
-                    f"classes names {len(self.classes)} labels, but Y has {found.n_labels} columns. Pass one "
-                    "name per column."
-                )
+                raise ValueError(f"Y has {found.n_labels} labels, but classes names {len(self.classes)}.")
             check_names("Y", names, "classes", self.classes)
             names = self.classes
-        if names is not found.label_names:
-            found = replace(found, label_names=names)
-        if first is None:
-            return found
-        for what in ("features", "labels"):
-            expected, got = getattr(first, f"n_{what}"), getattr(found, f"n_{what}")
-            if expected != got:
+        if first is not None:
+            here, there = ((one.n_features, one.n_labels) for one in (found, first))
+            if here != there:
                 raise ValueError(
-                    f"it has {got} {what}, but the first block has {expected}. Give every block the same "
-                    "columns, in the same order."
+                    f"it has {here[0]} features, {here[1]} labels; the first block {there[0]} and {there[1]}."
                 )
-        check_names("X", found.feature_names, "the first block", first.feature_names)
-        check_names("Y", names, "the first block", first.label_names)
-        return found
+            check_names("X", found.feature_names, "the first block", first.feature_names)
+            check_names("Y", names, "the first block", first.label_names)
+        return replace(found, label_names=names)
 
 
 def _parts(raw: Any) -> tuple[Any, Any, Any, Any]:
     """Return X, Y, weights and label names of what a user, or `lrml.datasets.iter_blocks`, yields."""
     if isinstance(raw, tuple | list) and len(raw) in (2, 3):
-        parts = [*raw, None][:3]
-        for name, part in zip(("X", "Y", "sample_weight"), parts, strict=True):
-            if part is not None and not (place := Place.of(taken(part, name))).is_host:
-                raise TypeError(
-                    f"rows of blocks are summed on the host, but {name} is an array of {place}. Pass NumPy "
-                    "arrays, such as X.cpu().numpy(), or all rows to fit."
-                )
-        return *parts, None
+        return *[*raw, None][:3], None
     if not (hasattr(raw, "X") and hasattr(raw, "targets")):
-        raise TypeError(
-            f"it is a {type(raw).__name__}, not (X, Y) or (X, Y, sample_weight). Yield tuples of arrays, "
-            "sparse matrices or frames."
-        )
+        raise TypeError(f"it is a {type(raw).__name__}, not (X, Y) or (X, Y, sample_weight).")
     if raw.targets is None:
         raise ValueError(
             "no column of the file was named as a label. Pass labels=[…] with their columns, or "
@@ -258,25 +241,31 @@ class LocalBlocks(BlockSource):
     """
 
     def __init__(self, blocks: Any) -> None:
-        remedy = None if callable(blocks) or hasattr(blocks, "__iter__") else "a list, a generator"
-        if isinstance(blocks, str | os.PathLike):
-            remedy = "lrml.datasets.BlockFile(path)"
-        elif hasattr(blocks, "__dask_graph__"):
-            remedy = "X and y to lrml.engines.dask.fit(model, X, y)"
-        elif hasattr(blocks, "shape"):
-            remedy = "[(X, y)], or X and y to fit"
-        if remedy is not None:
+        iterable = callable(blocks) or hasattr(blocks, "__iter__")
+        if not iterable or isinstance(blocks, str | os.PathLike) or hasattr(blocks, "shape"):
             raise TypeError(
-                f"blocks is {shown(blocks)}, not an iterable of (X, Y) pairs or a function that returns one. "
-                f"Pass {remedy}."
+                f"blocks is {shown(blocks)}. Pass (X, Y) pairs or a function that returns them, for a file "
+                "lrml.datasets.BlockFile(path); or X and y to fit, those of Dask to lrml.engines.dask.fit."
             )
         self.blocks = blocks
-        self._iterators = _Iterators(blocks)
-        self._count: tuple[int, int] | None = None  # blocks and rows of the first pass
+        self._begun: dict[str, Iterator[Any]] = {}  # copies share it
+
+    def _begin(self) -> Iterator[Any]:
+        """Return an iterator over all blocks; one whose first block was put back goes on."""
+        if "put back" in self._begun:
+            return self._begun.pop("put back")
+        found: Iterator[Any] = iter(self.blocks() if callable(self.blocks) else self.blocks)
+        if found is self._begun.get("last"):
+            raise ValueError(
+                "the rows are needed again, but an iterator can be read only once. Pass a list, or a "
+                "function that returns a new iterator: lambda: iter_blocks(path)."
+            )
+        self._begun["last"] = found
+        return found
 
     def _first_columns(self) -> Schema:
-        for index, raw in _numbered(self._iterators.begin()):
-            self._iterators.put_back(raw)
+        for index, raw in _numbered(self._begin()):
+            self._begun["put back"] = chain([raw], self._begun["last"])
             return self.door.check(raw, index, 0)[1]
         raise ValueError(_NO_BLOCKS)
 
@@ -302,81 +291,29 @@ class LocalBlocks(BlockSource):
         return found
 
     def _after(self, kept: Kept, checkpoint: Checkpoint | None) -> Iterator[tuple[RowBlock, bytes]]:
-        """Yield the blocks that a checkpoint does not have, each with a hash of all blocks up to it.
+        """Yield the blocks that a checkpoint does not have, checked, each with a hash of all blocks up to it.
 
         Files are known again by size and time, and their first blocks need not be read once more.
         """
-        told = Reading() if self.told is None else self.told
+        told, door = self.told or Reading(), replace(self.door, columns=self.columns)
         told.begin()
-        skips, done = hasattr(self.blocks, "starting_at"), kept.n_blocks
-        start, digest = (done, self.blocks.identity().encode()) if skips else (0, b"")
-        blocks = self._read(start, digest, told, hashed=checkpoint is not None and not skips)
-        for _, digest in islice(blocks, done - start):  # noqa: B007  # the last one is wanted
-            pass
-        if checkpoint is not None and done and digest != kept.digest:
-            raise checkpoint.of_others(done)
-        seen = done
-        for block, digest in blocks:
-            if seen == done > 0:
+        skips, done, first_row = hasattr(self.blocks, "starting_at"), kept.n_blocks, 0
+        seen, digest = (done, self.blocks.identity().encode()) if skips else (0, b"")
+        for index, raw in _numbered(self.blocks.starting_at(seen) if skips else self._begin(), seen):
+            if checkpoint is not None and index == done > 0:
+                checkpoint.compare(kept, digest)
                 told.say(f"going on from block {done:,d}")
-            seen += 1
-            if len(block):
-                yield block, digest
-        if checkpoint is not None and seen == done > 0:
-            told.say(f"all {counted(done, 'block')} are in {os.fspath(checkpoint.path)}")
-
-    def _read(
-        self, start: int, digest: bytes, told: Reading, *, hashed: bool
-    ) -> Iterator[tuple[RowBlock, bytes]]:
-        """Yield the blocks from one on, checked, with a hash of all up to there, or the one that is given."""
-        door, skips = replace(self.door, columns=self.columns), hasattr(self.blocks, "starting_at")
-        seen, first_row = start, 0
-        for index, raw in _numbered(
-            self.blocks.starting_at(start) if skips else self._iterators.begin(), start
-        ):
             block, found = door.check(raw, index, raw.first_row if skips else first_row)
             if found.dtype > self.columns.dtype:  # one block in double precision: their order must not matter
                 self.door = replace(self.door, columns=replace(self.columns, dtype=found.dtype))
             seen, first_row = index + 1, block.first_row + len(block)
-            digest = digest_of(block, digest) if hashed else digest
-            yield block, digest
+            digest = digest_of(block, digest) if checkpoint is not None and not skips else digest
+            if index >= done and len(block):
+                yield block, digest
             told.update(seen, first_row, len(block))
-        if start > 0:
-            return
-        self._count = self._count or (seen, first_row)
-        if self._count != (seen, first_row):
-            raise ValueError(
-                f"a pass over the blocks read {first_row} rows in {seen} blocks, but the first one "
-                f"{self._count[1]} in {self._count[0]}. Pass a list, or a function that starts anew with "
-                "every call, over data that does not change."
-            )
-
-
-class _Iterators:
-    """Iterators over some blocks, one for each pass; copies of a source share them."""
-
-    def __init__(self, blocks: Any) -> None:
-        self.blocks = blocks
-        self._last: Any = None  # what was given out, which must not come again
-        self._begun: Iterator[Any] | None = None  # one whose first block was put back
-
-    def begin(self) -> Iterator[Any]:
-        """Return an iterator over all blocks."""
-        if self._begun is not None:
-            begun, self._begun = self._begun, None
-            return begun
-        found: Iterator[Any] = iter(self.blocks() if callable(self.blocks) else self.blocks)
-        if found is self._last:
-            raise ValueError(
-                "the rows are needed again, but an iterator can be read only once. Pass a list, or a "
-                "function that returns a new iterator: lambda: iter_blocks(path)."
-            )
-        self._last = found
-        return found
-
-    def put_back(self, raw: Any) -> None:
-        """Let the next pass begin with the block that was just taken, and go on with the same iterator."""
-        self._begun = chain([raw], self._last)
+        if checkpoint is not None and seen <= done > 0:
+            checkpoint.compare(kept, digest)
+            told.say(f"all {counted(done, 'block')} are in {os.fspath(checkpoint.path)}")
 
 
 def _numbered(blocks: Iterator[Any], index: int = 0) -> Iterator[tuple[int, Any]]:

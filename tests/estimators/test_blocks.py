@@ -219,7 +219,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_a_fit(data, tmp_path):
 def test_a_place_that_is_none_for_a_checkpoint(data, tmp_path):
     for place in (5, [tmp_path]):
         refused(lambda place=place: LRML(2).fit_blocks([data], checkpoint=place), "path of a file")
-    with pytest.raises(IsADirectoryError, match=r"folder.*sums\.npz"):
+    with pytest.raises(IsADirectoryError, match="folder"):
         LRML(2).fit_blocks([data], checkpoint=tmp_path)
     with pytest.raises(OSError, match=r"must be written to .*nowhere.*choose another folder"):
         LRML(2).fit_blocks([data], checkpoint=tmp_path / "nowhere" / "sums.npz")
@@ -292,7 +292,7 @@ def test_bad_blocks_are_named(data):
         (7, "7"),
         ("big.xmc", "'big.xmc'"),
         (collection(), "dask"),
-        (X, "X, y"),
+        (X, "X and y"),
         ([far], "sample_weight"),
         ([(X, named), (X, named[list("abcdfe")])], "'f'.*'e'"),
     ):
@@ -341,7 +341,7 @@ def test_further_rows_must_suit_the_first(data):
     refused(lambda: fitted.partial_fit(X[:, :5], Y), "5 features.* 9 ")
     refused(lambda: loaded.partial_fit(X, Y), "Statistics")
     refused(lambda: dual.set_params(solver="auto").partial_fit(X, Y), "XᵀX")
-    refused(lambda: LRML(2).partial_fit(X, Y, classes=list("abcde")), "5 labels.* 6")
+    refused(lambda: LRML(2).partial_fit(X, Y, classes=list("abcde")), "6 labels.* 5")
     refused(lambda: LRML(2).partial_fit(X, Y).partial_fit(X, Y, classes=list("abcdef")), "classes")
     refused(lambda: LRML(2).partial_fit(X, named).partial_fit(X, named[list("abcdfe")]), "'f'.*'e'")
 
