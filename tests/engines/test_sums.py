@@ -92,10 +92,10 @@ def test_blocks_are_added_in_their_order(n_blocks, client):
 
 
 def test_killed_workers_and_a_lack_of_memory_change_no_bit(client, quiet, tmp_path):
-    special = {number: delayed(cb.killing)(number, str(tmp_path)) for number in (2, 30)}
+    special = {30: delayed(cb.killing)(30, str(tmp_path))}
     special[7] = delayed(cb.short_of_memory)(7, str(tmp_path))
     model = fit(MLFro(0.5), delayed_blocks(40, special), client=client)
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == 2
     assert bits(model.statistics_) == bits(quiet)
     calm = fit(MLFro(0.5), delayed_blocks(40), client=client)
     assert model.coef_.tobytes() == calm.coef_.tobytes()

@@ -32,10 +32,11 @@ except ModuleNotFoundError as error:
     raise ImportError(f'A cluster needs Dask ({error}). Run: pip install "lrml[dask]"') from error
 
 from lrml._checkpoints import Kept, digest_of
+from lrml._door import check_names
 from lrml._shown import shown
 from lrml.blocks import BlockError, BlockSource, Checkpoint, Door, RowBlock
 from lrml.core.arrays import is_sparse, one_blas_thread
-from lrml.core.rows import Schema, added
+from lrml.core.rows import Schema, Spread, added
 from lrml.datasets import BlockFile
 from lrml.estimators import TopK
 from lrml.metrics import average_precision
@@ -280,7 +281,7 @@ def predict(model: Any, X: Any) -> Any:
 
 
 def decision_function(model: Any, X: Any) -> Any:
-    """Return what ``model.decision_function`` does, as a lazy Dask array; see `predict`."""
+    """Return what ``model.decision_function`` does, lazily; see `predict`."""
     return _lazily(model, X, "decision_function")[0]
 
 
@@ -323,19 +324,16 @@ def score(model: Any, X: Any, y: Any = None, *, client: Client | str | None = No
     named = flat or model.classes_.dtype.kind == "O"
     source = DaskBlocks(X, y).checked(targets=targets, classes=model.classes_ if named else None)
     with connect(client):
-        expected, got = getattr(model, "feature_names_in_", None), source.columns.feature_names
-        if expected is not None and got is not None and list(expected) != list(got):
-            raise ValueError(f"The features are {shown([*got])}. Order them as in fit: {shown([*expected])}.")
+        check_names("X", source.columns.feature_names, "the fit", model.fitted_.schema.feature_names)
         model = model._unnamed()  # blocks are arrays
         if targets == "binary":
             total, count = source.sum(_values, model)
             if not count:
                 raise ValueError("No row has a label, so there is no average precision. Check y.")
             return float(total / count)
-        count, totals = source.sum(_target_sums)
-        residual, spread = source.sum(_squared_errors, model, totals / count)
+        residual, seen = source.sum(_errors, model)
     # As in scikit-learn: a constant target counts 1 if it is met, and 0 otherwise.
-    share = np.where(spread > 0, residual / np.where(spread > 0, spread, 1.0), residual > 0)
+    share = np.where(seen.scatter > 0, residual / np.where(seen.scatter > 0, seen.scatter, 1.0), residual > 0)
     return float(np.mean(1.0 - share))
 
 
@@ -349,13 +347,9 @@ def _values(block: RowBlock, model: Any) -> tuple[float, int]:
     return float(np.nansum(values)), int(np.count_nonzero(~np.isnan(values)))
 
 
-def _target_sums(block: RowBlock) -> tuple[int, Any]:
+def _errors(block: RowBlock, model: Any) -> tuple[Any, Spread]:
+    """Return the sums of squared residuals of each target, and its squares about the mean."""
     block.check_known()
-    return len(block), np.asarray(block.Y.sum(axis=0), dtype=np.float64).ravel()
-
-
-def _squared_errors(block: RowBlock, model: Any, mean: Any) -> tuple[Any, Any]:
-    """Return sums, for each target, of squared residuals and of squares about the mean."""
     Y = block.Y.toarray() if is_sparse(block.Y) else block.Y
     residual = Y - model.predict(block.X).reshape(Y.shape)
-    return np.sum(residual**2, axis=0), np.sum((Y - mean) ** 2, axis=0)
+    return np.sum(residual**2, axis=0), Spread.of(Y, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partialmethod
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lrml._door import warn_of_ranges
 from lrml.blocks import BlockError, BlockSource, RowBlock, UnknownLabelsError
-from lrml.core.arrays import Array, is_sparse, thin_svd
+from lrml.core.arrays import Array, is_sparse
 from lrml.core.linalg import NormalOperator
 from lrml.core.moments import CentredRows, Statistics, are_far, without_means
 from lrml.core.rows import Census, Rows, filled_moments
@@ -25,8 +25,6 @@ _Float64 = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
 _Floats = npt.NDArray[np.floating[Any]]
 _Result = TypeVar("_Result")
-# A matrix with a larger shorter side takes too long to decompose.
-_LARGEST_FACTORED = 2000
 # Numbers of the vectors of a subspace that are sent at a time: 512 MiB in single precision.
 _MOST_SENT = 1 << 27
 
@@ -137,9 +135,8 @@ class BlockRows(Rows):
         return replace(self, dtype=dtype)
 
     def sum(self, part: Callable[..., _Result], *arguments: Any) -> _Result:
-        """Sum over all blocks and their parts, as `Rows.sum` does; matrices are sent as factors."""
-        sent = (_Broadcast(each) if getattr(each, "ndim", 0) == 2 else each for each in arguments)
-        total: _Result = self.passes.sum(_sum_of_block, part, self.used, self.dtype, *sent)
+        """Sum over all blocks and their parts, as `Rows.sum` does."""
+        total: _Result = self.passes.sum(_sum_of_block, part, self.used, self.dtype, *arguments)
         return total
 
     def centred(self, fit_intercept: bool) -> Any:
@@ -153,37 +150,10 @@ def _known_census(block: RowBlock) -> Census:
 
 
 def _sum_of_block(
-    block: RowBlock,
-    part: Callable[..., _Result],
-    used: _Bools,
-    dtype: type[np.floating[Any]],
-    *sent: Any,
+    block: RowBlock, part: Callable[..., _Result], used: _Bools, dtype: Any, *arguments: Any
 ) -> _Result:
-    arguments = (each.matrix if isinstance(each, _Broadcast) else each for each in sent)
     total: _Result = block.select_labels(used).with_precision(dtype).sum(part, *arguments)
     return total
-
-
-class _Broadcast:
-    """A matrix that is sent to another process as two factors, if its rank is low."""
-
-    def __init__(self, matrix: _Floats) -> None:
-        self.matrix = matrix
-
-    def __reduce__(self) -> Any:
-        shape = self.matrix.shape
-        if min(shape) <= _LARGEST_FACTORED:
-            U, s, Vt = thin_svd(self.matrix.astype(np.float64))
-            # Smaller singular values are rounding.
-            rank = int(np.count_nonzero(s > np.finfo(self.matrix.dtype).eps * s[0]))
-            if rank * sum(shape) < self.matrix.size:
-                left, right = (U * s)[:, :rank], Vt[:rank]
-                return _multiplied, tuple(part.astype(self.matrix.dtype) for part in (left, right))
-        return _Broadcast, (self.matrix,)
-
-
-def _multiplied(left: _Floats, right: _Floats) -> _Broadcast:
-    return _Broadcast(left @ right)
 
 
 # Wide rows
@@ -245,35 +215,21 @@ class _SummedOperator(NormalOperator):
         self.columns = max(64, _MOST_SENT // (3 * self.size))
         self._passes, self._centring = passes, centring
 
-    def apply(self, B: _Floats) -> _Floats:
-        """Return the product with a block of vectors."""
-        return self._passes.sum(_product, "apply", B, self._centring)
+    def _summed(self, method: str, B: _Floats) -> Any:
+        return self._passes.sum(_product, method, B, self._centring)
 
-    def right_sides(self, V: _Float64) -> _Floats:
-        """X̂ᵀŶ V, in units of the operator."""
-        return self._passes.sum(_product, "right_sides", V, self._centring)
-
-    def cross(self, B: _Floats) -> _Floats:
-        """Return the scores of a block of vectors times Ŷ."""
-        return self._passes.sum(_product, "cross", B, self._centring)
-
-    def apply_and_cross(self, B: _Floats) -> tuple[_Floats, _Floats]:
-        """Return both."""
-        return self._passes.sum(_product_and_cross, B, self._centring)
+    apply = partialmethod(_summed, "apply")
+    right_sides = partialmethod(_summed, "right_sides")
+    cross = partialmethod(_summed, "cross")
+    apply_and_cross = partialmethod(_summed, "apply_and_cross")
 
 
-def _product(block: RowBlock, method: str, matrix: _Floats, centring: _Centring) -> _Floats:
-    """Return what a method of the operator of a block makes of a matrix."""
-    parts = _by_columns(centring.operator(block), method, matrix)
-    return np.vstack(parts) if method == "cross" else np.hstack(parts)
-
-
-def _product_and_cross(block: RowBlock, matrix: _Floats, centring: _Centring) -> tuple[_Floats, _Floats]:
-    products, crosses = zip(*_by_columns(centring.operator(block), "apply_and_cross", matrix), strict=True)
-    return np.hstack(products), np.vstack(crosses)
-
-
-def _by_columns(operator: NormalOperator, method: str, matrix: _Floats) -> list[Any]:
-    """Apply a method of an operator to groups of columns of a matrix."""
+def _product(block: RowBlock, method: str, matrix: _Floats, centring: _Centring) -> Any:
+    """Return what a method of the operator of a block makes of a matrix, by groups of columns."""
+    operator = centring.operator(block)
     apply = getattr(operator, method)
-    return operator.map(lambda group: apply(np.ascontiguousarray(matrix[:, group])), matrix.shape[1])
+    parts = operator.map(lambda group: apply(np.ascontiguousarray(matrix[:, group])), matrix.shape[1])
+    if method == "apply_and_cross":
+        products, crosses = zip(*parts, strict=True)
+        return np.hstack(products), np.vstack(crosses)
+    return np.vstack(parts) if method == "cross" else np.hstack(parts)
