@@ -234,7 +234,7 @@ def test_every_step_is_recorded(exact):
 
 
 def test_the_tail_sum_recovers_what_the_trace_norm_shrinks():
-    """Small sizes and few seeds of benchmarks/completion.py, alpha chosen alike for both."""
+    """Small sizes and few seeds, alpha chosen alike for both."""
     for share, seed in ((0.3, 0), (0.5, 2)):
         truth, M = planted((40, 30), 2, share, 0.1, seed)
         errors = []
