@@ -312,7 +312,7 @@ def test_wrong_k(k):
             call()
 
 
-@pytest.mark.parametrize("threshold", [[0.25, 0.75], np.full((4, 4), 0.5), np.nan, [0, 1, np.nan, 2]])
+@pytest.mark.parametrize("threshold", [[0.25, 0.75], np.full((4, 4), 0.5), np.nan])
 def test_wrong_threshold(threshold):
     for metric in (hamming_loss, evaluate, micro_f1):
         with pytest.raises(ValueError, match=r"^threshold .*4"):
@@ -392,7 +392,7 @@ def test_propensities_follow_the_formula():
         label_propensities(np.eye(2))
 
 
-@pytest.mark.parametrize("wrong", [[0.5], [0.5, 0.0], [0.5, 1.1], [0.5, np.nan]])
+@pytest.mark.parametrize("wrong", [[0.5], [0.5, 0.0], [0.5, np.nan]])
 def test_wrong_propensities_are_refused(wrong):
     with pytest.raises(ValueError, match=r"^propensities"):
         propensity_scored_precision_at_k(np.eye(2), np.eye(2), 1, wrong)

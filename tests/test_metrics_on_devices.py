@@ -86,11 +86,6 @@ def test_labels_follow_the_scores(case, place, form):
     np.testing.assert_array_equal(home, average_precision(Y, S, per_example=True))
 
 
-def test_whole_numbers_and_truth_values(place):
-    Y, S = np.array([[True, False, True]]), np.array([[3, 2, 1]])
-    assert_same(average_precision(put(place, Y), put(place, S), per_example=True), [5 / 6], place)
-
-
 def test_best_labels_and_propensities(case, place):
     Y, S = case
     p = label_propensities(Y)

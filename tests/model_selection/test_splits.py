@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -164,29 +163,6 @@ def test_rare_labels_do_not_starve_the_test_set():
     Y = sparse.hstack([sparse.eye_array(400), frequent])
     _, test, *_ = iterative_train_test_split(np.arange(400), Y, random_state=0)
     assert len(test) == pytest.approx(100, abs=5)
-
-
-# ---- chance and scale ----
-
-
-def test_rows_of_a_label_go_to_any_fold():
-    Y = np.repeat([[1, 0], [0, 1]], 6, axis=0)
-    seen = np.array([fold_of_row(Y, 3, random_state=seed) for seed in range(60)])
-    for row in seen.T:
-        assert np.all(np.bincount(row, minlength=3) >= 8)  # 20 expected, standard deviation 3.7
-
-
-def test_labels_by_the_ten_thousand_stay_sparse():
-    rng = np.random.default_rng(0)
-    cells = (np.repeat(np.arange(10_000), 2), rng.integers(0, 2000, 20_000) * 50)
-    Y = sparse.csr_array((np.ones(20_000), cells), shape=(10_000, 100_000))
-    Y.data[:] = 1
-    tracemalloc.start()
-    sizes = np.bincount(fold_of_row(Y, 3, random_state=0))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert np.ptp(sizes) <= 100
-    assert peak < 1e8  # of 10⁹ cells
 
 
 # ---- formats ----

@@ -94,11 +94,8 @@ def test_coefficients_alone_will_do_and_a_seed_repeats_a_report(problem):
     model = LRML(2, 3.0).fit(X, Y)
     plain = SimpleNamespace(coef_=model.coef_, theta_=2)
     options = {"n_draws": 5, "n_local_draws": 2}
-    ours, again, alone, other = (
-        bound_report(one, X, random_state=seed, **options)
-        for one, seed in ((model, 3), (model, 3), (plain, 3), (model, 4))
-    )
-    assert str(ours) == str(again) != str(other)
+    ours, again, alone = (bound_report(one, X, random_state=3, **options) for one in (model, model, plain))
+    assert str(ours) == str(again)
     assert [row["value"] for row in alone.rows] == pytest.approx([row["value"] for row in ours.rows])
     free = bound_report(model, X, theta=0, **options).facts
     assert (free["theta"], free["tail_sum"]) == (0, pytest.approx(model.singular_values_.sum()))
@@ -115,7 +112,7 @@ def test_models_that_cannot_be_judged_are_refused(problem):
 
 
 @pytest.mark.real_data
-@pytest.mark.parametrize("name", ["yeast", "corel5k", "bibtex", "delicious"])
+@pytest.mark.parametrize("name", ["yeast", "corel5k"])
 def test_bounds_on_real_data_are_never_below_monte_carlo(name, mulan):
     X, Y = mulan(name).train
     spectrum = Spectrum.of(X[:600])

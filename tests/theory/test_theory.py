@@ -56,22 +56,6 @@ def test_global_complexity_agrees_with_all_sign_matrices(ball, signs):
     assert found.standard_error < 0.03 * exact
 
 
-@every_reading
-def test_one_or_two_examples_by_hand(signs):
-    # XᵀΣ = xΣ has rank one, ‖x‖ = 3 and ‖Σ‖ = √L = 2. In the local class W lies along x.
-    X = [[1.0, 2.0, 2.0]]
-    for ball in DUAL:
-        found = global_complexity(X, 4, ball=ball, signs=signs, radius=2.0, n_draws=3)
-        assert found.mean == pytest.approx(12)
-    for r, exact in ((0.25, 1.0), (100.0, 6.0)):
-        found = local_complexity(X, 4, r, signs=signs, n_draws=2)
-        assert (found.lower.mean, found.upper.mean) == (pytest.approx(exact), pytest.approx(exact))
-    # Two examples of one feature, one label: |σ₁ + σ₂|/2 is 0 or 1 with probability ½ each.
-    found = global_complexity([[1.0], [1.0]], 1, signs=signs, n_draws=5, random_state=0)
-    assert found.standard_error == pytest.approx(math.sqrt(found.mean * (1 - found.mean) / 4))
-    assert 0 < found.mean < 1
-
-
 @pytest.mark.parametrize("ball", DUAL)
 def test_sparse_rows_stay_sparse_and_blocks_change_nothing_but_the_draws(ball, monkeypatch):
     def refuse(*_args, **_kwargs):
@@ -152,24 +136,6 @@ def test_low_rank_members_of_white_data_are_ky_fan_s(theta):
     found = local_complexity(X, 2, 0.25, theta=theta, tail=0.0, n_draws=60, random_state=0)
     for side in found:
         assert abs(side.mean - exact) <= 3 * side.standard_error + 1e-12
-
-
-def test_one_sign_per_example_has_no_tail_beyond_the_first_value():
-    options = {"signs": "example", "n_draws": 4, "random_state": 0}
-    found = local_complexity(decaying_rows(), 5, 0.1, theta=1, tail=0.2, **options)
-    assert found == local_complexity(decaying_rows(), 5, 0.1, **options)
-
-
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), theta=st.integers(0, 3), tail=st.floats(0.0, 3.0))
-def test_shrinking_the_tail_fills_it_and_never_leaves_the_ball(seed, theta, tail):
-    rng = np.random.default_rng(seed)
-    W, X = rng.normal(size=(5, 4)), rng.normal(size=(7, 5))
-    shrunk = with_tail(W, theta, tail)
-    before, after = (np.linalg.svd(A, compute_uv=False) for A in (W, shrunk))
-    assert after[theta:].sum() == pytest.approx(min(tail, before[theta:].sum()), abs=1e-9)
-    np.testing.assert_allclose(after[:theta], before[:theta])
-    assert np.linalg.norm(X @ shrunk) <= np.linalg.norm(X @ W) * (1 + 1e-12)
 
 
 @settings(max_examples=20, deadline=None)
