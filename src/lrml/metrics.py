@@ -12,19 +12,9 @@ metric                 rows left out                           ties between scor
 ``hamming_loss``       none                                    do not matter
 =====================  ======================================  ========================================
 
-`micro_f1` counts over all cells, `macro_f1` over each label; they have no value per example. `precision_at_k`
-and its propensity-scored form also take what ``predict_top_k`` returns, in place of S.
-
-Rows come in blocks, so a sparse Y is never dense as a whole. S may be an array of any library of the Array
-API standard, on any device: Y, thresholds and propensities are moved there, values per example stay there,
-and means are floats.
-
-References
-----------
-- C. Xu, T. Liu, D. Tao, C. Xu. "Local Rademacher Complexity for Multi-label Learning": the first four.
-- R. E. Schapire, Y. Singer. "BoosTexter". Machine Learning 39, 135-168, 2000: average precision.
-- H. Jain, Y. Prabhu, M. Varma. "Extreme Multi-label Loss Functions for Recommendation, Tagging, Ranking &
-  Other Missing Label Applications". KDD 2016: propensities.
+The F1 have no value per example. Rows come in blocks, so a sparse Y is never dense as a whole. S may be an
+array of any library of the Array API standard, on any device: values per example stay there, means are
+floats.
 """
 
 from __future__ import annotations
@@ -81,25 +71,19 @@ def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: bool = F
 
         p_k(y, s) = (1/k) |{j : y_j = 1, s_j is among the k largest scores}|
 
-    This is the "Top-K accuracy" of Xu et al. and the P@k of extreme classification;
-    `sklearn.metrics.top_k_accuracy_score` assumes a single true class per row.
+    This is the "Top-K accuracy" of Xu et al.; a row with fewer than k relevant labels cannot reach 1.
 
     Parameters
     ----------
     Y : array, sparse matrix or frame of shape (n, L)
         Labels, 1 where relevant and 0 elsewhere.
     S : array or frame of shape (n, L), or TopK
-        Finite scores, with the labels in the order of Y; or the best labels of every row, at least k of them,
-        as ``predict_top_k`` returns them.
+        Finite scores, with the labels in the order of Y; or what ``predict_top_k`` returns, at least k
+        labels.
     k : int
-        Number of labels to look at, 1 ≤ k ≤ L. A row with fewer relevant ones cannot reach 1.
+        Number of labels to look at, 1 ≤ k ≤ L.
     per_example : bool, default=False
-        Return the n values instead of their mean.
-
-    Returns
-    -------
-    float, or array of shape (n,) if ``per_example``
-        In [0, 1]; higher is better.
+        Return an array of n values instead of their mean.
 
     Examples
     --------
@@ -122,10 +106,9 @@ def label_propensities(Y: Matrix, *, a: float = 0.55, b: float = 1.5) -> Vector:
 
         p_l = 1 / (1 + c (N_l + b)^(−a)),    c = (ln n − 1)(b + 1)^a,    N_l = Σ_i y_il
 
-    Rare labels are forgotten more often than frequent ones. The model and its defaults are those of Jain et
-    al. (2016), fitted to Wikipedia; they use a = 0.6 and b = 2.6 for products of Amazon.
-
-    Y are the labels of the training rows, at least 3 of them.
+    Rare labels are forgotten more often than frequent ones. Model and defaults are those of H. Jain, Y.
+    Prabhu and M. Varma (KDD 2016) for Wikipedia; they use a = 0.6 and b = 2.6 for products of Amazon. Y are
+    the labels of at least 3 training rows.
 
     Examples
     --------
@@ -153,8 +136,7 @@ def propensity_scored_precision_at_k(
 
         PSP@k = Σ_i Σ_{l ∈ top k of s_i} y_il / p_l  /  Σ_i max_{|T| ≤ k} Σ_{l ∈ T} y_il / p_l
 
-    Y, S and k are as in `precision_at_k`; the propensities p in (0, 1] are those that `label_propensities`
-    finds in the training labels.
+    Y, S and k are as in `precision_at_k`, p in (0, 1] as `label_propensities` finds them in training labels.
 
     Examples
     --------
@@ -191,10 +173,8 @@ def average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> flo
 
         ap(y, s) = (1/|P|) Σ_{j ∈ P} |{i ∈ P : s_i ≥ s_j}| / |{i : s_i ≥ s_j}|,    P = {j : y_j = 1}
 
-    `sklearn.metrics.label_ranking_average_precision_score` gives 1 to a row without relevant labels; here it
-    is left out, because no ranking of it is better than another.
-
-    Parameters and what is returned are as in `precision_at_k`; NaN marks a row that is left out.
+    A row without relevant labels, to which scikit-learn gives 1, is left out: NaN. Parameters are as in
+    `precision_at_k`.
 
     Examples
     --------
@@ -212,10 +192,8 @@ def average_auc(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | V
 
         auc(y, s) = 1/(|P| |N|) Σ_{i ∈ P, j ∈ N} ( [s_i > s_j] + ½ [s_i = s_j] )
 
-    with P = {j : y_j = 1} and N = {j : y_j = 0}. A row without such a pair is left out of the mean, which
-    otherwise is that of ``sklearn.metrics.roc_auc_score(Y, S, average="samples")``.
-
-    Parameters and what is returned are as in `precision_at_k`; 0.5 is chance, NaN marks a row left out.
+    with P = {j : y_j = 1} and N = {j : y_j = 0}, as ``sklearn.metrics.roc_auc_score(Y, S,
+    average="samples")``. A row without such a pair is left out: NaN. Parameters are as in `precision_at_k`.
 
     Examples
     --------
@@ -240,9 +218,8 @@ def hamming_loss(
     Y, S, per_example
         As in `precision_at_k`.
     threshold : float or array of shape (L,), default=0.5
-        A label is predicted where its score is at or above the threshold: one for all labels, or one per
-        label, compared in the precision of S. The default is the ``round(f)`` of Xu et al., read as f ≥ 0.5.
-        `lrml.thresholds.best_threshold` finds the best one.
+        A label is predicted where its score is at or above the threshold, compared in the precision of S. The
+        default is the ``round(f)`` of Xu et al. `lrml.thresholds.best_threshold` finds the best one.
 
     Examples
     --------
@@ -261,10 +238,7 @@ def micro_f1(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
 
         micro-F1 = 2 TP / (2 TP + FP + FN),    counted over all rows and labels
 
-    Frequent labels weigh more than rare ones.
-
-    Parameters are as in `hamming_loss`. It is 0 if nothing is relevant and nothing predicted, as in
-    ``sklearn.metrics.f1_score(..., average="micro", zero_division=0)``.
+    Parameters are as in `hamming_loss`. It is 0 if nothing is relevant and nothing predicted.
 
     Examples
     --------
@@ -281,10 +255,8 @@ def macro_f1(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
 
         macro-F1 = (1/L) Σ_j 2 TP_j / (2 TP_j + FP_j + FN_j),    counted over the rows of label j
 
-    A rare label weighs as much as a frequent one.
-
     Parameters are as in `hamming_loss`. A label that is neither relevant nor predicted in any row counts as
-    0, as in ``sklearn.metrics.f1_score(..., average="macro", zero_division=0)``.
+    0.
 
     Examples
     --------
@@ -297,10 +269,7 @@ def macro_f1(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
 class Evaluation(dict[str, float]):
     """What `evaluate` returns: the mean of each metric over the rows on which it has a value, and the two F1.
 
-    Attributes
-    ----------
-    per_example : dict of str to array of shape (n,)
-        The values behind each mean; NaN marks a row that is left out. The two F1 have none.
+    ``per_example`` has the values behind each mean, by name; NaN marks a row that is left out.
     """
 
     def __init__(self, means: Mapping[str, float], per_example: dict[str, Vector]) -> None:
@@ -322,18 +291,8 @@ def evaluate(
 ) -> Evaluation:
     """Compute every metric of this module with one sort of the scores.
 
-    Parameters
-    ----------
-    Y, S, threshold
-        As in `hamming_loss`.
-    ks : iterable of int, optional
-        The k of each `precision_at_k`; by default those of 1, 3 and 5 that do not exceed the number of
-        labels.
-
-    Returns
-    -------
-    Evaluation
-        ``precision_at_1`` and so on (as in ``ks``), then the others in the order of the example.
+    Y, S and the threshold are as in `hamming_loss`, ``ks`` those of `precision_at_k`: by default those of 1,
+    3 and 5 that do not exceed the number of labels.
 
     Examples
     --------

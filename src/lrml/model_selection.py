@@ -126,8 +126,7 @@ def iterative_train_test_split(
 
     Notes
     -----
-    Iterative stratification with one addition. A label with one row is wanted 0.75 times for training and
-    0.25 times for testing, so if every row has a rare label, nothing is left for the test set. Here, if both
+    If every row has a rare label, the algorithm as published leaves nothing for the test set. Here, if both
     parts want a label equally often after rounding up, a full part yields. Neither part is ever empty.
 
     Examples
@@ -240,13 +239,10 @@ def _deal_out(
 ) -> _Counts:
     """Return how many of m rows each subset gets if each row goes to the subset that wants it most.
 
-    A subset that wants w rows bids w for the first, w − 1 for the second, and so on; the m highest bids
-    win. Those above some level all win, and some of those at the level. A level λ is high enough if
-    Σ_j max(0, wanted_j − λ) ≤ m. That sum is the largest of Σ_{j ≤ q} wanted_j − q λ over q, with the subsets
-    ordered by what they want, which gives the lowest such λ in closed form.
-
-    ``wanted`` is rounded up, and ``surplus`` is what that added, in any unit. ``room`` counts the rows of any
-    kind that each subset still wants, and is negative if it has too many.
+    A subset that wants w rows bids w for the first, w − 1 for the second, and so on; the m highest bids win:
+    those above the lowest level λ with Σ_j max(0, wanted_j − λ) ≤ m, and some at it. That sum is the largest
+    of Σ_{j ≤ q} wanted_j − q λ over q, subsets in the order of what they want. ``wanted`` is rounded up, by
+    ``surplus``; ``room`` counts the rows of any kind that each subset still wants.
     """
     highest_first = np.sort(wanted)[::-1]
     level = -((m - np.cumsum(highest_first)) // np.arange(1, wanted.size + 1)).min()

@@ -59,9 +59,8 @@ def _makes_probabilities(tagger: Any) -> bool:
 class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
     """Tags for texts: a vectorizer of scikit-learn and a model of this library in one estimator.
 
-    A text becomes a row x of numbers, by default TF-IDF weights of its words and pairs of words, and a tag j
-    has the score x · w_j + b_j, where W comes from the model. A text without a known word has x = 0, so its
-    scores are the intercepts b, and its best tags are the most frequent ones.
+    A text becomes a row x of numbers, and a tag j has the score x · w_j + b_j, where W comes from the model.
+    A text without a known word has x = 0, so its best tags are the most frequent ones.
 
     Parameters
     ----------
@@ -75,10 +74,8 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
 
     Attributes
     ----------
-    vectorizer_ : transformer
-        The fitted vectorizer.
-    model_ : estimator
-        The fitted model; its ``classes_`` are those of the tagger.
+    vectorizer_, model_ : transformer, estimator
+        The fitted parts.
     classes_ : array of shape (L,)
         The tags: sorted, if they were given in lists; otherwise names, or numbers, of columns.
 
@@ -252,22 +249,10 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         return Counter(tag for tag in chain.from_iterable(rows) if tag not in known)
 
     def explain(self, text: str, tag: Any, n: int | None = 5) -> list[tuple[str, float]]:
-        """Features of a text that speak most for a tag, or against it.
+        """Return features of a text and what they contribute to a tag; negative ones speak against it.
 
-        The score of the tag is its intercept plus the contributions x_j W_jl of all features of the text.
-
-        Parameters
-        ----------
-        text : str
-        tag : str
-            One of ``classes_``.
-        n : int, optional
-            How many features at most; None for all that contribute.
-
-        Returns
-        -------
-        list of (str, float)
-            Features and their contributions, those of largest size first; negative ones speak against it.
+        The score of the tag is its intercept plus the contributions x_j W_jl of all features of the text, of
+        which at most n are returned, the largest first; all if n is None.
         """
         check_is_fitted(self)
         if hasattr(self.model_, "kernel_"):

@@ -34,15 +34,9 @@ _Scores: TypeAlias = npt.NDArray[Any]
 class Cut:
     """What a threshold is chosen for: the metric that it makes best, and whether each label has its own.
 
-    Parameters
-    ----------
-    metric : {"micro_f1", "macro_f1", "hamming_loss"}, default="micro_f1"
-        As in `lrml.metrics`.
-    per_label : bool, default=False
-        Choose one threshold for each label. Labels with few positive examples then easily overfit.
+    The metric is "micro_f1", "macro_f1" or "hamming_loss". With thresholds of their own, labels with few
+    positive examples easily overfit.
 
-    Examples
-    --------
     >>> Cut("macro_f1", per_label=True)
     Cut(metric='macro_f1', per_label=True)
     """
@@ -92,15 +86,10 @@ def best_threshold(
     known : array of bool of shape (n, L), optional
         The cells that count, all by default. The others must hold valid labels and scores too, such as 0.
 
-    Returns
-    -------
-    Threshold
-
     Notes
     -----
-    A cut lies halfway between the two different scores that it separates. One at the least score predicts
-    everything, one just above the largest score nothing: so it is, for F1, where there is no positive
-    example. A label without known cells gets the natural threshold, and counts as 0 in macro-F1.
+    A cut lies halfway between the two scores that it separates. For F1 without any positive example it lies
+    just above the largest score. A label without known cells gets the natural threshold, and 0 in macro-F1.
 
     Examples
     --------

@@ -80,8 +80,8 @@ def complete(
         exact:   minimise Ω(σ(Z))  subject to  P_Ω(Z) = P_Ω(M)
 
     P_Ω keeps the observed entries. Only the trace norm without a limit on the rank is convex; otherwise Z is
-    stationary, but another stationary point may be better. An exact Z is never worse than the minimiser of
-    the trace norm. Rows and columns without any observed entry come out as zero, the answer of least norm.
+    stationary. An exact Z is never worse than the minimiser of the trace norm. Rows and columns without any
+    observed entry come out as zero, the answer of least norm.
 
     Parameters
     ----------

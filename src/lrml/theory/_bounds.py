@@ -48,8 +48,8 @@ def global_bound(
         trace       λ min{ √(L tr S / n),  √(π/2) (√(tr S / n) + √(L s₁ / n)) }
         operator    λ min{ √(L/n) Σ_j √s_j,  L √(tr S / n) }
 
-    With ``signs="example"`` XᵀΣ has rank one, and the first line serves all three balls. Zeros among the s_j
-    may be left out; the other parameters are those of `global_complexity`.
+    With ``signs="example"`` XᵀΣ has rank one, and the first line serves all. Zeros among the s_j may be left
+    out; the other parameters are those of `global_complexity`.
     """
     check_choice("ball", ball, get_args(Ball))
     s, scale = descending(eigenvalues), positive("radius", radius)
@@ -85,8 +85,6 @@ def local_bound(
 
     with G `global_bound` of the trace-norm ball and c_h = √(theta π/2) (√h + √L).
 
-    Examples
-    --------
     >>> bound = local_bound([1.0, 0.01], n_examples=100, n_labels=1, r=0.16)
     >>> bound.head_size, {name: round(term, 6) for name, term in bound.terms.items()}
     (1, {'head': 0.04, 'rest of the data': 0.01})
@@ -137,8 +135,6 @@ def local_rate(eigenvalues: Any, n_examples: int, n_labels: int = 1, radius: flo
 
     so r* is the least of the fixed points for every h, the roots of quadratic equations.
 
-    Examples
-    --------
     >>> local_rate([1.0, 1.0], n_examples=400)  # 2 · rank / n
     0.01
     """
@@ -171,8 +167,6 @@ def prediction_bound(
     singular vectors may follow the signs. Without a ridge only the rank of X counts. `local_complexity` of
     ``Spectrum.of_predictions(X, ridge)`` with the radius √r is what is bounded.
 
-    Examples
-    --------
     >>> round(prediction_bound([5.0, 0.1], n_examples=200, n_labels=1, r=0.16).value, 6)  # √(r · rank / n)
     0.04
     """
@@ -225,9 +219,9 @@ def theorem1(complexity: float, n_examples: int, delta: float = 0.05) -> Bound:
 
         E[ĝ] − inf E[g] ≤ 4 R_n(G) + √(2 log(2/δ) / n)      with probability at least 1 − δ
 
-    For independent examples, losses in [0, 1] and ĝ the empirical risk minimiser (which the paper does not
-    say); R_n(G), the ``complexity``, is that of the *loss* class: for an ℓ-Lipschitz loss at most √2 ℓ times
-    that of the predictors with one sign per example and label (Maurer 2016).
+    For independent examples, losses in [0, 1] and ĝ the empirical risk minimiser. R_n(G), the ``complexity``,
+    is that of the *loss* class: for an ℓ-Lipschitz loss at most √2 ℓ times that of predictors with signs per
+    entry.
     """
     deviation = _deviation(n_examples, delta)
     return Bound({"complexity": 4 * _checked(complexity), "confidence": math.sqrt(2 * deviation)})
