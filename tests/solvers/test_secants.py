@@ -22,7 +22,7 @@ def make(seed, n_labels, size, n_pairs, memory):
     rng = np.random.default_rng(seed)
     roots = rng.standard_normal((n_labels, size, size))
     hessians = roots @ roots.transpose(0, 2, 1) + 0.1 * np.eye(size)
-    diagonal, ridge = rng.uniform(0.5, 2.0, (n_labels, size)), rng.uniform(0.0, 1.0, size)
+    diagonal = rng.uniform(0.5, 2.0, (n_labels, size))
     secants, kept = Secants((n_labels, memory, size)), [[] for _ in range(n_labels)]
     for _ in range(n_pairs):
         steps = rng.standard_normal((n_labels, size)) * rng.choice([1e-9, 1.0, 1e6])
@@ -32,8 +32,8 @@ def make(seed, n_labels, size, n_pairs, memory):
         for pairs, s, y in zip(kept, steps, changes, strict=True):
             pairs.append((s, y))
     last = [[pair for pair in pairs[-memory:] if pair[0].any()] for pairs in kept]
-    dense = [textbook(*one) + np.diag(ridge) for one in zip(diagonal, last, strict=True)]
-    return secants.matrix(diagonal, ridge), dense, rng
+    dense = [textbook(*one) for one in zip(diagonal, last, strict=True)]
+    return secants.model(diagonal), dense, rng
 
 
 @settings(max_examples=80, deadline=None)
@@ -55,19 +55,8 @@ def test_pairs_without_curvature_are_left_out():
     secants, diagonal = Secants((3, 6, 4)), np.ones((3, 4))
     steps = np.ones((3, 4))
     secants.add(steps, np.stack([np.zeros(4), -1e-9 * np.ones(4), 2.0 * np.ones(4)]), diagonal)
-    product = secants.matrix(diagonal, np.zeros(4)).product(steps)
+    product = secants.model(diagonal).product(steps)
     np.testing.assert_allclose(product, [[1.0] * 4, [1.0] * 4, [2.0] * 4], rtol=1e-12)
-
-
-def test_damping_adds_the_diagonal_and_keeps_the_pairs():
-    rng = np.random.default_rng(0)
-    secants, diagonal = Secants((2, 6, 5)), rng.uniform(1, 2, (2, 5))
-    for _ in range(3):
-        steps = rng.standard_normal((2, 5))
-        secants.add(steps, 3.0 * steps, diagonal)
-    plain, damped = (secants.matrix(diagonal, np.zeros(5), damping) for damping in (0.0, 0.7))
-    E = rng.standard_normal((2, 5))
-    np.testing.assert_allclose(damped.product(E), plain.product(E) + 0.7 * diagonal * E, rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lrml._progress import progress
 from lrml._shown import level_of_user
-from lrml.core.arrays import Array, Place, namespace, take
+from lrml.core.arrays import Array, Place, take
 from lrml.core.coordinates import (
     Coordinates,
     RidgeRegressions,
@@ -37,13 +37,13 @@ from lrml.estimators._parameters import check_row_solver
 from lrml.solvers import (
     SUCCESSES,
     Callback,
-    DualityGap,
     History,
     IterationInfo,
     Point,
-    Recorder,
     SolverResult,
     Status,
+    duality_gap,
+    regressions_of,
     row_duality_gap,
     solve,
 )
@@ -204,19 +204,9 @@ class Squares:
 
     def solve(self, start: Array | None) -> SolverResult:
         """Solve; the predictions have a closed form, the global minimum."""
-        problem, penalty, spec = self.problem, self.spec.penalty, self.spec
-        if spec.space == "coefficients":
-            certificate = DualityGap(spec.tail.alpha) if spec.certified else None
-            given: dict[str, Any] = {"solver": spec.solver, "certificate": certificate, **spec.limits}
-            return solve(problem, penalty, start=start, **given)
-        left, right, d, sigma = problem.penalised_predictions(penalty)
-        U, s, V = Factors.of_sides(left * (sigma / d), right)
-        W = (U * s) @ V.T
-        objective = problem.value(W) + penalty.value(sigma)
-        steps: Recorder[None] = Recorder(spec.callback)
-        steps.record("closed form", objective, 0.0, int(s.shape[0]), 0.0)
-        U, V = problem.restore(U, V)
-        return SolverResult(W, Factors(U, s, V), Status.EXACT, 0, objective, 0.0, 0.0, steps.history)
+        spec, certificate = self.spec, duality_gap if self.spec.certified else None
+        how: dict[str, Any] = {"solver": spec.solver, "certificate": certificate, **spec.limits}
+        return solve(self.problem, spec.penalty, space=spec.space, start=start, **how)
 
     def missed(self, outcome: SolverResult, gained: float) -> tuple[float, Any]:
         """Return what the subspace costs, and vectors to add beside the solution that lacks them."""
@@ -238,18 +228,8 @@ class Squares:
 
     def regressions(self, outcome: SolverResult) -> RidgeRegressions:
         """Read a solution as ridge regressions of directions of label space."""
-        problem, spec, penalty = self.problem, self.spec, self.spec.penalty
-        if spec.space == "predictions" and not spec.is_bare:
-            left, right, d, sigma = problem.penalised_predictions(penalty)
-            return RidgeRegressions(left, right, problem.ridge, shrunk=sigma / d)
-        unlimited = spec.given is None and spec.expected_rank(problem.shape[1]) == problem.shape[1]
-        if outcome.status is Status.EXACT and unlimited:
-            return RidgeRegressions(outcome.solution, None, problem.ridge)
-        U, s, V = Factors.of(outcome.solution)
-        xp = namespace(s)
-        kept = int(xp.count_nonzero(s > max(problem.shape) * xp.finfo(s.dtype).eps * s[0]))  # they descend
-        extra = 0.5 * penalty.slopes(s)[:kept] / s[:kept]
-        return RidgeRegressions(U[:, :kept] * s[:kept], V[:, :kept], problem.ridge, extra)
+        space = "coefficients" if self.spec.is_bare else self.spec.space
+        return regressions_of(self.problem, self.spec.penalty, outcome.solution, space)
 
 
 def _fit_sums(rows: Rows, spec: Spec, start: Start | None) -> Solution:
@@ -259,7 +239,7 @@ def _fit_sums(rows: Rows, spec: Spec, start: Start | None) -> Solution:
         gap = 0.0
         if outcome.status is not Status.EXACT:  # which of two bounds is smaller depends on the scale of X
             point = Point(outcome.solution, outcome.factors.s, outcome.objective)
-            gap = min(outcome.gap, DualityGap(spec.tail.alpha).measure(problem, spec.tail, point))
+            gap = min(outcome.gap, duality_gap(problem, spec.tail, point))
     if spec.encodes:
         right = problem.reduced_rank_factors(spec.max_rank).right
         components = (right if problem.labels is None else problem.labels @ right).T

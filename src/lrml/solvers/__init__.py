@@ -12,12 +12,11 @@ from lrml.solvers._chains import ChainPoint as ChainPoint
 from lrml.solvers._chains import chains_for as chains_for
 from lrml.solvers._chains import solve_chain as solve_chain
 from lrml.solvers._chains import solve_chains as solve_chains
-from lrml.solvers._gaps import DualityGap as DualityGap
+from lrml.solvers._gaps import duality_gap as duality_gap
 from lrml.solvers._gaps import row_duality_gap as row_duality_gap
 from lrml.solvers._loop import (
     SUCCESSES,
     Callback,
-    Certificate,
     History,
     IterationInfo,
     Phase,
@@ -45,7 +44,6 @@ __all__ = [
     "Algorithm1",
     "Alternating",
     "Callback",
-    "Certificate",
     "Factors",
     "History",
     "IterationInfo",

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 from lrml.core.arrays import Array, Place, inner, namespace
 from lrml.core.loss_problem import RowProblem, scores_of
 from lrml.core.losses import Loss
-from lrml.core.penalties import Penalty
+from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Block
 from lrml.core.spectra import singular_values
 from lrml.solvers._loop import Point
 
 
-class DualityGap:
+def duality_gap(problem: SpectralProblem, penalty: TailSum, point: Point) -> float:
     """Relative duality gap of f(W) + alpha · ‖W‖_*, f the squared loss with or without a ridge.
 
     A ridge is equivalent to rows √ridge · I of X with zero rows of Y, so let f be ‖Y − XW‖². The dual is
@@ -27,24 +27,17 @@ class DualityGap:
     D(t) = 2t ⟨E, Y⟩ − t² ‖E‖², E = Y − XW. Primal minus dual value, over the primal value, bounds how far
     the objective is above the least one.
     """
-
-    def __init__(self, alpha: float) -> None:
-        self.alpha = alpha
-
-    def measure(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> float:
-        """Return (primal − dual) / primal, from the moments alone."""
-        W = point.W
-        projected = inner(W, problem.cross)
-        error_on_target = problem.target - projected
-        error = error_on_target - projected + inner(W, problem.curvature[:, None] * W)
-        steepest = float(singular_values(problem.gradient(W))[0])
-        t = error_on_target / error if error > 0 else 1.0
-        if steepest > 0:
-            t = min(t, self.alpha / steepest)
-        t = max(t, 0.0)
-        primal = point.objective
-        dual = 2.0 * t * error_on_target - t * t * error
-        return max(primal - dual, 0.0) / primal if primal > 0 else 0.0
+    W, primal = point.W, point.objective
+    projected = inner(W, problem.cross)
+    error_on_target = problem.target - projected
+    error = error_on_target - projected + inner(W, problem.diagonal * W)
+    steepest = float(singular_values(problem.gradient(W))[0])
+    t = error_on_target / error if error > 0 else 1.0
+    if steepest > 0:
+        t = min(t, penalty.alpha / steepest)
+    t = max(t, 0.0)
+    dual = 2.0 * t * error_on_target - t * t * error
+    return max(primal - dual, 0.0) / primal if primal > 0 else 0.0
 
 
 def row_duality_gap(problem: RowProblem, alpha: float, V: Array) -> float:
@@ -65,14 +58,13 @@ def row_duality_gap(problem: RowProblem, alpha: float, V: Array) -> float:
     feasible = _feasible(problem, V)
     moments, dual = problem.rows.sum(_dual_sums, *feasible)
     xp = namespace(moments)
-    sigma, dual = xp.linalg.svdvals(moments), float(dual)
+    sigma = xp.linalg.svdvals(moments)
     if problem.ridge > 0:
-        dual -= float(xp.sum(xp.clip(sigma - alpha, min=0.0) ** 2)) / (4.0 * problem.ridge)
+        dual -= xp.sum(xp.clip(sigma - alpha, min=0.0) ** 2) / (4.0 * problem.ridge)
     elif float(sigma[0]) > alpha:
-        dual = float(problem.rows.sum(_dual_sum, alpha / float(sigma[0]), *feasible))
-    trace = float(xp.sum(xp.linalg.svdvals(V[1:, :])))
-    primal = problem.value(V) + alpha * trace
-    return max(primal - dual, 0.0) / primal if primal > 0 else 0.0
+        dual = problem.rows.sum(_dual_sums, *feasible._replace(scale=alpha / float(sigma[0])))[1]
+    primal = problem.value(V) + alpha * float(xp.sum(xp.linalg.svdvals(V[1:, :])))
+    return max(primal - float(dual), 0.0) / primal if primal > 0 else 0.0
 
 
 class _Feasible(NamedTuple):
@@ -83,13 +75,17 @@ class _Feasible(NamedTuple):
     shift: Array
     mean: Array | None = None
     shares: tuple[Array, Array] | None = None  # of the labels that apply, and of the others
+    scale: float = 1.0
 
-    def at(self, block: Block) -> Array:
-        """Return u of a block."""
+    def at(self, block: Block) -> tuple[Array, Array]:
+        """Return u of a block, and A."""
         U = -self.loss.terms(block.Y, scores_of(block, self.coefficients, self.shift)).slopes
         if self.mean is not None:
             U -= self.mean
-        return U if self.shares is None else U * namespace(U).where(block.Y > 0, *self.shares)
+        if self.shares is not None:
+            U *= namespace(U).where(block.Y > 0, *self.shares)
+        U *= self.scale
+        return U, U if block.factors is None else U * block.factors
 
 
 def _feasible(problem: RowProblem, V: Array) -> _Feasible:
@@ -101,22 +97,15 @@ def _feasible(problem: RowProblem, V: Array) -> _Feasible:
     xp, place, dtype = namespace(total), Place.of(total), problem.rows.dtype
     if problem.loss.name == "squared":
         return raw._replace(mean=place.asarray(total / problem.rows.label_totals()[0], dtype))
-    of_negative = of_positive - total
-    lighter = xp.minimum(of_positive, of_negative)
-    up, down = (
-        place.asarray(xp.where(part > 0, lighter / xp.where(part > 0, part, 1.0), 0.0), dtype)
-        for part in (of_positive, of_negative)
-    )
-    return raw._replace(shares=(up, down))
-
-
-def _weighted(block: Block, values: Array) -> Array:
-    return values if block.factors is None else values * block.factors
+    signs = of_positive, of_positive - total
+    lighter = xp.minimum(*signs)
+    shares = [xp.where(one > 0, lighter / xp.where(one > 0, one, 1.0), 0.0) for one in signs]
+    return raw._replace(shares=tuple(place.asarray(share, dtype) for share in shares))
 
 
 def _signed_sums(block: Block, *feasible: Any) -> tuple[Array, Array]:
-    """Return the sums of f ∘ u over labels that apply, and over all."""
-    A = _weighted(block, _Feasible(*feasible).at(block))
+    """Return the sums of A over labels that apply, and over all."""
+    _, A = _Feasible(*feasible).at(block)
     xp = namespace(A)
     positive = xp.where(block.Y > 0, A, 0.0)
     return xp.sum(positive, axis=0, dtype=xp.float64), xp.sum(A, axis=0, dtype=xp.float64)
@@ -124,16 +113,7 @@ def _signed_sums(block: Block, *feasible: Any) -> tuple[Array, Array]:
 
 def _dual_sums(block: Block, *feasible: Any) -> tuple[Array, Array]:
     """Return XᵀA and the sum of the dual of the loss."""
-    U = _Feasible(*feasible).at(block)
-    A = Place.of(U).asarray(block.X.T @ _weighted(block, U), "float64")
-    return A, _dual_sum_at(block, feasible[0], U)
-
-
-def _dual_sum(block: Block, share: float, *feasible: Any) -> Array:
-    """Return the sum of the dual of the loss, u scaled down."""
-    return _dual_sum_at(block, feasible[0], share * _Feasible(*feasible).at(block))
-
-
-def _dual_sum_at(block: Block, loss: Loss, U: Array) -> Array:
-    xp = namespace(U)
-    return xp.sum(_weighted(block, loss.dual(block.Y, U)), dtype=xp.float64)
+    U, A = _Feasible(*feasible).at(block)
+    xp, dual = namespace(U), feasible[0].dual(block.Y, U)
+    total = xp.sum(dual if block.factors is None else dual * block.factors, dtype=xp.float64)
+    return Place.of(U).asarray(block.X.T @ A, "float64"), total

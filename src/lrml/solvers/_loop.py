@@ -136,11 +136,8 @@ class Phase(Protocol):
         """Return the next point, or None to hand over to the next phase."""
 
 
-class Certificate(Protocol):
-    """A proven bound on the distance of the objective from its minimum."""
-
-    def measure(self, problem: Any, penalty: Penalty, point: Point) -> float:
-        """Return an upper bound of (F − F*) / F; costs about one step."""
+Certificate: TypeAlias = Callable[[Any, Any, Point], float]
+"""Of a problem, a penalty and a point: a proven bound of (F − F*) / F. It costs about one step."""
 
 
 def stationarity_residual(problem: Problem, penalty: Penalty, W: Array) -> float:
@@ -287,7 +284,7 @@ class Run(Recorder[Point]):
         # A certificate costs a step, so it is computed only when the estimate has halved.
         if self.certificate is not None and point.gap < self._ask_below:
             self._ask_below = 0.5 * point.gap
-            if self.certificate.measure(self.problem, self.penalty, point) <= self.tol:
+            if self.certificate(self.problem, self.penalty, point) <= self.tol:
                 return Status.GAP_CLOSED
         enough = self.tol * (_SETTLED if self.certificate is None else _STANDSTILL)
         return Status.SETTLED if point.gain <= enough else None

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrml.core.arrays import HOST, Array, Place, dot, frobenius, inner, namespace, row_dots
+from lrml.core.arrays import HOST, Array, Place, dot, frobenius, namespace
 from lrml.core.loss_problem import Evaluation, RowProblem
 from lrml.core.penalties import Penalty
 from lrml.core.quadratic import Beyond, SpectralProblem
@@ -21,8 +21,8 @@ _LEAST_CORNER = 1e-6
 _EXACT = 1e-8
 # A pair whose curvature is below this share of that of the diagonal is rounding noise, or the loss is flat.
 _LEAST_CURVATURE = 1e-8
-# Numbers of the vectors of labels that are handled together: so that they stay in the cache, and on a device,
-# so that few kernels are launched.
+# Numbers of the vectors of labels whose systems are solved together: so that they stay in the cache, and on a
+# device, so that few kernels are launched.
 _CHUNK, _DEVICE_CHUNK = 1 << 17, 1 << 26
 
 
@@ -35,21 +35,15 @@ class ProximalNewton:
 
         f(V₀) + ⟨G, D⟩ + ½ Σ_l d_lᵀ (B_l + 2 ridge) d_l,    D = V − V₀.
 
-    f is a sum over labels, so each label has a model B_l of its own: that of limited-memory BFGS (`Secants`)
-    with pairs of the last steps, on top of a matrix that is diagonal in spectral coordinates, κ_l c_l λ_i.
-    There c_l is the mean curvature of label l at V₀, and κ_l corrects it by the ratio that the last step has
-    shown, which differs a lot between labels. Pairs come from the loss alone, so they stay valid if
-    penalty and ridge change.
+    Each label has a B_l of its own, that of limited-memory BFGS (`Secants`) on top of the diagonal
+    κ_l c_l λ_i: c_l is the mean curvature of label l at V₀, and κ_l corrects it by what the last step has
+    shown. Pairs come from the loss alone, so they stay valid if penalty and ridge change.
 
-    The model plus the penalty is lowered by steps of `Alternating`, which cost one spectral decomposition
-    each, need no rows and cope with features of different scales. They go on while the last one brings more
-    than a share ``worth`` of what all have brought; where the second has not been worth it, the next few
-    models get one only. A point that does not lower the objective is tried again with what it has shown, and
-    with a larger diagonal (Levenberg's damping): a penalty that is not convex can draw the minimiser far
-    away, to where the model knows nothing.
-
-    Most fits end after about a dozen models. Others are near a saddle point or on a plateau. There each model
-    is minimised thoroughly, as rough steps would take hundreds of passes to leave it.
+    `Alternating` lowers the model plus the penalty, as long as its last step brings more than a share
+    ``worth`` of what all have brought; where the second was not worth it, the next few models get one only. A
+    point that does not lower the objective is tried again with what it has shown, and with a larger diagonal
+    (Levenberg's damping): a penalty that is not convex can draw the minimiser far away. A fit that takes many
+    steps is near a saddle point or on a plateau, and each model is then minimised thoroughly.
     """
 
     name = "newton"
@@ -61,9 +55,7 @@ class ProximalNewton:
     _simple_steps = 15  # more of them make a fit slow
     _thorough_worth, _refinements, _thorough_refinements = 0.02, 2, 20
     _most_blind_steps, _most_inner = 5, 12
-    _most_single = (
-        4  # models with a single step; without them, fits of corel5k and enron take a quarter longer
-    )
+    _most_single = 4  # models with one step; without them, fits of corel5k and enron take a quarter longer
 
     def __init__(self, worth: float = 0.3) -> None:
         self.worth = worth
@@ -113,7 +105,7 @@ class ProximalNewton:
 
     def _point(self, V: Array, sigma: Array, objective: float, slope: Array) -> Point:
         self.gains.add(objective)
-        decrement = 0.5 * (1.0 + self.damping) * inner(slope, self.model.solve(slope.T).T)
+        decrement = 0.5 * (1.0 + self.damping) * float(dot(slope, self.model.solve(slope.T).T))
         unit = max(objective, self.problem.least)
         # Along directions whose curvature the model overestimates, the gap is larger. And with
         # single-precision scores it never vanishes.
@@ -136,21 +128,22 @@ class ProximalNewton:
         """Whether a step gains less than rounding; a few of these are taken, as when the ridge dominates."""
         noise = self.problem.rounding * abs(self.last.objective)
         hidden = abs(objective - self.last.objective) <= noise
-        hidden = hidden and inner(D.T, self.model.product(D.T)) <= noise
+        hidden = hidden and float(dot(D.T, self.model.product(D.T))) <= noise
         self.blind_steps += hidden
         return hidden and self.blind_steps <= self._most_blind_steps
 
     def _curvatures(self, here: Evaluation) -> Array:
         xp = namespace(self.kappa)
         bent = self.kappa * xp.maximum(here.curvatures, self.problem.least_curvatures)
-        return xp.minimum(bent, xp.full_like(bent, self.problem.loss.largest_curvature))
+        return xp.clip(bent, max=self.problem.loss.largest_curvature)
 
-    def _model(self, here: Evaluation) -> SecantMatrix:
-        """Return the model of the Hessian of f, one matrix per label."""
+    def _model(self, here: Evaluation) -> Model:
+        """Return the model of the Hessian of f, one matrix per label, with the damping and the ridge."""
         diagonal = self._curvatures(here)[:, None] * self.problem.spread[:, 0]
-        ridge = namespace(diagonal).zeros_like(self.problem.spread[:, 0])
-        ridge[1:] = 2.0 * self.problem.ridges[:, 0]
-        return self.secants.matrix(diagonal, ridge, damping=self.damping)
+        model = self.secants.model(diagonal)
+        bent = (1.0 + self.damping) * diagonal
+        bent[:, 1:] += 2.0 * self.problem.ridges[:, 0]
+        return model._replace(diagonal=bent)
 
     def _minimise(self, here: Evaluation) -> tuple[Array, Array, Array]:
         """Minimise ⟨G, D⟩ + ½⟨D, BD⟩ + Ω; return V, its singular values and an element of ∂Ω there."""
@@ -159,7 +152,7 @@ class ProximalNewton:
         if not self.penalised:
             newton = V - self.model.solve(here.gradient.T).T
             return newton, spectrum(newton[1:, :]), xp.zeros_like(newton[1:, :])
-        reduced = _Reduced(self.model, here.gradient)
+        reduced = Reduced.of(self.model, here.gradient)
         problem = self._quadratic(here, reduced)
         fresh = self.phase is None
         if self.phase is None:
@@ -202,17 +195,17 @@ class ProximalNewton:
                 break
         self.single = self._most_single if count == 2 else max(self.single - 1, 0)
 
-    def _quadratic(self, here: Evaluation, reduced: _Reduced) -> SpectralProblem:
+    def _quadratic(self, here: Evaluation, reduced: Reduced) -> SpectralProblem:
         """Return the model, turned, as a quadratic that agrees with f at the last point."""
         V, G = self.last.W[1:, :].T, reduced.gradient.T
         eigenvalues = self.problem.spread[1:, 0]
         curvatures = 0.5 * (1.0 + self.damping) * self._curvatures(here) + self.problem.tilt
-        h = reduced.model.diagonal[:, 1:] + reduced.model.ridge[1:]
+        h = self.model.diagonal[:, 1:]
         target = here.value - reduced.gain - dot(G, V) + 0.5 * namespace(V).sum(h * V * V)
         rows, columns = (curvatures, eigenvalues) if self.wide else (eigenvalues, curvatures)
         beyond = None
         if self.secants.count:
-            product = reduced.beyond_diagonal().product
+            product = reduced.beyond.product
             refinements = self._thorough_refinements if self._is_slow() else self._refinements
             beyond = Beyond(lambda W: self._turned(product(self._turned(W))), self._turned(V), refinements)
         cross = self._turned(0.5 * (h * V - G))
@@ -225,49 +218,95 @@ class ProximalNewton:
         change = there.gradient - here.gradient
         change[1:, :] -= 2.0 * self.problem.ridges * D[1:, :]  # of the loss only
         xp = namespace(change)
-        believed = xp.maximum(here.curvatures, self.problem.least_curvatures)
-        base = believed[:, None] * self.problem.spread[:, 0]
+        base = xp.maximum(here.curvatures, self.problem.least_curvatures)[:, None] * self.problem.spread[:, 0]
         self.secants.add(D.T, change.T, base)
-        expected = row_dots(base, D.T, D.T)
+        expected = xp.vecdot(base * D.T, D.T)
         moved = (expected > 1e-12 * xp.max(expected)) & (expected > 1e-312)
-        ratio = row_dots(change.T, D.T) / xp.where(moved, expected, 1.0)
+        ratio = xp.vecdot(change.T, D.T) / xp.where(moved, expected, 1.0)
         low, high = self._slowest * self.kappa, self._fastest * self.kappa
         kappa = xp.clip(xp.minimum(xp.maximum(ratio, low), high), min=self._least)
         self.kappa[:] = xp.where(moved, kappa, self.kappa)
 
 
-class _Reduced:
+class SignedSquares(NamedTuple):
+    """Σ_k ± v_k v_kᵀ for every label; ``vectors`` has the shape (L, k, size), ``signs`` (k,)."""
+
+    vectors: Array
+    signs: Array
+
+    def product(self, E: Array) -> Array:
+        """Multiply the vector of every label, a row of E."""
+        V = self.vectors
+        E = namespace(E).astype(E, V.dtype, copy=False)
+        # Products of tiny matrices in single precision sometimes report an invalid value though all numbers
+        # are finite: the processor adds numbers beside the matrices, whose sums are not used.
+        with np.errstate(invalid="ignore"):
+            along = (V @ E[:, :, None]).mT * self.signs
+            return (along @ V)[:, 0, :]
+
+
+class Model(NamedTuple):
+    """B = diagonal + Σ_k (y_k y_kᵀ − a_k a_kᵀ) for every label."""
+
+    diagonal: Array
+    beyond: SignedSquares
+
+    def product(self, E: Array) -> Array:
+        """B e for every label."""
+        return self.diagonal * E + self.beyond.product(E)
+
+    def solve(self, G: Array) -> Array:
+        """B⁻¹ g for every label, by Woodbury's formula, in double precision: it subtracts large parts."""
+        xp, T = namespace(G), self.diagonal
+        solution = xp.empty_like(T)
+        vectors, signs = self.beyond.vectors, xp.astype(self.beyond.signs, T.dtype)
+        identity = xp.eye(signs.shape[0], dtype=T.dtype, device=T.device)
+        numbers = _CHUNK if isinstance(T, np.ndarray) else _DEVICE_CHUNK
+        step = max(1, numbers // max(vectors.shape[1] * vectors.shape[2], 1))
+        for first in range(0, T.shape[0], step):
+            some = slice(first, min(first + step, T.shape[0]))
+            U = xp.astype(vectors[some, ...], T.dtype, copy=False)
+            over_T = U / T[some, None, :]
+            inner = over_T @ U.mT + signs * identity
+            found = xp.linalg.solve(inner, over_T @ G[some, :, None])
+            solution[some, :] = G[some, :] / T[some, :] - (found.mT @ over_T)[:, 0, :]
+        return solution
+
+
+class Reduced(NamedTuple):
     """A model of f without its intercepts: for every W they are at their minimum.
 
     With the row h of B between the intercept and the features, the Hessian of the rest loses h hᵀ / B₀₀.
     """
 
-    def __init__(self, model: SecantMatrix, gradient: Array) -> None:
-        self.model = model
+    slopes: Array
+    row: Array
+    corner: Array
+    gradient: Array
+    gain: Array
+    beyond: SignedSquares  # what the Hessian has beyond the diagonal of B
+
+    @classmethod
+    def of(cls, model: Model, gradient: Array) -> Reduced:
+        """Eliminate the first coordinate."""
         xp = namespace(gradient)
         unit = xp.zeros_like(model.diagonal)
         unit[:, 0] = 1.0
         row = model.product(unit)
         # Where the last steps have shown hardly any curvature, rounding must not make it negative.
-        self.corner = xp.maximum(row[:, 0], _LEAST_CORNER * model.diagonal[:, 0])
-        self.row = row[:, 1:]
-        self.slopes = gradient[0, :]
-        self.gradient = gradient[1:, :] - self.row.T * (self.slopes / self.corner)
-        self.gain = 0.5 * xp.sum(self.slopes**2 / self.corner)
-
-    def beyond_diagonal(self) -> SignedSquares:
-        """Return what the Hessian has beyond its diagonal."""
-        vectors, signs = self.model.low_rank
-        xp = namespace(vectors)
-        lost = xp.astype(self.row / xp.sqrt(self.corner)[:, None], vectors.dtype)
-        return SignedSquares(
+        corner = xp.maximum(row[:, 0], _LEAST_CORNER * model.diagonal[:, 0])
+        row, slopes, (vectors, signs) = row[:, 1:], gradient[0, :], model.beyond
+        lost = xp.astype(row / xp.sqrt(corner)[:, None], vectors.dtype)
+        beyond = SignedSquares(
             xp.concat([vectors[:, :, 1:], lost[:, None, :]], axis=1),
-            xp.concat([signs, -xp.ones_like(signs[:1])]),
+            xp.concat([signs, -xp.ones(1, dtype=signs.dtype, device=signs.device)]),
         )
+        rest, gain = gradient[1:, :] - row.T * (slopes / corner), 0.5 * xp.sum(slopes**2 / corner)
+        return cls(slopes, row, corner, rest, gain, beyond)
 
     def constants(self, E: Array) -> Array:
         """Return the best change of the intercepts for a change of the coefficients."""
-        return -(self.slopes + row_dots(self.row, E.T)) / self.corner
+        return -(self.slopes + namespace(E).vecdot(self.row, E.T)) / self.corner
 
 
 class Secants:
@@ -294,8 +333,8 @@ class Secants:
     def add(self, steps: Array, changes: Array, diagonal: Array) -> None:
         """Add one pair for every label that has moved and shown curvature; the others keep a gap."""
         xp = namespace(steps)
-        shown = row_dots(steps, changes)
-        expected = row_dots(steps, diagonal, steps)
+        shown = xp.vecdot(steps, changes)
+        expected = xp.vecdot(steps, diagonal * steps)
         # The model does not depend on the length of a pair.
         unit = _inverse_roots(shown, (expected > 0.0) & (shown > _LEAST_CURVATURE * expected))
         for kept, new in ((self.S, steps), (self.Y, changes)):
@@ -304,82 +343,26 @@ class Secants:
             kept[:, -1, :] = xp.astype(new * unit, kept.dtype, copy=False)
         self.count += 1
 
-    def matrix(self, diagonal: Array, ridge: Array, damping: float = 0.0) -> SecantMatrix:
-        """Return the model on top of a positive B₀ (one row per label), plus diag(ridge) and damping · B₀."""
+    def model(self, diagonal: Array) -> Model:
+        """Return the model on top of a positive B₀ (one row per label)."""
         known, Y = min(self.count, self.memory), self.Y
         xp = namespace(Y)
         # y₁, a₁, y₂, a₂, …
         vectors = xp.empty((Y.shape[0], 2 * known, Y.shape[2]), dtype=Y.dtype, device=Y.device)
         signs = 1.0 - 2.0 * (xp.arange(2 * known, dtype=Y.dtype, device=Y.device) % 2.0)
         for place in range(known):
-            pair = place - known  # counted from the newest
-            s = self.S[:, pair, :]
+            s = self.S[:, place - known, :]
             before = SignedSquares(vectors[:, : 2 * place, :], signs[: 2 * place])
             bent = diagonal * s + before.product(s)  # B_k s_k
-            length = row_dots(xp.astype(s, bent.dtype, copy=False), bent)
-            vectors[:, 2 * place, :] = Y[:, pair, :]
+            length = xp.vecdot(xp.astype(s, bent.dtype, copy=False), bent)
+            vectors[:, 2 * place, :] = Y[:, place - known, :]
             # 0 where there is a gap instead of a pair.
             a = bent * _inverse_roots(length, length > 0.0)
             vectors[:, 2 * place + 1, :] = xp.astype(a, vectors.dtype, copy=False)
-        return SecantMatrix((1.0 + damping) * diagonal, ridge, SignedSquares(vectors, signs))
-
-
-class SignedSquares(NamedTuple):
-    """Σ_k ± v_k v_kᵀ for every label; ``vectors`` has the shape (L, k, size), ``signs`` (k,)."""
-
-    vectors: Array
-    signs: Array
-
-    def product(self, E: Array) -> Array:
-        """Multiply the vector of every label, a row of E."""
-        xp, V = namespace(E), self.vectors
-        E = xp.astype(E, V.dtype, copy=False)
-        product = xp.zeros_like(E)
-        if V.shape[1] == 0:
-            return product
-        for some in _chunks(V):
-            # Products of tiny matrices in single precision sometimes report an invalid value though all
-            # numbers are finite: the processor adds numbers beside the matrices, whose sums are not used.
-            with np.errstate(invalid="ignore"):
-                along = (V[some, ...] @ E[some, :, None]).mT * self.signs
-                product[some, :] = (along @ V[some, ...])[:, 0, :]
-        return product
-
-
-class SecantMatrix(NamedTuple):
-    """B = B₀ + diag(ridge) + Σ_k (y_k y_kᵀ − a_k a_kᵀ) for every label."""
-
-    diagonal: Array
-    ridge: Array
-    low_rank: SignedSquares
-
-    def product(self, E: Array) -> Array:
-        """B e for every label."""
-        return (self.diagonal + self.ridge) * E + self.low_rank.product(E)
-
-    def solve(self, G: Array) -> Array:
-        """B⁻¹ g for every label, by Woodbury's formula, in double precision: it subtracts large parts."""
-        xp, T = namespace(G), self.diagonal + self.ridge
-        solution = xp.empty_like(T)
-        vectors, signs = self.low_rank.vectors, xp.astype(self.low_rank.signs, T.dtype)
-        identity = xp.eye(signs.shape[0], dtype=T.dtype, device=T.device)
-        for some in _chunks(vectors):
-            U = xp.astype(vectors[some, ...], T.dtype, copy=False)
-            over_T = U / T[some, None, :]
-            inner = over_T @ U.mT + signs * identity
-            found = xp.linalg.solve(inner, over_T @ G[some, :, None])
-            solution[some, :] = G[some, :] / T[some, :] - (found.mT @ over_T)[:, 0, :]
-        return solution
+        return Model(diagonal, SignedSquares(vectors, signs))
 
 
 def _inverse_roots(squares: Array, valid: Array) -> Array:
     """Return 1/√ of some numbers, as a column, and 0 for those that are not valid."""
     xp = namespace(squares)
     return xp.where(valid, 1.0 / xp.sqrt(xp.where(valid, squares, 1.0)), 0.0)[:, None]
-
-
-def _chunks(V: Array) -> list[slice]:
-    """Labels that are handled together."""
-    n_labels, chunk = V.shape[0], _CHUNK if isinstance(V, np.ndarray) else _DEVICE_CHUNK
-    step = max(1, chunk // max(V.shape[1] * V.shape[2], 1))
-    return [slice(start, min(start + step, n_labels)) for start in range(0, n_labels, step)]
