@@ -129,25 +129,6 @@ def test_scores_beyond_all_numbers_are_refused_with_their_row(form, dtype):
             predict(FORMS[form](X))
 
 
-def test_the_cheaper_way_is_a_count_of_multiplications():
-    X = np.ones((7, 50))  # 50 · 40 = 2000 multiplications a row, against (50 + 40) k
-    assert [_scores.factors_are_cheaper(X, k, 40) for k in (0, 1, 22, 23, 40)] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]
-    few = sp.eye_array(300, 100, format="csr")  # 6 (100 + 100) = 1200 a column: below 30,000
-    assert _scores.sparse_is_cheaper(few)
-    # k (1200 + 300 · 40) < 1200 · 40
-    assert [_scores.factors_are_cheaper(few, k, 40) for k in (3, 4)] == [True, False]
-    half = sp.csr_array(np.tile([0.0, 1.0], (300, 50)))
-    assert not _scores.sparse_is_cheaper(half)
-    assert not _scores.sparse_is_cheaper(half.toarray())
-    assert [_scores.factors_are_cheaper(half, k, 40) for k in (28, 29)] == [True, False]
-
-
 @pytest.mark.parametrize("form", sorted(FORMS))
 def test_only_the_cheaper_way_is_taken(form):
     X, intercept = integers(0, 60, 30), integers(3, 30)

@@ -5,7 +5,7 @@ from lrml.estimators._base import LowRankModel
 from lrml.estimators._fitted import Fitted as Fitted
 from lrml.estimators._kernels import KERNELS as KERNELS  # for model files
 from lrml.estimators._kernels import Kernel as Kernel
-from lrml.estimators._top_k import predict_top_k
+from lrml.estimators._scores import predict_top_k
 from lrml.estimators.cv import CPLSTCV, LEMLCV, LRMLCV, MLFroCV, MLTraceCV
 from lrml.estimators.label_space import CPLST, PLST
 from lrml.estimators.leml import LEML

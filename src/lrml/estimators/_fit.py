@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from sklearn.exceptions import ConvergenceWarning
 
@@ -50,26 +50,6 @@ from lrml.solvers import (
 
 # What a subspace may cost with the squared loss, over the objective; and how often it is extended for that.
 _MOST_COMPRESSED, _MOST_EXTENSIONS = 5e-4, 4
-
-
-class Setting(Protocol):
-    """A problem in coordinates."""
-
-    @property
-    def coordinates(self) -> Coordinates:
-        """Where."""
-
-    def solve(self, start: Any) -> SolverResult:
-        """Solve, from a point in these coordinates if there is one."""
-
-    def missed(self, outcome: SolverResult, gained: float) -> tuple[float, Any]:
-        """Return what the subspace costs, over the objective, and what is to be added if that is too much."""
-
-    def larger(self, outcome: SolverResult, further: Any) -> tuple[Self, Any]:
-        """Return the problem in a larger subspace, and the solution so far in it."""
-
-
-_Setting = TypeVar("_Setting", bound=Setting)
 
 
 def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
@@ -160,6 +140,9 @@ def record(rows: Rows, spec: Spec, solution: Solution, **changes: Any) -> Fitted
         components=None if components is None else home.asarray(components, rows.schema.dtype),
         **found | changes,
     )
+
+
+_Setting = TypeVar("_Setting", "Squares", Losses)
 
 
 def _minimise(setting: _Setting, start: Any) -> tuple[_Setting, SolverResult, float | None]:

@@ -33,7 +33,7 @@ from lrml.core.losses import LOSSES, Loss
 from lrml.core.moments import Statistics
 from lrml.core.rows import Rows, Schema
 from lrml.estimators._kernels import Kernel
-from lrml.estimators._scores import Parts, Scores, best_of_parts, choose_kernel_scorer, choose_scorer
+from lrml.estimators._scores import Parts, Scorer, Scores, best_of_parts
 from lrml.solvers import SolverResult
 
 _Result = TypeVar("_Result")
@@ -190,11 +190,10 @@ class Fitted:
         step, width = max(1, size // n_labels), n_labels
         kernel = self.kernel
         if kernel is None:
-            scorer = choose_scorer(
-                X, self.factors, self.product if self._keeps_coef else None, self.intercept
-            )
+            scorer = Scorer.of(X, self.factors, self.product if self._keeps_coef else None, self.intercept)
         else:
-            scorer = choose_kernel_scorer(self.factors, self.intercept)
+            U, s, V = self.factors
+            scorer = Scorer(U, (V * s).T, self.intercept)
         if scorer.second is not None and step < _LEAST_ROWS:
             step, width = _LEAST_ROWS, max(1, size // _LEAST_ROWS)
         if kernel is not None:
@@ -283,10 +282,8 @@ class Start(NamedTuple):
         if rows.kernel is None:
             U, s, V = (place.asarray(factor, "float64") for factor in fitted.factors)
             return cls(U * s, V, intercept)
-        X = rows.X if rows.given is None else rows.given
-        X = (
-            X if Place.of(X) == fitted.place else fitted.place.asarray(X)
-        )  # the last fit may have been elsewhere
+        X = rows.given_rows
+        X = X if Place.of(X) == fitted.place else fitted.place.asarray(X)  # the last fit was elsewhere
         scores = place.asarray(fitted.scores(X) - fitted.intercept, "float64")
         return cls(scores, place.asarray(np.eye(scores.shape[1])), intercept)
 

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import r2_score
+from sklearn.pipeline import Pipeline
 
+from lrml._ranking import TopK
+from lrml._shown import shown
 from lrml.core.arrays import (
     Array,
     Place,
@@ -33,27 +36,13 @@ _SORT_FROM = 1 / 3
 
 def sparse_is_cheaper(X: Any) -> bool:
     """Whether a sparse product with X is cheaper than one with X as a dense array."""
-    return is_sparse(X) and _sparse_cost(X) < X.shape[0] * X.shape[1]
+    return is_sparse(X) and _cost(X) < X.shape[0] * X.shape[1]
 
 
-def _sparse_cost(X: Any) -> int:
-    """Cost of sparse X times one column; a copy of the column in C order counts as one more row."""
-    return SPARSE_COST * (int(X.nnz) + int(X.shape[1]))
-
-
-def factors_are_cheaper(X: Any, rank: int, n_labels: int) -> bool:
-    """Whether scores of all rows of X cost less through the factors than through the coefficients.
-
-    Let c be the cost of X times one column: nd for BLAS and 6 (nnz + d) for a sparse product, whichever is
-    smaller if X is sparse. The condition is
-
-    ::
-
-        k (c + nL) < c L.
-    """
-    n, d = X.shape
-    column = _sparse_cost(X) if sparse_is_cheaper(X) else n * d
-    return bool(rank * (column + n * n_labels) < column * n_labels)
+def _cost(X: Any) -> int:
+    """Cost of X times one column; a copy of the column in C order counts as one more row."""
+    dense = int(X.shape[0]) * int(X.shape[1])
+    return min(dense, SPARSE_COST * (int(X.nnz) + int(X.shape[1]))) if is_sparse(X) else dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +52,22 @@ class Scorer:
     first: Scores  # A, d × L or d × k
     second: Scores | None  # B, k × L
     intercept: Scores
-    sparse: bool  # whether sparse blocks are multiplied as such, not as dense arrays
+    sparse: bool = False  # whether sparse blocks are multiplied as such, not as dense arrays
+
+    @classmethod
+    def of(cls, X: Any, factors: Factors, coef: Scores | None, intercept: Scores) -> Scorer:
+        """Return the cheaper way to score the rows of X: through the factors if k (c + nL) < c L.
+
+        c is the cost of X times one column. ``coef`` is Wᵀ (L × d), or None for a model that keeps only the
+        factors U diag(s) Vᵀ of W.
+        """
+        (U, s, V), column = factors, _cost(X)
+        factored = coef is None or s.shape[0] * (column + X.shape[0] * V.shape[0]) < column * V.shape[0]
+        first = U if factored or coef is None else coef.T
+        sparse = sparse_is_cheaper(X)
+        # SciPy copies an array that is not in C order at every product: copy it once for all blocks.
+        first = np.ascontiguousarray(first) if sparse else first
+        return cls(first, (V * s).T if factored else None, intercept, sparse)
 
     def __call__(self, block: Any) -> Scores:
         """Return the scores of a block of rows, an array or CSR array of shape (b, d)."""
@@ -92,31 +96,7 @@ class Scorer:
         codes = Scorer(self.first, None, nothing, self.sparse)(block)
         for start in range(0, n_labels, width):
             labels = slice(start, min(start + width, n_labels))
-            yield labels, Scorer(self.second[:, labels], None, self.intercept[labels], sparse=False)(codes)
-
-
-def choose_scorer(X: Any, factors: Factors, coef: Scores | None, intercept: Scores) -> Scorer:
-    """Return the cheapest way to score the rows of X, judged by shapes and nonzeros.
-
-    ``coef`` is Wᵀ (L × d), or None for a model that keeps only the factors U diag(s) Vᵀ of W.
-    """
-    U, s, V = factors
-    first, second = U, None
-    if coef is None or factors_are_cheaper(X, s.shape[0], V.shape[0]):
-        second = (V * s).T
-    else:
-        first = coef.T
-    sparse = sparse_is_cheaper(X)
-    # SciPy copies an array that is not in C order at every product: copy it once for all blocks.
-    return Scorer(np.ascontiguousarray(first) if sparse else first, second, intercept, sparse)
-
-
-def choose_kernel_scorer(factors: Factors, intercept: Scores) -> Scorer:
-    """Return the cheaper way to score dense rows of kernel values, by the factors or their product."""
-    U, s, V = factors
-    if s.shape[0] * (U.shape[0] + V.shape[0]) < U.shape[0] * V.shape[0]:
-        return Scorer(U, (V * s).T, intercept, sparse=False)
-    return Scorer((U * s) @ V.T, None, intercept, sparse=False)
+            yield labels, Scorer(self.second[:, labels], None, self.intercept[labels])(codes)
 
 
 def best_of_parts(parts: Parts, unseen: Array, k: int) -> tuple[Array, Scores]:
@@ -219,3 +199,36 @@ def r_squared(Y: Any, scores: Scores, weights: Any, known: npt.NDArray[np.bool_]
         if np.count_nonzero(rows) > 1
     ]
     return float(np.mean(parts)) if parts else float("nan")
+
+
+def predict_top_k(estimator: Any, X: Any, k: int | None = None) -> TopK:
+    """Return the k best labels of every row, by an estimator of lrml alone or inside a pipeline or a search.
+
+    These pass on only the methods that scikit-learn knows. So this function applies the steps of a pipeline,
+    takes the ``best_estimator_`` of a search, in any nesting, and calls ``predict_top_k`` of what is inside.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from lrml import LRML, predict_top_k
+    >>> from lrml.datasets import load_yeast
+    >>> yeast = load_yeast()
+    >>> pipeline = make_pipeline(StandardScaler(), LRML(3, 100.0)).fit(*yeast.train)
+    >>> predict_top_k(pipeline, yeast.test[0][:1], k=3).labels
+    array([[11, 12,  4]])
+    """
+    inner = estimator
+    while not hasattr(inner, "predict_top_k"):
+        if isinstance(inner, Pipeline) and len(inner):
+            X = inner[:-1].transform(X) if len(inner) > 1 else X
+            inner = inner[-1]
+        elif hasattr(inner, "best_estimator_"):
+            inner = inner.best_estimator_
+        else:
+            raise TypeError(
+                "predict_top_k needs an estimator of lrml, or a pipeline or fitted search that ends in one, "
+                f"got {shown(estimator)}. For other classifiers, sort decision_function(X)."
+            )
+    top: TopK = inner.predict_top_k(X, k)
+    return top

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from lrml.core.arrays import Array, descending_eigh, is_sparse, namespace
@@ -24,7 +23,6 @@ from lrml.estimators._kernels import KernelLike
 from lrml.estimators._member import Member
 from lrml.estimators._parameters import Parameters
 
-_Float64 = npt.NDArray[np.float64]
 # From so many labels on, PLST finds a few directions of label space by Lanczos' method.
 _MANY_LABELS = 2000
 
@@ -77,16 +75,15 @@ def check_all_known(rows: Rows, name: str, others: str) -> None:
 class CPLST(LabelSpaceModel):
     """Conditional principal label space transformation: the directions of label space that X predicts best.
 
-    With Z = Y − 1ȳᵀ the labels without their means, X centred likewise and H = X (XᵀX + ridge·I)⁻¹ Xᵀ, the
-    encoder V (L × k) holds the top eigenvectors of ZᵀHZ. The codes ZV are regressed on X, and decoding is
-    linear:
+    With Z = Y − 1ȳᵀ, X centred and H = X (XᵀX + ridge·I)⁻¹ Xᵀ, the encoder V (L × k) holds the top
+    eigenvectors of ZᵀHZ. The codes ZV are regressed on X, and decoding is linear:
 
     ::
 
         W = (XᵀX + ridge·I)⁻¹ XᵀZ V Vᵀ,    scores = ȳ + (x − x̄)ᵀ W.
 
     W minimises ‖Z − XW‖²_F + ridge · ‖W‖²_F over the matrices of rank k: reduced-rank regression, the limit
-    of `LRML` for theta = k and alpha → ∞. The solution is exact. Cost: as `LRML`, without iterations.
+    of `LRML` for theta = k and alpha → ∞. The solution is exact.
 
     Parameters
     ----------
@@ -114,8 +111,7 @@ class CPLST(LabelSpaceModel):
     --------
     >>> from lrml import CPLST
     >>> from lrml.datasets import load_yeast
-    >>> yeast = load_yeast()
-    >>> model = CPLST(rank=5).fit(*yeast.train)
+    >>> model = CPLST(rank=5).fit(*load_yeast().train)
     >>> model.rank_, model.components_.shape
     (5, (5, 14))
     """
@@ -124,25 +120,13 @@ class CPLST(LabelSpaceModel):
 class PLST(LabelSpaceModel):
     """Principal label space transformation: the principal directions of the labels, predictable or not.
 
-    As `CPLST`, but the encoder V holds the top eigenvectors of ZᵀZ:
-
-    ::
-
-        W = (XᵀX + ridge·I)⁻¹ XᵀZ V Vᵀ.
-
-    Cost: that of `CPLST` and of the eigendecomposition of ZᵀZ, O(n L² + L³). Of more than 2,000 labels, up to
-    a tenth as many directions are found by Lanczos' method, in memory O(L k). It needs all labels at once, so
-    there is no ``fit_blocks``.
+    As `CPLST`, but the encoder V holds the top eigenvectors of ZᵀZ, and the rank of the model may be smaller
+    than the number of components. It needs all labels at once, so there is no ``fit_blocks``.
 
     Parameters
     ----------
     rank, ridge, kernel, gamma, degree, coef0, threshold, device
-        As in `CPLST`.
-
-    Attributes
-    ----------
-    components_, n_components_, coef_, intercept_, factors_, rank_, objective_, status_, …
-        As in `CPLST`; the rank of the model may be smaller than the number of components.
+        As in `CPLST`; and so are the attributes.
 
     References
     ----------
@@ -153,8 +137,7 @@ class PLST(LabelSpaceModel):
     --------
     >>> from lrml import PLST
     >>> from lrml.datasets import load_yeast
-    >>> yeast = load_yeast()
-    >>> PLST(rank=5).fit(*yeast.train).rank_
+    >>> PLST(rank=5).fit(*load_yeast().train).rank_
     5
     """
 
@@ -167,24 +150,21 @@ class PLST(LabelSpaceModel):
 
     def _solved(self, rows: Rows, params: Parameters) -> Fitted:
         check_all_known(rows, "PLST", "LEML or LRML")
-        spec = self._spec(params, rows.model_shape)
+        spec, home, mean = self._spec(params, rows.model_shape), rows.home, rows.label_means
         V = _principal_directions(rows, spec.max_rank or 1)
         schema = replace(rows.schema, n_labels=V.shape[1], label_names=None, targets="real")
         Y = rows.Y if rows.place.is_host else rows.place.asarray(rows.Y, "float64")
-        codes = replace(rows, Y=rows.place.asarray(Y @ V, "float64"), schema=schema, sums=None)
+        codes = replace(rows, Y=rows.place.asarray(Y @ V - mean @ V, "float64"), schema=schema, sums=None)
         found = fit(codes, replace(spec, max_rank=None, encodes=False))
-        home, mean = rows.home, rows.label_means
-        decoder = home.asarray(V)
-        lost = _energy(rows) - _energy(codes)
         # Regression on the codes Z V, decoded by Vᵀ: W = (XᵀX + ridge)⁻¹ XᵀZ V Vᵀ.
-        intercept = home.asarray(mean - V @ codes.label_means) + decoder @ home.asarray(found.intercept)
-        unseen = home.asarray(mean == 0) & (params.targets == "binary")
-        dtype = rows.model_dtype
-        right = home.asarray(decoder @ home.asarray(found.factors.V, "float64"), dtype)
+        decoder, unseen, dtype = home.asarray(V), home.asarray(mean == 0), rows.model_dtype
+        intercept = home.asarray(mean) + decoder @ home.asarray(found.intercept)
+        right = decoder @ home.asarray(found.factors.V, "float64")
+        lost = _energy(rows) - _energy(codes)
         return replace(
             found,
             schema=rows.schema,
-            factors=found.factors._replace(V=right),
+            factors=found.factors._replace(V=home.asarray(right, dtype)),
             intercept=home.asarray(with_unseen(intercept, unseen, SquaredLoss()), dtype),
             unseen=unseen,
             alpha=None,
@@ -208,24 +188,20 @@ def _energy(rows: Rows) -> float:
 
 def _principal_directions(rows: Rows, count: int) -> Array:
     """Return the top eigenvectors of ZᵀZ (L × count)."""
-    if not rows.place.is_host:
-        Y = rows.place.asarray(rows.Y, "float64")
-        centred = CentredRows.of(Y[:, :1], Y, rows.weights)
-        return descending_eigh((centred.Y * centred.weights[:, None]).T @ centred.Y)[1][:, :count]
-    Y = rows.Y.astype(np.float64)
-    weighted, n_labels, total = Y, Y.shape[1], rows.total_weight
-    if rows.weights is not None:
-        weighted = sp.diags_array(rows.weights) @ Y if is_sparse(Y) else Y * rows.weights[:, None]
-    mean = np.asarray(weighted.sum(axis=0)).ravel() / total
-    if n_labels > _MANY_LABELS and count <= n_labels // 10:  # no L × L matrix
-        gram = LinearOperator(
+    on_host, n_labels = rows.place.is_host, rows.shape[2]
+    Y = rows.Y.astype(np.float64) if on_host else rows.place.asarray(rows.Y, "float64")
+    centred = CentredRows.of(Y[:, :1], Y, rows.weights)
+    Y, total, mean = centred.Y, centred.weight, centred.y_offset  # Z = Y − 1 meanᵀ
+    w = centred.weights[:, None]
+    weighted = Y.multiply(w).tocsr() if is_sparse(Y) else Y * w
+    if on_host and n_labels > _MANY_LABELS and count <= n_labels // 10:  # no L × L matrix
+        product = LinearOperator(
             (n_labels, n_labels),
             matvec=lambda v: weighted.T @ (Y @ v) - total * mean * (mean @ v),
             dtype=np.float64,
         )
-        found: _Float64 = eigsh(gram, count, v0=np.ones(n_labels))[1][:, ::-1]
+        found: Array = eigsh(product, count, v0=np.ones(n_labels))[1][:, ::-1]
         return found
-    gram = Y.T @ weighted
+    gram = weighted.T @ Y
     gram = gram.toarray() if is_sparse(gram) else gram
-    top: Array = descending_eigh(gram - total * np.outer(mean, mean))[1][:, :count]
-    return top
+    return descending_eigh(gram - total * mean[:, None] * mean)[1][:, :count]

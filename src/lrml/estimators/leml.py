@@ -20,22 +20,18 @@ _RANK_SHARE, _FEW_LABELS, _LARGEST_RANK = 0.8, 320, 512
 
 
 class LEML(Member):
-    """Low-rank empirical risk minimisation for multi-label learning.
+    """Low-rank empirical risk minimisation: a trace norm, or a ridge only, over matrices of rank k at most.
 
-    Finds coefficients W (d × L) of rank k at most, and intercepts b, that minimise
+    Finds W (d × L) of rank k at most, and intercepts b, that minimise
 
     ::
 
-        Σ_(i,l) known  w_i ℓ(y_il, x_iᵀ w_l + b_l) + alpha · Σ_j σ_j(W) + ridge · ‖W‖²_F,
+        Σ_(i,l) known  w_i ℓ(y_il, x_iᵀ w_l + b_l) + alpha · Σ_j σ_j(W) + ridge · ‖W‖²_F.
 
-    where ℓ is (y − s)² or another loss. With W = ZHᵀ, Z d × k and H L × k, the trace norm is the least
-    ½(‖Z‖²_F + ‖H‖²_F), the penalty of the paper. So this is `LRML` on the coefficients with theta = 0 and a
-    limit on the rank, solved by the same solvers for W itself. With alpha = 0, the default, it is ridge
-    regression of rank k; without a ridge, too, it is `CPLST`. The ridge and the intercept are not in the
-    paper: the trace norm hardly shrinks leading directions, and these overfit wide text.
-
-    Cost: as `LRML`. With the squared loss, all labels known and no alpha the solution is exact, and costs one
-    decomposition. A limit on the rank is not convex: elsewhere a solution is a stationary point.
+    With W = ZHᵀ, Z d × k and H L × k, the trace norm is the least ½(‖Z‖²_F + ‖H‖²_F), the penalty of the
+    paper. So this is `LRML` on the coefficients with theta = 0 and a limit on the rank. With alpha = 0, the
+    default, it is ridge regression of rank k, exact where sums suffice; without a ridge, too, it is `CPLST`.
+    The ridge is not in the paper: the trace norm hardly shrinks leading directions, which overfit wide text.
 
     Parameters
     ----------
@@ -46,8 +42,9 @@ class LEML(Member):
     alpha : float, default=0.0
         Strength of the paper's penalty, a trace norm. From ‖∇f(0)‖₂ on, W is 0.
     ridge : float, optional
-        Strength of the ridge penalty. By default 0 if alpha is given; otherwise it follows the data, see
-        Notes.
+        Strength of the ridge penalty. By default 0 if alpha is given; otherwise that with the least
+        generalised cross-validation error of ridge regression, ‖(I − H_ρ)Y‖² / (n − 1 − 1.05 tr H_ρ)² with
+        H_ρ = X(XᵀX + ρ)⁻¹Xᵀ, X and Y centred, times the curvature of the loss relative to squares.
     tol : float, optional
         As in `LRML`; 1e-6 by default where sums suffice, and 1e-4 elsewhere.
     loss, fit_intercept, threshold, max_iter, warm_start, callback, device, verbose
@@ -58,13 +55,6 @@ class LEML(Member):
     coef_, intercept_, factors_, rank_, alpha_, ridge_, objective_, status_, …
         As in `LRML`; the rank is k at most.
 
-    Notes
-    -----
-    The default ridge ρ has the least generalised cross-validation error of ridge regression, ‖(I − H_ρ)Y‖² /
-    (n − 1 − 1.05 tr H_ρ)² with H_ρ = X(XᵀX + ρ)⁻¹Xᵀ, X and Y centred, times the curvature of the loss
-    relative to squares. Unknown labels count as the mean of their label. Multiplying X by a constant does not
-    change the predictions. With weights below 1, n is (Σ w)² / Σ w² if that is more than Σ w.
-
     References
     ----------
     H.-F. Yu, P. Jain, P. Kar, I. S. Dhillon. Large-scale Multi-label Learning with Missing Labels. ICML 2014.
@@ -73,10 +63,8 @@ class LEML(Member):
     --------
     >>> from lrml import LEML
     >>> from lrml.datasets import load_yeast
-    >>> yeast = load_yeast()
-    >>> model = LEML(rank=5).fit(*yeast.train)
-    >>> model.rank_, round(model.score(*yeast.test), 3)
-    (5, 0.755)
+    >>> LEML(rank=5).fit(*load_yeast().train).rank_
+    5
     """
 
     _tols = (1e-6, 1e-4)
