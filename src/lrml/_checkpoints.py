@@ -67,6 +67,13 @@ class Checkpoint:
         self.path, self.kind, self.seconds = Path(path), kind, seconds
         self._last, self._written, self._failed = monotonic(), 0, False
 
+    @classmethod
+    def of(cls, given: Any, kind: Any = Statistics) -> Checkpoint | None:
+        """Return a checkpoint of such sums for a path or another checkpoint; None for None."""
+        if isinstance(given, Checkpoint):
+            return cls(given.path, kind, given.seconds)
+        return None if given is None else cls(given, kind)
+
     def start(self) -> Kept:
         """Return what the file has, or an empty sum; refuse a place where it cannot be written."""
         self._last, self._written = monotonic(), 0

@@ -292,7 +292,8 @@ def check_targets(
         values = _numbers(values)
     if values.shape[1] == 0:
         raise ValueError("Y has no column. Pass one for each label.")
-    check_names("observed", getattr(observed, "columns", None), "Y", names)
+    if observed is not None:
+        check_names("observed", getattr(observed, "columns", None), "Y", names)
     values, mask = split_unknown(values, observed, whole=whole)
     stored = values.data if is_sparse(values) else values
     wrong = are_no_labels(stored, targets)

@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -60,9 +61,8 @@ def _has_probabilities(model: Any) -> bool:
         raise AttributeError(f"predict_proba needs labels, and {type(model).__name__} has none. Use predict.")
     if getattr(model, "loss_", getattr(model, "loss", "squared")) != "logistic":
         raise AttributeError(
-            "predict_proba needs loss='logistic', got a squared loss or margins, whose scores are no "
-            "probabilities. Pass loss='logistic' to LRML, MLTrace, MLFro or LEML, or calibrate the "
-            "scores of each label: MultiOutputClassifier(CalibratedClassifierCV(model))."
+            "predict_proba needs loss='logistic'. Or calibrate the scores of each label: "
+            "MultiOutputClassifier(CalibratedClassifierCV(model))."
         )
     return True
 
@@ -72,12 +72,20 @@ def _has_closed_form(model: Any) -> bool:
     return hasattr(vars(model).get("best_estimator_", model), "_regressions")
 
 
+@cache
+def _nullable(kind: Any) -> frozenset[str]:
+    """Return the names of the parameters whose default is None."""
+    given = inspect.signature(kind).parameters.values()
+    return frozenset(parameter.name for parameter in given if parameter.default is None)
+
+
 def of_fit(name: str) -> Any:
     """Return a public attribute that is read from the record of the fit, if that has it."""
+    get = attrgetter(name)
 
     def read(model: Any) -> Any:
         fitted = vars(model).get("fitted_")
-        found = None if fitted is None else getattr(fitted, name)
+        found = None if fitted is None else get(fitted)
         if found is None:
             raise AttributeError(f"this {type(model).__name__} has no {name} of a fit. Call fit first.")
         return found
@@ -117,7 +125,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     residual_ = of_fit("residual")
     ridge_ = of_fit("ridge")
     space_ = of_fit("space")
-    singular_values_ = property(lambda self: self.factors_.s)
+    singular_values_ = of_fit("factors.s")
     status_ = of_fit("status")
     theta_ = of_fit("theta")
     threshold_ = of_fit("cut")
@@ -140,10 +148,10 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         return in_order((U * s) @ V.T)
 
     # What scikit-learn asks for.
-    n_features_in_ = property(lambda self: _schema(self, "n_features"))
-    feature_names_in_ = property(lambda self: _schema(self, "feature_names"))
-    flat_output_ = property(lambda self: _schema(self, "flat"))
-    sparse_output_ = property(lambda self: _schema(self, "sparse_labels"))
+    n_features_in_ = of_fit("schema.n_features")
+    feature_names_in_ = of_fit("schema.feature_names")
+    flat_output_ = of_fit("schema.flat")
+    sparse_output_ = of_fit("schema.sparse_labels")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -160,9 +168,8 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
     def _check_params(self) -> Parameters:
         """Return all parameters, checked as far as possible without the data."""
-        own = inspect.signature(type(self)).parameters.values()
-        nullable = {parameter.name for parameter in own if parameter.default is None}
-        params = check_parameters(self.get_params(deep=False), self._checks, nullable)
+        kind: Any = type(self)
+        params = check_parameters(self.get_params(deep=False), self._checks, _nullable(kind))
         vars(params).setdefault("targets", self._targets)
         check_together(params)
         return params
@@ -375,8 +382,8 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         X = self._validated(X)
         if self.flat_output_:
             raise ValueError(
-                "predict_top_k ranks the labels of a matrix, got a model fitted on a 1-D y, which is one "
-                "label. Use decision_function, or fit on y.reshape(-1, 1)."
+                "predict_top_k ranks the labels of a matrix, but y was 1-D. Use decision_function, or fit "
+                "on y.reshape(-1, 1)."
             )
         n_labels = self.fitted_.n_labels
         columns, scores = self.fitted_.top(X, min(5, n_labels) if k is None else check_k(k, n_labels, "k"))
@@ -424,9 +431,8 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             check_label_names(rows.schema.label_names, model.classes_)
         if params.loss.name != "squared" or not rows.all_known:
             raise ValueError(
-                "leave-one-out scores need loss='squared' with all labels known, got "
-                f"loss={params.loss.name!r}{'' if rows.all_known else ' and unknown labels'}. Use "
-                "scikit-learn's cross_val_predict."
+                f"leave-one-out scores need the squared loss with all labels known, not {params.loss.name!r} "
+                f"{'' if rows.all_known else 'or unknown labels'}. Use scikit-learn's cross_val_predict."
             )
         # All directions of a kernel matrix, before the fit asks for the leading ones only.
         rows = replace(rows, only_exact=True)
@@ -483,12 +489,3 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             raise ValueError("No row of y has a known label to judge by.")
         weights = weights_of(len(values))
         return float(np.average(values[counted], weights=None if weights is None else weights[counted]))
-
-
-def _schema(model: Any, name: str) -> Any:
-    """Return what a fit has found out about its columns, if anything."""
-    fitted = vars(model).get("fitted_")
-    found = None if fitted is None else getattr(fitted.schema, name)
-    if found is None:
-        raise AttributeError(f"this {type(model).__name__} has no {name} of a fit.")
-    return found

@@ -17,11 +17,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import validate_data
 
 from lrml._door import check_threshold, warn_of_spreads
 from lrml._progress import Reading, tell
-from lrml._shown import shown
 from lrml.blocks import BlockSource, Checkpoint, Door, UnknownLabelsError, as_source, statistics_of
 from lrml.core.arrays import HOST, to_host
 from lrml.core.coordinates import ROADS, RidgeRegressions
@@ -36,8 +34,6 @@ from lrml.estimators._fitted import Fitted, Sums
 from lrml.estimators._parameters import Parameters, check_reach
 from lrml.thresholds import Cut
 
-# Solvers that need the rows.
-_NEED_ROWS = ("dual", "compressed")
 # Most numbers of the sums that a fit to all rows keeps for later blocks: 32 MiB.
 _MOST_KEPT = 1 << 22
 
@@ -74,18 +70,18 @@ class Member(LowRankModel):
     def _solved(self, rows: Rows, params: Parameters) -> Fitted:
         """Return the record of a fit, without a threshold of its own."""
         spec = self._spec(params, rows.model_shape, all_known=rows.all_known)
-        return fit(rows, spec, self._last(rows, params))
+        return fit(rows, spec, self._last(rows, params) if params.warm_start else None)
 
     def _last(self, rows: Rows, params: Parameters) -> Fitted | None:
         """Return the last fit if the next one is to start there; refuse if that had other columns."""
         last: Fitted | None = vars(self).get("fitted_")
-        if last is None or not params.warm_start or last.kernel != rows.kernel:
+        if last is None or last.kernel != rows.kernel:
             return None
-        before, now = (last.schema.n_features, last.n_labels), rows.shape[1:]
-        if before != now:
+        (d, n_labels), now = (last.schema.n_features, last.n_labels), rows.shape[1:]
+        if (d, n_labels) != now:
             raise ValueError(
-                f"warm_start: the last fit had {before[0]} features and {before[1]} labels, this one has "
-                f"{now[0]} and {now[1]}. Pass warm_start=False or a new estimator."
+                f"warm_start needs the columns of the last fit, {d} features and {n_labels} labels, not "
+                f"{now[0]} and {now[1]}."
             )
         return last
 
@@ -139,17 +135,9 @@ class Member(LowRankModel):
         """
         params = self._check_params()
         check_reach(self, "fit_statistics")
-        if not isinstance(statistics, Statistics):
-            raise TypeError(
-                f"statistics must be lrml.core.moments.Statistics, got {type(statistics).__name__}. Make "
-                "them with Statistics.from_arrays(X, Y), or pass X and Y to fit."
-            )
         names, shape = checked_classes(classes), (statistics.n_features, statistics.n_labels)
         if names is not None and len(names) != shape[1]:
-            raise ValueError(
-                f"classes must name all {shape[1]} labels of the statistics, got {len(names)}. Pass one name "
-                "per label."
-            )
+            raise ValueError(f"classes names {len(names)} labels, but the statistics have {shape[1]}.")
         check_threshold(params.threshold, shape[1], params.loss.threshold)
         return self._fit_sums(statistics, Schema(*shape, label_names=names, targets=params.targets), params)
 
@@ -197,44 +185,22 @@ class Member(LowRankModel):
         params = self._check_params()
         check_reach(self, "partial_fit")
         fitted: Fitted | None = vars(self).get("fitted_")
-        before = None if fitted is None else self._sums_of(fitted)
-        names = checked_classes(classes)
-        known = None if fitted is None else fitted.schema
-        if known is not None:
-            validate_data(self, X, reset=False, skip_check_array=True)
-            if names is not None and list(names) != list(_names(known)):
-                raise ValueError(
-                    "classes must be given in the first call, and stay the same, got "
-                    f"{shown(names.tolist())} after {shown(list(_names(known)))}. Leave them out."
-                )
-        door = Door(params.targets, classes=names, columns=known)
-        place = (0, 0) if before is None else (before.n_blocks, before.statistics.n_rows)
-        block, schema = door.check((X, y, sample_weight), *place)
-        if not len(block):
-            raise ValueError("a block must have at least one row, got 0. Pass some data.")
+        known, before = (None, None) if fitted is None else (fitted.schema, fitted.sums)
+        if known is not None and before is None:
+            raise ValueError(
+                "partial_fit adds to the sums of the last fit, which has none: it was on a device, did not "
+                f"decompose XᵀX, had more than {_MOST_KEPT} numbers, or comes from a file. Keep statistics_ "
+                "with save(FILE), and go on with fit_statistics(Statistics.load(FILE))."
+            )
+        n_blocks, n_rows = (0, 0) if before is None else (before.n_blocks, before.statistics.n_rows)
+        door = Door(params.targets, checked_classes(classes), known)
+        block, schema = door.check((X, y, sample_weight), n_blocks, n_rows)
         check_threshold(params.threshold, schema.n_labels, params.loss.threshold)
         sums = statistics_of(block)
         if before is not None and known is not None:
             sums = before.statistics.at(HOST) + sums  # the caller may have kept the old ones
             schema = replace(known, dtype=np.result_type(known.dtype, schema.dtype))
-        return self._fit_sums(sums, schema, params, place[0] + 1)
-
-    def _sums_of(self, fitted: Fitted) -> Sums:
-        """Return the sums of the last fit, to which more rows are added."""
-        if fitted.sums is None and not fitted.place.is_host:
-            raise ValueError(
-                "partial_fit sums rows on the host, got a model that was fitted to arrays of "
-                f"{fitted.place}, whose sums stay there. Fit to NumPy arrays, perhaps with device='cuda', or "
-                "begin with fit_statistics(Statistics.from_arrays(X, Y))."
-            )
-        if fitted.sums is None:
-            raise ValueError(
-                "partial_fit adds to sums over rows, got a model that has none: fit keeps them only if it "
-                f"decomposes XᵀX and they have at most {_MOST_KEPT} numbers, and no model file does. Keep "
-                "them with model.statistics_.save(FILE) after fit_blocks or partial_fit, or with "
-                "checkpoint=FILE, and go on with fit_statistics(Statistics.load(FILE)).partial_fit(X, y)."
-            )
-        return fitted.sums
+        return self._fit_sums(sums, schema, params, n_blocks + 1)
 
     def fit_blocks(self, blocks: Any, *, classes: Any = None, checkpoint: Any = None) -> Self:
         """Fit to rows that come in blocks, one of which is in memory at a time.
@@ -281,52 +247,35 @@ class Member(LowRankModel):
         """
         params = self._check_params()
         check_reach(self, "fit_blocks")
-        solver, squared = params.solver, params.loss.name == "squared"
-        source = opened(self, blocks, classes, params)
-        schema, kept = source.columns, checkpoint
-        if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
-            kept = Checkpoint(checkpoint)
-        check_threshold(params.threshold, schema.n_labels, params.loss.threshold)
-        spec = self._spec(params, (schema.n_features, schema.n_labels))
-        has_room = self._has_room(schema, params)
+        source, kept = opened(self, blocks, classes, params), Checkpoint.of(checkpoint)
+        d, n_labels = source.columns.n_features, source.columns.n_labels
+        check_threshold(params.threshold, n_labels, params.loss.threshold)
+        spec = self._spec(params, (d, n_labels))
+        # As measured: a solve keeps 3 d² + 5 dL numbers, and its acceleration 24 d min(d, L) if it iterates.
+        needed = 8 * d * (3 * d + 5 * n_labels + (spec.alpha != 0) * 24 * min(d, n_labels))
+        squared, has_room = params.loss.name == "squared", needed <= HOST.memory
         if squared and not has_room and None in (spec.alpha, spec.ridge):
             raise ValueError(
-                "the default strengths of blocks follow from XᵀX, which does not fit into memory for "
-                f"{schema.n_features} features and {schema.n_labels} labels. Pass alpha and ridge, such as "
-                f"alpha_ and ridge_ of {type(self).__name__}().fit on some of the rows."
+                f"there is no memory for XᵀX of {d} features and {n_labels} labels, from which the default "
+                f"strengths of blocks follow. Pass alpha and ridge, such as alpha_ and ridge_ of "
+                f"{type(self).__name__}().fit on some of the rows."
             )
-        why = "many features or labels, or solver='compressed'," if squared else f"loss={params.loss.name!r}"
-        if squared and has_room and solver != "compressed":
-            why = "unknown labels"
+        once = squared and has_room and params.solver != "compressed"
+        if once:
             with suppress(UnknownLabelsError):
                 return self._fit_sums(source.sum(statistics_of, checkpoint=kept), source.columns, params)
         if kept is not None:
             raise ValueError(
-                f"the checkpoint {shown(os.fspath(kept.path))} is for fits that read the blocks once; with "
-                f"{why} they are read several times. Leave it out."
+                f"the checkpoint {os.fspath(kept.path)!r} is for fits that read the blocks once: leave it "
+                "out for other losses, unknown labels, very many columns and solver='compressed'."
             )
-        wide = squared and why != "unknown labels"
-        return self._fit_rows(BlockRows.read(source, wide=wide), params)
-
-    def _has_room(self, schema: Schema, params: Parameters) -> bool:
-        """Whether sums over rows with these columns, and the solve, fit into memory.
-
-        As measured: a solve keeps 3 d² + 5 dL numbers, and its acceleration 24 d min(d, L) if it iterates.
-        """
-        d, n_labels = schema.n_features, schema.n_labels
-        iterates = self._spec(params, (d, n_labels)).alpha != 0
-        return 8 * d * (3 * d + 5 * n_labels + iterates * 24 * min(d, n_labels)) <= HOST.memory
+        return self._fit_rows(BlockRows.read(source, wide=squared and not once), params)
 
     def _fit_sums(self, sums: Statistics, schema: Schema, params: Parameters, n_blocks: int = 1) -> Self:
         rows = Rows.of_sums(sums, schema)
         warn_of_spreads(sums, schema)
         fitted = replace(self._solved(rows, params), sums=Sums(sums, n_blocks, lasting=True))
         return self._keep(fitted_=fitted)
-
-
-def _names(schema: Schema) -> Any:
-    """Return the names of the labels as ``classes_`` has them."""
-    return range(schema.n_labels) if schema.label_names is None else schema.label_names
 
 
 def opened(model: Any, blocks: Any, classes: Any, params: Parameters) -> BlockSource:

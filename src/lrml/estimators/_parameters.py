@@ -55,9 +55,9 @@ class Parameters(SimpleNamespace):
 
 
 def check_parameters(
-    values: Mapping[str, Any], checks: Mapping[str, Check], nullable: Container[str] = ()
+    values: Mapping[str, Any], checks: Mapping[str, Check], nullable: Container[str]
 ) -> Parameters:
-    """Check all values; None passes for those that are ``nullable``, anything for those without a check."""
+    """Check all values that have a check; None passes for those that are ``nullable``."""
     checked = Parameters(**values)
     for name, value in values.items():
         if name in checks and not (value is None and name in nullable):
@@ -146,17 +146,13 @@ def _choice(name: str, *choices: str) -> Check:
     return lambda value: check.check_choice(name, value, choices)
 
 
-def check_count(name: str, least: int, value: Any) -> Any:
+def _count(name: str, least: int, value: Any, *, auto: bool = False) -> Any:
     """Refuse a count of singular values, or a share of the labels, that is wrong for any shape."""
     if check.is_integer(value):
         return _integer(name, least, value)
-    check.check_count(name, value, least, (1, 1))  # rules for shares and types need no shape
+    if not (auto and isinstance(value, str) and value == "auto"):
+        check.check_count(name, value, least, (1, 1))  # rules for shares and types need no shape
     return value
-
-
-def check_theta(theta: Any) -> Any:
-    """Let "auto" pass as well."""
-    return theta if isinstance(theta, str) and theta == "auto" else check_count("theta", 0, theta)
 
 
 def several(name: str, check_one: Check, values: Any, *, repeated: bool = False) -> list[Any]:
@@ -245,17 +241,17 @@ CHECKS: dict[str, Check] = {
     "kernel": _check_kernel,
     "loss": _check_loss,
     "max_iter": partial(_integer, "max_iter", 1),
-    "max_rank": partial(check_count, "max_rank", 1),
+    "max_rank": partial(_count, "max_rank", 1),
     "n_alphas": partial(_integer, "n_alphas", 1),
     "random_state": _check_random_state,
-    "rank": partial(check_count, "rank", 1),
-    "ranks": partial(several, "ranks", partial(check_count, "each of ranks", 1)),
+    "rank": partial(_count, "rank", 1),
+    "ranks": partial(several, "ranks", partial(_count, "each of ranks", 1)),
     "ridges": partial(several, "ridges", _strength("each of ridges")),
     "solver": _check_solver,
     "space": _choice("space", *SPACES),
     "targets": _choice("targets", "binary", "real"),
-    "theta": check_theta,
-    "thetas": partial(several, "thetas", partial(check_count, "each of thetas", 0)),
+    "theta": partial(_count, "theta", 0, auto=True),
+    "thetas": partial(several, "thetas", partial(_count, "each of thetas", 0)),
     "threshold": _check_threshold,
     "verbose": _check_verbose,
     "warm_start": partial(check.check_flag, "warm_start"),

@@ -221,7 +221,7 @@ class SpectralRegressor(RegressorMixin, Member):
         spec = self._spec(params, rows.model_shape)
         if np.ndim(params.ridge):
             return _with_ridges(rows, spec, _one_per_target("ridge", params.ridge, rows))
-        last = self._last(rows, params)
+        last = self._last(rows, params) if params.warm_start else None
         if params.target_weights is None:
             return fit(rows, spec, last)
         if rows.only_sums or rows.n_passes is not None:

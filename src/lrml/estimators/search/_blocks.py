@@ -70,7 +70,9 @@ class BlockSearch(SearchModel):
         folds = _folds(params, columns)
         self._check_before(params, columns)
         try:
-            sums: FoldSums = source.sum(fold_sums, folds, columns, checkpoint=_for_folds(checkpoint))
+            sums: FoldSums = source.sum(
+                fold_sums, folds, columns, checkpoint=Checkpoint.of(checkpoint, FoldSums)
+            )
         except BlockError as error:
             if isinstance(error.sums, FoldSums):
                 error.sums = error.sums.total
@@ -128,10 +130,3 @@ def _folds(params: Parameters, columns: Schema) -> Folds:
     if not (seed is None or check.is_integer(seed)):
         seed = seed.randint(1 << 32, dtype=np.uint64)
     return Folds(int(seed or 0), bounds, Folds.rows_kept(columns))
-
-
-def _for_folds(checkpoint: Any) -> Checkpoint | None:
-    """Return a checkpoint, or that of a path, for sums of folds."""
-    if isinstance(checkpoint, Checkpoint):
-        return Checkpoint(checkpoint.path, FoldSums, checkpoint.seconds)
-    return None if checkpoint is None else Checkpoint(checkpoint, FoldSums)
