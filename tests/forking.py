@@ -45,10 +45,10 @@ class Program:
     """A process of ``lrml``, or of Python code with arguments, that runs beside the test.
 
     It has a session of its own, as if started from another terminal. Nobody reads what an ``unread`` one
-    prints: its standard output is a pipe without another end.
+    prints: its standard output is a pipe without another end. ``err`` is a file or a terminal for its errors.
     """
 
-    def __init__(self, *arguments, code=None, stdin=None, unread=False, **environment):
+    def __init__(self, *arguments, code=None, stdin=None, unread=False, err=None, **environment):
         self.argv = [str(argument) for argument in arguments]
         self._folder = tempfile.TemporaryDirectory()
         given, self.out, self.err = (Path(self._folder.name, name) for name in ("in", "out", "err"))
@@ -59,7 +59,7 @@ class Program:
             code=code,
             env=dict(os.environ) | {"PYTHONIOENCODING": "utf-8", "OMP_NUM_THREADS": "1", **environment},
             cwd=os.getcwd(),
-            files=[str(given), None if unread else str(self.out), str(self.err)],
+            files=[str(given), None if unread else str(self.out), err or str(self.err)],
         )
         self.returncode = None
 

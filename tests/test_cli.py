@@ -231,11 +231,9 @@ def test_figure_1_needs_no_data(tmp_path):
 
 
 def test_figure_3(tmp_path):
-    found = program("reproduce", "fig3", "--datasets", "yeast", "--jobs", 2, "--out", tmp_path)
+    found = program("reproduce", "fig3", "--datasets", "yeast", "--no-plots", "--out", tmp_path)
     assert (found.returncode, without_progress(found.stderr)) == (0, "")
     assert found.stdout.count("the default solver stops after") == 2
-    names = [f"{name}.{suffix}" for name in ("figure3", "figure3_strong") for suffix in ("pdf", "png", "svg")]
-    assert sorted(os.listdir(tmp_path / "figures")) == sorted(names)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such locks there")

@@ -6,8 +6,8 @@ import csv
 import json
 import os
 import re
+import select
 import shutil
-import subprocess
 import sys
 from types import SimpleNamespace
 from urllib.parse import unquote
@@ -16,7 +16,7 @@ import pytest
 
 from cli_output import without_progress
 from failing_work import fail_in_one_cell
-from forking import quick_workers
+from forking import CAN_FORK, Program, quick_workers
 from forking import run_program as program
 from lrml.cli import main
 from lrml.experiments.runner import Store
@@ -142,11 +142,9 @@ def test_links_of_the_page_lead_to_files(figure_run):
     assert [link for link in links if link not in figure_run.files] == []
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals there")
+@pytest.mark.skipif(not CAN_FORK, reason="needs fork")
 def test_one_process_gives_the_same_files_and_a_terminal_gets_a_bar(run, figure_run, tmp_path):
-    code, printed, drawn = in_a_terminal(
-        *TABLE2, "--jobs", 1, "--out", tmp_path / "one", log=tmp_path / "log"
-    )
+    code, printed, drawn = in_a_terminal(*TABLE2, "--jobs", 1, "--out", tmp_path / "one")
     assert code == 0
     assert "\x1b" not in printed
     assert printed == run.process.stdout.replace(str(run.process.args[-1]), str(tmp_path / "one"))
@@ -165,27 +163,21 @@ def average_precisions(folder):
     return [row for row in rows if row["metric"] == "average precision"]
 
 
-def in_a_terminal(*arguments, log):
+def in_a_terminal(*arguments):
     """Run the program with standard error on a terminal; return exit code, output, and what was drawn."""
     import pty  # noqa: PLC0415 - not on Windows
 
     ours, theirs = pty.openpty()
-    with open(log, "w", encoding="utf-8") as stream:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "lrml", *map(str, arguments)],
-            stdout=stream,
-            stderr=theirs,
-            env=os.environ | {"COLUMNS": "150", "TERM": "xterm"},
-        )
-    os.close(theirs)
-    drawn = b""
-    try:
-        while chunk := os.read(ours, 4096):
-            drawn += chunk
-    except OSError:  # Linux says so when the other end is closed
-        pass
+    process = Program(*arguments, err=os.ttyname(theirs), COLUMNS="150", TERM="xterm")
+    drawn, over = b"", False
+    while not over:
+        over = process.poll() is not None
+        while select.select([ours], [], [], 0 if over else 0.05)[0]:
+            drawn += os.read(ours, 4096)
     os.close(ours)
-    return process.wait(300), log.read_text(encoding="utf-8"), re.sub(r"\x1b\[[\d;?]*\w", "", drawn.decode())
+    os.close(theirs)
+    found = process.result()
+    return found.returncode, found.stdout, re.sub(r"\x1b\[[\d;?]*\w", "", drawn.decode())
 
 
 def test_table_1_is_printed_with_the_numbers_of_its_file(tmp_path):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from ast import literal_eval
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sklearn
 
-from lrml.datasets import load_yeast
+from lrml.datasets import MultiLabelDataset, load_yeast
 
 ROOT = Path(__file__).parents[1]
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -31,6 +34,14 @@ def test_the_page_about_gpus_runs_on_a_cpu() -> None:
     assert names["home"].score(*load_yeast().train) == pytest.approx(there)
 
 
+def few_rows() -> MultiLabelDataset:
+    """Enough of yeast for code to run."""
+    whole = load_yeast()
+    some = np.r_[:600, whole.n_train : whole.n_train + 200]
+    names = {"feature_names": whole.feature_names, "label_names": whole.label_names}
+    return MultiLabelDataset("yeast", whole.X[some], whole.Y[some], n_train=600, **names)
+
+
 @pytest.mark.parametrize(
     "page",
     [
@@ -48,6 +59,11 @@ def test_python_blocks_run_in_order(page: str, tmp_path: Path, monkeypatch: pyte
     for package in ("pandas", "jinja2", "plotly", *(["distributed"] if "cluster" in page else [])):
         pytest.importorskip(package, reason=f"{package} is not installed")
     monkeypatch.chdir(tmp_path)
+    if "README" in page:  # searches
+        monkeypatch.setattr("lrml.datasets.load_yeast", few_rows)
+    if "cluster" in page:  # real processes are killed in tests/engines
+        here = partial(import_module("lrml.engines.dask").connect, processes=False)
+        monkeypatch.setattr("lrml.engines.dask.connect", here)
     pyplot.switch_backend("agg")
     blocks = _BLOCK.findall((ROOT / page).read_text("utf-8"))
     names: dict[str, Any] = {}

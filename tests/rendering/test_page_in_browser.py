@@ -11,7 +11,6 @@ from rendering.sample_summary import sample_summary
 
 pytestmark = pytest.mark.usefixtures("no_errors_and_no_network")
 
-SIZES = pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
 NO_STORAGE = """Object.defineProperty(window, "localStorage", {
     get() { throw new DOMException("refused", "SecurityError"); } })"""
 GROUNDS = """() => ["body", "#figure1-panel-1 .main-svg"].map(
@@ -144,18 +143,20 @@ CLIPPED = """() => Array.from(document.querySelectorAll("td, th")).filter((cell)
 }).map((cell) => cell.textContent)"""
 
 
-@SIZES
-def test_layout(open_page: Opener, size: tuple[int, int]) -> None:
-    page = open_page(size)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.evaluate(OVERLAPS) == []
-    page.eval_on_selector_all("details", "(all) => all.forEach((one) => { one.open = true; })")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.evaluate(CLIPPED) == []
-    lefts = page.eval_on_selector_all(
-        "#figure1 .plot", "(all) => all.map((plot) => Math.round(plot.getBoundingClientRect().left))"
-    )
-    assert len(set(lefts)) == (1 if size == PHONE else 2)  # one below another, or side by side
+def test_layout_follows_the_window(open_page: Opener) -> None:
+    page = open_page((PHONE[1], PHONE[0]))
+    ends = "Array.from(document.querySelectorAll('.main-svg'), (one) => one.getBoundingClientRect().right)"
+    for size, n_columns in ((PHONE, 1), (DESKTOP, 2)):  # figures stand one below another, or side by side
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        wait_until(page, f"Math.max(...{ends}) <= innerWidth")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        wait_until(page, OVERLAPS, [])
+        lefts = "(all) => new Set(all.map((plot) => Math.round(plot.getBoundingClientRect().left))).size"
+        assert page.eval_on_selector_all("#figure1 .plot", lefts) == n_columns
+        page.eval_on_selector_all("details", "(all) => all.forEach((one) => { one.open = true; })")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.evaluate(CLIPPED) == []
+        page.eval_on_selector_all("details", "(all) => all.forEach((one) => { one.open = false; })")
     page.locator("#all-runs .more").click()
     box = page.locator("#all-runs .scroll")
     assert box.evaluate("(box) => box.scrollHeight > 2 * box.clientHeight")
@@ -164,15 +165,6 @@ def test_layout(open_page: Opener, size: tuple[int, int]) -> None:
         part.evaluate("(part) => part.getBoundingClientRect().top") for part in (box, header(page, "score"))
     ]
     assert 0 <= tops[1] - tops[0] <= 3  # the header stays
-
-
-def test_layout_follows_the_window(open_page: Opener) -> None:
-    page = open_page((PHONE[1], PHONE[0]))
-    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
-    ends = "Array.from(document.querySelectorAll('.main-svg'), (one) => one.getBoundingClientRect().right)"
-    wait_until(page, f"Math.max(...{ends}) <= innerWidth")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.evaluate(OVERLAPS) == []
 
 
 def test_print_shows_everything(open_page: Opener) -> None:
