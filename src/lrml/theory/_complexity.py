@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -200,6 +200,9 @@ def bracket(M: Matrix, ball: LocalBall, theta: int, tail: float) -> tuple[float,
     """
     if M.shape[0] < M.shape[1]:  # a rotation of the labels, which leaves as many of them as there are axes
         M = np.asarray(np.linalg.qr(M.T, mode="r")).T
+    elif np.ptp(ball.eigenvalues) == 0.0:  # one of the axes
+        M = np.asarray(np.linalg.qr(M, mode="r"))
+        ball = replace(ball, eigenvalues=ball.eigenvalues[: len(M)])
     best = ball.maximiser(M)
     everything = float(ball.support(np.sum(M**2, axis=1)[None, :])[0][0])
     most = math.sqrt(M.shape[1]) * ball.radius  # no member of the ball has a larger trace norm
