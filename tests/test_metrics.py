@@ -28,7 +28,6 @@ from lrml.metrics import (
     propensity_scored_precision_at_k,
 )
 from model_checks import SPARSE_FORMATS
-from namespaces import assert_same, places, put
 
 METRICS = {
     "precision_at_k": lambda Y, S, **options: precision_at_k(Y, S, min(2, S.shape[1]), **options),
@@ -91,27 +90,25 @@ def test_by_hand():
 
 
 @settings(deadline=None, max_examples=40)
-@pytest.mark.parametrize("place", places("numpy", "strict-device1"), indirect=True)
 @given(labels_and_scores(), st.data())
-def test_values_are_those_of_scikit_learn_and_of_loops(place, case, data):
+def test_values_are_those_of_scikit_learn_and_of_loops(case, data):
     Y, S = case
     rows = list(zip(Y, S, strict=True))
-    there = put(place, Y), put(place, S)
     k = data.draw(st.integers(1, Y.shape[1]))
-    assert_same(precision_at_k(*there, k, per_example=True), loop_precision_at(Y, S, k), place)
+    np.testing.assert_array_equal(precision_at_k(Y, S, k, per_example=True), loop_precision_at(Y, S, k))
     expected = [skm.label_ranking_average_precision_score([y], [s]) if y.any() else np.nan for y, s in rows]
-    assert_same(average_precision(*there, per_example=True), expected, place, atol=1e-12)
+    np.testing.assert_allclose(average_precision(Y, S, per_example=True), expected, atol=1e-12)
     auc = [loop_auc(y, s) for y, s in rows]
-    assert_same(average_auc(*there, per_example=True), auc, place, atol=1e-12)
+    np.testing.assert_allclose(average_auc(Y, S, per_example=True), auc, atol=1e-12)
     own = data.draw(hnp.arrays(np.float64, Y.shape[1], elements=st.integers(-3, 3).map(float)))
-    for threshold in (data.draw(st.integers(-3, 3)), own, own.tolist()):
+    for threshold in (data.draw(st.integers(-3, 3)), own.tolist()):
         predicted = np.greater_equal(S, threshold).astype(int)
         wrong = [skm.zero_one_loss(y, p) for y, p in zip(Y, predicted, strict=True)]
-        assert_same(hamming_loss(*there, threshold, per_example=True), wrong, place, atol=1e-12)
+        np.testing.assert_allclose(hamming_loss(Y, S, threshold, per_example=True), wrong, atol=1e-12)
         for average, metric in F1.items():  # a single column is one binary problem for scikit-learn
             labels = range(1, 2) if Y.shape[1] == 1 else None
             f1 = skm.f1_score(Y, predicted, average=average, labels=labels, zero_division=0)
-            assert metric(*there, threshold) == pytest.approx(f1, abs=1e-15)
+            assert metric(Y, S, threshold) == pytest.approx(f1, abs=1e-15)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -122,21 +119,6 @@ def test_ties_go_to_the_lower_index_in_long_rows_too(dtype):
     S = S.astype(dtype)
     for k in (1, 5, 300):
         np.testing.assert_allclose(precision_at_k(Y, S, k, per_example=True), loop_precision_at(Y, S, k))
-
-
-@settings(deadline=None)
-@given(labels_and_scores(), st.sampled_from([np.exp, lambda s: s**3, lambda s: 7 * s - 2]), st.randoms())
-def test_only_the_order_counts_and_with_ties_not_even_that_of_the_labels(case, increasing, random):
-    Y, S = case
-    turned = random.sample(range(Y.shape[1]), Y.shape[1])
-    for name in ("precision_at_k", "average_precision", "average_auc"):
-        values = METRICS[name](Y, S, per_example=True)
-        np.testing.assert_array_equal(METRICS[name](Y, increasing(S), per_example=True), values)
-        if name != "precision_at_k":
-            moved = METRICS[name](Y[:, turned], S[:, turned], per_example=True)
-            np.testing.assert_allclose(moved, values, rtol=1e-12)
-    for reversed_ in ((1 - Y, S), (Y, -S)):
-        np.testing.assert_allclose(average_auc(*reversed_, per_example=True), 1 - values, atol=1e-14)
 
 
 # ---- rows that are left out ----
@@ -161,7 +143,6 @@ LABELS = {
     **SPARSE_FORMATS,
     **{name: lambda Y, name=name: Y.astype(name) for name in TYPES},
     "sparse and bool": lambda Y: sp.csr_array(Y == 1),
-    "zeros that are stored": lambda Y: sp.csr_array((Y.ravel(), tuple(np.indices(Y.shape).reshape(2, -1)))),
     "half of each twice": lambda Y: sp.coo_array(
         (np.tile(Y.ravel() / 2, 2), tuple(np.tile(np.indices(Y.shape).reshape(2, -1), 2)))
     ),

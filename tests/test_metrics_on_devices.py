@@ -119,25 +119,6 @@ def test_thresholds_and_assessments_are_made_on_the_host(case, place, per_label)
     assert assess(*there, threshold=cut, n_bootstrap=20, random_state=0).metrics == on_host.metrics
 
 
-def test_errors(place):
-    def there(*rows):
-        return put(place, np.array(rows))
-
-    Y, S = there([0, 1], [1, 0]), there([0.2, 0.7], [0.9, 0.1])
-    for call, where in [
-        (lambda: average_precision(Y, there([0.2, 0.7], [np.inf, 0.1])), r"^S .*inf at row 1, column 0"),
-        (lambda: average_auc(there([0, 2], [1, 0]), S), r"^Y .*2 at row 0, column 1"),
-        (lambda: precision_at_k(Y, S, 3), r"^k .*3"),
-        (lambda: average_precision(there([0], [1]), S), r"\(2, 1\)"),
-        (lambda: average_auc(there([1, 1], [1, 1]), S), r"^average_auc"),
-        (lambda: hamming_loss(Y, S, there(1.0, 1.0, 1.0)), r"^threshold"),
-    ]:
-        with pytest.raises(ValueError, match=where):
-            call()
-    with pytest.raises(TypeError, match=r"^S .*complex128"):
-        average_precision(Y, there([1j, 0], [0, 0]))
-
-
 def test_what_a_device_sends_to_the_host(monkeypatch, case):
     """A copy of the means, one of the counts per label, and single numbers."""
     place = place_named("strict-device1")

@@ -157,14 +157,6 @@ def test_labels_with_one_row_leave_the_sizes_exact(n, share, seed):
     assert len(test) == min(math.ceil(share * n), n - 1)
 
 
-def test_rare_labels_do_not_starve_the_test_set():
-    # Each row has a label of its own: the algorithm as published gives all of them to the training set.
-    frequent = sparse.csr_array(np.random.default_rng(0).random((400, 10)) < 0.2)
-    Y = sparse.hstack([sparse.eye_array(400), frequent])
-    _, test, *_ = iterative_train_test_split(np.arange(400), Y, random_state=0)
-    assert len(test) == pytest.approx(100, abs=5)
-
-
 # ---- formats ----
 
 Y_SMALL = (np.random.default_rng(5).random((40, 6)) < 0.3).astype(np.int64)
