@@ -195,6 +195,7 @@ def test_what_has_no_room_is_refused_with_its_size(monkeypatch):
             LRML(solver=solver).fit(X, np.eye(1_000_000, 2, dtype=int))
     X, Y = wide_problem()
     monkeypatch.setattr(Place, "memory", 100)
+    monkeypatch.setattr("lrml.core.coordinates._EXACT_UP_TO", 10)
     monkeypatch.setattr("lrml.estimators._kernels.pairwise_kernels", refuse)  # nothing may be computed
     for model, size in (
         (MLFroCV(cv="loo"), "n = 24"),

@@ -364,7 +364,7 @@ def frobenius(array: Array) -> float:
 
 def inner(a: Array, b: Array) -> float:
     """Inner product ⟨A, B⟩ = Σ a_ij b_ij as a Python float."""
-    return float(dot(a, b))
+    return float(np.vdot(a, b) if isinstance(a, np.ndarray) else dot(a, b))
 
 
 def dot(a: Array, b: Array) -> Array:
@@ -373,16 +373,6 @@ def dot(a: Array, b: Array) -> Array:
         return np.vdot(a, b)
     xp = namespace(a, b)
     return xp.vecdot(xp.reshape(a, (-1,)), xp.reshape(b, (-1,)))
-
-
-def row_dots(first: Array, *others: Array) -> Array:
-    """Return the sums of the products of matrices, entry by entry, along their rows."""
-    if isinstance(first, np.ndarray):
-        return np.einsum(",".join(["ij"] * (1 + len(others))) + "->i", first, *others)
-    *further, last = others
-    for factor in further:
-        first = first * factor
-    return namespace(first).vecdot(first, last)
 
 
 @contextmanager

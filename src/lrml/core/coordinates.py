@@ -101,7 +101,7 @@ class Lift:
 
     def factors(self, found: Factors) -> Factors:
         """Factors of a solution in the space of the model, given those in the basis."""
-        return Factors(self.model_side(found.U), found.s, found.V)
+        return found
 
     def inner(self, left: Array) -> Array:
         """Return what the basis is multiplied with, to give the coordinates of the left side of a model."""
@@ -137,7 +137,7 @@ class DualLift(Lift):
         In a subspace they are orthonormal by construction.
         """
         if self.is_wide:
-            return super().factors(found)
+            return found._replace(U=self.model_side(found.U))
         return Factors.of_sides(self.model_side(found.U) * found.s, found.V)
 
     def inner(self, left: Array) -> Array:
@@ -340,8 +340,7 @@ def road_of(rows: Rows, wanted: str = "auto") -> str:
         return wanted
     n, d, n_labels = rows.shape
     exact, size = ("dual", n) if d > n else ("primal", d)
-    small = size <= _EXACT_UP_TO and fits_in_memory(size)
-    if rows.only_exact or not rows.place.is_host or small:
+    if rows.only_exact or size <= _EXACT_UP_TO or not rows.place.is_host:
         return exact
     entries = SPARSE_COST * rows.X.nnz if is_sparse(rows.X) else rows.X.size
     products = entries * max(1.0, entries / max(n, d)) if is_sparse(rows.X) else entries * size
@@ -401,7 +400,8 @@ def coordinates_of(
         kept: Coordinates = found
         return kept
     made_for = 0.0
-    _check_size(rows, road, width, 1 if bare else 3)
+    if rows.n_passes is not None or max(rows.shape) > _EXACT_UP_TO:
+        _check_size(rows, road, width, 1 if bare else 3)
     if rows.kernel is not None:
         found = _of_kernel(rows, ridge, fit_intercept)
         made_for = 0.0 if found.kernel_gap(ridge, 1.0) == 0.0 else ridge
@@ -418,7 +418,7 @@ def coordinates_of(
 
 def _of_sums(rows: Rows, fit_intercept: bool) -> Coordinates:
     """Decompose XᵀX."""
-    sums = rows.statistics.at(rows.place)
+    sums = rows.statistics if rows.sums is None else rows.sums.at(rows.place)
     problem = SpectralProblem.from_moments(sums.moments(fit_intercept=fit_intercept))
     return Coordinates.of(rows, sums, fit_intercept, problem)
 

@@ -426,20 +426,18 @@ def spectral_coordinates(moments: Moments) -> Eigen:
     and its singular value decomposition is more accurate than the eigendecomposition of AᵀA: with A = U S Qᵀ,
     Λ = S² and QᵀXᵀY = S Uᵀ A^(-T) XᵀY = S Uᵀ Γ^(-1/2) Pᵀ D⁻¹ XᵀY.
     """
-    if _is_wide(moments):
+    gram, cross, _, further = moments
+    xp = namespace(gram)
+    squares = xp.linalg.diagonal(gram)
+    if differ_widely(squares, squares if further is None else squares + further[0] ** 2):
         return _from_root(moments)
-    gram, cross, _, _ = moments.summed()
-    xp = namespace(gram, cross)
+    if further is not None:
+        gram, cross, _, _ = moments.summed()
     eigenvalues, Q = _positive_part(*descending_eigh(gram))
     if eigenvalues.shape[0] == 0:
         place = Place.of(gram)
         return Eigen(place.ones(1), place.zeros((gram.shape[0], 1)), xp.zeros_like(cross[:1, :]))
     return Eigen(eigenvalues, Q, Q.T @ cross)
-
-
-def _is_wide(moments: Moments) -> bool:
-    squares = namespace(moments.gram).linalg.diagonal(moments.gram)
-    return differ_widely(squares, squares if moments.further is None else squares + moments.further[0] ** 2)
 
 
 def differ_widely(squares: Array, lengths: Array) -> bool:

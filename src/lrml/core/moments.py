@@ -195,12 +195,12 @@ class Statistics:
         if place.is_host and not is_sparse(Y) and d >= _MANY_FEATURES:
             # XᵀY takes less time if Y is sparse then: half, with 500 features and 2 % positives.
             Y = sp.csr_array(Y) if np.count_nonzero(Y) <= _FEW_NONZEROS * Y.size else Y
-        X, Y, w = without_weightless(X, Y, w)
-        if w is not None and not bool(namespace(w).any(w > 0)):
-            # Means of 0 and no weight: they add nothing to others.
-            means = place.zeros(d), place.zeros(L)
-            return cls(n_rows, 0.0, *means, place.zeros((d, d)), place.zeros((d, L)), 0.0)
-        return summed(starmap(cls._of_block, _blocks(X, Y, w, place)))
+        if w is not None:
+            X, Y, w = without_weightless(X, Y, w)
+            if not bool(namespace(w).any(w > 0)):  # means of 0 and no weight: they add nothing to others
+                means = place.zeros(d), place.zeros(L)
+                return cls(n_rows, 0.0, *means, place.zeros((d, d)), place.zeros((d, L)), 0.0)
+        return reduce(cls.absorb, starmap(cls._of_block, _blocks(X, Y, w, place)))
 
     @classmethod
     def from_blocks(cls, blocks: Iterable[tuple[Matrix, ...]]) -> Statistics:
@@ -210,7 +210,7 @@ class Statistics:
     @classmethod
     def _of_block(cls, X: Matrix, Y: Matrix, weights: Array | None) -> Statistics:
         rows = CentredRows.of(X, Y, weights)
-        total, X, Y = rows.weight, rows.X, rows.Y
+        total, X, Y = float(namespace(rows.weights).sum(rows.weights)), rows.X, rows.Y
         with np.errstate(over="ignore", invalid="ignore"):  # checked below, with a remedy
             root = X
             if weights is not None:
@@ -340,7 +340,7 @@ def summed(parts: Iterable[Statistics]) -> Statistics:
     return reduce(Statistics.absorb, remaining, first)
 
 
-def without_weightless(X: Matrix, Y: Matrix, w: Array | None) -> tuple[Matrix, Matrix, Array | None]:
+def without_weightless(X: Matrix, Y: Matrix, w: Array | None) -> tuple[Matrix, Matrix, Any]:
     """Drop the rows without weight, unless there are no others."""
     if w is None:
         return X, Y, w

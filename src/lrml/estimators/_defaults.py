@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lrml.core.arrays import HOST, Array, namespace, row_dots, to_numpy
+from lrml.core.arrays import HOST, Array, namespace, to_numpy
 from lrml.core.coordinates import coordinates_of, spectrum_of
 from lrml.core.losses import Loss
 from lrml.core.penalties import Penalty, TailSum, TraceNorm
@@ -198,7 +198,7 @@ def usual_strengths(rows: Rows, loss: Loss, *, fit_intercept: bool) -> tuple[flo
 def _by_gcv(problem: SpectralProblem, n_rows: float) -> float:
     """Return the ridge with the least GCV; if there are too few rows, one that leaves half."""
     values = to_numpy(problem.curvature)
-    energies = to_numpy(row_dots(problem.cross, problem.cross)) / values
+    energies = to_numpy(namespace(problem.cross).vecdot(problem.cross, problem.cross)) / values
     if not energies.sum() > 0:
         return 0.0
     ridges = np.geomspace(values.max() * 1e3, values.min() * 1e-2, _N_RIDGES)

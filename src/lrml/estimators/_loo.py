@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from lrml.core.arrays import Array, Place, full_precision, is_host, is_sparse, namespace, row_dots, take
+from lrml.core.arrays import Array, Place, full_precision, is_host, is_sparse, namespace, take
 from lrml.core.coordinates import Coordinates, RidgeRegressions
 from lrml.core.losses import SquaredLoss
 from lrml.core.rows import Rows
@@ -75,7 +75,7 @@ class LeaveOneOut:
         self.mean_leverage = self.weights / data.total_weight * float(fit_intercept)
         # X̃Λ^(−1/2) has no scale: its rows are at most of length 1/√w.
         unit = space.of_own_rows(data, rows) / xp.sqrt(curvature)
-        self.outside = 1.0 - self.mean_leverage - self.weights * row_dots(unit, unit)
+        self.outside = 1.0 - self.mean_leverage - self.weights * xp.vecdot(unit, unit)
         # Eigenvalues are rounded relative to the largest, and h with them.
         rounding = 1.0 + self.weights * (unit**2 @ (xp.max(curvature) / curvature))
         rounding *= _ROUNDINGS * _EPS
@@ -218,7 +218,7 @@ class _Turn:
     def leverages(self, fitted: Array) -> Array:
         xp = namespace(fitted)
         whitened = fitted @ xp.astype(self.root / self.lengths[:, None], fitted.dtype)
-        return xp.astype(row_dots(whitened, whitened), xp.float64)
+        return xp.astype(xp.vecdot(whitened, whitened), xp.float64)
 
 
 class _LoneLabels:
