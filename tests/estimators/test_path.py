@@ -387,7 +387,7 @@ def test_bad_data_is_named(data, function):
 
 def test_more_features_than_memory_holds_take_a_subspace(monkeypatch, data):
     expected = lrml_path(*data, thetas=[0, 2], n_alphas=4, ridges=0.1).as_dict()
-    monkeypatch.setattr("lrml.core.coordinates._EXACT_UP_TO", 10)
+    monkeypatch.setattr("lrml.core.coordinates._EXACT_UP_TO", 5)
     monkeypatch.setattr(Place, "memory", 100)
     found = lrml_path(*data, thetas=[0, 2], n_alphas=4, ridges=0.1).as_dict()
     assert_allclose(found["objective"], expected["objective"], rtol=1e-3)
