@@ -7,7 +7,7 @@ import pytest
 
 from lrml.core.arrays import namespace, to_numpy
 from lrml.core.moments import Statistics
-from lrml.core.penalties import OptimalShrinker, TraceNorm
+from lrml.core.penalties import OptimalShrinker, TailSum, TraceNorm
 from lrml.core.quadratic import SpectralProblem
 from namespaces import assert_same, moved, put
 
@@ -81,10 +81,11 @@ def test_reduced_rank_solution_is_eckart_young_on_the_predictions(shape, rank):
     best = (U[:, :rank] * s[:rank]) @ Vt[:rank]
     np.testing.assert_allclose(X @ original(problem, W), best, atol=1e-9)
     assert value == pytest.approx(np.sum((Y - best) ** 2))
-    left, right, gains = problem.reduced_rank_factors()
-    np.testing.assert_allclose(left[:, :rank] @ right[:, :rank].T, W, atol=1e-12)
-    np.testing.assert_allclose(right.T @ right, np.eye(problem.shape[1]), atol=1e-12)
-    assert problem.target - gains[:rank].sum() == pytest.approx(value)
+    left, right, d, kept = problem.penalised_predictions(TailSum(0, 0.0, max_rank=rank))
+    np.testing.assert_allclose(left @ right.T, W, atol=1e-12)
+    np.testing.assert_allclose(right.T @ right, np.eye(len(d)), atol=1e-12)
+    np.testing.assert_array_equal(d, kept)
+    assert problem.target - np.sum(d**2) == pytest.approx(value)
     slope = np.linalg.norm(2 * X.T @ (X @ original(problem, W) - Y), 2)
     assert problem.strongest_slopes([rank, 99]) == pytest.approx([slope, 0.0], abs=1e-9)
 

@@ -33,17 +33,6 @@ from lrml.core.spectra import SpectralProx, right_singular, singular_values, spe
 _SMALL = 1_000_000
 
 
-class ReducedRankFactors(NamedTuple):
-    """Best matrices W_k = left[:, :k] right[:, :k]ᵀ of all ranks k at once; right has orthonormal columns.
-
-    Each direction lowers f by its gain, descending: f(W_k) = ‖Y‖² − Σ_{j ≤ k} gains_j.
-    """
-
-    left: Array
-    right: Array
-    gains: Array
-
-
 class ShrunkFactors(NamedTuple):
     """W = left diag(s/d) rightᵀ; its predictions have the singular values s, those of ridge regression d."""
 
@@ -105,11 +94,11 @@ class SpectralProblem:
         f(W) = target + Σ_ij (a_i b_j + ridge) W_ij² − 2⟨W, cross⟩ + ½⟨W − W₀, N(W − W₀)⟩
 
     The squared loss of known labels has b = 1 and no N. For another loss b has the curvatures of the labels
-    (or a, if there are more labels than directions): it agrees with the loss at W₀, and its diagonal part is
-    as curved on average; N corrects it by what the last steps have shown.
+    (or a, if there are more labels than directions), and N corrects it by what the last steps have shown. It
+    agrees with the loss at W₀.
 
-    Without N, least squares on either side of W has a closed form, as (x VᵀBV + D)⁻¹ is E diag(1/(x + ψ)) Eᵀ
-    for all x at once. With N, conjugate gradient steps follow, preconditioned by that.
+    Without N, least squares on either side of W has a closed form (`_simultaneous`). With N, conjugate
+    gradient steps follow, preconditioned by that.
 
     Attributes
     ----------
@@ -284,19 +273,12 @@ class SpectralProblem:
         slopes = {rank: 2.0 * float(singular_values(rotated[:, rank:])[0]) for rank in set(below)}
         return [slopes.get(rank, 0.0) for rank in ranks]
 
-    def reduced_rank_factors(self, rank: int | None = None) -> ReducedRankFactors:
-        """Reduced-rank regression: the minimisers of f over the matrices of each rank up to the given one.
+    def reduced_rank_solution(self, rank: int) -> tuple[Array, float]:
+        """Return the minimiser of f over the matrices of at most the given rank, and f there.
 
         With M = Λ^{-1/2} B the objective is ‖Λ^{1/2} W − M‖² plus a constant, so Eckart and Young give
-        W = Λ^{-1/2} M V Vᵀ = Λ^{-1} B V Vᵀ, V the top right singular vectors of M, and f(W) = ‖Y‖² minus the
-        sum of their squared singular values. One decomposition serves all ranks. b must be 1.
+        W = Λ^{-1} B V Vᵀ, V the top right singular vectors of M. b must be 1, or the rank no limit.
         """
-        sigma, V = self._explained
-        V = V[:, : V.shape[1] if rank is None else min(rank, V.shape[1])]
-        return ReducedRankFactors(self.ridge_solution() @ V, V, sigma[: V.shape[1]] ** 2)
-
-    def reduced_rank_solution(self, rank: int) -> tuple[Array, float]:
-        """Minimiser of f over the matrices of at most the given rank, and f there."""
         if rank <= 0:
             return namespace(self.cross).zeros_like(self.cross), self.target
         W = self.ridge_solution()

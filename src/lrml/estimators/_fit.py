@@ -28,6 +28,7 @@ from lrml.core.coordinates import (
     with_unseen,
 )
 from lrml.core.linalg import Factors
+from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
 from lrml.estimators._defaults import Spec, filled, loss_scale, sort_labels, sums_suffice
@@ -224,7 +225,7 @@ def _fit_sums(rows: Rows, spec: Spec, start: Start | None) -> Solution:
             point = Point(outcome.solution, outcome.factors.s, outcome.objective)
             gap = min(outcome.gap, duality_gap(problem, spec.tail, point))
     if spec.encodes:
-        right = problem.reduced_rank_factors(spec.max_rank).right
+        right = problem.penalised_predictions(TailSum(0, 0.0, max_rank=spec.max_rank)).right
         components = (right if problem.labels is None else problem.labels @ right).T
     kernel_gap = setting.coordinates.kernel_gap(problem.ridge, outcome.objective)
     coordinates = setting.coordinates.without_subspace()

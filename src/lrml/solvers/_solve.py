@@ -76,23 +76,24 @@ def closed_form(problem: SpectralProblem, penalty: Penalty, space: str = "coeffi
 
     That is: if predictions are penalised, or if the penalty is a limit of the rank, or nothing at all.
     """
-    if space == "predictions":
-        left, right, d, sigma = problem.penalised_predictions(penalty)
-        found = RidgeRegressions(left, right, problem.ridge, shrunk=sigma / d)
-        gains = float(namespace(d).sum(sigma * (2.0 * d - sigma)))
-        objective = problem.target - gains + penalty.value(sigma)
-        return PathPoint(problem, penalty, found, sigma, objective, 0.0, Status.EXACT, 0)
-    rank, permitted = Ranks.of(penalty, problem.cross)
-    if rank < permitted:
-        return None
-    if rank == problem.shape[1]:
-        W = problem.ridge_solution()
-        found, gains = RidgeRegressions(W, None, problem.ridge), inner(W, problem.cross)
-    else:
-        left, right, lengths = problem.reduced_rank_factors(rank)
-        found, gains = RidgeRegressions(left, right, problem.ridge), float(namespace(left).sum(lengths))
-        W = left
-    return PathPoint(problem, penalty, found, spectrum(W), problem.target - gains, 0.0, Status.EXACT, 0)
+    if space == "coefficients":
+        rank, permitted = Ranks.of(penalty, problem.cross)
+        if rank < permitted:
+            return None
+        if rank == problem.shape[1]:
+            W = problem.ridge_solution()
+            found, objective = (
+                RidgeRegressions(W, None, problem.ridge),
+                problem.target - inner(W, problem.cross),
+            )
+            return PathPoint(problem, penalty, found, spectrum(W), objective, 0.0, Status.EXACT, 0)
+    left, right, d, sigma = problem.penalised_predictions(penalty)
+    gains = float(namespace(d).sum(sigma * (2.0 * d - sigma)))
+    objective = problem.target - gains + penalty.value(sigma)
+    found = RidgeRegressions(left, right, problem.ridge, shrunk=sigma / d)
+    if space == "coefficients":
+        found, sigma = found._replace(shrunk=None), spectrum(left) if left.shape[1] else sigma
+    return PathPoint(problem, penalty, found, sigma, objective, 0.0, Status.EXACT, 0)
 
 
 def regressions_of(

@@ -46,19 +46,14 @@ class Alternating:
         K = (Uᵀ(Λ + ridge)U + diag(c/2σ))⁻¹ UᵀB,      U K = U E diag(σ') V'ᵀ
         R_ij = (B V')_ij / (λ_i + ridge + c_j/2σ'_j),  W⁺ = R V'ᵀ
 
-    Reweighted least squares on one side only is slow to change the space that it keeps; on both sides it
-    converges fast, and the proximal step adds exact zeros and new directions. If nearly all values are
-    positive there is little to gain, and early steps skip the first of the two.
-
-    With ρ at the Lipschitz constant L of ∇f no step can raise the objective. ρ starts at ``share`` · L, and
-    doubles, up to L, whenever a proximal step exceeds the majoriser's value at W or several steps gain
-    nothing. The map W ↦ W⁺ is accelerated by Anderson's method (type II) with the given ``memory``; an
-    accelerated point that is no better is replaced by the plain one.
+    If nearly all values are positive there is little to gain, and early steps skip the first of the two. ρ
+    starts at ``share`` · L, L the Lipschitz constant of ∇f, and doubles, up to L, whenever a step exceeds the
+    majoriser's value at W or several steps gain nothing. The map W ↦ W⁺ is accelerated by Anderson's method
+    with the given ``memory``; an accelerated point that is no better is replaced by the plain one.
 
     With ``compare``, the first point is the least-squares solution of rank ``penalty.n_free``, which pays no
-    penalty, if a strong penalty makes it stationary: local methods would settle for another subspace, or
-    approach it slowly. Otherwise it replaces the current point if it is better, after ``approach`` steps or
-    once the gap is within ``close``.
+    penalty, if a strong penalty makes it stationary. Otherwise it replaces the current point if it is better,
+    after ``approach`` steps or once the gap is within ``close``.
     """
 
     name = "alternating"
@@ -109,7 +104,12 @@ class Alternating:
             self.stalled = 0
         near = self.last is not None and (self.steps >= self.approach or self.last.point.gap <= self.close)
         if near and not self.compared:
-            self._compare()
+            self.compared = True
+            W, unpenalised = self.problem.reduced_rank_solution(self.penalty.n_free)
+            if self.last is not None and unpenalised < self.last.point.objective:
+                self.W = self.plain = W
+                self.bound, self.last = unpenalised, None
+                self.accelerator.count = 0
         self.steps += 1
         accelerated = False
         if self.last is not None:
@@ -155,15 +155,6 @@ class Alternating:
         # f has no slope within the row and column space of W, and elsewhere none above the penalty's.
         found = point_at(problem, self.penalty, W, spectrum(W, rank))
         return replace(found, residual=0.0, gap=0.0)
-
-    def _compare(self) -> None:
-        """Restart from the reduced-rank solution if that is better than the point of the first steps."""
-        W, unpenalised = self.problem.reduced_rank_solution(self.penalty.n_free)
-        self.compared = True
-        if self.last is not None and unpenalised < self.last.point.objective:
-            self.W = self.plain = W
-            self.bound, self.last = unpenalised, None
-            self.accelerator.count = 0
 
     def _set_rho(self, rho: float) -> None:
         """Prepare gradient steps of curvature ρ: W − ∇f(W)/ρ = A ∘ W + C − N(W)/ρ."""
@@ -231,15 +222,9 @@ class Alternating:
 class Anderson:
     """Anderson acceleration (type II) of a fixed-point iteration y ↦ g(y).
 
-    From the last images g_k = g(y_k) and residuals r_k = g_k − y_k it returns the affine combination of
-    images whose combined residual is smallest,
-
-    ::
-
-        Σ c_j g_j,    c = argmin ‖Σ c_j r_j‖,    Σ c_j = 1,
-
-    with ``memory`` + 1 of them at most, that is, ``memory`` differences. Images and residuals are rows of two
-    matrices, in which the newest overwrites the oldest, so inner products and combinations are one product.
+    From the last images g_k = g(y_k) and residuals r_k = g_k − y_k, ``memory`` + 1 of them at most, it
+    returns Σ c_j g_j with Σ c_j = 1 and the least ‖Σ c_j r_j‖. Images and residuals are rows of two matrices,
+    in which the newest overwrites the oldest; with ``count`` = 0 it starts over.
     """
 
     def __init__(self, memory: int) -> None:

@@ -383,72 +383,55 @@ def solve_separable(
     """
     (n, d, n_labels), design = problem.rows.shape, problem.design
     W, intercept = np.empty((d, n_labels), dtype=problem.dtype), np.empty(n_labels)
-    rounds = _Rounds(problem, tol, callback)
+    run, cold, first_slope = Recorder[None](callback), start is None, 0.0
+    before = np.zeros(3)  # objective, gap and squared slope of earlier groups
     # Labels of the same frequency take as many steps.
     order = np.argsort(problem.rows.label_totals()[1], kind="stable")
     width = max(1, _SCORES_IN_WORK // n)
     for first in range(0, n_labels, width):
         labels = problem.begin(order[first : first + width], start)
-        rounds.run(labels, max_iter, cold=start is None)
+        active = np.arange(len(labels.places))
+        count = 0
+        while run.status is None and len(active):
+            begin = cold and count == 0 < max_iter
+            now = tol if count < max_iter else np.inf  # the last round only evaluates
+            chunks = [active[i : i + COLUMNS] for i in range(0, len(active), COLUMNS)]
+            list(map_in_threads(partial(problem.advance, labels, now, begin=begin), chunks))
+            if count == 0:
+                least = problem.rounding * labels.objective
+                first_slope += float(labels.slope.sum())
+            sums = before + [part.sum() for part in (labels.objective, labels.gap, labels.slope)]
+            objective, gap, slope = map(float, sums)
+            residual = float(np.sqrt(slope / (first_slope or 1.0)))
+            gap = gap / objective if objective > 0 else 0.0
+            rank = min(problem.rows.shape) if count else 0
+            run.record("newton" if count else "start", objective, residual, rank, gap)
+            unsure = (labels.gap > tol * labels.objective) | (count == 0 and cold)
+            unsure &= (labels.objective > least) & (labels.blind < _MOST_BLIND_ROUNDS)
+            active = active[unsure[active]]
+            if count == max_iter and len(active) and run.status is None:
+                run.status = Status.MAX_ITER
+            count += 1
+        before = sums
         coords = labels.coords
         W[:, labels.places] = design.X.wide(design.X.backward, coords, length=d) if design.dual else coords
         intercept[labels.places] = labels.intercept
     del labels, coords
     intercept -= design.mean @ W
-    last, factors = rounds.history[-1], Factors(*tall_svd(W))
+    last, factors = run.history[-1], Factors(*tall_svd(W))
     terms = _terms_at(replace(problem.rows, dtype=np.float64), problem.loss, W, intercept)
     loss = sum(float(part.values.sum()) for part in terms)
     result = SolverResult(
         solution=W,
         factors=factors,
-        status=rounds.status or (Status.CONVERGED if last.gap <= tol else Status.SETTLED),
-        n_iter=len(rounds.history) - 1,
+        status=run.status or (Status.CONVERGED if last.gap <= tol else Status.SETTLED),
+        n_iter=len(run.history) - 1,
         objective=loss + problem.ridge * float(factors.s @ factors.s),
         gap=last.gap,
         residual=last.residual,
-        history=rounds.history,
+        history=run.history,
     )
     return SeparableSolution(result, intercept)
-
-
-class _Rounds(Recorder[None]):
-    """Newton steps of all labels, group by group, and their record."""
-
-    def __init__(self, problem: SeparableProblem, tol: float, callback: Callback | None) -> None:
-        super().__init__(callback)
-        self.problem, self.tol = problem, tol
-        self.before = np.zeros(3)  # objective, gap and squared slope of earlier groups
-        self.scale = 0.0
-
-    def run(self, labels: _Labels, max_iter: int, *, cold: bool) -> None:
-        """Take rounds until the labels have converged, or the run has ended."""
-        if self.status is not None:
-            return
-        active = np.arange(len(labels.places))
-        for count in range(max_iter + 1):
-            begin = cold and count == 0 < max_iter
-            tol = self.tol if count < max_iter else np.inf  # the last round only evaluates
-            chunks = [active[i : i + COLUMNS] for i in range(0, len(active), COLUMNS)]
-            list(map_in_threads(partial(self.problem.advance, labels, tol, begin=begin), chunks))
-            if count == 0:
-                least = self.problem.rounding * labels.objective
-                self.scale += float(labels.slope.sum())
-            sums = self.before + [part.sum() for part in (labels.objective, labels.gap, labels.slope)]
-            self._record(*map(float, sums), begun=count > 0)
-            unsure = (labels.gap > self.tol * labels.objective) | (count == 0 and cold)
-            unsure &= (labels.objective > least) & (labels.blind < _MOST_BLIND_ROUNDS)
-            active = active[unsure[active]]
-            if self.status is not None or len(active) == 0:
-                break
-        else:
-            self.status = Status.MAX_ITER
-        self.before = sums
-
-    def _record(self, objective: float, gap: float, slope: float, *, begun: bool) -> None:
-        residual = float(np.sqrt(slope / (self.scale or 1.0)))
-        rank = min(self.problem.rows.shape) if begun else 0
-        gap = gap / objective if objective > 0 else 0.0
-        self.record("newton" if begun else "start", objective, residual, rank, gap)
 
 
 def slopes_at(rows: Rows, loss: Loss, W: Floats, intercept: _Float64) -> Floats:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from lrml._progress import progress
 from lrml.core.arrays import is_host, map_in_threads, take, to_numpy
 from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of
+from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
 from lrml.estimators._fitted import model_nbytes
@@ -126,7 +127,7 @@ def reduced_rank_pieces(
     """Return the pieces of work of a family of reduced-rank regressions: one ridge serves all ranks."""
 
     def run(problem: SpectralProblem, group: list[tuple[int, int]]) -> None:
-        left, V, _ = problem.reduced_rank_factors()
+        left, V, _, _ = problem.penalised_predictions(TailSum(0, 0.0))
         for place, wanted in group:
             rank = min(wanted, V.shape[1])
             visit(place, RidgeRegressions(left[:, :rank], V[:, :rank], problem.ridge))
