@@ -98,7 +98,7 @@ BY_ROWS = [
 ]
 CASES = [
     *((model, "long") for model in SQUARED),
-    *((model, "wide") for model in SQUARED),
+    *((model, "wide") for model in SQUARED[::4]),
     *((model, "noisy") for model in BY_ROWS),
     *((model, "unknown") for model in (LRML(2, 3.0, tol=1e-8), LEML(3, 2.0, tol=1e-7))),
 ]
@@ -117,10 +117,10 @@ def test_a_fit_of_device_arrays_is_that_of_numpy_and_stays_there(model, shape, d
 
 
 @on_devices
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, sp.csc_array])
+@pytest.mark.parametrize("form", [np.asarray, sp.csc_array])
 @pytest.mark.parametrize(
     ("model", "shape"),
-    [(LRML(2, 3.0), "long"), (CPLST(2), "long"), (LRML(2, 2.0, ridge=0.1, tol=1e-6), "unknown")],
+    [(CPLST(2), "long"), (LRML(2, 2.0, ridge=0.1, tol=1e-6), "unknown")],
     ids=repr,
 )
 def test_a_device_by_name_takes_numpy_and_gives_numpy_back(model, shape, form, data, place):
@@ -179,9 +179,8 @@ def test_labels_of_numpy_follow_x_and_keep_their_names(data, place):
     ("model", "value"),
     [
         (LRML(loss="logistic"), 0.0),
-        (LRML(loss="logistic"), 1.0),
         (LEML(2, loss="logistic"), 1.0),
-        *((LEML(2, 1e6, loss=loss), None) for loss in ("squared", "logistic")),
+        (LEML(2, 1e6), None),
     ],
     ids=repr,
 )
@@ -280,10 +279,8 @@ def test_rows_on_a_device_are_not_summed_in_blocks(data, place):
 
 @on_devices
 @pytest.mark.parametrize("form", ["device", "dense", "sparse"])
-@pytest.mark.parametrize("model", [MLTrace(2.0, loss="logistic"), LEML(2, ridge=1.0), MLTrace(2.0)], ids=repr)
+@pytest.mark.parametrize("model", [LEML(2, ridge=1.0), MLTrace(2.0)], ids=repr)
 def test_a_threshold_for_each_label_lives_with_the_model(model, form, data, place):
-    if model.loss == "logistic" and "strict" in str(place):
-        pytest.skip("takes seconds there")
     X, Y, weights = data["long"]
     model = clone(model).set_params(threshold=Cut(per_label=True))
     expected = clone(model).fit(X, Y, weights).threshold_
@@ -370,8 +367,7 @@ def test_leave_one_out_scores(model, flat, labels_of_few, place):
 
 
 @on_devices
-@pytest.mark.parametrize("shape", [(60, 7, 5), (20, 30, 5), (60, 4, 9)], ids=str)
-@pytest.mark.parametrize("by_name", [False, True])
+@pytest.mark.parametrize(("shape", "by_name"), [((60, 4, 9), False), ((20, 30, 5), True)], ids=str)
 def test_paths(by_name, shape, make_problem, place):
     X, Y = make_problem(*shape, seed=5)
     weights = np.linspace(0.5, 2.0, len(X))
@@ -388,12 +384,8 @@ def test_paths(by_name, shape, make_problem, place):
     assert_same(scores, expected[1].decision_function(X), home, rtol=1e-6)
     for one, other in zip(found, expected, strict=True):
         assert one.objective == pytest.approx(other.objective, rel=1e-9)
-        assert (one.theta, one.rank, one.nbytes, one.status) == (
-            other.theta,
-            other.rank,
-            other.nbytes,
-            other.status,
-        )
+        for name in ("theta", "rank", "nbytes", "status"):
+            assert getattr(one, name) == getattr(other, name)
         for name in ("coef", "intercept", "singular_values"):
             assert_same(getattr(one, name), getattr(other, name), home, rtol=1e-5)
     assert_same(of_ridges.coefs, ridges.coefs, home)
@@ -418,8 +410,8 @@ def test_kernel_values_are_those_of_scikit_learn(name, labels_of_few, place):
 
 
 @on_devices
-@pytest.mark.parametrize("model", [LRML(2, 1.0, ridge=0.1), MLFro(0.5), CPLST(2, ridge=0.1)], ids=repr)
-@pytest.mark.parametrize("kernel", ["rbf", "cosine", "precomputed"])
+@pytest.mark.parametrize("model", [LRML(2, 1.0, ridge=0.1), CPLST(2, ridge=0.1)], ids=repr)
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
 def test_a_kernel_fit_is_that_of_numpy(model, kernel, labels_of_few, place):
     X, Y, weights = labels_of_few
     X = pairwise_kernels(X, X, "rbf", gamma=0.1) if kernel == "precomputed" else X

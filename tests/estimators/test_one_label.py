@@ -151,7 +151,7 @@ def test_a_search_has_something_to_maximise(data, loss):
     assert MLFroCV(alphas, loss=loss, cv=3, random_state=0).fit(X, unknown).predict(X).shape == (60,)
 
 
-@MODELS
+@pytest.mark.parametrize("model", [FAMILY[0], FAMILY[3]], ids=repr)
 def test_scikit_learns_wrappers(data, model):
     X, Y = data
     by_hand = np.stack([clone(model).fit(X, y).predict(X) for y in Y.T], axis=1)

@@ -33,12 +33,9 @@ CHECKED = [
     CPLST(),
     PLST(),
     LEML(),
-    SpectralRegressor(1, space="coefficients"),
-    SpectralRegressor(alpha=0.0, kernel="rbf"),
     MLFro(1.0, kernel="rbf"),
     # Free singular values and labels that can be separated: without a ridge probabilities would end as 1.
     LRML(loss="logistic", ridge=0.1, **DOUBLE),
-    MLTrace(loss="squared_hinge", **DOUBLE),
 ]
 
 

@@ -14,7 +14,7 @@ from lrml.core.arrays import Place
 READ_ONCE = r"iterator.*once"
 FORMS = pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 MODELS = [
-    LRML(1, 1.0, ridge=0.3, loss="squared_hinge", fit_intercept=False, tol=1e-9),
+    LRML(1, 1.0, ridge=0.3, loss="squared_hinge", fit_intercept=False, tol=1e-7),
     MLTrace(1.0, ridge=0.1, loss="logistic", tol=1e-9),
     MLFro(0.5, loss="logistic", tol=1e-12),
     LRML("auto", 2.0, tol=1e-9),  # with unknown labels
@@ -144,14 +144,6 @@ def test_a_block_that_turns_bad_in_a_later_pass_is_named(data):
         model.fit_blocks(TurnsBad(cut(data, 30, 80)))
     assert (caught.value.block, caught.value.row, caught.value.sums) == (2, 85, None)
     assert not hasattr(model, "coef_")
-
-
-def test_some_label_must_be_known_and_thresholds_must_fit(data):
-    X, Y, w = data
-    with pytest.raises(ValueError, match="known"):
-        LRML(1, 1.0).fit_blocks([(X, np.full_like(Y, np.nan), w)])
-    with pytest.raises(ValueError, match="threshold"):
-        LRML(1, 1.0, loss="logistic", threshold=np.zeros(3)).fit_blocks(cut(data, 30))
 
 
 # What travels

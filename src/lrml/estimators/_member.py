@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import validate_data
 
 from lrml._door import check_threshold, warn_of_spreads
 from lrml._progress import Reading, tell
@@ -192,6 +193,8 @@ class Member(LowRankModel):
                 f"decompose XᵀX, had more than {_MOST_KEPT} numbers, or comes from a file. Keep statistics_ "
                 "with save(FILE), and go on with fit_statistics(Statistics.load(FILE))."
             )
+        if known is not None:
+            validate_data(self, X, reset=False, skip_check_array=True)
         n_blocks, n_rows = (0, 0) if before is None else (before.n_blocks, before.statistics.n_rows)
         door = Door(params.targets, checked_classes(classes), known)
         block, schema = door.check((X, y, sample_weight), n_blocks, n_rows)
