@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.linalg
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import lrml
-from lrml import CPLST, LRML, LRMLCV, MLFro, MLTrace, SpectralRegressor
+from lrml import CPLST, LRML, MLFro, MLTrace, SpectralRegressor
 from lrml.core.arrays import to_numpy
 from lrml.core.moments import Statistics
 from namespaces import assert_same, dispatching, put
@@ -210,14 +211,47 @@ def test_a_given_alpha_and_rows_that_must_be_read_keep_the_objective_of_the_pape
     assert LRML(solver="apg").fit(X, Y).n_iter_ > 0
 
 
-@pytest.mark.parametrize("kind", [LRML, MLTrace, LRMLCV])
-def test_what_has_no_closed_form_is_refused(data, kind):
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
+@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
+@EVERY_SIZE
+def test_other_losses_and_unknown_labels_reach_the_minimum_by_iterations(data, loss):
+    """Of the definition, by a general solver of convex programs."""
+    X, Y = data[0][:25, :9], data[1][:25, :6]
+    known = np.random.default_rng(0).random(Y.shape) < 0.8
+    W, b = cp.Variable((X.shape[1], Y.shape[1])), cp.Variable((1, Y.shape[1]))
+    scores = X @ W + np.ones((len(X), 1)) @ b
+    terms = {
+        "squared": lambda: cp.square(Y - scores),
+        "logistic": lambda: cp.logistic(-cp.multiply(2.0 * Y - 1, scores)),
+        "squared_hinge": lambda: cp.square(cp.pos(1 - cp.multiply(2.0 * Y - 1, scores))),
+    }[loss]()
+    tall, _ = extended(X, Y, 0.7)
+    penalties = 2.0 * cp.normNuc(tall @ W) + 0.7 * cp.sum_squares(W)
+    total = cp.sum(cp.multiply(known.astype(float), terms)) + penalties
+    best = cp.Problem(cp.Minimize(total)).solve(solver=cp.CLARABEL)
+    for solver in ("auto", "primal", "dual"):
+        model = predictive(0, 2.0, 0.7, loss=loss, solver=solver, tol=1e-9)
+        assert model.fit(X, Y, observed=known).objective_ == pytest.approx(best, rel=1e-5)
+    warm = model.set_params(warm_start=True).fit(X, Y, observed=known)
+    assert warm.n_iter_ <= 2
+
+
+def test_one_known_by_one_the_iterations_approach_the_closed_form(data):
+    X, Y = data
+    known = np.ones(Y.shape, dtype=bool)
+    known[0, 0] = False
+    exact, found = predictive().fit(X, Y), predictive(tol=1e-9).fit(X, Y, observed=known)
+    assert found.n_iter_ > 0
+    assert found.objective_ <= exact.objective_ * (1 + 1e-6)
+    assert found.objective_ == pytest.approx(exact.objective_, rel=0.05)
+
+
+@pytest.mark.parametrize("kind", [LRML, MLTrace])
+def test_what_has_no_use_for_the_space_is_refused(data, kind):
     X, Y = data
     hidden = np.where(np.arange(Y.size).reshape(Y.shape) == 3, np.nan, Y)
-    refused = [({"loss": "logistic"}, Y), ({"loss": "squared_hinge"}, Y), ({}, hidden), ({"space": "x"}, Y)]
-    if kind is not LRMLCV:
-        refused += [({"solver": solver}, Y) for solver in ("apg", "pg", "paper")]
-    for params, labels in refused:
+    refused = [({"solver": solver}, Y) for solver in ("apg", "pg", "paper")]
+    for params, labels in [*refused, ({"solver": "compressed"}, hidden), ({"space": "x"}, Y)]:
         model = kind(**{"space": "predictions"} | params)
         with pytest.raises(ValueError, match="space"):
             model.fit(X, labels)

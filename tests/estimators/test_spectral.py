@@ -223,13 +223,18 @@ def test_as_scikit_learn_uses_a_regressor(data):
     assert not hasattr(model, "decision_function")
 
 
-def test_real_targets_may_be_unknown_under_a_penalty_on_the_coefficients(data):
+@pytest.mark.parametrize("space", ["predictions", "coefficients"])
+def test_targets_may_be_unknown(data, space):
     X, Y = data
     hidden = np.where(np.random.default_rng(0).random(Y.shape) < 0.1, np.nan, Y)
-    model = SpectralRegressor(0, 2.0, ridge=0.5, space="coefficients", tol=1e-8).fit(X, hidden)
+    model = SpectralRegressor(0, 2.0, ridge=0.5, space=space, tol=1e-8).fit(X, hidden)
     left = np.nan_to_num(hidden - model.predict(X))
-    objective = np.sum(left**2) + 2.0 * model.singular_values_.sum() + 0.5 * np.sum(model.coef_**2)
-    assert model.objective_ == pytest.approx(objective, rel=1e-6)
+    tall = np.vstack([X - X.mean(axis=0), np.sqrt(0.5) * np.eye(X.shape[1])])
+    W = model.coef_.T if space == "coefficients" else tall @ model.coef_.T
+    penalties = 2.0 * np.linalg.norm(W, "nuc") + 0.5 * np.sum(model.coef_**2)
+    assert model.objective_ == pytest.approx(np.sum(left**2) + penalties, rel=1e-6)
+    with pytest.raises(ValueError, match="slopes"):
+        SpectralRegressor(penalty=Hard(1.0)).fit(X, hidden)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 from sklearn.exceptions import ConvergenceWarning
 
 from lrml._progress import progress
-from lrml._shown import level_of_user
+from lrml._shown import level_of_user, shown
 from lrml.core.arrays import Array, Place, take
 from lrml.core.coordinates import (
     Coordinates,
@@ -58,11 +58,8 @@ def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
     sums_only = sums_suffice(spec.loss, rows)
     if not sums_only:
         check_row_solver(spec.solver)
-        if spec.space == "predictions":
-            raise ValueError(
-                "space='predictions' needs the squared loss with all labels known, where fits have a closed "
-                "form. Leave it out, or use space='coefficients'."
-            )
+        if spec.given is not None and not hasattr(spec.given, "slopes"):
+            raise ValueError(f"with unknown targets, a penalty needs slopes; {shown(spec.given)} has none.")
     start = None if last is None else Start.of(last, rows)
     spec = filled(rows, spec)
     with _reported(spec) as callback:
@@ -278,7 +275,7 @@ def _fit_rows(rows: Rows, spec: Spec, start: Start | None) -> Solution:
         places = xp.nonzero(used)[0]
         start = Start(start.left, take(start.right, places), take(start.intercept, places))
     found, gap = _found(rows, used, spec, start), None
-    if spec.certified and found.setting is not None:
+    if spec.certified and spec.space == "coefficients" and found.setting is not None:
         gap = row_duality_gap(found.setting.problem, spec.tail.alpha, found.outcome.solution)
     order = xp.where(used, xp.cumulative_sum(xp.astype(used, xp.int64)) - 1, 0)
     V = xp.where(used[:, None], xp.take(found.factors.V, order, axis=0), 0.0)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -61,7 +62,7 @@ class Losses:
     used: Array
     spec: Spec
     coordinates: Coordinates
-    shared: RowProblem  # without the ridge
+    shared: RowProblem  # on the coefficients for any ridge
     first: Start | None  # a point to begin with, in the space of the model
     replaced: bool
 
@@ -69,6 +70,11 @@ class Losses:
     def of(cls, rows: Rows, used: Array, spec: Spec, start: Start | None) -> Self:
         """Choose the coordinates; make them, and the problem in them, once for all fits that may follow."""
         road, dtype = road_of(rows, spec.road), _precision(rows, spec)
+        if road == "compressed" and spec.space == "predictions":
+            raise ValueError(
+                "in a subspace, space='predictions' needs the squared loss with all labels known. Use "
+                "space='coefficients', or solver='primal' or 'dual'."
+            )
 
         def make() -> tuple[Coordinates, RowProblem, Start | None]:
             if road == "compressed":
@@ -80,7 +86,8 @@ class Losses:
             axes = Axes(space.problem.rows, space.basis, space.x_mean @ space.basis)
             return space, _problem(rows, used, spec, axes, dtype), first
 
-        key, keeps = (spec.loss.name, spec.fit_intercept, road, dtype), spec.again or road == "primal"
+        key = (spec.loss.name, spec.fit_intercept, road, dtype)
+        keeps = (spec.again or road == "primal") and spec.space == "coefficients"
         parts = rows.kept("losses", key, make) if keeps else make()
         return cls(rows, used, spec, *parts, replaced=road != "primal")
 
@@ -96,10 +103,11 @@ class Losses:
             **spec.limits,
         )
 
-    @property
+    @cached_property
     def problem(self) -> RowProblem:
-        """The problem with the ridge."""
-        return self.shared.with_ridge(float(self.spec.ridge or 0.0))
+        """The problem with the ridge, on which the scale of predictions depends."""
+        spec = self.spec
+        return self.shared if spec.space == "predictions" else self.shared.with_ridge(spec.ridge or 0.0)
 
     def inside(self, start: Start | None) -> Start | None:
         """Return a start in the space of the model, or that of the subspace, as the problem takes it."""
@@ -111,7 +119,7 @@ class Losses:
 
     def model(self, outcome: SolverResult) -> tuple[Factors, Array]:
         """Return factors and intercepts of a solution in the space of the model."""
-        intercept = self.shared.intercept(outcome.solution)
+        intercept = self.problem.intercept(outcome.solution)
         if not self.replaced:
             return outcome.factors, intercept
         (U, s, V), space = outcome.factors, self.coordinates
@@ -126,7 +134,7 @@ class Losses:
         spec, space, unit = self.spec, self.coordinates, outcome.objective or 1.0
         _, s, V = outcome.factors
         slopes = slopes_at(
-            self.shared.rows, spec.loss, outcome.solution[1:], self.shared.intercept(outcome.solution)
+            self.shared.rows, spec.loss, outcome.solution[1:], self.problem.intercept(outcome.solution)
         )
         # With hardly any ridge, the curvature of the loss limits steps: the least shift stands for it.
         ridge, least = float(spec.ridge or 0.0), _least_shift(self.rows, spec, 0.0)
@@ -146,13 +154,13 @@ class Losses:
         shared = _replaced(self.rows, self.used, self.spec, space, self.shared.rows.dtype)
         if self.spec.again:
             self.rows.cache["losses"] = self.rows.cache["losses"][0], (space, shared, None)
-        start = Start(left, V, self.shared.intercept(outcome.solution))
+        start = Start(left, V, self.problem.intercept(outcome.solution))
         return replace(self, coordinates=space, shared=shared), start
 
     def is_loose(self, outcome: SolverResult) -> bool:
         """Whether a solution says that it has converged, without a ridge that makes this credible."""
         spec = self.spec
-        if spec.tail.n_free == 0 or spec.loss.name == "squared":
+        if spec.tail.n_free == 0 or spec.loss.name == "squared" or spec.space == "predictions":
             return False
         values = self.shared.spread[1:, 0]
         ridge = float(spec.ridge or 0.0) / loss_scale(self.rows, spec.loss, fit_intercept=spec.fit_intercept)
@@ -167,7 +175,8 @@ def enough(spec: Spec) -> float:
 
 def _problem(rows: Rows, used: Array, spec: Spec, axes: Axes, dtype: Any) -> RowProblem:
     labelled = rows.select_labels(used).with_precision(dtype)
-    return RowProblem(labelled, spec.loss, fit_intercept=spec.fit_intercept, axes=axes)
+    how: dict[str, Any] = {"fit_intercept": spec.fit_intercept, "space": spec.space, "axes": axes}
+    return RowProblem(labelled, spec.loss, spec.ridge or 0.0, **how)
 
 
 def _replaced(rows: Rows, used: Array, spec: Spec, space: Coordinates, dtype: Any) -> RowProblem:

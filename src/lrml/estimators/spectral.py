@@ -78,8 +78,8 @@ class SpectralRegressor(RegressorMixin, Member):
     alpha=0                  ridge regression
     ======================== ==============================================
 
-    Low rank pays where many targets share few directions. Missing targets (NaN) are left out of the sums, for
-    ``space="coefficients"``.
+    Low rank pays where many targets share few directions. Unknown targets (NaN) are left out of the sums;
+    then there are iterations.
 
     Parameters
     ----------
