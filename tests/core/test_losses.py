@@ -52,13 +52,6 @@ def test_terms_are_the_formula_and_its_derivatives(loss, y, s):
 
 
 @EACH
-def test_largest_curvature_is_attained(loss):
-    S = np.linspace(-3, 3, 1201)[None, :]
-    highest = max(loss.terms(np.full_like(S, y), S).curvatures.max() for y in (0.0, 1.0))
-    assert highest == pytest.approx(loss.largest_curvature, rel=1e-12)
-
-
-@EACH
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_extreme_scores(loss, dtype):
     """Warnings are errors: an overflow would fail here."""

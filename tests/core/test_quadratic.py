@@ -63,14 +63,6 @@ def test_everything_is_that_of_the_original_coordinates(shape, ridge):
         assert other.decrement(other.gradient(compact)) == pytest.approx(gap)
 
 
-def test_prox_is_that_of_the_penalty():
-    _, _, problem = make(40, 6, 4)
-    W = np.random.default_rng(3).normal(size=problem.shape)
-    left, s, right = np.linalg.svd(W, full_matrices=False)
-    expected = (left * np.maximum(s - 0.3 * 2.0, 0)) @ right
-    np.testing.assert_allclose(problem.prox(W, TraceNorm(2.0), 0.3).matrix, expected, atol=1e-10)
-
-
 @pytest.mark.parametrize("rank", [0, 1, 3, 4, 9])
 @pytest.mark.parametrize("shape", [(60, 8, 4), (60, 5, 9)], ids=str)
 def test_reduced_rank_solution_is_eckart_young_on_the_predictions(shape, rank):
@@ -114,7 +106,7 @@ def test_solves_on_one_side_are_stationary_and_report_their_minimum(shape):
     np.testing.assert_allclose(U.T @ problem.gradient(U @ K), -2 * weights[:, None] * K, atol=1e-9)
 
 
-@pytest.mark.parametrize("share", [0.001, 0.1, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("share", [0.001, 0.5, 0.999])
 @pytest.mark.parametrize("spread", [0.0, 6.0])
 def test_ridge_that_leaves_a_share_of_the_directions(share, spread):
     rng = np.random.default_rng(4)
@@ -127,10 +119,10 @@ def test_ridge_that_leaves_a_share_of_the_directions(share, spread):
     assert lower <= share <= upper
 
 
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("n_labels", [3, 20])
-@pytest.mark.parametrize("mean", [0.0, 5.0])
-@pytest.mark.parametrize("unit", [1.0, 1e-6])
+@pytest.mark.parametrize(
+    ("intercept", "n_labels", "mean", "unit"),
+    [(False, 3, 0.0, 1.0), (True, 20, 5.0, 1e-6), (False, 20, 5.0, 1e-6), (True, 3, 5.0, 1.0)],
+)
 def test_features_of_all_scales_are_solved_as_those_of_one(intercept, n_labels, mean, unit):
     """Least squares does not mind scales: the coefficients are those of the unscaled features, divided."""
     rng = np.random.default_rng(5)
@@ -181,13 +173,6 @@ def test_a_large_mean_without_an_intercept_does_not_drown_the_rest(mean):
     assert problem.shape == (3, 2)
     found = original(problem, problem.ridge_solution())
     np.testing.assert_allclose(found, np.linalg.lstsq(X, Y, rcond=None)[0], atol=1e-6)
-
-
-def test_targets_that_are_zero_leave_units_to_divide_by():
-    X = np.random.default_rng(7).normal(size=(10, 3))
-    problem = SpectralProblem.from_moments(Statistics.from_arrays(X, np.zeros((10, 2))).uncentered())
-    assert problem.scale == problem.least == 1.0
-    assert problem.target == 0
 
 
 @pytest.mark.parametrize("shape", [(40, 6, 4), (40, 6, 15), (10, 25, 4)], ids=str)

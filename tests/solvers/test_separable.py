@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from lrml import LRML, MLFro
+from lrml import MLFro
 from lrml.core.losses import LOSSES
 from lrml.core.rows import Mask, Rows
 from lrml.solvers import SeparableProblem, Status, slopes_at, solve_separable
@@ -58,7 +58,7 @@ def best(loss, X, y, ridge, f, fit_intercept):
     return minimize(value, np.zeros(X.shape[1] + 1), jac=True, method="L-BFGS-B", options=options).fun
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from(["logistic", "squared_hinge", "squared"]),
     st.sampled_from([(40, 6), (15, 30), (25, 25), (50, 1)]),
@@ -129,8 +129,7 @@ def test_default_tolerance_is_kept_on_sparse_text(loss, n, d):
 
 
 @MARGINS
-@pytest.mark.parametrize("scales", ["1e-6", "1e6", "mixed"])
-@pytest.mark.parametrize("ridge", [0.01, 1.0])
+@pytest.mark.parametrize(("scales", "ridge"), [("1e-6", 0.01), ("1e6", 1.0), ("mixed", 0.01)])
 def test_gap_is_honest_at_all_scales(loss, scales, ridge):
     rng = np.random.default_rng(5)
     X = rng.standard_normal((300, 40)) @ rng.standard_normal((40, 40)) / 6 + 1.0
@@ -185,17 +184,6 @@ def test_few_iterations_warn_and_history_falls():
     assert stopped.objective_ < seen[0]
 
 
-@MARGINS
-def test_more_features_than_memory_has_room_for(loss, monkeypatch):
-    X, Y = text(60, 80, 4)
-    monkeypatch.setattr("os.sysconf", lambda name: 100)  # 10,000 bytes, less than 24 · 60²
-    model = MLFro(1.0, loss=loss).fit(X, Y)
-    with pytest.raises(ValueError):  # noqa: PT011
-        LRML(1, 1.0, loss=loss, solver="dual").fit(X, Y)
-    same = LRML(1, 0.0, ridge=1.0, loss=loss, tol=1e-5).fit(X, Y)
-    assert same.objective_ == pytest.approx(model.objective_, rel=1e-5)
-
-
 def test_labels_and_features_without_information():
     X, Y = text(50, 30, 5, density=0.2)
     X = sp.csr_array(sp.hstack([X, np.full((50, 1), 3.0)]))
@@ -204,24 +192,3 @@ def test_labels_and_features_without_information():
     assert not model.coef_[[1, 2]].any()
     np.testing.assert_allclose(model.coef_[:, 30], 0, atol=1e-12)
     assert model.rank_ == 3
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shape", [(70, 100), (100, 70)], ids=["dual", "primal"])
-def test_leading_directions_are_orthonormal_and_a_preconditioner(monkeypatch, shape, weighted):
-    """Newton's method takes them for orthonormal; else its preconditioner may have negative eigenvalues."""
-    monkeypatch.setattr(module, "_ALL_DIRECTIONS", 0)
-    monkeypatch.setattr(module, "_ALL_IF_WIDE", 0)
-    monkeypatch.setattr(module, "_LEADING", 20)
-    X, Y = text(*shape, 3, density=0.2)
-    w = np.where(np.arange(shape[0]) % 3, 1.5, 0.0) if weighted else np.ones(shape[0])
-    rows = Rows(X, Y, weights=w if weighted else None)
-    design = module.Design(rows, fit_intercept=True, dual=shape[0] < shape[1])
-    centred = X.toarray() - np.average(X.toarray(), axis=0, weights=w)
-    Q = centred.T @ design.basis if design.dual else design.basis
-    np.testing.assert_allclose(Q.T @ Q, np.eye(Q.shape[1]), atol=1e-8)
-    np.testing.assert_allclose(design.image(design.basis), centred @ Q, atol=1e-8)
-    exact = np.linalg.eigvalsh(centred.T @ (w[:, None] * centred))[::-1]
-    assert np.all(design.eigenvalues <= exact[: len(design.eigenvalues)] * (1 + 1e-9))
-    assert design.eigenvalues[0] > 0.9 * exact[0]
-    assert design.rest == pytest.approx((exact.sum() - design.eigenvalues.sum()) / (70 - Q.shape[1]))
