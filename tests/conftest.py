@@ -24,7 +24,7 @@ _SKIP_REASON = "set LRML_DATA_HOME to a folder with the Mulan files"
 # --hypothesis-profile=random draws others, and twice as many where a test does not say how many
 # (`make test-random`). No test sets these for itself.
 _UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("repeatable", _UNHURRIED, derandomize=True, database=None, max_examples=50)
+settings.register_profile("repeatable", _UNHURRIED, derandomize=True, database=None, max_examples=30)
 settings.register_profile("random", _UNHURRIED, derandomize=False, print_blob=True)
 # For mutation tests, where it only matters that a test fails, and soon.
 _UNSHRUNK = (Phase.explicit, Phase.generate)

@@ -38,7 +38,7 @@ def threads(request):
         assert most_threads() == threads_to_share() == request.param
 
 
-@pytest.mark.parametrize("ahead", [0, 1, 5, 50])
+@pytest.mark.parametrize("ahead", [0, 5])
 @pytest.mark.parametrize("small", [False, True])
 def test_results_come_in_order_and_no_more_is_begun_ahead_than_allowed(threads, ahead, small):
     begun = []
@@ -49,12 +49,12 @@ def test_results_come_in_order_and_no_more_is_begun_ahead_than_allowed(threads, 
             time.sleep(0.02)  # the first comes last, and still is first in line
         return number**2, most_threads()
 
-    results = map_in_threads(work, range(30), ahead=ahead, small=small)
+    results = map_in_threads(work, range(12), ahead=ahead, small=small)
     found = [next(results)]
     assert len(begun) <= (1 if threads == 1 or small else threads + ahead)  # alone, a thread works on demand
     found += results
-    assert found == [(number**2, 1) for number in range(30)]
-    assert sorted(begun) == list(range(30))
+    assert found == [(number**2, 1) for number in range(12)]
+    assert sorted(begun) == list(range(12))
     assert [*map_in_threads(work, [7])] == [(49, threads)]  # one item has all threads of BLAS
 
 

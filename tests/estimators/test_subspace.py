@@ -275,9 +275,14 @@ def test_perfect_fits_and_what_no_coefficients_reach_are_no_gap(always_compresse
 
 
 @pytest.mark.parametrize(
-    ("shape", "scale", "weighted"), [((240, 400), 1.0, False), ((400, 240), 30.0, True)], ids=["wide", "tall"]
+    ("shape", "scale", "weighted", "theta", "alpha", "ridge"),
+    [
+        ((240, 400), 1.0, False, 0, 2.0, 0.1),
+        ((400, 240), 30.0, True, 3, 0.1, 0.05),
+        ((240, 400), 1.0, True, 3, 1.0, 0.3),
+    ],
+    ids=["wide", "tall", "wide, weighted"],
 )
-@pytest.mark.parametrize(("theta", "alpha", "ridge"), [(0, 2.0, 0.1), (3, 0.1, 0.05), (3, 1.0, 0.3)])
 @MARGINS
 def test_the_certificate_of_other_losses_is_true(
     monkeypatch, loss, theta, alpha, ridge, scale, weighted, shape
