@@ -283,12 +283,18 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         return [f"feature {j}" for j in range(self.model_.n_features_in_)]
 
 
-def _as_list(column: Any) -> list[Any]:
-    """Return the entries of a list, array or column of NumPy, pandas, polars or Arrow."""
-    for name in ("to_pylist", "to_list", "tolist"):
+def _listed(column: Any) -> list[Any] | None:
+    """Return the entries of a list, array or column; None for what has none, such as a str or a table."""
+    if isinstance(column, str | bytes | Mapping) or not isinstance(column, Iterable) or _is_table(column):
+        return None
+    for name in ("to_pylist", "to_list", "tolist"):  # Arrow; pandas and polars; NumPy
         if hasattr(column, name):
             return list(getattr(column, name)())
     return list(column)
+
+
+def _is_table(value: Any) -> bool:
+    return hasattr(value, "columns") or len(getattr(value, "shape", (1,))) != 1
 
 
 def _check_both(texts: Any, tags: Any) -> tuple[list[str], Any]:
@@ -300,30 +306,17 @@ def _check_both(texts: Any, tags: Any) -> tuple[list[str], Any]:
     return listed, labels
 
 
-def _is_sequence(value: Any) -> bool:
-    """Whether a value has entries of its own; neither the letters of a str, nor keys."""
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | Set)
-
-
-def _is_table(value: Any) -> bool:
-    return hasattr(value, "columns") or len(getattr(value, "shape", (1,))) != 1
-
-
 def _check_texts(texts: Any) -> list[str]:
     """Return texts as a list, or say what is wrong, and where."""
-    if _is_table(texts):
-        raise ValueError(f"texts are a {type(texts).__name__}. Pass one column, such as frame['text'].")
-    if not _is_sequence(texts):
-        raise TypeError(f"texts are {shown(texts)}. Pass a list, array or column of str.")
-    listed = _as_list(texts)
+    listed = None if isinstance(texts, Set) else _listed(texts)
+    if listed is None:
+        raise TypeError(f"texts are {shown(texts)}. Pass a list, an array or one column of str.")
     if not listed:
         raise ValueError("there are no texts. Check what was read.")
     for i, text in enumerate(listed):
         if not isinstance(text, str):
-            raise TypeError(
-                f"the text in row {i} (counted from 0) is {shown(text)}. Put '' where there is "
-                "no text, decode bytes, join lists of words."
-            )
+            remedy = "Put '' where there is no text, decode bytes, join lists of words."
+            raise TypeError(f"the text in row {i} (counted from 0) is {shown(text)}. {remedy}")
     return listed
 
 
@@ -339,33 +332,28 @@ def _check_tags(tags: Any) -> Any:
         words = (cell for cell in cells.flat if isinstance(cell, str | list | np.ndarray))
         if cells.dtype.kind in "OUST" and (found := next(words, None)) is not None:
             raise ValueError(
-                f"the table of tags holds {shown(found)}. Pass one column of tag lists, or 0 and 1."
+                f"a table of tags holds {shown(found)}. Pass one column of tag lists, or 0 and 1."
             )
         return tags
-    if not _is_sequence(tags):
+    rows = None if isinstance(tags, Set) else _listed(tags)
+    if rows is None:
         raise TypeError(f"tags are {shown(tags)}. Pass a list of tags for every text.")
-    rows = _as_list(tags)
-    if rows and all(_is_sequence(row) and len(row) and all(map(_is_number, row)) for row in rows):
-        return np.asarray([list(row) for row in rows])
-    return [_check_row(row, f"in row {i} (counted from 0)") for i, row in enumerate(rows)]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, bool) or is_real(value)
-
-
-def _check_row(row: Any, where: str) -> list[str]:
-    if not (_is_sequence(row) or isinstance(row, Set)):
-        raise TypeError(
-            f"the tags {where} are {shown(row)}. Pass a list, [] for none; split a str at its commas."
-        )
-    listed = _as_list(row)
-    for tag in listed:
-        if not isinstance(tag, str):
-            raise TypeError(f"a tag {where} is {shown(tag)}. Pass str(tag).")
-        if not tag:
-            raise ValueError(f"a tag {where} is empty, ''. Pass [] if the text has no tag.")
+    listed = [_listed(row) for row in rows]
+    if listed and all(row and all(isinstance(tag, bool) or is_real(tag) for tag in row) for row in listed):
+        return np.asarray(listed)
+    for i, (row, found) in enumerate(zip(rows, listed, strict=True)):
+        _check_row(row, found, f"in row {i} (counted from 0)")
     return listed
+
+
+def _check_row(row: Any, listed: list[Any] | None, where: str) -> None:
+    if listed is None:
+        remedy = "Pass a list, [] for no tag; split a str at its commas."
+        raise TypeError(f"the tags {where} are {shown(row)}. {remedy}")
+    for tag in listed:
+        if not (isinstance(tag, str) and tag):
+            error = ValueError if isinstance(tag, str) else TypeError
+            raise error(f"a tag {where} is {shown(tag)}. Pass a str with letters.")
 
 
 def _binarized(rows: list[list[str]], classes: npt.NDArray[Any]) -> sp.csr_array:

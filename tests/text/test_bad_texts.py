@@ -29,8 +29,8 @@ def fitted(model=None, tags=(["a"], ["b"])):
         (pl.Series(["one", None]), TypeError, "row 1 .*None"),
         ([["one", "text"], ["two"]], TypeError, r"row 0 .*\['one', 'text'\]"),
         ([], ValueError, "no texts"),
-        (sp.eye_array(2).tocsr(), ValueError, r"^texts .*csr_array"),
-        (pl.LazyFrame({"text": TWO}), ValueError, "^texts .*LazyFrame"),
+        (sp.eye_array(2).tocsr(), TypeError, "^texts .*Sparse Row"),
+        (pl.LazyFrame({"text": TWO}), TypeError, "^texts .*LazyFrame"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::polars.exceptions.PerformanceWarning")
