@@ -88,7 +88,7 @@ def ratio(numerator: Array, denominator: Array | int) -> Vector:
 class Block:
     """Some rows of Y and S, with the sort that the ranking metrics share, in any namespace and on any device.
 
-    A cell is a place in the sorted rows, counted through the whole block. Ranks are those of all cells.
+    A cell is a place in the sorted rows, counted through the whole block.
     """
 
     def __init__(self, relevant: Array, scores: Array) -> None:
@@ -256,23 +256,19 @@ def hits_of(Y: Matrix, top: TopK, k: int) -> tuple[_Counts, npt.NDArray[np.bool_
     columns, labels = np.asarray(to_host(top.labels)), as_labels(Y)
     if labels.ndim != 2 or columns.ndim != 2 or len(columns) != labels.shape[0] or columns.size == 0:
         raise ValueError(
-            f"Y of shape {tuple(labels.shape)} and best labels of shape {columns.shape} do not fit together. "
-            "Pass the labels of the rows that were predicted, at least one."
+            f"Y is {tuple(labels.shape)}, best labels {columns.shape}. Pass labels of the same rows."
         )
     n_labels = labels.shape[1]
     if check_k(k, n_labels, "k") > columns.shape[1]:
-        raise ValueError(
-            f"k is {k}, but only {columns.shape[1]} labels were predicted. Call predict_top_k(X, {k})."
-        )
+        raise ValueError(f"k is {k}, but only {columns.shape[1]} were predicted. Call predict_top_k(X, {k}).")
     names = _names_of_columns(top, getattr(Y, "columns", None), n_labels)
     if names is not None:
         place = {name: column for column, name in enumerate(names)}
         columns = np.array([[place.get(name, -1) for name in row] for row in columns.tolist()])
     if columns.dtype.kind not in "iu" or columns.min() < 0 or columns.max() >= n_labels:
-        raise ValueError(
-            f"the best labels, such as {shown(to_host(top.labels).ravel()[0])}, are not all columns of Y, by "
-            f"name or by a number below {n_labels}. Pass the Y, or the frame, that the model knows."
-        )
+        one = shown(to_host(top.labels).ravel()[0])
+        rule = f"by name or by a number below {n_labels}. Pass the Y, or the frame, that the model knows"
+        raise ValueError(f"the best labels, such as {one}, are not all columns of Y, {rule}.")
     chosen, home = columns[:, :k], Place.of(labels)
     if home.is_host:
         found = labels[np.arange(len(chosen))[:, None], chosen]
@@ -313,10 +309,8 @@ def check_labelled_scores(Y: Matrix, S: Matrix) -> LabelledScores:
         raise TypeError(f"S is a sparse {type(S).__name__}. Pass S.toarray().")
     labels, scores = as_labels(Y), _as_array(S, "S")
     if labels.shape != scores.shape or scores.ndim != 2 or 0 in scores.shape:
-        raise ValueError(
-            f"Y and S have the shapes {tuple(labels.shape)} and {tuple(scores.shape)}. Pass one row per "
-            "example and one column per label, at least one of each."
-        )
+        shapes = f"{tuple(labels.shape)} and {tuple(scores.shape)}"
+        raise ValueError(f"Y and S have the shapes {shapes}. Pass one row per example, one column per label.")
     floating = namespace(scores).isdtype(scores.dtype, "real floating")
     return LabelledScores(labels, scores if floating else float64(scores))
 
@@ -337,10 +331,7 @@ def _as_array(value: Matrix, name: str) -> Array:
     if xp.isdtype(array.dtype, "bool"):
         return xp.astype(array, xp.uint8)  # the standard compares no truth value with 0 or 1
     if not xp.isdtype(array.dtype, ("integral", "real floating")):
-        raise TypeError(
-            f"{name} must hold real numbers and no missing values, got dtype {array.dtype}. Fill or drop "
-            "missing values and convert the others with astype(float)."
-        )
+        raise TypeError(f"{name} has the dtype {array.dtype}. Fill missing values, and convert to float.")
     return array
 
 
@@ -358,7 +349,6 @@ def check_threshold(threshold: Any, data: LabelledScores) -> Array:
     cut: npt.NDArray[Any] = np.asarray(to_host(threshold), data.scores.dtype if place.is_host else np.float64)
     if cut.shape not in ((), (data.n_labels,)) or np.isnan(cut).any():
         raise ValueError(
-            f"threshold must be a number or {data.n_labels} numbers, one per label, none of them NaN; it is "
-            f"{shown(threshold)}. Pass 0.5, or one threshold for each column of S."
+            f"threshold is {shown(threshold)}. Pass a number, or {data.n_labels}, none of them NaN."
         )
     return place.xp.astype(place.asarray(cut), data.scores.dtype, copy=False)

@@ -153,10 +153,7 @@ def propensity_scored_precision_at_k(
     labels = as_labels(to_host(Y))
     p = np.asarray(to_host(propensities), dtype=np.float64)
     if p.shape != (labels.shape[1],) or not np.all((p > 0) & (p <= 1)):
-        raise ValueError(
-            f"propensities must be {labels.shape[1]} numbers in (0, 1]; they are {shown(p)}. Pass "
-            "label_propensities of the training labels."
-        )
+        raise ValueError(f"propensities are {shown(p)}. Pass {labels.shape[1]} numbers in (0, 1].")
     row, column = labels.nonzero()
     worth = 1.0 / p[column]
     worth = worth[np.lexsort((-worth, row))]  # the most valuable labels of each row first
@@ -363,8 +360,8 @@ def _means(per_example: Mapping[str, Vector]) -> dict[str, float]:
     for name, mean in found.items():
         if math.isnan(mean):
             needed = "both a relevant and an irrelevant" if name == "average_auc" else "a relevant"
-            raise ValueError(
-                f"{name} has no value: none of {values.shape[1]} rows has {needed} label. Check Y, or ask "
-                "for per_example=True to get NaN for each row."
+            where = (
+                f"none of {values.shape[1]} rows has {needed} label. Check Y, or ask for per_example=True."
             )
+            raise ValueError(f"{name} has no value: {where}")
     return found

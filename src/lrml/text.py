@@ -155,8 +155,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
             return None
         if not isinstance(self.model, LowRankModel):
             raise TypeError(
-                f"model is {shown(self.model)}, which is no estimator of lrml. Pass LRMLCV(), say, or "
-                "put other classifiers behind a TfidfVectorizer in scikit-learn's make_pipeline."
+                f"model is {shown(self.model)}, which is no estimator of lrml. Pass LRMLCV(), say."
             )
         if self.model._targets != "binary":
             raise ValueError(f"model is {shown(self.model)}, but texts have tags. Pass LRMLCV(), say.")
@@ -170,10 +169,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         if self.vectorizer is None:
             return default_vectorizer()
         if isinstance(self.vectorizer, type) or not hasattr(self.vectorizer, "fit_transform"):
-            raise TypeError(
-                f"vectorizer is {shown(self.vectorizer)}, which does not turn a list of texts into a matrix. "
-                "Pass a vectorizer of scikit-learn, or None."
-            )
+            raise TypeError(f"vectorizer is {shown(self.vectorizer)}. Pass one of scikit-learn, or None.")
         return clone(self.vectorizer)
 
     def transform(self, texts: Any) -> Any:
@@ -218,12 +214,9 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         texts, labels = _check_both(texts, tags)
         unknown = self.unknown_tags(labels) if isinstance(labels, list) else None
         if unknown:
-            warnings.warn(
-                f"score leaves out {unknown.total()} tags that fit has not seen, {len(unknown)} different "
-                f"ones such as {shown(min(unknown))}. unknown_tags counts them.",
-                UserWarning,
-                stacklevel=2,
-            )
+            more = f"{len(unknown)} different ones such as {shown(min(unknown))}. unknown_tags counts them."
+            message = f"score leaves out {unknown.total()} tags that fit has not seen, {more}"
+            warnings.warn(message, UserWarning, stacklevel=2)
         Y = _binarized(labels, self.classes_) if isinstance(labels, list) else labels
         return float(self.model_.score(self.transform(texts), Y))
 
@@ -256,10 +249,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         """
         check_is_fitted(self)
         if hasattr(self.model_, "kernel_"):
-            raise ValueError(
-                f"the model is {shown(self.model_)}: scores of a kernel are no sums over words. Fit one with "
-                "kernel='linear'."
-            )
+            raise ValueError(f"{shown(self.model_)} adds up no words. Fit it with kernel='linear'.")
         if n is not None and not (is_integer(n) and n >= 1):
             raise ValueError(f"n is {shown(n)}. Pass an integer of at least 1, or None.")
         places = np.flatnonzero(self.classes_ == tag)

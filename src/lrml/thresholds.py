@@ -132,10 +132,8 @@ class _Cells(NamedTuple):
         scores = data.scores.astype(np.float64) if data.scores.dtype.itemsize > 8 else data.scores  # as cuts
         mask = np.ones(scores.shape, np.bool_) if known is None else np.asarray(to_host(known))
         if mask.shape != scores.shape or mask.dtype != np.bool_ or not mask.any():
-            raise ValueError(
-                f"known must be a dense array of bool of the shape of S, {scores.shape}, and True somewhere; "
-                f"it is {type(known).__name__} {shown(known)} of dtype {mask.dtype} and shape {mask.shape}."
-            )
+            found = f"{type(known).__name__} {shown(known)} of dtype {mask.dtype} and shape {mask.shape}"
+            raise ValueError(f"known is {found}. Pass bools of the shape of S, {scores.shape}, some True.")
         return cls(scores, relevant & mask, mask)
 
     def pools(self, per_label: bool) -> Iterator[tuple[_Scores, _Bools]]:
