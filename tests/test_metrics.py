@@ -296,7 +296,7 @@ def test_wrong_k(k):
 @pytest.mark.parametrize("threshold", [[0.25, 0.75], np.full((4, 4), 0.5), np.nan])
 def test_wrong_threshold(threshold):
     for metric in (hamming_loss, evaluate, micro_f1):
-        with pytest.raises(ValueError, match="^threshold "):
+        with pytest.raises(ValueError, match=r"^threshold "):
             metric(Y_HAND, S_HAND, threshold=threshold)
 
 
