@@ -363,22 +363,10 @@ def are_no_labels(numbers: Array, targets: str) -> Array:
 
 
 def split_unknown(Y: Any, observed: Any, *, whole: bool = True) -> tuple[Any, Mask | None]:
-    """Separate a label matrix into labels, 0 where unknown, and the mask of known labels.
+    """Separate labels, 0 where unknown, and the mask of known ones; None if all are.
 
-    Parameters
-    ----------
-    Y : array or CSR array of shape (n, L)
-        NaN, which a sparse Y may store, marks an unknown label.
-    observed : array, sparse matrix or frame of bool of shape (n, L), or None
-        True where a label was observed; in a sparse matrix, entries not stored were not.
-    whole : bool, default=True
-        Whether to refuse a Y of which nothing is known, which a block of it may be.
-
-    Returns
-    -------
-    Y : array or CSR array
-    mask : Mask or None
-        None if every label is known.
+    NaN, which a sparse Y may store, marks an unknown label; in ``observed``, what is not true, or not stored
+    in a sparse matrix. Of a ``whole`` Y something must be known.
     """
     stored, unknown, size = Y.data if is_sparse(Y) else Y, None, math.prod(Y.shape)
     xp = namespace(stored)
@@ -478,14 +466,17 @@ def check_sample_weight(sample_weight: Any, n_rows: int, place: Place = HOST, *,
     return weights
 
 
-def check_threshold(threshold: Any, n_labels: int, natural: float) -> npt.NDArray[np.float64]:
+def check_threshold(threshold: Any, n_labels: int | None = None, natural: float = math.nan) -> Any:
     """Return a scalar or one finite cut per label; None stands for the natural one of the loss."""
-    cut = np.array(np.nan)
-    with suppress(TypeError, ValueError, OverflowError):
-        cut = np.asarray(natural if threshold is None else threshold, dtype=np.float64)
-    if cut.shape not in ((), (n_labels,)) or not np.all(np.isfinite(cut)):
+    cut = np.array(math.nan)
+    if not isinstance(threshold, str):
+        with suppress(TypeError, ValueError, OverflowError):
+            cut = np.asarray(natural if threshold is None else to_host(threshold), dtype=np.float64)
+    fits = cut.ndim < 2 and cut.size if n_labels is None else cut.shape in ((), (n_labels,))
+    if not (fits and np.all(np.isfinite(cut))):
+        each = "each label" if n_labels is None else f"each of {n_labels} labels"
         raise ValueError(
-            f"threshold is {shown(threshold)}. Pass a finite number, one for each of {n_labels} labels, or "
-            "None for the cut that belongs to the loss."
+            f"threshold is {shown(threshold)}. Pass a finite number, one for {each}, None for the cut that "
+            "belongs to the loss, or 'auto' or a lrml.thresholds.Cut to have it chosen."
         )
     return cut

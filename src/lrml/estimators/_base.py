@@ -254,11 +254,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         """Return a copy of the model with all arrays as NumPy's: home from a GPU.
 
         It predicts on NumPy arrays and sparse matrices. ``lrml.save`` and pickle do this by themselves.
-
-        Returns
-        -------
-        model
-            Of the same class, with the same parameters. Arrays that are NumPy's already are shared.
+        Arrays that are NumPy's already are shared.
         """
         return self._at_home({})
 
@@ -279,8 +275,8 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def _cut(self) -> npt.NDArray[np.float64]:
-        threshold = to_host(self._decision_threshold)
-        return check_threshold(threshold, self.fitted_.n_labels, self.fitted_.loss.threshold)
+        found = check_threshold(self._decision_threshold, self.fitted_.n_labels, self.fitted_.loss.threshold)
+        return np.asarray(found)
 
     def _validated(self, X: Any) -> Any:
         """X for prediction: same columns in the same order as in ``fit``."""
@@ -302,34 +298,19 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
     @available_if(_has_labels)  # type: ignore[untyped-decorator]  # scikit-learn has no stubs
     def decision_function(self, X: Any) -> Array:
-        """Real-valued scores, one per row and label: X coef_ᵀ + intercept_.
+        """Real-valued scores, X coef_ᵀ + intercept_, of shape (n, L).
 
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n, d)
-
-        Returns
-        -------
-        array of shape (n, L)
-            Of shape (n,) if y was 1-D, and then counted from the threshold: from 0 on, ``predict`` gives the
-            second class, as wrappers such as scikit-learn's `OneVsRestClassifier` expect.
+        Of shape (n,) if y was 1-D, and then counted from the threshold: from 0 on, ``predict`` gives the
+        second class, as wrappers such as scikit-learn's `OneVsRestClassifier` expect.
         """
         scores = self._scores(X)
         return counted_from(self._cut, scores) if self.flat_output_ else scores
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
-        """Probability of every label, 1/(1 + exp(−score)); with the logistic loss only.
+        """Probability of every label, 1/(1 + exp(−score)), of shape (n, L); with the logistic loss only.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n, d)
-
-        Returns
-        -------
-        array of shape (n, L)
-            As scikit-learn's one-vs-rest classifiers return it for label matrices. Rows do not add up to 1.
-            Of shape (n, 2) if y was 1-D: the probabilities of the two classes.
+        As from scikit-learn's one-vs-rest classifiers, rows do not add up to 1. Of shape (n, 2) if y was 1-D.
         """
         probability = LogisticLoss().probability(self._scores(X))
         if not self.flat_output_:
@@ -337,17 +318,10 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         return namespace(probability).concat([1.0 - probability, probability], axis=1)
 
     def predict(self, X: Any) -> Any:
-        """Labels whose score reaches ``threshold`` (scores themselves without labels).
+        """Labels whose score reaches ``threshold``, 0/1 of shape (n, L); scores themselves of real targets.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n, d)
-
-        Returns
-        -------
-        array of shape (n, L)
-            0/1; a SciPy ``csr_array`` if the model was fitted on a sparse Y (dense on a device). Of shape
-            (n,) if it was 1-D, with its classes: where X is if they are numbers, on the host otherwise.
+        A SciPy ``csr_array`` if the model was fitted on a sparse Y (dense on a device). Of shape (n,) if it
+        was 1-D, with its classes: where X is if they are numbers, on the host otherwise.
         """
         X = self._validated(X)
         if not _has_labels(self):
@@ -362,10 +336,9 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         """Return the k labels with the largest scores for every row, best first.
 
         Exact, for any number of labels: the scores come in blocks of rows and labels. Among equal scores the
-        label that comes first is better; scores that only exact arithmetic makes equal differ in their last
-        digits, which depend on the processor and on the number of rows. Labels without a positive training
-        example come last, whatever their score, because nothing is known about them. At the end of a
-        pipeline, or in a search of scikit-learn, call ``lrml.predict_top_k(pipeline, X, k)``.
+        label that comes first is better. Labels without a positive training example come last, whatever their
+        score, because nothing is known about them. At the end of a pipeline, or in a search of scikit-learn,
+        call ``lrml.predict_top_k(pipeline, X, k)``.
 
         Parameters
         ----------
@@ -414,13 +387,11 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
 
         Examples
         --------
-        >>> from lrml import MLFro
+        >>> from lrml import MLFro, metrics
         >>> from lrml.datasets import load_yeast
         >>> X, Y = load_yeast().train
-        >>> seen = MLFro(1.0).fit(X, Y).score(X, Y)
-        >>> from lrml.metrics import average_precision
-        >>> unseen = average_precision(Y, MLFro(1.0).leave_one_out_scores(X, Y))
-        >>> round(seen, 2), round(unseen, 2)
+        >>> unseen = metrics.average_precision(Y, MLFro(1.0).leave_one_out_scores(X, Y))
+        >>> round(MLFro(1.0).fit(X, Y).score(X, Y), 2), round(unseen, 2)
         (0.8, 0.76)
         """
         model = vars(self).get("best_estimator_", self)
@@ -444,7 +415,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         if not rows.schema.flat or params.targets == "real":
             return scores[:, 0] if rows.schema.flat else scores
         fitted = hasattr(model, "factors_") or not isinstance(params.threshold, Cut)
-        cut = to_host(model._decision_threshold if fitted else None)
+        cut = model._decision_threshold if fitted else None
         return counted_from(check_threshold(cut, 1, params.loss.threshold), scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> float:

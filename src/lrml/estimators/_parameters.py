@@ -18,9 +18,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.utils import check_random_state
 
+from lrml._door import check_threshold
 from lrml._shown import shown
 from lrml.core import checks as check
-from lrml.core.arrays import Place, to_host
+from lrml.core.arrays import Place
 from lrml.core.coordinates import ROADS
 from lrml.core.losses import LOSSES, Loss
 from lrml.estimators._kernels import KERNELS
@@ -207,16 +208,8 @@ def _check_threshold(threshold: Any) -> Any:
     """Refuse a threshold that is wrong for any number of labels; return a `Cut` if it is to be chosen."""
     if isinstance(threshold, str) and threshold == "auto":
         return Cut()
-    if isinstance(threshold, Cut):
-        return threshold
-    threshold, cut = to_host(threshold), np.array(np.nan)
-    with suppress(TypeError, ValueError, OverflowError):
-        cut = np.asarray(np.nan if isinstance(threshold, str) else threshold, dtype=np.float64)
-    if cut.ndim > 1 or cut.size == 0 or not np.all(np.isfinite(cut)):
-        raise ValueError(
-            f"threshold is {shown(threshold)}. Pass a finite number, one per label, None for the cut that "
-            "belongs to the loss, or 'auto' or a lrml.thresholds.Cut to have it chosen."
-        )
+    if not isinstance(threshold, Cut):
+        check_threshold(threshold)
     return threshold
 
 
