@@ -238,13 +238,13 @@ def figure(folder: Path, images: Path) -> None:
     for one in records(folder, "labels"):
         by_data.setdefault(one["data"], []).append(one)
     real, recipes = records(folder, "targets"), records(folder, "simulated")
-    panels = len(by_data) + bool(real) + bool(recipes)
-    canvas, grid = plt.subplots(1, panels, figsize=(3.4 * panels, 3.4), layout="constrained", squeeze=False)
-    places = iter(grid[0])
+    n_rows = -(-(len(by_data) + bool(real) + bool(recipes)) // 2)
+    canvas, grid = plt.subplots(n_rows, 2, figsize=(8.0, 3.2 * n_rows), layout="constrained", squeeze=False)
+    places = iter(grid.flat)
     for name, some in by_data.items():
         axes = next(places)
         draw_leads(axes, some, "condition", colours)
-        axes.set(title=name, ylabel="average precision beyond ridge" if axes is grid[0, 0] else "")
+        axes.set(title=name, ylabel="average precision beyond ridge")
     if real:
         axes = next(places)
         draw_leads(axes, real, "data", colours)
@@ -257,9 +257,9 @@ def figure(folder: Path, images: Path) -> None:
             axes.bar(np.arange(len(kinds)) + 0.25 * (place - 1), means, 0.25, color=colour, label=method)
         axes.set_xticks(range(len(kinds)), [kind.rpartition(", ")[2] for kind in kinds], rotation=30)
         axes.set(title="simulated regressions", ylabel="relative risk")
-    for axes in grid[0]:
+        canvas.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
+    for axes in grid.flat:
         axes.spines[["top", "right"]].set_visible(False)
-    grid[0, -1].legend(frameon=False)
     canvas.savefig(images / "low_rank.png", dpi=150)
 
 

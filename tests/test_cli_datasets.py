@@ -173,9 +173,13 @@ def test_control_characters_of_names_are_escaped(tmp_path, call):
     ("name", "partner"),
     [("out.arff", "out.xml"), ("out.svm", "out.svm.meta.json"), ("o.txt", "o.txt.meta.json")],
 )
-def test_convert_names_its_files_and_replaces_none_unasked(tmp_path, call, name, partner):
+def test_convert_names_its_files_and_replaces_none_unasked(
+    tmp_path, tmp_path_factory, call, toy, name, partner
+):
+    source = tmp_path_factory.mktemp("source") / "toy.svm"
+    write_dataset(toy, source)
     target, other = tmp_path / name, tmp_path / partner
-    found = json.loads(call("convert", "yeast", target, "--json").stdout)
+    found = json.loads(call("convert", source, target, "--json").stdout)
     assert found["wrote"] == [str(target), str(other)]
     assert sorted(os.listdir(tmp_path)) == sorted([name, partner])
     for mine in (target, other):
@@ -186,10 +190,10 @@ def test_convert_names_its_files_and_replaces_none_unasked(tmp_path, call, name,
         assert refused.returncode == 2
         assert f"must be new, got {str(mine)!r}. Choose another name" in refused.stderr
         assert mine.read_text() == "mine"
-        written = call("convert", "yeast", target, "--force").stdout
-        assert written.startswith(f"wrote {target}: <MultiLabelDataset yeast")
+        written = call("convert", source, target, "--force").stdout
+        assert written.startswith(f"wrote {target}: <MultiLabelDataset toy")
         assert f"\nwrote {other}, " in written
-        assert read_dataset(target).n_train == 1500
+        assert read_dataset(target).n_train == 4
 
 
 @pytest.mark.real_data
