@@ -202,12 +202,16 @@ def test_by_default_least_squares_penalise_the_predictions(data):
 def test_a_given_alpha_and_rows_that_must_be_read_keep_the_objective_of_the_paper(data):
     X, Y = data
     hidden = np.where(np.random.default_rng(0).random(Y.shape) < 0.1, np.nan, Y)
-    for model, labels in ((LRML(1, 2.0), Y), (LRML(loss="logistic"), Y), (LRML(), hidden)):
-        plain, coefficients = (
-            clone(model).set_params(space=s).fit(X, labels) for s in (None, "coefficients")
-        )
+    for model, labels, space in (
+        (LRML(1, 2.0), Y, "coefficients"),
+        (LRML(loss="logistic"), Y, "coefficients"),
+        (LRML(), hidden, "predictions"),
+        (LRML(solver="compressed"), hidden, "coefficients"),
+    ):
+        plain, given = (clone(model).set_params(space=s).fit(X, labels) for s in (None, space))
         assert plain.n_iter_ > 0
-        np.testing.assert_array_equal(plain.coef_, coefficients.coef_)
+        assert plain.space_ == space
+        np.testing.assert_array_equal(plain.coef_, given.coef_)
     assert LRML(solver="apg").fit(X, Y).n_iter_ > 0
 
 

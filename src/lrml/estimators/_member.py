@@ -23,7 +23,7 @@ from lrml._door import check_threshold, warn_of_spreads
 from lrml._progress import Reading, tell
 from lrml.blocks import BlockSource, Checkpoint, Door, UnknownLabelsError, as_source, statistics_of
 from lrml.core.arrays import HOST, to_host
-from lrml.core.coordinates import ROADS, RidgeRegressions
+from lrml.core.coordinates import ROADS, RidgeRegressions, road_of
 from lrml.core.moments import Statistics
 from lrml.core.rows import Rows, Schema
 from lrml.estimators._base import LowRankModel
@@ -54,8 +54,11 @@ class Member(LowRankModel):
     # By default, where sums suffice and where rows are read.
     _tols: tuple[float, float] = (1e-4, 1e-4)
 
-    def _spec(self, params: Parameters, shape: tuple[int, int], *, all_known: bool = True) -> Spec:
-        """Return what is minimised, for coefficients of this shape (d × L); refuse counts beyond it."""
+    def _spec(self, params: Parameters, shape: tuple[int, int], *, predictive: bool = True) -> Spec:
+        """Return what is minimised, for coefficients of this shape (d × L); refuse counts beyond it.
+
+        ``predictive`` says whether a penalty may be on the predictions.
+        """
         raise NotImplementedError
 
     def _common(self, params: Parameters) -> dict[str, Any]:
@@ -70,7 +73,9 @@ class Member(LowRankModel):
 
     def _solved(self, rows: Rows, params: Parameters) -> Fitted:
         """Return the record of a fit, without a threshold of its own."""
-        spec = self._spec(params, rows.model_shape, all_known=rows.all_known)
+        # With unknown labels, a subspace is made for a penalty on the coefficients only.
+        predictive = rows.all_known or road_of(rows, str(params.solver)) != "compressed"
+        spec = self._spec(params, rows.model_shape, predictive=predictive)
         return fit(rows, spec, self._last(rows, params) if params.warm_start else None)
 
     def _last(self, rows: Rows, params: Parameters) -> Fitted | None:

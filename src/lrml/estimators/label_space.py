@@ -54,7 +54,7 @@ class LabelSpaceModel(Member):
     components_ = of_fit("components")
     n_components_ = property(lambda self: int(self.components_.shape[0]))
 
-    def _spec(self, params: Parameters, shape: tuple[int, int], *, all_known: bool = True) -> Spec:
+    def _spec(self, params: Parameters, shape: tuple[int, int], *, predictive: bool = True) -> Spec:
         rank = check_count("rank", params.rank, 1, shape)
         return Spec(**self._common(params), ridge=params.ridge, max_rank=rank, encodes=True)
 

@@ -98,7 +98,7 @@ class LEML(Member):
         self.device = device
         self.verbose = verbose
 
-    def _spec(self, params: Parameters, shape: tuple[int, int], *, all_known: bool = True) -> Spec:
+    def _spec(self, params: Parameters, shape: tuple[int, int], *, predictive: bool = True) -> Spec:
         rank = usual_ranks([_RANK_SHARE], shape)[0] if params.rank is None else params.rank
         ridge = 0.0 if params.ridge is None and params.alpha is not None else params.ridge
         strengths: dict[str, Any] = {"alpha": params.alpha or 0.0, "ridge": ridge}

@@ -53,7 +53,8 @@ class LRML(Member):
         given alpha with the squared loss, as in the paper, and for trace norms.
     space : {"predictions", "coefficients"}, optional
         Whose singular values are penalised. By default those of the predictions where alpha follows the data,
-        with the squared loss, all labels known and no iterative ``solver``; else those of the coefficients.
+        with the squared loss and no iterative ``solver`` (with unknown labels, except in a subspace); else
+        those of the coefficients.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
     fit_intercept : bool, default=True
         Fit b. The paper has none.
@@ -152,12 +153,12 @@ class LRML(Member):
         self.device = device
         self.verbose = verbose
 
-    def _spec(self, params: Parameters, shape: tuple[int, int], *, all_known: bool = True) -> Spec:
+    def _spec(self, params: Parameters, shape: tuple[int, int], *, predictive: bool = True) -> Spec:
         theta, alpha, ridge, space = params.theta, params.alpha, params.ridge, params.space
         squared = params.loss.name == "squared"
         if space is None:  # a given alpha is that of the paper
-            closed = squared and all_known and alpha is None and params.solver in ("auto", *ROADS)
-            space = "predictions" if closed else "coefficients"
+            free = squared and alpha is None and params.solver in ("auto", *ROADS)
+            space = "predictions" if free and predictive else "coefficients"
         if theta is None:
             theta = _THETA[space] if squared else _ROW_THETA
         if theta != "auto":
@@ -249,7 +250,7 @@ class MLTrace(Member):
         self.device = device
         self.verbose = verbose
 
-    def _spec(self, params: Parameters, shape: tuple[int, int], *, all_known: bool = True) -> Spec:
+    def _spec(self, params: Parameters, shape: tuple[int, int], *, predictive: bool = True) -> Spec:
         strengths = {"alpha": params.alpha, "ridge": params.ridge}
         return Spec(**self._common(params), space=params.space, certified=True, **strengths)
 
@@ -331,7 +332,7 @@ class MLFro(Member):
 
     _tols = (1e-4, 1e-5)
 
-    def _spec(self, params: Parameters, shape: tuple[int, int], *, all_known: bool = True) -> Spec:
+    def _spec(self, params: Parameters, shape: tuple[int, int], *, predictive: bool = True) -> Spec:
         return Spec(**self._common(params), ridge=params.alpha, ridge_share=WEAK)
 
     def _solved(self, rows: Rows, params: Parameters) -> Fitted:

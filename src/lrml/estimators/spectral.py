@@ -200,7 +200,7 @@ class SpectralRegressor(RegressorMixin, Member):
             )
         return params
 
-    def _spec(self, params: Parameters, shape: tuple[int, int], *, all_known: bool = True) -> Spec:
+    def _spec(self, params: Parameters, shape: tuple[int, int], *, predictive: bool = True) -> Spec:
         theta, alpha, max_rank = params.theta, params.alpha, params.max_rank
         if alpha is None and (max_rank is not None or params.penalty is not None):
             alpha = 0.0
