@@ -234,7 +234,7 @@ def other_models(bench: Bench) -> Iterator[Item]:
         "kernel",
         "LRMLCV rbf, leave-one-out, delicious, rows of length 1",
         bench.dense("delicious", l2=True),
-        lambda X, Y: LRMLCV(kernel="rbf", random_state=0).fit(X, Y),
+        lambda X, Y: LRMLCV(LRML(kernel="rbf"), random_state=0).fit(X, Y),
     )
     yield Item(
         "logistic",

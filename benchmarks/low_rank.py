@@ -46,13 +46,13 @@ SEARCHES: dict[str, Callable[[int], Any]] = {
     "ridge": lambda seed: lrml.MLFroCV(random_state=seed),
     "trace": lambda seed: lrml.LRMLCV(thetas=[0], random_state=seed),
     "tail": lambda seed: lrml.LRMLCV(random_state=seed),
-    "coefficients": lambda seed: lrml.LRMLCV(space="coefficients", random_state=seed),
+    "coefficients": lambda seed: lrml.LRMLCV(lrml.LRML(space="coefficients"), random_state=seed),
 }
 REGRESSIONS: dict[str, Callable[[int], Any]] = {
-    "ridge": lambda seed: lrml.MLFroCV(targets="real", random_state=seed),
-    "trace": lambda seed: lrml.LRMLCV(thetas=[0], targets="real", random_state=seed),
-    "tail": lambda seed: lrml.LRMLCV(targets="real", random_state=seed),
-    "rank": lambda seed: lrml.CPLSTCV(targets="real", random_state=seed),
+    "ridge": lambda seed: lrml.SpectralRegressorCV(alphas=0, random_state=seed),
+    "trace": lambda seed: lrml.SpectralRegressorCV(thetas=0, random_state=seed),
+    "tail": lambda seed: lrml.SpectralRegressorCV(random_state=seed),
+    "rank": lambda seed: lrml.SpectralRegressorCV(ranks=range(1, 1000), random_state=seed),
 }
 # Shapes, how W is made, its rank or decay, and the ratio of signal to noise.
 SIMULATED: dict[str, tuple[Any, ...]] = {

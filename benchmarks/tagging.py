@@ -36,7 +36,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 from wide import description, in_a_process, mean_and_error, scores_of
 
-from lrml import LRMLCV, MLFroCV, metrics
+from lrml import LRML, LRMLCV, MLFro, MLFroCV, metrics
 from lrml.text import default_model, default_vectorizer
 from lrml.thresholds import best_threshold
 
@@ -100,14 +100,14 @@ def sgd(alpha: float, loss: str) -> Any:
     return OneVsRestClassifier(SGDClassifier(loss=loss, alpha=alpha, random_state=0))
 
 
-_CUT = {"threshold": "auto", "random_state": 0}
+_CUT = {"threshold": "auto"}
 _CS, _ALPHAS = (0.1, 0.3, 1.0, 3.0), (3e-6, 1e-5, 3e-5, 1e-4)
 # Each gets the number of texts.
 METHODS: dict[str, Callable[[int], Any]] = {
     DEFAULT: default_model,
-    "LRMLCV squared": lambda n: LRMLCV(**_CUT),
-    "LRMLCV squared hinge": lambda n: LRMLCV(loss="squared_hinge", **_CUT),
-    "MLFroCV squared hinge": lambda n: MLFroCV(loss="squared_hinge", **_CUT),
+    "LRMLCV squared": lambda n: LRMLCV(LRML(**_CUT), random_state=0),
+    "LRMLCV squared hinge": lambda n: LRMLCV(LRML(loss="squared_hinge", **_CUT), random_state=0),
+    "MLFroCV squared hinge": lambda n: MLFroCV(MLFro(loss="squared_hinge", **_CUT), random_state=0),
     "LinearSVC": lambda n: Tuned(svc, _CS),
     "LogisticRegression": lambda n: Tuned(logistic, (3.0, 10.0, 30.0, 100.0)),
     "SGDClassifier hinge": lambda n: Tuned(partial(sgd, loss="hinge"), _ALPHAS),

@@ -82,8 +82,8 @@ METHODS: dict[str, Callable[[], Any]] = {
     "MLFro logistic": lambda: MLFro(0.03, loss="logistic"),
     "LRML squared hinge": lambda: LRML(0.2, 1.0, ridge=1.67, loss="squared_hinge"),
     "LRML logistic": lambda: LRML(0.2, 0.05, ridge=0.03, loss="logistic"),
-    "LRMLCV squared hinge": lambda: LRMLCV(loss="squared_hinge", random_state=0),
-    "LRMLCV logistic": lambda: LRMLCV(loss="logistic", random_state=0),
+    "LRMLCV squared hinge": lambda: LRMLCV(LRML(loss="squared_hinge"), random_state=0),
+    "LRMLCV logistic": lambda: LRMLCV(LRML(loss="logistic"), random_state=0),
     "LEML": LEML,
 }
 

@@ -11,17 +11,16 @@ import pytest
 from rich.console import Console
 
 import lrml._progress
-from lrml import LRML, MLFroCV
+from lrml import LRML, MLFro, MLFroCV
 from lrml._progress import progress
-from lrml.estimators.search import _search
+from lrml.estimators import _judges
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that stands still unless it is told to go on."""
     now = [0.0]
-    for module in (lrml._progress, _search):
-        monkeypatch.setattr(module, "monotonic", lambda: now[0])
+    monkeypatch.setattr(lrml._progress, "monotonic", lambda: now[0])
     return now
 
 
@@ -78,7 +77,7 @@ def test_a_terminal_gets_a_bar_without_nan(monkeypatch, capsys):
     )
     X = np.random.default_rng(0).standard_normal((40, 4))
     model = LRML(1, 1.0, verbose=1).fit(X, X[:, :2] > 0)
-    MLFroCV([1.0, 2.0], cv=2, verbose=1).fit(X, X[:, :2] > 0)
+    MLFroCV(alphas=[1.0, 2.0], cv=2, verbose=1).fit(X, X[:, :2] > 0)
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue())
     assert "nan" not in shown
     assert f"{model.n_iter_}/5000 iterations at most objective {model.objective_:.6g}" in shown
@@ -90,19 +89,18 @@ def test_a_terminal_gets_a_bar_without_nan(monkeypatch, capsys):
 
 
 def test_a_long_search_says_how_long(capsys, clock, monkeypatch):
-    judge = _search.Search._judge
+    values = _judges.Judge._values
 
     def slowly(self, *args):
         clock[0] += 20.0
-        judge(self, *args)
+        return values(self, *args)
 
-    monkeypatch.setattr(_search.Search, "_judge", slowly)
+    monkeypatch.setattr(_judges.Judge, "_values", slowly)
     X = np.random.default_rng(0).standard_normal((40, 4))
-    MLFroCV([1.0, 2.0, 4.0], cv=2, abandon=False, loss="logistic", verbose=1).fit(X, X[:, :2] > 0)
+    MLFroCV(MLFro(loss="logistic"), alphas=[1.0, 2.0, 4.0], cv=2, verbose=1).fit(X, X[:, :2] > 0)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[:3] == [
+    assert lines[:2] == [
         "MLFroCV: 3 candidates on 2 splits to begin with",
-        "MLFroCV: these take about 0:01:40",
         "MLFroCV: 1 of 6 models on splits, about 0:01:40 left",
     ]
     assert lines[-2] == "MLFroCV: 6 of 6 models on splits, 120.0 s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,13 +62,17 @@ class CrossValidated(System):
     def __init__(self, quick: bool = False) -> None:
         super().__init__(quick)
         self.settings = self.options | (self.quick_options if quick else {})
-        self.model = getattr(lrml, self.class_name)(**self.settings, random_state=0)
+        search = getattr(lrml, self.class_name)
+        own = signature(search).parameters
+        inner = {name: value for name, value in self.settings.items() if name not in own}
+        member = getattr(lrml, self.class_name.removesuffix("CV"))(**inner)
+        given = {name: value for name, value in self.settings.items() if name in own}
+        self.model = search(member, **given, random_state=0)
 
     def _fit(self) -> None:
         self.model.fit(self.X, self.Y)
         found = self.model.cv_results_
-        self.candidates = int(found["n_splits_seen"].sum())
-        self.nominal_candidates = len(found["params"]) * self.model.n_splits_
+        self.candidates = self.nominal_candidates = len(found["params"]) * self.model.n_splits_
         self.chosen = dict(self.model.best_params_)
 
 
@@ -76,7 +81,7 @@ class LrmlCV(CrossValidated):
 
     name = "LRMLCV"
     class_name = "LRMLCV"
-    quick_options: ClassVar = {"thetas": (0.05, 0.2), "n_alphas": 4}
+    quick_options: ClassVar = {"thetas": (0.05, 0.2)}
 
 
 class SameGridAsPath(CrossValidated):
@@ -85,8 +90,8 @@ class SameGridAsPath(CrossValidated):
     name = "LRMLCV 5×20, 5 folds"
     class_name = "LRMLCV"
     convert = staticmethod(as_dense)
-    options: ClassVar = {"ridges": 0.0, "n_alphas": 20, "alpha_ratio": 1e-3, "cv": 5}
-    quick_options: ClassVar = {"n_alphas": 4}
+    options: ClassVar = {"ridges": 0.0, "alphas": np.geomspace(100.0, 0.1, 20), "cv": 5}
+    quick_options: ClassVar = {"alphas": np.geomspace(100.0, 0.1, 4)}
 
 
 class LogisticLrmlCV(CrossValidated):
@@ -99,7 +104,7 @@ class LogisticLrmlCV(CrossValidated):
     class_name = "LRMLCV"
     threshold = 0.0
     options: ClassVar = {"loss": "logistic", "thetas": (0.02, 0.1), "cv": 0.2, "tol": 0.01}
-    quick_options: ClassVar = {"thetas": (0.1,), "n_alphas": 2}
+    quick_options: ClassVar = {"thetas": (0.1,)}
 
 
 class TraceCV(CrossValidated):

@@ -21,7 +21,7 @@ from lrml._door import check_label_names, check_targets
 from lrml._shown import did_you_mean, shown
 from lrml.core.arrays import Array, is_sparse
 from lrml.core.checks import is_integer, is_real
-from lrml.estimators import LRMLCV, LowRankModel, TopK
+from lrml.estimators import LRML, LRMLCV, LowRankModel, TopK
 
 __all__ = ["TextTagger", "default_model", "default_vectorizer"]
 
@@ -44,9 +44,9 @@ def default_vectorizer() -> TfidfVectorizer:
 def default_model(n_texts: int = 0) -> LRMLCV:
     """Return a new model as `TextTagger` uses it by default for so many texts."""
     if n_texts < _MANY_TEXTS:
-        return LRMLCV(threshold="auto", random_state=0)
+        return LRMLCV(LRML(threshold="auto"), random_state=0)
     # As good as with the penalty on the tail, in a fraction of the time.
-    return LRMLCV(thetas=0, alphas=0.0, loss="squared_hinge", threshold="auto", random_state=0)
+    return LRMLCV(LRML(loss="squared_hinge", threshold="auto"), alphas=0.0, random_state=0)
 
 
 def _makes_probabilities(tagger: Any) -> bool:

@@ -174,7 +174,7 @@ def test_fits_paths_and_searches_leave_the_number_of_threads_alone(threads):
     Y = (X @ random.normal(size=(8, 5)) > 0).astype(int)
     LRML(2, 1.0).fit(X, Y)
     lrml_path(X, Y, [0, 2], n_alphas=3)
-    LRMLCV([0, 2], [1.0], [0.0], cv=2, random_state=0).fit(X, Y)
+    LRMLCV(thetas=[0, 2], alphas=[1.0], ridges=[0.0], cv=2, random_state=0).fit(X, Y)
     with pytest.raises(ValueError, match="theta"):
         LRML(99).fit(X, Y)
 

@@ -44,7 +44,7 @@ def test_ridge_regression_gets_the_best_cut_of_real_leave_one_out_scores(data, s
     model = MLFro(1.0, **options).fit(X, Y)
     np.testing.assert_allclose(model.threshold_, cut, atol=1e-5)
     np.testing.assert_array_equal(model.predict(X), model.decision_function(X) >= model.threshold_)
-    search = MLFroCV([1.0], **options).fit(X, Y)
+    search = MLFroCV(MLFro(**options), alphas=[1.0]).fit(X, Y)
     np.testing.assert_allclose(search.threshold_, cut, atol=1e-5)
 
 

@@ -205,13 +205,15 @@ def test_entries_that_are_there_twice_are_added_up(data, others, kernel, form):
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "cosine"])
-@pytest.mark.parametrize("make", [LRML, MLFroCV])
+@pytest.mark.parametrize(
+    "make", [lambda name: LRML(kernel=name), lambda name: MLFroCV(MLFro(kernel=name))], ids=["fit", "search"]
+)
 @pytest.mark.parametrize(
     "form", [sp.csc_array, np.float32, lambda X: every_entry_in_two_parts(X, sp.csr_array)]
 )
 def test_models_of_other_forms_of_features(data, others, make, kernel, form):
     """The width that a search chooses depends on norms of rows, too."""
-    found, expected = (make(kernel=kernel).fit(X, data[1]) for X in (form(data[0]), data[0]))
+    found, expected = (make(kernel).fit(X, data[1]) for X in (form(data[0]), data[0]))
     scores = expected.decision_function(others)
     for rows in (others, form(others)):
         np.testing.assert_allclose(found.decision_function(rows), scores, atol=1e-4)
@@ -334,17 +336,17 @@ def test_leave_one_out_scores_use_all_directions(many, model):
 # Searches
 
 SEARCHES = {
-    "LRMLCV": LRMLCV([0, 2], [0.5, 1.0], [0.1, 0.3], cv=KFold(3), abandon=False, tol=1e-8),
-    "MLFroCV": MLFroCV([0.01, 0.1, 1.0], cv=0.3, random_state=0),
-    "CPLSTCV": CPLSTCV([1, 2], [0.1, 1.0], cv=KFold(3)),
+    "LRMLCV": LRMLCV(LRML(tol=1e-8), thetas=[0, 2], alphas=[0.5, 1.0], ridges=[0.1, 0.3], cv=KFold(3)),
+    "MLFroCV": MLFroCV(MLFro(), alphas=[0.01, 0.1, 1.0], cv=0.3, random_state=0),
+    "CPLSTCV": CPLSTCV(CPLST(), ranks=[1, 2], ridges=[0.1, 1.0], cv=KFold(3)),
 }
 
 
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
 def test_searches(data, others, search):
     X, Y = data
-    by_name = clone(search).set_params(kernel="rbf", gammas=0.3).fit(X, Y)
-    given = clone(search).set_params(kernel="precomputed").fit(rbf_kernel(X, gamma=0.3), Y)
+    by_name = clone(search).set_params(estimator__kernel="rbf", gammas=0.3).fit(X, Y)
+    given = clone(search).set_params(estimator__kernel="precomputed").fit(rbf_kernel(X, gamma=0.3), Y)
     table = by_name.cv_results_["mean_test_score"]
     np.testing.assert_allclose(given.cv_results_["mean_test_score"], table, atol=1e-6)
     assert given.best_params_ | {"gamma": 0.3} == pytest.approx(by_name.best_params_)
@@ -353,7 +355,7 @@ def test_searches(data, others, search):
     assert not hasattr(by_name, "coef_")
     # A later fit forgets the kernel of the last one.
     linear, fresh = clone(by_name), clone(search)
-    linear = linear.fit(X, Y).set_params(kernel="linear", gammas=None).fit(X, Y)
+    linear = linear.fit(X, Y).set_params(estimator__kernel="linear", gammas=None).fit(X, Y)
     assert vars(linear).keys() == vars(fresh.fit(X, Y)).keys()
     np.testing.assert_array_equal(linear.decision_function(others), fresh.decision_function(others))
 
@@ -367,10 +369,12 @@ def refuses(shown, model, X, Y):
     assert not hasattr(model, "factors_")
 
 
-@pytest.mark.parametrize("make", [LRML, MLFro, CPLST, MLFroCV])
-def test_bad_kernel_matrices(data, make):
+@pytest.mark.parametrize("make", [LRML, MLFro, CPLST])
+@pytest.mark.parametrize("search", [False, True])
+def test_bad_kernel_matrices(data, make, search):
     X, Y = data
     K, model = rbf_kernel(X), make(kernel="precomputed")
+    model = {LRML: LRMLCV, MLFro: MLFroCV, CPLST: CPLSTCV}[make](model) if search else model
     crooked = K.copy()
     crooked[3, 7] += 0.25
     U, s, _ = np.linalg.svd(K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean())
@@ -410,8 +414,8 @@ def test_what_is_no_kernel_is_refused(data):
     refuses("NoneType", LRML(kernel=lambda x, z: None), X, Y)
     refuses("complex", LRML(kernel=lambda x, z: complex(x @ z)), X, Y)
     for kernel in ("rbf", "poly"):
-        for make in (LRML, LRMLCV):
-            refuses("finite", make(kernel=kernel), 1e160 * X, Y)
-    refuses("unknown labels", LRML(kernel="rbf"), X, np.where(np.eye(40, 4), np.nan, Y))
+        for model in (LRML(kernel=kernel), LRMLCV(LRML(kernel=kernel))):
+            refuses("finite", model, 1e160 * X, Y)
+    refuses("unknown", LRML(kernel="rbf"), X, np.where(np.eye(40, 4), np.nan, Y))
     with pytest.raises(ValueError, match="linear"):
         bound_report(MLFro(kernel="rbf").fit(X, Y), X)

@@ -27,7 +27,7 @@ FAMILY = [
     LEML(rank=1),
     CPLST(rank=1, ridge=0.1),
     PLST(rank=1, ridge=0.1),
-    LRMLCV([0], [0.5], [0.1], cv=2, random_state=0),
+    LRMLCV(thetas=[0], alphas=[0.5], ridges=[0.1], cv=2, random_state=0),
 ]
 MODELS = pytest.mark.parametrize("model", FAMILY, ids=repr)
 
@@ -138,7 +138,7 @@ def test_a_search_has_something_to_maximise(data, loss):
     """A ranking of one label is always right; the default for one is the loss."""
     X, y = data[0], data[1][:, 0]
     alphas = [100.0, 1.0, 1e-3]
-    search = MLFroCV(alphas, loss=loss, cv=3, random_state=0, abandon=False).fit(X, y)
+    search = MLFroCV(MLFro(loss=loss), alphas=alphas, cv=3, random_state=0).fit(X, y)
     found = search.cv_results_["mean_test_score"]
     assert np.ptp(found) > 0.01
     if loss == "logistic":
@@ -148,7 +148,9 @@ def test_a_search_has_something_to_maximise(data, loss):
         np.testing.assert_allclose(found, by_hand.cv_results_["mean_test_score"], rtol=2e-3)
         assert search.best_params_ == by_hand.best_params_
     unknown = np.where(np.arange(60) % 5 == 0, np.nan, y)
-    assert MLFroCV(alphas, loss=loss, cv=3, random_state=0).fit(X, unknown).predict(X).shape == (60,)
+    assert MLFroCV(MLFro(loss=loss), alphas=alphas, cv=3, random_state=0).fit(X, unknown).predict(
+        X
+    ).shape == (60,)
 
 
 @pytest.mark.parametrize("model", [FAMILY[0], FAMILY[3]], ids=repr)

@@ -115,7 +115,7 @@ def test_no_moments_are_made(monkeypatch, form):
     for model in MODELS.values():
         clone(model).fit(X, Y)
     lrml_path(X, Y, [0, 2], n_alphas=3)
-    LRMLCV(thetas=[0, 2], n_alphas=2, cv=3, random_state=0).fit(X, Y)
+    LRMLCV(thetas=[0, 2], cv=3, random_state=0).fit(X, Y)
 
 
 def test_a_million_features():
@@ -198,7 +198,7 @@ def test_what_has_no_room_is_refused_with_its_size(monkeypatch):
     monkeypatch.setattr("lrml.core.coordinates._EXACT_UP_TO", 10)
     monkeypatch.setattr("lrml.estimators._kernels.pairwise_kernels", refuse)  # nothing may be computed
     for model, size in (
-        (MLFroCV(cv="loo"), "n = 24"),
+        (MLFroCV(MLFro(kernel="rbf")), "n = 24"),
         (LRML(loss="logistic", solver="primal"), "d = 60"),
         (LRML(kernel="rbf"), "n = 24"),
     ):

@@ -237,7 +237,7 @@ def test_a_search_with_default_grids_does_not_end_below_ridge_regression(load, s
     X, Y = table(load)
     train, test, labels, truth = train_test_split(SCALINGS[scaling](X), Y, test_size=0.4, random_state=0)
     peer = RidgeCV(alphas=np.logspace(-3, 3, 12)).fit(train, labels)
-    model = LRMLCV(thetas=[0, 0.2], n_alphas=4, cv=3, random_state=0).fit(train, labels)
+    model = LRMLCV(thetas=[0, 0.2], cv=3, random_state=0).fit(train, labels)
     ours, theirs = (
         average_precision(truth, scores) for scores in (model.decision_function(test), peer.predict(test))
     )
@@ -245,7 +245,7 @@ def test_a_search_with_default_grids_does_not_end_below_ridge_regression(load, s
 
 
 @pytest.mark.parametrize("unit", [1e-100, 1e100])
-@pytest.mark.parametrize("search", [LRMLCV([1], n_alphas=2), MLFroCV(), CPLSTCV()], ids=repr)
+@pytest.mark.parametrize("search", [LRMLCV(thetas=[1]), MLFroCV(), CPLSTCV()], ids=repr)
 def test_searches_bear_any_unit(search, unit):
     X, Y = table(load_wine)
     X, search = SCALINGS["standardised"](X), clone(search).set_params(cv=3, random_state=0)
@@ -255,7 +255,7 @@ def test_searches_bear_any_unit(search, unit):
 
 @pytest.mark.parametrize("power", [-300, 300])
 @pytest.mark.parametrize(
-    ("search", "name"), [(MLFroCV(), "alpha"), (LRMLCV([2], random_state=0), "ridge")], ids=repr
+    ("search", "name"), [(MLFroCV(), "alpha"), (LRMLCV(thetas=[2], random_state=0), "ridge")], ids=repr
 )
 def test_a_search_chooses_the_same_ridge_at_any_scale(search, name, power):
     """A refinement tries a ridge between two that were tried, even where their product overflows."""
@@ -271,5 +271,7 @@ def test_a_search_chooses_the_same_ridge_at_any_scale(search, name, power):
 
 def test_a_search_that_does_not_converge_warns_where_it_was_called(yeast):
     with pytest.warns(ConvergenceWarning, match="max_iter") as caught:
-        LRMLCV([2], [1.0], [0.1], tol=1e-12, max_iter=1, cv=3, random_state=0).fit(*yeast)
+        LRMLCV(LRML(tol=1e-12, max_iter=1), thetas=[2], alphas=[1.0], ridges=[0.1], cv=3, random_state=0).fit(
+            *yeast
+        )
     assert {entry.filename for entry in caught} == {__file__}

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from lrml import CPLSTCV, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTraceCV
+from lrml import CPLST, CPLSTCV, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, SpectralRegressorCV
 from lrml.blocks import BlockError, BlockSource, Checkpoint, added
 from lrml.metrics import average_precision
 
 SEARCHES = [
-    LRMLCV(thetas=[0, 2], n_alphas=3, random_state=3),
-    MLTraceCV(random_state=3),
-    MLFroCV(fit_intercept=False, random_state=3),
-    CPLSTCV(ridges=[0.1, 5.0], random_state=3),
+    LRMLCV(LRML(threshold="auto"), thetas=[0, 2], random_state=3),
+    MLTraceCV(MLTrace(threshold="auto"), random_state=3),
+    MLFroCV(MLFro(threshold="auto", fit_intercept=False), random_state=3),
+    CPLSTCV(CPLST(threshold="auto"), ridges=[0.1, 5.0], random_state=3),
 ]
 
 
@@ -75,53 +75,48 @@ def test_folds_are_drawn_block_by_block(search, form, data):
     X, Y, w = data
     blocks = [(form(x), form(y), v) for x, y, v in blocks_of(data, [3, 200, 201])]
     for cv, bounds in ((3, [1 / 3, 2 / 3, 1]), (0.3, [0.3])):
-        found = clone(search).set_params(cv=cv, threshold="auto").fit_blocks(iter(blocks))
+        found = clone(search).set_params(cv=cv).fit_blocks(iter(blocks))
         splits = folds_of([3, 200, 201], 3, bounds)
-        expected = clone(search).set_params(cv=splits, threshold="auto").fit(form(X), form(Y), w)
+        expected = clone(search).set_params(cv=splits).fit(form(X), form(Y), w)
         assert_same(found, expected)
         assert found.threshold_ == pytest.approx(expected.threshold_, rel=1e-5)
         assert found.n_splits_ == len(bounds)
         assert sp.issparse(found.predict(form(X))) == (form is sp.csr_array)
 
 
-@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
-def test_leave_one_out_scores_are_those_of_all_rows(search, data):
+def test_leave_one_out_scores_are_those_of_all_rows(data):
     X, Y, w = data
-    # A rule of the user's is not confirmed on folds, which differ.
-    search = clone(search).set_params(rule=lambda results: int(results["mean_test_score"].argmax()))
+    search = MLFroCV(random_state=3)
     assert_same(clone(search).fit_blocks(blocks_of(data, [250])), search.fit(X, Y, w))
     some = np.where(np.arange(400) < 30, 1.0, w)
     mixed = [(X[:30], Y[:30]), (X[30:], Y[30:], w[30:])]
     assert_same(clone(search).fit_blocks(mixed), search.fit(X, Y, some))
 
 
-def test_a_choice_is_confirmed_on_folds(data):
+def test_a_penalty_is_judged_on_folds_of_the_blocks(data):
     X, Y, _ = data
-    search = LRMLCV([0], [0.0, 10.0, 30.0], [0.0, 20.0], rule="one_standard_error", tol=1e-9)
-    search.fit_blocks([(X, Y)])
-    values, params = search.cv_results_["confirmed_test_score"], search.cv_results_["params"]
-    places = np.flatnonzero(np.isfinite(values))
-    (rival,) = (place for place in places if params[place]["alpha"] == 0)
-    assert len(places) > 1
+    search = LRMLCV(thetas=[0, 2], random_state=3).fit_blocks(blocks_of((X, Y), [150]))
+    table, params = search.cv_results_, search.cv_results_["params"]
+    splits = folds_of([150], 3, [0.2, 0.4, 0.6, 0.8, 1.0])
 
-    def scores(place, train, test):
-        model = LRML(**params[place], tol=1e-9).fit(X[train], Y[train])
-        return average_precision(Y[test], model.decision_function(X[test]), per_example=True)
+    def scores(one):
+        model = LRML(**one, space="predictions")
+        pairs = ((model.fit(X[train], Y[train]), test) for train, test in splits)
+        return np.concatenate([
+            average_precision(Y[test], model.decision_function(X[test]), per_example=True)
+            for model, test in pairs
+        ])  # fmt: skip
 
-    splits = folds_of([], 0, [0.2, 0.4, 0.6])
-    for place in set(places) - {rival}:
-        leads = [scores(place, *split) - scores(rival, *split) for split in splits]
-        # One fold after the other, until the lead is clear.
-        means = [np.nanmean(np.concatenate(leads[:count])) for count in (1, 2, 3)]
-        assert np.abs(values[place] - values[rival] - means).min() < 1e-7
-    best = search.best_estimator_
-    whole = LRML(**search.best_params_, tol=1e-9).fit(X, Y)
-    np.testing.assert_allclose(best.coef_, whole.coef_, atol=1e-8)
+    rival = next(one for one in params if one["ridge"] == search.search_["ridge"] and not one["alpha"])
+    for place in np.flatnonzero(table["param_alpha"] > 0)[:3]:
+        lead = np.nanmean(scores(params[place]) - scores(rival))
+        expected = search.search_["ridge_score"] + lead
+        assert table["mean_test_score"][place] == pytest.approx(expected, abs=1e-6)
 
 
 def test_more_rows_than_the_sample_holds(data, monkeypatch):
-    monkeypatch.setattr("lrml.estimators._samples._LEAST_ROWS", 60)
-    monkeypatch.setattr("lrml.estimators._samples._MOST_NUMBERS", 60)
+    monkeypatch.setattr("lrml.estimators._fold_sums._LEAST_ROWS", 60)
+    monkeypatch.setattr("lrml.estimators._fold_sums._MOST_NUMBERS", 60)
     X, Y, _ = data
     edges = range(20, 400, 20)
     order = np.argsort(draws(edges, 9)[0])
@@ -129,12 +124,12 @@ def test_more_rows_than_the_sample_holds(data, monkeypatch):
     Y = Y.copy()
     Y[:, 6] = np.isin(np.arange(400), order[[5, 70]])  # alone in the sample, but not in the whole
     blocks = blocks_of((X, Y), edges)
-    search = MLFroCV([0.5, 5.0], random_state=9).fit_blocks(blocks)
+    search = MLFroCV(alphas=[0.5, 5.0], random_state=9).fit_blocks(blocks)
     for alpha, score in zip((0.5, 5.0), search.cv_results_["mean_test_score"], strict=True):
         scores = MLFro(alpha).leave_one_out_scores(X, Y)[sample]
         assert score == pytest.approx(average_precision(Y[sample], scores), rel=1e-9)
     np.testing.assert_allclose(search.coef_, MLFro(**search.best_params_).fit(X, Y).coef_, atol=1e-10)
-    folds = MLFroCV([0.5, 5.0], cv=2, random_state=9).fit_blocks(blocks)
+    folds = MLFroCV(alphas=[0.5, 5.0], cv=2, random_state=9).fit_blocks(blocks)
     train, test = folds_of(edges, 9, [0.5, 1.0])[1]
     test = np.intersect1d(test, sample)
     for alpha, score in zip((0.5, 5.0), folds.cv_results_["split1_test_score"], strict=True):
@@ -170,16 +165,16 @@ class Cluster(BlockSource):
 @given(
     edges=st.lists(st.integers(1, 399), min_size=1, max_size=6, unique=True).map(sorted),
     random=st.randoms(use_true_random=False),
-    cv=st.sampled_from(["loo", 3, 0.25]),
+    cv=st.sampled_from([None, 3, 0.25]),
 )
 @example(edges=[1, 2, 3, 4], random=Random(0), cv=3)
 def test_the_order_in_which_blocks_are_summed_does_not_matter(edges, random, cv, data):
-    search = LRMLCV([0, 2], [0.0, 5.0], [0.1, 1.0], cv=cv)
+    search = LRMLCV(thetas=[0, 2], alphas=[0.0, 5.0], ridges=[0.1, 1.0], cv=cv)
     blocks = blocks_of(data, edges)
     order = random.sample(range(len(blocks)), len(blocks))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lrml.estimators._samples._LEAST_ROWS", 150)
-        patch.setattr("lrml.estimators._samples._MOST_NUMBERS", 150)
+        patch.setattr("lrml.estimators._fold_sums._LEAST_ROWS", 150)
+        patch.setattr("lrml.estimators._fold_sums._MOST_NUMBERS", 150)
         found = clone(search).fit_blocks(Cluster(blocks, order))
         assert_same(found, search.fit_blocks(blocks), 1e-10)
 
@@ -187,7 +182,7 @@ def test_the_order_in_which_blocks_are_summed_does_not_matter(edges, random, cv,
 def test_a_run_that_was_killed_goes_on_with_the_same_bits(data, tmp_path):
     for name, form in (("dense", np.asarray), ("sparse", sp.csr_array)):
         blocks = [(form(x), form(y), v) for x, y, v in blocks_of(data, [2, 150, 300])]
-        search, path = LRMLCV([0, 2], [0.0, 5.0], [0.1, 1.0], cv=3), tmp_path / name
+        search, path = LRMLCV(thetas=[0, 2], alphas=[0.0, 5.0], ridges=[0.1, 1.0], cv=3), tmp_path / name
 
         def interrupted(blocks=blocks):
             yield from blocks[:3]
@@ -211,12 +206,12 @@ def test_a_run_that_was_killed_goes_on_with_the_same_bits(data, tmp_path):
 @pytest.mark.parametrize(
     ("search", "message"),
     [
-        (LRMLCV(loss="logistic"), r"loss='logistic'.*LRML\.fit_blocks"),
-        (MLTraceCV(kernel="rbf"), r"kernel='rbf'.*Nystroem"),
+        (LRMLCV(LRML(loss="logistic")), r"loss='logistic'.*LRML\.fit_blocks"),
+        (MLTraceCV(MLTrace(kernel="rbf")), r"kernel='rbf'.*Nystroem"),
         (MLFroCV(cv=KFold(3)), r"cv .*KFold.*MLFro\.fit_blocks"),
         (CPLSTCV(cv=[([0, 1], [2])]), r"cv .*\[\(.*cv=5"),
         (LRMLCV(thetas=[8]), r"theta .*8"),
-        (MLFroCV(threshold=[0.5, 0.5]), r"threshold .*7"),
+        (MLFroCV(MLFro(threshold=[0.5, 0.5])), r"threshold .*7"),
         (MLFroCV(scoring="precision_at_9"), r"precision_at_9"),
     ],
     ids=repr,
@@ -233,7 +228,7 @@ def test_what_sums_and_a_sample_cannot_tell_is_refused_before_anything_is_summed
 
 def test_bad_blocks(data):
     X, Y, w = data
-    search = MLFroCV([1.0, 2.0]).fit(X, Y)
+    search = MLFroCV(alphas=[1.0, 2.0]).fit(X, Y)
     broken, unknown = X.copy(), Y.astype(float)
     broken[210, 3] = unknown[5, 2] = np.nan
     with pytest.raises(BlockError, match=r"block 2, row 210: .*NaN") as caught:
@@ -253,15 +248,16 @@ def test_bad_blocks(data):
 def test_names_of_columns_one_label_and_real_targets(data):
     X, Y, w = data
     frames = pd.DataFrame(X, columns=list("abcdefghi")), pd.DataFrame(Y, columns=list("tuvwxyz"))
-    search = MLFroCV([1.0]).fit_blocks(blocks_of(frames, [100]))
+    search = MLFroCV(alphas=[1.0]).fit_blocks(blocks_of(frames, [100]))
     assert list(search.feature_names_in_) == list("abcdefghi")
     assert list(search.classes_) == list(search.best_estimator_.classes_) == list("tuvwxyz")
     flat = np.where(X[:, 8] > 3.0, "yes", "no")
     one = MLFroCV(random_state=0).fit_blocks(blocks_of((X, flat, w), [100]), classes=["no", "yes"])
     assert_same(one, MLFroCV(random_state=0).fit(X, flat, w))
     assert set(one.predict(X)) == {"no", "yes"}
-    targets = 1e3 + X[:, :3] ** 2
-    real = MLFroCV(targets="real", cv=0.5).fit_blocks(blocks_of((X, targets, w), [100]))
-    assert_same(real, MLFroCV(targets="real", cv=folds_of([100], 0, [0.5])).fit(X, targets, w))
+    targets, given = 1e3 + X[:, :3] ** 2, {"alphas": 0, "ridges": [1.0, 5.0]}
+    real = SpectralRegressorCV(cv=0.5, **given).fit_blocks(blocks_of((X, targets, w), [100]))
+    splits = folds_of([100], 0, [0.5])
+    assert_same(real, SpectralRegressorCV(cv=splits, **given).fit(X, targets, w))
     state = np.random.RandomState(4)
-    assert LRMLCV([0], [1.0], [1.0], random_state=state).fit_blocks([(X, Y)]).n_splits_ == 1
+    assert MLFroCV(alphas=1.0, random_state=state).fit_blocks([(X, Y)]).n_splits_ == 1

@@ -17,15 +17,14 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import sklearn_failures
 from lrml import CPLST, CPLSTCV, LEML, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, metrics
-from lrml.core import coordinates
-from lrml.core.moments import Statistics
 
+SEED = {"cv": 3, "random_state": 0}
 FAMILY = {
-    "LRMLCV": (LRMLCV([0, 1], [0.5, 3.0], [0.1], cv=3, random_state=0), LRML()),
-    "MLTraceCV": (MLTraceCV([0.5, 3.0], cv=3, random_state=0), MLTrace()),
-    "MLFroCV": (MLFroCV([0.5, 3.0], cv=3, random_state=0), MLFro()),
-    "CPLSTCV": (CPLSTCV([1, 1.0], [0.1], cv=3, random_state=0), CPLST()),
-    "LEMLCV": (LEMLCV([1, 0.5], [0.5, 3.0], cv=3, random_state=0), LEML()),
+    "LRMLCV": (LRMLCV(thetas=[0, 1], alphas=[0.5, 3.0], ridges=[0.1], **SEED), LRML()),
+    "MLTraceCV": (MLTraceCV(alphas=[0.5, 3.0], ridges=0, **SEED), MLTrace()),
+    "MLFroCV": (MLFroCV(alphas=[0.5, 3.0], **SEED), MLFro()),
+    "CPLSTCV": (CPLSTCV(ranks=[1, 1.0], ridges=[0.1], **SEED), CPLST()),
+    "LEMLCV": (LEMLCV(ranks=[1, 0.5], alphas=[0.5, 3.0], **SEED), LEML()),
 }
 SEARCHES = pytest.mark.parametrize("model", [pytest.param(m, id=n) for n, (m, _) in FAMILY.items()])
 PAIRS = pytest.mark.parametrize(("model", "plain"), FAMILY.values(), ids=FAMILY)
@@ -45,10 +44,10 @@ def table_of(model):
 @SEARCHES
 def test_every_check_passes_but_those_that_cannot_apply(model):
     expected = dict(sklearn_failures.EXPECTED_FAILURES)
-    if isinstance(model, MLFroCV):
-        expected["check_non_transformer_estimators_n_iter"] = sklearn_failures.EXACT
     # A single candidate: weights change folds, and so the choice, in another way than repeated rows do.
-    grid = {name: value[:1] for name, value in model.get_params().items() if isinstance(value, list)}
+    grid = {
+        name: value[:1] for name, value in model.get_params(deep=False).items() if isinstance(value, list)
+    }
     found = {}
     for result in check_estimator(clone(model).set_params(cv=2, **grid), on_skip=None, on_fail=None):
         if result["status"] == "failed":
@@ -166,10 +165,11 @@ def test_progress_goes_to_standard_error(data, model, capfd):
 @pytest.mark.parametrize(
     ("n", "d", "n_labels"), [(40, 5, 1), (40, 1, 3), (40, 3, 9), (12, 20, 4), (4, 3, 2)], ids=str
 )
-def test_default_grids_on_odd_shapes(make_problem, kind, n, d, n_labels):
+@pytest.mark.parametrize("cv", [None, 2])
+def test_default_grids_on_odd_shapes(make_problem, kind, n, d, n_labels, cv):
     X, Y = make_problem(n, d, n_labels, seed=4)
     Y[:, 0] = 1  # every held-out row has a label
-    model = kind(cv=2, random_state=0).fit(X, Y)
+    model = kind(cv=cv, random_state=0).fit(X, Y)
     assert model.coef_.shape == (n_labels, d)
     assert np.isfinite(model.decision_function(X)).all()
     assert np.isfinite(model.best_score_)
@@ -180,7 +180,7 @@ def test_labels_without_positive_examples_and_constant_features(data, model, pla
     X, Y = np.c_[data[0], np.full(70, 300.0)], data[1].copy()
     Y[:, 1] = 0
     folds = KFold(3)
-    model = clone(model).set_params(cv=folds, abandon=False)
+    model = clone(model).set_params(cv=folds)
     never = clone(model).fit(X, Y)
     assert never.unseen_labels_.tolist() == [False, True, False, False]
     np.testing.assert_allclose(never.decision_function(X)[:, 1], -1, rtol=1e-9)
@@ -199,9 +199,10 @@ def test_unknown_labels(data, name, as_nan):
     X, Y = data
     known = np.random.default_rng(0).random(Y.shape) < 0.8
     hidden, observed = (np.where(known, Y, np.nan), None) if as_nan else (Y, known)
-    model, plain = (clone(part).set_params(tol=1e-8, max_iter=5000) for part in FAMILY[name])
-    model.set_params(cv=KFold(3), abandon=False, threshold="auto").fit(X, hidden, observed=observed)
-    plain.set_params(**model.best_params_)
+    model, plain = map(clone, FAMILY[name])
+    plain.set_params(tol=1e-8, max_iter=5000, threshold="auto")
+    model.set_params(estimator=clone(plain), cv=KFold(3)).fit(X, hidden, observed=observed)
+    plain.set_params(**model.best_params_, threshold=None)
     for split, (train, test) in enumerate(KFold(3).split(X)):
         fit = plain.fit(X[train], Y[train], observed=known[train])
         found = model.cv_results_[f"split{split}_test_score"][model.best_index_]
@@ -212,28 +213,26 @@ def test_unknown_labels(data, name, as_nan):
         CPLSTCV().fit(X, hidden, observed=observed)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_second_moments_that_do_not_fit_are_never_made(data, monkeypatch):
-    """LEML solves squares in a subspace then; leave-one-out scores are refused."""
-
-    def refuse(*args, **kwargs):
-        raise AssertionError("XᵀX or XXᵀ was made")
-
-    monkeypatch.setattr(coordinates, "fits_in_memory", lambda size, place=None: False)
-    with pytest.raises(ValueError, match=r"LRMLCV decomposes .*cv=5"):
-        LRMLCV(cv="loo").fit(*data)
-    assert LRMLCV(random_state=0).fit(*data).n_splits_ == 1
-    monkeypatch.setattr(Statistics, "from_arrays", refuse)
-    monkeypatch.setattr(coordinates, "_of_rows", refuse)
-    for form in (np.asarray, sp.csr_array):
-        model = LEMLCV([2], cv=2, max_iter=50, random_state=0).fit(form(data[0]), data[1])
-        assert len(model.cv_results_["param_alpha"]) >= 3
+def test_a_search_takes_its_own_member_and_leaves_it_alone(data):
+    given = LRML(theta=1, alpha=7.0, fit_intercept=False)
+    search = LRMLCV(given, random_state=0).set_params(estimator__tol=1e-3).fit(*data)
+    assert search.get_params()["estimator"] is given
+    assert (given.theta, given.alpha, hasattr(given, "fitted_")) == (1, 7.0, False)
+    assert (search.best_estimator_.fit_intercept, search.best_estimator_.tol) == (False, 1e-3)
+    copied = clone(search)
+    assert copied.estimator is not given
+    assert copied.estimator.get_params() == given.get_params()
+    for wrong in (MLFro(), LRML, "LRML"):
+        with pytest.raises(TypeError, match="LRML"):
+            LRMLCV(wrong).fit(*data)
+    with pytest.raises(ValueError, match="alpha"):
+        LRMLCV(LRML(alpha=-1.0)).fit(*data)
 
 
 def test_weights_must_reach_every_part(data):
     halves = np.arange(35), np.arange(35, 70)
     weights = np.r_[np.ones(35), np.zeros(35)]
-    for model in (MLFroCV(cv=[halves[::-1]]), LEMLCV(cv=KFold(2))):
+    for model in (MLFroCV(cv=[halves[::-1]]), LEMLCV(LEML(loss="logistic"), cv=KFold(2))):
         with pytest.raises(ValueError, match=r"sample_weight must be positive .* in split 0"):
             model.fit(*data, sample_weight=weights)
     with pytest.raises(ValueError, match=r"every split, got none"):

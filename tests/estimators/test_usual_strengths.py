@@ -155,7 +155,7 @@ def test_constant_features_leave_nothing_to_penalise(loss):
     model = LEML(loss=loss).fit(np.ones((4, 3)), Y)
     assert model.rank_ == 0
     assert np.isfinite(model.ridge_)
-    assert LEMLCV(loss=loss, cv=2, random_state=0).fit(np.ones((4, 3)), Y).rank_ == 0
+    assert LEMLCV(LEML(loss=loss), cv=2, random_state=0).fit(np.ones((4, 3)), Y).rank_ == 0
 
 
 # LRML and ML-trace
@@ -299,7 +299,7 @@ def bend_by_definition(Y, loss, known):
 def test_ridges_follow_the_curvature_of_the_loss(data, loss, masked):
     X, Y = data
     known = np.random.default_rng(0).random(Y.shape) < (0.6 if masked else 1.0)
-    search = MLFroCV(loss=loss, cv=0.3, random_state=0).fit(X, Y, observed=known)
+    search = MLFroCV(MLFro(loss=loss), cv=0.3, random_state=0).fit(X, Y, observed=known)
     shares = (0.2, 0.4, 0.6)
     if loss == "squared" and not masked:
         shares = (0.98, 0.9, 0.75, 0.5, 0.25, 0.1)
@@ -317,8 +317,8 @@ def test_default_grids_hold_the_best_ridge(yeast, loss):
     best = max(
         MLFro(alpha, loss=loss).fit(X, Y).score(X_test, Y_test) for alpha in np.geomspace(0.03, 30.0, 7)
     )
-    for search in (MLFroCV, MLTraceCV):
-        found = search(loss=loss, cv=3, random_state=0).fit(X, Y)
+    for search, estimator in ((MLFroCV, MLFro), (MLTraceCV, MLTrace)):
+        found = search(estimator(loss=loss), cv=3, random_state=0).fit(X, Y)
         assert found.score(X_test, Y_test) > best - 0.01
 
 

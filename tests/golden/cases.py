@@ -16,6 +16,7 @@ name or parameter changes, mend `estimator`, the one place that knows how a case
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -105,7 +106,11 @@ def estimator(model: str, parameters: dict[str, Any]) -> Any:
     threshold = parameters.get("threshold")
     if isinstance(threshold, tuple):
         parameters["threshold"] = Cut(*threshold)
-    return getattr(lrml, model)(**parameters)
+    if not model.endswith("CV"):
+        return getattr(lrml, model)(**parameters)
+    own = inspect.signature(getattr(lrml, model)).parameters
+    member = {name: parameters.pop(name) for name in list(parameters) if name not in own}
+    return getattr(lrml, model)(getattr(lrml, model.removesuffix("CV"))(**member), **parameters)
 
 
 def _named(member: str, changes: dict[str, Any], data: str, road: str) -> str:
@@ -249,7 +254,6 @@ SEARCHES = [
     _search("LRMLCV", "tall", tol=1e-10, cv=3, **_GRID),
     _search("LRMLCV", "tall", tol=1e-10, cv=3, rule="smallest", **_GRID),
     _search("LRMLCV", "tall", tol=1e-10, cv=3, scoring="micro_f1", **_GRID),
-    _search("LRMLCV", "tall", tol=1e-10, cv="loo", **_GRID),
     _search("LRMLCV", "tall", LOSS, tol=1e-8, cv=3, loss="logistic", **_LOSS_GRID),
     _search("LRMLCV", "tall", LOSS, tol=1e-8, cv=3, loss="squared_hinge", **_LOSS_GRID),
     _search("LRMLCV", "tall, observed", SQUARED, tol=1e-8, cv=3, **_LOSS_GRID),

@@ -17,6 +17,7 @@ from lrml import (
     MLTrace,
     MLTraceCV,
     SpectralRegressor,
+    SpectralRegressorCV,
 )
 from lrml.thresholds import Cut
 
@@ -44,14 +45,17 @@ MEMBERS = {
     "CPLST": CPLST(2),
     "PLST": PLST(2),
     "LRMLCV": LRMLCV(random_state=0),
-    "LRMLCV grid": LRMLCV([0, 1], [0.1, 1.0], [0.1], cv=3, random_state=0, threshold="auto"),
+    "LRMLCV grid": LRMLCV(
+        LRML(threshold="auto"), thetas=[0, 1], alphas=[0.1, 1.0], ridges=[0.1], cv=3, random_state=0
+    ),
     "LRMLCV several": LRMLCV(scoring=["average_precision", "micro_f1"], random_state=0, rule="smallest"),
-    "LRMLCV rbf": LRMLCV(kernel="rbf", random_state=0),
-    "LRMLCV logistic": LRMLCV(loss="logistic", alphas=[1.0], ridges=[0.1], cv=2, random_state=0),
-    "MLTraceCV": MLTraceCV(cv=2, random_state=0, threshold=Cut(per_label=True)),
-    "MLFroCV": MLFroCV(np.array([0.1, 1.0, 10.0]), scoring="f1_micro", cv=2, random_state=0),
+    "LRMLCV rbf": LRMLCV(LRML(kernel="rbf"), random_state=0),
+    "LRMLCV logistic": LRMLCV(LRML(loss="logistic"), alphas=[1.0], ridges=[0.1], cv=2, random_state=0),
+    "MLTraceCV": MLTraceCV(MLTrace(threshold=Cut(per_label=True)), cv=2, random_state=0),
+    "MLFroCV": MLFroCV(alphas=np.array([0.1, 1.0, 10.0]), scoring="f1_micro", cv=2, random_state=0),
     "LEMLCV": LEMLCV(random_state=0, cv=2),
     "CPLSTCV": CPLSTCV(random_state=0, cv=2),
+    "SpectralRegressorCV": SpectralRegressorCV(cv=2, random_state=0),
 }
 
 

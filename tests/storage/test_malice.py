@@ -38,7 +38,7 @@ def contents(tmp_path_factory):
     )
     models = {
         "member": LRML(1, 2.0, threshold=np.full(4, 0.5)).fit(X, Y),
-        "search": LRMLCV([0, 1], [0.1, 1.0], [0.1], cv=2, random_state=0).fit(X, Y),
+        "search": LRMLCV(thetas=[0, 1], alphas=[0.1, 1.0], ridges=[0.1], cv=2, random_state=0).fit(X, Y),
         "kernel": MLFro(1.0, kernel="rbf").fit(sp.csr_array(X), Y),
         "tagger": TextTagger(MLFro(0.1), vectorizer=TfidfVectorizer()).fit(texts, tags),
     }

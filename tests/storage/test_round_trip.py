@@ -221,8 +221,8 @@ def test_what_cannot_be_saved_is_refused_before_a_file_is_opened(path):
         lrml.save(MLFro(kernel=lambda a, b: float(a @ b)).fit(X, Y), path)
     with pytest.raises(TypeError, match=r"params\.callback"):
         lrml.save(LRML(1, 2.0, callback=lambda info: None).fit(X, Y), path)
-    with pytest.raises(TypeError, match=r"params\.rule"):
-        lrml.save(LRMLCV(rule=lambda results: 0, random_state=0).fit(X, Y), path)
+    with pytest.raises(TypeError, match=r"params\.scoring"):
+        lrml.save(LRMLCV(scoring=lambda Y, S: 0.0, random_state=0).fit(X, Y), path)
     with pytest.raises(TypeError, match=r"params\.random_state"):
         lrml.save(LRMLCV(random_state=np.random.RandomState(0)).fit(X, Y), path)
     strange = fitted("LRML")

@@ -37,7 +37,7 @@ def tagger(documents) -> TextTagger:
         (None, None),
         (LRML(2, 0.1, ridge=0.1), CountVectorizer(binary=True)),
         (MLFro(0.1, loss="squared_hinge"), HashingVectorizer(n_features=64)),
-        (MLFroCV(cv=3, random_state=0, threshold="auto"), TfidfVectorizer(analyzer="char_wb")),
+        (MLFroCV(MLFro(threshold="auto"), cv=3, random_state=0), TfidfVectorizer(analyzer="char_wb")),
         (CPLST(2), make_pipeline(CountVectorizer(), TfidfTransformer())),
         (LEML(2), TfidfVectorizer(dtype=np.float32)),
         (LRML(2, 1.0, kernel="rbf"), None),

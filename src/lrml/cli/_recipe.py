@@ -71,14 +71,23 @@ class Recipe:
         import lrml  # noqa: PLC0415 - scikit-learn takes a second to import
         from lrml.text import default_model, default_vectorizer  # noqa: PLC0415
 
-        name = METHODS[self.method] + ("CV" if search else "")
-        texts = n_texts is not None
+        member = METHODS[self.method]
+        name, texts = member + ("CV" if search else ""), n_texts is not None
         own_default = n_texts is not None and name == "LRMLCV"
-        model = default_model(n_texts or 0) if own_default else getattr(lrml, name)()
+        model: Any = default_model(n_texts or 0) if own_default else getattr(lrml, name)()
+        if search and model.estimator is None:
+            model.set_params(estimator=getattr(lrml, member)())
         if texts and search and {"thetas", "alphas"} & set(self.params):
-            model.set_params(**{key: None for key in ("thetas", "alphas") if key in model.get_params()})
-        known = model.get_params()
-        other = f"{METHODS[self.method]}{'' if search else 'CV'}"
+            model.set_params(
+                **{key: None for key in ("thetas", "alphas") if key in model.get_params(deep=False)}
+            )
+        # What a search chooses is none of the parameters of its model that one may give.
+        known = {key: key for key in model.get_params(deep=False) if key != "estimator"}
+        if search:
+            chosen = (*model._names, "gamma", "random_state", "verbose", "warm_start", "callback")
+            inner = (key for key in model.estimator.get_params() if key not in chosen)
+            known = {key: f"estimator__{key}" for key in inner} | known
+        other = f"{member}{'' if search else 'CV'}"
         elsewhere = (getattr(lrml, other)().get_params(), f"lrml {'fit' if search else 'tune'} ({other})")
         _check_known(name, self.params, known, "Leave it out, or choose another --method.", elsewhere)
         defaults: dict[str, Any] = {"random_state": seed, "verbose": int(verbose)}
@@ -86,9 +95,8 @@ class Recipe:
             defaults["threshold"] = "auto"
         elif texts and self.params.get("loss", "squared") == "squared":
             defaults["ridge"] = _RIDGE_FOR_TEXTS
-        model.set_params(
-            **{key: value for key, value in defaults.items() if key in known} | dict(self.params)
-        )
+        given = {key: value for key, value in defaults.items() if key in known} | dict(self.params)
+        model.set_params(**{known[key]: value for key, value in given.items()})
         model._check_params()
         if not texts:
             return model

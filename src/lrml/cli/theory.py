@@ -133,7 +133,8 @@ def _fitted(X: Any, Y: Any, theta: Any, alpha: float | None, ridge: float) -> LR
         return LRML(theta, alpha, ridge=ridge, fit_intercept=False).fit(X, Y)
     if theta == "auto":
         theta = LRML("auto", 0.0, fit_intercept=False).fit(X, Y).theta_
-    search = LRMLCV(thetas=[theta], fit_intercept=False, cv=_HELD_OUT, random_state=0).fit(X, Y)
+    bare = LRML(space="coefficients", fit_intercept=False)
+    search = LRMLCV(bare, thetas=[theta], cv=_HELD_OUT, random_state=0).fit(X, Y)
     best: LRML = search.best_estimator_
     return best
 

@@ -14,7 +14,7 @@ from lrml.cli.fit import OUTPUT, cut, learn, scoring_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-_CV = "Folds, or the share of rows that is held out, or loo (default: what suits the data)."
+_CV = "Folds, or the share of rows that is held out (default: what suits the data)."
 _RULE = "best, one_standard_error or smallest (in bytes, within one standard error; default: best)."
 _SCORING = "What to judge by, such as average_precision, precision_at_1 or micro_f1."
 _CUT = "Score from which on a tag is assigned (default: auto, the best for micro-F1)."
@@ -26,7 +26,7 @@ _SHADES = (17, 18, 24, 30, 36, 71, 107, 143, 179, 220)
 
 
 def _cv(text: str) -> Any:
-    return text if text == "loo" else int(text) if text.isdecimal() else float(text)
+    return int(text) if text.isdecimal() else float(text)
 
 
 @takes_source(texts=True, several=True)
@@ -45,7 +45,7 @@ def tune(
     loss: Loss = None,
     kernel: Kernel = None,
     gammas: Annotated[str | None, option("LIST", "Kernels: widths to try.", typed_list(float))] = None,
-    cv: Annotated[str | None, option("N|SHARE|loo", _CV, _cv)] = None,
+    cv: Annotated[str | None, option("N|SHARE", _CV, _cv)] = None,
     scoring: Annotated[str | None, option("NAME", _SCORING)] = None,
     rule: Annotated[str | None, option("NAME", _RULE)] = None,
     threshold: Annotated[str | None, option("X|auto", _CUT, cut)] = None,

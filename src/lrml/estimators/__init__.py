@@ -6,7 +6,7 @@ from lrml.estimators._fitted import Fitted as Fitted
 from lrml.estimators._kernels import KERNELS as KERNELS  # for model files
 from lrml.estimators._kernels import Kernel as Kernel
 from lrml.estimators._scores import predict_top_k
-from lrml.estimators.cv import CPLSTCV, LEMLCV, LRMLCV, MLFroCV, MLTraceCV
+from lrml.estimators.cv import CPLSTCV, LEMLCV, LRMLCV, MLFroCV, MLTraceCV, SpectralRegressorCV
 from lrml.estimators.label_space import CPLST, PLST
 from lrml.estimators.leml import LEML
 from lrml.estimators.lrml import LRML, MLFro, MLTrace
@@ -37,6 +37,7 @@ __all__ = [
     "PathModel",
     "RidgePath",
     "SpectralRegressor",
+    "SpectralRegressorCV",
     "TopK",
     "alpha_max",
     "lrml_path",

@@ -8,17 +8,15 @@ alpha = 2ρσ acts on the largest singular value σ of the tail like ρ.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrml.core import checks as check
+from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.spectra import singular_values
-from lrml.solvers import Chain, chains_for
 
 _ALPHA_SHARES = (0.05, 0.98)
 DEFAULT_THETAS = (0.0, 0.05, 0.1, 0.2, 0.4)
@@ -26,56 +24,57 @@ DEFAULT_THETAS = (0.0, 0.05, 0.1, 0.2, 0.4)
 
 
 class GridPoint(NamedTuple):
-    """One candidate."""
+    """One model: the strengths of its penalty, and perhaps a limit of its rank."""
 
     theta: int
     alpha: float
     ridge: float
+    rank: int | None = None
+
+    @property
+    def penalty(self) -> TailSum:
+        """The penalty; the ridge belongs to the problem."""
+        return TailSum(self.theta, self.alpha, max_rank=self.rank)
 
 
-class Grid(NamedTuple):
-    """The checked ingredients of a grid."""
+def grid_points(
+    problem: SpectralProblem,
+    thetas: Sequence[int],
+    alphas: Sequence[float] | None,
+    ridges: Sequence[float],
+    n_alphas: int = 0,
+    alpha_ratio: float | None = None,
+) -> list[GridPoint]:
+    """Return the points of a grid: by ridge, by theta, and by descending alpha.
 
-    thetas: Sequence[int]
-    alphas: Sequence[float] | None  # None: n_alphas values from alpha_max down to alpha_ratio times that
-    ridges: Sequence[float]
-    n_alphas: int
-    alpha_ratio: float | None  # None: alphas that leave 5 to 98 % of the effective directions
-
-    def points(self, problem: SpectralProblem) -> list[GridPoint]:
-        """All candidates: by ridge, by theta, and by descending alpha."""
-        ends: list[float] = []
-        if self.alphas is None and self.alpha_ratio is None:
-            ends = ridges_leaving(problem, _ALPHA_SHARES)
-        points = []
-        for ridge in self.ridges:
-            part = problem.with_ridge(ridge)
-            strengths = [2.0 * end * singular_values(part.ridge_solution(extra=end)) for end in ends]
-            limits = [math.inf] * len(self.thetas)
-            if self.alphas is None:
-                limits = part.strongest_slopes(self.thetas)
-            points += [
-                GridPoint(theta, alpha, ridge)
-                for theta, limit in zip(self.thetas, limits, strict=True)
-                for alpha in self._alphas(part, limit, [strength[theta:] for strength in strengths])
-            ]
-        return points
-
-    def _alphas(self, problem: SpectralProblem, limit: float, strengths: list[Any]) -> list[float]:
-        """Return descending alphas; from ``limit`` on, no model has a tail."""
-        if self.alphas is not None:
-            return sorted(self.alphas, reverse=True)
-        # Whether the first model has a tail must not depend on rounding.
-        largest = limit * (1 + 1e-9)
-        if largest <= problem.rounding * problem.scale:  # there is nothing to penalise
-            return [0.0]
-        if self.alpha_ratio is not None:
-            smallest = largest * self.alpha_ratio
-        else:
-            strong, weak = (float(strength[0]) for strength in strengths)
-            largest = min(largest, strong) or largest
-            smallest = min(weak or largest, 0.1 * largest)
-        return [float(alpha) for alpha in np.geomspace(largest, smallest, self.n_alphas)]
+    Without alphas there are ``n_alphas`` for each theta and ridge: from `alpha_max` down to ``alpha_ratio``
+    times that, or, without a ratio, such as leave 5 to 98 % of the effective directions.
+    """
+    if alphas is not None:
+        descending = sorted(alphas, reverse=True)
+        return [
+            GridPoint(theta, alpha, ridge) for ridge in ridges for theta in thetas for alpha in descending
+        ]
+    ends = ridges_leaving(problem, _ALPHA_SHARES) if alpha_ratio is None else []
+    points = []
+    for ridge in ridges:
+        part = problem.with_ridge(ridge)
+        strengths = [2.0 * end * singular_values(part.ridge_solution(extra=end)) for end in ends]
+        for theta, limit in zip(thetas, part.strongest_slopes(thetas), strict=True):
+            # From this limit on, no model has a tail. Whether the first one has must not depend on rounding.
+            largest = limit * (1 + 1e-9)
+            if largest <= part.rounding * part.scale:  # there is nothing to penalise
+                points.append(GridPoint(theta, 0.0, ridge))
+                continue
+            if alpha_ratio is not None:
+                smallest = largest * alpha_ratio
+            else:
+                strong, weak = (float(strength[theta]) for strength in strengths)
+                largest = min(largest, strong) or largest
+                smallest = min(weak or largest, 0.1 * largest)
+            values = np.geomspace(largest, smallest, n_alphas)
+            points += [GridPoint(theta, float(alpha), ridge) for alpha in values]
+    return points
 
 
 def resolve_thetas(thetas: Iterable[Any] | None, shape: tuple[int, int]) -> list[int]:
@@ -95,37 +94,3 @@ def resolve_ranks(
 def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[float]:
     """Return the ridges that leave these shares of the effective directions; 1 stands for no ridge."""
     return [0.0 if share == 1.0 else problem.ridge_leaving(share) for share in shares]
-
-
-def chains_of(
-    points: Sequence[GridPoint] | Mapping[int, GridPoint], kept: Iterable[int]
-) -> list[tuple[float, Chain]]:
-    """Chains through the kept points, each with its ridge; the long ones, down from alpha_max, first."""
-    groups: dict[tuple[float, int], list[int]] = {}
-    for index in kept:
-        groups.setdefault((points[index].ridge, points[index].theta), []).append(index)
-    chains = [
-        (ridge, chain)
-        for (ridge, theta), members in groups.items()
-        for chain in chains_for(theta, [points[index].alpha for index in members], members)
-    ]
-    return sorted(chains, key=lambda pair: pair[1].begin != "reduced rank")
-
-
-def chains_from(
-    points: Mapping[int, GridPoint], known: Mapping[GridPoint, tuple[Any, Any]]
-) -> list[tuple[float, Chain]]:
-    """One chain for each point, with its ridge, from the nearest solution that is known.
-
-    A point halfway between two of them starts from the one with the larger alpha, whatever the last digits.
-    """
-
-    def distance(one: GridPoint, other: GridPoint) -> tuple[float, ...]:
-        away = round(abs(math.log(one.alpha / other.alpha)), 6)
-        return one.theta != other.theta, away, abs(one.ridge - other.ridge), -other.alpha
-
-    chains = []
-    for index, point in points.items():
-        start = min(known, key=partial(distance, point))
-        chains.append((point.ridge, Chain(point.theta, (point.alpha,), (index,), known[start])))
-    return chains

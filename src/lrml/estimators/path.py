@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
 from lrml._door import check_features, memory_rows
-from lrml.core.arrays import HOST, Array, Place
+from lrml.core.arrays import HOST, Array, Place, namespace
 from lrml.core.checks import check_count
 from lrml.core.coordinates import Coordinates, coordinates_of
 from lrml.core.linalg import Factors
@@ -22,10 +22,10 @@ from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
 from lrml.core.rows import Rows, Schema
 from lrml.estimators._fitted import model_nbytes
-from lrml.estimators._grid import Grid, GridPoint, chains_of, resolve_thetas
+from lrml.estimators._grid import grid_points, resolve_thetas
 from lrml.estimators._parameters import CHECKS, Parameters, check_parameters, several
 from lrml.estimators._scores import Scorer, sparse_is_cheaper
-from lrml.solvers import SUCCESSES, ChainPoint, Status, solve_chains, stationarity_residual
+from lrml.solvers import SUCCESSES, PathPoint, Status, solve_path, stationarity_residual
 
 _Float64 = npt.NDArray[np.float64]
 _N_ALPHAS, _ALPHA_RATIO, _MAX_ITER, _TOL = 20, 1e-3, 500, 1e-4
@@ -360,36 +360,33 @@ def _check_data(X: Any, Y: Any, sample_weight: Any, given: Parameters) -> Rows:
 
 
 def _path(space: Coordinates, params: Parameters, home: Place) -> LRMLPath:
-    grid = Grid(params.thetas, params.alphas, params.ridges, params.n_alphas, params.alpha_ratio)
-    points = grid.points(space.problem)
-    chains = chains_of(points, range(len(points)))
+    given = params.thetas, params.alphas, params.ridges, params.n_alphas, params.alpha_ratio
+    points = grid_points(space.problem, *given)
     parts = {ridge: space.problem.with_ridge(ridge) for ridge in params.ridges}
-    problems = [parts[ridge] for ridge, _ in chains]
 
-    def keep(index: int, found: ChainPoint) -> tuple[int, PathModel]:
-        return index, _model(points[index], found, space, home)
+    def keep(index: int, found: PathPoint) -> PathModel:
+        left, right = found.regressions.sides
+        if right is None:
+            right = namespace(left).eye(left.shape[1], dtype=left.dtype, device=left.device)
+        U, s, V = Factors.of_sides(left, right)
+        kept = int(namespace(s).count_nonzero(s > 0))  # they descend
+        return PathModel(
+            *points[index][:3],
+            singular_values=home.asarray(s[:kept]),
+            objective=found.objective,
+            gap=found.gap,
+            status=found.status,
+            n_iter=found.n_steps,
+            left=(U * s)[:, :kept],
+            right=V[:, :kept],
+            space=space,
+            home=home,
+        )
 
-    found = solve_chains(
-        problems, [chain for _, chain in chains], keep, tol=params.tol, max_iter=params.max_iter
-    )
-    models = dict(pair for results in found for pair in results)
-    _warn_of_open_ends(list(models.values()), params.max_iter)
-    return LRMLPath([models[index] for index in range(len(points))])
-
-
-def _model(point: GridPoint, found: ChainPoint, space: Coordinates, home: Place) -> PathModel:
-    return PathModel(
-        *point,
-        singular_values=home.asarray(found.sigma),
-        objective=found.objective,
-        gap=found.gap,
-        status=found.status,
-        n_iter=found.n_steps,
-        left=found.left,
-        right=found.right,
-        space=space,
-        home=home,
-    )
+    pairs = [(parts[point.ridge], point.penalty) for point in points]
+    models = solve_path(pairs, keep, tol=params.tol, max_iter=params.max_iter)
+    _warn_of_open_ends(models, params.max_iter)
+    return LRMLPath(models)
 
 
 def _warn_of_open_ends(models: list[PathModel], max_iter: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
@@ -18,7 +18,19 @@ from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum, TraceNorm
 from lrml.core.quadratic import SpectralProblem
 from lrml.datasets import MultiLabelDataset, describe, fetch_mulan, load_yeast
-from lrml.estimators import CPLSTCV, LEMLCV, LRMLCV, MLFroCV, MLTraceCV
+from lrml.estimators import (
+    CPLST,
+    CPLSTCV,
+    LEML,
+    LEMLCV,
+    LRML,
+    LRMLCV,
+    MLFro,
+    MLFroCV,
+    MLTrace,
+    MLTraceCV,
+    alpha_max,
+)
 from lrml.experiments._specs import EMBEDDED
 from lrml.experiments.runner import Outcome
 from lrml.metrics import evaluate
@@ -28,7 +40,15 @@ from lrml.thresholds import Cut, best_threshold
 
 _Array: TypeAlias = npt.NDArray[np.float64]
 
-_SEARCHES = {"LRML": LRMLCV, "LEML": LEMLCV, "CPLST": CPLSTCV, "MLTrace": MLTraceCV, "MLFro": MLFroCV}
+_SEARCHES: dict[str, tuple[Any, Any]] = {
+    "LRML": (LRMLCV, LRML),
+    "LEML": (LEMLCV, LEML),
+    "CPLST": (CPLSTCV, CPLST),
+    "MLTrace": (MLTraceCV, MLTrace),
+    "MLFro": (MLFroCV, MLFro),
+}
+# What a specification says of the model itself.
+_OF_MODEL = ("loss", "tol", "max_iter")
 _RANK_PARAMETER = {"LRML": "thetas", "LEML": "ranks", "CPLST": "ranks"}
 # Largest factor by which alpha grows until the rank is low enough; small, so that it is not overshot.
 _ALPHA_STEP, _MOST_STEPS = 1.25, 40
@@ -132,8 +152,8 @@ def search_all(data: TrainTest, payload: Mapping[str, Any]) -> dict[str, Choice]
     """
     criteria = list(dict.fromkeys(payload["criteria"].values()))
     best: dict[str, Choice] = {}
-    for parameters in payload["searches"]:
-        search = _search(data, payload, parameters, criteria).fit(data.X, data.Y)
+    for search in _searches(data, payload, criteria):
+        search.fit(data.X, data.Y)
         for name, (key, model) in zip(criteria, search.best_estimators_.items(), strict=True):
             score = float(search.cv_results_[f"mean_test_{key}"][search.best_indices_[key]])
             if name not in best or score > best[name].score:
@@ -141,25 +161,49 @@ def search_all(data: TrainTest, payload: Mapping[str, Any]) -> dict[str, Choice]
     return best
 
 
-def _search(
-    data: TrainTest, payload: Mapping[str, Any], parameters: Mapping[str, Any], criteria: Sequence[str]
-) -> Any:
-    method, theta, options, given = payload["method"], payload["theta"], payload["options"], dict(parameters)
-    if method in _RANK_PARAMETER:
-        given[_RANK_PARAMETER[method]] = [theta]
-    if method == "LRML" and theta == min(data.X.shape[1], data.Y.shape[1]):
-        given |= {"alphas": [1.0]}  # no singular value is in the tail, so alpha does not matter
-    if method != "CPLST":  # which centres by definition
-        given["fit_intercept"] = options["fit_intercept"]
+def _searches(data: TrainTest, payload: Mapping[str, Any], criteria: Sequence[str]) -> Iterator[Any]:
+    """Yield the searches of a method, one for each ridge where the grid of alphas depends on it."""
+    method, theta, options = payload["method"], payload["theta"], payload["options"]
     cut = options["threshold"]
+    model = {"threshold": Cut("hamming_loss") if cut == "auto" else cut}
+    if method != "CPLST":  # which centres by definition
+        model["fit_intercept"] = options["fit_intercept"]
     scoring = [_hamming_at_best_cut if c == "hamming_loss" and cut == "auto" else c for c in criteria]
-    return _SEARCHES[method](
-        **given,
-        cv=options["held_out"],
-        random_state=options["seed"],
-        scoring=scoring,
-        threshold=Cut("hamming_loss") if cut == "auto" else cut,
-    )
+    search, member = _SEARCHES[method]
+    for parameters in payload["searches"]:
+        given = dict(parameters)
+        if method in _RANK_PARAMETER:
+            given[_RANK_PARAMETER[method]] = [theta]
+        if method == "LRML" and theta == min(data.X.shape[1], data.Y.shape[1]):
+            given |= {"alphas": [1.0]}  # no singular value is in the tail, so alpha does not matter
+        own = model | _of_model(parameters)
+        for grid in _grids(data, given, theta if method == "LRML" else 0, options["fit_intercept"]):
+            yield search(
+                member(**own),
+                **grid,
+                cv=options["held_out"],
+                random_state=options["seed"],
+                scoring=scoring,
+            )
+
+
+def _of_model(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: given[name] for name in _OF_MODEL if name in given}
+
+
+def _grids(
+    data: TrainTest, given: Mapping[str, Any], theta: int, fit_intercept: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the same parameters with alphas in place of their number and ratio, for each ridge apart."""
+    others = ("n_alphas", "alpha_ratio", *_OF_MODEL)
+    rest = {name: value for name, value in given.items() if name not in others}
+    if "alphas" in rest or "n_alphas" not in given:
+        yield rest
+        return
+    for ridge in rest.pop("ridges", [0.0]):
+        most = alpha_max(data.X, data.Y, theta, ridge=ridge, fit_intercept=fit_intercept) * (1 + 1e-9)
+        alphas = np.geomspace(most, given["alpha_ratio"] * most, given["n_alphas"])
+        yield {**rest, "alphas": alphas.tolist(), "ridges": [ridge]}
 
 
 def _hamming_at_best_cut(Y: Any, scores: Any) -> float:
@@ -174,21 +218,24 @@ def run_equal_rank(data: TrainTest, payload: Mapping[str, Any]) -> Outcome:
     higher one, alpha is raised until it is not.
     """
     limit, options, start = payload["theta"], payload["options"], perf_counter()
-
-    def within(results: Mapping[str, Any]) -> int:
-        scores = np.where(results["mean_model_rank"] <= limit, results["mean_test_score"], -np.inf)
-        return int(np.argmax(scores))
-
-    search = LRMLCV(
-        thetas=sorted({max(1, round(share * limit)) for share in payload["theta_shares"]}),
-        **payload["searches"][0],
-        rule=within,
-        cv=options["held_out"],
-        random_state=options["seed"],
-        fit_intercept=options["fit_intercept"],
-    ).fit(data.X, data.Y)
-    model = _within_rank(search.best_estimator_, limit, data)
-    choice = Choice(search.best_score_, model, search.refit_time_)
+    given, best = payload["searches"][0], None
+    own = {"fit_intercept": options["fit_intercept"]} | _of_model(given)
+    shares = {max(1, round(share * limit)) for share in payload["theta_shares"]}
+    for theta in sorted(shares):
+        for grid in _grids(data, given, theta, options["fit_intercept"]):
+            search = LRMLCV(
+                LRML(**own), thetas=[theta], **grid, cv=options["held_out"], random_state=options["seed"]
+            ).fit(data.X, data.Y)
+            results = search.cv_results_
+            scores = np.where(results["mean_model_rank"] <= limit, results["mean_test_score"], -np.inf)
+            place = int(np.argmax(scores))
+            if best is None or scores[place] > best[0]:
+                best = float(scores[place]), results["params"][place]
+    assert best is not None
+    began = perf_counter()
+    model = LRML(**own, **best[1]).fit(data.X, data.Y)
+    seconds = perf_counter() - began
+    choice = Choice(best[0], _within_rank(model, limit, data), seconds)
     return _judged(data, payload["criteria"], {"average_precision": choice}, perf_counter() - start)
 
 

@@ -206,8 +206,10 @@ def _check_params(estimator: Any) -> None:
     """Check the parameters of an estimator, except whether there is a device of that name: fits need it."""
     try:
         if isinstance(estimator, LowRankModel):
-            if isinstance(vars(estimator).get("device"), str):
-                estimator = copy(estimator).set_params(device=None)
+            inner = vars(estimator).get("estimator") or estimator
+            if isinstance(vars(inner).get("device"), str):
+                inner = copy(inner).set_params(device=None)
+                estimator = inner if "estimator" not in vars(estimator) else type(estimator)(inner)
             estimator._check_params()
         elif not isinstance(estimator, TextTagger | Pipeline | FeatureUnion):
             estimator._validate_params()

@@ -11,13 +11,13 @@ from sklearn.metrics.pairwise import chi2_kernel, euclidean_distances, manhattan
 from sklearn.utils import check_random_state
 
 from lrml.core.arrays import Array, is_host, is_sparse, namespace, take, to_numpy
-from lrml.core.coordinates import coordinates_of
 from lrml.core.rows import Rows
-from lrml.estimators._kernels import Kernel, canonical, compared
-from lrml.estimators.search._plans import ridge_plan
-from lrml.estimators.search._score_table import ScoreTable
-from lrml.estimators.search._search import Comparison, Family, LeaveOneOutSearch, ridge_pieces
-from lrml.estimators.search._splits import Split
+from lrml.estimators._grid import GridPoint, ridges_leaving
+from lrml.estimators._judges import Comparison, LeaveOneOutJudge
+from lrml.estimators._kernels import canonical, compared
+from lrml.estimators._plans import FIRST_SHARES, follow, run
+from lrml.estimators._splits import Split
+from lrml.estimators._table import ScoreTable
 
 WITH_GAMMA = ("rbf", "laplacian", "chi2", "poly", "polynomial", "sigmoid")
 # Rows on which widths are compared, and rows whose distances tell the scale.
@@ -28,13 +28,8 @@ _MULTIPLES = (0.5, 1.0, 2.0)
 _BEYOND, _MOST_ROUNDS = 4.0, 6
 
 
-def has_gamma(kernel: Kernel | None) -> bool:
-    """Whether the width of a kernel matters."""
-    return kernel is not None and kernel.metric in WITH_GAMMA
-
-
 def choose_gamma(
-    comparison: Comparison, gammas: list[float] | None, *, fit_intercept: bool, random_state: Any
+    comparison: Comparison, gammas: list[float] | None, random_state: Any
 ) -> tuple[float, dict[str, npt.NDArray[Any]]]:
     """Return the best gamma, and a table of those tried.
 
@@ -50,33 +45,28 @@ def choose_gamma(
         rows = np.flatnonzero(to_numpy(data.weights))
     if len(rows) > _MOST_ROWS:
         rows = rows[np.sort(random.permutation(len(rows))[:_MOST_ROWS])]
-    part = data.some(rows)
-    tried: dict[float, float] = {}
+    part, everyone = data.some(rows), np.arange(len(rows))
+    criterion, tried = comparison.criteria[0], dict[float, float]()
     weights = None if part.weights is None else to_numpy(part.weights)
-    winners = ScoreTable([len(rows)], [weights], by_row=comparison.criteria[0].by_row)
+    winners = ScoreTable([weights], by_row=criterion.by_row)
 
     def judge(gamma: float) -> float:
-        assert part.kernel is not None
         wide = replace(part, kernel=replace(part.kernel, gamma=gamma))
-        judged = comparison._replace(
-            data=wide,
-            splits=[Split(np.arange(len(rows)), np.arange(len(rows)))],
-            criteria=comparison.criteria[:1],
+        judge = LeaveOneOutJudge(
+            Comparison(wide, [criterion], comparison.cut, comparison.fit_intercept), Split(everyone, everyone)
         )
-        problem = coordinates_of(wide, fit_intercept=fit_intercept).problem
-        family = Family(ridge_plan(problem, lambda ridge: {"ridge": ridge}), ridge_pieces("ridge"))
-        (table,) = LeaveOneOutSearch(judged, family, fit_intercept=fit_intercept).run(0)
-        best = int(np.argmax(np.nan_to_num(table.scores[:, 0], nan=-np.inf)))
-        winners.add(1)
-        winners.record(len(tried), 0, table.values[0][best] if table.by_row else table.scores[best, 0], 0)
+        ridges = ridges_leaving(judge.space.problem, FIRST_SHARES)
+        run(follow(ridges, lambda ridge: GridPoint(0, 0.0, ridge)), judge)
+        table = judge.tables[0]
+        best = int(np.argmax(table.means))
+        winners.add([table.values[best][0] if table.by_row else table.scores[best, 0]])
         tried[gamma] = float(table.scores[best, 0])
         return tried[gamma]
 
     if gammas is None:
         with np.errstate(over="ignore", invalid="ignore"):  # the kernel will be refused, with a remedy
             usual = _usual_gamma(part, random)
-        gammas = [multiple * usual for multiple in _MULTIPLES]
-        best = max(gammas, key=judge)
+        best = max([multiple * usual for multiple in _MULTIPLES], key=judge)
         for _ in range(_MOST_ROUNDS):
             if best not in (min(tried), max(tried)):
                 break
@@ -88,8 +78,7 @@ def choose_gamma(
         best = max(gammas, key=judge)
     if winners.by_row:  # as good as the best, but smoother
         order = list(tried)
-        leads = [winners.lead(order.index(best), place) for place in range(len(order))]
-        best = min(gamma for gamma, (gain, error) in zip(order, leads, strict=True) if gain <= error)
+        best = min(order[place] for place in winners.near(order.index(best), range(len(order))))
     return best, {"gamma": np.array(list(tried)), "mean_test_score": np.array(list(tried.values()))}
 
 

@@ -11,11 +11,10 @@ from lrml._shown import shown
 from lrml.blocks import BlockError, Checkpoint
 from lrml.core import checks as check
 from lrml.core.rows import Rows, Schema
+from lrml.estimators._fold_sums import Folds, FoldSums, SampledRows, fold_sums
 from lrml.estimators._member import opened
 from lrml.estimators._parameters import Parameters
-from lrml.estimators._samples import Folds, FoldSums, SampledRows, fold_sums
-from lrml.estimators.search._base import SearchModel, needs_folds
-from lrml.estimators.search._search import N_FOLDS
+from lrml.estimators._search import N_FOLDS, SearchModel
 from lrml.thresholds import Cut
 
 
@@ -50,7 +49,7 @@ class BlockSearch(SearchModel):
         -------
         self
             Unchanged if anything is wrong. Needs the squared loss, all labels known, a linear kernel, and a
-            ``cv`` that is "loo" (the default), a number of folds, which are random here, or a held-out share.
+            ``cv`` that is None, a number of folds, which are random here, or a held-out share.
 
         Examples
         --------
@@ -64,7 +63,7 @@ class BlockSearch(SearchModel):
         3.7
         """
         params = self._check_params()
-        params.cv = _check_sums_suffice(params, type(self)._member)
+        _check_sums_suffice(params, type(self)._member)
         source = opened(self, blocks, classes, params)
         columns = source.columns
         folds = _folds(params, columns)
@@ -82,14 +81,6 @@ class BlockSearch(SearchModel):
         warn_of_spreads(data.statistics, columns)
         return self._keep(**self._found(data, params))
 
-    @property
-    def partial_fit(self) -> Any:
-        """Not there: a choice is made on all rows."""
-        raise AttributeError(
-            f"partial_fit adds rows to a model with given parameters, got {type(self).__name__}, which "
-            "chooses them on all rows. Use fit_blocks, which reads blocks once."
-        )
-
     def _check_before(self, params: Parameters, columns: Schema) -> None:
         """Check parameters against the shape of the data, before anything is summed."""
         if not isinstance(params.threshold, Cut):
@@ -97,8 +88,8 @@ class BlockSearch(SearchModel):
         self._check_shapes(Rows.of_sums(None, columns), self._check_params())
 
 
-def _check_sums_suffice(params: Parameters, member: Any) -> Any:
-    """Refuse what sums and a sample do not tell; return how to hold out rows."""
+def _check_sums_suffice(params: Parameters, member: Any) -> None:
+    """Refuse what sums and a sample do not tell."""
     if params.loss.name != "squared":
         raise ValueError(
             f"a search over blocks needs loss='squared', got loss={params.loss.name!r}. Search on some of "
@@ -109,24 +100,18 @@ def _check_sums_suffice(params: Parameters, member: Any) -> Any:
             f"a search over blocks needs kernel='linear', got kernel={shown(params.kernel)}, which compares "
             "all pairs of rows. Use features of sklearn.kernel_approximation.Nystroem."
         )
-    cv = params.cv
-    if cv is None:
-        return N_FOLDS if needs_folds(params) else "loo"
-    if not (isinstance(cv, str) or check.is_real(cv)):
+    if not (params.cv is None or check.is_real(params.cv)):
         raise ValueError(
-            "cv must be 'loo', a number of folds or a held-out share in a search over blocks, where the "
-            f"numbers of the rows decide about folds, got {shown(cv)}. Pass cv=5, or search on some of the "
-            f"rows with fit, then fit to all with {member.__name__}.fit_blocks."
+            "cv must be a number of folds or a held-out share in a search over blocks, where the numbers of "
+            f"the rows decide about folds, got {shown(params.cv)}. Pass cv=5, or search on some of the rows "
+            f"with fit, then fit to all with {member.__name__}.fit_blocks."
         )
-    return cv
 
 
 def _folds(params: Parameters, columns: Schema) -> Folds:
     cv, seed = params.cv, params.random_state
-    if isinstance(cv, str):
-        bounds = Folds.equal(N_FOLDS)  # choices are confirmed on them
-    else:
-        bounds = Folds.equal(int(cv)) if check.is_integer(cv) else (float(cv),)
+    count = N_FOLDS if cv is None else cv
+    bounds = Folds.equal(int(count)) if check.is_integer(count) else (float(count),)
     if not (seed is None or check.is_integer(seed)):
         seed = seed.randint(1 << 32, dtype=np.uint64)
     return Folds(int(seed or 0), bounds, Folds.rows_kept(columns))

@@ -1,4 +1,4 @@
-"""The search for a penalty on the predictions: what it computes by brute force, and whether it pays."""
+"""The search by itself: what it computes, by brute force, and whether it pays."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from lrml import CPLSTCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, SpectralRegressor
-from lrml.estimators.search import _folded
+from lrml import LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, SpectralRegressor, SpectralRegressorCV
+from lrml.estimators import _plans
 from lrml.metrics import average_precision
 
 SEARCH = LRMLCV(random_state=0)
@@ -40,13 +40,15 @@ def found(data):
     return clone(SEARCH).fit(*data)
 
 
-def assert_consistent(model, name="score"):
-    table = model.cv_results_
+def assert_consistent(model):
+    table, facts = model.cv_results_, model.search_
     best = {name: value for name, value in model.best_params_.items() if name != "gamma"}
     assert best == table["params"][model.best_index_]
-    confirmed = table.get(f"confirmed_test_{name}", np.full(len(table["params"]), np.nan))[model.best_index_]
-    score = table[f"mean_test_{name}"][model.best_index_] if np.isnan(confirmed) else confirmed
-    assert model.best_score_ == score
+    if best["alpha"] > 0 and model.rule == "best":
+        assert model.best_score_ == facts["ridge_score"] + facts["gain"]
+        assert facts["gain"] > facts["gain_error"]
+    else:
+        assert model.best_score_ == pytest.approx(table["mean_test_score"][model.best_index_])
     assert model.n_splits_ == 1
     assert model.best_estimator_.n_iter_ == 0
 
@@ -60,16 +62,17 @@ def test_squared_errors_are_those_of_plain_fits(shape, weighted, monkeypatch):
     X, Y, _ = low_rank(1, *shape)
     weights = np.random.default_rng(0).integers(0, 3, len(X)) if weighted else None
     counted = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
-    seen, original = {}, _folded.FoldedSearch._of_ridge
+    seen, original = {}, _plans.Screened.of
 
-    def spy(self, folds, ridge):
-        seen[ridge] = original(self, folds, ridge)
+    def spy(folds, ridge):
+        seen[ridge] = original(folds, ridge)
         return seen[ridge]
 
-    monkeypatch.setattr(_folded.FoldedSearch, "_of_ridge", spy)
-    search = clone(SEARCH).set_params(targets="real")
+    monkeypatch.setattr(_plans.Screened, "of", spy)
     tables = [
-        search.set_params(ridges=ridge).fit(X + 5.0, Y - 9.0, sample_weight=weights).cv_results_
+        SpectralRegressorCV(ridges=ridge, random_state=0)
+        .fit(X + 5.0, Y - 9.0, sample_weight=weights)
+        .cv_results_
         for ridge in (4.0, 0.3)
     ]
     thetas, thresholds = [0, 1, 3, 5], np.array([0.05, 1.0, 4.0, 1e3])
@@ -92,7 +95,7 @@ def test_squared_errors_are_those_of_plain_fits(shape, weighted, monkeypatch):
     unit = np.sqrt(np.cov(Y.T, fweights=weights, ddof=0).trace())
     for screened, table in zip(seen.values(), tables, strict=True):
         tried = [screened.errors([one["theta"]], np.array([one["alpha"] / 2])) for one in table["params"]]
-        least = screened.errors([0, 1, 2, 3], unit * _folded._THRESHOLDS).min()
+        least = screened.errors([0, 1, 2, 3], unit * _plans._THRESHOLDS).min()
         assert np.min(tried[1:]) <= least + 1e-6 * abs(least)
 
 
@@ -121,12 +124,13 @@ def test_scores_are_leave_one_out_scores_plus_leads_on_folds(data, found):
     np.testing.assert_allclose(table["mean_test_score"][others], estimates, atol=1e-6)
     # What is chosen is worth what choosing is worth: each fold judges the choice of the others.
     means = [np.nanmean(np.delete(leads, fold, axis=1), axis=(1, 2)) for fold in range(5)]
-    apart = [leads[np.argmax(means[fold]), fold] for fold in range(5)]
-    confirmed, choice = table["confirmed_test_score"], others[int(np.argmax(estimates))]
-    assert confirmed[choice] == pytest.approx(base + np.nanmean(apart), abs=1e-6)
-    told = [rival, *(place for place in others if place != choice)]
-    np.testing.assert_array_equal(confirmed[told], table["mean_test_score"][told])
-    assert set(np.flatnonzero(np.isfinite(confirmed))) == {choice, *told}
+    apart = np.array([leads[np.argmax(means[fold]), fold] for fold in range(5)])
+    facts, choice = found.search_, others[int(np.argmax(estimates))]
+    assert (facts["ridge"], facts["ridge_score"]) == (params[rival]["ridge"], pytest.approx(base, abs=1e-6))
+    assert facts["gain"] == pytest.approx(np.nanmean(apart), abs=1e-6)
+    assert facts["gain_rows"] == np.isfinite(apart).sum()
+    error = np.nanstd(apart, ddof=1) / np.sqrt(facts["gain_rows"])
+    assert facts["gain_error"] == pytest.approx(error, abs=1e-6)
     assert found.best_index_ == choice  # it leads by far
     assert_consistent(found)
     np.testing.assert_array_equal(found.coef_, plain(**found.best_params_).fit(X, Y).coef_)
@@ -145,10 +149,10 @@ def test_rows_without_weight_say_nothing(data):
 
 def test_kernels(data, found):
     X, Y = data
-    through = clone(SEARCH).set_params(kernel="precomputed").fit(X @ X.T, Y)
+    through = clone(SEARCH).set_params(estimator=LRML(kernel="precomputed")).fit(X @ X.T, Y)
     assert through.best_params_ == pytest.approx(found.best_params_)
     np.testing.assert_allclose(through.decision_function(X @ X.T), found.decision_function(X), atol=1e-9)
-    bent = clone(SEARCH).set_params(kernel="rbf").fit(X, Y)
+    bent = clone(SEARCH).set_params(estimator=LRML(kernel="rbf")).fit(X, Y)
     assert {one["theta"] for one in bent.cv_results_["params"]} > {0}
     same = plain(kernel="rbf", **bent.best_params_).fit(X, Y)
     np.testing.assert_allclose(bent.decision_function(X), same.decision_function(X), atol=1e-9)
@@ -160,14 +164,9 @@ def test_several_metrics_at_once(data, found):
     model = clone(SEARCH).set_params(scoring=names).fit(*data)
     assert model.best_params_ == found.best_params_  # the first metric says what is tried
     assert model.best_score_ == pytest.approx(found.best_score_, abs=1e-9)
-    assert_consistent(model, names[0])
     for name in names:
         best = model.best_estimators_[name]
         np.testing.assert_array_equal(best.coef_, plain(**_params(model, name)).fit(*data).coef_)
-        exact = model.cv_results_["param_alpha"] == 0.0
-        assert model.cv_results_[f"mean_test_{name}"][exact].max() <= np.nanmax(
-            model.cv_results_[f"confirmed_test_{name}"]
-        )
 
 
 def _params(model, name):
@@ -193,10 +192,12 @@ def test_it_is_repeatable(data, found):
 def test_given_values_are_kept_to(data):
     X, Y = data
     cases = [
-        (LRMLCV([0, 2]), {"theta": {0, 2}}),
-        (LRMLCV([3], rule="smallest"), {"theta": {0, 3}}),  # 0 where there is no alpha
+        (LRMLCV(thetas=[0, 2]), {"theta": {0, 2}}),
+        (LRMLCV(thetas=[3], rule="smallest"), {"theta": {0, 3}}),  # 0 where there is no alpha
         (LRMLCV(ridges=2.0), {"ridge": {2.0}}),
-        (MLTraceCV(space="predictions"), {"ridge": {0.0}}),
+        (MLTraceCV(MLTrace(space="predictions"), ridges=0), {"ridge": {0.0}}),
+        (MLTraceCV(ridges=0), {"ridge": {0.0}}),
+        (LRMLCV(LRML(space="coefficients"), thetas=[0, 4]), {"theta": {0, 4}}),
     ]
     for model, given in cases:
         table = model.set_params(random_state=0).fit(X, Y).cv_results_
@@ -204,21 +205,31 @@ def test_given_values_are_kept_to(data):
             assert set(table[f"param_{name}"]) == values
         assert np.any(table["param_alpha"] > 0)
         assert len({tuple(one.items()) for one in table["params"]}) == len(table["params"])
-    trace = MLTraceCV(space="predictions", ridges=None, random_state=0).fit(X, Y)
+    trace = MLTraceCV(MLTrace(space="predictions"), ridges=None, random_state=0).fit(X, Y)
     expected = MLTrace(space="predictions", **trace.best_params_).fit(X, Y)
     np.testing.assert_array_equal(trace.coef_, expected.coef_)
 
 
-def test_a_grid_does_not_depend_on_the_units_of_the_features(data):
+@pytest.mark.parametrize("space", ["predictions", "coefficients"])
+def test_splits_judge_in_the_same_space(data, space):
+    """Ridges, screening and proof on the same splits; alphas of a grid are those of the paper."""
     X, Y = data
-    grid = LRMLCV([0, 2], n_alphas=3, cv=3, space="predictions", random_state=0, abandon=False)
-    usual, scaled = clone(grid).fit(X, Y), clone(grid).fit(1e5 * X, Y)
-    np.testing.assert_allclose(scaled.cv_results_["param_alpha"], usual.cv_results_["param_alpha"], rtol=1e-6)
-    scores = [model.cv_results_["mean_test_score"] for model in (usual, scaled)]
-    np.testing.assert_allclose(*scores, atol=1e-3)
-    ranks = usual.cv_results_["mean_model_rank"]
-    assert ranks.min() < 3
-    assert ranks.max() == 30
+    splits = list(KFold(3, shuffle=True, random_state=1).split(X))
+    found = LRMLCV(LRML(space=space), cv=splits).fit(X, Y)
+    assert (found.n_splits_, found.best_estimator_.space) == (3, space)
+    table, expected = found.cv_results_, []
+    some = np.linspace(0, len(table["params"]) - 1, 5).astype(int)
+    for place in some:
+        model = LRML(space=space, **table["params"][place])
+        pairs = ((model.fit(X[train], Y[train]), test) for train, test in splits)
+        expected.append([average_precision(Y[test], one.decision_function(X[test])) for one, test in pairs])
+    columns = [table[f"split{number}_test_score"][some] for number in range(3)]
+    np.testing.assert_allclose(np.transpose(columns), expected, atol=1e-6 if space == "predictions" else 5e-3)
+    assert np.any(table["param_alpha"] > 0)
+    for rule, scoring in (("best", None), ("smallest", "micro_f1")):
+        model = LRMLCV(cv=3, rule=rule, scoring=scoring, random_state=0).fit(X, Y)
+        assert model.best_estimator_.space == "predictions"
+    assert LRMLCV(alphas=[5.0, 20.0], cv=3).fit(X, Y).space_ == "coefficients"
 
 
 @pytest.mark.parametrize("rule", ["best", "smallest", "one_standard_error"])
@@ -249,16 +260,16 @@ def risk(model, W):
 @pytest.mark.parametrize("seed", range(2))
 def test_low_rank_is_found(seed):
     X, Y, W = low_rank(seed)
-    params = {"targets": "real", "random_state": 0}
-    found, ridge, reduced = (kind(**params).fit(X, Y) for kind in (LRMLCV, MLFroCV, CPLSTCV))
+    searches = ({}, {"alphas": 0}, {"ranks": range(1, 41)})
+    found, ridge, reduced = (SpectralRegressorCV(**given, random_state=0).fit(X, Y) for given in searches)
     assert risk(found, W) < 0.6 * risk(ridge, W)
     assert risk(found, W) < 1.25 * risk(reduced, W)
     assert_consistent(found)
     for scale, shift in ((1.0, 1e8), (1e30, 0.0)):
-        far = LRMLCV(**params).fit(X, scale * Y + shift)
+        far = SpectralRegressorCV(random_state=0).fit(X, scale * Y + shift)
         np.testing.assert_allclose(far.predict(X), scale * found.predict(X) + shift, atol=1e-5 * scale)
     blocks = [(X[a : a + 70], Y[a : a + 70]) for a in (0, 70, 140)]
-    streamed = LRMLCV(**params).fit_blocks(blocks)
+    streamed = SpectralRegressorCV(random_state=0).fit_blocks(blocks)
     assert streamed.best_params_["alpha"] > 0
     assert risk(streamed, W) < 0.6 * risk(ridge, W)
     assert_consistent(streamed)
@@ -270,10 +281,9 @@ def test_nothing_is_found_where_nothing_is(seed, targets):
     rng = np.random.default_rng(seed)
     X, Y = rng.standard_normal((200, 40)), rng.standard_normal((200, 20))
     Y = Y if targets == "real" else (Y > 0.8).astype(float)
-    found, ridge = (kind(targets=targets, random_state=0).fit(X, Y) for kind in (LRMLCV, MLFroCV))
-    table, noise = found.cv_results_, np.sum(np.var(Y, axis=0))
-    if found.best_params_["alpha"] > 0:  # it has led on folds of its own
-        assert found.best_score_ > np.nanmax(table["confirmed_test_score"][table["param_alpha"] == 0])
+    search = SpectralRegressorCV if targets == "real" else LRMLCV
+    found, ridge = (search(alphas=alphas, random_state=0).fit(X, Y) for alphas in (None, 0))
+    noise = np.sum(np.var(Y, axis=0))
     assert (
         found.best_params_["alpha"] == 0.0 or np.sum(found.coef_**2) < np.sum(ridge.coef_**2) + 0.01 * noise
     )
@@ -290,15 +300,9 @@ def test_the_smallest_is_within_a_standard_error(data, blocks):
         assert_consistent(model)
     assert small.nbytes_ <= best.nbytes_
     assert simple.rank_ <= best.rank_
-    ridge = max(
-        (score, one["ridge"])
-        for score, one in zip(*(small.cv_results_[key] for key in ("mean_test_score", "params")), strict=True)
-        if one["alpha"] == 0.0
-    )
-    values = average_precision(Y, MLFro(ridge[1]).leave_one_out_scores(X, Y), per_example=True)
-    error = np.nanstd(values) / np.sqrt(len(Y))
-    # Estimates beside exact scores may be too good by two errors.
-    assert small.best_score_ > max(best.best_score_ - 3.1 * error, ridge[0] - 1.1 * error)
+    # The error is that of the difference to the best ridge.
+    error = small.cv_results_["error_test_score"][small.best_index_]
+    assert small.best_score_ > best.best_score_ - 2.0 * max(error, best.search_["gain_error"])
 
 
 def test_rows_that_say_nothing_do_not_count_as_rows():
@@ -339,6 +343,6 @@ def test_given_thetas_are_fitted_though_folds_have_less_rank():
     rng = np.random.default_rng(6)
     X = rng.standard_normal((6, 20))
     Y = (X @ rng.standard_normal((20, 12)) / np.sqrt(20) + rng.standard_normal((6, 12)) > 0.5).astype(int)
-    found = LRMLCV([5], rule="smallest", random_state=0).fit(X, Y)
+    found = LRMLCV(thetas=[5], rule="smallest", random_state=0).fit(X, Y)
     tried = {one["theta"] for one in found.cv_results_["params"] if one["alpha"] > 0}
     assert tried <= {5}

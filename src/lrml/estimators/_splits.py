@@ -17,7 +17,7 @@ from lrml.core.arrays import Array, is_host, namespace, to_numpy
 from lrml.core.coordinates import road_of
 from lrml.core.moments import Statistics
 from lrml.core.rows import Rows
-from lrml.estimators._samples import SampledRows
+from lrml.estimators._fold_sums import SampledRows
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 
 _Rows = npt.NDArray[np.int64]
@@ -26,6 +26,8 @@ _MOST_CANCELLED = 1e4
 
 # Leave-one-out scores are compared on so many rows and scores at most: more would hardly change the choice.
 _LEAST_JUDGED, _MOST_SCORES = 1500, 1 << 19
+# On folds, so many in all.
+_MOST_ROWS, _MOST_FOLD_SCORES = 3000, 1 << 21
 
 
 class Split(NamedTuple):
@@ -44,7 +46,7 @@ class Split(NamedTuple):
 
 def check_cv(cv: Any) -> Any:
     """Refuse a ``cv`` that gives no splits for any data."""
-    if cv is None or (isinstance(cv, str) and cv == "loo"):
+    if cv is None:
         return cv
     if check.is_integer(cv):
         if cv < 2:
@@ -59,8 +61,8 @@ def check_cv(cv: Any) -> Any:
             )
     elif isinstance(cv, str | bytes) or not (hasattr(cv, "split") or _is_iterable(cv)):
         raise TypeError(
-            "cv must be 'loo', a number of folds, a held-out share in (0, 1), a splitter or an iterable of "
-            f"(train, test) row numbers, got {shown(cv)}. Pass cv=5."
+            "cv must be a number of folds, a held-out share in (0, 1), a splitter or an iterable of (train, "
+            f"test) row numbers, got {shown(cv)}. Pass cv=5."
         )
     return cv
 
@@ -70,13 +72,17 @@ def _is_iterable(cv: Any) -> bool:
     return isinstance(cv, Iterable) and not (isinstance(cv, np.ndarray) and cv.ndim == 0)
 
 
+def check_rows(data: Rows) -> None:
+    """Refuse a single row, which leaves nothing to fit to if it is held out."""
+    if data.X.shape[0] < 2:
+        raise ValueError(
+            f"a search must have rows to hold out, got n_samples = {data.X.shape[0]}. Pass more rows."
+        )
+
+
 def make_splits(cv: Any, data: Rows, random_state: Any) -> list[Split]:
     """Make the splits of a checked ``cv``: folds, a held-out share, a splitter's, or those given."""
     n_rows = data.X.shape[0]
-    if n_rows < 2:
-        raise ValueError(f"a search must have rows to hold out, got n_samples = {n_rows}. Pass more rows.")
-    if isinstance(cv, str):
-        return [Split(np.arange(n_rows), _judged_rows(data, random_state))]
     if isinstance(data, SampledRows):
         return _sampled_splits(data, int(cv) if check.is_integer(cv) else 1)
     if check.is_integer(cv):
@@ -124,12 +130,25 @@ def _check_weights(splits: list[Split], data: Rows) -> None:
             )
 
 
-def _judged_rows(data: Rows, random_state: Any) -> _Rows:
-    """Return the rows on which leave-one-out scores are compared: all, or as many as take little time."""
+def leave_one_out(data: Rows, random_state: Any) -> Split:
+    """Return all rows to fit to, and those that are judged: all, or as many as take little time."""
     n_rows, most = data.X.shape[0], max(_LEAST_JUDGED, _MOST_SCORES // data.Y.shape[1])
-    if n_rows <= most:
-        return np.arange(n_rows)
-    return np.sort(check_random_state(random_state).permutation(n_rows)[:most])
+    judged = np.arange(n_rows)
+    if n_rows > most:
+        judged = np.sort(check_random_state(random_state).permutation(n_rows)[:most])
+    return Split(np.arange(n_rows), judged)
+
+
+def sampled(splits: list[Split], n_labels: int) -> list[Split]:
+    """Judge some of the held-out rows only, the same for all candidates: scoring is what takes time."""
+    most = max(_MOST_ROWS, _MOST_FOLD_SCORES // n_labels) // len(splits)
+    random = np.random.default_rng
+    return [
+        split._replace(test=np.sort(random(0).permutation(split.test)[:most]), left_out=split.test)
+        if len(split.test) > most
+        else split
+        for split in splits
+    ]
 
 
 def _sampled_splits(data: SampledRows, count: int) -> list[Split]:
@@ -152,8 +171,8 @@ def _sampled_folds(data: SampledRows) -> list[Split]:
     ]
 
 
-def confirming_splits(data: Rows, n_folds: int, random_state: Any) -> list[Split]:
-    """Return random folds on which choices are confirmed; none if there are too few rows.
+def random_folds(data: Rows, n_folds: int, random_state: Any) -> list[Split]:
+    """Return random folds; none if there are too few rows.
 
     Rows without weight are in every training part: every fold must have something to fit and to judge.
     """

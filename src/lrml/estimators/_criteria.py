@@ -1,11 +1,11 @@
-"""The criteria that a search maximises, and their values on held-out rows."""
+"""The criteria that a search maximises."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -16,24 +16,17 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from lrml import metrics
 from lrml._ranking import check_k
 from lrml._shown import shown
-from lrml.core.arrays import Array, Place, full_precision, is_host, is_sparse, namespace, to_numpy
-from lrml.core.coordinates import Coordinates, with_unseen
+from lrml.core.arrays import Array, Place, is_host, is_sparse, namespace, to_numpy
 from lrml.core.linalg import Factors
-from lrml.core.losses import Loss, SquaredLoss
+from lrml.core.losses import Loss
 from lrml.core.rows import Schema
 from lrml.estimators._base import LowRankModel
 from lrml.estimators._fitted import Fitted
-from lrml.estimators._scores import Parts, Scorer, Scores
+from lrml.estimators._scores import Scores
 
 _NAMES = "precision_at_1, precision_at_3, …, average_precision, average_auc, hamming_loss, micro_f1, macro_f1"
 _DEFAULTS = {"binary": "average_precision", "real": "r2"}
 _Result = TypeVar("_Result")
-
-# Scores of one block of rows, and rows in spectral coordinates that are kept, as numbers of 4 or 8 bytes.
-_BLOCK_SCORES, _KEPT_NUMBERS = 1 << 23, 1 << 27
-
-
-# Criteria
 
 
 @dataclass(frozen=True)
@@ -152,32 +145,19 @@ def _is_scorer(scoring: Callable[..., Any]) -> bool:
     return sum(p.kind in positional and p.default is p.empty for p in parameters) == 3
 
 
-@dataclass(frozen=True, eq=False)
-class _Given(Fitted):
-    """A record whose scores are known, whatever the rows."""
-
-    given: Scores = None
-
-    @classmethod
-    def of(cls, record: Fitted, scores: Scores) -> _Given:
-        """Return a record with its scores."""
-        return cls(**{name: getattr(record, name) for name in record.__dataclass_fields__}, given=scores)
-
-    def map_scores(self, function: Callable[[slice, Parts], _Result], X: Any) -> Iterator[_Result]:
-        """Apply a function to all scores."""
-        yield function(slice(None), [(slice(None), self.given)])
-
-
 class _Candidate(LowRankModel):
     """A stand-in that a scorer gets for a candidate: predictions for the held-out rows, from their scores."""
 
     def __init__(self, scores: Scores, threshold: Any, loss: str, targets: str) -> None:
         self.scores, self.threshold, self.loss, self._targets = scores, threshold, loss, targets
         n_labels = scores.shape[1]
-        schema = Schema(0, n_labels, dtype=scores.dtype)
-        record: Any = (schema, loss, Factors.zero((0, n_labels)), scores[0], np.zeros(n_labels, np.bool_))
+        schema = Schema(n_labels, n_labels, dtype=scores.dtype)
+        # Rows are their scores, and the model is the identity.
+        whole = np.eye(n_labels, dtype=scores.dtype)
+        ones, none = np.ones(n_labels, scores.dtype), np.zeros(n_labels, scores.dtype)
+        record: Any = (schema, loss, Factors(whole, ones, whole), none, none != 0)
         ended: Any = ("", True, 0.0, 0.0, 0, {})  # it has not been fitted
-        self.fitted_ = _Given.of(Fitted(*record, *ended), scores)
+        self.fitted_ = Fitted(*record, *ended)
 
     @property
     def classes_(self) -> Any:
@@ -190,7 +170,7 @@ class _Candidate(LowRankModel):
                 f"a scorer must predict for the {len(self.scores)} held-out rows that it was given, got "
                 f"{X.shape[0]}. Pass X as it is."
             )
-        return X
+        return self.scores
 
 
 def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: Any, X: Any) -> float:
@@ -229,95 +209,3 @@ def _try_out(criterion: Criterion, targets: str) -> None:
             f"scoring must suit targets={targets!r} and this loss, got {criterion.name!r}, which says: "
             f"{says}. Use {_DEFAULTS[targets]!r}{averaged}."
         ) from error
-
-
-# Held-out rows
-
-
-@dataclass(frozen=True, eq=False)
-class HeldOut:
-    """Features and labels that candidates are compared on; Y is 0 where a label is not known."""
-
-    X: Any
-    Y: Any
-    known: Array | None
-
-    @property
-    def labels(self) -> Array:
-        """Labels as an array."""
-        return self.Y.toarray() if is_sparse(self.Y) else self.Y
-
-    def judge(self, criteria: Sequence[Criterion], cut: Any, scores: Callable[[slice], Scores]) -> list[Any]:
-        """Values of all criteria: by row in blocks, or, if one of them needs that, for all rows at once.
-
-        They come to the host: candidates are compared there.
-        """
-        blocks = [slice(None)]
-        if all(criterion.by_row for criterion in criteria):
-            n_rows, step = self.Y.shape[0], max(1, _BLOCK_SCORES // self.Y.shape[1])
-            blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
-        parts: list[list[Any]] = [[] for _ in criteria]
-        for rows in blocks:
-            seen = self._hide_unknown(scores(rows), rows, cut)
-            for criterion, values in zip(criteria, parts, strict=True):
-                found = criterion.measure(self.Y[rows, :], seen, cut, self.X)
-                values.append(found if isinstance(found, float) else to_numpy(found))
-        return [values[0] if np.ndim(values[0]) == 0 else np.concatenate(values) for values in parts]
-
-    def _hide_unknown(self, scores: Scores, rows: slice, cut: Any) -> Scores:
-        """Put unknown labels below all others and the cut, so that they have no effect."""
-        if self.known is None:
-            return scores
-        xp = namespace(scores)
-        below = min(float(xp.min(scores)), float(np.min(cut))) - 1.0
-        hidden: Scores = xp.where(self.known[rows, :], scores, below)
-        return hidden
-
-
-class SpectralScores:
-    """Scores of held-out rows from factors in spectral coordinates.
-
-    The rows are rotated once for all candidates (unless that takes too much memory): with X̃ = (X − 1x̄ᵀ) Q
-    the scores are 1ȳᵀ + X̃ left rightᵀ. Single precision is enough to rank labels, but not for real targets,
-    which may be far from zero relative to their spread, or fitted almost without error.
-    """
-
-    def __init__(self, space: Coordinates, X: Any, targets: str) -> None:
-        self.space, self.X = space, X
-        problem = space.problem
-        self.xp = xp = namespace(problem.cross)
-        self.dtype = xp.float64 if targets == "real" else xp.float32
-        self.labels = None if problem.labels is None else xp.astype(problem.labels, self.dtype)
-        self.at_mean = xp.astype(with_unseen(space.y_mean, space.unseen, SquaredLoss()), self.dtype)
-        self.rows, self.unit = None, 1.0
-        if X.shape[0] * problem.shape[0] <= _KEPT_NUMBERS:
-            projected = space.of_rows(X)
-            # Single precision cannot hold the squares of very large or small features.
-            self.unit = float(xp.max(xp.abs(projected))) or 1.0
-            self.rows = xp.astype(projected / self.unit, self.dtype)
-
-    @property
-    def rotated(self) -> Array:
-        """X̃, in double precision."""
-        xp = self.xp
-        return (
-            self.space.of_rows(self.X) if self.rows is None else self.unit * xp.astype(self.rows, xp.float64)
-        )
-
-    def of(self, left: Array, right: Array | None) -> Callable[[slice], Scores]:
-        """Return the function that scores some of the rows with W = left rightᵀ; W = left without right."""
-        xp, rows = self.xp, self.rows
-        whole = xp.eye(left.shape[1], dtype=left.dtype, device=left.device) if right is None else right
-        V = xp.astype(whole, self.dtype)
-        with full_precision(V):
-            V = V if self.labels is None else self.labels @ V
-        V = xp.where(self.space.unseen[:, None], 0.0, V)
-        if rows is not None:
-            scorer = Scorer(xp.astype(self.unit * left, self.dtype), V.T, self.at_mean, sparse=False)
-        else:
-            first = self.space.lift.model_side(self.space.basis @ left)
-            V = xp.astype(V, first.dtype)
-            scorer = Scorer(first, V.T, self.space.intercept(first, V), sparse=True)
-            rows = self.X.tocsr() if is_sparse(self.X) else self.X
-            return lambda block: scorer(self.space.lift.rows_of(rows[block, :]))
-        return lambda block: scorer(rows[block, :])
