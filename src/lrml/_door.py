@@ -119,19 +119,10 @@ def checked_rows(
     whole: bool = True,
     precomputed: bool = False,
 ) -> Rows:
-    """Check data, and return its rows where X lives; the rest follows there.
+    """Check data as ``fit`` takes it, and return its rows where X lives; the rest follows there.
 
-    Parameters
-    ----------
-    X, Y, sample_weight, observed
-        As ``fit`` takes them; Y may have NaN.
-    targets : {"binary", "real"}
-    classes : array of shape (2,), optional
-        Those of a 1-D Y; by default the two that it has.
-    whole : bool, default=True
-        False for a block, of which there are others: it may have no rows, no weight and no known label.
-    precomputed : bool, default=False
-        Whether X has kernel values, which must be dense.
+    A 1-D Y has the ``classes``, by default the two that are in it. What is not the ``whole`` is a block, and
+    may have no rows, no weight and no known label. ``precomputed`` kernel values must be dense.
     """
     validate = partial(check_array, ensure_min_samples=int(whole), input_name="X")
     seen, features = BaseEstimator(), check_features(X, validate, precomputed=precomputed)
@@ -163,10 +154,9 @@ def checked_rows(
 
 
 def taken(value: Any, name: str, home: Place | None = None) -> Any:
-    """Return an array, sparse matrix, frame or list that can be read here; it stays where it lives.
+    """Return an array, sparse matrix, frame or list that can be read here; on a device it must be ``home``.
 
-    What lives on a device must live at ``home``, if that is given. Scikit-learn must know of arrays of other
-    libraries (``array_api_dispatch``), unless NumPy can read them.
+    Scikit-learn must know of arrays of other libraries (``array_api_dispatch``), unless NumPy can read them.
     """
     value = plain(value, name)
     graph = getattr(value, "__dask_graph__", None)

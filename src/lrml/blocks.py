@@ -66,21 +66,11 @@ class UnknownLabelsError(BlockError):
 
 @dataclass(frozen=True, eq=False)
 class RowBlock(Rows):
-    """Consecutive rows of a source, checked: what the functions that are summed up get.
+    """Consecutive rows of a source, checked: what the functions that are summed up get."""
 
-    Attributes
-    ----------
-    index : int
-        Number of the block.
-    first_row : int
-        Number of its first row in the whole stream; on a cluster, in its block.
-    piece : int
-        Which part of the block this is: a file is one block of a cluster, and is read part by part.
-    """
-
-    index: int = 0
-    first_row: int = 0
-    piece: int = 0
+    index: int = 0  # number of the block
+    first_row: int = 0  # number of its first row in the whole stream; on a cluster, in its block
+    piece: int = 0  # which part of the block: a file is one block of a cluster, and is read part by part
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -97,20 +87,11 @@ class RowBlock(Rows):
 
 @dataclass(frozen=True, eq=False)
 class Door:
-    """Checks that every block passes, wherever it is read: those of ``fit``, and that columns stay the same.
+    """Checks that every block passes, wherever it is read: those of ``fit``, and of its columns."""
 
-    Parameters
-    ----------
-    targets : {"binary", "real"}
-    classes : sequence or None
-        Names of the labels, or the two classes of a 1-D y.
-    columns : Schema or None
-        Those of the first block, which all others must have.
-    """
-
-    targets: str = "binary"
-    classes: npt.NDArray[Any] | None = None
-    columns: Schema | None = None
+    targets: str = "binary"  # or "real"
+    classes: npt.NDArray[Any] | None = None  # names of the labels, or the two classes of a 1-D y
+    columns: Schema | None = None  # those of the first block, which all others must have
 
     def check(self, raw: Any, index: int, first_row: int) -> tuple[RowBlock, Schema]:
         """Return a block as the functions get it, and its columns."""
@@ -185,14 +166,10 @@ def _bad_row(value: Any, targets: str | None = None) -> int | None:
 
 
 class BlockSource(ABC):
-    """Rows in blocks, which are read as often as needed.
-
-    Subclasses define where the blocks are. ``door`` says how they are checked, ``told`` where it is told how
-    far the reading is; None means nowhere.
-    """
+    """Rows in blocks, which are read as often as needed; subclasses define where the blocks are."""
 
     door: Door = Door()
-    told: Reading | None = None
+    told: Reading | None = None  # where it is told how far the reading is
 
     def checked(self, **changes: Any) -> Self:
         """Return the same source with another `Door`: ``targets``, ``classes``."""

@@ -48,22 +48,12 @@ class _Passes:
 
 @dataclass(frozen=True, eq=False)
 class BlockRows(Rows):
-    """Rows of a source, with some of the labels; X and Y have all columns, but no rows.
-
-    Attributes
-    ----------
-    passes : _Passes
-    census : Census
-        What the first pass has found.
-    used : bool array of shape (L,)
-    is_wide : bool
-        Whether there is no room for XᵀX.
-    """
+    """Rows of a source, with some of the labels; X and Y have all columns, but no rows."""
 
     passes: _Passes = field(kw_only=True)
-    census: Census = field(kw_only=True)
-    used: _Bools = field(kw_only=True)
-    is_wide: bool = field(kw_only=True)
+    census: Census = field(kw_only=True)  # what the first pass has found
+    used: _Bools = field(kw_only=True)  # which labels, of shape (L,)
+    is_wide: bool = field(kw_only=True)  # whether there is no room for XᵀX
 
     @classmethod
     def read(cls, source: BlockSource, *, wide: bool) -> BlockRows:
