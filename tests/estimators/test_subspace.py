@@ -153,7 +153,7 @@ def test_the_certificate_tells_what_the_subspace_costs(seed, dual, alpha, ridge)
     kept = s > 1e-9 * max(s[0], 1e-300)
     extra = 0.5 * penalty.slopes(s)[kept] / s[kept]
     solution = RidgeRegressions(U[:, kept] * s[kept], V[:, kept], ridge, extra)
-    gap, further, _ = poor.missed(solution, alpha, 0.0)
+    gap, further = poor.missed(solution, alpha, 0.0)
     exact = coordinates_of(Rows(X, Y), fit_intercept=True, road="dual" if dual else "primal")
     best = solve(exact.problem.with_ridge(ridge), penalty, tol=1e-11).objective
     excess = result.objective - best

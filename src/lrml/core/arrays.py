@@ -181,10 +181,8 @@ class Place(NamedTuple):
             return float(cuda.mem_get_info(self.device)[0] + held)
         if array_api_compat.is_cupy_namespace(self.xp):
             with self.device:
-                return float(
-                    self.device.mem_info[0]
-                    + importlib.import_module("cupy").get_default_memory_pool().free_bytes()
-                )
+                pool = importlib.import_module("cupy").get_default_memory_pool()
+                return float(self.device.mem_info[0] + pool.free_bytes())
         try:
             return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         except (AttributeError, ValueError, OSError):
@@ -386,9 +384,7 @@ def full_precision(array: Array) -> Iterator[None]:
         yield
         return
     torch = importlib.import_module("torch")
-    # Up to torch 2.8 the first setting is the only one. Since then it is an older name of the others, and
-    # reading it fails if the others contradict it.
-    try:
+    try:  # since torch 2.9 an older name of the settings of the backends, which fails if they contradict it
         setting = torch.get_float32_matmul_precision()
     except RuntimeError:
         setting = "highest"

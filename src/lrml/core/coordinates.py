@@ -63,24 +63,13 @@ class RidgeRegressions(NamedTuple):
     ::
 
         W = left diag(shrunk) rightᵀ,    left_j = (Λ + ridge + extra_j)⁻¹ XᵀY right_j
-
-    Attributes
-    ----------
-    left : array of shape (r, k)
-    right : array of shape (m, k), optional
-        Orthonormal columns; None stands for the identity.
-    ridge : float
-    extra : array of shape (k,), optional
-        None stands for zeros, that is, a ridge only.
-    shrunk : array of shape (k,), optional
-        By a penalty on the predictions; None stands for ones.
     """
 
-    left: Array
-    right: Array | None
+    left: Array  # r × k
+    right: Array | None  # m × k, orthonormal columns; None stands for the identity
     ridge: float
-    extra: Array | None = None
-    shrunk: Array | None = None
+    extra: Array | None = None  # (k,); None stands for zeros, that is, a ridge only
+    shrunk: Array | None = None  # (k,), by a penalty on the predictions; None stands for ones
 
     @property
     def sides(self) -> tuple[Array, Array | None]:

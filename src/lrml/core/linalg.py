@@ -32,24 +32,14 @@ _BLOCK_ROWS = 4096
 class NormalOperator:
     """X̂X̂ᵀ if there are at most as many rows as features, else X̂ᵀX̂; applied, never made.
 
-    Parameters
-    ----------
-    rows : CentredRows
-    dtype : type
-        Precision of the products.
-    unit : float, default=1.0
-        X̂ is divided by its square root, which keeps numbers of single precision in their range.
-    may_be_dual : bool, default=True
-        If False, it is X̂ᵀX̂ in any case.
+    X̂ is divided by the root of ``unit``, which keeps numbers of single precision in their range.
 
     Attributes
     ----------
-    size : int
-        Length of the vectors.
-    n_eigenvalues : int
-        How many may differ from 0: min(n, d).
+    size, n_eigenvalues, n_labels : int
+        Length of the vectors; how many eigenvalues may differ from 0, min(n, d); labels.
     is_dual : bool
-        Whether vectors have one entry per row.
+        Whether vectors have one entry per row; never unless it ``may_be_dual``.
     columns : int
         How many vectors are best processed at a time.
     in_lockstep : bool
@@ -194,15 +184,11 @@ def leading_directions(
 
 
 class ConjugateGradients:
-    """Preconditioned conjugate gradients for the systems of all columns of a block, begun at zero.
+    """Preconditioned conjugate gradients for systems H x = b, one per column of a block, begun at zero.
 
-    Parameters
-    ----------
-    system : object
-        Positive definite systems H x = b, one per column, with a preconditioner P of each:
-        ``precondition(r)`` returns P⁻¹r as vectors, ⟨r, P⁻¹r⟩ and ‖r‖²; ``product(p)`` Hp, ⟨p, Hp⟩, and what
-        else is linear in p and wanted of the solution; ``take(places)`` some of the systems.
-    right_sides : array of shape (size, k)
+    ``system`` knows H and a preconditioner P: ``precondition(r)`` returns P⁻¹r as vectors, ⟨r, P⁻¹r⟩ and
+    ‖r‖²; ``product(p)`` Hp, ⟨p, Hp⟩, and what else is linear in p and wanted of the solution;
+    ``take(places)`` some of the systems.
 
     Attributes
     ----------
@@ -332,8 +318,7 @@ def solve_shifted(
 def tall_svd(W: _Floats) -> tuple[_Float64, _Float64, _Float64]:
     """Return U, s and V of a thin singular value decomposition, in double precision.
 
-    It comes from the smaller Gram matrix. That loses small singular values, which come from what remains of W
-    beside the large ones.
+    It comes from the smaller Gram matrix, unless that would lose small singular values.
     """
     if W.shape[0] < W.shape[1]:
         V, s, U = tall_svd(W.T)
@@ -345,16 +330,14 @@ def tall_svd(W: _Floats) -> tuple[_Float64, _Float64, _Float64]:
         gram += part.T @ part
     squares, V = descending_eigh(gram)
     s, V = np.sqrt(np.maximum(squares, 0.0)), np.ascontiguousarray(V)
-    large = int(np.count_nonzero(s > 1e4 * gram_noise(s)))  # U is orthonormal to 1e-8
-    U, scaled = np.empty(W.shape), V / np.append(s[:large], np.ones(len(s) - large))
-    for block in blocks:
-        U[block] = W[block] @ scaled
-    if large < len(s):
-        rest = U[:, large:] - U[:, :large] @ (U[:, :large].T @ U[:, large:])
-        U[:, large:], s[large:], turn = thin_svd(rest)
-        V[:, large:] = V[:, large:] @ turn.T
+    if s[-1] > 1e4 * gram_noise(s):  # U is orthonormal to 1e-8
+        U, scaled = np.empty(W.shape), V / s
+        for block in blocks:
+            U[block] = W[block] @ scaled
+        return U, s, V
+    U, s, Vt = thin_svd(W.astype(np.float64))
     kept = int(np.count_nonzero(s > max(W.shape) * np.finfo(np.float64).eps * s[0]))
-    return U[:, :kept], s[:kept], V[:, :kept]
+    return U[:, :kept], s[:kept], Vt[:kept].T
 
 
 def column_sums(A: _Floats, B: _Floats) -> _Float64:

@@ -87,7 +87,6 @@ class Found(NamedTuple):
 
     gap: float  # estimate of F(W) − F*, F* the minimum without the subspace
     further: _Floats | None  # vectors to extend the subspace by, if the gap is not small enough
-    enough_alpha: float | None = None  # if 512 free directions would gain: that from which on others do not
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,11 +228,9 @@ class Subspace:
         Where W is stationary inside the subspace, column j solves (op + s_j) a_j = b_j there. With the
         residual r_j outside it, a Newton step lowers the objective by r_jᵀ (X̂ᵀX̂ + s_j)⁻¹ r_j, which in dual
         vectors is ρ_jᵀ K (K + s_j)⁻¹ ρ_j ≤ ‖ρ_j‖². A direction v orthogonal to V, which the penalty holds at
-        zero, gains (τ − alpha/2)² uᵀ(X̂ᵀX̂ + ridge)⁻¹u if τu = X̂ᵀ(Ŷ − X̂W)v is longer than alpha/2.
-
-        With more than 512 such directions, the longest slopes are found by randomised subspace iteration,
-        until the least one found is shorter than alpha/2, or 512 are found. Their lengths are approached
-        from below. So it is an estimate, not a bound, and where 512 directions would gain it is too small.
+        zero, gains (τ − alpha/2)² uᵀ(X̂ᵀX̂ + ridge)⁻¹u if τu = X̂ᵀ(Ŷ − X̂W)v is longer than alpha/2. Of more
+        than 512 such directions, a randomised iteration finds the leading ones, and their lengths from below:
+        an estimate, not a bound.
 
         Columns of V (L × k) are orthonormal; None stands for the identity. If alpha is None, the rank is
         given, and no other direction of label space may come in. A gap up to ``enough`` needs no vectors.
@@ -249,17 +246,17 @@ class Subspace:
         shifts = np.where(shifts > 0, shifts, _NO_SHIFT[dtype] * self.unit)
         top = float(self.eigenvalues[0])
         bounds = squares * (top / (top + shifts)) if self.is_dual else squares / shifts
-        gap, further, enough_alpha = float(bounds.sum()), [], None
+        gap, further = float(bounds.sum()), []
         if not (np.isfinite(gap) and gap <= enough):  # without a shift there is no bound
             gains, corrections = self._corrected(residuals, shifts)
             gap = float(gains.sum())
             further.append(corrections)
         del residuals
         if alpha is not None and V.shape[1] < len(V):
-            more, corrections, enough_alpha = self._new_directions(V, 0.5 * alpha, ridge)
+            more, corrections = self._new_directions(V, 0.5 * alpha, ridge)
             gap += more
             further.append(corrections)
-        return Found(gap, None if gap <= enough or not further else np.hstack(further), enough_alpha)
+        return Found(gap, None if gap <= enough or not further else np.hstack(further))
 
     def gap_of_slopes(
         self, S: _Floats, V: _Float64, shifts: _Float64, ridge: float, held: float, enough: float
@@ -313,11 +310,10 @@ class Subspace:
         """Ŷ V for dual vectors, X̂ᵀŶ V for others."""
         return (1.0 if self.is_dual else self.unit**0.5) * self.fast.wide(self.fast.right_sides, V)
 
-    def _new_directions(self, V: _Float64, held: float, ridge: float) -> tuple[float, _Floats, float | None]:
+    def _new_directions(self, V: _Float64, held: float, ridge: float) -> tuple[float, _Floats]:
         """Return what directions orthogonal to V gain whose slopes are longer than ``held``, and vectors.
 
-        The solution has no part in them, so their slopes are those at zero. Also return twice the shortest
-        slope if all are longer and there may be more.
+        The solution has no part in them, so their slopes are those at zero.
         """
         slopes, inner = self._steepest(V, held)
         squares, S = descending_eigh(inner)
@@ -325,9 +321,7 @@ class Subspace:
         free = lengths > max(held, _NO_SHIFT[self.fast.dtype] * float(lengths[0]))
         shifts = np.full(int(free.sum()), max(ridge, _LEAST_SHIFT * self.unit))
         gains, corrections = self._corrected(slopes @ S[:, free].astype(self.fast.dtype), shifts)
-        crowded = bool(free.all()) and len(free) < len(V) - V.shape[1]
-        gain = float(((1.0 - held / lengths[free]) ** 2 * gains).sum())
-        return gain, corrections, 2.0 * float(lengths[-1]) if crowded else None
+        return float(((1.0 - held / lengths[free]) ** 2 * gains).sum()), corrections
 
     def _steepest(self, V: _Float64, held: float) -> tuple[_Floats, _Float64]:
         """Return slopes in orthonormal directions orthogonal to V, and their inner products.

@@ -198,7 +198,7 @@ class Squares:
             none = Place.of(found.left).zeros(found.left.shape[1] + 1)
             slope = float(self.spec.penalty.slopes(none)[-1])
         free = slope if slope is not None and slope < math.inf else None
-        gap, further, _ = self.coordinates.missed(found, free, _MOST_COMPRESSED * unit)
+        gap, further = self.coordinates.missed(found, free, _MOST_COMPRESSED * unit)
         return gap / unit, None if further is None else (further, found)
 
     def larger(self, outcome: SolverResult, further: Any) -> tuple[Self, Array]:
