@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
 
-from experiments.records import METRICS, Run, every_model
-from lrml.experiments import EXPERIMENTS, make_plan, published_table2
+from experiments.records import Run, every_model
+from lrml.experiments import EXPERIMENTS, make_plan
 from lrml.experiments.summary import Records, summarise
 
 YEAST = {
@@ -33,10 +32,6 @@ def about(run: Run, *experiments: str, datasets: tuple[str, ...] = ("yeast",)) -
     return sentences(
         run.all(list(datasets), without=[name for name in EXPERIMENTS if name not in experiments])
     )
-
-
-def table2_run(dataset: str, protocol: str, levels: dict[str, Any]) -> Run:
-    return every_model(dataset, protocol, {"LRML": 0.6, "LEML": 0.6, "CPLST": 0.6} | levels)
 
 
 def everything() -> Run:
@@ -69,114 +64,6 @@ def add_curves(run: Run, theta: int, alpha: float) -> None:
     ]
     settings = {"steps": 39, "tol": 1e-7}
     run.add(f"convergence-yeast-{theta}-{alpha:g}", payload | settings, {"curves": curves})
-
-
-# Table 2
-
-
-def test_published_values_are_counted() -> None:
-    """LRML has what is printed but for two cells; LEML is better everywhere, CPLST worse everywhere."""
-    run = Run()
-    for percent in (20, 40, 60, 80):
-        for method, shift in (("LRML", 0.0), ("LEML", 0.01), ("CPLST", -0.01)):
-            printed = published_table2("bibtex", method, percent) | {"average_precision": 0.5}
-            signs = {metric: -1.0 if metric == "hamming_loss" else 1.0 for metric in METRICS}
-            level = {metric: printed[metric] + signs[metric] * shift for metric in METRICS}
-            if method == "LRML" and percent in (20, 80):
-                level["precision_at_3"] -= 0.0002
-            run.add_model("bibtex", "tuned", method, percent, level)
-    (sentence,) = about(run, "table2", datasets=("bibtex",))
-    assert sentence.startswith("Table 2, protocol tuned (rows of unit length, intercept;")
-    # Four percents and five printed metrics, of which two cells are missed.
-    said = "reached or surpassed in 18 of 20 (LRML), 20 of 20 (LEML) and 0 of 20 (CPLST) cells"
-    assert said in sentence
-    assert "; LRML misses 2 of top-3 accuracy on bibtex; " in sentence
-    assert sentence.endswith(" cells than CPLST.")
-
-
-def test_rounding_as_printed_reaches() -> None:
-    for short, reached in ((0.00004, 4), (0.00006, 0)):
-        run = Run()
-        for percent in (20, 40, 60, 80):
-            printed = published_table2("bibtex", "LRML", percent) | {"average_precision": 0.5}
-            run.add_model(
-                "bibtex",
-                "paper",
-                "LRML",
-                percent,
-                printed | {"precision_at_1": printed["precision_at_1"] - short},
-            )
-        (sentence,) = about(run, "table2", datasets=("bibtex",))
-        assert f"{16 + reached} of 20 (LRML) cells" in sentence
-        assert ("LRML misses none" in sentence) == (reached == 4)
-
-
-def test_significant_differences_are_counted() -> None:
-    """A difference of 0.05 is many standard errors of these records, one of 0 is none."""
-    good = dict.fromkeys(METRICS, 0.65) | {"hamming_loss": 0.55}
-    (sentence,) = about(table2_run("yeast", "tuned", {"LRML": good}), "table2")
-    assert "better in 24 and worse in 0 of 24 cells than LEML and better in 24 and worse in 0" in sentence
-    (sentence,) = about(table2_run("yeast", "tuned", {"LEML": good}), "table2")
-    assert "better in 0 and worse in 24 of 24 cells than LEML and better in 0 and worse in 0 of" in sentence
-    (sentence,) = about(table2_run("yeast", "tuned", {"LRML": 0.65}), "table2")
-    assert "better in 20 and worse in 4 of 24 cells than LEML" in sentence  # a high loss is bad
-    assert "published" not in sentence  # the paper prints no numbers for yeast
-
-
-def test_the_intercept_of_cplst_is_spoken_of_where_it_is_alone() -> None:
-    run = table2_run("yeast", "paper", {})
-    run.records += table2_run("yeast", "tuned", {}).records
-    run.arrays |= table2_run("yeast", "tuned", {}).arrays
-    paper, tuned = about(run, "table2")
-    assert paper.endswith("cells than CPLST, which alone has an intercept here, by its definition.")
-    assert tuned.endswith("cells than CPLST.")
-
-
-@pytest.mark.parametrize(
-    ("present", "said", "unsaid"),
-    [
-        (["LRML"], ["20 of 20 (LRML) cells; LRML misses none."], ["LEML", "CPLST", "Holm", "alone"]),
-        (["LRML", "LEML"], ["20 of 20 (LEML) cells;", "than LEML."], ["CPLST", "alone"]),
-        (["LEML", "CPLST"], ["20 of 20 (LEML) and 20 of 20 (CPLST) cells."], ["misses", "better in"]),
-    ],
-)
-def test_methods_that_failed_are_not_spoken_of(
-    present: list[str], said: list[str], unsaid: list[str]
-) -> None:
-    perfect = dict.fromkeys(METRICS, 1.0) | {"hamming_loss": 0.0}
-    run = Run()
-    for method in ("LRML", "LEML", "CPLST"):
-        for percent in (20, 40, 60, 80):
-            status = "ok" if method in present else "failed"
-            run.add_model("bibtex", "paper", method, percent, perfect, status=status)
-    failures, sentence = about(run, "table2", datasets=("bibtex",))
-    assert failures.startswith(f"{12 * (3 - len(present))} of 36 cells failed")
-    assert all(text in sentence for text in said)
-    assert not any(text in sentence for text in unsaid)
-
-
-def test_at_equal_rank() -> None:
-    run = table2_run("yeast", "tuned", {})
-    for percent in (20, 40, 60, 80):
-        run.add_model("yeast", "tuned", "LRML", percent, 0.65, kind="equal_rank", theta=2)
-    (sentence,) = about(run, "equal_rank")
-    # Four percents and four metrics: top-1, top-3, top-5 and average precision.
-    expected = "At equal rank, on yeast, after Holm's correction LRML is better in 16 and worse in 0 of 16 "
-    assert sentence == expected + "cells than LEML and better in 16 and worse in 0 of 16 cells than CPLST."
-
-
-# Table 1
-
-
-def test_statistics_that_agree_and_that_do_not() -> None:
-    run = Run()
-    run.add_statistics("yeast", **YEAST)
-    agree = "Table 1: our statistics agree with every printed number of yeast"
-    assert about(run, "table1") == [f"{agree}."]
-    run.add_statistics("bibtex", **YEAST)
-    assert about(run, "table1", datasets=("yeast", "bibtex")) == [f"{agree}; not of bibtex."]
-    expected = "Table 1: our statistics do not agree with every printed number of bibtex."
-    assert about(run, "table1", datasets=("bibtex",)) == [expected]
 
 
 # Failures

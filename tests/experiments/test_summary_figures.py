@@ -119,24 +119,6 @@ def test_figure2_draws_shares_that_are_the_same_theta_once() -> None:
     assert "On yeast and delicious some of the shares" in figure["caption"]
 
 
-def test_figure2_says_which_claims_hold() -> None:
-    holds = norms_run(["corel5k"], RISING, 0.55, 0.4).figures(["corel5k"])["figure2"]
-    assert (
-        "LRML is best at theta = 224 (60 %) with 0.6000. ML-trace (0.5500) is clearly below"
-        in holds["caption"]
-    )
-    assert "limits LRML, which is clear on corel5k, and" in holds["caption"]
-    assert "above ML-trace, which is clear on corel5k." in holds["caption"]
-    fails = norms_run(["corel5k"], RISING[::-1], 0.7, 0.6001).figures(["corel5k"])["figure2"]
-    assert "ML-trace (0.7000) is clearly above" in fails["caption"]
-    assert "ML-Fro (0.6001) is above that, but not clearly" in fails["caption"]
-    assert "above ML-trace, which is refuted on corel5k." in fails["caption"]
-    falling = [0.6, 0.55, 0.5, 0.45, 0.4, 0.3]
-    worse = norms_run(["corel5k"], falling, 0.6001, 0.5).figures(["corel5k"])["figure2"]
-    assert "limits LRML, which is refuted on corel5k, and" in worse["caption"]
-    assert "above ML-trace, which is not clear on corel5k." in worse["caption"]
-
-
 def test_figure2_leaves_out_what_is_not_there() -> None:
     run = norms_run(["corel5k"], RISING, 0.58, 0.4)
     figure = run.figures(["yeast", "corel5k", "bibtex"])["figure2"]
