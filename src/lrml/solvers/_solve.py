@@ -180,9 +180,9 @@ def _exact(found: PathPoint, callback: Callback | None) -> SolverResult:
 
 def seen(factors: Factors) -> Factors:
     """Return factors without singular values that are rounding noise."""
-    (U, s, V), xp = factors, namespace(factors.s)
-    floor = max(U.shape[0], V.shape[0]) * xp.finfo(s.dtype).eps * s[:1]
-    kept = int(xp.count_nonzero(s > floor))  # they descend
+    (U, s, V), xp, kept = factors, namespace(factors.s), 0
+    if s.shape[0]:  # they descend
+        kept = int(xp.count_nonzero(s > max(U.shape[0], V.shape[0]) * xp.finfo(s.dtype).eps * s[0]))
     return Factors(U[:, :kept], s[:kept], V[:, :kept])
 
 
