@@ -49,16 +49,9 @@ class Evaluation:
 
 
 class Axes(NamedTuple):
-    """Eigenvectors of XᵀX: in which coordinates a loss is minimised.
+    """In which coordinates a loss is minimised: descending eigenvalues of XᵀX, its eigenvectors Q, and Qᵀx̄.
 
-    Attributes
-    ----------
-    eigenvalues : array of shape (r,)
-        Descending.
-    features : array of shape (d, r) or None
-        Q; None if the rows are in these coordinates already.
-    center : array of shape (r,)
-        Qᵀx̄; zeros without an intercept.
+    Q is None if the rows are in these coordinates already; x̄ is 0 without an intercept.
     """
 
     eigenvalues: Array
@@ -77,18 +70,8 @@ class Axes(NamedTuple):
 class RowProblem:
     """Smooth part of the objective for any loss, with or without unknown labels.
 
-    Parameters
-    ----------
-    rows : Rows
-        The data.
-    loss : Loss
-    ridge : float
-    fit_intercept : bool
-        If False, the first row of V stays zero, and X is not centred.
-    axes : Axes, optional
-        Made here if not given.
-    space : {"coefficients", "predictions"}
-        Whose singular values are those of the variable.
+    Without an intercept the first row of V stays zero, and X is not centred. ``axes`` are made if not given;
+    ``space`` says whose singular values are those of the variable, the "coefficients" or the "predictions".
     """
 
     def __init__(

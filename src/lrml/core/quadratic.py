@@ -45,19 +45,12 @@ class ShrunkFactors(NamedTuple):
 class Beyond(NamedTuple):
     """What a Hessian has beyond its diagonal: ½⟨W − W₀, N(W − W₀)⟩ is added to a quadratic.
 
-    Attributes
-    ----------
-    product : callable
-        N, symmetric, such that the whole Hessian is positive.
-    anchor : array of shape (r, m)
-        W₀.
-    refinements, accuracy
-        The most conjugate gradient steps of a least-squares solve, and the share of the first error, as they
-        measure it, at which they end.
+    N is symmetric, such that the whole Hessian is positive. A least-squares solve takes up to ``refinements``
+    conjugate gradient steps, or ends at a share ``accuracy`` of the first error, as they measure it.
     """
 
-    product: Callable[[Array], Array]
-    anchor: Array
+    product: Callable[[Array], Array]  # N
+    anchor: Array  # W₀
     refinements: int = 2
     accuracy: float = 1e-2
 
@@ -100,43 +93,21 @@ class SpectralProblem:
     Without N, least squares on either side of W has a closed form (`_simultaneous`). With N, conjugate
     gradient steps follow, preconditioned by that.
 
-    Attributes
-    ----------
-    rows : array of shape (r,)
-        a, positive: the eigenvalues λ of XᵀX, descending, if b is 1.
-    cross : array of shape (r, m)
-        Qᵀ B R, with r the rank of X and m = min(r, L).
-    target : float
-        ‖Y‖²_F.
-    features : array of shape (d, r) or None
-        Q, orthonormal columns.
-    labels : array of shape (L, m) or None
-        R, orthonormal columns; None stands for the identity.
-    ridge : float
-    columns : array of shape (m,) or None
-        b; None stands for ones. Some may be negative if a_i b_j + ridge is positive everywhere.
-    beyond : Beyond or None
-        N.
-    shape : (int, int)
-        That of W, (r, m), m ≤ r.
-    diagonal : array of shape (r, m), or (r, 1) if b is 1
-        a_i b_j + ridge, half of the diagonal of the Hessian.
-    curvature : array of shape (r, m), or (r,) if b is 1
-        The same.
-    rounding : float
-        Relative accuracy of the objective.
-    least : float
-        Objectives below this are zero up to rounding.
+    ``diagonal`` is a_i b_j + ridge, half of the diagonal of the Hessian, of the shape of W or one column of
+    it; ``curvature`` is the same, or a vector if b is 1. ``rounding`` is the relative accuracy of the
+    objective; objectives below ``least`` are zero up to that.
     """
 
-    rows: Array
-    cross: Array
-    target: float
-    features: Array = None
-    labels: Array | None = None
+    rows: Array  # a (r), positive: the eigenvalues of XᵀX, descending, if b is 1
+    cross: Array  # QᵀXᵀYR (r × m), r the rank of X and m = min(r, L)
+    target: float  # ‖Y‖²
+    features: Array = None  # Q (d × r), orthonormal columns
+    labels: Array | None = None  # R (L × m), orthonormal columns; None stands for the identity
     ridge: float = 0.0
-    columns: Array | None = None
-    beyond: Beyond | None = None
+    columns: Array | None = (
+        None  # b (m); None stands for ones; negative only where a_i b_j + ridge is positive
+    )
+    beyond: Beyond | None = None  # N
 
     def __post_init__(self) -> None:
         self.shape: tuple[int, int] = (int(self.cross.shape[0]), int(self.cross.shape[1]))

@@ -79,9 +79,8 @@ class History(list[IterationInfo]):
 class SolverResult:
     """Outcome of a solve.
 
-    ``solution`` is in the coordinates of the problem, ``factors`` hold the coefficients in feature and label
-    space. ``gap`` is the estimated distance of the objective from its minimum, over the objective, and
-    ``residual`` is the `stationarity_residual`.
+    ``solution`` is in the coordinates of the problem, ``factors`` are in feature and label space; ``gap`` and
+    ``residual`` are those of `Point`, the latter by `stationarity_residual`.
     """
 
     solution: Array
@@ -180,11 +179,9 @@ class Gains:
         return (self.least[-1 - steps] - self.least[-1]) / max(abs(self.least[-1]), math.ulp(0.0))
 
     def while_falling(self) -> float:
-        """Return the gain of the last ten steps, or infinity while it does not fall.
+        """Return the gain of the last ten steps, or infinity while the later five gain as much as the others.
 
-        The estimated gap is useless if features differ so much in scale that it is rounding noise, or if it
-        is dominated by a direction in which X hardly varies. Then gains tell, but near a saddle point they
-        grow again, so the later five must be clearly less than the earlier five.
+        It tells where the estimated gap is rounding noise, but near a saddle point gains grow again.
         """
         if len(self.least) <= 10:
             return math.inf
@@ -192,11 +189,9 @@ class Gains:
         return max(both, self.rounding) if later <= 0.7 * (both - later) + self.rounding else math.inf
 
     def to_come(self) -> float:
-        """Extrapolate the remaining gain from the gains so far (Aitken).
+        """Extrapolate the remaining gain from those of two spans of steps (Aitken): g₁ q/(1 − q), q = g₁/g₀.
 
-        With gains g₀ and then g₁ of two spans of steps, this is g₁ q/(1 − q), q = g₁/g₀; 0 after a single
-        step. A span is a quarter of all steps, so that slow convergence does not mislead, but at least five
-        steps if there are as many.
+        A span is a quarter of all steps, but at least five if there are as many; 0 after a single step.
         """
         steps = len(self.least) - 1
         span = min(steps // 2, max(5, steps // 4))
@@ -209,11 +204,10 @@ class Gains:
 
 
 class Recorder(Generic[_Kept]):
-    """The record of a run, for every method: history, clock, callback, best point, status.
+    """The record of a run, of fits and of matrix completion: history, clock, callback, best point, status.
 
-    Fits and matrix completion record their steps here. ``best`` is the point to return and ``least`` its
-    objective (infinite before the first); ``status`` is None while the run goes on, and is set by the
-    stepping code, or by a callback that stops.
+    ``best`` is the point to return, ``least`` its objective (infinite before the first); ``status`` is None
+    while the run goes on, and is set by the stepping code, or by a callback that stops.
     """
 
     best: _Kept
@@ -237,11 +231,7 @@ class Recorder(Generic[_Kept]):
 
 
 class Run(Recorder[Point]):
-    """Steps of phases on one problem, until a point is good to within ``tol``.
-
-    That is: its gap is at most ``tol``, or the certificate proves as much, or the last steps have gained
-    almost nothing.
-    """
+    """Steps of phases on one problem, until the gap is at most ``tol`` or steps gain next to nothing."""
 
     def __init__(
         self,

@@ -4,11 +4,9 @@
 
     F_l(w, b) = Σ_i known  w_i ℓ(y_il, x_iᵀ w + b) + ridge · ‖w‖²        for every label l on its own
 
-Each round takes one Newton step for every label that has not converged. The Newton equations are solved by
-preconditioned conjugate gradients, two products with X per iteration, in chunks of labels that share the
-products and run in threads. X is centred, implicitly if it is sparse, and the intercept is eliminated.
-Nothing is d × d (unless d is small) or n × n: beside the coefficients there are the scores of the labels in
-work, and a few arrays as wide as a chunk.
+Each round takes one Newton step for every label that has not converged, in chunks of labels that share the
+products with X and run in threads. The Newton equations, without the intercept, are solved by preconditioned
+conjugate gradients. Nothing is d × d (unless d is small) or n × n.
 """
 
 from __future__ import annotations
