@@ -68,7 +68,7 @@ def test_no_point_is_worse_than_the_limits(theta):
     problem = make_problem(seed=4, decay=2)
     for share in (1e-4, 0.1, 0.9, 3.0):
         penalty = TailSum(theta, share * alphas_of(problem, theta)[0])
-        W = problem.with_ridge(min(penalty.alpha, 0.05 * problem.mean_curvature)).ridge_solution()
+        W = problem.with_ridge(min(penalty.alpha, 0.1 * np.mean(problem.curvature))).ridge_solution()
         (found,) = path([(problem, penalty)], tol=1e-3)
         assert found.objective <= problem.reduced_rank_solution(theta)[1] * (1 + 1e-12)
         (found,) = path([(problem, penalty)], tol=1e-3, starts={0: (W, np.eye(W.shape[1]))})

@@ -169,11 +169,6 @@ class SpectralProblem:
         """Lipschitz constant of the gradient of the diagonal part."""
         return 2.0 * float(namespace(self.rows).max(self.diagonal))
 
-    @property
-    def mean_curvature(self) -> float:
-        """Mean eigenvalue of the Hessian, 2 · mean(a b + ridge)."""
-        return 2.0 * float(namespace(self.rows).mean(self.diagonal))
-
     @cached_property
     def scale(self) -> float:
         """‖∇f(0)‖_F, the unit of the stationarity residual (1 if the gradient vanishes there)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from lrml.core.arrays import Array, descending_eigh, descending_eigvalsh, is_host, namespace, thin_svd
+from lrml.core.arrays import Array, descending_eigh, descending_eigvalsh, namespace, thin_svd
 from lrml.core.penalties import Penalty
 
 
@@ -104,21 +104,6 @@ def right_singular_by_svd(Q: Array) -> tuple[Array, Array]:
     _, R = xp.linalg.qr(Q, mode="reduced")
     _, sigma, Vt = thin_svd(R)
     return sigma, Vt.T
-
-
-def accurate_singular_values(Q: Array) -> Array:
-    """Descending singular values of a tall Q, accurate to eps · σ₁.
-
-    With the triangle R of Q, [[0, R], [Rᵀ, 0]] has the eigenvalues ±σ_j. On a device, where an SVD costs six
-    times an eigendecomposition, this is the faster way.
-    """
-    if is_host(Q):
-        return right_singular_by_svd(Q)[0]
-    xp = namespace(Q)
-    _, R = xp.linalg.qr(Q, mode="reduced")
-    zeros = xp.zeros_like(R)
-    both = xp.concat([xp.concat([zeros, R], axis=1), xp.concat([R.T, zeros], axis=1)])
-    return xp.clip(descending_eigvalsh(both)[: R.shape[0]], min=0.0)
 
 
 def gram_noise(sigma: Array) -> float:

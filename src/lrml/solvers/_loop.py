@@ -18,7 +18,7 @@ from lrml.core.linalg import Factors
 from lrml.core.loss_problem import RowProblem
 from lrml.core.penalties import Penalty
 from lrml.core.quadratic import SpectralProblem
-from lrml.core.spectra import accurate_singular_values, gram_noise, singular_values
+from lrml.core.spectra import gram_noise, right_singular_by_svd, singular_values
 
 # A run may end at a point that is worse than the best one by this share.
 _WORSE = 1e-6
@@ -323,7 +323,7 @@ def spectrum(W: Array, rank: int | None = None) -> Array:
     rank = W.shape[1] if rank is None else min(rank, W.shape[1])
     sigma = singular_values(W)
     if rank and float(sigma[rank - 1]) <= gram_noise(sigma):
-        sigma = accurate_singular_values(W)
+        sigma = right_singular_by_svd(W)[0]
     floor = max(W.shape) * xp.finfo(W.dtype).eps * float(sigma[0])
     kept = min(int(xp.count_nonzero(sigma > floor)), rank)
     return xp.concat([sigma[:kept], xp.zeros_like(sigma[kept:])])

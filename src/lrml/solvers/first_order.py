@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Literal
 
-from lrml.core.arrays import Array, frobenius, inner
+from lrml.core.arrays import Array, frobenius, inner, namespace
 from lrml.core.penalties import Penalty, TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.solvers._loop import Point, Problem, point_at
@@ -40,7 +40,7 @@ class ProximalGradient:
         """Begin with the mean curvature."""
         self.problem, self.penalty = problem, penalty
         self.W = point.W
-        self.t = problem.mean_curvature
+        self.t = 2.0 * float(namespace(problem.diagonal).mean(problem.diagonal))
 
     def step(self) -> Point:
         """One proximal step, with as many trials as the majoriser needs."""
@@ -48,7 +48,7 @@ class ProximalGradient:
             found = _proximal_step(self.problem, self.penalty, self.W, self.t)
             D = found.W - self.W
             # f is quadratic, so the majoriser holds exactly if ⟨D, (Λ + ridge) D⟩ ≤ t/2 ‖D‖².
-            bent = inner(D, self.problem.curvature[:, None] * D)
+            bent = inner(D, self.problem.diagonal * D)
             if self.t >= self.problem.lipschitz or bent <= 0.5 * self.t * inner(D, D):
                 break
             self.t = min(self.growth * self.t, self.problem.lipschitz)
