@@ -28,9 +28,7 @@ from lrml.datasets import (
     dataset_status,
     fetch_mulan,
     make_low_rank_multilabel,
-    read_arff,
-    read_csv,
-    read_svmlight,
+    read_dataset,
     write_dataset,
 )
 
@@ -89,7 +87,7 @@ def csv_tables(megabytes: float) -> Iterator[tuple[str, dict[str, Any], pa.Table
     )
     yield "60 numbers, 10 labels true/false", {"labels": -10}, pa.table(numbers | labels)
     tags = [",".join(f"tag{tag}" for tag in row) for row in rng.integers(0, 50, (rows, 3))]
-    yield "60 numbers, lists of labels", {"label_column": "tags"}, pa.table(numbers | {"tags": tags})
+    yield "60 numbers, lists of labels", {"tags": "tags"}, pa.table(numbers | {"tags": tags})
 
 
 def main() -> None:
@@ -105,7 +103,7 @@ def main() -> None:
             compare(
                 "ARFF, delicious-train",
                 train,
-                lambda: read_arff(train, labels),
+                lambda: read_dataset(train, xml=labels),
                 "liac-arff",
                 lambda: read_with_liac(train),
             )
@@ -118,7 +116,7 @@ def main() -> None:
             compare(
                 "svmlight, 40 values a row",
                 path,
-                lambda: read_svmlight(path),
+                lambda: read_dataset(path),
                 "scikit-learn",
                 lambda: load_svmlight_file(path, multilabel=True),
             )
@@ -130,7 +128,7 @@ def main() -> None:
                 compare(
                     f"CSV, {title}",
                     path,
-                    lambda path=path, options=options: read_csv(path, **options),
+                    lambda path=path, options=options: read_dataset(path, **options),
                     "pyarrow.csv.read_csv",
                     lambda path=path: pa.csv.read_csv(path),
                 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -14,7 +13,7 @@ from hypothesis.internal.conjecture import providers
 
 import namespaces
 from lrml.core.arrays import Place
-from lrml.datasets import MultiLabelDataset, fetch_mulan
+from lrml.datasets import Dataset, fetch_mulan
 
 # Read once: some tests change the environment variable.
 _DATA_HOME = os.environ.get("LRML_DATA_HOME")
@@ -78,11 +77,11 @@ def mulan_home() -> Path:
 
 
 @pytest.fixture(scope="session")
-def mulan(mulan_home: Path) -> Callable[[str], MultiLabelDataset]:
+def mulan(mulan_home: Path) -> Callable[[str], Dataset]:
     """A loader of Mulan's datasets that reads each only once: ``mulan("yeast")``."""
 
     @cache
-    def load(name: str) -> MultiLabelDataset:
+    def load(name: str) -> Dataset:
         return fetch_mulan(name, data_home=mulan_home, download=False)
 
     return load
@@ -98,23 +97,3 @@ def toy_files() -> dict[str, bytes]:
         "toy.xml": '<labels><label name="p"></label></labels>',
     }
     return {name: text.encode() for name, text in texts.items()}
-
-
-@pytest.fixture(scope="session")
-def toy_registry(toy_files: dict[str, bytes]) -> Callable[[str], str]:
-    """Return a registry, as text, that knows the tiny dataset at an address: ``toy_registry("http://...")``."""
-
-    def write(address: str) -> str:
-        source = (
-            f'host = "Somewhere"\nrepository = "r"\ncommit = "1"\nfolder = "f"\nurl = "{address}/{{file}}"'
-        )
-        files = "\n".join(
-            f'{role} = {{ file = "{name}", size = {len(content)}, '
-            f'sha256 = "{hashlib.sha256(content).hexdigest()}" }}'
-            for role, (name, content) in zip(("train", "test", "labels"), toy_files.items(), strict=True)
-        )
-        counts = "n_instances = 3\nn_attributes = 1\nn_labels = 1\nn_train = 2"
-        words = 'domain = "toys"\ncitation = "Someone (2000)."'
-        return f"[mulan.source]\n{source}\n[mulan.datasets.toy]\n{words}\n{counts}\n{files}\n"
-
-    return write

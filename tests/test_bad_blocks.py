@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 from lrml.blocks import BlockError, Checkpoint, Door, LocalBlocks, as_source, statistics_of
 from lrml.core.moments import Statistics
-from lrml.datasets import BlockFile
+from lrml.datasets import open_source
 
 BAD = [
     *(("X", np.nan, "NaN"), ("X", -np.inf, "infinity")),
@@ -127,7 +127,7 @@ def test_a_sum_that_is_stopped_while_it_grows_is_not_kept(tmp_path):
 def test_sums_of_files_that_are_all_in_a_checkpoint_can_be_taken_again(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("x,y\n1,0\n2,1\n3,1\n")
-    source = LocalBlocks(BlockFile(path, rows=2, labels=["y"]))
+    source = LocalBlocks(open_source(path, rows=2, labels=["y"]))
     whole = source.sum(statistics_of, checkpoint=Checkpoint(tmp_path / "sums"))
     other = LocalBlocks(source.blocks)
     for checkpoint in (Checkpoint(tmp_path / "sums"), None, None):

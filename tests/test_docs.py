@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import sklearn
 
-from lrml.datasets import MultiLabelDataset, load_yeast
+from lrml.datasets import Dataset, load_yeast
 
 ROOT = Path(__file__).parents[1]
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -34,12 +34,12 @@ def test_the_page_about_gpus_runs_on_a_cpu() -> None:
     assert names["home"].score(*load_yeast().train) == pytest.approx(there)
 
 
-def few_rows() -> MultiLabelDataset:
+def few_rows() -> Dataset:
     """Enough of yeast for code to run."""
     whole = load_yeast()
     some = np.r_[:600, whole.n_train : whole.n_train + 200]
     names = {"feature_names": whole.feature_names, "label_names": whole.label_names}
-    return MultiLabelDataset("yeast", whole.X[some], whole.Y[some], n_train=600, **names)
+    return Dataset("yeast", whole.X[some], whole.Y[some], n_train=600, **names)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lrml import LRML
-from lrml.datasets import MultiLabelDataset, read_arff, read_csv, read_parquet, read_svmlight, write_arff
+from lrml.datasets import Dataset, read_dataset, write_dataset
 
 LONG = "long name " * 7000
 X, Y = np.arange(12.0).reshape(4, 3), np.array([[0, 1], [1, 0], [1, 1], [0, 0]], np.uint8)
@@ -37,27 +37,27 @@ def check(message, words="long name long"):
         ("2,0\n", {"labels": ["y"], "ignore": [LONG, LONG]}),
         ("2,0\n", {"labels": ["y"], "features": [LONG], "ignore": [LONG]}),
         ("2,0\n", {"labels": LONG}),
-        (",0\n", {"label_column": LONG}),
+        (",0\n", {"tags": LONG}),
     ],
 )
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_tables(tmp_path, kind, rows, options):
     if kind == "csv":
-        path, read = tmp_path / "toy.csv", read_csv
+        path = tmp_path / "toy.csv"
         path.write_text(f"{LONG},y\n{rows}")
     else:
-        path, read = tmp_path / "toy.parquet", read_parquet
+        path = tmp_path / "toy.parquet"
         cell = rows.split(",")[0]
         numbers = [float(cell)] if cell in ("inf", "2") else [cell]
         pq.write_table(pa.table({LONG: numbers, "y": [0]}), path)
-    check(message_of(read, path, **options))
+    check(message_of(read_dataset, path, **options))
 
 
 def test_lists_in_parquet(tmp_path):
     path = tmp_path / "toy.parquet"
-    for column in ([["a", None]], [[1.5]], [2]):
+    for column in ([["a", None]], [[1.5]]):
         pq.write_table(pa.table({LONG: column, "x": [0]}), path)
-        check(message_of(read_parquet, path, label_column=LONG))
+        check(message_of(read_dataset, path, tags=LONG))
 
 
 @pytest.mark.parametrize(
@@ -76,27 +76,25 @@ def test_lists_in_parquet(tmp_path):
 def test_arff(tmp_path, header):
     path = tmp_path / "toy.arff"
     path.write_text(f"@relation toy\n{header}")
-    check(message_of(read_arff, path, labels=-1))
+    check(message_of(read_dataset, path, labels=-1))
 
 
 def test_arguments(tmp_path):
     path = tmp_path / "toy.arff"
-    check(message_of(read_arff, path, labels=[LONG, LONG]))
-    check(message_of(read_arff, path, labels=LONG))
-    check(message_of(read_arff, path, "toy.xml", labels=[LONG]))
-    check(message_of(read_csv, path, labels=["y"], delimiter=LONG))
-    check(message_of(read_svmlight, path, n_labels=LONG))
+    path.write_text("@attribute a real\n@attribute b {0,1}\n@data\n1,1\n")
+    for options in ({"labels": [LONG, LONG]}, {"labels": [LONG]}, {"delimiter": LONG}, {LONG: 3}):
+        check(message_of(read_dataset, path, **options))
 
 
 def test_records(tmp_path):
     names = ["a", LONG, "b"]
-    good = MultiLabelDataset("toy", X, Y, names, ["p", "q"])
-    check(message_of(MultiLabelDataset, "toy", X, Y, [LONG, LONG, "b"], ["p", "q"]))
-    other = MultiLabelDataset("toy", X, Y, ["a", "c", "b"], ["p", "q"])
-    check(message_of(MultiLabelDataset.from_split, good, other))
-    check(message_of(write_arff, MultiLabelDataset("toy", X, Y, names, ["p", LONG]), tmp_path / "toy.arff"))
-    with pytest.raises(ValueError, match="need a dataset with a split") as caught:
-        _ = MultiLabelDataset(LONG, X, Y, names, ["p", "q"]).train
+    good = Dataset("toy", X, Y, names, ["p", "q"])
+    check(message_of(Dataset, "toy", X, Y, [LONG, LONG, "b"], ["p", "q"]))
+    other = Dataset("toy", X, Y, ["a", "c", "b"], ["p", "q"])
+    check(message_of(Dataset.concat, [good, other]))
+    check(message_of(write_dataset, Dataset("toy", X, Y, names, ["p", LONG]), tmp_path / "toy.arff"))
+    with pytest.raises(ValueError, match="has no split") as caught:
+        _ = Dataset(LONG, X, Y, names, ["p", "q"]).train
     check(str(caught.value))
 
 

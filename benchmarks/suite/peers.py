@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from systems import RIDGE_ALPHAS, SVC_CS, SVC_CS_MANY, OneVsRest, System, UnitRidge
 
-from lrml.datasets import MultiLabelDataset, NumberedNames, write_xmc
+from lrml.datasets import Dataset, NumberedNames, write_dataset
 
 
 def as_csr_matrix(A: Any) -> sp.csr_matrix:
@@ -112,7 +112,7 @@ class Omikuji(System):
         """Write the file."""
         super().prepare(X, Y)
         names = NumberedNames("feature", X.shape[1]), NumberedNames("label", Y.shape[1])
-        write_xmc(MultiLabelDataset("train", sp.csr_array(X), sp.csr_array(Y), *names), self.file)
+        write_dataset(Dataset("train", sp.csr_array(X), sp.csr_array(Y), *names), self.file)
 
     def _fit(self) -> None:
         self.model = self.train(str(self.file))

@@ -133,7 +133,7 @@ class Door:
 
 
 def _parts(raw: Any) -> tuple[Any, Any, Any, Any]:
-    """Return X, Y, weights and label names of what a user, or `lrml.datasets.iter_blocks`, yields."""
+    """Return X, Y, weights and label names of what a user, or a `lrml.datasets.Source`, yields."""
     if isinstance(raw, tuple | list) and len(raw) in (2, 3):
         return *[*raw, None][:3], None
     if not (hasattr(raw, "X") and hasattr(raw, "targets")):
@@ -141,7 +141,7 @@ def _parts(raw: Any) -> tuple[Any, Any, Any, Any]:
     if raw.targets is None:
         raise ValueError(
             "no column of the file was named as a label. Pass labels=[…] with their columns, or "
-            "label_column=… with the one that lists them."
+            "tags=… with the one that lists them."
         )
     listed = isinstance(raw.label_names, tuple | list)  # names that are mere numbers are left out
     return raw.X, raw.targets, None, np.array(raw.label_names, dtype=object) if listed else None
@@ -211,10 +211,10 @@ class LocalBlocks(BlockSource):
     Parameters
     ----------
     blocks : iterable, or callable that returns one
-        Of ``(X, Y)`` or ``(X, Y, sample_weight)``, or of what `lrml.datasets.iter_blocks` yields. A fit that
+        Of ``(X, Y)`` or ``(X, Y, sample_weight)``, or of what a `lrml.datasets.Source` yields. A fit that
         reads the rows several times needs a list, a callable or another iterable that can start again. One
-        with the methods ``starting_at`` and ``identity``, as `lrml.datasets.BlockFile` has them, goes on from
-        a checkpoint without reading the blocks before it.
+        with the methods ``blocks`` and ``identity``, as a `lrml.datasets.Source` has them, goes on from a
+        checkpoint without reading the blocks before it.
     """
 
     def __init__(self, blocks: Any) -> None:
@@ -222,7 +222,7 @@ class LocalBlocks(BlockSource):
         if not iterable or isinstance(blocks, str | os.PathLike) or hasattr(blocks, "shape"):
             raise TypeError(
                 f"blocks is {shown(blocks)}. Pass (X, Y) pairs or a function that returns them, for a file "
-                "lrml.datasets.BlockFile(path); or X and y to fit, those of Dask to lrml.engines.dask.fit."
+                "lrml.datasets.open_source(path); or X and y to fit, those of Dask to lrml.engines.dask.fit."
             )
         self.blocks = blocks
         self._begun: dict[str, Iterator[Any]] = {}  # copies share it
@@ -235,7 +235,7 @@ class LocalBlocks(BlockSource):
         if found is self._begun.get("last"):
             raise ValueError(
                 "the rows are needed again, but an iterator can be read only once. Pass a list, or a "
-                "function that returns a new iterator: lambda: iter_blocks(path)."
+                "function that returns a new iterator: lambda: make_blocks()."
             )
         self._begun["last"] = found
         return found
@@ -274,9 +274,9 @@ class LocalBlocks(BlockSource):
         """
         told, door = self.told or Reading(), replace(self.door, columns=self.columns)
         told.begin()
-        skips, done, first_row = hasattr(self.blocks, "starting_at"), kept.n_blocks, 0
+        skips, done, first_row = hasattr(self.blocks, "identity"), kept.n_blocks, 0
         seen, digest = (done, self.blocks.identity().encode()) if skips else (0, b"")
-        for index, raw in _numbered(self.blocks.starting_at(seen) if skips else self._begin(), seen):
+        for index, raw in _numbered(self.blocks.blocks(start=seen) if skips else self._begin(), seen):
             if checkpoint is not None and index == done > 0:
                 checkpoint.compare(kept, digest)
                 told.say(f"going on from block {done:,d}")

@@ -116,7 +116,7 @@ def test_labels_that_occur_late_in_a_long_file_are_still_found(tmp_path):
     sizes = rng.normal(np.where(names == "a", 3.0, -3.0))
     lines = [f"{size:.6f},{name}" for size, name in zip(sizes, names, strict=True)]
     (tmp_path / "rows.csv").write_text("\n".join(["size,kinds", *lines]) + "\n")
-    where = ("--label-column", "kinds")
+    where = ("--tags", "kinds")
     run = program("fit", tmp_path / "rows.csv", *where, "--method", "ml-fro", "-o", tmp_path / "m.lrml")
     assert run.returncode == 0, run.stderr
     run = program("evaluate", tmp_path / "m.lrml", tmp_path / "rows.csv", "--json", "--bootstrap", "20")

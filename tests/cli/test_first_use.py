@@ -12,7 +12,7 @@ import pytest
 import lrml
 from cli.programs import tagged_texts
 from lrml.cli import main
-from lrml.datasets import READ_FORMATS, TEXT_FORMATS
+from lrml.datasets import FORMATS
 from lrml.theory import bound_report
 
 
@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("fit", "texts.json", "-o", "x.lrml"), r"'.json' .*\.jsonl.*\.svm.*format=.*--from csv"),
+        (("fit", "texts.json", "-o", "x.lrml"), r"'.json' .*\.svm.*\.jsonl.*format=.*--from csv"),
         (("predict", "model.lrml", "texts.csv", "-k", "0"), r"in \[1, 4\].*got 0. Pass one of these"),
         (("predict", "texts.csv", "texts.csv"), "this is no model file of lrml"),
         (
@@ -66,7 +66,7 @@ def test_every_format_can_be_named(folder, capsys):
     assert len(lrml.load(out).classes_) == 4
     for command in ("fit", "tune", "predict", "evaluate"):
         main([command, "--help"])
-        assert {*READ_FORMATS, *TEXT_FORMATS} <= set(re.findall(r"[a-z]+", capsys.readouterr().out))
+        assert set(FORMATS) <= set(re.findall(r"[a-z]+", capsys.readouterr().out))
 
 
 def test_the_theory_of_a_model_of_texts(folder, capsys):

@@ -18,7 +18,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 import lrml
 from cli.programs import TOPICS, program, tagged_texts, write_csv
 from forking import CAN_FORK, Program
-from lrml.datasets import load_yeast, write_xmc
+from lrml.datasets import load_yeast, write_dataset
 from lrml.metrics import average_precision
 from lrml.storage import read_header
 
@@ -165,11 +165,11 @@ def test_numbers_are_matched_by_name(folder):
 def test_sparse_rows_stream_and_unknown_features_are_left_out(folder):
     yeast = load_yeast()
     model = folder / "sparse.lrml"
-    write_xmc(yeast, folder / "yeast.xmc")
+    write_dataset(yeast, folder / "yeast.xmc")
     run = program("fit", folder / "yeast.xmc", "-o", model, "--theta", "3", "--alpha", "20")
     assert run.returncode == 0, run.stderr
     (folder / "rows.svm").write_text("0 1:0.5 3:-0.2\n 2:0.1 500:9.0\n")
-    run = program("predict", model, folder / "rows.svm", "-k", 1, "--json", "--n-features", "600")
+    run = program("predict", model, folder / "rows.svm", "-k", 1, "--json", "--read", "n_features=600")
     assert run.returncode == 0, run.stderr
     assert len(run.stdout.splitlines()) == 2
     assert "left out 1 features" in run.stderr
@@ -200,7 +200,7 @@ def test_features_are_counted_from_where_training_counted_them(folder):
     ("arguments", "message"),
     [
         (("fit", "nowhere.csv", "-o", "{0}/x.lrml"), "must be one of .* or a file"),
-        (("fit", "{0}/empty.csv", "-o", "{0}/x.lrml"), "must have a header"),
+        (("fit", "{0}/empty.csv", "-o", "{0}/x.lrml"), "There is no header"),
         (("fit", "{0}/train.csv", "-o", "{0}/model.lrml"), "must be new.*--force"),
         (("fit", "{0}/train.csv", "-o", "{0}/no/where.lrml"), "there is no folder"),
         (
@@ -214,7 +214,10 @@ def test_features_are_counted_from_where_training_counted_them(folder):
         (("fit", "{0}/train.csv", "-o", "{0}/x.lrml", "--device", "nowhere"), "[Ll]eave (it|device) out"),
         (("fit", "{0}/train.csv", "-o", "{0}/x.lrml", "--method", "ml-fro", "--theta", "3"), "theta"),
         (("fit", "{0}/train.csv", "-o", "{0}/x.lrml", "--config", "{0}/train.csv"), "TOML"),
-        (("fit", "{0}/train.csv", "-o", "{0}/x.lrml", "--labels", "2", "--text", "a"), "tables of numbers"),
+        (
+            ("fit", "{0}/train.csv", "-o", "{0}/x.lrml", "--labels", "2", "--text", "a"),
+            "no column 'a' for text",
+        ),
         (("tune", "{0}/train.csv", "-o", "{0}/x.lrml", "--scoring", "beauty"), "scoring must be"),
         (("predict", "{0}/train.csv", "{0}/new.csv"), "model file"),
         (("predict", "{0}/model.lrml", "{0}/new.csv", "-k", "9"), r"-k must be in \[1, 4\]"),

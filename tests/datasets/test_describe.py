@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lrml.datasets import MultiLabelDataset, describe, load_yeast, write_arff, write_dataset, write_xmc
+from lrml.datasets import Dataset, TextDataset, describe, load_yeast
 
 Y = np.array([[1, 0, 0, 0], [0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0], [1, 1, 0, 0]], dtype=np.uint8)
 X = np.array([[1.0, 0.0], [0.0, 0.0], [-2.0, 3.0], [0.0, 1.0], [0.5, 0.0]])
 
 
 def make(X, Y, n_train=3):
-    return MultiLabelDataset("toy", X, Y, ["a", "b"], ["p", "q", "r", "s"], n_train)
+    return Dataset("toy", X, Y, ["a", "b"], ["p", "q", "r", "s"], n_train)
 
 
 def with_explicit_zeros(matrix):
@@ -42,13 +42,15 @@ def test_statistics_counted_by_hand(convert):
         "nonzeros": 5,
         "missing_values": 0,
         "unknown_labels": 0,
+        "words": None,
+        "empty_texts": None,
     }
     json.dumps(found)  # plain numbers only, no NumPy scalars
 
 
 def test_a_description_prints_as_a_table():
     unknown = sparse.csr_array(np.array([[0, 0, 0, 1]] + [[0, 0, 0, 0]] * 4, dtype=bool))
-    toy = MultiLabelDataset("toy", X * 1e4, Y, ["a", "b"], ["p", "q", "r", "s"], unknown=unknown)
+    toy = Dataset("toy", X * 1e4, Y, ["a", "b"], ["p", "q", "r", "s"], unknown=unknown)
     lines = str(describe(toy)).splitlines()
     assert lines[0] == "toy"
     assert len({len(line) for line in lines[1:]}) == 1  # numbers are aligned at the right
@@ -58,17 +60,12 @@ def test_a_description_prints_as_a_table():
     assert not {"missing entries of X", "in the test set"} & set(cells)  # there are none
 
 
-@pytest.mark.parametrize("wrong", ["yeast", (X, Y), None])
-def test_only_records_can_be_described_and_written(tmp_path, wrong):
-    for call in (
-        lambda: describe(wrong),
-        lambda: write_dataset(wrong, tmp_path / "toy.svm"),
-        lambda: write_arff(wrong, tmp_path / "toy.arff"),
-        lambda: write_xmc(wrong, tmp_path / "toy.txt"),
-    ):
-        with pytest.raises(TypeError, match=r"be a MultiLabelDataset, got (str|tuple|NoneType)\. Read"):
-            call()
-    assert list(tmp_path.iterdir()) == []
+def test_texts_and_rows_without_labels():
+    found = describe(TextDataset("toy", ["a b", "", "c"], [("p",), (), ("p", "q")]))
+    assert (found.instances, found.labels, found.words, found.empty_texts) == (3, 2, 3, 1)
+    assert (found.cardinality, found.distinct_label_sets, found.attributes) == (1, 3, None)
+    assert describe(TextDataset("toy", ["a b"])).labels is None
+    assert describe(Dataset("toy", X, None)).cardinality is None
 
 
 def test_explicit_zeros_are_left_in_the_dataset():

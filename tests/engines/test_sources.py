@@ -21,7 +21,7 @@ from distributed import Client, futures_of
 from lrml import LEMLCV, LRML, MLFro
 from lrml.blocks import BlockError
 from lrml.core.moments import Statistics
-from lrml.datasets import BlockFile
+from lrml.datasets import open_source
 from lrml.engines.dask import ClusterError, DaskBlocks, connect, fit
 
 FEATURES = [f"x{i}" for i in range(cb.N_FEATURES)]
@@ -76,7 +76,7 @@ def test_dataframes_name_features_and_labels(client):
 
 
 def test_files_are_read_block_by_block_where_the_workers_are(client, files):
-    source = DaskBlocks(BlockFile(files, rows=20))
+    source = DaskBlocks(open_source(files, rows=20))
     assert_same(fit(MLFro(0.5), source, client=client))
     with client.as_current():
         found = source.sum(cb.trail, np.ones(1)).steps
@@ -89,7 +89,7 @@ def test_the_first_bad_row_is_named_and_what_was_summed_before_stays(client, fil
     lines = Path(files[1]).read_text().splitlines()
     lines[25] = lines[25].split(" ")[0] + " 1:nan"
     Path(files[1]).write_text("\n".join(lines) + "\n")
-    for rows, place, n_rows in ((blocks, (2, 17), 60), (BlockFile(files, rows=20), (1, 25), 90)):
+    for rows, place, n_rows in ((blocks, (2, 17), 60), (open_source(files, rows=20), (1, 25), 90)):
         for checkpoint in (None, tmp_path / f"sums {n_rows}.npz"):
             with pytest.raises(BlockError) as caught:
                 fit(MLFro(0.5), rows, client=client, checkpoint=checkpoint)

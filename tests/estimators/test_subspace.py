@@ -24,7 +24,7 @@ from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
-from lrml.datasets import make_xmc
+from lrml.datasets import make_low_rank_multilabel
 from lrml.estimators import _fitted
 from lrml.solvers import Factors, solve
 from roads import always, take_road
@@ -327,7 +327,9 @@ def test_candidates_that_share_coordinates_are_judged_like_fits_of_their_own(los
 @pytest.fixture(scope="module", params=[(200, 300), (300, 200)], ids=["wide", "tall"])
 def many_labels(request):
     """Return data with more labels than directions that a first subspace has, and the exact road."""
-    dataset, _ = make_xmc(*request.param, 700, rank=8, cardinality=4.0, random_state=0)
+    dataset, _ = make_low_rank_multilabel(
+        *request.param, 700, rank=8, cardinality=4.0, density=0.1, random_state=0
+    )
     return dataset.X, dataset.Y, "dual" if request.param[0] < request.param[1] else "primal"
 
 
@@ -361,7 +363,7 @@ def test_a_small_rank_in_a_subspace_is_that_of_the_exact_road(many_labels, make)
 
 def test_directions_of_very_many_labels_are_those_of_a_dense_decomposition():
     """PLST with Lanczos' method against the principal components of Y by scikit-learn."""
-    dataset, _ = make_xmc(150, 60, 2500, rank=4, random_state=0)
+    dataset, _ = make_low_rank_multilabel(150, 60, 2500, rank=4, density=0.3, random_state=0)
     found = PLST(3, ridge=1.0).fit(dataset.X, dataset.Y).components_
     expected = PCA(3, svd_solver="full").fit(dataset.Y.toarray().astype(float)).components_
     np.testing.assert_allclose(np.abs(np.sum(found * expected, axis=1)), 1.0, atol=1e-6)

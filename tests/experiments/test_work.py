@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lrml.datasets import MultiLabelDataset, describe, load_yeast, make_low_rank_multilabel
+from lrml.datasets import Dataset, describe, load_yeast, make_low_rank_multilabel
 from lrml.experiments import _work, is_whole, make_plan, work
 
 N_TRAIN, GAMMA = 30, 0.3
@@ -22,14 +22,14 @@ PAYLOAD = {
     **{"gammas": [1.01, 1.0], "steps": STEPS, "tol": 1e-20, "max_iter": 2000},
 }
 PLACES = [(0, 5.0), (2, 1.0), (2, 20.0), (4, 5.0), (6, 5.0)]
-Use = Callable[[MultiLabelDataset], None]
+Use = Callable[[Dataset], None]
 
 
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Use]:
     """Let every name be the given dataset."""
 
-    def given(dataset: MultiLabelDataset) -> None:
+    def given(dataset: Dataset) -> None:
         _work.prepare.cache_clear()
         monkeypatch.setattr(_work, "load_dataset", lambda name: dataset)
 
@@ -37,12 +37,12 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Use]:
     _work.prepare.cache_clear()
 
 
-def small() -> MultiLabelDataset:
+def small() -> Dataset:
     dataset, _ = make_low_rank_multilabel(50, 6, 5, rank=2, cardinality=1.5, random_state=0)
     return replace(dataset, Y=dataset.Y.toarray(), n_train=N_TRAIN)
 
 
-def with_other_test_rows(dataset: MultiLabelDataset) -> MultiLabelDataset:
+def with_other_test_rows(dataset: Dataset) -> Dataset:
     X = dataset.X.copy()
     X[N_TRAIN:] = np.random.default_rng(1).normal(size=X[N_TRAIN:].shape)
     return replace(dataset, X=X)
@@ -173,7 +173,7 @@ def test_other_data_is_not_downloaded_in_a_worker(
 
 
 @pytest.fixture(scope="module")
-def larger() -> MultiLabelDataset:
+def larger() -> Dataset:
     dataset, _ = make_low_rank_multilabel(90, 8, 6, rank=3, cardinality=2.0, noise=0.5, random_state=0)
     return replace(dataset, Y=dataset.Y.toarray(), n_train=N_FIT)
 
@@ -201,7 +201,7 @@ def algorithm1(
     return objectives
 
 
-def curves_at(dataset: MultiLabelDataset, theta: int, alpha: float) -> list[dict[str, Any]]:
+def curves_at(dataset: Dataset, theta: int, alpha: float) -> list[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_work, "load_dataset", lambda name: dataset)
         outcome = work(PAYLOAD | {"theta": theta, "alpha": alpha})
@@ -212,7 +212,7 @@ def curves_at(dataset: MultiLabelDataset, theta: int, alpha: float) -> list[dict
 
 @pytest.mark.parametrize(("theta", "alpha"), PLACES)
 def test_curves_of_algorithm_1_equal_a_plain_implementation(
-    larger: MultiLabelDataset, theta: int, alpha: float
+    larger: Dataset, theta: int, alpha: float
 ) -> None:
     X, Y = larger.X[:N_FIT], larger.Y[:N_FIT].astype(float)
     _, growing, constant = curves_at(larger, theta, alpha)
@@ -224,9 +224,7 @@ def test_curves_of_algorithm_1_equal_a_plain_implementation(
 
 
 @pytest.mark.parametrize(("theta", "alpha"), PLACES)
-def test_the_default_solver_is_not_above_algorithm_1(
-    larger: MultiLabelDataset, theta: int, alpha: float
-) -> None:
+def test_the_default_solver_is_not_above_algorithm_1(larger: Dataset, theta: int, alpha: float) -> None:
     default, *others = curves_at(larger, theta, alpha)
     assert default["method"] == "default solver"
     best = min(default["objective"])
@@ -237,25 +235,25 @@ def test_the_default_solver_is_not_above_algorithm_1(
     assert default["objective"][default["stop"]] <= best * (1 + 1e-2)
 
 
-def test_with_nothing_penalised_the_solver_finds_least_squares(larger: MultiLabelDataset) -> None:
+def test_with_nothing_penalised_the_solver_finds_least_squares(larger: Dataset) -> None:
     X, Y = larger.X[:N_FIT], larger.Y[:N_FIT].astype(float)
     W = np.linalg.lstsq(X, Y, rcond=None)[0]
     default = curves_at(larger, 6, 5.0)[0]
     assert default["objective"][-1] == pytest.approx(((Y - X @ W) ** 2).sum(), rel=1e-8)
 
 
-def test_the_test_set_takes_no_part(larger: MultiLabelDataset) -> None:
+def test_the_test_set_takes_no_part(larger: Dataset) -> None:
     Y = larger.Y.copy()
     Y[N_FIT:] = 1 - Y[N_FIT:]
     assert curves_at(replace(larger, Y=Y), 2, 1.0) == curves_at(larger, 2, 1.0)
 
 
-def test_objectives_have_ten_digits(larger: MultiLabelDataset) -> None:
+def test_objectives_have_ten_digits(larger: Dataset) -> None:
     for curve in curves_at(larger, 2, 1.0):
         assert all(value == float(f"{value:.10g}") for value in curve["objective"])
 
 
-def test_only_a_record_with_all_that_a_worker_computes_is_whole(larger: MultiLabelDataset) -> None:
+def test_only_a_record_with_all_that_a_worker_computes_is_whole(larger: Dataset) -> None:
     payload = PAYLOAD | {"theta": 2, "alpha": 1.0}
     result = {"curves": curves_at(larger, 2, 1.0)}
     assert is_whole({"payload": payload, "result": result, "arrays": None})

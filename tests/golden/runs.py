@@ -24,7 +24,7 @@ from golden.cases import Fit, Search
 from lrml import completion, metrics, theory
 from lrml.cli import main
 from lrml.core.penalties import TailSum, TraceNorm
-from lrml.datasets import TextDataset, load_yeast, make_tagged_texts, write_texts
+from lrml.datasets import TextDataset, load_yeast, make_tagged_texts, write_dataset
 from lrml.thresholds import best_threshold
 
 Numbers = dict[str, Any]
@@ -328,8 +328,8 @@ def scenario_numbers(folder: Path) -> Numbers:
     """Learn tags from a file of texts, tune, judge, look inside and predict, each by one command."""
     texts = make_tagged_texts(160, random_state=0)
     old, new, model = folder / "old.csv", folder / "new.csv", folder / "model.lrml"
-    write_texts(TextDataset("old", texts.texts[:120], texts.tags[:120]), old)
-    write_texts(TextDataset("new", texts.texts[120:], texts.tags[120:]), new)
+    write_dataset(TextDataset("old", texts.texts[:120], texts.tags[:120]), old)
+    write_dataset(TextDataset("new", texts.texts[120:], texts.tags[120:]), new)
     (folder / "model.toml").write_text(cases.CONFIG)
     commands = {
         "fit": (old, "-o", model, "--config", folder / "model.toml"),

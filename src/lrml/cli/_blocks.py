@@ -15,11 +15,12 @@ from typer.core import TyperCommand
 
 from lrml._files import pattern_of
 from lrml._shown import counted
-from lrml.cli._options import CommandError, Source, check_new_file, check_other_file, option
+from lrml.cli._options import CommandError, Data, check_new_file, check_other_file, option
+from lrml.datasets import mulan_entries
 
 if TYPE_CHECKING:
     from lrml._progress import Reading
-    from lrml.datasets import BlockFile
+    from lrml.datasets import Source
 
 _ROWS = 10_000
 _LOCAL = "local"
@@ -74,7 +75,7 @@ class Blockwise(NamedTuple):
 
     @classmethod
     def of(
-        cls, rows: Any, checkpoint: str | None, dask: str | None, data: Source, output: str
+        cls, rows: Any, checkpoint: str | None, dask: str | None, data: Data, output: str
     ) -> Blockwise | None:
         """Return what the options say, checked before anything is read; None without ``--blocks``."""
         if rows is None and dask is not None:
@@ -135,55 +136,84 @@ class Blockwise(NamedTuple):
             )
 
 
+class Columns(NamedTuple):
+    """The names of the features of a source."""
+
+    feature_names: Sequence[str]
+
+
 class Stream:
     """Rows to learn from, block by block; has what `Training` has, the counts once a model is fitted."""
 
-    def __init__(
-        self,
-        how: Blockwise,
-        quiet: bool,
-        file: BlockFile,
-        name: str | None,
-        explained: list[str],
-        reading: dict[str, Any],
-    ) -> None:
-        self.how, self.quiet, self.file, self.reading = how, quiet, file, reading
-        self.name = name or file.paths[0].name
-        if len(file.paths) > 1:
-            self.name += f" and {counted(len(file.paths) - 1, 'more file')}"
-        shape = f"{len(file.feature_names):,d} features, {len(file.label_names or ()):,d} labels"
-        self.notes = (f"{self.name}: {shape}", *explained)
+    def __init__(self, how: Blockwise, quiet: bool, data: Data, source: Source) -> None:
+        from lrml.cli._console import tell_progress
+        from lrml.cli._data import explained, reading_of
+
+        if source.roles.kind == "text" or data.name in mulan_entries():
+            named = data.name in mulan_entries()
+            what = "a dataset by name" if named else "texts: weights of words are learned from all"
+            remedy = "write features to an svmlight file, for example of sklearn's HashingVectorizer"
+            raise ValueError(
+                f"--blocks is for files of numbers, got {data.name!r}, {what}. Leave it out"
+                f"{'' if named else ', or ' + remedy}."
+            )
+        if "test" in data.reading:
+            raise ValueError(
+                f"--blocks reads rows to learn from, got --test {data.reading['test']!r}. Leave it out, and "
+                "judge the model with lrml evaluate."
+            )
+        if source.has_split:
+            raise ValueError(
+                f"--blocks learns from all rows of a file, got {data.name!r}, which says that some are a "
+                "test set. Write the training rows to a file of their own."
+            )
+        self.how, self.quiet, self.source = how, quiet, source
+        if source.has_first_pass and not quiet:
+            tell_progress("reads all files once, to find features and labels")
+        features, labels = source.schema
+        if labels is None:
+            raise ValueError(
+                f"DATA must have labels to learn from, got {data.name!r} without them. Say where they are, "
+                "for example with --labels."
+            )
+        self.name = data.reading.get("name") or Path(data.name).name
+        if data.others:
+            self.name += f" and {counted(len(data.others), 'more file')}"
+        self.reading = reading_of(source, Columns(features or ()))
+        shape = f"{len(features or ()):,d} features, {len(labels):,d} labels"
+        self.notes = (f"{self.name}: {shape}", *explained(source))
         self._told: Reading | None = None
         self.n_rows: int | None = None
         self.n_blocks: int | None = None
 
     def fit(self, estimator: Any) -> Any:
         """Fit to all blocks, and give the model the names of the columns."""
-        with self._source() as source:
+        from lrml.cli._data import name_columns
+
+        with self._blocks() as blocks:
             try:
-                model = estimator.fit_blocks(source, checkpoint=self.how.checkpoint)
+                model = estimator.fit_blocks(blocks, checkpoint=self.how.checkpoint)
             except (ValueError, TypeError):
                 raise
             except BaseException:  # stopped by the user, out of memory, a cluster that is lost
                 self._say_how_to_go_on(estimator)
                 raise
-        assert self.file.label_names is not None
-        name_columns(model, self.file.feature_names, self.file.label_names)
+        name_columns(model, *self.source.schema)  # type: ignore[arg-type]
         sums = getattr(model, "statistics_", None)
-        self.n_blocks = self.file.n_blocks
-        self.n_rows = self.file.n_rows if sums is None else sums.n_rows
+        self.n_blocks = self.source.n_blocks
+        self.n_rows = self.source.n_rows if sums is None else sums.n_rows
         return model
 
     @contextmanager
-    def _source(self) -> Iterator[Any]:
+    def _blocks(self) -> Iterator[Any]:
         if self.how.dask is None:
             from lrml._progress import Reading
             from lrml.blocks import LocalBlocks
             from lrml.cli._console import tell_progress
 
-            source = LocalBlocks(self.file)
-            source.told = self._told = Reading(None if self.quiet else tell_progress)
-            yield source
+            blocks = LocalBlocks(self.source)
+            blocks.told = self._told = Reading(None if self.quiet else tell_progress)
+            yield blocks
             return
         from lrml.engines import dask as engine
 
@@ -194,7 +224,7 @@ class Stream:
             tell_progress("starting local workers" if local else f"connecting to {self.how.dask}")
         try:
             with engine.connect(None if self.how.dask == _LOCAL else self.how.dask):
-                yield engine.DaskBlocks(self.file)
+                yield engine.DaskBlocks(self.source)
         except engine.ClusterError as error:
             raise CommandError(str(error)) from error
 
@@ -237,14 +267,3 @@ def _content(checkpoint: str) -> str:
         return "was not written, as no block was complete"
     with np.load(checkpoint, allow_pickle=False) as arrays:
         return f"has the sums over the first {counted(int(arrays['n_blocks']), 'block')}"
-
-
-def name_columns(model: Any, feature_names: Sequence[str], label_names: Sequence[str]) -> None:
-    """Store the names of features and labels where a fit on frames would have stored them."""
-    import numpy as np
-
-    from lrml.datasets import NumberedNames
-
-    numbered = isinstance(feature_names, NumberedNames)
-    features = None if numbered else np.array(feature_names, dtype=object)
-    model._rename(features, np.array(label_names, dtype=object))

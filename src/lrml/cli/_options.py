@@ -8,21 +8,18 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import lrml.datasets
 from lrml._files import check_writable
 from lrml._shown import did_you_mean
-from lrml.datasets import READ_FORMATS, TEXT_FORMATS, dataset_status, mulan_entries
+from lrml.datasets import FORMATS, mulan_entries
 
 if TYPE_CHECKING:
-    from lrml.datasets import MultiLabelDataset
-
-EMBEDDED = "yeast"
+    from lrml.datasets import Roles, Source
 
 
 def option(metavar: str, words: str, parser: Callable[[str], Any] | None = None) -> Any:
@@ -80,158 +77,131 @@ def _labels(text: str) -> int | list[str]:
     return int(text) if re.fullmatch(r"[+-]?\d+", text) else _names(text)
 
 
-def _zero_based(text: str) -> str | bool:
-    return {"true": True, "false": False}.get(text, one_of(("auto", "true", "false"))(text))
-
-
-def _format(choices: Sequence[str]) -> tuple[str, Callable[[str], Any], str]:
-    return "|".join(choices), one_of(choices), "Files: format, if the suffix does not say it."
-
-
-# The options of the readers: placeholder, parser and help.
+# Options about the data: placeholder, parser and help.
 _READING: dict[str, tuple[str, Callable[[str], Any], str]] = {
-    "format": _format(READ_FORMATS),
-    "name": ("TEXT", str, "Files: name of the dataset (default: from the file)."),
+    "format": ("|".join(FORMATS), one_of(tuple(FORMATS)), "Files: format, if the suffix does not say it."),
     "test": ("PATH", str, "Files: a second one, the test set that belongs to the first."),
-    "xml": ("PATH", str, "ARFF: the XML file that names the labels."),
-    "labels": (
-        "LIST|N",
-        _labels,
-        "ARFF, CSV, Parquet: names of the label columns, or N for the first N columns, -N for the last.",
-    ),
-    "label_column": ("NAME", str, "CSV, Parquet: the column that lists labels."),
-    "label_separator": ("TEXT", str, "CSV, Parquet: what separates them (default: a comma)."),
-    "features": ("LIST", _names, "CSV, Parquet: the feature columns (default: all others)."),
-    "ignore": ("LIST", _names, "CSV, Parquet: columns to leave out."),
-    "delimiter": ("CHAR", str, "CSV: what separates cells (default: seen from the first rows)."),
-    "sparse": ("", bool, "CSV, Parquet: store sparse matrices."),
-    "n_features": ("N", int, "svmlight: number of features (default: as occur)."),
-    "n_labels": ("N", int, "svmlight: number of labels (default: as occur)."),
-    "zero_based": (
-        "auto|true|false",
-        _zero_based,
-        "svmlight: whether features are counted from 0 (default: auto, if 0 occurs).",
-    ),
-}
-
-
-# The same for texts with tags.
-_TEXTS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "text": ("LIST", _names, "Texts: their column; several are joined (default: guessed, and shown)."),
     "tags": (
         "LIST",
         _one_or_more,
-        "Texts: the column that lists tags, or columns of 0 and 1 (guessed, too).",
+        "Tables: the column that lists tags or labels, or columns of 0 and 1 (guessed, too).",
     ),
-    "tag_separator": ("TEXT", str, "Texts: what separates tags (guessed, too)."),
+    "tag_separator": ("TEXT", str, "Tables: what separates tags (guessed, too)."),
+    "labels": (
+        "LIST|N",
+        _labels,
+        "Numbers: names of the label columns, or N for the first N columns, -N for the last.",
+    ),
+    "ignore": ("LIST", _names, "Numbers: columns to leave out."),
+    "delimiter": ("CHAR", str, "CSV: what separates cells (default: seen from the first rows)."),
+    "read": ("KEY=VALUE", str, "More of how files are read, such as zero_based=true; may come again."),
 }
+_RARE = (
+    *("name", "xml", "features", "sparse", "zero_based", "n_features", "n_labels"),
+    *("feature_names", "label_names"),
+)
 
 
-def _name(key: str) -> str:
-    return "--from" if key == "format" else f"--{key.replace('_', '-')}"
+def _rare(given: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of ``--read``."""
+    found: dict[str, Any] = {}
+    for setting in given:
+        key, _, value = setting.partition("=")
+        if key not in _RARE or not value:
+            raise ValueError(
+                f"--read takes one of {', '.join(_RARE)} and a value, got {setting!r}. "
+                f"{did_you_mean(key, _RARE)}Write for example --read n_features=1000."
+            )
+        plain: dict[str, Any] = {"true": True, "false": False}
+        found[key] = _names(value) if key == "features" else plain.get(value, value)
+        if key.startswith("n_"):
+            found[key] = int(value)
+    return found
 
 
 @dataclass(frozen=True)
-class Source:
-    """The dataset for a command: a known name, or a file with the options of its reader."""
+class Data:
+    """What a command is to read: a known name, or files, and what was said of them."""
 
     name: str
     data_home: str | None
-    reading: dict[str, Any]
-    texts: dict[str, Any] = field(default_factory=dict)  # options for texts with tags
+    reading: Mapping[str, Any]
     others: tuple[str, ...] = ()  # files that follow the first one
 
     def check(self) -> None:
-        """Refuse a source that cannot be read, or options that do not fit to it."""
+        """Refuse what is not there, or options that do not fit to it."""
         known = mulan_entries()
         for name in (self.name, *self.others):
-            if name not in known and not Path(name).exists():
+            if name not in (*known, "-") and not Path(name).exists():
                 raise ValueError(
                     f"NAME|PATH must be one of {', '.join(known)} or a file, got {name!r}. "
                     f"{did_you_mean(name, known)}Check the spelling, or see: lrml datasets."
                 )
-        if self.name in known and (given := {**self.texts, **self.reading}):
+        if self.name in known and self.reading:
+            key = next(iter(self.reading))
+            flag = "--from" if key == "format" else f"--{'read' if key in _RARE else key.replace('_', '-')}"
             raise ValueError(
-                f"{_name(next(iter(given)))} is for data files, got the dataset {self.name!r}. "
+                f"{flag} is for data files, got the dataset {self.name!r}. "
                 f"Leave it out, or give a path such as ./{self.name} if a file is meant."
             )
 
-    def load(self) -> MultiLabelDataset:
-        """Return a known dataset, or one read from files."""
-        if self.name in mulan_entries():
-            if self.name == EMBEDDED and dataset_status(self.name, self.data_home).state == "missing":
-                return lrml.datasets.load_yeast()
-            return lrml.datasets.fetch_mulan(self.name, data_home=self.data_home)
-        options = dict(self.reading)
-        if (test := options.pop("test", None)) is None:
-            return lrml.datasets.read_dataset(self.name, **options)
-        return lrml.datasets.read_split(self.name, test, **options)
+    def open(self, roles: Roles | None = None, **options: Any) -> Source:
+        """Open the data, and decide which column is what; ``roles`` are those that a model knows."""
+        from lrml.datasets import open_source  # noqa: PLC0415 - help needs no NumPy
 
-    def with_defaults(self, options: Mapping[str, Any]) -> Source:
-        """Return the same source with options of a configuration file, where none were given."""
-        known = _READING | _TEXTS
+        self.check()
+        paths: Any = [self.name, *self.others] if self.others else self.name
+        return open_source(paths, roles=roles, data_home=self.data_home, **{**self.reading, **options})
+
+    def with_defaults(self, options: Mapping[str, Any]) -> Data:
+        """Return the same with options of a configuration file, where none were given."""
+        known = [*(key for key in _READING if key != "read"), *_RARE]
         for key in options:
             if key not in known:
                 raise ValueError(
                     f"[data] may have the keys {', '.join(known)}, got {key!r}. "
                     f"{did_you_mean(key, known)}Check the spelling."
                 )
-        numbers, texts = (
-            {key: options[key] for key in options if key in part} for part in (_READING, _TEXTS)
-        )
-        return replace(self, reading=numbers | self.reading, texts=texts | self.texts)
+        return replace(self, reading={**options, **self.reading})
 
 
-def takes_source(
-    *, texts: bool = False, several: bool = False, metavar: str = "NAME|PATH"
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command with the parameter ``data: Source`` an argument NAME|PATH and the options of readers.
-
-    With ``texts``, also the options for texts with tags; with ``several``, any number of paths.
-    """
+def takes_data(*, several: bool = False, metavar: str = "NAME|PATH") -> Callable[[Any], Callable[..., Any]]:
+    """Give a command with the parameter ``data: Data`` an argument NAME|PATH and the options about data."""
+    words = "A dataset that lrml knows, or a data file."
+    if several:
+        words, metavar = f"{words[:-1]}, or several to be read with --blocks.", f"{metavar}..."
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        every = {"format": _format(tuple(dict.fromkeys(READ_FORMATS + TEXT_FORMATS)))}
-        options = _TEXTS | _READING | every if texts else _READING
-        return _with_source(command, options, list[str] if several else str, metavar)
+        every: Any = list[str] if several else str
+        argument = Annotated[every, typer.Argument(metavar=metavar, help=words)]
+        parameters = [
+            _parameter("source", argument, inspect.Parameter.empty)
+            if name == "data"
+            else _parameter(name, p.annotation, p.default)
+            for name, p in inspect.signature(command, eval_str=True).parameters.items()
+        ]
+        for key, (placeholder, parse, told) in _READING.items():
+            flag = "--from" if key == "format" else f"--{key.replace('_', '-')}"
+            details: Any = {} if key == "read" else {"parser": parse}
+            choice = typer.Option(flag, metavar=placeholder, help=told, **details)
+            kind: Any = list[str] if key == "read" else str
+            parameters.append(_parameter(key, Annotated[kind | None, choice]))
+        parameters.append(_parameter("data_home", DataHome))
+
+        @functools.wraps(command)
+        def run(source: str | list[str], data_home: str | None, **values: Any) -> Any:
+            name, *others = [source] if isinstance(source, str) else source
+            reading = {key: given for key in _READING if (given := values.pop(key, None)) is not None}
+            with user_errors():
+                reading |= _rare(reading.pop("read", None) or ())
+                return command(data=Data(name, data_home, reading, tuple(others)), **values)
+
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
 
     return decorate
-
-
-def _with_source(
-    command: Callable[..., Any], options: Mapping[str, Any], kind: Any, metavar: str
-) -> Callable[..., Any]:
-    words = "A dataset that lrml knows, or a data file."
-    if kind is not str:
-        words, metavar = f"{words[:-1]}, or several to be read with --blocks.", f"{metavar}..."
-    argument = Annotated[kind, typer.Argument(metavar=metavar, help=words)]
-    parameters = [
-        _parameter("source", argument, inspect.Parameter.empty)
-        if name == "data"
-        else _parameter(name, p.annotation, p.default)
-        for name, p in inspect.signature(command, eval_str=True).parameters.items()
-    ]
-    for key, (placeholder, parse, words) in options.items():
-        plain = parse in (int, bool)
-        details: Any = {} if plain else {"parser": parse}
-        choice = typer.Option(_name(key), metavar=placeholder or None, help=words, **details)
-        parameters.append(_parameter(key, Annotated[(parse if plain else str) | None, choice]))
-    parameters.append(_parameter("data_home", DataHome))
-
-    @functools.wraps(command)
-    def run(source: str | list[str], data_home: str | None, **values: Any) -> Any:
-        name, *others = [source] if isinstance(source, str) else source
-        numbers, about_texts = (
-            {key: value for key in part if (value := values.pop(key, None)) is not None}
-            for part in (_READING, _TEXTS)
-        )
-        with user_errors():
-            data = Source(name, data_home, numbers, about_texts, tuple(others))
-            return command(data=data, **values)
-
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return run
 
 
 def _parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
@@ -270,9 +240,8 @@ def check_new_file(path: str | os.PathLike[str], force: bool, what: str, *others
         raise ValueError(f"{what} must be a file, got {os.fspath(path)!r}, {kind}")
     there = [os.fspath(file) for file in (place, *others) if file.exists() or file.is_symlink()]
     if there and not force:
-        files = f"{what} and the file that belongs to it" if others else what
         raise ValueError(
-            f"{files} must be new, got {' and '.join(map(repr, there))}. Choose another name, or "
-            "replace what is there with --force."
+            f"{what} must be new, got {' and '.join(map(repr, there))}. Choose another name, or replace what "
+            "is there with --force."
         )
     check_writable(place)

@@ -8,10 +8,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from lrml._shown import did_you_mean
-from lrml.cli._options import Force, Json, Quiet, Source, check_new_file, option, takes_source
+from lrml.cli._options import Data, Force, Json, Quiet, check_new_file, option, takes_data
 from lrml.cli._recipe import METHODS, Recipe, Seed
 from lrml.cli.evaluate import HTML, scored, write_page
-from lrml.datasets import mulan_entries
 
 if TYPE_CHECKING:
     from lrml.cli._data import Training
@@ -35,9 +34,9 @@ def _methods(text: str) -> list[str]:
     return names
 
 
-@takes_source(texts=True)
+@takes_data()
 def compare(
-    data: Source,
+    data: Data,
     methods: Annotated[str, option("LIST", _METHODS, _methods)] = "lrml,ml-trace,ml-fro",
     held_out: Annotated[float, option("SHARE", _HELD_OUT)] = 0.25,
     html: Annotated[str | None, option("FILE", HTML)] = None,
@@ -58,7 +57,7 @@ def compare(
       lrml compare articles.csv --held-out 0.3 --html compared.html
     """
     from lrml.cli._console import print_json, report_table, result_console, say, tell_progress
-    from lrml.cli._data import plan_reading
+    from lrml.cli._data import Training
     from lrml.evaluation import compare as compared
 
     if html is not None:
@@ -66,12 +65,12 @@ def compare(
     if not 0 < held_out < 1:
         raise ValueError(f"--held-out must be between 0 and 1, got {held_out}. Pass 0.25, for example.")
     names = list(methods)  # parsed, as all other options
-    plan = plan_reading(data)
-    training = plan.load()
-    split = data.name in mulan_entries() or "test" in data.reading
+    source = data.open()
+    training = Training.read(source)
+    split = source.has_split
     training, judged = (training, None) if split else _split(training, held_out, seed)
     judging: list[_Judged] = []
-    n_texts = training.n_rows if plan.texts else None
+    n_texts = training.n_rows if source.roles.kind == "text" else None
     for name in names:
         estimator = Recipe(name).estimator(search=True, n_texts=n_texts, seed=seed, verbose=False)
         if not quiet:
@@ -126,16 +125,13 @@ def _split(training: Training, share: float, seed: int) -> tuple[Training, Train
         )
 
     def part(rows: Any) -> Training:
-        if training.names is None:
-            texts, tags = ([column[i] for i in rows] for column in (training.X, training.Y))
-            return training._replace(X=texts, Y=tags)
-        return training._replace(X=training.X[rows], Y=training.Y[rows])
+        return training._replace(rows=training.rows.rows(np.sort(rows)))
 
-    return part(np.sort(order[n_judged:])), part(np.sort(order[:n_judged]))
+    return part(order[n_judged:]), part(order[:n_judged])
 
 
 def _tune_and_judge(
-    name: str, estimator: Any, data: Source, training: Training, judged: Training | None
+    name: str, estimator: Any, data: Data, training: Training, judged: Training | None
 ) -> _Judged:
     from lrml._inner import threshold_of
     from lrml.cli._console import warnings_told
@@ -151,7 +147,8 @@ def _tune_and_judge(
         rows = RowsForModel(model, data, training.reading, labelled=True)
         scores, Y = scored(model, rows, quiet=True)
     else:
-        Y = model.binarize(judged.Y) if judged.names is None else judged.Y
+        rows = judged.rows
+        Y = model.binarize(list(rows.tags)) if hasattr(rows, "tags") else rows.targets
         with without_names():
-            scores = model.decision_function(judged.X)
+            scores = model.decision_function(list(rows.X) if hasattr(rows, "tags") else rows.X)
     return _Judged(name, scores, Y, threshold_of(model), list(model.classes_), facts)

@@ -8,29 +8,27 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 import lrml.datasets
 from lrml._shown import did_you_mean
 from lrml.cli._options import (
-    EMBEDDED,
     CommandError,
+    Data,
     DataHome,
     Force,
     Json,
-    Source,
     check_new_file,
     one_of,
     option,
-    takes_source,
+    takes_data,
     user_errors,
 )
-from lrml.datasets import DATA_HOME_VARIABLE, WRITE_FORMATS, dataset_status, mulan_entries
+from lrml.datasets import FORMATS, dataset_status, mulan_entries
 
-if TYPE_CHECKING:
-    from lrml.datasets import MulanEntry
+_EMBEDDED = "yeast"
 
 app = typer.Typer(rich_markup_mode=None, subcommand_metavar="[ACTION] ...")
 
@@ -75,7 +73,7 @@ def list_datasets(context: typer.Context, data_home: DataHome = None, as_json: J
         say(console, f" {line}")
 
 
-def _list_record(entry: MulanEntry, data_home: str | None) -> dict[str, Any]:
+def _list_record(entry: Any, data_home: str | None) -> dict[str, Any]:
     state = dataset_status(entry.name, data_home).state
     return {
         "name": entry.name,
@@ -85,20 +83,19 @@ def _list_record(entry: MulanEntry, data_home: str | None) -> dict[str, Any]:
         "labels": entry.n_labels,
         "train": entry.n_train,
         "bytes": sum(file.size for file in entry.files),
-        "status": "embedded" if entry.name == EMBEDDED and state == "missing" else state,
+        "status": "embedded" if entry.name == _EMBEDDED and state == "missing" else state,
         "citation": entry.citation,
     }
 
 
 @app.command()
-@takes_source()
-def describe(data: Source, as_json: Json = False) -> None:
+@takes_data()
+def describe(data: Data, as_json: Json = False) -> None:
     """Print the statistics of a dataset or file."""
     from lrml.cli._console import plain_table, print_json, result_console, say
 
     _warn_of_data_home(data.data_home)
-    data.check()
-    dataset = data.load()
+    dataset = data.open().read()
     description = lrml.datasets.describe(dataset)
     if as_json:
         print_json(description.as_dict() | {"provenance": dataset.provenance})
@@ -177,26 +174,25 @@ def _fetch_one(name: str, data_home: str | None) -> dict[str, Any]:
 
 
 @app.command()
-@takes_source()
+@takes_data()
 def convert(
-    data: Source,
+    data: Data,
     target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; others may belong to it.")],
-    to: Annotated[str | None, option("|".join(WRITE_FORMATS), _TO, one_of(WRITE_FORMATS))] = None,
+    to: Annotated[str | None, option("|".join(tuple(FORMATS)), _TO, one_of(tuple(FORMATS)))] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Write a dataset in another format."""
     from lrml.cli._console import print_json, result_console, say
 
-    files = lrml.datasets.written_files(target, to)
+    files = lrml.datasets.files_of(target, to)
     check_new_file(files[0], force, "OUT", *files[1:])
     _warn_of_data_home(data.data_home)
-    data.check()
-    dataset = data.load()
+    dataset = data.open().read()
     lrml.datasets.write_dataset(dataset, target, format=to)
-    n, d, n_labels = dataset.shape
     if as_json:
-        counts = {"instances": n, "attributes": d, "labels": n_labels}
+        found = lrml.datasets.describe(dataset).as_dict()
+        counts = {key: found[key] for key in ("instances", "attributes", "labels")}
         print_json({"wrote": [str(file) for file in files], **counts})
         return
     console = result_console()
@@ -230,7 +226,7 @@ def example(
     for file in files:
         check_new_file(file, force, "OUT")
     for number, file in enumerate(files):
-        lrml.datasets.write_texts(lrml.datasets.make_tagged_texts(rows, random_state=seed + number), file)
+        lrml.datasets.write_dataset(lrml.datasets.make_tagged_texts(rows, random_state=seed + number), file)
         if not as_json:
             say(result_console(), f"wrote {file}: {rows:,d} texts with tags")
     if as_json:
@@ -240,7 +236,7 @@ def example(
 def _warn_of_data_home(data_home: str | None) -> None:
     from lrml.cli._console import advise
 
-    home = data_home or os.environ.get(DATA_HOME_VARIABLE)
+    home = data_home or os.environ.get("LRML_DATA_HOME")
     if home and not Path(home).expanduser().is_dir():
-        source = "--data-home" if data_home else DATA_HOME_VARIABLE
+        source = "--data-home" if data_home else "LRML_DATA_HOME"
         advise(f"lrml datasets: warning: {source} names no folder: {home!r}. Only the cache is searched.")

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Annotated, Any
 
 from lrml._shown import counted
-from lrml.cli._options import Force, Json, Source, check_new_file, option, takes_source
+from lrml.cli._options import Data, Force, Json, check_new_file, option, takes_data
 from lrml.cli.predict import MODEL
 
 HTML = "Write a page with figures and tables."
@@ -18,10 +18,10 @@ _N_WORST = 10
 _MANY_CELLS, _SECONDS = 10_000_000, 5.0
 
 
-@takes_source(texts=True)
+@takes_data()
 def evaluate(
     model: Annotated[str, MODEL],
-    data: Source,
+    data: Data,
     html: Annotated[str | None, option("FILE", HTML)] = None,
     bootstrap: Annotated[int, option("N", _RESAMPLES)] = 1000,
     seed: Annotated[int, option("N", "Seed of the resamples.")] = 0,
@@ -113,7 +113,7 @@ def scored(model: Any, rows: Any, *, quiet: bool = False) -> tuple[Any, Any]:
             last = monotonic()
             tell_progress(f"{counted(done, 'row')} scored")
     if not scores:
-        raise ValueError(f"DATA must have rows to judge a model on, got none in {rows.source.name!r}.")
+        raise ValueError(f"DATA must have rows to judge a model on, got none in {rows.name!r}.")
     found = np.concatenate(scores)
     if found.size >= _MANY_CELLS and not quiet:
         tell_progress(f"{counted(done, 'row')} scored; the metrics come next, then their intervals")

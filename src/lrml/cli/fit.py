@@ -10,17 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from lrml._shown import counted
-from lrml.cli._blocks import Blocks, Blockwise, CheckpointFile, Dask
+from lrml.cli._blocks import Blocks, Blockwise, CheckpointFile, Dask, Stream
 from lrml.cli._options import (
+    Data,
     Force,
     Json,
     Quiet,
-    Source,
     check_new_file,
     check_other_file,
     count_or_share,
     option,
-    takes_source,
+    takes_data,
 )
 from lrml.cli._recipe import Config, Device, Kernel, Loss, Method, Recipe, Seed
 
@@ -42,9 +42,9 @@ def cut(text: str) -> float | str:
         ) from None
 
 
-@takes_source(texts=True, several=True)
+@takes_data(several=True)
 def fit(
-    data: Source,
+    data: Data,
     output: Annotated[str, OUTPUT],
     method: Method = None,
     theta: Annotated[str | None, option("N|SHARE|auto", _THETA, count_or_share)] = None,
@@ -89,7 +89,7 @@ def fit(
 
 def learn(
     command: str,
-    data: Source,
+    data: Data,
     output: str,
     recipe: Recipe,
     seed: int,
@@ -100,24 +100,25 @@ def learn(
 ) -> Any:
     """Fit and store a model, and print what it is; a search also tells what it found."""
     from lrml.cli._console import print_json, result_console, say, tell_progress, warnings_told
-    from lrml.cli._data import digest_of, plan_reading
+    from lrml.cli._data import Training, digest_of
 
     check_new_file(output, force, "MODEL")
     for name in (data.name, *data.others):
         check_other_file(output, name, "MODEL")
-    plan = plan_reading(data.with_defaults(recipe.data))
-    search = command == "tune"
+    data = data.with_defaults(recipe.data)
+    source = data.open(rows=10_000 if how is None else how.rows)
+    texts, search = source.roles.kind == "text", command == "tune"
     wanted: dict[str, Any] = {"search": search, "seed": seed, "verbose": not quiet}
     # Wrong parameters are refused before long reading.
-    checked = recipe.estimator(**wanted, n_texts=0 if plan.texts else None)
-    if how is not None and not plan.texts:
+    checked = recipe.estimator(**wanted, n_texts=0 if texts else None)
+    if how is not None and not texts:
         how.check(checked)
-    training: Any = plan.load() if how is None else plan.stream(how, quiet)
-    estimator = recipe.estimator(**wanted, n_texts=training.n_rows if plan.texts else None)
+    training: Any = Training.read(source) if how is None else Stream(how, quiet, data, source)
+    estimator = recipe.estimator(**wanted, n_texts=training.n_rows if texts else None)
     if not quiet:
         for note in training.notes:
             tell_progress(note)
-        if plan.texts:
+        if texts:
             tell_progress("making features of the texts, then learning")
     start = perf_counter()
     with warnings_told(f"lrml {command}"):
@@ -130,7 +131,7 @@ def learn(
         **({} if how is None else {"blocks": training.n_blocks}),
         "seconds": round(perf_counter() - start, 3),
         "reading": training.reading,
-        "sha256": digest_of(plan.source),
+        "sha256": digest_of(data),
     }
     import lrml
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from lrml._shown import printable
-from lrml.cli._options import Force, Source, check_new_file, option, takes_source
+from lrml.cli._options import Data, Force, check_new_file, option, takes_data
 
 _OUT = "Write a .csv, .jsonl or .parquet file instead of printing."
 _ASSIGNED = "Only tags that reach the model's threshold, at most k."
@@ -26,10 +26,10 @@ class _Sink(Protocol):
     def write(self, labels: Any, scores: Any) -> None: ...
 
 
-@takes_source(texts=True, metavar="NAME|PATH|-")
+@takes_data(metavar="NAME|PATH|-")
 def predict(
     model: Annotated[str, MODEL],
-    data: Source,
+    data: Data,
     k: Annotated[int | None, typer.Option("-k", metavar="N", help="Tags of each row (default: 5).")] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help=_OUT)] = None,
     assigned: Annotated[bool, typer.Option("--assigned", help=_ASSIGNED)] = False,

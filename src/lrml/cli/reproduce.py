@@ -16,7 +16,6 @@ from typer.core import TyperCommand
 
 from lrml._files import remove_remains, writable_folder, write_atomically
 from lrml.cli._options import CommandError, DataHome, one_of, option, user_errors
-from lrml.datasets import DATA_HOME_VARIABLE
 from lrml.experiments import DATASETS, PROTOCOLS, TARGETS
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def reproduce(
                 f"--data-home must be a folder with one folder per dataset, got {data_home!r}, which is "
                 "none. Check the path, or leave it out to look in the cache."
             )
-        os.environ[DATA_HOME_VARIABLE] = data_home  # worker processes look there, too
+        os.environ["LRML_DATA_HOME"] = data_home  # worker processes look there, too
     plan = make_plan(target, datasets, protocol, seeds)
     _check_choice(plan, target, "--datasets", datasets, "datasets")
     _check_choice(plan, target, "--protocol", protocol, "protocols")

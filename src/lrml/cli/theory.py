@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lrml.cli._options import Json, Source, count_or_share, option, takes_source
+from lrml.cli._options import Data, Json, count_or_share, option, takes_data
 
 if TYPE_CHECKING:
     from lrml import LRML
@@ -20,9 +20,9 @@ _HELD_OUT = 0.2
 _SUFFIX = ".lrml"  # of model files
 
 
-@takes_source(texts=True)
+@takes_data()
 def theory(
-    data: Source,
+    data: Data,
     theta: Annotated[str, option("N|SHARE|auto", _THETA, count_or_share)] = "auto",
     alpha: Annotated[float | None, option("X", "Strength of the penalty (default: chosen).")] = None,
     ridge: Annotated[float, option("X", "Ridge, if alpha is given.")] = 0.0,
@@ -68,7 +68,7 @@ def theory(
     _print(name, used, report, as_json=as_json)
 
 
-def _features(data: Source, tagger: Any, path: Any) -> Any:
+def _features(data: Data, tagger: Any, path: Any) -> Any:
     """Return the features that a model of texts makes of texts, read as those of its training."""
     from scipy import sparse
 
@@ -80,17 +80,15 @@ def _features(data: Source, tagger: Any, path: Any) -> Any:
     return sparse.csr_array(sparse.vstack([tagger.transform(texts) for texts, _ in rows]))
 
 
-def _rows(data: Source) -> tuple[str, Any, Any]:
+def _rows(data: Data) -> tuple[str, Any, Any]:
     """Return the name of the data, and the features and labels of its training rows."""
-    from lrml.cli._data import plan_reading
-
-    plan = plan_reading(data)
-    if plan.texts:
+    source = data.open()
+    if source.roles.kind == "text":
         raise ValueError(
             f"the theory takes features, got the texts of {data.name!r}. Fit a model to them first (lrml fit "
             f"{data.name} -o model.lrml), and pass it with --model, or pass features with labels."
         )
-    dataset = plan.source.load()
+    dataset = source.read()
     return (dataset.name, *(dataset.train if dataset.n_train else (dataset.X, dataset.Y)))
 
 

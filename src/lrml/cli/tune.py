@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from lrml.cli._blocks import Blocks, Blockwise, CheckpointFile, Dask
-from lrml.cli._options import Force, Json, Quiet, Source, check_new_file, count_or_share, option, takes_source
+from lrml.cli._options import Data, Force, Json, Quiet, check_new_file, count_or_share, option, takes_data
 from lrml.cli._recipe import Config, Device, Kernel, Loss, Method, Recipe, Seed, typed_list
 from lrml.cli.fit import OUTPUT, cut, learn, scoring_of
 
@@ -29,9 +29,9 @@ def _cv(text: str) -> Any:
     return int(text) if text.isdecimal() else float(text)
 
 
-@takes_source(texts=True, several=True)
+@takes_data(several=True)
 def tune(
-    data: Source,
+    data: Data,
     output: Annotated[str, OUTPUT],
     method: Method = None,
     thetas: Annotated[

@@ -2,111 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from lrml.datasets._record import MultiLabelDataset, check_dataset
+from lrml.datasets._dataset import Dataset, TextDataset, indicator
 
-# Statistic → its title and format. The last ones are shown only if there is something to show.
-STATISTICS = {
-    "instances": ("instances", ",d"),
-    "attributes": ("attributes", ",d"),
-    "labels": ("labels", ",d"),
-    "cardinality": ("labels per instance (cardinality)", ".3f"),
-    "density": ("cardinality / labels (density)", ".3f"),
-    "distinct_label_sets": ("distinct label sets", ",d"),
-    "rows_without_label": ("instances without a label", ",d"),
-    "labels_without_positive": ("labels without an instance", ",d"),
-    "labels_without_positive_in_train": ("  in the training set", ",d"),
-    "labels_without_positive_in_test": ("  in the test set", ",d"),
-    "nonzeros": ("nonzero entries of X", ",d"),
-    "missing_values": ("missing entries of X", ",d"),
-    "unknown_labels": ("unknown entries of Y", ",d"),
-}
-_UNLESS_ZERO = ("missing_values", "unknown_labels")
+
+def _shown(title: str, spec: str = ",d", *, always: bool = True) -> Any:
+    """Return a field with how it is shown."""
+    return field(default=None, metadata={"title": title, "spec": spec, "always": always})
 
 
 @dataclass(frozen=True)
 class Description:
-    """Statistics of a multi-label dataset.
+    """Statistics of a multi-label dataset; None where there is nothing to count.
 
-    Parameters
-    ----------
-    name : str
-        Name of the dataset.
-    instances, attributes, labels : int
-        Number of examples n, of features d and of labels L.
-    cardinality : float
-        Mean number of labels per example.
-    density : float
-        Cardinality divided by the number of labels.
-    distinct_label_sets : int
-        Number of different rows of Y; the empty set counts if it occurs.
-    rows_without_label : int
-        Number of examples to which no label applies.
-    labels_without_positive : int
-        Number of labels that apply to no example at all.
-    labels_without_positive_in_train, labels_without_positive_in_test : int or None
-        The same within the training and within the test set; None if the dataset has no split. A label
-        without a positive in training cannot be learned.
-    nonzeros : int
-        Number of entries of X that are not zero; missing ones count.
-    missing_values : int
-        Number of entries of X that are missing.
-    unknown_labels : int
-        Number of unknown entries of Y.
+    A label without a positive in training cannot be learned. ``nonzeros`` of X include missing values.
     """
 
     name: str
-    instances: int
-    attributes: int
-    labels: int
-    cardinality: float
-    density: float
-    distinct_label_sets: int
-    rows_without_label: int
-    labels_without_positive: int
-    labels_without_positive_in_train: int | None
-    labels_without_positive_in_test: int | None
-    nonzeros: int
-    missing_values: int
-    unknown_labels: int
+    instances: int | None = _shown("instances")
+    attributes: int | None = _shown("attributes")
+    labels: int | None = _shown("labels")
+    cardinality: float | None = _shown("labels per instance (cardinality)", ".3f")
+    density: float | None = _shown("cardinality / labels (density)", ".3f")
+    distinct_label_sets: int | None = _shown("distinct label sets")
+    rows_without_label: int | None = _shown("instances without a label")
+    labels_without_positive: int | None = _shown("labels without an instance")
+    labels_without_positive_in_train: int | None = _shown("  in the training set")
+    labels_without_positive_in_test: int | None = _shown("  in the test set")
+    nonzeros: int | None = _shown("nonzero entries of X")
+    missing_values: int | None = _shown("missing entries of X", always=False)
+    unknown_labels: int | None = _shown("unknown entries of Y", always=False)
+    words: int | None = _shown("words")
+    empty_texts: int | None = _shown("empty texts", always=False)
 
     def as_dict(self) -> dict[str, str | int | float | None]:
-        """Return the statistics as a plain dictionary, in the order above."""
+        """Return the statistics as a plain dictionary."""
         return asdict(self)
 
-    def lines(self) -> list[tuple[str, str, str]]:
-        """Return key, title and formatted value of what there is to show."""
-        values = asdict(self)
-        return [
-            (key, title, format(values[key], spec))
-            for key, (title, spec) in STATISTICS.items()
-            if values[key] is not None and (values[key] or key not in _UNLESS_ZERO)
-        ]
+    def lines(self) -> Iterator[tuple[str, str, str]]:
+        """Yield key, title and formatted value of what there is to show."""
+        for key, one in self.__dataclass_fields__.items():
+            value = getattr(self, key)
+            if one.metadata and value is not None and (value or one.metadata["always"]):
+                yield key, one.metadata["title"], format(value, one.metadata["spec"])
 
     def __str__(self) -> str:
-        lines = self.lines()
+        lines = list(self.lines())
         left, right = (max(len(line[place]) for line in lines) for place in (1, 2))
-        table = (f"  {title:<{left}}  {value:>{right}}" for _, title, value in lines)
-        return "\n".join([self.name, *table])
+        return "\n".join([self.name, *(f"  {title:<{left}}  {value:>{right}}" for _, title, value in lines)])
 
 
-def describe(dataset: MultiLabelDataset) -> Description:
-    """Compute the statistics of a dataset.
-
-    Parameters
-    ----------
-    dataset : MultiLabelDataset
-        The dataset; a split does not change the statistics of the whole.
-
-    Returns
-    -------
-    Description
-        The statistics, not rounded.
+def describe(dataset: Dataset | TextDataset) -> Description:
+    """Compute the statistics of a dataset, which are not rounded.
 
     Examples
     --------
@@ -123,32 +77,43 @@ def describe(dataset: MultiLabelDataset) -> Description:
       cardinality / labels (density)      0.303
       ...
     """
-    check_dataset(dataset)
-    n, d, n_labels = dataset.shape
-    stored = dataset.X.data if isinstance(dataset.X, sparse.csr_array) else dataset.X
+    if isinstance(dataset, TextDataset):
+        words = sum(len(text.split()) for text in dataset.texts)
+        of_texts = {"words": words, "empty_texts": dataset.n_empty}
+        if dataset.tags is None:
+            return Description(dataset.name, len(dataset), **of_texts)
+        Y = indicator(dataset.tags, dataset.tag_names)
+        return Description(dataset.name, len(dataset), **_of_labels(Y), **of_texts)
+    stored = dataset.X if isinstance(dataset.X, np.ndarray) else dataset.X.data
+    of_features = {
+        "attributes": dataset.shape[1],
+        "nonzeros": int(np.count_nonzero(stored)),
+        "missing_values": int(np.isnan(stored).sum()),
+    }
+    if dataset.Y is None:
+        return Description(dataset.name, len(dataset), **of_features)
     Y = sparse.csr_array(dataset.Y, copy=True)
     Y.eliminate_zeros()
+    found = _of_labels(Y)
+    if (n_train := dataset.n_train) is not None:
+        found["labels_without_positive_in_train"] = _unused_columns(Y[:n_train])
+        found["labels_without_positive_in_test"] = _unused_columns(Y[n_train:])
+    unknown = 0 if dataset.unknown is None else int(dataset.unknown.count_nonzero())
+    return Description(dataset.name, len(dataset), **of_features, **found, unknown_labels=unknown)
+
+
+def _of_labels(Y: sparse.csr_array) -> dict[str, Any]:
     per_row = np.diff(Y.indptr)
     cardinality = float(per_row.mean())
-    split = dataset.n_train is not None
-    return Description(
-        name=dataset.name,
-        instances=n,
-        attributes=d,
-        labels=n_labels,
-        cardinality=cardinality,
-        density=cardinality / n_labels,
-        distinct_label_sets=len({Y.indices[a:b].tobytes() for a, b in pairwise(Y.indptr)}),
-        rows_without_label=int(np.count_nonzero(per_row == 0)),
-        labels_without_positive=_unused_columns(Y),
-        labels_without_positive_in_train=_unused_columns(Y[: dataset.n_train]) if split else None,
-        labels_without_positive_in_test=_unused_columns(Y[dataset.n_train :]) if split else None,
-        nonzeros=int(np.count_nonzero(stored)),
-        missing_values=int(np.count_nonzero(np.isnan(stored))),
-        unknown_labels=0 if dataset.unknown is None else int(dataset.unknown.count_nonzero()),
-    )
+    return {
+        "labels": Y.shape[1],
+        "cardinality": cardinality,
+        "density": cardinality / max(Y.shape[1], 1),
+        "distinct_label_sets": len({Y.indices[a:b].tobytes() for a, b in pairwise(Y.indptr)}),
+        "rows_without_label": int(np.count_nonzero(per_row == 0)),
+        "labels_without_positive": _unused_columns(Y),
+    }
 
 
 def _unused_columns(Y: sparse.csr_array) -> int:
-    # By the columns that occur: a sum over rows would need an array as long as the number of labels.
     return int(Y.shape[1] - np.unique(Y.indices).size)

@@ -1,4 +1,4 @@
-"""Which column of a table of texts is what: said by the caller, or guessed from names and values."""
+"""Which column of a table is what: said by the caller, or guessed from the names and the first rows."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from statistics import fmean
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from lrml._shown import shortened, shown
-from lrml.datasets._errors import DatasetFormatError
-from lrml.datasets._lines import numbers_rows
-
-Record: TypeAlias = dict[str, Any]
+from lrml.datasets._lines import DatasetFormatError
 
 _TEXT_NAMES, _SHORT_TEXT_NAMES, _TAG_NAMES = (
-    frozenset(re.findall(r"\w+", words))
+    frozenset(words.split())
     for words in (
         "text texts description body abstract content contents document doc message review comment post "
         "article sentence question details notes",
@@ -30,96 +28,130 @@ _TEXT_NAMES, _SHORT_TEXT_NAMES, _TAG_NAMES = (
 )
 _SEPARATORS = ("\n", "|", ";", ",")  # the rarer inside a tag, the earlier
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf", re.ASCII | re.IGNORECASE)
-_YES_OR_NO = {"0": False, "1": True, "0.0": False, "1.0": True} | {
-    "false": False,
-    "true": True,
-    "no": False,
-    "yes": True,
-}
-_FEW_WORDS = 3  # a column without a telling name is text if its values have as many words, on average
-_CLEARLY_LONGER = 2
-_LONGEST_TAG = 40
-_LISTED_NAMES = 8  # in a message
+_FLAGS = {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0, "no": 0.0, "yes": 1.0}
+_LISTED = 8  # names in a message
 _ENOUGH_VALUES = 10  # different ones, to see whether blanks separate tags
-_BLANKS_SEPARATE, _ONE_TAG_EACH = (  # a mark that does not occur leaves values whole
-    f'If {case}, pass tag_separator="{mark}" (on the command line: --tag-separator "{mark}")'
-    for case, mark in (("blanks separate tags", " "), ("each value is one tag", ";"))
-)
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Which column of a file is what.
+    """Which column of a file is what: what the caller says of it, and what was found.
 
-    Attributes
+    Parameters
     ----------
-    kind : {"text", "numbers"}
+    kind : {"text", "numbers"}, optional
         Whether rows are texts or numbers.
-    format : str
-        The format of the file, such as ``"csv"``; ``"text"`` is one text per line.
-    text : tuple of str
-        The columns that make up the text, joined by a line end; empty for plain text and numbers.
-    tags : str or None
-        The column that lists the tags of a row.
-    tag_separator : str or None
-        What stands between two tags; ``"json"`` for lists in brackets, None if a value is one tag or is a
-        list already.
-    labels : tuple of str
-        Columns of 0 and 1, one for each tag, where there is no `tags` column.
-    features : tuple of str
-        Columns of numbers, where `kind` is "numbers".
-    ignored : tuple of str
-        The other columns.
-    delimiter : str or None
-        The character between two cells of CSV; None for other formats.
+    format : str, optional
+        The format of the file, such as ``"csv"``.
+    text : str or sequence of str
+        The columns that make up the text, joined by a line end.
+    tags : str, sequence of str, or False, optional
+        The column that lists the tags (or labels) of a row. A list names columns of 0 and 1, as ``labels``
+        does; False reads none.
+    tag_separator : str, optional
+        What stands between two tags; ``"json"`` for lists in brackets. Found: None if a value is one tag, or
+        is a list already.
+    labels : sequence of str, or int
+        Columns of 0 and 1, one for each label; or n for the first n columns, -n for the last n.
+    features : sequence of str, optional
+        Columns of numbers; by default all that are neither labels nor ignored.
+    ignore : sequence of str
+        Columns to leave out.
+    delimiter : str, optional
+        The character between two cells of CSV.
+    zero_based : bool, optional
+        Whether an svmlight file counts its features from 0.
+    unlabelled : bool, default=False
+        Leave labels out where the file has them: rows to predict.
     """
 
-    kind: Literal["text", "numbers"]
-    format: str
+    kind: Literal["text", "numbers"] | None = None
+    format: str | None = None
     text: tuple[str, ...] = ()
-    tags: str | None = None
+    tags: Any = None
     tag_separator: str | None = None
-    labels: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()
+    labels: Any = ()
+    features: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
     delimiter: str | None = None
+    zero_based: bool | None = None
+    unlabelled: bool = False
     reasons: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for key in ("text", "features", "ignore", "labels", "tags"):
+            value = getattr(self, key)
+            if key == "tags" and (value is None or value is False or isinstance(value, str)):
+                continue
+            if value is not None and not (key == "labels" and isinstance(value, int)):
+                object.__setattr__(self, key, _names(key, value))
+        if isinstance(self.tags, tuple):  # where the text is guessed, unless no column holds any
+            object.__setattr__(self, "labels", self.tags)
+            object.__setattr__(self, "tags", False)
+        if self.delimiter == "\\t":  # as it is typed in a shell
+            object.__setattr__(self, "delimiter", "\t")
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
+            raise ValueError(f'delimiter is {shown(self.delimiter)}. Pass one character, such as ";".')
+        if self.tag_separator == "":
+            raise ValueError('tag_separator is empty. Pass what stands between two tags, such as ",".')
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the file says which labels its rows have."""
+        return bool(self.tags or self.labels)
+
+    def kept(self) -> dict[str, Any]:
+        """Return what to keep in a model, so that later data is read alike, as JSON can hold it."""
+        plain = {key: value for key, value in asdict(self).items() if key not in ("reasons", "unlabelled")}
+        found = {key: list(v) if isinstance(v, tuple) else v for key, v in plain.items()}
+        return {key: value for key, value in found.items() if value not in (None, [])}
+
+    @classmethod
+    def of(cls, kept: Mapping[str, Any]) -> Roles:
+        """Return roles as a model has kept them."""
+        known = {one.name for one in fields(cls)} - {"reasons", "unlabelled"}
+        return cls(**{key: value for key, value in kept.items() if key in known})
 
     def explain(self) -> list[str]:
         """Return a line for people about each role, such as ``text: column "body" (by its name)``."""
+        if self.format not in ("csv", "jsonl", "parquet"):
+            whole = "text: each line of the file" if self.kind == "text" else f"numbers: {self.format}"
+            return [whole, "tags: none"] if self.kind == "text" and not self.has_labels else [whole]
         lines = []
         if "delimiter" in self.reasons:
-            lines.append(f"cells: {_spelled(self.delimiter)}{self._why('delimiter')}")
-        if not (self.text or self.features):
-            whole = (
-                "text: each line of the file" if self.kind == "text" else f"numbers: a file of {self.format}"
-            )
-            lines.append(whole)
-        elif self.text:
+            lines.append(f"cells: {_spelled(self.delimiter)} (by the first rows)")
+        if self.text:
             lines.append(f"text: {_columns(self.text)}{self._why('text')}")
-        if self.tags is not None:
+        if self.tags:
             how = "lists" if "list" in self.reasons else _spelled(self.tag_separator)
-            lines.append(f"tags: {_columns([self.tags])}, {how}{self._why('tags')}{self._doubt()}")
+            doubt = f". {self.reasons['blanks']}" if "blanks" in self.reasons else ""
+            lines.append(f"tags: {_columns([self.tags])}, {how}{self._why('tags')}{doubt}")
         elif self.labels:
             lines.append(f"tags: {_columns(self.labels)}, 0 or 1 each{self._why('tags')}")
         elif self.kind == "text":
             lines.append("tags: none")
-        for role in ("features", "ignored"):
-            if names := getattr(self, role):
-                lines.append(f"{role}: {_columns(names)}")
-        return lines
+        if self.features:
+            lines.append(f"features: {_columns(self.features)}")
+        return [*lines, f"ignored: {_columns(self.ignore)}"] if self.ignore else lines
 
     def _why(self, role: str) -> str:
         return f" ({self.reasons[role]})" if role in self.reasons else ""
 
-    def _doubt(self) -> str:
-        return f". {self.reasons['blanks']}" if "blanks" in self.reasons else ""
+
+def _names(key: str, value: Any) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (value,)
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ValueError(f"{key} is {shown(value)}. Pass names of columns, each once.")
+    return names
 
 
 def _columns(names: Sequence[str]) -> str:
-    first = ", ".join(f'"{shortened(name, 60)}"' for name in names[:_LISTED_NAMES])
-    more = f", ... ({len(names)} in all)" if len(names) > _LISTED_NAMES else ""
-    return f"column{'' if len(names) == 1 else 's'} {first}{more}"
+    return f"column{'' if len(names) == 1 else 's'} {_listed(names)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f", ... ({len(names)} in all)" if len(names) > _LISTED else ""
+    return ", ".join(f'"{shortened(name, 60)}"' for name in names[:_LISTED]) + more
 
 
 def _spelled(separator: str | None) -> str:
@@ -131,77 +163,63 @@ def _spelled(separator: str | None) -> str:
     return f"separated by {names.get(separator, repr(separator))}"
 
 
-class Asked:
-    """What the caller said of the roles, checked."""
-
-    def __init__(self, text: object, tags: object, tag_separator: object) -> None:
-        self.text = _names("text", text)
-        self.no_tags = tags is False
-        self.tags = None if tags is False else _names("tags", tags)
-        self.labels: tuple[str, ...] = ()
-        if self.tags is not None and not isinstance(tags, str):
-            self.labels, self.tags = self.tags, None
-        if not (tag_separator is None or (isinstance(tag_separator, str) and tag_separator)):
-            raise ValueError(
-                'tag_separator must be a text of at least one character, "json", or None to guess it, got '
-                f'{shown(tag_separator)}. Pass what stands between two tags, such as ",".'
-            )
-        self.tag_separator = tag_separator
-
-
-def _names(key: str, value: object) -> tuple[str, ...] | None:
-    if value is None:
-        return None
-    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else ()
-    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        form = {"text": "a column, or a list of columns to be joined"}.get(
-            key, "a column that lists tags, a list of columns of 0 and 1, or False for none"
-        )
-        raise ValueError(f"{key} must be {form}, each named once, got {shown(value)}. Name columns, or None.")
-    return names
-
-
 class _Column:
     """What the first rows say of a column."""
 
-    def __init__(self, name: str, values: list[Any]) -> None:
+    def __init__(self, name: str, values: Iterable[Any]) -> None:
         self.name = name
+        self.key = " ".join(re.findall(r"[^\W_]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name))).lower()
         self.filled = [value for value in values if not (value is None or value == "")]
         self.strings = [value for value in self.filled if isinstance(value, str)]
         lists = sum(isinstance(value, list) for value in self.filled)
         self.is_list = 2 * lists > len(self.filled)  # a few rows may be wrong: reading them says which
-        self.is_number = bool(self.filled) and all(map(_is_number, self.filled))
+        numbers = sum(map(_is_number, self.filled))
+        self.is_number = bool(self.filled) and numbers == len(self.filled)
+        self.is_no_number = 2 * numbers <= len(self.filled)
         self.is_flag = self.is_number and all(flag_of(value) is not None for value in self.filled)
         self.is_text = bool(self.strings) and not self.is_number and 2 * len(self.strings) > len(self.filled)
-        self.length = fmean(map(len, self.strings)) if self.is_text else 0.0
-        self.words = fmean(len(value.split()) for value in self.strings) if self.is_text else 0.0
-        self.distinct = len(set(self.strings)) / len(self.strings) if self.is_text else 0.0
+
+    def is_called(self, words: frozenset[str], *, wholly: bool) -> bool:
+        """Whether the name is one of some words, or has one of them."""
+        return self.key in words if wholly else bool(words & set(self.key.split()))
+
+    @cached_property
+    def length(self) -> float:
+        """Mean number of characters."""
+        return fmean(map(len, self.strings))
+
+    def is_prose(self) -> bool:
+        """Whether values have several words, and seldom come again."""
+        words = fmean(len(value.split()) for value in self.strings)
+        return words >= 3 and 2 * len(set(self.strings)) > len(self.strings)
 
     def lists_tags(self) -> bool:
-        """Say whether the values look like lists of tags: short parts that come again and again."""
+        """Whether the values look like lists of tags: short parts that come again and again."""
         if self.is_list:
-            lists = [value for value in self.filled if isinstance(value, list)]
-            return all(isinstance(part, str | int) for value in lists for part in value)
-        if not self.is_text:
-            return False
-        separator = guess_separator(self.strings)
+            return all(isinstance(p, str | int) for v in self.filled if isinstance(v, list) for p in v)
+        separator = guess_separator(self.strings) if self.is_text else None
         if separator is None:
             return False
         parts = [part for value in self.strings for part in split_tags(value, separator)]
-        short = bool(parts) and fmean(map(len, parts)) <= _LONGEST_TAG / 2 and max(map(len, parts)) <= 80
+        short = bool(parts) and fmean(map(len, parts)) <= 20 and max(map(len, parts)) <= 80
         return short and 2 * len(set(parts)) <= len(parts) and len(parts) > 1.2 * len(self.strings)
 
 
 def _is_number(value: object) -> bool:
     if isinstance(value, str):
-        text = value.strip()
-        return _NUMBER.fullmatch(text) is not None or text.lower() in _YES_OR_NO
+        return _NUMBER.fullmatch(value.strip()) is not None or flag_of(value) is not None
     return isinstance(value, int | float)
 
 
-def flag_of(value: object) -> bool | None:
+def flag_of(value: object) -> float | None:
     """Return what a cell of a 0/1 column says; None if it says neither."""
-    return _YES_OR_NO.get(str(value).strip().lower())
+    return _FLAGS.get(str(value).strip().lower())
+
+
+def counts_rows(values: Iterable[object]) -> bool:
+    """Whether values count from 0 or 1, as the index of a pandas frame does."""
+    found = [str(value).strip() for value in values]
+    return any(found == [str(start + row) for row in range(len(found))] for start in (0, 1)) and bool(found)
 
 
 def guess_separator(values: Sequence[str]) -> str | None:
@@ -211,10 +229,7 @@ def guess_separator(values: Sequence[str]) -> str | None:
     if all(value.strip()[:1] == "[" and value.strip()[-1:] == "]" for value in values):
         return "json"
     shares = {mark: sum(mark in value.strip() for value in values) / len(values) for mark in _SEPARATORS}
-    often = [mark for mark in _SEPARATORS if shares[mark] >= 0.1]
-    if often:
-        return often[0]
-    best = max(_SEPARATORS, key=lambda mark: shares[mark])
+    best = next((mark for mark in _SEPARATORS if shares[mark] >= 0.1), max(shares, key=lambda m: shares[m]))
     if shares[best] > 0:
         return best
     # Blanks separate tags only if the same words come again in other company: "machine learning" is one tag.
@@ -239,139 +254,151 @@ def split_tags(value: str, separator: str | None) -> list[str]:
     return [str(part) for part in found]
 
 
-def find_roles(
-    path: str | os.PathLike[str],
-    file_format: str,
-    names: Sequence[str],
-    sample: Sequence[Record],
-    asked: Asked,
-) -> Roles:
-    """Decide which column is what, from what was asked for and from the first rows."""
-    _check_known(path, names, asked)
-    columns = [_Column(name, [record.get(name) for record in sample]) for name in names]
-    by_name = {column.name: column for column in columns}
-    reasons: dict[str, str] = {}
-    taken = {*(asked.text or ()), *(asked.tags or ()), *asked.labels}
-    free = [column for column in columns if column.name not in taken]
+def tags_in(value: Any, separator: str | None) -> tuple[str, ...]:
+    """Return the tags that a cell lists: trimmed, each once; a ValueError if it does not list any."""
+    if value is None:
+        return ()
+    if isinstance(value, list):
+        if not all(isinstance(part, str | int) and not isinstance(part, bool) for part in value):
+            raise ValueError("a list of other things than texts")
+        parts = [str(part) for part in value]
+    elif isinstance(value, str):
+        try:
+            parts = split_tags(value, separator)
+        except (SyntaxError, RecursionError, MemoryError) as error:
+            raise ValueError("not a list") from error
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        parts = [str(value)]
+    else:
+        raise ValueError("neither text nor a list")
+    return tuple(dict.fromkeys(tag for part in parts if (tag := part.strip())))
 
-    tags = None if asked.tags is None else by_name[asked.tags[0]]
-    if tags is None and not (asked.no_tags or asked.labels):
+
+def find_roles(
+    path: str | os.PathLike[str], names: Sequence[str], sample: Sequence[Sequence[Any]], asked: Roles
+) -> Roles:
+    """Decide which column is what, from what was asked for and from the first rows.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, for messages.
+    names : sequence of str
+        Its columns.
+    sample : sequence of sequences
+        The cells of its first rows.
+    asked : Roles
+        What the caller said, with the format.
+    """
+    asked = _resolved(path, names, asked)
+    if names[0] == "" and counts_rows(row[0] for row in sample) and "" not in (asked.features or ()):
+        asked = replace(asked, ignore=(*asked.ignore, ""))
+    reasons: dict[str, str] = {}
+    if asked.kind == "numbers" and (asked.has_labels or asked.unlabelled):
+        return _numbers(path, names, asked, reasons)
+    columns = [_Column(name, (row[k] for row in sample)) for k, name in enumerate(names)]
+    taken = {*asked.text, *asked.labels, *asked.ignore, asked.tags}
+    free = [column for column in columns if column.name not in taken]
+    tags = next((column for column in columns if column.name == asked.tags), None)
+    if asked.tags is None and not asked.labels:
         tags = _guess_tags(path, free, reasons)
         free = [column for column in free if column is not tags]
-    if asked.text is not None:
-        text = asked.text
-    else:
+    text = asked.text
+    if not text and asked.kind != "numbers" and asked.features is None:
         found = _guess_text(path, free, reasons)
-        if found is None:
-            return _numbers(path, file_format, columns, tags, asked)
-        text = (found.name,)
-    labels = asked.labels
-    if tags is None and not (labels or asked.no_tags):
+        text = () if found is None else (found.name,)
+    if not text:
+        if tags is not None and tags.is_flag and not asked.tags:
+            tags = None  # one of the labels, perhaps, but there may be others
+        if tags is None and not asked.labels and not asked.unlabelled:
+            raise _no_text(path, columns)
+        dropped = () if asked.labels else tuple(c.name for c in free if c.is_no_number)
+        asked = replace(asked, ignore=(*asked.ignore, *dropped))
+        return _numbers(path, names, _with_tags(asked, tags, reasons), reasons)
+    asked = _with_tags(asked, tags, reasons)
+    if tags is None and not asked.labels and asked.tags is None:
         flags = tuple(column.name for column in free if column.is_flag and column.name not in text)
         if len(flags) > 1:
-            labels, reasons["tags"] = flags, "their values"
-    used = {*text, *labels, *([] if tags is None else [tags.name])}
-    return Roles(
-        kind="text",
-        format=file_format,
-        text=text,
-        tags=None if tags is None else tags.name,
-        tag_separator=_separator(tags, asked, reasons),
-        labels=labels,
-        ignored=tuple(name for name in names if name not in used),
-        reasons=reasons,
-    )
+            asked, reasons["tags"] = replace(asked, labels=flags), "their values"
+    used = {*text, *asked.labels, asked.tags}
+    ignore = tuple(name for name in names if name not in used)
+    return replace(asked, kind="text", text=text, ignore=ignore, reasons=asked.reasons | reasons)
 
 
-def _separator(tags: _Column | None, asked: Asked, reasons: dict[str, str]) -> str | None:
+def _resolved(path: str | os.PathLike[str], names: Sequence[str], asked: Roles) -> Roles:
+    """Return what was asked for by names that the file has; refuse others, and contradictions."""
+    if isinstance(count := asked.labels, int):
+        if not 0 < abs(count) <= len(names):
+            raise _unclear(path, f"labels={count} of {len(names)} columns cannot be. Correct the number")
+        asked = replace(asked, labels=tuple(names[:count] if count > 0 else names[count:]))
+    _check_known(path, names, asked)
+    if asked.labels and asked.tags is None and not asked.text and asked.kind is None:
+        asked = replace(asked, kind="numbers")
+    gone = {*asked.ignore}
+    if asked.unlabelled:
+        gone |= {*asked.labels, asked.tags}
+        asked = replace(asked, labels=(), tags=False)
+    return replace(asked, ignore=tuple(name for name in names if name in gone))
+
+
+def _with_tags(asked: Roles, tags: _Column | None, reasons: dict[str, str]) -> Roles:
     if tags is None:
-        return None
-    if tags.is_list:
-        reasons["list"] = "its type"
-    found = asked.tag_separator or guess_separator(tags.strings)
-    if found is not None or not _mostly_several_words(tags.strings):
-        return found
-    # The column is known to hold tags, so less is asked of blanks than of those of an unknown column.
-    if _words_come_again(tags.strings):
-        reasons["blanks"] = _ONE_TAG_EACH
-        return " "
-    reasons["blanks"] = _BLANKS_SEPARATE
-    return None
-
-
-def _mostly_several_words(values: Sequence[str]) -> bool:
-    return 2 * sum(len(value.split()) > 1 for value in values) > len(values)
-
-
-def _words_come_again(values: Sequence[str]) -> bool:
-    """Say whether words repeat at least twice as often as whole values, and are fewer."""
-    words = [word for value in values for word in value.split()]
-    n_words, n_values = len(set(words)), len(set(values))
-    often = len(words) * n_values >= 2 * len(values) * n_words
-    return n_values >= _ENOUGH_VALUES and n_words < n_values and often
+        return asked
+    return replace(asked, tags=tags.name, tag_separator=_separator(tags, asked, reasons))
 
 
 def _numbers(
-    path: str | os.PathLike[str],
-    file_format: str,
-    columns: Sequence[_Column],
-    tags: _Column | None,
-    asked: Asked,
+    path: str | os.PathLike[str], names: Sequence[str], asked: Roles, reasons: dict[str, str]
 ) -> Roles:
-    """Return the roles of a table of numbers with a column of tags; refuse other tables without text."""
-    if tags is not None and tags.is_flag and asked.tags is None:
-        tags = None  # one of the labels, perhaps, but there may be others
-    rest = [column for column in columns if column is not tags and column.name not in asked.labels]
-    index = columns[0] if columns[0].name == "" and numbers_rows(columns[0].filled) else None
-    features = tuple(column.name for column in rest if column.is_number and column is not index)
-    listed = _listed([column.name for column in columns])
-    if not features:
-        rule = "some column must hold texts, with blanks between words"
-        raise _unclear(path, rule, f"none that is clear among {listed}", 'Pass the column, as text="...".')
-    if tags is None and not asked.labels:
-        flags = [column.is_flag for column in columns]
-        last = next((k for k, flag in enumerate(reversed(flags)) if not flag), len(flags))
-        hint = f" The last {last} columns hold only 0 and 1." if last > 1 else ""
-        rule = "a table without texts must say which columns are labels"
-        remedy = (
-            f"Pass labels=-n for the last n columns, labels=[...] or label_column=... to "
-            f"read_{'parquet' if file_format == 'parquet' else 'csv'} (on the command line: --labels, "
-            f'--label-column), or text="..." if a column holds texts.{hint}'
-        )
-        raise _unclear(path, rule, f"{len(features)} columns of numbers among {listed}", remedy)
-    reasons: dict[str, str] = {}
-    return Roles(
-        kind="numbers",
-        format=file_format,
-        tags=None if tags is None else tags.name,
-        tag_separator=_separator(tags, asked, reasons),
-        labels=asked.labels,
-        features=features,
-        ignored=tuple(column.name for column in rest if column.name not in features),
-        reasons=reasons,
+    """Return the roles in a table of numbers: all columns that are nothing else are features."""
+    taken = {*asked.labels, *asked.ignore, *([asked.tags] if asked.tags else [])}
+    features = asked.features
+    if features is None:
+        features = tuple(name for name in names if name not in taken)
+        if "" in features:
+            raise _unclear(path, 'A feature has no name. Ignore the column (--ignore "") or name it')
+        if not features:
+            raise _unclear(path, "No column is left as a feature. Name fewer as labels, or features=[]")
+    ignore = tuple(name for name in names if name not in {*features, *asked.labels} and name != asked.tags)
+    return replace(asked, kind="numbers", features=features, ignore=ignore, reasons=asked.reasons | reasons)
+
+
+def _separator(tags: _Column, asked: Roles, reasons: dict[str, str]) -> str | None:
+    if tags.is_list:
+        reasons["list"] = "its type"
+    found, values = asked.tag_separator or guess_separator(tags.strings), tags.strings
+    if found is not None or 2 * sum(len(value.split()) > 1 for value in values) <= len(values):
+        return found
+    # The column is known to hold tags, so less is asked of blanks than of those of an unknown column: words
+    # repeat at least twice as often as whole values, and are fewer.
+    words = [word for value in values for word in value.split()]
+    n_words, n_values = len(set(words)), len(set(values))
+    often = len(words) * n_values >= 2 * len(values) * n_words
+    blanks = n_values >= _ENOUGH_VALUES and n_words < n_values and often
+    case, mark = ("each value is one tag", ";") if blanks else ("blanks separate tags", " ")
+    reasons["blanks"] = (
+        f'If {case}, pass tag_separator="{mark}" (on the command line: --tag-separator "{mark}")'
     )
+    return " " if blanks else None
 
 
 def _guess_tags(
     path: str | os.PathLike[str], columns: Sequence[_Column], reasons: dict[str, str]
 ) -> _Column | None:
     """Find the column that lists tags, by its name, else by its values; None if there is none."""
-    possible = [column for column in columns if column.filled]
-    exact = [column for column in possible if _key(column.name) in _TAG_NAMES]
-    found = exact or [column for column in possible if _TAG_NAMES & set(_key(column.name).split())]
-    reason = "by its name"
+    possible, reason = [column for column in columns if column.filled], "by its name"
+    found = [c for c in possible if c.is_called(_TAG_NAMES, wholly=True)]
+    found = found or [c for c in possible if c.is_called(_TAG_NAMES, wholly=False)]
     if len(found) > 1:  # one that lists tags, rather than one with single words or numbers
         found = [column for column in found if column.lists_tags()] or found
     elif not found:
         # Short texts of few words look like lists of tags; what is called a text is none.
-        unnamed = [column for column in possible if not _TEXT_NAMES & set(_key(column.name).split())]
+        unnamed = [c for c in possible if not c.is_called(_TEXT_NAMES, wholly=False)]
         found, reason = [column for column in unnamed if column.lists_tags()], "its values"
     if len(found) > 1 and not all(column.is_flag for column in found):
+        names = _listed([column.name for column in found])
         raise _unclear(
-            path,
-            "which column lists the tags must be clear",
-            f"{len(found)} possible columns, {_listed([column.name for column in found])}",
-            'Pass one of them, as tags="..." (on the command line: --tags).',
+            path, f'{names} may all list tags. Pass one, as tags="..." (on the command line: --tags)'
         )
     if len(found) != 1:
         return None
@@ -385,11 +412,10 @@ def _guess_text(
     """Find the column that holds the text, by its name, else as the longest; None if no column does."""
     possible = [column for column in columns if column.is_text]
     for known in (_TEXT_NAMES, _SHORT_TEXT_NAMES):
-        found = [column for column in possible if _key(column.name) in known]
-        found = found or [column for column in possible if known & set(_key(column.name).split())]
-        reason = "by its name"
+        found, reason = [c for c in possible if c.is_called(known, wholly=True)], "by its name"
+        found = found or [c for c in possible if c.is_called(known, wholly=False)]
         if not found and known is _TEXT_NAMES:
-            found = [column for column in possible if column.words >= _FEW_WORDS and column.distinct > 0.5]
+            found = [column for column in possible if column.is_prose()]
             reason = "longest text" if len(possible) > 1 else "the only text"
         if found:
             break
@@ -397,45 +423,60 @@ def _guess_text(
         return None
     found.sort(key=lambda column: -column.length)
     if len(found) > 1:
-        if found[0].length < _CLEARLY_LONGER * found[1].length:
+        if found[0].length < 2 * found[1].length:
             names = _listed([column.name for column in found])
             raise _unclear(
                 path,
-                "which column holds the text must be clear",
-                f"{len(found)} possible columns, {names}",
-                'Pass one of them, as text="...", or several to be joined, as text=["...", "..."] (on the '
-                "command line: --text).",
+                f'{names} may all be the text. Pass one, as text="...", or several to be joined, as '
+                'text=["...", "..."] (on the command line: --text)',
             )
         reason = "longest text"
     reasons["text"] = reason
     return found[0]
 
 
-def _key(name: str) -> str:
-    """Return the words of a column name in lower case, whether it is in snake or camel case."""
-    words = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
-    return " ".join(re.findall(r"[^\W_]+", words)).lower()
+def _no_text(path: str | os.PathLike[str], columns: Sequence[_Column]) -> DatasetFormatError:
+    """Return the error for a table without a text and without labels."""
+    names = _listed([column.name for column in columns])
+    if not any(column.is_number for column in columns):
+        return _unclear(path, f'No column of {names} holds texts, clearly. Pass one, as text="..."')
+    flags = [column.is_flag for column in reversed(columns)]
+    last = flags.index(False) if False in flags else len(flags)
+    hint = f" The last {last} columns hold only 0 and 1." if last > 1 else ""
+    return _unclear(
+        path,
+        f"Which columns of {names} are labels? Pass labels=-n for the last n, labels=[...], or the column "
+        f'that lists them as tags="..." (on the command line: --labels, --tags).{hint}',
+    )
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f", ... ({len(names)} in all)" if len(names) > _LISTED_NAMES else ""
-    return ", ".join(f'"{shortened(name, 40)}"' for name in names[:_LISTED_NAMES]) + more
-
-
-def _check_known(path: str | os.PathLike[str], names: Sequence[str], asked: Asked) -> None:
-    for key, wanted in (("text", asked.text), ("tags", asked.tags or asked.labels)):
-        for name in wanted or ():
-            if name not in names:
+def _check_known(path: str | os.PathLike[str], names: Sequence[str], asked: Roles) -> None:
+    known = set(names)
+    if len(known) < len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise _unclear(path, f"Column {shown(twice)} is there twice. Rename one")
+    groups = {
+        "text": asked.text,
+        "tags": (asked.tags,) if asked.tags else (),
+        "labels": asked.labels,
+        "features": asked.features or (),
+        "ignore": asked.ignore,
+    }
+    taken: dict[str, str] = {}
+    for key, group in groups.items():
+        for name in group:
+            if name not in known and key != "ignore" and not (asked.unlabelled and key in ("tags", "labels")):
                 close = difflib.get_close_matches(name, names[:10_000])
-                remedy = f"Did you mean {_listed(close)}? " if close else ""
-                remedy += f"The columns are {_listed(names)}."
-                raise DatasetFormatError.at(path, None, f"{key} must name a column of the file", name, remedy)
-    both = set(asked.text or ()) & {*(asked.tags or ()), *asked.labels}
-    if both:
-        rule = "a column must not be both text and tags"
-        raise DatasetFormatError.at(path, None, rule, both.pop(), "Take it out of one of the two.")
+                guess = f" Did you mean {_listed(close)}?" if close else ""
+                message = (
+                    f"There is no column {shown(name)} for {key}.{guess} The columns are {_listed(names)}"
+                )
+                raise _unclear(path, message)
+            if taken.setdefault(name, key) != key:
+                raise _unclear(
+                    path, f"Column {shown(name)} is in {taken[name]} and in {key}. Take it out of one"
+                )
 
 
-def _unclear(path: str | os.PathLike[str], rule: str, got: str, remedy: str) -> DatasetFormatError:
-    """Build an error whose value is shown in full: it lists columns."""
-    return DatasetFormatError(f"{os.fspath(path)}: {rule}, got {got}. {remedy}")
+def _unclear(path: str | os.PathLike[str], message: str) -> DatasetFormatError:
+    return DatasetFormatError.at(path, None, message if message.endswith(".") else f"{message}.")

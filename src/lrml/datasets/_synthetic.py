@@ -1,4 +1,4 @@
-"""Synthetic multi-label data whose true coefficients have low rank and are known."""
+"""Data that is made up: labels from coefficients of low rank, which are known, and short texts with tags."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from scipy.special import ndtri
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
+from lrml._shown import shown
 from lrml.core.checks import check_choice, check_nonnegative, is_integer, is_real
-from lrml.datasets._record import FeatureMatrix, MultiLabelDataset, NumberedNames
+from lrml.datasets._dataset import Dataset, FeatureMatrix, NumberedNames, TextDataset
 
 Floats = NDArray[np.float64]
 
 _MOST = 0.9  # no label applies to a larger share of the rows
 _ALWAYS = 0.999  # no feature occurs in a larger share of the rows
-ZIPF = 1.0  # exponent of the power law of the popularity of words
+_ZIPF = 1.0  # exponent of the power law of the popularity of words
 _LEAST = -30  # logarithm of the smallest singular value, relative to the largest
 _STEEPEST = 10.0  # exponent beyond which the frequencies of labels would underflow
 _BLOCK_CELLS = 2**22  # scores, or words of a text, that are in memory at one time
@@ -80,7 +81,7 @@ def make_low_rank_multilabel(
     missing: float = 0.0,
     density: float | None = None,
     random_state: Any = None,
-) -> tuple[MultiLabelDataset, LowRankTruth]:
+) -> tuple[Dataset, LowRankTruth]:
     """Make multi-label data from coefficients of low rank.
 
     Label l applies to row i where ``(XW)_il + noise · sd_l · ε_il`` exceeds a threshold t_l, with
@@ -119,7 +120,7 @@ def make_low_rank_multilabel(
 
     Returns
     -------
-    dataset : MultiLabelDataset
+    dataset : Dataset
         X as `density` says; Y always sparse.
     truth : LowRankTruth
         W as factors, the intercept −t, and the labels before noise and hiding.
@@ -137,23 +138,26 @@ def make_low_rank_multilabel(
     >>> from lrml.datasets import make_low_rank_multilabel
     >>> dataset, truth = make_low_rank_multilabel(200, 30, 10, rank=2, cardinality=1.5, random_state=0)
     >>> dataset
-    <MultiLabelDataset low_rank: X (200, 30) dense, Y (200, 10) sparse, no split>
+    <Dataset low_rank: X (200, 30) dense, Y (200, 10) sparse, no split>
     >>> truth
     <LowRankTruth: 30 features, 10 labels, rank 2>
     >>> int(dataset.Y.sum()), bool(((truth.scores(dataset.X) > 0) == dataset.Y.toarray()).all())
     (300, True)
     """
-    n, d, n_labels = (
-        check_count_of(key, value)
-        for key, value in (("n_samples", n_samples), ("n_features", n_features), ("n_labels", n_labels))
-    )
-    shape = _check_spectrum(spectrum, decay, check_rank(rank, d, n_labels))
+    n, d = n_samples, n_features
+    least = min(n, d, n_labels)
+    if not (is_integer(least) and is_integer(rank)) or least < 1 or not 1 <= rank <= min(d, n_labels):
+        raise ValueError(
+            f"{n} rows, {d} features and {n_labels} labels cannot have coefficients of rank {rank}. Pass "
+            "positive counts, and a rank of at most the smaller of features and labels."
+        )
+    shape = _check_spectrum(spectrum, decay, rank)
     shares = _check_label_shares(cardinality, imbalance, n_labels)
     noise = check_nonnegative("noise", noise, "Pass noise=0 for none.")
     missing = check_nonnegative("missing", missing, "Pass missing=0 to hide no label.")
     if missing >= 1:
-        raise ValueError(f"missing must be a share below 1, got {missing}. Pass missing=0 to hide no label.")
-    lengths, entries, factors, errors, hiding = streams(random_state, 5)
+        raise ValueError(f"missing is {missing}, which is not below 1. Pass missing=0 to hide no label.")
+    lengths, entries, factors, errors, hiding = _streams(random_state, 5)
 
     X: FeatureMatrix
     if density is None:
@@ -169,7 +173,7 @@ def make_low_rank_multilabel(
     cut = _thresholds(Z[:n_sample], V, shares, exact=n_sample == n)
     noisy_cut, scale = _with_noise(Z[:n_sample], V, cut, noise)
     Y_clean, Y, unknown = _labels(Z, V, cut, noisy_cut, scale, missing, errors, hiding)
-    dataset = MultiLabelDataset(
+    dataset = Dataset(
         name="low_rank",
         X=X,
         Y=Y,
@@ -181,7 +185,7 @@ def make_low_rank_multilabel(
     return dataset, LowRankTruth(U, s, V, -cut, Y_clean)
 
 
-def streams(random_state: Any, count: int) -> list[np.random.Generator]:
+def _streams(random_state: Any, count: int) -> list[np.random.Generator]:
     """One stream of numbers for each purpose, drawn row after row: so the size of a block changes nothing."""
     seed = check_random_state(random_state).randint(2**32, size=4, dtype=np.uint32)
     return [np.random.default_rng(child) for child in np.random.SeedSequence(seed.tolist()).spawn(count)]
@@ -274,24 +278,6 @@ def _labels(
     return Y_clean, Y, sparse.vstack(hidden, format="csr") if hidden else None
 
 
-def check_count_of(key: str, value: Any) -> int:
-    """Return an int of at least 1."""
-    if not is_integer(value) or value < 1:
-        raise ValueError(f"{key} must be an int of at least 1, got {value!r}. Pass a positive count.")
-    return int(value)
-
-
-def check_rank(rank: Any, d: int, n_labels: int) -> int:
-    """Return a rank that a d × L matrix can have."""
-    checked = check_count_of("rank", rank)
-    if checked > min(d, n_labels):
-        raise ValueError(
-            f"rank must be at most {min(d, n_labels)} (the smaller of {d} features and {n_labels} labels), "
-            f"got {rank}. Lower rank, or raise n_features and n_labels."
-        )
-    return checked
-
-
 def _check_spectrum(spectrum: Any, decay: Any, rank: int) -> Floats:
     """Return the singular values up to a factor, the first of them 1."""
     exponential = check_choice("spectrum", spectrum, ("exponential", "polynomial")) == "exponential"
@@ -321,7 +307,7 @@ def _check_label_shares(cardinality: Any, imbalance: Any, n_labels: int) -> Floa
 def _check_feature_shares(density: Any, d: int) -> Floats:
     """Return the share of the rows in which each feature occurs."""
     share = _check_within("density", density, 1.0, "Pass None for a dense X")
-    return _skewed_shares(d, min(share, _ALWAYS) * d, ZIPF, _ALWAYS)
+    return _skewed_shares(d, min(share, _ALWAYS) * d, _ZIPF, _ALWAYS)
 
 
 def _check_within(name: str, value: Any, most: float, remedy: str) -> float:
@@ -340,3 +326,87 @@ def _skewed_shares(count: int, total: float, exponent: float, most: float) -> Fl
     cut_off = int(np.argmax(c * falling <= most * (1 + 1e-12)))
     shares: Floats = np.minimum(most, c[cut_off] * falling)
     return shares
+
+
+_TOPICS = {
+    "astronomy": "telescope, comet, planet, galaxy, eclipse, orbit, observatory, meteor shower, moon",
+    "baking": "sourdough, flour, oven, yeast, cinnamon rolls, pie crust, rye bread, dough, pastry",
+    "chess": "opening, endgame, bishop, rook, checkmate, tournament, pawn, clock, castling, gambit",
+    "cycling": "bicycle, gears, helmet, saddle, chain, mountain pass, tyres, brakes, bike lane, long ride",
+    "gardening": "soil, tomatoes, compost, roses, greenhouse, weeds, seedlings, watering can, hedge, harvest",
+    "hiking": "trail, boots, summit, backpack, tent, ridge, map, mountain hut, valley, long walk",
+    "history": "empire, archive, treaty, castle, medieval town, revolution, old letters, museum, dynasty",
+    "music": "violin, rehearsal, chord, concert, melody, drum kit, orchestra, song, recording, piano",
+    "painting": "canvas, brush, watercolour, portrait, oil paint, landscape, sketch, easel, palette, varnish",
+    "photography": "camera, lens, tripod, exposure, portrait, film roll, darkroom, flash, shutter, landscape",
+    "programming": "compiler, loop, function, bug, unit test, library, database, script, keyboard, release",
+    "sailing": "mast, harbour, anchor, rudder, wind, life jacket, tide, lighthouse, deck, knots",
+}
+_SENTENCES = {
+    "question": (
+        "Does anybody know how the {} and the {} go together?",
+        "What should I buy first, the {} or the {}?",
+        "Is there a good book on the {}?",
+    ),
+    "how-to": (
+        "First look after the {}, then turn to the {}.",
+        "It takes three steps to get from the {} to the {}.",
+        "With a little patience the {} will do what you want.",
+    ),
+    "report": (
+        "Last weekend we spent hours on the {} and the {}.",
+        "The {} was better than the {}, and everybody agreed.",
+        "In the end the {} made the day.",
+    ),
+}
+
+
+def make_tagged_texts(
+    n_texts: int = 1000, *, random_state: int | np.random.RandomState | None = 0
+) -> TextDataset:
+    """Make short texts about one to three of twelve topics, each also a question, a how-to or a report.
+
+    Parameters
+    ----------
+    n_texts : int, default=1000
+        How many texts.
+    random_state : int, RandomState or None, default=0
+        The same number gives the same texts.
+
+    Returns
+    -------
+    TextDataset
+        Texts of two to five sentences. The tags are the topics of a text and its kind, 15 in all. Some topics
+        share words, and some sentences come from another topic, so that no model is perfect.
+
+    Examples
+    --------
+    >>> from lrml.datasets import make_tagged_texts
+    >>> texts = make_tagged_texts(200)
+    >>> texts
+    <TextDataset tagged texts: 200 texts, 15 tags>
+    >>> texts.tags[0]
+    ('history', 'sailing', 'question')
+    """
+    if not is_integer(n_texts) or n_texts < 1:
+        raise ValueError(
+            f"n_texts must be an integer of at least 1, got {shown(n_texts)}. Pass n_texts=1000."
+        )
+    rng = check_random_state(random_state)
+    words = {topic: listed.split(", ") for topic, listed in _TOPICS.items()}
+    names, kinds = list(words), list(_SENTENCES)
+    texts, tags = [], []
+    for _ in range(n_texts):
+        topics = [names[place] for place in rng.choice(len(names), 1 + rng.binomial(2, 0.3), replace=False)]
+        kind = kinds[rng.randint(len(kinds))]
+        sentences = []
+        for number in range(rng.randint(2, 6)):
+            topic = (
+                topics[number % len(topics)] if rng.random_sample() < 0.9 else names[rng.randint(len(names))]
+            )
+            pattern = _SENTENCES[kind][rng.randint(len(_SENTENCES[kind]))]
+            chosen = rng.choice(words[topic], 2, replace=False)
+            sentences.append(pattern.format(*chosen))
+        texts.append(" ".join(sentences))
+        tags.append((*topics, kind))
+    return TextDataset("tagged texts", texts, tags, provenance="made by lrml.datasets.make_tagged_texts")

@@ -37,7 +37,7 @@ from lrml._shown import shown
 from lrml.blocks import BlockError, BlockSource, Checkpoint, Door, RowBlock
 from lrml.core.arrays import is_sparse, one_blas_thread
 from lrml.core.rows import Schema, Spread, added
-from lrml.datasets import BlockFile
+from lrml.datasets import Source
 from lrml.estimators import TopK
 from lrml.metrics import average_precision
 
@@ -112,7 +112,7 @@ class _Sum:
 
 
 def _blocks_of(leaf: Any) -> Iterable[Any]:
-    return leaf if isinstance(leaf, BlockFile) else [leaf]
+    return leaf if isinstance(leaf, Source) else [leaf]
 
 
 def _columns_of(leaf: Any, number: int, door: Door) -> Schema | None:
@@ -147,10 +147,8 @@ def _merged(sums: list[_Sum]) -> _Sum:
 
 def _leaves(rows: Any) -> list[Delayed]:
     """Return rows as Delayed objects, for each file, chunk of an array or partition of a dataframe."""
-    if isinstance(rows, BlockFile):
-        paths = [path.absolute() for path in rows.paths]  # workers may be in another folder
-        whole = BlockFile(paths, rows=rows.rows, format=rows.format, **rows.complete_options)
-        return [delayed(file) for file in whole.split()]
+    if isinstance(rows, Source):
+        return [delayed(file) for file in rows.parts()]
     if hasattr(rows, "chunks"):
         return list(rows.rechunk(dict.fromkeys(range(1, rows.ndim), -1)).to_delayed().ravel())
     leaves = list(rows.to_delayed() if hasattr(rows, "to_delayed") else rows)
@@ -164,9 +162,9 @@ class DaskBlocks(BlockSource):
 
     Parameters
     ----------
-    X : Dask array or dataframe, list of Delayed objects, BlockFile or DaskBlocks
+    X : Dask array or dataframe, list of Delayed objects, Source or DaskBlocks
         A block is a chunk of rows (dense, or one of SciPy's sparse arrays), a partition, or what a Delayed
-        object gives. Of a `lrml.datasets.BlockFile` a task reads one file, block by block.
+        object gives. Of a `lrml.datasets.Source` a task reads one file, block by block.
     y, sample_weight : Dask array, dataframe or series, str or list of str, optional
         Or names of columns of the dataframe X. None if X has them: files, or Delayed objects that give
         ``(X, y)`` or ``(X, y, sample_weight)``.

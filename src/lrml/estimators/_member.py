@@ -220,7 +220,7 @@ class Member(LowRankModel):
         Parameters
         ----------
         blocks : iterable, callable or BlockSource
-            Of ``(X, y)`` or ``(X, y, sample_weight)``; what `lrml.datasets.iter_blocks` yields; a function
+            Of ``(X, y)`` or ``(X, y, sample_weight)``; what a `lrml.datasets.Source` yields; a function
             that returns such an iterable, if blocks are read more than once; or a `lrml.blocks.BlockSource`,
             such as `lrml.engines.dask.DaskBlocks`.
         classes : sequence, optional

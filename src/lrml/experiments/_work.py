@@ -17,7 +17,7 @@ from lrml.core.losses import LOSSES
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum, TraceNorm
 from lrml.core.quadratic import SpectralProblem
-from lrml.datasets import MultiLabelDataset, describe, fetch_mulan, load_yeast
+from lrml.datasets import Dataset, describe, fetch_mulan, load_yeast
 from lrml.estimators import (
     CPLST,
     CPLSTCV,
@@ -101,7 +101,7 @@ class TrainTest(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def load_dataset(name: str) -> MultiLabelDataset:
+def load_dataset(name: str) -> Dataset:
     """Return a dataset; yeast is always available."""
     if name == EMBEDDED:
         return load_yeast()
@@ -305,7 +305,7 @@ def _theorem3(model: Any, n_examples: int) -> float | None:
 # Figure 3: how fast the objective falls, for Algorithm 1 of the paper and for the default solver
 
 
-def _convergence(dataset: MultiLabelDataset, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _convergence(dataset: Dataset, payload: Mapping[str, Any]) -> dict[str, Any]:
     """Run both methods on the training set, raw and without intercept as in the paper.
 
     A curve has the objective after every iteration (the first is that of the starting point), the residual

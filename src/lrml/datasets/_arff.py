@@ -1,0 +1,514 @@
+"""Multi-label ARFF files, in the manner of Mulan and of MEKA, with sparse or dense rows."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, TypeAlias
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lrml._shown import shown
+from lrml.datasets._dataset import Dataset, Schema
+from lrml.datasets._formats import stem_of
+from lrml.datasets._lines import (
+    DatasetFormatError,
+    GrowingCSR,
+    Row,
+    chunks,
+    decoded,
+    numbers_in,
+    significant_lines,
+)
+from lrml.datasets._roles import Roles
+
+Word: TypeAlias = bytes | None  # without quotes and escapes; None is a missing value, a bare "?"
+_Entries: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+
+_QUOTED = rb"""(?:'[^'\\]*+(?:\\.[^'\\]*+)*+'|"[^"\\]*+(?:\\.[^"\\]*+)*+")"""
+_NAME = re.compile(
+    rb"(?P<name>" + _QUOTED + rb"""|[^\s{'"][^\s{]*+)(?=[\s{])\s*+(?P<kind>\S.*+)""", re.DOTALL
+)
+# A bare word may hold spaces and, after its first character, quotes: "it's".
+_CELL = re.compile(rb"""(\s*+(""" + _QUOTED + rb"""|[^,'"\s][^,]*+|)\s*+,)""")
+_ENTRY = re.compile(rb"""\s*+(\d++)\s++(""" + _QUOTED + rb"""|[^,{}'"\s][^,{}]*+)\s*+,""")
+_NUMBER_ENTRIES = re.compile(rb"(?:\s*+\d++\s++[-+.\deE?]++\s*+,)*+")
+_LONE_QUESTION_MARK = re.compile(rb"(?<![^,\s])\?(?![^,\s])")
+_ESCAPE = re.compile(rb"\\([\\'\"%ntr])")
+_ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
+# The last colon that is followed by an option: a name may hold colons itself.
+_MEKA = re.compile(r"(?P<name>.*):\s*+(?P<options>-.*+)", re.DOTALL)
+_PART_OF_SPLIT = re.compile(r"(.+?)[-_](?:train|test)(?:[-_].*)?", re.IGNORECASE)
+# Two-valued labels that are not 0 and 1: what says no, and what says yes.
+_YES_OF_NO = {"0": "1", "false": "true", "no": "yes", "n": "y", "f": "t"}
+
+
+@dataclass(frozen=True)
+class _Attribute:
+    """A declared column: its name, the line, and the values of a nominal one (None: it is numeric)."""
+
+    name: str
+    line: int
+    domain: tuple[str, ...] | None
+
+    @property
+    def yes(self) -> str | None:
+        """Which of two values says that a label applies; None if they say something else."""
+        for no, yes in (self.domain, self.domain[::-1]) if self.domain and len(self.domain) == 2 else ():
+            if _YES_OF_NO.get(no.lower()) == yes.lower():
+                return yes
+        return "1" if self.domain and {"0", "1"}.issuperset(self.domain) else None
+
+
+class ArffReader:
+    """Reads an ARFF file, whose labels are named by the caller, by Mulan's XML file or in MEKA's header.
+
+    A numeric attribute, a label, and a nominal attribute of 0 and 1 is one column. Any other nominal
+    attribute of k values becomes k - 1 columns of 0 and 1, ``attribute=value``, for all values but the first
+    declared one. That agrees with sparse files, where an omitted entry means the first declared value.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    roles : Roles
+        ``labels`` are names, or their number by MEKA's rule (n > 0: the first n attributes, n < 0: the last).
+    xml : path-like, optional
+        Mulan's list of labels; by default that of the same name beside the file: ``name-train.arff`` and
+        ``name-test.arff`` use ``name.xml``.
+    """
+
+    has_first_pass = False
+
+    def __init__(
+        self, path: str | os.PathLike[str], roles: Roles, *, xml: str | os.PathLike[str] | None = None
+    ) -> None:
+        self.path, self.n_rows = path, None
+        self.xml = xml if xml is not None or roles.labels else label_file_beside(Path(path))
+        self._read_header()
+        named = self._labels(roles)
+        self.roles = Roles(kind="numbers", format="arff", labels=tuple(named))
+        known = set(named)
+        self._is_label = np.array([attribute.name in known for attribute in self._attributes])
+        if self._is_label.all():
+            raise self._error(None, "There is no feature beside the labels. Name fewer labels.")
+        self._plan()
+
+    def _error(self, line: int | None, message: str) -> DatasetFormatError:
+        return DatasetFormatError.at(self.path, line, message)
+
+    # The header.
+
+    def _read_header(self) -> None:
+        attributes: dict[str, _Attribute] = {}
+        relation, self._first_line = "", 0
+        for number, raw in significant_lines(self.path, b"%"):
+            keyword, *rest = raw.split(None, 1)
+            text = b"".join(rest)
+            match keyword.lower():
+                case b"@attribute":
+                    attribute = self._attribute(number, text.strip())
+                    if attribute.name in attributes:
+                        raise self._error(number, f"{shown(attribute.name)} is there twice. Rename one.")
+                    attributes[attribute.name] = attribute
+                case b"@relation":
+                    relation = decoded(self.path, number, _unquoted(text.strip()))
+                case b"@data":
+                    self._first_line = number
+                    break
+                case _:
+                    raise self._error(
+                        number,
+                        f"{shown(raw)} is not @relation, @attribute, @data or %. Is this an ARFF file?",
+                    )
+        else:
+            raise self._error(None, "There is no @data line. Is the file complete?")
+        self._attributes = list(attributes.values())
+        match_ = _MEKA.fullmatch(relation)
+        words = match_["options"].split() if match_ else []
+        self._options = dict(zip(words, [*words[1:], ""], strict=False))
+        self.name = match_["name"] if match_ and "-C" in self._options else stem_of(self.path)
+
+    def _attribute(self, line: int, text: bytes) -> _Attribute:
+        found = _NAME.fullmatch(text)
+        if found is None:
+            raise self._error(line, f"{shown(text)} is no name and type. Quote names with spaces or braces.")
+        # Escapes belong to quoted names: Mulan's delicious has the bare name TAG_m\'usica, also in its XML.
+        name, kind = decoded(self.path, line, _unquoted(found["name"])), found["kind"].strip()
+        if kind.lower() in (b"numeric", b"real", b"integer"):
+            return _Attribute(name, line, None)
+        if not kind.startswith(b"{"):
+            message = f"attribute {shown(name)} is {shown(kind)}, neither numeric nor nominal. Leave it out."
+            raise self._error(line, message)
+        words = _cells(kind[1:-1]) if kind.endswith(b"}") else None
+        if words is None or not all(words):
+            message = f"attribute {shown(name)} is {shown(kind)}, no list {{first,second,...}}. Close quotes."
+            raise self._error(line, message)
+        domain = tuple(decoded(self.path, line, word or b"") for word in words)
+        if len(set(domain)) < len(domain):
+            raise self._error(line, f"attribute {shown(name)} declares a value twice. Delete one.")
+        return _Attribute(name, line, domain)
+
+    def _labels(self, roles: Roles) -> list[str]:
+        """Return the names of the labels; none if nothing says which they are."""
+        names = [attribute.name for attribute in self._attributes]
+        count: Any = roles.labels
+        if isinstance(count, int) or (not count and self.xml is None and "-C" in self._options):
+            count = count or self._option("-C")
+            if not 0 < abs(count) < len(names):
+                raise self._error(None, f"{count} of {len(names)} attributes cannot be labels. Correct it.")
+            return names[:count] if count > 0 else names[count:]
+        source: str | os.PathLike[str] = self.path
+        chosen, known = list(count or ()), set(names)
+        if not chosen and self.xml is not None:  # it may repeat a name as it is written inside of quotes
+            source = self.xml
+            found = _names_in_xml(self.xml)
+            chosen = [name if name in known else _unescaped(name.encode()).decode() for name in found]
+        missing = [name for name in chosen if name not in known]
+        if missing and not roles.unlabelled:
+            message = f"Label {shown(missing[0])} is no attribute of {os.fspath(self.path)}. Correct it."
+            raise DatasetFormatError.at(source, None, message)
+        return [name for name in chosen if name in known]
+
+    def _option(self, option: str) -> int:
+        try:
+            return int(self._options[option])
+        except ValueError:
+            message = f"{option} in the relation is {shown(self._options[option])}, not an integer."
+            raise self._error(None, message) from None
+
+    def split_of(self, n: int) -> int | None:
+        """Return how many of some rows are the training set, by MEKA's header; None if it does not say."""
+        if "-split-number" in self._options:
+            return self._option("-split-number")
+        if "-split-percentage" in self._options:  # MEKA rounds halves up
+            return math.floor(n * (float(self._options["-split-percentage"]) / 100) + 0.5)
+        return None
+
+    @property
+    def has_split(self) -> bool:
+        """Whether the header says that some rows are a test set."""
+        return bool({"-split-number", "-split-percentage"} & set(self._options))
+
+    # Which attribute becomes which columns.
+
+    def _plan(self) -> None:
+        """Decide how each attribute is read: by a table of words, or as a number, perhaps only 0 or 1."""
+        self._words: dict[int, dict[Word, float]] = {}
+        count = len(self._attributes)
+        self._span, self._nominal = np.ones(count, np.int64), np.zeros(count, np.bool_)
+        self._binary = self._is_label.copy()
+        self._index = {str(index).encode(): index for index in range(count)}
+        for index, attribute in enumerate(self._attributes):
+            domain, yes = attribute.domain, attribute.yes
+            if domain is None:
+                continue
+            if yes == "1":
+                self._binary[index] = True
+            elif self._is_label[index]:
+                if yes is None:
+                    raise self._error(
+                        attribute.line,
+                        f"label {shown(attribute.name)} is {{{','.join(domain[:9])}}}, not {{0,1}} or like "
+                        "{false,true}. Encode each value as a label of its own.",
+                    )
+                self._words[index] = {None: np.nan} | {value.encode(): value == yes for value in domain}
+            else:
+                self._words[index] = {None: np.nan} | {v.encode(): k for k, v in enumerate(domain)}
+                self._nominal[index], self._span[index] = True, len(domain) - 1
+        ends = np.where(
+            self._is_label, np.cumsum(self._span * self._is_label), np.cumsum(self._span * ~self._is_label)
+        )
+        self._first = ends - self._span
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The names of the columns."""
+        labels = [a.name for a, label in zip(self._attributes, self._is_label, strict=True) if label]
+        features: list[str] = []
+        for index in np.flatnonzero(~self._is_label):
+            attribute = self._attributes[index]
+            values = (attribute.domain or ())[1:]
+            nominal = [f"{attribute.name}={value}" for value in values]
+            features += nominal if self._nominal[index] else [attribute.name]
+        return Schema(tuple(features), tuple(labels) or None)
+
+    # The rows.
+
+    def blocks(
+        self, rows: int | None, skip: int, schema: Schema | None, labelled: bool
+    ) -> Generator[Dataset, None, int]:
+        """Yield so many rows at a time; the first of the file decides whether they are sparse."""
+        lines: Iterator[Row] = iter(significant_lines(self.path, b"%"))
+        lines = (row for row in lines if row[0] > self._first_line)
+        first = next(lines, None)
+        if first is None:
+            raise self._error(None, "There is no row after @data. Is the file complete?")
+        lines, is_sparse = chain([first], lines), first[1].startswith(b"{")
+        if is_sparse:
+            self._check_defaults()
+        count = sum(1 for _ in islice(lines, skip))
+        while True:
+            n, parts = 0, [GrowingCSR(np.float64), GrowingCSR(np.uint8), GrowingCSR(np.bool_)]
+            dense: list[NDArray[np.float64]] = []
+            for chunk in chunks(islice(lines, rows)):
+                if is_sparse:
+                    self._add_sparse(chunk, parts)
+                else:
+                    dense.append(self._add_dense(chunk, parts))
+                n += len(chunk)
+            if not n:
+                return count
+            yield self._dataset(parts, dense, labelled, count)
+            count += n
+
+    def _dataset(
+        self, parts: list[GrowingCSR], dense: list[NDArray[np.float64]], labelled: bool, first_row: int
+    ) -> Dataset:
+        features, labels = self.schema
+        Y = unknown = None
+        if labelled and labels is not None:
+            Y, unknown = (part.matrix(len(labels)) for part in parts[1:])
+        X = np.vstack(dense) if dense else parts[0].matrix(len(features or ()))
+        return Dataset(
+            name=self.name,
+            X=X,
+            Y=Y.toarray() if Y is not None and dense else Y,
+            feature_names=features,
+            label_names=None if Y is None else labels,
+            provenance=Path(self.path).name,
+            unknown=unknown if unknown is not None and unknown.nnz else None,
+            first_row=first_row,
+        )
+
+    def _check_defaults(self) -> None:
+        """Refuse attributes whose omitted value, in a sparse row, would be 1 where 0 is meant."""
+        for index, attribute in enumerate(self._attributes):
+            if attribute.domain and attribute.domain[0] == attribute.yes and not self._nominal[index]:
+                raise self._error(
+                    attribute.line,
+                    f"{shown(attribute.name)} declares {attribute.yes} first, which is what an omitted value "
+                    "of a sparse row means. Swap the values.",
+                )
+
+    def _number(self, line: int, index: int, word: Word) -> float:
+        """Return the number that a word stands for: its value, or its place in the declaration."""
+        if index in self._words:
+            if word not in self._words[index]:
+                name = self._attributes[index].name
+                raise self._error(line, f"{shown(word)} is no declared value of {shown(name)}. Correct it.")
+            return self._words[index][word]
+        if word is None:
+            return np.nan
+        with suppress(ValueError):
+            found = numbers_in(word)
+            if found.size == 1 and not np.isnan(found[0]):
+                return float(found[0])
+        raise self._error(line, f"{shown(word)} is no number. Correct it, or write ? for a missing value.")
+
+    def _check(self, rows: list[Row], row: Any, index: Any, values: NDArray[np.float64]) -> None:
+        """Refuse numbers that are not finite, or not 0 or 1 where they have to be; NaN is a missing value."""
+        wrong = (self._binary[index] & (values != 0) & (values != 1) & ~np.isnan(values)) | np.isinf(values)
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            place, attribute = (int(np.broadcast_to(part, wrong.shape).flat[first]) for part in (row, index))
+            name = shown(self._attributes[attribute].name)
+            kind = "0 or 1" if self._binary[attribute] else "finite"
+            message = f"{values.flat[first]:g} as {name} is not {kind}. Correct the value."
+            raise self._error(rows[place][0], message)
+
+    def _add_dense(self, rows: list[Row], parts: list[GrowingCSR]) -> NDArray[np.float64]:
+        """Read rows of values between commas; return the features."""
+        values = self._dense_numbers(rows)
+        if values is None:
+            table = [self._cells(line, text) for line, text in rows]
+            values = np.array(
+                [
+                    [self._number(line, index, word) for index, word in enumerate(words)]
+                    for (line, _), words in zip(rows, table, strict=True)
+                ]
+            )
+        self._check(rows, np.arange(len(rows))[:, None], np.arange(values.shape[1]), values)
+        labels = values[:, self._is_label]
+        for part, found in zip(parts[1:], (labels == 1, np.isnan(labels)), strict=True):
+            row, column = found.nonzero()
+            part.add(len(rows), row, column, np.ones(len(row)))
+        if not self._nominal.any():
+            return values[:, ~self._is_label]
+        X = np.zeros((len(rows), int(self._span[~self._is_label].sum())))
+        for index in np.flatnonzero(~self._is_label):
+            first, span, column = self._first[index], self._span[index], values[:, index]
+            if self._nominal[index]:
+                X[:, first : first + span] = column[:, None] == np.arange(1, span + 1)
+                X[np.isnan(column), first : first + span] = np.nan
+            else:
+                X[:, first] = column
+        return X
+
+    def _dense_numbers(self, rows: list[Row]) -> NDArray[np.float64] | None:
+        """Read rows of bare numbers and question marks, all at once; None if some row looks different."""
+        texts = [text for _, text in rows]
+        if self._words or any(b"n" in text.lower() for text in texts):  # nan and inf would be numbers
+            return None
+        try:
+            values = np.loadtxt(
+                [_LONE_QUESTION_MARK.sub(b"nan", text) if b"?" in text else text for text in texts],
+                delimiter=",",
+                comments=None,
+                ndmin=2,
+            )
+        except ValueError:
+            return None
+        return values if values.shape == (len(rows), len(self._attributes)) else None
+
+    def _cells(self, line: int, text: bytes) -> list[Word]:
+        words = _cells(text)
+        if text.startswith(b"{") or words is None or len(words) != len(self._attributes):
+            raise self._error(
+                line,
+                f"{shown(text)} has not one value for each of the {len(self._attributes)} attributes. "
+                "Separate values by commas, close all quotes, and leave out weights.",
+            )
+        return words
+
+    def _add_sparse(self, rows: list[Row], parts: list[GrowingCSR]) -> None:
+        """Read rows such as ``{3 1,17 0.5}``."""
+        row, index, values = self._ones(rows) or self._sparse_numbers(rows) or self._sparse_words(rows)
+        if np.any(index >= len(self._attributes)):
+            at = int(np.argmax(index >= len(self._attributes)))
+            message = f"index {index[at]} is beyond the {len(self._attributes)} attributes. Correct it."
+            raise self._error(rows[row[at]][0], message)
+        self._check(rows, row, index, values)
+        twice = GrowingCSR(np.bool_).add(len(rows), row, index, np.isnan(values))
+        if twice is not None:
+            message = f"index {index[twice]} is there twice. Delete one of the two entries."
+            raise self._error(rows[row[twice]][0], message)
+        label = self._is_label[index]
+        for part, kept in zip(parts[1:], (label & (values == 1), label & np.isnan(values)), strict=True):
+            part.add(len(rows), row[kept], self._first[index[kept]], np.ones(kept.sum()))
+        row, index, values = row[~label], index[~label], values[~label]
+        columns = self._first[index]
+        if (nominal := self._nominal[index]).any():  # a missing value is missing in all columns
+            missing = nominal & np.isnan(values)
+            times = np.where(missing, self._span[index], 1)
+            offset = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+            columns = np.repeat(columns + np.where(nominal & ~missing, values - 1, 0), times) + offset
+            kept = np.repeat(~(nominal & (values == 0)), times)  # the first declared value has no column
+            values = np.repeat(np.where(nominal & ~missing, 1.0, values), times)[kept]
+            row, columns = np.repeat(row, times)[kept], columns[kept].astype(np.int64)
+        parts[0].add(len(rows), row, columns, values)
+
+    def _ones(self, rows: list[Row]) -> _Entries | None:
+        """Read rows such as ``{3 1,17 1}``, the usual ones; None if some row looks different."""
+        text = b",".join([text[1:-1] for _, text in rows] + [b""])
+        count = text.count(b",")
+        plain = all(text.startswith(b"{") and text.endswith(b" 1}") for _, text in rows)
+        if self._words or not plain or text.count(b" 1,") != count:
+            return None
+        try:
+            index = numbers_in(text.replace(b" 1,", b" "), np.int64)
+        except ValueError:
+            return None
+        row = np.repeat(np.arange(len(rows)), [text.count(b",") + 1 for _, text in rows])
+        return (row, index, np.ones(count)) if len(index) == count and (index >= 0).all() else None
+
+    def _sparse_numbers(self, rows: list[Row]) -> _Entries | None:
+        """Read rows of any numbers and question marks, all at once; None if some row looks different."""
+        if self._words or not all(text.startswith(b"{") and text.endswith(b"}") for _, text in rows):
+            return None
+        bodies = [text[1:-1].strip() for _, text in rows]
+        counts = [body.count(b",") + 1 if body else 0 for body in bodies]
+        text = b",".join([body for body in bodies if body] + [b""])
+        if _NUMBER_ENTRIES.fullmatch(text) is None:
+            return None
+        try:
+            pairs = numbers_in(text.replace(b",", b" ").replace(b"?", b"nan")).reshape(-1, 2)
+        except ValueError:
+            return None
+        return np.repeat(np.arange(len(rows)), counts), pairs[:, 0].astype(np.int64), pairs[:, 1]
+
+    def _sparse_words(self, rows: list[Row]) -> _Entries:
+        """Read rows with words or quotes; a row that breaks a rule is an error."""
+        found: list[tuple[int, int, float]] = []
+        for place, (line, text) in enumerate(rows):
+            body = text[1:-1].strip() + b","
+            entries = _ENTRY.findall(body)
+            whole = text.startswith(b"{") and text.endswith(b"}")
+            if not whole or (body != b"," and _ENTRY.sub(b"", body)):
+                message = (
+                    f"{shown(text)} is not {{index value, ...}}. Separate entries by commas, close quotes."
+                )
+                raise self._error(line, message)
+            for index, word in entries if body != b"," else ():
+                column = int(index)
+                if column >= len(self._attributes):
+                    message = f"index {column} is beyond the {len(self._attributes)} attributes. Correct it."
+                    raise self._error(line, message)
+                found.append((place, column, self._number(line, column, _word(word))))
+        row, index, values = np.array(found, np.float64).reshape(-1, 3).T
+        return row.astype(np.int64), index.astype(np.int64), values
+
+
+def label_file_beside(path: Path) -> Path | None:
+    """Return the XML file that belongs to an ARFF file by its name; None if there is none."""
+    own = stem_of(path)
+    part = _PART_OF_SPLIT.fullmatch(own)
+    places = (path.with_name(f"{name}.xml") for name in ([own] if part is None else [own, part[1]]))
+    return next((place for place in places if place.is_file()), None)
+
+
+def _names_in_xml(path: str | os.PathLike[str]) -> list[str]:
+    """Return the names of the labels in Mulan's XML file; a hierarchy becomes a flat list."""
+    try:
+        elements = ElementTree.parse(path).getroot().iter()
+        names = [element.get("name") for element in elements if element.tag.rpartition("}")[2] == "label"]
+    except ElementTree.ParseError as error:
+        raise DatasetFormatError.at(path, error.position[0], f"This is no XML ({error}).") from error
+    if not names or None in names:
+        message = 'There is no list <labels><label name="..."></label>...</labels>, as Mulan writes it.'
+        raise DatasetFormatError.at(path, None, message)
+    return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def _unescaped(text: bytes) -> bytes:
+    """Resolve the escapes of a quoted text; unknown ones stay as they are."""
+    return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), text)
+
+
+def _unquoted(word: bytes) -> bytes:
+    if word.startswith((b"'", b'"')) and re.fullmatch(_QUOTED, word, re.DOTALL):
+        return _unescaped(word[1:-1])
+    return word
+
+
+def _word(text: bytes) -> Word:
+    text = text.strip()
+    return None if text == b"?" else _unquoted(text)
+
+
+def _cells(text: bytes) -> list[Word] | None:
+    """Split values between commas; None if a quote is not closed, or something follows it."""
+    if b"'" not in text and b'"' not in text:
+        return [_word(word) for word in text.split(b",")]
+    found = _CELL.findall(text + b",")
+    if sum(len(piece) for piece, _ in found) != len(text) + 1:  # something was skipped
+        return None
+    return [_word(word) for _, word in found]
+
+
+def quoted(name: str) -> str:
+    """Write a name such that it is read back, with as few quotes and escapes as possible."""
+    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:/+=-]*+", name):
+        return name
+    mark = '"' if "'" in name and '"' not in name else "'"
+    escapes = str.maketrans({"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", mark: f"\\{mark}"})
+    return mark + name.translate(escapes) + mark

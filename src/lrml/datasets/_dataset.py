@@ -1,0 +1,468 @@
+"""What every reader returns: rows with their labels and the names of the columns, which are matched here."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lrml._files import load_arrays, save_arrays
+from lrml._shown import shown
+from lrml.datasets._roles import Roles
+
+FeatureMatrix: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
+LabelMatrix: TypeAlias = "NDArray[np.int8] | NDArray[np.uint8] | sparse.csr_array"
+Tags: TypeAlias = "tuple[str, ...]"
+
+
+@dataclass(frozen=True)
+class NumberedNames(Sequence[str]):
+    """The names ``prefix0``, ``prefix1``, ... without storing them: files may number millions of columns.
+
+    Parameters
+    ----------
+    prefix : str
+        What comes before the number.
+    length : int
+        How many names.
+    start : int, default=0
+        The first number.
+
+    Examples
+    --------
+    >>> from lrml.datasets import NumberedNames
+    >>> names = NumberedNames("label", 1_000_000)
+    >>> names[-1], names[:2], len(names)
+    ('label999999', ('label0', 'label1'), 1000000)
+    """
+
+    prefix: str
+    length: int
+    start: int = 0
+
+    def __len__(self) -> int:
+        return self.length
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        numbers = range(self.start, self.start + self.length)[index]
+        if isinstance(numbers, range):
+            return tuple(f"{self.prefix}{number}" for number in numbers)
+        return f"{self.prefix}{numbers}"
+
+
+class Schema(NamedTuple):
+    """Names of features and of labels: None for texts, and where there are no labels."""
+
+    features: Sequence[str] | None
+    labels: Sequence[str] | None
+
+
+def places_of(names: Sequence[str], wanted: Sequence[str]) -> NDArray[np.int64] | None:
+    """Return the place of each name among those wanted, -1 if it is not there; None if they are the same.
+
+    Columns that are numbered on one side only are matched by their order.
+    """
+    numbered = [isinstance(each, NumberedNames) for each in (names, wanted)]
+    if names == wanted or (sum(numbered) == 1 and len(names) == len(wanted)):
+        return None
+    if any(numbered):
+        offset = 0
+        if isinstance(names, NumberedNames) and isinstance(wanted, NumberedNames):
+            offset = names.start - wanted.start
+        places = np.arange(len(names)) + offset
+        places[(places < 0) | (places >= len(wanted))] = -1
+        return places
+    known = {name: place for place, name in enumerate(wanted)}
+    return np.array([known.get(name, -1) for name in names], np.int64)
+
+
+def placed(matrix: Any, places: NDArray[np.int64] | None, width: int) -> Any:
+    """Return a matrix of some width with its columns at these places; those without a place are left out."""
+    if places is None:
+        return matrix
+    if isinstance(matrix, np.ndarray):
+        kept = np.flatnonzero(places >= 0)
+        result = np.zeros((len(matrix), width), matrix.dtype)
+        result[:, places[kept]] = matrix[:, kept]
+        return result
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    columns = places[matrix.indices]
+    kept = columns >= 0
+    cells = (rows[kept], columns[kept].astype(np.int32))
+    return sparse.csr_array((matrix.data[kept], cells), shape=(matrix.shape[0], width))
+
+
+def indicator(lists: Iterable[Iterable[str]], names: Sequence[str]) -> sparse.csr_array:
+    """Return 0/1 labels of lists of them, each listed once; those that have no name here are left out."""
+    known = {name: place for place, name in enumerate(names)}
+    found = [sorted(known[tag] for tag in tags if tag in known) for tags in lists]
+    ends = np.cumsum([0, *map(len, found)])
+    indices = np.fromiter(chain.from_iterable(found), np.int32, ends[-1])
+    return sparse.csr_array((np.ones(ends[-1], np.uint8), indices, ends), shape=(len(found), len(names)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """Features and labels, the names of both, the original split and where it all came from.
+
+    Parameters
+    ----------
+    name : str
+        Short name of the dataset.
+    X : array-like or sparse matrix of shape (n, d)
+        Features, one row per example; NaN is a missing value. Stored as float64, an array or a csr_array; d
+        may be 0, for labels alone.
+    Y : array-like or sparse matrix of shape (n, L), or None
+        Labels, 1 (or True) where a label applies and 0 elsewhere; stored likewise, as uint8, or int8 if it
+        comes so. None if there are none, as in rows to predict.
+    feature_names, label_names : sequence of str, default=None
+        Names of the columns. None takes the columns of a frame, or numbers them: ``feature0``, ...
+    n_train : int or None, default=None
+        The first rows are the training set, the others the test set; None means that there is no split.
+    provenance : str, default=""
+        Where the numbers come from, for people to read.
+    unknown : csr_array of shape (n, L), bool, or None, default=None
+        True where a label is unknown; `Y` is 0 there. None means that all labels are known.
+    first_row : int, default=0
+        Number of the first row in its source, for blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrml.datasets import Dataset
+    >>> toy = Dataset("toy", np.eye(3), np.array([[1, 0], [0, 1], [1, 1]]), n_train=2)
+    >>> toy
+    <Dataset toy: X (3, 3) dense, Y (3, 2) dense, train 2 / test 1>
+    >>> X_test, Y_test = toy.test
+    >>> Y_test
+    array([[1, 1]], dtype=uint8)
+    """
+
+    name: str
+    X: FeatureMatrix
+    Y: LabelMatrix | None
+    feature_names: Any = None  # a sequence of names, once it is made; those of labels too, if there are any
+    label_names: Any = None
+    n_train: int | None = None
+    provenance: str = ""
+    unknown: sparse.csr_array | None = None
+    first_row: int = 0
+
+    def __post_init__(self) -> None:
+        columns = {"feature": _columns_of(self.X), "label": _columns_of(self.Y)}
+        X, Y = _to_matrix("X", self.X), None if self.Y is None else _to_matrix("Y", self.Y)
+        if X.dtype != np.float64:
+            X = X.astype(np.float64)
+        if np.isinf(X if isinstance(X, np.ndarray) else X.data).any():
+            raise ValueError("X has infinite values. Replace them by numbers, or by NaN if they are missing.")
+        if Y is not None:
+            if X.shape[0] != Y.shape[0]:
+                raise ValueError(f"X has {X.shape[0]} rows, but Y has {Y.shape[0]}. Pass as many of both.")
+            values = Y if isinstance(Y, np.ndarray) else Y.data
+            wrong = values[(values != 0) & (values != 1)]
+            if wrong.size:
+                raise ValueError(
+                    f"Y has the value {wrong.flat[0]}. Write 1 where a label applies and 0 elsewhere."
+                )
+            Y = Y if Y.dtype in (np.int8, np.uint8) else Y.astype(np.uint8)
+        object.__setattr__(self, "X", X)
+        object.__setattr__(self, "Y", Y)
+        for what, matrix in (("feature", X), ("label", Y)):
+            if matrix is not None:
+                names = getattr(self, f"{what}_names")
+                object.__setattr__(
+                    self, f"{what}_names", _checked_names(what, names, columns[what], matrix.shape[1])
+                )
+        if self.n_train is not None and not 0 < self.n_train < X.shape[0]:
+            raise ValueError(
+                f"n_train is {self.n_train}, which leaves no training or no test row of {X.shape[0]}. Pass "
+                "None for a dataset without a split."
+            )
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def __repr__(self) -> str:
+        parts = [f"X {self.X.shape} {_storage(self.X)}"]
+        parts.append("no labels" if self.Y is None else f"Y {self.Y.shape} {_storage(self.Y)}")
+        split = f"train {self.n_train} / test {len(self) - (self.n_train or 0)}"
+        return f"<Dataset {self.name}: {', '.join([*parts, split if self.n_train else 'no split'])}>"
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Number of examples, of features and of labels: ``(n, d, L)``."""
+        return *self.X.shape, 0 if self.Y is None else self.Y.shape[1]
+
+    @property
+    def schema(self) -> Schema:
+        """The names of the columns."""
+        return Schema(self.feature_names, self.label_names)
+
+    @property
+    def targets(self) -> Any:
+        """Labels as ``fit`` takes them: `Y` itself, or floats with NaN where labels are unknown."""
+        if self.Y is None or self.unknown is None or not self.unknown.nnz:
+            return self.Y
+        holes = self.unknown.tocoo()
+        marks = sparse.csr_array((np.full(holes.nnz, np.nan), holes.coords), shape=self.Y.shape)
+        marked = self.Y.astype(np.float64) + (marks.toarray() if isinstance(self.Y, np.ndarray) else marks)
+        return marked if isinstance(marked, np.ndarray) else sparse.csr_array(marked)
+
+    @property
+    def train(self) -> tuple[FeatureMatrix, Any]:
+        """Features and targets of the training set: ``X_train, Y_train = dataset.train``."""
+        part = self.rows(slice(0, self._split()))
+        return part.X, part.targets
+
+    @property
+    def test(self) -> tuple[FeatureMatrix, Any]:
+        """Features and targets of the test set."""
+        part = self.rows(slice(self._split(), None))
+        return part.X, part.targets
+
+    def _split(self) -> int:
+        if self.n_train is None:
+            raise ValueError(
+                f"{shown(self.name)} has no split. Use X and Y, or split them with "
+                "lrml.model_selection.iterative_train_test_split."
+            )
+        return self.n_train
+
+    def rows(self, index: Any) -> Dataset:
+        """Return some rows, by a slice or an array of their numbers, as a dataset without a split."""
+        Y, unknown = (None if part is None else part[index] for part in (self.Y, self.unknown))
+        first = self.first_row + (index.start or 0) if isinstance(index, slice) else 0
+        return replace(self, X=self.X[index], Y=Y, unknown=unknown, n_train=None, first_row=first)
+
+    def with_columns(self, schema: Schema) -> Dataset:
+        """Return the rows with these columns, matched by name; others are left out, new ones are 0."""
+        X = placed(self.X, places_of(self.feature_names, schema.features or ()), len(schema.features or ()))
+        if self.Y is None or schema.labels is None:
+            return replace(self, X=X, feature_names=schema.features, Y=None, unknown=None, label_names=None)
+        places, width = places_of(self.label_names, schema.labels), len(schema.labels)
+        Y, unknown = (
+            None if part is None else placed(part, places, width) for part in (self.Y, self.unknown)
+        )
+        return replace(
+            self, X=X, Y=Y, unknown=unknown, feature_names=schema.features, label_names=schema.labels
+        )
+
+    @classmethod
+    def concat(cls, parts: Sequence[Dataset], *, split: bool = False, listed: bool = False) -> Dataset:
+        """Put rows together, with a split after the first part if asked for.
+
+        All parts have the same columns, except that numbered ones are widened to the longest, and that labels
+        which come from lists (``listed``) are those of all parts, sorted.
+        """
+        first, schema = parts[0], parts[0].schema
+        for part in parts[1:]:
+            labels = joined("labels", schema.labels, part.label_names, listed)
+            schema = Schema(joined("features", schema.features, part.feature_names, False), labels)
+        parts = [part.with_columns(schema) for part in parts]
+        for key in ("X", "Y"):
+            if len({_storage(getattr(part, key)) for part in parts}) > 1:
+                raise ValueError(f"{key} is dense in some parts and sparse in others. Convert one of them.")
+        unknown = None
+        if any(part.unknown is not None for part in parts):
+            marks = [part.unknown for part in parts]
+            known = [sparse.csr_array((len(part), part.shape[2]), dtype=np.bool_) for part in parts]
+            unknown = _stacked([one if two is None else two for one, two in zip(known, marks, strict=True)])
+        return cls(
+            name=first.name,
+            X=_stacked([part.X for part in parts]),
+            Y=None if schema.labels is None else _stacked([part.Y for part in parts]),
+            feature_names=schema.features,
+            label_names=schema.labels,
+            n_train=len(first) if split else None,
+            provenance="; ".join(dict.fromkeys(part.provenance for part in parts if part.provenance)),
+            unknown=unknown,
+            first_row=first.first_row,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all of it to one ``.npz`` file, which appears whole or not at all; `load` reads it."""
+        arrays: dict[str, Any] = {}
+        for key in ("X", "Y", "unknown"):
+            matrix = getattr(self, key)
+            if isinstance(matrix, np.ndarray):
+                arrays[key] = matrix
+            elif matrix is not None:
+                parts = ("data", "indices", "indptr", "shape")
+                arrays |= {f"{key}.{part}": np.asarray(getattr(matrix, part)) for part in parts}
+        facts = {key: getattr(self, key) for key in ("name", "n_train", "provenance")}
+        for key in ("feature_names", "label_names"):
+            names = getattr(self, key)
+            facts[key] = vars(names) if isinstance(names, NumberedNames) else names and list(names)
+        text = json.dumps(facts, default=int).encode("utf-8", "surrogatepass")
+        save_arrays(path, "dataset", arrays | {"facts": np.frombuffer(text, np.uint8)})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Dataset:
+        """Read a file of `save`; nothing in it is ever executed."""
+        arrays = load_arrays(path, "dataset")
+        facts = json.loads(arrays["facts"].tobytes().decode("utf-8", "surrogatepass"))
+        for key in ("feature_names", "label_names"):
+            if isinstance(facts[key], dict):
+                facts[key] = NumberedNames(**facts[key])
+        for key in ("X", "Y", "unknown"):
+            facts[key] = arrays.get(key)
+            if f"{key}.data" in arrays:
+                csr = tuple(arrays[f"{key}.{part}"] for part in ("data", "indices", "indptr"))
+                facts[key] = sparse.csr_array(csr, shape=tuple(arrays[f"{key}.shape"].tolist()))
+        return cls(**facts)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TextDataset:
+    """Texts, and the tags of each.
+
+    Parameters
+    ----------
+    name : str
+        Short name of the dataset.
+    texts : sequence of str
+        One text for each row; "" where there is none.
+    tags : sequence of tuples of str, or None
+        The tags of each row, each once; None if there are none.
+    roles : Roles or None
+        Which column of the file is what.
+    provenance : str
+        Where the texts come from, for people to read.
+    """
+
+    name: str
+    texts: Sequence[str]
+    tags: Sequence[Tags] | None = None
+    roles: Roles | None = None
+    provenance: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "texts", tuple(self.texts))
+        if self.tags is not None:
+            object.__setattr__(self, "tags", tuple(map(tuple, self.tags)))
+            if len(self.tags) != len(self.texts):
+                raise ValueError(
+                    f"There are {len(self.texts)} texts, but {len(self.tags)} lists of tags. Pass an empty "
+                    "list for a text without tags."
+                )
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __repr__(self) -> str:
+        tags = "no tags" if self.tags is None else f"{len(self.tag_names)} tags"
+        empty = f", {self.n_empty} empty" if self.n_empty else ""
+        return f"<TextDataset {self.name}: {len(self)} texts{empty}, {tags}>"
+
+    @property
+    def X(self) -> Sequence[str]:  # noqa: N802  # as of a `Dataset`
+        """The texts."""
+        return self.texts
+
+    @property
+    def targets(self) -> Sequence[Tags] | None:
+        """The tags."""
+        return self.tags
+
+    @cached_property
+    def tag_names(self) -> Tags:
+        """All tags that occur, sorted."""
+        return tuple(sorted(set(chain.from_iterable(self.tags or ()))))
+
+    @cached_property
+    def n_empty(self) -> int:
+        """How many texts are blank."""
+        return sum(not text.strip() for text in self.texts)
+
+    def rows(self, index: Any) -> TextDataset:
+        """Return some rows, by a slice or an array of their numbers."""
+        numbers = range(len(self))[index] if isinstance(index, slice) else index
+        tags = self.tags and [self.tags[number] for number in numbers]
+        return replace(self, texts=[self.texts[number] for number in numbers], tags=tags)
+
+
+def _storage(matrix: object) -> str:
+    return "sparse" if sparse.issparse(matrix) else "dense"
+
+
+def _stacked(parts: Sequence[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return np.vstack(parts) if isinstance(parts[0], np.ndarray) else sparse.vstack(parts, format="csr")
+
+
+def _columns_of(matrix: object) -> tuple[str, ...] | None:
+    """Return the names of the columns of a frame, if they are texts."""
+    names = tuple(getattr(matrix, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def _to_matrix(key: str, matrix: Any) -> Any:
+    """Return an array, or a csr_array in canonical form."""
+    found: Any = matrix
+    if sparse.issparse(matrix):
+        found = sparse.csr_array(found)
+        if not found.has_canonical_format:
+            found = found.copy()
+            found.sum_duplicates()
+    else:
+        try:
+            found = np.asarray(matrix)
+        except ValueError:  # rows of different lengths
+            found = np.empty(0, object)
+    if found.ndim != 2 or found.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{key} is {type(matrix).__name__} of shape {getattr(matrix, 'shape', None)}, not a "
+            "two-dimensional array or sparse matrix of numbers. Texts with tags are a TextDataset."
+        )
+    if not found.shape[0] or (key == "Y" and not found.shape[1]):
+        raise ValueError(f"{key} has the shape {found.shape}. Check that the source of the data is complete.")
+    return found
+
+
+def _checked_names(
+    what: str, given: Sequence[str] | None, columns: Sequence[str] | None, count: int
+) -> Sequence[str]:
+    names = given if given is not None else columns or NumberedNames(what, count)
+    if not isinstance(names, NumberedNames):
+        names = tuple(names)
+        if len(set(names)) < len(names):
+            twice = Counter(names).most_common(1)[0][0]
+            raise ValueError(f"{what}_names has {shown(twice)} more than once. Rename one of the columns.")
+    if len(names) != count:
+        raise ValueError(f"There are {len(names)} {what}_names for {count} columns. Pass one per column.")
+    return names
+
+
+def joined(
+    what: str, first: Sequence[str] | None, other: Sequence[str] | None, listed: bool
+) -> Sequence[str] | None:
+    """Return the names of the columns of two parts together."""
+    if first == other or first is None or other is None:
+        return first if other is not None else None
+    if isinstance(first, NumberedNames) and isinstance(other, NumberedNames):
+        start = min(first.start, other.start)
+        stop = max(first.start + first.length, other.start + other.length)
+        return NumberedNames(first.prefix, stop - start, start)
+    if listed:
+        return tuple(sorted({*first, *other}))
+    if len(first) != len(other):
+        raise ValueError(f"One part has {len(first)} {what}, another {len(other)}. Do they belong together?")
+    column = next(k for k, pair in enumerate(zip(first, other, strict=True)) if pair[0] != pair[1])
+    raise ValueError(
+        f"Column {column} of the {what} is {shown(first[column])} in one part and {shown(other[column])} in "
+        "another. Give all parts the same columns in the same order."
+    )

@@ -1,0 +1,292 @@
+"""Writers of datasets, and of predicted tags block by block; a file appears whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import IO, Any
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+from scipy import sparse
+
+from lrml._files import atomic_file, output_errors, staged_file
+from lrml._shown import shown
+from lrml.datasets._arff import quoted
+from lrml.datasets._dataset import Dataset, TextDataset
+from lrml.datasets._formats import format_of, plain_name, stem_of
+from lrml.datasets._lines import compressor
+from lrml.datasets._tables import import_pyarrow
+
+_ROWS = 256  # that are converted to text at a time
+
+
+def write_dataset(
+    dataset: Dataset | TextDataset, path: str | os.PathLike[str], *, format: str | None = None
+) -> list[Path]:
+    """Write a dataset to a file, which appears whole or not at all; return the files written.
+
+    Parameters
+    ----------
+    dataset : Dataset or TextDataset
+        What to write.
+    path : path-like
+        The file; ``.gz``, ``.bz2`` or ``.xz`` at the end compresses it.
+    format : str, default=None
+        None takes it from the suffix: ``npz`` keeps everything; ``arff`` all but the provenance, with Mulan's
+        list of labels in an XML file beside it; ``xmc`` and ``svmlight`` values and labels only, without
+        names, split and storage. Texts are written as ``csv`` (or TSV; tags with ";" between them) or
+        ``jsonl``.
+
+    Raises
+    ------
+    ValueError
+        If the format cannot hold the dataset.
+    OutputError
+        If the file cannot be written.
+    """
+    kind = format_of(path, format)
+    kind = "xmc" if kind == "text" else kind
+    if isinstance(dataset, TextDataset):
+        lines: Any = {"csv": _csv_lines, "jsonl": _json_lines}.get(kind)
+    else:
+        lines = {"arff": _arff_lines, "xmc": _xmc_lines, "svmlight": _svmlight_lines}.get(kind)
+        if kind == "npz":
+            dataset.save(path)
+            return [Path(path)]
+    if lines is None:
+        what = "csv or jsonl" if isinstance(dataset, TextDataset) else "npz, arff, xmc or svmlight"
+        raise ValueError(f"{what} can hold this dataset, but {os.fspath(path)!r} is to be {kind}.")
+    if isinstance(dataset, Dataset):
+        _check(dataset, kind)
+    files = files_of(path, kind)
+    with ExitStack() as stack:
+        streams = [stack.enter_context(atomic_file(file)) for file in reversed(files)][::-1]
+        with compressor(path, streams[0]) as out:
+            for line in lines(dataset, path):
+                out.write(line.encode())
+        if len(files) > 1:
+            names = "".join(f"<label name={quoteattr(name)}></label>\n" for name in dataset.label_names)  # type: ignore[union-attr]
+            head = '<?xml version="1.0" encoding="utf-8"?>\n<labels xmlns="http://mulan.sourceforge.net/labels">\n'
+            streams[1].write(f"{head}{names}</labels>\n".encode())
+    return files
+
+
+def files_of(path: str | os.PathLike[str], format: str | None = None) -> list[Path]:
+    """Return the files that `write_dataset` makes."""
+    place = Path(path)
+    beside = [place.with_name(f"{stem_of(path)}.xml")] if format_of(path, format) == "arff" else []
+    return [place, *beside]
+
+
+def _check(dataset: Dataset, kind: str) -> None:
+    """Refuse what a format cannot hold, before anything is written."""
+    if dataset.Y is None or not dataset.shape[1]:
+        raise ValueError(f"{kind} needs features and labels, and {dataset!r} has not both. Write it as npz.")
+    if kind != "arff":
+        if dataset.unknown is not None:
+            raise ValueError(f"{kind} cannot hold unknown labels. Write the dataset as npz or arff.")
+        return
+    both = set(dataset.feature_names) & set(dataset.label_names)
+    if both:
+        raise ValueError(f"{shown(min(both))} is a feature and a label, which ARFF cannot hold. Rename one.")
+
+
+def _arff_lines(dataset: Dataset, path: Any) -> Iterator[str]:
+    n, d, n_labels = dataset.shape
+    split = "" if dataset.n_train is None else f" -split-number {dataset.n_train}"
+    yield f"@relation {quoted(f'{dataset.name}: -C -{n_labels}{split}')}\n\n"
+    for name in dataset.feature_names:
+        yield f"@attribute {quoted(name)} numeric\n"
+    for name in dataset.label_names:
+        yield f"@attribute {quoted(name)} {{0,1}}\n"
+    yield "\n@data\n"
+    for start in range(0, n, _ROWS):
+        block = dataset.rows(slice(start, start + _ROWS))
+        X, Y = block.X, sparse.csr_array(block.targets, dtype=np.float64)
+        if isinstance(X, np.ndarray):
+            for features, labels in zip(X.tolist(), Y.toarray().tolist(), strict=True):
+                yield ",".join(map(_arff_number, chain(features, labels))) + "\n"
+            continue
+        for features, labels in zip(_entries(X), _entries(Y), strict=True):
+            cells = [*features, *((d + column, value) for column, value in labels)]
+            yield "{" + ",".join(f"{column} {_arff_number(value)}" for column, value in cells) + "}\n"
+
+
+def _arff_number(value: float) -> str:
+    return "?" if math.isnan(value) else _number(value)
+
+
+def _number(value: float) -> str:
+    """Write a number such that it is read back exactly; whole ones without a point."""
+    return repr(value).removesuffix(".0")
+
+
+def _entries(matrix: Any) -> Iterator[list[tuple[int, float]]]:
+    """Yield the column and the value of the entries of each row that are not 0."""
+    matrix = sparse.csr_array(matrix)
+    for start, stop in pairwise(matrix.indptr.tolist()):
+        cells = zip(matrix.indices[start:stop].tolist(), matrix.data[start:stop].tolist(), strict=True)
+        yield sorted((column, value) for column, value in cells if value != 0)
+
+
+def _xmc_lines(dataset: Dataset, path: Any) -> Iterator[str]:
+    yield "{} {} {}\n".format(*dataset.shape)
+    yield from _pair_lines(dataset, 0, "")
+
+
+def _svmlight_lines(dataset: Dataset, path: Any) -> Iterator[str]:
+    # Readers skip blank lines, so a row without anything has a 0.
+    return _pair_lines(dataset, 1, " 1:0")
+
+
+def _pair_lines(dataset: Dataset, first: int, empty: str) -> Iterator[str]:
+    for start in range(0, len(dataset), _ROWS):
+        block = dataset.rows(slice(start, start + _ROWS))
+        for features, labels in zip(_entries(block.X), _entries(block.Y), strict=True):
+            ids = ",".join(str(column) for column, _ in labels)
+            pairs = " ".join(f"{column + first}:{_number(value)}" for column, value in features)
+            yield (f"{ids} {pairs}".rstrip() or empty) + "\n"
+
+
+def _json_lines(dataset: TextDataset, path: Any) -> Iterator[str]:
+    for text, tags in _tagged(dataset):
+        record = {"text": text} | ({} if tags is None else {"tags": list(tags)})
+        yield json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def _csv_lines(dataset: TextDataset, path: Any) -> Iterator[str]:
+    wrong = next((tag for tag in dataset.tag_names if ";" in tag), None)
+    if wrong is not None:
+        raise ValueError(f'The tag {shown(wrong)} has a ";", which separates tags. Write JSON lines instead.')
+    header = ["text"] if dataset.tags is None else ["text", "tags"]
+    rows = ([text] if tags is None else [text, ";".join(tags)] for text, tags in _tagged(dataset))
+    is_tsv = Path(plain_name(path)).suffix.lower() == ".tsv"
+    return _csv_text(chain([header], rows), "\t" if is_tsv else ",")
+
+
+def _tagged(dataset: TextDataset) -> Iterable[tuple[str, Any]]:
+    tags: Sequence[Any] = dataset.tags or [None] * len(dataset)
+    return zip(dataset.texts, tags, strict=True)
+
+
+class _LastRow:
+    """What a ``csv.writer`` has written last, with one line end, and quotes around lone carriage returns."""
+
+    def write(self, row: str) -> None:
+        self.text = f"{row[:-2]}\n"
+
+
+def _csv_text(rows: Iterable[Sequence[Any]], delimiter: str = ",") -> Iterator[str]:
+    last = _LastRow()
+    writer = csv.writer(last, delimiter=delimiter)
+    for row in rows:
+        writer.writerow(row)
+        yield last.text
+
+
+class PredictionWriter:
+    """Writes tags with scores, block by block, to a file that appears whole or not at all.
+
+    Use it in a ``with`` statement: the file gets its name when the statement ends without an error. Till then
+    an older file of that name stays as it was.
+
+    Parameters
+    ----------
+    path : path-like
+        The file: ``.csv`` with the columns ``row``, ``tag_1``, ``score_1``, ...; ``.jsonl`` with an object
+        ``{"row": 1, "tags": [...], "scores": [...]}`` a line; ``.parquet`` with the columns ``row``, ``tags``
+        and ``scores``. CSV and JSON lines may be compressed.
+    k : int
+        The most tags of a row, which CSV has columns for; shorter rows end with empty cells.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from lrml.datasets import PredictionWriter
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "tags.csv")
+    ...     with PredictionWriter(path, k=2) as out:
+    ...         out.write([["red", "round"], ["soft"]], [[0.9, 0.5], [0.75]])
+    ...     print(path.read_text())
+    row,tag_1,score_1,tag_2,score_2
+    1,red,0.9,round,0.5
+    2,soft,0.75,,
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, k: int = 5) -> None:
+        self._path, self._k, self._row = path, k, 0
+        self._kind, self._stack = format_of(path, None), ExitStack()
+        if self._kind not in ("csv", "jsonl", "parquet"):
+            raise ValueError(
+                f"Predictions are written as .csv, .jsonl or .parquet, but {os.fspath(path)!r} is none of "
+                "these. Choose another name."
+            )
+
+    def __enter__(self) -> PredictionWriter:
+        with output_errors(self._path):
+            stream = self._stack.enter_context(staged_file(self._path))
+            self._out: Any = stream
+            if self._kind == "parquet":
+                self._out = self._parquet(stream)
+            else:
+                self._out = self._stack.enter_context(compressor(self._path, stream))
+            if self._kind == "csv":
+                names = (f"{what}_{place}" for place in range(1, self._k + 1) for what in ("tag", "score"))
+                self._write(_csv_text([["row", *names]]))
+        return self
+
+    def _parquet(self, stream: IO[bytes]) -> Any:
+        arrow = import_pyarrow()
+        columns = {"row": arrow.int64(), "tags": arrow.list_(arrow.string())}
+        schema = arrow.schema(columns | {"scores": arrow.list_(arrow.float64())})
+        return arrow.parquet.ParquetWriter(stream, schema)
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        with output_errors(self._path):
+            try:
+                if self._kind == "parquet":
+                    with suppress(*(Exception,) if error is not None else ()):
+                        self._out.close()
+            except BaseException as problem:
+                self._stack.__exit__(type(problem), problem, problem.__traceback__)
+                raise
+            self._stack.__exit__(kind, error, trace)
+
+    def write(self, labels: Any, scores: Any) -> None:
+        """Write tags of the next rows, best first, and their scores; both as lists or arrays."""
+        tags, values = (part.tolist() if hasattr(part, "tolist") else part for part in (labels, scores))
+        first, self._row = self._row + 1, self._row + len(tags)
+        rows = list(zip(range(first, self._row + 1), tags, values, strict=True))
+        with output_errors(self._path):
+            if self._kind == "parquet":
+                names = [list(map(str, some)) for some in tags]
+                columns = {"row": [number for number, *_ in rows], "tags": names, "scores": values}
+                self._out.write(import_pyarrow().table(columns, schema=self._out.schema))
+            elif self._kind == "csv":
+                self._write(_csv_text(self._cells(*row) for row in rows))
+            else:
+                self._write(
+                    json.dumps({"row": n, "tags": some, "scores": list(map(_six, found))}, ensure_ascii=False)
+                    + "\n"
+                    for n, some, found in rows
+                )
+
+    def _cells(self, number: int, tags: Sequence[Any], scores: Sequence[float]) -> list[Any]:
+        if len(tags) > self._k:
+            raise ValueError(f"Row {number} has {len(tags)} tags, more than k={self._k}. Pass a larger k.")
+        cells = chain.from_iterable((tag, f"{score:.6g}") for tag, score in zip(tags, scores, strict=True))
+        return [number, *cells, *[""] * (2 * (self._k - len(tags)))]
+
+    def _write(self, lines: Iterable[str]) -> None:
+        self._out.write("".join(lines).encode())
+
+
+def _six(value: float) -> float:
+    return float(f"{value:.6g}")

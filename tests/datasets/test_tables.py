@@ -1,0 +1,199 @@
+"""Tables of numbers: CSV and Parquet as other programs write them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from lrml.datasets import DatasetFormatError, open_source, read_dataset
+
+FRAME = pd.DataFrame(
+    {"a": [1.5, np.nan, -2], "b": [0, 3, 10**17], "red": [1, 0, 1], "round": [True, False, True]}
+)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(content, name="toys.csv"):
+        path = tmp_path / name
+        if isinstance(content, pd.DataFrame):
+            content.to_parquet(path) if name.endswith("parquet") else content.to_csv(path, index=False)
+        else:
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write_file
+
+
+def dense(matrix):
+    return matrix.toarray() if sparse.issparse(matrix) else matrix
+
+
+@pytest.mark.parametrize("name", ["toys.csv", "toys.csv.xz", "toys.parquet"])
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_frames_of_pandas(write, name, is_sparse):
+    found = read_dataset(write(FRAME, name), labels=["round", "red"], sparse=is_sparse)
+    assert_array_equal(dense(found.X), FRAME[["a", "b"]].to_numpy(float))
+    assert_array_equal(dense(found.Y), FRAME[["round", "red"]].to_numpy(int))
+    assert (found.feature_names, found.label_names) == (("a", "b"), ("round", "red"))
+    assert sparse.issparse(found.X) == sparse.issparse(found.Y) == is_sparse
+    assert found.X.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("text", "X", "Y"),
+    [
+        ("x,y\n1,yes\n,no\n NA ,TRUE\n", [[1], [np.nan], [np.nan]], [[1], [0], [1]]),
+        ("x,y\ntrue,1\nno,0\n.5,1\n", [[1], [0], [0.5]], [[1], [0], [1]]),
+        ('x,y\n"1e3",1\n"-2", 0\n', [[1000], [-2]], [[1], [0]]),
+        ("\ufeffx,y\r\n1,0\r\n\r\n2,1\r\n", [[1], [2]], [[0], [1]]),
+        ("x;y\n1;0\n2;1\n", [[1], [2]], [[0], [1]]),
+        ("x\ty\n1\t0\n2\t1\n", [[1], [2]], [[0], [1]]),
+        (",x,y\n0,1,0\n1,2,1\n", [[1], [2]], [[0], [1]]),  # the index of a frame
+        ('x,y,"a\nb"\n1,0,2\n', [[1, 2]], [[0]]),
+        ("0,y\n1,0\n", [[1]], [[0]]),
+    ],
+)
+def test_csv_as_people_write_it(write, text, X, Y):
+    found = read_dataset(write(text), labels=["y"])
+    assert_array_equal(found.X, X)
+    assert_array_equal(found.Y, Y)
+
+
+@pytest.mark.parametrize("name", ["toys.csv", "toys.parquet"])
+def test_unknown_labels(write, name):
+    path = write(pd.DataFrame({"x": [1, 2], "p": [1.0, np.nan], "q": [np.nan, 0.0]}), name)
+    for is_sparse in (True, False):
+        found = read_dataset(path, labels=["p", "q"], sparse=is_sparse)
+        assert_array_equal(dense(found.Y), [[1, 0], [0, 0]])
+        assert_array_equal(found.unknown.toarray(), [[0, 1], [1, 0]])
+        assert_array_equal(dense(found.targets), [[1, np.nan], [np.nan, 0]])
+        assert np.isnan(
+            dense(next(open_source(path, labels=-2, sparse=is_sparse).blocks(1, 1)).targets[0, 0])
+        )
+
+
+@pytest.mark.parametrize(
+    ("tags", "separator", "expected"),
+    [
+        (["red, round", "", "round,red, red"], None, [("red", "round"), (), ("red", "round")]),
+        (["b|a", None, "a"], None, [("a", "b"), (), ("a",)]),
+        (["10 9", "9", ""], " ", [("10", "9"), ("9",), ()]),
+        (['["x, y", "z"]', "[]", '["z"]'], None, [("x, y", "z"), (), ("z",)]),
+    ],
+)
+def test_a_column_that_lists_labels(write, tags, separator, expected):
+    for name in ("toys.csv", "toys.parquet"):
+        path = write(pd.DataFrame({"x": [1, 2, 3], "tags": tags}), name)
+        found = read_dataset(path, tags="tags", tag_separator=separator)
+        names = tuple(sorted({tag for row in expected for tag in row}))
+        assert found.label_names == names
+        assert_array_equal(found.Y.toarray(), [[name in row for name in names] for row in expected])
+
+
+def test_lists_in_parquet(write):
+    for lists in ([["b", "a", "a"], [], None], [[2, 1], None, []], pd.Categorical(["b;a", None, "a;b"])):
+        found = read_dataset(
+            write(pd.DataFrame({"x": [1, 2, 3], "tags": lists}), "toys.parquet"), tags="tags"
+        )
+        assert found.shape[2] == 2
+        assert found.Y.toarray()[0].tolist() == [1, 1]
+    for lists in ([["a", None]], [[1.5]], [True]):
+        with pytest.raises(DatasetFormatError, match="line 1"):
+            read_dataset(write(pd.DataFrame({"x": [1], "tags": lists}), "toys.parquet"), tags="tags")
+
+
+def test_columns_that_are_asked_for(write):
+    path = write("id,a,b,p,q\nr1,1,2,0,1\nr2,3,4,1,1\n")
+    found = read_dataset(path, labels=-2, ignore=["id"])
+    assert (found.feature_names, found.label_names) == (("a", "b"), ("p", "q"))
+    found = read_dataset(path, labels=["q"], features=["b", "a"])
+    assert_array_equal(found.X, [[2, 1], [4, 3]])
+    assert read_dataset(path, labels=["p"], features=[]).shape == (2, 0, 1)
+    roles = open_source(path, labels=-2, ignore=["id"]).roles
+    assert roles.explain() == [
+        'tags: columns "p", "q", 0 or 1 each',
+        'features: columns "a", "b"',
+        'ignored: column "id"',
+    ]
+    again = open_source(path, roles=type(roles).of(roles.kept()))
+    assert (again.roles.labels, again.roles.features) == (("p", "q"), ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("x,y\n1,0\n2,one\n", {"labels": ["y"]}, "line 3: .*'one'.*'y'"),
+        ("x,y\n1,0\n2,7\n", {"labels": ["y"]}, "line 3: 7.*'y'"),
+        ("x,y\n1,0\nabc,1\n", {"labels": ["y"]}, "line 3: .*'abc'.*'x'"),
+        ("x,y\n1,0\n" + "2,0\n" * 3000 + "abc,1\n", {"labels": ["y"]}, "line 3003: .*'abc'.*'x'"),
+        ("x,y\nyes,0\n" + "2,0\n" * 3000 + "abc,1\n", {"labels": ["y"]}, "line 3003: .*'abc'.*'x'"),
+        ("x,y\n1,0\ninf,1\n", {"labels": ["y"]}, "line 3: inf.*'x'"),
+        ("x,y\n1,0\n2\n", {"labels": ["y"]}, "line 3: "),
+        ("x,y\n1,0\n" + "2,0\n" * 3000 + "2\n", {"labels": ["y"]}, "line 3003: "),
+        ("x,x\n1,0\n", {"labels": ["x"]}, "'x' is there twice"),
+        ("x|y\n1|0\n", {"labels": ["y"]}, "delimiter"),
+        ("5,2\n3,1\n", {"labels": -1}, "header"),
+        ("x,y\n", {"labels": ["y"]}, "no rows"),
+        ("", {"labels": ["y"]}, "no header"),
+        ("x,y\n1,0\n", {"labels": ["z"]}, '\'z\'.*"x", "y"'),
+        ("size,y\n1,0\n", {"labels": ["sise"]}, 'mean "size"'),
+        ("x,y\n1,0\n", {"labels": 5}, "5 of 2"),
+        ("x,y\n1,0\n", {"labels": ["x", "y"]}, "feature"),
+        ("x,y\n1,0\n", {"labels": ["y"], "features": ["y"]}, "'y'"),
+        (",x,y\n7,1,0\n", {"labels": ["y"]}, "no name"),
+        ("x,y\n1,\n", {"tags": "y"}, "no label"),
+    ],
+)
+def test_wrong_tables(write, text, options, message):
+    with pytest.raises(DatasetFormatError, match=rf"toys\.csv.*{message}"):
+        read_dataset(write(text), **options)
+
+
+def test_wrong_parquet(write):
+    path = write(pd.DataFrame({"x": ["a"], "y": [0]}), "toys.parquet")
+    with pytest.raises(DatasetFormatError, match=r"toys\.parquet: .*'x'"):
+        read_dataset(path, labels=["y"])
+    for content in (b"", b"PAR1", b"PAR1" * 100):
+        with pytest.raises(DatasetFormatError, match=r"toys\.parquet"):
+            read_dataset(write(content, "toys.parquet"), labels=["y"])
+    path = write(pd.DataFrame({"x": [np.inf], "y": [0]}), "toys.parquet")
+    with pytest.raises(DatasetFormatError, match="line 1: inf"):
+        read_dataset(path, labels=["y"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"labels": [1]}, {"labels": ["y", "y"]}, {"tags": "y", "tag_separator": ""}, {"delimiter": ";;"}],
+)
+def test_wrong_options(write, options):
+    with pytest.raises(ValueError, match=next(iter(options)) + "|tag_separator"):
+        open_source(write("x,y\n1,0\n"), **options)
+
+
+_CELLS = st.one_of(st.floats(allow_infinity=False), st.integers(-(2**53), 2**53), st.sampled_from([0, 1]))
+_NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6).map("n".__add__)
+
+
+@given(st.data(), st.integers(1, 4), st.integers(1, 2), st.integers(1, 8), st.sampled_from([",", ";", "\t"]))
+def test_any_numbers_are_read_as_pandas_wrote_them(tmp_path_factory, data, d, n_labels, n, delimiter):
+    names = data.draw(st.lists(_NAMES, min_size=d + n_labels, max_size=d + n_labels, unique=True))
+    X, Y = (
+        np.array(data.draw(st.lists(cells, min_size=n * width, max_size=n * width)), float).reshape(n, width)
+        for cells, width in ((_CELLS, d), (st.integers(0, 1), n_labels))
+    )
+    frame = pd.DataFrame(np.hstack([X, Y]), columns=names)
+    folder = tmp_path_factory.mktemp("any")
+    frame.to_csv(folder / "any.csv", index=False, sep=delimiter)
+    frame.to_parquet(folder / "any.parquet")
+    for name, options in (("any.csv", {"delimiter": delimiter}), ("any.parquet", {})):
+        source = open_source(folder / name, labels=-n_labels, **options)
+        found = source.read()
+        assert_array_equal(found.X, X)
+        assert_array_equal(found.Y, Y)
+        assert_array_equal(np.vstack([block.X for block in source.blocks(3)]), X)
