@@ -116,7 +116,7 @@ def objective(model: Any, X: np.ndarray, Y: np.ndarray) -> float:
     if name == "MLTrace":
         return total + model.alpha_ * sigma.sum() + model.ridge_ * squares
     if name == "MLFro":
-        return total + model.alpha * squares
+        return total + model.alpha_ * squares
     if name == "LEML":
         return total + model.alpha_ * sigma.sum() + model.ridge_ * squares
     return total + model.ridge * squares

@@ -148,13 +148,6 @@ class SpectralProblem:
         kept = int(namespace(s).count_nonzero(s > self.rounding * d[0]))
         return ShrunkFactors(self.ridge_solution() @ V[:, :kept], V[:, :kept], d[:kept], s[:kept])
 
-    @property
-    def of_predictions(self) -> SpectralProblem:
-        """The problem in the variable (Λ + ridge)^{1/2} W̃, without maps to any space."""
-        xp = namespace(self.cross)
-        cross = self.cross / xp.sqrt(self.curvature)[:, None]
-        return SpectralProblem(xp.ones_like(self.rows), cross, self.target)
-
     def with_ridge(self, ridge: float) -> SpectralProblem:
         """Return the same problem with another ridge, at no cost."""
         return self if ridge == self.ridge else replace(self, ridge=ridge)

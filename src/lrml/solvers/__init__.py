@@ -7,11 +7,6 @@ Anderson's method) serve the rest of the library and may change.
 """
 
 from lrml.core.linalg import Factors
-from lrml.solvers._chains import Chain as Chain
-from lrml.solvers._chains import ChainPoint as ChainPoint
-from lrml.solvers._chains import chains_for as chains_for
-from lrml.solvers._chains import solve_chain as solve_chain
-from lrml.solvers._chains import solve_chains as solve_chains
 from lrml.solvers._gaps import duality_gap as duality_gap
 from lrml.solvers._gaps import row_duality_gap as row_duality_gap
 from lrml.solvers._loop import (
