@@ -32,6 +32,7 @@ from lrml.theory._data import (
     sign_products,
 )
 
+_DUAL: dict[Ball, Any] = {"trace": 2, "frobenius": "fro", "operator": "nuc"}  # NumPy's names of dual norms
 _BISECTIONS = 50
 _RANK_BISECTIONS = 30  # each takes an eigendecomposition; t is known to 1e-9 then
 _ROUNDS, _WEIGHT_STEPS = 12, 40
@@ -78,18 +79,7 @@ def global_complexity(
     scale = positive("radius", radius)
     rows = X if isinstance(X, Spectrum) else rows_of(X)
     stacks = sign_products(rows, n_labels, signs, n_draws, random_state)
-    return MonteCarlo.of(scale * np.concatenate([_dual_norms(stack, ball) for stack in stacks]))
-
-
-def _dual_norms(stack: Matrix, ball: Ball) -> Vector:
-    if ball == "frobenius" or stack.shape[2] == 1:
-        return np.asarray(np.linalg.norm(stack, axis=(1, 2)))
-    if ball == "operator":  # through a Gram matrix the small singular values would lose half their digits
-        return np.asarray(np.linalg.svd(stack, compute_uv=False).sum(axis=1))
-    if stack.shape[1] < stack.shape[2]:
-        stack = np.swapaxes(stack, 1, 2)
-    squares = np.linalg.eigvalsh(np.swapaxes(stack, 1, 2) @ stack)[:, -1]
-    return np.asarray(np.sqrt(squares.clip(min=0.0)))
+    return MonteCarlo.of(scale * np.concatenate([np.linalg.norm(M, _DUAL[ball], (1, 2)) for M in stacks]))
 
 
 def local_complexity(
