@@ -6,15 +6,20 @@ import sys
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 import pandas as pd
 
-from lrml import LRML, LRMLCV, ConvergenceDisplay, PathDisplay, SpectrumDisplay
+from lrml import LRML, LRMLCV, ConvergenceDisplay, LowRankDisplay, PathDisplay, SpectrumDisplay
 from lrml.datasets import load_yeast
 
 
 def main(folder: Path) -> None:
-    """Fit two models and a search to yeast, and save three pictures."""
+    """Fit two models and a search to yeast, look for low rank in made-up targets, and save the pictures."""
     matplotlib.use("agg")
+    random = np.random.default_rng(0)
+    inputs = random.standard_normal((200, 100))
+    weights = random.standard_normal((100, 5)) @ random.standard_normal((5, 100)) / 32
+    targets = inputs @ weights + random.standard_normal((200, 100))
     yeast = load_yeast()
     X, Y = yeast.train
     named = pd.DataFrame(Y.toarray() if hasattr(Y, "toarray") else Y, columns=list(yeast.label_names))
@@ -23,6 +28,7 @@ def main(folder: Path) -> None:
     pictures = {
         "spectrum": SpectrumDisplay.from_estimator(model),
         "path": PathDisplay.from_estimator(search.fit(X, Y)),
+        "low_rank": LowRankDisplay.from_data(inputs, targets, name="planted rank 5"),
         "convergence": ConvergenceDisplay.from_estimator(LRML(3, 10.0).fit(X, Y)),
     }
     for name, display in pictures.items():

@@ -14,6 +14,7 @@ from lrml import (
     LRML,
     LRMLCV,
     ConvergenceDisplay,
+    LowRankDisplay,
     MLFro,
     MLFroCV,
     MLTrace,
@@ -133,6 +134,17 @@ def test_one_parameter_is_a_line(data):
     np.testing.assert_allclose(line.get_ydata(), search.cv_results_["mean_test_score"])
     with pytest.raises(TypeError, match=r"MLFro\(\)"):
         PathDisplay.from_estimator(MLFro().fit(*data))
+
+
+def test_the_gain_of_low_rank_is_drawn_above_the_noise(data):
+    display = LowRankDisplay.from_data(*data, name="data")
+    found = display.found
+    np.testing.assert_array_equal(display.ax_.lines[1].get_ydata(), found.singular_values)
+    (noise,) = display.ax_.collections
+    assert noise.get_paths()[0].vertices[:, 1].max() == found.noise[: len(found.singular_values)].max()
+    (inset,) = display.ax_.child_axes
+    assert inset.lines[1].get_xdata()[0] == found.gain
+    assert display.ax_.get_title().startswith("data: ")
 
 
 def test_matplotlib_is_asked_for_when_something_is_drawn(monkeypatch):

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import lrml.inspection
 from lrml import CPLST, LEML, LRML, LRMLCV, PLST, MLFro, MLTrace, TextTagger
-from lrml.inspection import describe_model
+from lrml.inspection import describe_model, low_rank_gain
 
 MODELS = {
     "lrml": LRML(2, 5.0),
@@ -132,14 +132,60 @@ def test_weak_relations_are_not_claimed(data):
     found = describe_model(unrelated)
     page = found.summary("unrelated")
     assert max((pair["cosine"] for pair in found.pairs), default=0.0) < 0.2
-    assert any("0.2" in one for one in page["summary"])
     assert "pairs" not in [table["id"] for table in page["tables"]]
     related = describe_model(MODELS["lrml"].fit(*data))
     page = related.summary("related")
-    pair = related.pairs[0]
-    assert any(f"{pair['first']} and {pair['second']}" in one for one in page["summary"])
     (table,) = (table for table in page["tables"] if table["id"] == "pairs")
     assert len(table["rows"]) == sum(pair["cosine"] >= 0.2 for pair in related.pairs)
+
+
+# Does low rank pay?
+
+
+def planted(n_rows, n_labels, rank, *, binary, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, 30))
+    W = rng.standard_normal((30, rank)) @ rng.standard_normal((rank, n_labels)) / np.sqrt(30 * rank)
+    scores = X @ W + rng.standard_normal((n_rows, n_labels))
+    return X, (scores > 1).astype(int) if binary else scores
+
+
+@pytest.mark.parametrize(("binary", "n_rows"), [(True, 600), (False, 200)])
+def test_planted_low_rank_pays(binary, n_rows):
+    X, Y = planted(n_rows, 60, 2, binary=binary)
+    found = low_rank_gain(X, Y)
+    assert found.pays
+    assert found.gain > 2 * found.standard_error > 0
+    assert found.n_above_noise == 2
+    assert found.n_rows <= n_rows
+    assert repr(found) == found.sentence
+    # By the definition: singular values of ridge regression's predictions, with the ridge as extra rows.
+    ridge = found.search.best_params_["ridge"]
+    centred, targets = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    stacked = np.vstack([centred, np.sqrt(ridge) * np.eye(30)])
+    said = stacked @ np.linalg.lstsq(stacked, np.vstack([targets, np.zeros((30, 60))]), rcond=None)[0]
+    expected = np.linalg.svd(said, compute_uv=False)[:30]
+    np.testing.assert_allclose(found.singular_values, expected, rtol=1e-6)
+    assert np.all(found.kept <= found.singular_values)
+
+
+def test_independent_labels_do_not_pay():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((600, 20))
+    own = (X + rng.standard_normal((600, 20)) > 1).astype(int)  # each label has a feature of its own
+    none = (rng.random((600, 20)) < 0.2).astype(int)
+    found = low_rank_gain(X, own)
+    assert (found.pays, found.n_above_noise) == (False, 20)
+    found = low_rank_gain(X, none)
+    assert (found.pays, found.n_above_noise) == (False, 0)
+    assert low_rank_gain(X, none, search=found.search).gain == found.gain  # fitted already
+
+
+def test_noise_is_that_of_targets_without_signal():
+    rng = np.random.default_rng(2)
+    X, Y = rng.standard_normal((400, 40)), rng.standard_normal((400, 25))
+    found = low_rank_gain(X, Y)
+    np.testing.assert_allclose(found.noise[:10], found.singular_values[:10], rtol=0.15)
 
 
 def test_refusals(data):

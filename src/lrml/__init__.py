@@ -6,7 +6,7 @@ from lrml._lazy import lazy_names
 
 if TYPE_CHECKING:
     from lrml._version import __version__
-    from lrml.displays import ConvergenceDisplay, PathDisplay, SpectrumDisplay
+    from lrml.displays import ConvergenceDisplay, LowRankDisplay, PathDisplay, SpectrumDisplay
     from lrml.estimators import (
         CPLST,
         CPLSTCV,
@@ -39,6 +39,7 @@ __all__ = [
     "LRMLCV",
     "PLST",
     "ConvergenceDisplay",
+    "LowRankDisplay",
     "MLFro",
     "MLFroCV",
     "MLTrace",
@@ -61,6 +62,7 @@ __all__ = [
 # scikit-learn takes a second to import; reading a file or the version should not wait for it.
 _HOMES = dict.fromkeys(__all__, "lrml.estimators") | {
     "ConvergenceDisplay": "lrml.displays",
+    "LowRankDisplay": "lrml.displays",
     "PathDisplay": "lrml.displays",
     "SpectrumDisplay": "lrml.displays",
     "TextTagger": "lrml.text",

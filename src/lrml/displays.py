@@ -2,8 +2,7 @@
 
 A display holds data and draws it: ``from_estimator`` takes both steps at once, ``plot`` draws again, on axes
 of one's own if wanted, and ``ax_`` and ``figure_`` are there to be changed afterwards. Estimators may be
-searches, taggers and pipelines that end in a model of this library. Matplotlib is imported when something is
-drawn; get it with ``pip install "lrml[plots]"``. Colours are safe for colour-blind readers.
+searches, taggers and pipelines that end in a model of this library. Colours are safe for all readers.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from lrml._shown import shown
 from lrml.core.arrays import to_host
 from lrml.core.checks import check_choice
 
-__all__ = ["ConvergenceDisplay", "PathDisplay", "SpectrumDisplay"]
+__all__ = ["ConvergenceDisplay", "LowRankDisplay", "PathDisplay", "SpectrumDisplay"]
 
 
 def __dir__() -> list[str]:
@@ -77,11 +76,6 @@ class SpectrumDisplay(_Display):
     name : str, optional
         What to call the model in the title.
 
-    Attributes
-    ----------
-    ax_, figure_
-        What was drawn on.
-
     Examples
     --------
     >>> from lrml import LRML, SpectrumDisplay
@@ -107,10 +101,9 @@ class SpectrumDisplay(_Display):
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the given axes, or on new ones; return the display."""
-        ax = self._axes(ax)
-        sigma = self.singular_values
+        ax, sigma = self._axes(ax), self.singular_values
         places = np.arange(1, len(sigma) + 1)
-        tail = np.zeros(len(sigma), dtype=np.bool_) if self.theta is None else places > self.theta
+        tail = places > (len(sigma) if self.theta is None else self.theta)
         if len(sigma) <= _MOST_BARS:
             for which, colour, label in ((~tail, _BLUE, "free"), (tail, _ORANGE, "penalised tail")):
                 ax.bar(places[which], sigma[which], color=colour, label=label)
@@ -129,18 +122,58 @@ class SpectrumDisplay(_Display):
         return self._finish(f"rank {np.count_nonzero(sigma)}", xlabel="index j", ylabel="singular value")
 
 
+class LowRankDisplay(_Display):
+    """Whether low rank pays: the spectrum of the predictions above its noise, and the gain over ridge.
+
+    ``found`` is what `lrml.inspection.low_rank_gain` returns, and ``name`` what to call the data.
+    """
+
+    def __init__(self, found: Any, *, name: str | None = None) -> None:
+        self.found = found
+        self.name = name
+
+    @classmethod
+    def from_data(cls, X: Any, Y: Any, *, name: str | None = None, ax: Any = None, **options: Any) -> Self:
+        """Draw what `lrml.inspection.low_rank_gain` finds in data; it takes the options."""
+        from lrml.inspection import low_rank_gain  # noqa: PLC0415 - the other displays need no models
+
+        return cls(low_rank_gain(X, Y, **options), name=name).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on the given axes, or on new ones; return the display."""
+        ax, found = self._axes(ax, (6.4, 3.8)), self.found
+        values = found.singular_values
+        many, places = len(values) > _MOST_BARS, np.arange(1, len(values) + 1)
+        style = {"marker": None if many else "o", "markersize": 3.5}
+        noise = found.noise[: len(values)]
+        ax.fill_between(places, noise, color=_GREY, alpha=0.25, linewidth=0, label="noise alone")
+        ax.axhline(found.noise_level, color=_GREY, linestyle="--", linewidth=1)
+        ax.plot(places, values, color=_BLUE, label="ridge regression", **style)
+        if not np.array_equal(found.kept, values):
+            ax.plot(places, found.kept, color=_ORANGE, label="kept by the penalty", **style)
+        ax.set(ylim=(0, None), xlim=(0.8, len(values) + 0.2), xscale="log" if many else "linear")
+        if not many:
+            ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.legend(frameon=False, loc="upper right", bbox_to_anchor=(1.0, 0.66))
+        inset = ax.inset_axes((0.56, 0.76, 0.42, 0.12))
+        inset.axvline(0.0, color=_GREY, linestyle="--", linewidth=1)
+        lead = {"xerr": 2.0 * found.standard_error, "color": _ORANGE, "markersize": 5, "capsize": 3}
+        inset.errorbar(found.gain, 0, fmt="o", **lead)
+        inset.set_title("gain over ridge ± 2 standard errors", fontsize="small")
+        inset.set_yticks([])
+        inset.tick_params(labelsize="small")
+        inset.spines[["top", "right", "left"]].set_visible(False)
+        title = f"{found.n_above_noise} directions above the noise"
+        return self._finish(title, xlabel="index j", ylabel="singular value of the predictions")
+
+
 class ConvergenceDisplay(_Display):
     """How the objective of a fit fell, iteration by iteration.
 
     What is drawn is F_k − F_best relative to F_best, on a logarithmic axis, and the estimated gap that
     ``tol`` limits where the solver has one.
 
-    Parameters
-    ----------
-    history : mapping of str to array
-        As ``history_`` of a model: ``iteration``, ``objective``, ``gap``, ``phase``, ``seconds``.
-    name : str, optional
-        What to call the model in the title.
+    ``history`` is that of a model, and ``name`` what to call it in the title.
     """
 
     def __init__(self, history: Mapping[str, npt.ArrayLike], *, name: str | None = None) -> None:
@@ -188,22 +221,12 @@ class PathDisplay(_Display):
     full grid: cells without one are grey. The chosen candidate has a frame. Scores far below the rest share
     the darkest colour, so that the others can be told apart.
 
-    Parameters
-    ----------
-    results : mapping
-        As ``cv_results_`` of a search: ``param_…`` and ``mean_test_…``.
-    best_params : mapping, optional
-        The parameters that the search chose.
-    name : str, optional
-        What to call the search in the title.
+    ``results`` and ``best_params`` are ``cv_results_`` and ``best_params_`` of a search, and ``name`` what to
+    call it in the title.
     """
 
     def __init__(
-        self,
-        results: Mapping[str, Any],
-        *,
-        best_params: Mapping[str, Any] | None = None,
-        name: str | None = None,
+        self, results: Mapping[str, Any], *, best_params: Any = None, name: str | None = None
     ) -> None:
         self.results = results
         self.best_params = best_params
@@ -211,37 +234,23 @@ class PathDisplay(_Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        *,
-        x: str | None = None,
-        y: str | None = None,
-        scoring: str | None = None,
-        name: str | None = None,
-        ax: Any = None,
+        cls, estimator: Any, *, name: str | None = None, ax: Any = None, **options: Any
     ) -> Self:
-        """Draw the candidates of a fitted search, as `plot` does."""
+        """Draw the candidates of a fitted search, as `plot` does, which takes the options."""
         model = inner_model(estimator, cls.__name__).model
         if not hasattr(model, "cv_results_"):
             raise TypeError(f"{shown(model)} is not a search. Fit {type(model).__name__}CV, for example.")
         name = type(model).__name__ if name is None else name
-        best = getattr(model, "best_params_", None)
-        return cls(model.cv_results_, best_params=best, name=name).plot(ax, x=x, y=y, scoring=scoring)
+        return cls(model.cv_results_, best_params=model.best_params_, name=name).plot(ax, **options)
 
     def plot(
         self, ax: Any = None, *, x: str | None = None, y: str | None = None, scoring: str | None = None
     ) -> Self:
-        """Draw; return the display.
+        """Draw on the given axes, or on new ones; return the display.
 
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            New ones by default.
-        x, y : str, optional
-            Parameters along the axes. By default those of alpha, theta, rank and ridge that vary; if only one
-            does, its scores are drawn as a line.
-        scoring : str, optional
-            Which score to draw if the search had several; the first by default.
+        ``x`` and ``y`` are the parameters along the axes: by default those of alpha, theta, rank and ridge
+        that vary; if only one does, its scores are drawn as a line. Of several scores the first is drawn, or
+        ``scoring``.
         """
         metrics = self._ending("mean_test_")
         metric = check_choice("scoring", metrics[0] if scoring is None else scoring, tuple(metrics))
@@ -257,8 +266,7 @@ class PathDisplay(_Display):
         return [key.removeprefix(prefix) for key in self.results if key.startswith(prefix)]
 
     def _varying(self) -> list[str]:
-        names = self._ending("param_")
-        return [name for name in names if len(np.unique(self.results[f"param_{name}"])) > 1]
+        return [name for name in self._ending("param_") if len(np.unique(self._values(name))) > 1]
 
     def _values(self, name: str) -> _Floats:
         return np.asarray(self.results[f"param_{name}"], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What a fitted model is and has learnt: its spectrum, related labels, features that speak for labels."""
+"""What a model has learnt, its spectrum, related labels and features; and whether low rank pays on data."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 
 from lrml._inner import free_values, inner_model, label_vectors
 from lrml._shown import shown
+from lrml.core.arrays import is_sparse, to_host
 from lrml.core.checks import is_integer
+from lrml.core.penalties import TailSum
+from lrml.estimators import LRMLCV, SpectralRegressor, SpectralRegressorCV
 from lrml.report import column, dots, figure, lines, page, place_names, rounded, series, table
 
-__all__ = ["ModelDescription", "describe_model"]
+__all__ = ["LowRankGain", "ModelDescription", "describe_model", "low_rank_gain"]
 
 
 def __dir__() -> list[str]:
@@ -31,43 +35,11 @@ _BLOCK = 1 << 20  # cosines at once
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelDescription:
-    """What `describe_model` returns.
+    """What `describe_model` returns."""
 
-    Attributes
-    ----------
-    kind : str
-        The class of the model.
-    params : dict
-        Its parameters, and for a search ``best_params``.
-    n_features, n_labels, rank, nbytes : int
-        ``n_features`` counts the training rows of a kernel.
-    loss, status : str
-    objective : float
-    converged : bool
-    n_iter : int
-    unseen_labels : int
-        Labels without a positive example in training.
-    singular_values : list of float
-        Descending.
-    theta : int or None
-        So many singular values are free of the penalty; the rest is the tail. None if it has no penalty on
-        the singular values of the coefficients.
-    space : str or None
-        Whose singular values are penalised: "coefficients", "predictions", or none.
-    pairs : list of dict
-        Pairs of labels with the largest cosine of their coefficients: ``first``, ``second``, ``cosine``.
-    labels : list of dict
-        The labels with the longest coefficient vectors: ``name``, ``norm``, ``related`` (names and cosines of
-        the labels nearest to them) and ``features`` (names and coefficients of largest size; empty for a
-        kernel).
-    plane : list of dict
-        ``name``, ``x`` and ``y`` of labels: coordinates along the two largest singular values, longest
-        vectors first; empty below rank 2.
-    """
-
-    kind: str
-    params: dict[str, Any]
-    n_features: int
+    kind: str  # the class of the model
+    params: dict[str, Any]  # its parameters, and for a search ``best_params``
+    n_features: int  # for a kernel its training rows
     n_labels: int
     rank: int
     nbytes: int
@@ -76,13 +48,13 @@ class ModelDescription:
     objective: float
     converged: bool
     n_iter: int
-    unseen_labels: int
-    singular_values: list[float]
-    theta: int | None
-    space: str | None
-    pairs: list[dict[str, Any]]
-    labels: list[dict[str, Any]]
-    plane: list[dict[str, Any]]
+    unseen_labels: int  # without a positive example in training
+    singular_values: list[float]  # descending
+    theta: int | None  # so many of those of the coefficients are free; None if they are not penalised
+    space: str | None  # whose singular values are penalised: "coefficients", "predictions", or none
+    pairs: list[dict[str, Any]]  # of labels with the largest cosines: ``first``, ``second``, ``cosine``
+    labels: list[dict[str, Any]]  # longest coefficient vectors: ``name``, ``norm``, ``related``, ``features``
+    plane: list[dict[str, Any]]  # ``name``, ``x``, ``y``: labels along the two largest singular values
 
     @property
     def tail(self) -> float | None:
@@ -97,11 +69,7 @@ class ModelDescription:
     def summary(self, title: str, *, about: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
         """Return the plain data that `lrml.report.render_html` makes a page of.
 
-        Parameters
-        ----------
-        title : str
-        about : sequence of pairs of str, default=()
-            What else to say about the model, such as the data that it was fitted on.
+        ``about`` are pairs of words to add, such as the data that the model was fitted on.
         """
         return _page(self, title, about)
 
@@ -120,14 +88,8 @@ def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> Mo
     ----------
     model : estimator
         A fitted estimator or search of this library, a `TextTagger`, or a pipeline that ends in one.
-    n_labels : int, default=20
-        How many labels, and pairs of labels, to describe: those with the longest coefficient vectors.
-    n_features : int, default=8
-        How many features to name for each of them.
-
-    Returns
-    -------
-    ModelDescription
+    n_labels, n_features : int
+        How many labels, and pairs of labels, to describe, and features for each of them.
 
     Examples
     --------
@@ -181,10 +143,8 @@ def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> Mo
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:
     """Return parameters that JSON can hold; others as they are printed."""
+    values = {name: getattr(value, "item", lambda value=value: value)() for name, value in params.items()}
     simple = bool | int | float | str | None
-    values = {
-        name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()
-    }
     return {name: value if isinstance(value, simple) else shown(value) for name, value in values.items()}
 
 
@@ -233,6 +193,125 @@ def _plane(vectors: _Floats, norms: _Floats, names: Sequence[str]) -> list[dict[
     return [{"name": names[j], "x": float(vectors[j, 0]), "y": float(vectors[j, 1])} for j in order]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class LowRankGain:
+    """Whether low rank pays on some data; its repr says so in a sentence.
+
+    ``gain`` is the mean difference between what folds choose with the penalty, each judged on rows that had
+    no say in it, and the best ridge regression, row by row; NaN if the penalty was not judged.
+    """
+
+    search: Any  # fitted
+    gain: float
+    standard_error: float
+    n_rows: int  # held out, and judged
+    ridge_score: float  # of the best ridge regression
+    singular_values: _Floats  # of the predictions by ridge regression; descending, as the others
+    kept: _Floats  # what the chosen model leaves of them
+    noise: _Floats  # those that noise alone would bring
+
+    @property
+    def noise_level(self) -> float:
+        """A tenth above the strongest direction of noise, which differs from draw to draw."""
+        return 1.1 * float(self.noise.max(initial=0.0))
+
+    @property
+    def n_above_noise(self) -> int:
+        """How many directions of the predictions are stronger than that."""
+        return int(np.count_nonzero(self.singular_values > self.noise_level))
+
+    @property
+    def pays(self) -> bool:
+        """Whether the gain exceeds two standard errors, and some direction the noise."""
+        return bool(self.gain > 2.0 * self.standard_error and self.n_above_noise)
+
+    @property
+    def sentence(self) -> str:
+        """What it comes to."""
+        directions = f"{self.n_above_noise} of {len(self.singular_values)} directions rise above the noise"
+        if np.isnan(self.gain):
+            return (
+                f"Whether low rank pays was not judged: too few rows, or nothing to penalise; {directions}."
+            )
+        found = f"{self.gain:+.4f} ± {self.standard_error:.4f} over ridge regression ({self.ridge_score:.4f})"
+        unclear = "shows no clear lead" if self.gain > self.standard_error else "does not pay"
+        verdict = "pays" if self.pays else unclear
+        return f"Low rank {verdict} on these data: {found} on {self.n_rows:,} held-out rows; {directions}."
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+
+def low_rank_gain(X: Any, Y: Any, *, search: Any = None, random_state: Any = 0) -> LowRankGain:
+    """Tell whether a penalty on singular values predicts better than ridge regression alone.
+
+    With Ŵ the ridge regression, the singular values of X̃Ŵ, X̃ = [X; √ridge I], are roots of the eigenvalues of
+    YᵀXŴ. Those of noise are found alike, with residuals in place of Y, the rows of which have random signs
+    (so that labels stay as correlated as they are), enlarged by the share of freedom that the fit has taken.
+
+    Parameters
+    ----------
+    X, Y : arrays, sparse matrices or frames of shape (n, d) and (n, L)
+        Features, and 0/1 labels or real targets; NaN in Y is unknown.
+    search : LRMLCV, SpectralRegressorCV or the like, optional
+        Compares ridges and penalties; fitted to X and Y if it is not yet. By default `LRMLCV` for labels and
+        `SpectralRegressorCV` for other targets.
+    random_state : int, Generator or None, default=0
+        Of the search by default, and of the signs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> X = random.standard_normal((150, 30))
+    >>> W = random.standard_normal((30, 2)) @ random.standard_normal((2, 40))
+    >>> found = low_rank_gain(X, X @ W + 9 * random.standard_normal((150, 40)))
+    >>> found.pays, found.n_above_noise
+    (True, 2)
+    """
+    targets = to_host(Y)
+    targets = np.asarray(targets.toarray() if is_sparse(targets) else targets, dtype=np.float64)
+    known = ~np.isnan(targets)
+    if search is None:
+        binary = np.isin(targets[known], (0.0, 1.0)).all()
+        search = (LRMLCV if binary else SpectralRegressorCV)(random_state=random_state)
+    if "best_estimator_" not in vars(search):
+        search = clone(search).fit(X, Y)
+    facts, best = search.search_, search.best_params_
+    shared = ("fit_intercept", "kernel", "gamma", "degree", "coef0")
+    options = search.best_estimator_.get_params(deep=False)
+    ridge = SpectralRegressor(
+        alpha=0.0,
+        ridge=best.get("ridge", facts["ridge"]),
+        **{name: options[name] for name in shared if name in options},
+    )
+    targets = np.where(known, targets, np.nanmean(targets, axis=0))
+
+    def spectrum(Z: _Floats) -> tuple[_Floats, _Floats, float]:
+        fitted = ridge.fit(X, Z).predict(X).reshape(Z.shape)
+        residuals, Z, fitted = Z - fitted, Z - Z.mean(axis=0), fitted - fitted.mean(axis=0)
+        wide = Z.shape[1] > len(Z)
+        moments = np.linalg.eigvals(Z @ fitted.T).real if wide else np.linalg.eigvalsh(Z.T @ fitted)
+        share = float(np.sum(Z * fitted)) / float(np.sum(Z**2) or 1.0)
+        return np.sort(np.sqrt(moments.clip(min=0.0)))[::-1], residuals, share
+
+    values, residuals, _ = spectrum(targets)
+    signs = np.random.default_rng(random_state).choice([-1.0, 1.0], size=(len(targets), 1))
+    noise, _, share = spectrum(signs * residuals)
+    values = values[values > 1e-6 * values.max(initial=0.0)]
+    penalty = TailSum(best.get("theta", 0), best.get("alpha", 0.0), max_rank=best.get("max_rank"))
+    return LowRankGain(
+        search=search,
+        gain=float(facts["gain"]),
+        standard_error=float(facts["gain_error"]),
+        n_rows=int(np.nan_to_num(facts["gain_rows"])),
+        ridge_score=float(facts["ridge_score"]),
+        singular_values=values,
+        kept=penalty.prox(values, 0.5),
+        noise=noise / np.sqrt(max(1.0 - share, 1e-3)),
+    )
+
+
 # The page
 
 
@@ -264,8 +343,17 @@ def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]])
         ("Size", f"{found.n_features:,} features, {found.n_labels:,} labels, {_bytes(found.nbytes)}"),
         ("Fit", f"{found.status} Objective {found.objective:.6g}, {found.n_iter} iterations"),
     ]
+    if found.theta is not None:
+        beyond = max(0, found.rank - found.theta)
+        known.append(("Penalty", f"theta {found.theta}; {beyond} values in the tail, sum {found.tail:.4g}"))
+    elif found.space == "predictions":
+        known.append(("Penalty", "on the singular values of the predictions"))
+    if found.unseen_labels:
+        known.append(("Unseen", f"{found.unseen_labels} labels had no positive example in training"))
     figures = [_spectrum_figure(found), *_plane_figure(found), *_features_figure(found)]
-    return page(title, _sentences(found), figures, tables, known)
+    headline = f"{found.kind} of rank {found.rank}: {found.n_features:,} features, {found.n_labels:,} labels."
+    trouble = [] if found.converged else [f"The fit did not converge: {found.status}"]
+    return page(title, [headline, *trouble], figures, tables, known)
 
 
 def _bytes(count: int) -> str:
@@ -274,33 +362,6 @@ def _bytes(count: int) -> str:
 
 def _clear(related: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [one for one in related if one["cosine"] >= _CLEAR]
-
-
-def _sentences(found: ModelDescription) -> list[str]:
-    sentences = [
-        f"{found.kind} with {found.n_features:,} features and {found.n_labels:,} labels: rank {found.rank}, "
-        f"{_bytes(found.nbytes)}."
-    ]
-    if found.theta is not None:
-        sentences.append(
-            f"The penalty leaves {found.theta} singular values free. The tail beyond them has "
-            f"{max(0, found.rank - found.theta)} that are not zero, with a sum of {found.tail:.4g}."
-        )
-    if found.space == "predictions":
-        sentences.append("The penalty acts on the singular values of the predictions.")
-    related = _clear(found.pairs)
-    if related:
-        pair = related[0]
-        sentences.append(
-            f"The most related labels are {pair['first']} and {pair['second']} (cosine {pair['cosine']:.2f})."
-        )
-    elif found.rank > 0 and found.n_labels > 1:
-        sentences.append(f"No two labels are clearly related: no cosine reaches {_CLEAR}.")
-    if found.unseen_labels:
-        sentences.append(f"{found.unseen_labels} labels had no positive example in training.")
-    if not found.converged:
-        sentences.append(f"The fit did not converge: {found.status}")
-    return sentences
 
 
 def _spectrum_figure(found: ModelDescription) -> dict[str, Any]:
