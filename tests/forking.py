@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import functools
 import importlib
 import io
@@ -193,6 +194,8 @@ def _import_what_comes_late():
 def _become(request):
     """Take over environment, folder and standard streams of a request."""
     os.setsid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # nothing outlives tests that are killed
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where tests run in the background
     os.environ.clear()
     os.environ.update(request["env"])
