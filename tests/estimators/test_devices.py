@@ -129,7 +129,7 @@ def test_a_device_by_name_takes_numpy_and_gives_numpy_back(model, shape, form, d
     X, Y, weights = data[shape]
     X = X * (np.abs(X) > 0.8)  # so that there is something to leave out
     expected = clone(model).fit(X, Y, weights)
-    found = clone(model).set_params(estimator__device=place).fit(form(X), form(Y), weights)
+    found = clone(model).set_params(device=place).fit(form(X), form(Y), weights)
     assert_same_model(found, expected, HOST, rtol=1e-5)
     assert sp.issparse(found.predict(form(X))) == sp.issparse(form(X))
 
@@ -255,7 +255,7 @@ def test_a_fit_of_sums_lives_where_they_do_and_goes_on_at_home(model, data, plac
     sums = Statistics.from_arrays(put(place, X), put(place, Y), put(place, weights))
     found, expected = clone(model).fit_statistics(sums), clone(model).fit(X, Y, weights)
     assert_same(found.coef_, expected.coef_, place, rtol=1e-6)
-    by_name = clone(model).set_params(estimator__device=place).fit(sp.csr_array(X), sp.csr_array(Y), weights)
+    by_name = clone(model).set_params(device=place).fit(sp.csr_array(X), sp.csr_array(Y), weights)
     assert by_name.sparse_output_
     for one in (found, expected, by_name):
         one.partial_fit(X[:30], 1 - Y[:30])

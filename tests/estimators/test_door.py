@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import lrml.estimators as public
-from lrml import LRML
+from lrml import LRML, PLST
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
@@ -27,13 +27,13 @@ N, D, L = 40, 6, 4
 
 # Values that are wrong whatever the data. A parameter that is not in this table fails the tests.
 BAD = {
-    "abandon": ["no", None, 1],
     "alpha": [-1.0, "a", None, np.nan, True, 10**400],
     "alpha_ratio": [0.0, 1.0, "a", -1],
     "alphas": [[], [1.0, -1.0], "strong", [np.nan]],
     "callback": [3, "print"],
     "coef0": ["a", None, np.nan, np.inf, True],
     "cv": [1, 0, 1.0, -0.5, "five", True, np.nan, np.array(3)],
+    "estimator": ["LRML", 3, PLST(), LRML],
     "device": ["gpu9", "cuda:99", "mps:7", "", 3, True],
     "degree": [-1, "a", None, np.nan, True],
     "fit_intercept": ["no", None, 1],
@@ -132,7 +132,7 @@ def wrong_values(kind, table):
 
 
 def test_every_parameter_has_bad_values():
-    assert len(ESTIMATORS) == 12
+    assert len(ESTIMATORS) == 13
     for kind in ESTIMATORS.values():
         assert set(kind().get_params()) <= set(BAD)
     for function in FUNCTIONS:

@@ -210,6 +210,20 @@ def test_who_has_leave_one_out_scores_and_of_which_columns(make_problem):
             model.leave_one_out_scores(rows, labels)
 
 
+@pytest.mark.parametrize("model", [MLFro(2.0), CPLST(2, ridge=1.0), LRML(2, 5.0, ridge=1.0)], ids=repr)
+def test_equal_weights_of_any_size_change_nothing(make_problem, model):
+    X, Y = make_problem(60, 5, 4)
+    expected = model.leave_one_out_scores(X, Y)
+    for weight in (1e-40, 1e100):
+        names = {"alpha", "ridge"} & set(model.get_params())
+        scaled = clone(model).set_params(**{name: weight * getattr(model, name) for name in names})
+        found = scaled.leave_one_out_scores(X, Y, np.full(60, weight))
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        for search in (MLFroCV(), LRMLCV(rule="smallest", random_state=0)):
+            usual = clone(search).fit(X, Y)
+            assert search.fit(X, Y, np.full(60, weight)).best_score_ == pytest.approx(usual.best_score_)
+
+
 # Searches
 
 

@@ -11,6 +11,7 @@ from sklearn.metrics import f1_score, get_scorer, label_ranking_loss, make_score
 from sklearn.model_selection import GridSearchCV, KFold
 
 from lrml import LRMLCV, MLFro, MLFroCV, SpectralRegressor, SpectralRegressorCV
+from lrml.core.penalties import TailSum
 
 FOLDS = KFold(3, shuffle=True, random_state=1)
 ALPHAS = [0.1, 3.0, 100.0]
@@ -148,6 +149,8 @@ def test_what_does_not_suit_real_targets_is_refused(real):
         ({"scoring": "neg_max_error"}, "max_error.*'r2'"),
         ({"scoring": "typo"}, "'typo'.*'r2'"),
         ({"scoring": "micro_f1"}, "micro_f1.*'r2'"),
+        ({"estimator": SpectralRegressor(penalty=TailSum(1, 2.0))}, "penalty"),
+        ({"estimator": SpectralRegressor(target_weights=[1.0, 2.0, 3.0])}, "target_weights"),
     ):
         with pytest.raises(ValueError, match=named):
             SpectralRegressorCV(**params).fit(X, Y)

@@ -69,12 +69,14 @@ class LeaveOneOut:
         curvature = space.problem.curvature
         place = Place.of(curvature)
         xp = place.xp
-        self.weights = place.ones(len(rows))
+        # Weights count relative to their mean, and X̃Λ^(−1/2) has no scale: rows are at most of length 1/√w.
+        self.weights, scale = place.ones(len(rows)), 1.0
         if data.weights is not None:
-            self.weights = place.asarray(take(data.weights, rows))
-        self.mean_leverage = self.weights / data.total_weight * float(fit_intercept)
-        # X̃Λ^(−1/2) has no scale: its rows are at most of length 1/√w.
-        unit = space.of_own_rows(data, rows) / xp.sqrt(curvature)
+            scale = data.total_weight / data.shape[0]
+            self.weights = place.asarray(take(data.weights, rows)) / scale
+        self.root = math.sqrt(scale)
+        self.mean_leverage = self.weights / (data.total_weight / scale) * float(fit_intercept)
+        unit = space.of_own_rows(data, rows) * (self.root / xp.sqrt(curvature))
         self.outside = 1.0 - self.mean_leverage - self.weights * xp.vecdot(unit, unit)
         # Eigenvalues are rounded relative to the largest, and h with them.
         rounding = 1.0 + self.weights * (unit**2 @ (xp.max(curvature) / curvature))
@@ -116,10 +118,10 @@ class LeaveOneOut:
         kept_back = xp.astype(_kept_back(distinct, curvature), dtype)
         projected = problem.cross if right is None else problem.cross @ right
         V = _times(problem.labels, right, dtype)
-        encoder = xp.astype(xp.sqrt(curvature) * left, dtype)
+        encoder = xp.astype(xp.sqrt(curvature) * left / self.root, dtype)
         mean = xp.astype(self.space.y_mean, dtype)
         mean_code = _times(mean, V, dtype)
-        turn = _Turn(left, projected) if V is not None and V.shape[1] < V.shape[0] else None
+        turn = _Turn(left, projected / self.root**2) if V is not None and V.shape[1] < V.shape[0] else None
         # Rows along M_j u_j, scaled so that their squares are what the penalty does not shrink after all:
         # nothing where it is a ridge. A device cannot assign to some columns, and takes all.
         curved: Any = extra > 0 if is_host(extra) else slice(None)
@@ -129,7 +131,7 @@ class LeaveOneOut:
         if self.interpolates:
             least = _LEAST_SHRINKAGE * float(xp.min(curvature))
             limit = _kept_back(xp.maximum(distinct, least), curvature)
-            residuals = _spread(limit, inverse, several) * (projected / xp.sqrt(curvature))
+            residuals = _spread(limit, inverse, several) * (projected / (self.root * xp.sqrt(curvature)))
 
         @full_precision(self.unit)
         def scores(rows: slice) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -86,8 +87,9 @@ class SearchModel(LowRankModel):
     _decision_threshold = threshold_
 
     def _check_params(self) -> Parameters:
-        given = self.get_params(deep=False)
-        own = check_parameters(given, self._checks, [name for name, value in given.items() if value is None])
+        defaults = inspect.signature(type(self)).parameters
+        nullable = [name for name, parameter in defaults.items() if parameter.default is None]
+        own = check_parameters(self.get_params(deep=False), self._checks, nullable)
         member: Any = type(self)._member
         if not isinstance(self._base, member):
             raise TypeError(

@@ -447,7 +447,7 @@ class CPLSTCV(BlockSearch):
 def _check_alphas(values: Any) -> Any:
     """Let infinite ones pass as well."""
     finite = [value for value in np.ravel(values).tolist() if value != math.inf]
-    checked = CHECKS["alphas"](finite) if finite else []
+    checked = CHECKS["alphas"](finite) if finite or not np.size(values) else []
     return checked + [math.inf] * (len(finite) < np.size(values))
 
 
@@ -460,7 +460,8 @@ class SpectralRegressorCV(RegressorMixin, LRMLCV):
     Parameters
     ----------
     estimator : SpectralRegressor, optional
-        All other parameters; its theta, alpha, ridge and max_rank do not matter, and it has no ``penalty``.
+        All other parameters; its theta, alpha, ridge and max_rank do not matter. It must have no ``penalty``
+        or ``target_weights``: multiply the columns of Y by the roots of weights instead.
     thetas, alphas, ridges
         As in `LRMLCV`; alphas may be infinite.
     ranks : int, float or sequence of these, optional
@@ -516,3 +517,10 @@ class SpectralRegressorCV(RegressorMixin, LRMLCV):
         self.rule = rule
         self.random_state = random_state
         self.verbose = verbose
+
+    def _check_params(self) -> Parameters:
+        params = super()._check_params()
+        for name in ("penalty", "target_weights"):
+            if getattr(params, name) is not None:
+                raise ValueError(f"A search takes no {name} of its estimator. Leave {name} out.")
+        return params
