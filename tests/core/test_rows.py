@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lrml.core import rows as rows_module
 from lrml.core.loss_problem import RowProblem
@@ -99,17 +97,6 @@ def test_value_is_the_sum_over_known_labels_and_the_gradient_its_derivative(
 
 
 @EACH
-@settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 500), n=st.integers(2, 9), d=st.integers(1, 5), n_labels=st.integers(1, 5))
-def test_gradient_of_any_shape(loss, seed, n, d, n_labels):
-    X, Y, known, w = arrays(n, d, n_labels, seed)
-    problem = RowProblem(Rows(X, Y * known, Mask(known), w), loss, ridge=0.1)
-    V = some_point(problem, seed)
-    rise = (problem.value(1.00001 * V) - problem.value(0.99999 * V)) / 2e-5
-    assert np.vdot(problem.gradient(V), V) == pytest.approx(rise, rel=1e-4, abs=1e-4)
-
-
-@EACH
 def test_single_precision_agrees_to_its_digits(loss):
     X, Y, known, w = arrays(60)
     rows = Rows(X, Y * known, Mask(known), w)
@@ -145,16 +132,6 @@ def test_blocks_do_not_matter(loss, rows_at_once, form, monkeypatch):
     np.testing.assert_allclose(parts.origin, whole.origin, rtol=1e-13)
 
 
-def test_a_very_sparse_x_is_not_made_dense(monkeypatch):
-    X = sp.random_array((200, 300), density=0.005, rng=np.random.default_rng(0), format="csr")
-    Y = (np.random.default_rng(1).random((200, 3)) < 0.3).astype(float)
-    sparse_blocks = list(Rows(X, Y).blocks())
-    assert all(sp.issparse(block.X) for block in sparse_blocks)
-    problem, dense = (RowProblem(Rows(A, Y), LOSSES["logistic"]) for A in (X, X.toarray()))
-    V = some_point(dense)
-    assert problem.value(compress(problem, *in_original_space(dense, V))) == pytest.approx(dense.value(V))
-
-
 # Totals, labels, coordinates
 
 
@@ -167,18 +144,6 @@ def test_label_totals(mask):
         totals = Rows(X, Y * seen, mask(known), weights).label_totals()
         np.testing.assert_allclose(totals[0], u @ seen)
         np.testing.assert_allclose(totals[1], u @ (seen * Y))
-
-
-@EACH_MASK
-def test_select_labels(mask):
-    X, Y, known, w = arrays()
-    chosen = np.array([True, False, True])
-    rows = Rows(X, sp.csr_array(Y), mask(known), w)
-    part = rows.select_labels(chosen)
-    assert part.shape == (14, 4, 2)
-    assert part.total_weight == rows.total_weight == pytest.approx(w.sum())
-    for mine, whole in zip(part.label_totals(), rows.label_totals(), strict=True):
-        np.testing.assert_allclose(mine, whole[chosen])
 
 
 @EACH

@@ -90,15 +90,6 @@ def test_a_fit_does_not_depend_on_the_number_of_threads(monkeypatch):
     np.testing.assert_array_equal(*coefs)
 
 
-def test_a_nested_limit_ends_with_the_outer_one(threads):
-    with one_blas_thread:
-        assert threads_to_share() == threads  # what BLAS leaves may be shared by workers
-        with one_blas_thread:
-            assert most_threads() == 1
-        assert list(map_in_threads(lambda _: most_threads(), range(4))) == [1] * 4
-        assert most_threads() == 1
-
-
 def test_limits_of_several_threads_that_overlap_leave_nothing_behind(threads):
     entered, left = threading.Event(), threading.Event()
     seen = []

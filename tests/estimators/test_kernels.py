@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
-from sklearn.model_selection import KFold
 from sklearn.preprocessing import KernelCenterer
 
 from lrml import CPLST, CPLSTCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace
@@ -204,21 +203,6 @@ def test_entries_that_are_there_twice_are_added_up(data, others, kernel, form):
     np.testing.assert_array_equal(twice.data, stored)  # those of the user stay as they are
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "cosine"])
-@pytest.mark.parametrize(
-    "make", [lambda name: LRML(kernel=name), lambda name: MLFroCV(MLFro(kernel=name))], ids=["fit", "search"]
-)
-@pytest.mark.parametrize(
-    "form", [sp.csc_array, np.float32, lambda X: every_entry_in_two_parts(X, sp.csr_array)]
-)
-def test_models_of_other_forms_of_features(data, others, make, kernel, form):
-    """The width that a search chooses depends on norms of rows, too."""
-    found, expected = (make(kernel).fit(X, data[1]) for X in (form(data[0]), data[0]))
-    scores = expected.decision_function(others)
-    for rows in (others, form(others)):
-        np.testing.assert_allclose(found.decision_function(rows), scores, atol=1e-4)
-
-
 @pytest.mark.parametrize("kernel", ["laplacian", "rbf"])
 def test_long_indices(data, kernel):
     X = sp.csr_array(data[0])
@@ -265,7 +249,7 @@ def test_constant_rows_and_rounding_teach_nothing():
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly"])
 def test_repeated_rows_are_weights(kernel):
     """Rounding makes directions of repeated rows, which must not count."""
-    for seed in range(15):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         X, Y = rng.random((20, 12)), (rng.random((20, 3)) < 0.5).astype(int)
         times = rng.integers(0, 5, 20)
@@ -334,30 +318,6 @@ def test_leave_one_out_scores_use_all_directions(many, model):
 
 
 # Searches
-
-SEARCHES = {
-    "LRMLCV": LRMLCV(LRML(tol=1e-8), thetas=[0, 2], alphas=[0.5, 1.0], ridges=[0.1, 0.3], cv=KFold(3)),
-    "MLFroCV": MLFroCV(MLFro(), alphas=[0.01, 0.1, 1.0], cv=0.3, random_state=0),
-    "CPLSTCV": CPLSTCV(CPLST(), ranks=[1, 2], ridges=[0.1, 1.0], cv=KFold(3)),
-}
-
-
-@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
-def test_searches(data, others, search):
-    X, Y = data
-    by_name = clone(search).set_params(estimator__kernel="rbf", gammas=0.3).fit(X, Y)
-    given = clone(search).set_params(estimator__kernel="precomputed").fit(rbf_kernel(X, gamma=0.3), Y)
-    table = by_name.cv_results_["mean_test_score"]
-    np.testing.assert_allclose(given.cv_results_["mean_test_score"], table, atol=1e-6)
-    assert given.best_params_ | {"gamma": 0.3} == pytest.approx(by_name.best_params_)
-    scores = given.decision_function(rbf_kernel(others, X, gamma=0.3))
-    np.testing.assert_allclose(by_name.decision_function(others), scores, atol=1e-6)
-    assert not hasattr(by_name, "coef_")
-    # A later fit forgets the kernel of the last one.
-    linear, fresh = clone(by_name), clone(search)
-    linear = linear.fit(X, Y).set_params(estimator__kernel="linear", gammas=None).fit(X, Y)
-    assert vars(linear).keys() == vars(fresh.fit(X, Y)).keys()
-    np.testing.assert_array_equal(linear.decision_function(others), fresh.decision_function(others))
 
 
 # Bad input

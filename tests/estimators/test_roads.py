@@ -52,10 +52,8 @@ def refuse(*args, **kwargs):
 MODELS = {
     "LRML": LRML(2, 2.0, ridge=0.1, tol=1e-12),
     "LRML, no intercept": LRML(2, 2.0, ridge=0.1, fit_intercept=False, tol=1e-12),
-    "LRML, auto": LRML("auto", 2.0, ridge=0.1, tol=1e-12),
     "MLTrace": MLTrace(2.0, ridge=0.1, tol=1e-12),
     "MLFro": MLFro(0.3),
-    "MLFro, no ridge": MLFro(0.0),
     "CPLST": CPLST(3, ridge=0.1),
     "PLST": PLST(3, ridge=0.1),
     "LEML": LEML(3, 1.0, tol=1e-10),

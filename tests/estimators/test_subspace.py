@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import tracemalloc
 import warnings
 from dataclasses import replace
@@ -13,11 +12,10 @@ import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
-from lrml import CPLST, LEML, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, lrml_path
+from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace, lrml_path
 from lrml.core import subspace
 from lrml.core.coordinates import DualLift, RidgeRegressions, coordinates_of
 from lrml.core.moments import Statistics
@@ -25,7 +23,6 @@ from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
 from lrml.datasets import make_low_rank_multilabel
-from lrml.estimators import _fitted
 from lrml.solvers import Factors, solve
 from roads import always, take_road
 
@@ -165,27 +162,6 @@ def test_the_certificate_tells_what_the_subspace_costs(seed, dual, alpha, ridge)
         assert better - best <= 0.5 * excess + 1e-5 * best
 
 
-def test_wide_models_make_coefficients_on_demand(monkeypatch):
-    X, Y = text_like(dense=True)
-    small = LRML(2, 1.0).fit(X, Y)
-    assert small.coef_ is small.coef_
-    monkeypatch.setattr(_fitted, "_MOST_COEFFICIENTS", 100)
-    large = LRML(2, 1.0).fit(X, Y)
-    assert large.coef_ is not large.coef_
-    np.testing.assert_allclose(large.coef_, small.coef_)
-    np.testing.assert_allclose(large.decision_function(X), small.decision_function(X), atol=1e-10)
-    assert pickle.loads(pickle.dumps(large)).coef_.shape == (20, 700)
-
-
-def test_searches_hold_rows_out_where_leave_one_out_scores_are_too_expensive(
-    always_compressed, no_gram_matrix
-):
-    X, Y = text_like(600, 900)
-    search = LRMLCV(random_state=0).fit(X, Y)
-    assert (search.n_splits_, search.compression_gap_ <= 1e-3) == (1, True)
-    assert MLFroCV(random_state=0).fit(X, Y).n_splits_ == 1
-
-
 def test_leave_one_out_scores_take_an_exact_road(always_compressed):
     X, Y = text_like(80, 120, 5)
     scores, seen = MLFro(0.3).leave_one_out_scores(X, Y), Y[1:].any(axis=0)
@@ -307,20 +283,6 @@ def test_the_certificate_of_other_losses_is_true(
     assert gaps[2] <= 1e-3
 
 
-@pytest.mark.parametrize(("loss", "road"), [("logistic", "compressed"), ("squared_hinge", "dual")])
-def test_candidates_that_share_coordinates_are_judged_like_fits_of_their_own(loss, road):
-    X, Y = text_like(220, 400, 8)
-    train, test = np.arange(170), np.arange(170, 220)
-    # Convex, so that it does not matter where a fit starts.
-    grid, shared = {"thetas": [0], "alphas": [2.0, 0.1], "ridges": [0.1, 0.3]}, {"loss": loss, "tol": 1e-7}
-    with pytest.MonkeyPatch.context() as patch:
-        take_road(patch, always(road))
-        table = LRMLCV(LRML(**shared), **grid, cv=[(train, test)], random_state=0).fit(X, Y).cv_results_
-    for params, score in zip(table["params"], table["mean_test_score"], strict=True):
-        alone = LRML(**params, **shared, solver=road).fit(X[train], Y[train])
-        assert score == pytest.approx(alone.score(X[test], Y[test]), abs=1e-3 if road == "dual" else 5e-3)
-
-
 # Very many labels
 
 
@@ -359,14 +321,6 @@ def test_a_small_rank_in_a_subspace_is_that_of_the_exact_road(many_labels, make)
     assert found.rank_ == exact.rank_ == 6
     assert found.compression_gap_ <= 5e-4
     assert found.objective_ == pytest.approx(exact.objective_, rel=1e-3)
-
-
-def test_directions_of_very_many_labels_are_those_of_a_dense_decomposition():
-    """PLST with Lanczos' method against the principal components of Y by scikit-learn."""
-    dataset, _ = make_low_rank_multilabel(150, 60, 2500, rank=4, density=0.3, random_state=0)
-    found = PLST(3, ridge=1.0).fit(dataset.X, dataset.Y).components_
-    expected = PCA(3, svd_solver="full").fit(dataset.Y.toarray().astype(float)).components_
-    np.testing.assert_allclose(np.abs(np.sum(found * expected, axis=1)), 1.0, atol=1e-6)
 
 
 def test_no_matrix_with_a_row_for_every_label_and_a_column_for_every_label_or_feature():

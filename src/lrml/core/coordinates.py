@@ -342,7 +342,7 @@ def fits_in_memory(size: int, place: Place = HOST) -> bool:
     return 3 * 8 * size**2 <= place.memory
 
 
-def _check_size(rows: Rows, road: str, directions: int, shifts: int) -> None:
+def check_room(rows: Rows, road: str, directions: int = 0, shifts: int = 1) -> None:
     """Refuse what there is no room for: a decomposition, or more directions of label space than usual."""
     (n, d, n_labels), place = rows.shape, rows.place
     size = n if road == "dual" else d
@@ -390,7 +390,7 @@ def coordinates_of(
         return kept
     made_for = 0.0
     if rows.n_passes is not None or max(rows.shape) > _EXACT_UP_TO:
-        _check_size(rows, road, width, 1 if bare else 3)
+        check_room(rows, road, width, 1 if bare else 3)
     if rows.kernel is not None:
         found = _of_kernel(rows, ridge, fit_intercept)
         made_for = 0.0 if found.kernel_gap(ridge, 1.0) == 0.0 else ridge

@@ -23,6 +23,7 @@ from lrml.core.arrays import Array, Place, take
 from lrml.core.coordinates import (
     Coordinates,
     RidgeRegressions,
+    check_room,
     coordinates_of,
     spectrum_of,
     with_unseen,
@@ -60,6 +61,8 @@ def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
         check_row_solver(spec.solver)
         if spec.given is not None and not hasattr(spec.given, "slopes"):
             raise ValueError(f"with unknown targets, a penalty needs slopes; {shown(spec.given)} has none.")
+    if spec.road != "auto":  # before the defaults read the rows
+        check_room(rows, spec.road)
     start = None if last is None else Start.of(last, rows)
     spec = filled(rows, spec)
     with _reported(spec) as callback:
