@@ -242,13 +242,13 @@ def path(name: str, scaling: str, X: np.ndarray, Y: np.ndarray) -> Iterator[Reco
         warnings.simplefilter("ignore")
         found = lrml_path(X, Y, thetas, n_alphas=8)
         seconds = (perf_counter() - start) / len(found)
-        tight = lrml_path(X, Y, thetas, n_alphas=8, tol=1e-9, max_iter=3000)
+        tight = lrml_path(X, Y, thetas, n_alphas=8, estimator=LRML(tol=1e-9, max_iter=3000))
         for model, twin in zip(found, tight, strict=True):
             single = LRML(model.theta, model.alpha, tol=1e-9).fit(X, Y)
-            best = min(twin.objective, single.objective_, model.objective)
+            best = min(twin.objective_, single.objective_, model.objective_)
             text = f"theta={model.theta} alpha={model.alpha:.3g}"
             yield Record(
-                name, scaling, "path", text, model.objective / best - 1.0, not model.converged, seconds
+                name, scaling, "path", text, model.objective_ / best - 1.0, not model.converged_, seconds
             )
 
 

@@ -156,12 +156,12 @@ def test_a_path_is_copied_and_pickled_with_its_place(duplicate, data, place):
     X, Y = data
     expected = lrml_path(X, Y, n_alphas=3)
     # The product of factors that lie elsewhere in memory: BLAS may sum in another order.
-    assert_same(duplicate(expected)[1].coef, expected[1].coef, HOST, rtol=1e-12)
-    by_name = duplicate(lrml_path(X, Y, n_alphas=3, device=place))
-    assert_same(by_name[1].coef, expected[1].coef, HOST, rtol=1e-6)
+    assert_same(duplicate(expected)[1].coef_, expected[1].coef_, HOST, rtol=1e-12)
+    by_name = duplicate(lrml_path(X, Y, n_alphas=3, estimator=LRML(device=place)))
+    assert_same(by_name[1].coef_, expected[1].coef_, HOST, rtol=1e-6)
     with dispatching():
         found = duplicate(lrml_path(put(place, X), put(place, Y), n_alphas=3))
         assert_same(
             found[1].decision_function(put(place, X)), expected[1].decision_function(X), place, rtol=1e-6
         )
-    assert Place.of(found[1].coef) == place
+    assert Place.of(found[1].coef_) == place

@@ -44,7 +44,7 @@ class Path(System):
         options = {"n_alphas": 4} if self.quick else {}
         models = lrml.lrml_path(self.X, self.Y, **options)
         self.candidates, self.settings = len(models), {"ridges": 0.0} | options
-        self.mean_decompositions = float(np.mean([model.n_iter for model in models]))
+        self.mean_decompositions = float(models.as_dict()["n_iter"].mean())
 
     def _scores(self, X: Any) -> None:
         """Return nothing: no model is chosen."""

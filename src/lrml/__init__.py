@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         SpectralRegressorCV,
         alpha_max,
         lrml_path,
-        ml_fro_path,
         predict_top_k,
     )
     from lrml.export import to_onnx
@@ -53,7 +52,6 @@ __all__ = [
     "alpha_max",
     "load",
     "lrml_path",
-    "ml_fro_path",
     "predict_top_k",
     "save",
     "to_onnx",

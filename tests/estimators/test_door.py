@@ -20,7 +20,7 @@ from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
-from lrml.estimators import lrml_path, ml_fro_path
+from lrml.estimators import lrml_path
 from lrml.solvers import Alternating
 
 N, D, L = 40, 6, 4
@@ -80,7 +80,7 @@ ESTIMATORS = {
     for name in public.__all__
     if hasattr(kind := getattr(public, name), "get_params") and name != "LowRankModel"
 }
-FUNCTIONS = [lrml_path, public.alpha_max, ml_fro_path]
+FUNCTIONS = [lrml_path, public.alpha_max]
 EVERY = pytest.mark.parametrize("kind", ESTIMATORS.values(), ids=ESTIMATORS)
 
 
@@ -194,15 +194,11 @@ def test_paths_check_their_parameters_first(never_summed, make_problem, function
     given = {name: Unread() for name in ("X", "Y", "statistics") if name in names}
     for parameter in names:
         for value in BAD.get(parameter, ()):
-            if function is ml_fro_path and value == []:
-                continue  # a path of no models is empty
-            more = {"alphas": [1.0]} if function is ml_fro_path else {}
             with pytest.raises((TypeError, ValueError)) as caught:
-                function(**given, **more | {parameter: value})
+                function(**given, **{parameter: value})
             assert_names(caught.value, parameter, value)
-    if function is not ml_fro_path:
-        with pytest.raises(ValueError, match=r"theta.*5"):
-            function(*make_problem(N, D, L), 5)
+    with pytest.raises(ValueError, match=r"theta.*5"):
+        function(*make_problem(N, D, L), 5)
 
 
 # Data

@@ -74,7 +74,7 @@ def test_one_large_feature_hides_nothing(seed, theta, factor):
         model, long = (LRML(theta, alpha, tol=tol).fit(X, Y) for tol in (None, 1e-9))
         (of_path,) = lrml_path(X, Y, theta, [alpha])
         assert model.converged_
-        assert max(model.objective_, of_path.objective) <= 1.005 * long.objective_
+        assert max(model.objective_, of_path.objective_) <= 1.005 * long.objective_
         assert theta or model.objective_ <= 1.001 * MLTrace(alpha).fit(X, Y).objective_
 
 

@@ -67,15 +67,15 @@ def test_sizes_along_a_path(rows):
     path = lrml_path(*rows, thetas=[0, 2], n_alphas=6)
     columns = path.as_dict()
     expected = [
-        min(stored_bytes(*model.factors), stored_bytes(model.coef)) + stored_bytes(model.intercept)
+        min(stored_bytes(*model.factors_), stored_bytes(model.coef_)) + stored_bytes(model.intercept_)
         for model in path
     ]
     np.testing.assert_array_equal(columns["nbytes"], expected)
     assert len(set(expected)) > 3
     model = path[1]
     fitted = LRML(model.theta, model.alpha, ridge=model.ridge).fit(*rows)
-    assert fitted.rank_ == model.rank
-    assert fitted.nbytes_ == model.nbytes
+    assert fitted.rank_ == model.rank_
+    assert fitted.nbytes_ == model.nbytes_
 
 
 # The smallest model within one standard error

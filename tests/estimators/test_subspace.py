@@ -171,9 +171,9 @@ def test_leave_one_out_scores_take_an_exact_road(always_compressed):
 
 def test_a_path_and_a_warm_start_in_a_subspace(always_compressed):
     X, Y = text_like()
-    for model in lrml_path(X, Y, thetas=[0, 4], n_alphas=4, ridges=0.1).models:
+    for model in lrml_path(X, Y, thetas=[0, 4], n_alphas=4, ridges=0.1):
         exact = LRML(model.theta, model.alpha, ridge=0.1, solver="dual").fit(X, Y)
-        assert model.objective <= exact.objective_ * 1.002
+        assert model.objective_ <= exact.objective_ * 1.002
     model = LRML(3, 1.0, ridge=0.1, warm_start=True).fit(X, Y)
     first = model.objective_
     assert model.fit(X, Y).objective_ == pytest.approx(first, rel=1e-3)

@@ -267,7 +267,7 @@ SEARCHES = [
 ]
 
 # Theta, alpha and ridge of the models of a path that are compared.
-PATH = {"thetas": [0, 3], "alphas": [90.0, 60.0, 30.0], "ridges": [0.0, 2.0], "tol": 1e-12, "max_iter": 5_000}
+PATH = {"thetas": [0, 3], "alphas": [90.0, 60.0, 30.0], "ridges": [0.0, 2.0]}
 
 THRESHOLDS = [
     (metric, per_label) for metric in ("micro_f1", "macro_f1", "hamming_loss") for per_label in (False, True)

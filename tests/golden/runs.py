@@ -192,10 +192,11 @@ def search_numbers(case: Search) -> Numbers:
 def path_numbers() -> Numbers:
     """Objectives, spectra and scores along a path."""
     data = sample("tall")
-    path = lrml.lrml_path(data.X, data.Y, **cases.PATH)
+    exactly = lrml.LRML(tol=1e-12, max_iter=5_000)
+    path = lrml.lrml_path(data.X, data.Y, **cases.PATH, estimator=exactly)
     numbers: Numbers = {
-        "objectives": [model.objective for model in path],
-        "leading values": [model.singular_values[0] for model in path],
+        "objectives": [model.objective_ for model in path],
+        "leading values": [model.singular_values_[0] for model in path],
         "strengths": [value for model in path for value in (model.theta, model.alpha, model.ridge)],
     }
     for number in (1, 8):

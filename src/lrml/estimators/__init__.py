@@ -12,11 +12,8 @@ from lrml.estimators.leml import LEML
 from lrml.estimators.lrml import LRML, MLFro, MLTrace
 from lrml.estimators.path import (
     LRMLPath,
-    PathModel,
-    RidgePath,
     alpha_max,
     lrml_path,
-    ml_fro_path,
 )
 from lrml.estimators.spectral import SpectralRegressor
 
@@ -34,14 +31,11 @@ __all__ = [
     "MLFroCV",
     "MLTrace",
     "MLTraceCV",
-    "PathModel",
-    "RidgePath",
     "SpectralRegressor",
     "SpectralRegressorCV",
     "TopK",
     "alpha_max",
     "lrml_path",
-    "ml_fro_path",
     "predict_top_k",
 ]
 

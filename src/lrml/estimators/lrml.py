@@ -258,7 +258,7 @@ class MLTrace(Member):
 class MLFro(Member):
     """Multi-label learning with the squared Frobenius norm alone, alpha · ‖W‖²_F: ridge regression.
 
-    For the squared loss the solution is exact; one decomposition serves any number of alphas: `ml_fro_path`.
+    For the squared loss the solution is exact; one decomposition serves any number of ridges: `lrml_path`.
     With ``loss="logistic"`` it is one-vs-rest logistic regression, with "squared_hinge" one-vs-rest
     `LinearSVC` with a free intercept, both with C = 1 / (2 alpha). These, and fits with unknown labels, solve
     label by label: wide sparse text (200,000 features) is no obstacle.

@@ -1,161 +1,117 @@
-"""Paths: LRML for many theta, alpha and ridge, ML-Fro for many alpha, at little more than one fit's cost."""
+"""Paths: LRML for a whole grid of theta, alpha and ridge, at little more than one fit's cost."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import replace
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array
 
-from lrml._door import check_features, memory_rows
-from lrml.core.arrays import HOST, Array, Place, namespace
+from lrml._shown import level_of_user
+from lrml.core.arrays import namespace, to_numpy
 from lrml.core.checks import check_count
 from lrml.core.coordinates import Coordinates, coordinates_of
 from lrml.core.linalg import Factors
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
+from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows, Schema
-from lrml.estimators._fitted import model_nbytes
-from lrml.estimators._grid import grid_points, resolve_thetas
-from lrml.estimators._parameters import CHECKS, Parameters, check_parameters, several
-from lrml.estimators._scores import Scorer, sparse_is_cheaper
-from lrml.solvers import SUCCESSES, PathPoint, Status, solve_path, stationarity_residual
+from lrml.estimators._fit import record
+from lrml.estimators._fitted import Solution, model_nbytes
+from lrml.estimators._grid import GridPoint, grid_points, resolve_thetas
+from lrml.estimators._parameters import CHECKS, check_parameters
+from lrml.estimators.lrml import LRML
+from lrml.solvers import (
+    SUCCESSES,
+    History,
+    IterationInfo,
+    PathPoint,
+    SolverResult,
+    solve_path,
+    stationarity_residual,
+)
 
-_Float64 = npt.NDArray[np.float64]
 _N_ALPHAS, _ALPHA_RATIO, _MAX_ITER, _TOL = 20, 1e-3, 500, 1e-4
 
 
-@dataclass(frozen=True, eq=False)
-class PathModel:
-    """One model of a path: scores X coefᵀ + intercept.
+class _Setting(NamedTuple):
+    """What all models of a path share; of the rows, what a model keeps of them."""
 
-    Attributes
-    ----------
-    theta, alpha, ridge
-        The parameters of `LRML`.
-    singular_values : array of shape (k,)
-        Descending.
-    rank : int
-    nbytes : int
-        Bytes of the factors and intercepts in double precision, as ``nbytes_`` in `LRML`.
-    objective : float
-    gap : float
-        Estimated distance of the objective from its minimum, over the objective; ``tol`` limits it.
-    residual : float
-        Stationarity residual, as in `LRML`. Costs one proximal step, on first access.
-    status : Status
-        How the solver ended, by the same tests as in `LRML`.
-    converged : bool
-    n_iter : int
-        Spectral decompositions, starting from the last model.
+    estimator: Any
+    rows: Rows
+    coordinates: Coordinates
+
+
+class LRMLPath(Sequence[Any]):
+    """Fitted estimators by ridge, by theta and by descending alpha, made when they are looked at.
+
+    Until then each of them takes r × k and m × k numbers, with r the rank of X, m = min(r, L) and k the rank
+    of the model, in coordinates that all share.
     """
 
-    theta: int
-    alpha: float
-    ridge: float
-    singular_values: _Float64
-    objective: float
-    gap: float
-    status: Status
-    n_iter: int
-    left: _Float64
-    right: _Float64
-    space: Coordinates
-    home: Place = HOST  # where the data came from, and the attributes are
-
-    @property
-    def rank(self) -> int:
-        """Number of positive singular values."""
-        return int(self.singular_values.shape[0])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the factors, or of their product if that is smaller, and of the intercepts."""
-        return int(
-            model_nbytes(self.rank, (self.space.x_mean.shape[0], self.space.y_mean.shape[0]), np.float64)
-        )
-
-    @property
-    def converged(self) -> bool:
-        """Whether ``tol`` was reached."""
-        return self.status in SUCCESSES
-
-    @cached_property
-    def residual(self) -> float:
-        """L‖W − prox_{1/L}(W − ∇f(W)/L)‖_F / ‖∇f(0)‖_F, computed on demand."""
-        problem = self.space.problem.with_ridge(self.ridge)
-        return stationarity_residual(problem, TailSum(self.theta, self.alpha), self.left @ self.right.T)
-
-    @cached_property
-    def factors(self) -> Factors:
-        """Thin singular value decomposition of the d × L coefficients: U, s, V."""
-        # The left side comes from a Gram matrix: columns of small singular values are orthogonal to that of a
-        # large one to few digits only.
-        return Factors.of_sides(*self._sides)
-
-    @cached_property
-    def _sides(self) -> tuple[Array, Array]:
-        """Return A (d × k) and B (L × k) with coefficients B Aᵀ."""
-        A, B = self.space.sides(self.left, self.right)
-        return self.home.asarray(A), self.home.asarray(B)
-
-    @property
-    def coef(self) -> Array:
-        """Coefficients, L × d, computed on demand."""
-        left, right = self._sides
-        return right @ left.T
-
-    @property
-    def intercept(self) -> Array:
-        """Intercepts; −1 for a label without a positive example."""
-        return self.home.asarray(self.space.intercept(*self.space.sides(self.left, self.right)))
-
-    def decision_function(self, X: Any) -> Array:
-        """Scores (n × L) of the rows of X, through the factors."""
-        left, right = self._sides
-        X = check_features(X, partial(check_array, input_name="X"))
-        if X.shape[1] != left.shape[0]:
-            raise ValueError(
-                f"X must have the {left.shape[0]} features of the training data, got {X.shape[1]}. "
-                "Pass the same columns, in the same order."
-            )
-        return Scorer(left, right.T, self.intercept, sparse_is_cheaper(X))(X)
-
-
-class LRMLPath(Sequence[PathModel]):
-    """The models of a path, by ridge, by theta and by descending alpha.
-
-    Every model holds the factors of its coefficients in shared coordinates: r × k and m × k numbers, with r
-    the rank of X, m = min(r, L) and k the rank of the model.
-    """
-
-    def __init__(self, models: Sequence[PathModel]) -> None:
-        self.models = list(models)
+    def __init__(self, setting: _Setting, models: Sequence[tuple[GridPoint, PathPoint]]) -> None:
+        self._setting, self._models = setting, list(models)
+        self._made: dict[int, Any] = {}
 
     @overload
-    def __getitem__(self, index: int) -> PathModel: ...
+    def __getitem__(self, index: int) -> Any: ...
     @overload
     def __getitem__(self, index: slice) -> LRMLPath: ...
-    def __getitem__(self, index: int | slice) -> PathModel | LRMLPath:
-        return LRMLPath(self.models[index]) if isinstance(index, slice) else self.models[index]
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return LRMLPath(self._setting, self._models[index])
+        place = range(len(self))[index]
+        if place not in self._made:
+            self._made[place] = _model(self._setting, *self._models[place])
+        return self._made[place]
 
     def __len__(self) -> int:
-        return len(self.models)
+        return len(self._models)
 
     def __repr__(self) -> str:
         return f"LRMLPath({len(self)} models)"
 
     def as_dict(self) -> dict[str, npt.NDArray[Any]]:
-        """Columns: theta, alpha, ridge, rank, nbytes, objective, gap, residual, converged, n_iter."""
-        names = ["theta", "alpha", "ridge", "rank", "nbytes", "objective"]
-        names += ["gap", "residual", "converged", "n_iter"]
-        return {name: np.array([getattr(model, name) for model in self]) for name in names}
+        """Columns: theta, alpha, ridge, rank, nbytes, objective, gap, converged, n_iter."""
+        shape = self._setting.rows.model_shape
+        points = {
+            name: np.array([getattr(point, name) for point, _ in self._models])
+            for name in ("theta", "alpha", "ridge")
+        }
+        ranks = np.array([found.regressions.left.shape[1] for _, found in self._models], dtype=int)
+        return points | {
+            "rank": ranks,
+            "nbytes": model_nbytes(ranks, shape, self._setting.rows.model_dtype),
+            "objective": np.array([found.objective for _, found in self._models]),
+            "gap": np.array([found.gap for _, found in self._models]),
+            "converged": np.array([found.status in SUCCESSES for _, found in self._models]),
+            "n_iter": np.array([found.n_steps for _, found in self._models]),
+        }
+
+
+def _model(setting: _Setting, point: GridPoint, found: PathPoint) -> Any:
+    """Return the estimator that a fit would have given, but for its start."""
+    estimator, rows, coordinates = setting
+    model = clone(estimator).set_params(theta=point.theta, alpha=point.alpha, ridge=point.ridge)
+    spec = model._spec(model._check_params(), rows.model_shape)
+    left, right, *_ = found.regressions
+    assert right is not None
+    # The left side may come from a Gram matrix, whose small singular values have few digits.
+    factors = Factors.of_sides(*coordinates.sides(left, right))
+    intercept = coordinates.intercept(factors.U, factors.V * factors.s)
+    residual = 0.0
+    if spec.space == "coefficients":
+        residual = stationarity_residual(found.problem, found.penalty, left @ right.T)
+    last = IterationInfo(found.n_steps, "path", found.objective, residual, factors.s.shape[0], found.gap, 0.0)
+    ended: Any = (found.status, found.n_steps, found.objective, found.gap, residual, History([last]))
+    outcome = SolverResult(left, factors, *ended)
+    model.fitted_ = record(rows, spec, Solution(factors, intercept, coordinates.unseen, outcome))
+    return model
 
 
 def lrml_path(
@@ -165,21 +121,18 @@ def lrml_path(
     alphas: Any = None,
     ridges: Any = 0.0,
     *,
+    estimator: Any = None,
     n_alphas: int = _N_ALPHAS,
     alpha_ratio: float | None = _ALPHA_RATIO,
-    fit_intercept: bool = True,
-    targets: str = "binary",
     sample_weight: Any = None,
-    max_iter: int = _MAX_ITER,
-    tol: float = _TOL,
-    device: Any = None,
 ) -> LRMLPath:
-    """Fit `LRML` with the squared loss, on the coefficients, for every theta, alpha and ridge of a grid.
+    """Fit `LRML`, or `SpectralRegressor`, with the squared loss for every theta, alpha and ridge of a grid.
 
-    Cost: one pass over the data and one decomposition, O(n d² + d³ + d² L), serve all models; each model then
-    takes 4 to 5 eigendecompositions of a min(d, L)² matrix on average. For every theta and ridge, one chain
-    of warm starts goes down from the largest alpha, where the model is the least-squares solution of rank
-    theta, and one goes up from the smallest, near plain least squares; they meet in the middle.
+    Cost: one pass over the data and one decomposition, O(n d² + d³ + d² L), serve all models; each model on
+    the coefficients then takes 4 to 5 eigendecompositions of a min(d, L)² matrix on average, and one on the
+    predictions O(L). For every theta and ridge, one chain of warm starts goes down from the largest alpha,
+    where the model is the least-squares solution of rank theta, and one goes up from the smallest, near plain
+    least squares; they meet in the middle.
 
     Parameters
     ----------
@@ -187,29 +140,29 @@ def lrml_path(
         `lrml.core.moments.Statistics` stand for rows that were summed up, of a stream or on a cluster; there
         is no Y then, and no weights.
     Y : array, sparse matrix or frame of shape (n, L)
-        0/1 labels, or any finite numbers if ``targets="real"``.
+        All labels must be known.
     thetas : sequence of int or float, optional
         As in `LRML`. By default 0 (the trace norm), 5, 10, 20 and 40 % of the labels.
     alphas : sequence of float, optional
         By default ``n_alphas`` log-spaced values from `alpha_max` of the theta and ridge at hand down to
-        ``alpha_ratio`` times that.
+        ``alpha_ratio`` times that; 0 is ridge regression.
     ridges : float or sequence of float, default=0.0
-    max_iter : int, default=500
-        Most spectral decompositions for one model.
-    tol : float, default=1e-4
-        As in `LRML`; and so are ``fit_intercept``, ``targets`` and ``device``.
+    estimator : LRML or SpectralRegressor, optional
+        All else, such as ``space`` (by default the coefficients), ``fit_intercept``, ``kernel``, ``tol``,
+        ``max_iter`` (500 by default) and ``device``.
     n_alphas, alpha_ratio, sample_weight
         20 and 1e-3 by default; array of shape (n,).
 
     Returns
     -------
     LRMLPath
+        A sequence of fitted estimators; ``as_dict()`` is a table of them.
 
     Notes
     -----
     A model of the path stops by the same tests as a fit. For theta = 0 its objective is that of the fit to
-    within ``tol``. For 0 < theta < min(d, L) the problem is not convex, and a warm start may lead to another
-    stationary point than the start of a fit: either objective may be the lower one.
+    within ``tol``. For 0 < theta < min(d, L) the problem on the coefficients is not convex, and a warm start
+    may lead to another stationary point than the start of a fit: either objective may be the lower one.
 
     Examples
     --------
@@ -218,11 +171,53 @@ def lrml_path(
     >>> path = lrml_path(*load_yeast().train, thetas=[0, 2], n_alphas=4)
     >>> path.as_dict()["rank"]
     array([ 0,  8, 14, 14,  2,  9, 14, 14])
+    >>> round(path[1].score(*load_yeast().test), 3)
+    0.755
     """
-    params = _check(locals())
-    data = _check_data(X, Y, sample_weight, params)
-    params.thetas = resolve_thetas(params.thetas, data.model_shape)
-    return _path(coordinates_of(data, fit_intercept=params.fit_intercept), params, data.home)
+    asked = {"thetas": thetas, "alphas": alphas, "ridges": 0.0 if ridges is None else ridges}
+    asked |= {"n_alphas": n_alphas, "alpha_ratio": alpha_ratio}
+    given = check_parameters(asked, CHECKS, {"thetas", "alphas", "n_alphas", "alpha_ratio"})
+    setting, params = _setting(X, Y, sample_weight, estimator)
+    counts = resolve_thetas(given.thetas, setting.rows.model_shape)
+    whole = setting.coordinates.problem
+    parts = {ridge: whole.with_ridge(ridge) for ridge in given.ridges}
+    space = setting.estimator.space
+    strengths = given.alphas, given.n_alphas or _N_ALPHAS, given.alpha_ratio
+    points: list[GridPoint] = []
+    for ridge, part in parts.items():
+        if space == "predictions" and given.alphas is None:
+            points += _on_predictions(part, counts, *strengths[1:])
+        else:
+            points += grid_points(whole, counts, strengths[0], [ridge], *strengths[1:])
+    max_iter = _MAX_ITER if params.max_iter is None else params.max_iter
+    pairs = [(parts[point.ridge], point.penalty) for point in points]
+    tol = _TOL if params.tol is None else params.tol
+    found = solve_path(pairs, lambda _, point: _seen(point), space=space, tol=tol, max_iter=max_iter)
+    _warn_of_open_ends(found, max_iter)
+    return LRMLPath(setting, list(zip(points, found, strict=True)))
+
+
+def _on_predictions(
+    part: SpectralProblem, thetas: Sequence[int], n_alphas: int, ratio: float | None
+) -> list[GridPoint]:
+    """Return alphas from where no tail is left, 2 d_j for the first d_j that is not free, downwards."""
+    d = to_numpy(part.penalised_predictions(TailSum(0, 0.0)).d)
+    ends = {theta: 2.0 * float(d[theta]) * (1 + 1e-9) if theta < len(d) else 0.0 for theta in thetas}
+    points = []
+    for theta, most in ends.items():
+        alphas = np.geomspace(most, (ratio or _ALPHA_RATIO) * most, n_alphas) if most else [0.0]
+        points += [GridPoint(theta, float(alpha), part.ridge) for alpha in alphas]
+    return points
+
+
+def _seen(found: PathPoint) -> PathPoint:
+    """Return a solution as left rightᵀ, without singular values that are 0."""
+    left, right = found.regressions.sides
+    if right is None:
+        U, s, right = Factors.of(left)
+        kept = int(namespace(s).count_nonzero(s > 0))  # they descend
+        left, right = (U * s)[:, :kept], right[:, :kept]
+    return replace(found, regressions=found.regressions._replace(left=left, right=right, shrunk=None))
 
 
 def alpha_max(
@@ -231,25 +226,21 @@ def alpha_max(
     theta: Any = 0,
     *,
     ridge: float = 0.0,
-    fit_intercept: bool = True,
-    targets: str = "binary",
+    estimator: Any = None,
     sample_weight: Any = None,
 ) -> Any:
-    """Least alpha from which the tail of `LRML` is zero: alpha_max(theta) = ‖∇f(W_theta)‖₂.
+    """Least alpha from which the tail of the coefficients is zero: alpha_max(theta) = ‖∇f(W_theta)‖₂.
 
     W_theta is the least-squares solution of rank theta, which is stationary from this alpha on. For theta = 0
     this is 2‖XᵀY‖₂, of the centred data if there is an intercept.
 
     Parameters
     ----------
-    X, Y, sample_weight
+    X, Y, sample_weight, estimator
         As in `lrml_path`.
     theta : int, float or sequence of these, default=0
         As in `LRML`, except for "auto". Several take little longer than one.
     ridge : float, default=0.0
-    fit_intercept : bool, default=True
-    targets : {"binary", "real"}, default="binary"
-        "real" accepts any finite numbers in Y.
 
     Returns
     -------
@@ -266,139 +257,45 @@ def alpha_max(
     """
     several = isinstance(theta, Iterable) and not isinstance(theta, str)
     thetas = [CHECKS["theta"](one) for one in (theta if several else [theta])]
-    params = _check({"ridge": ridge, "fit_intercept": fit_intercept, "targets": targets, "device": None})
-    data = _check_data(X, Y, sample_weight, params)
-    counts = [check_count("theta", one, 0, data.model_shape) for one in thetas]
-    problem = coordinates_of(data, fit_intercept=params.fit_intercept).problem.with_ridge(params.ridge)
-    found = problem.strongest_slopes(counts)
+    ridge = CHECKS["ridge"](ridge)
+    setting, _ = _setting(X, Y, sample_weight, estimator)
+    counts = [check_count("theta", one, 0, setting.rows.model_shape) for one in thetas]
+    found = setting.coordinates.problem.with_ridge(ridge).strongest_slopes(counts)
     return np.array(found) if several else found[0]
 
 
-class RidgePath(NamedTuple):
-    """Coefficients (m × L × d) and intercepts (m × L) for m values of alpha."""
-
-    coefs: Array
-    intercepts: Array
-
-
-def ml_fro_path(
-    X: Any,
-    Y: Any,
-    alphas: Iterable[float],
-    *,
-    fit_intercept: bool = True,
-    sample_weight: Any = None,
-    device: Any = None,
-) -> RidgePath:
-    """Solve `MLFro` with squared loss for many values of alpha with one decomposition.
-
-    Parameters
-    ----------
-    X, Y, sample_weight
-        As in `lrml_path`; Y may hold any finite numbers, and is None beside `Statistics`.
-    alphas : iterable of float
-        At least 0.
-    fit_intercept : bool, default=True
-    device : str, optional
-        As in `LRML`.
-
-    Returns
-    -------
-    RidgePath
-
-    Examples
-    --------
-    >>> from lrml.datasets import load_yeast
-    >>> from lrml.estimators import ml_fro_path
-    >>> coefs, intercepts = ml_fro_path(*load_yeast().train, alphas=[0.1, 1.0, 10.0])
-    >>> coefs.shape
-    (3, 14, 103)
-    """
-    params = _check({"fit_intercept": fit_intercept, "targets": "real", "device": device})
-    strengths = several("alphas", CHECKS["alpha"], alphas, repeated=True)
-    data = _check_data(X, Y, sample_weight, params)
-    space = coordinates_of(data, fit_intercept=params.fit_intercept)
-    problem = space.problem
-    # With more labels than features, the columns of cross are rotated labels: rotate back.
-    cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T
-    place, home, n_labels = data.place, data.home, space.y_mean.shape[0]
-    coefs = home.zeros((len(strengths), n_labels, data.X.shape[1]))
-    intercepts = home.zeros((len(strengths), n_labels))
-    whole = place.xp.eye(n_labels, dtype=cross.dtype, device=place.device)
-    for i, alpha in enumerate(strengths):
-        left = space.lift.model_side(space.basis @ (cross / (problem.curvature[:, None] + alpha)))
-        coefs[i, :, :] = home.asarray(left.T)
-        intercepts[i, :] = home.asarray(space.intercept(left, whole))
-    return RidgePath(coefs, intercepts)
-
-
-def _check(arguments: dict[str, Any]) -> Parameters:
-    """Check the parameters among the arguments of a function; None stands for the default of a path."""
-    defaults = {"ridges": 0.0, "n_alphas": _N_ALPHAS, "max_iter": _MAX_ITER, "tol": _TOL}
-    given = {name: value for name, value in arguments.items() if name in CHECKS}
-    unset = [name for name in given if given[name] is None and name in defaults]
-    given |= {name: defaults[name] for name in unset}
-    return check_parameters(given, CHECKS, ("thetas", "alphas", "alpha_ratio", "device"))
-
-
-def _check_data(X: Any, Y: Any, sample_weight: Any, given: Parameters) -> Rows:
-    """Check data as an estimator does; all labels must be known."""
+def _setting(X: Any, Y: Any, sample_weight: Any, estimator: Any) -> tuple[_Setting, Any]:
+    """Check data and estimator as a fit does, and decompose; all labels must be known."""
+    estimator = clone(LRML() if estimator is None else estimator)
+    estimator.set_params(theta=0, alpha=0.0, ridge=0.0)
+    estimator.set_params(space=estimator.space or "coefficients")
+    params = estimator._check_params()
+    if params.loss.name != "squared":
+        raise ValueError(f"a path is for the squared loss, not for loss={params.loss.name!r}. Use LRMLCV.")
     if isinstance(X, Statistics):
         if Y is not None or sample_weight is not None:
-            raise ValueError(
-                "Statistics have labels and weights in them, got Y or sample_weight as well. Leave these out."
-            )
-        schema = Schema(X.n_features, X.n_labels, targets=given.targets)
-        return Rows.of_sums(X, schema)
-    data = memory_rows(X, Y, sample_weight, targets=given.targets, device=given.device)
-    if data.mask is not None:
-        raise ValueError(
-            "a path needs to know all labels, got a Y that contains NaN. "
-            "Use LRML or LRMLCV, which leave unknown labels out, or impute or drop those rows."
-        )
-    return data
+            raise ValueError("Statistics have labels and weights in them. Leave out Y and sample_weight.")
+        rows = Rows.of_sums(X, Schema(X.n_features, X.n_labels, targets=estimator._targets))
+    else:
+        rows = estimator._rows(params, X, Y, sample_weight, None)
+    if not rows.all_known:
+        raise ValueError("Y contains NaN, and a path needs to know all labels. Use LRML, or impute them.")
+    coordinates = coordinates_of(rows, fit_intercept=params.fit_intercept)
+    if rows.kernel is None:  # models do not need the rows
+        rows = replace(Rows.of_sums(None, rows.schema), home=rows.home)
+    return _Setting(estimator, rows, coordinates), params
 
 
-def _path(space: Coordinates, params: Parameters, home: Place) -> LRMLPath:
-    given = params.thetas, params.alphas, params.ridges, params.n_alphas, params.alpha_ratio
-    points = grid_points(space.problem, *given)
-    parts = {ridge: space.problem.with_ridge(ridge) for ridge in params.ridges}
-
-    def keep(index: int, found: PathPoint) -> PathModel:
-        left, right = found.regressions.sides
-        if right is None:
-            right = namespace(left).eye(left.shape[1], dtype=left.dtype, device=left.device)
-        U, s, V = Factors.of_sides(left, right)
-        kept = int(namespace(s).count_nonzero(s > 0))  # they descend
-        return PathModel(
-            *points[index][:3],
-            singular_values=home.asarray(s[:kept]),
-            objective=found.objective,
-            gap=found.gap,
-            status=found.status,
-            n_iter=found.n_steps,
-            left=(U * s)[:, :kept],
-            right=V[:, :kept],
-            space=space,
-            home=home,
-        )
-
-    pairs = [(parts[point.ridge], point.penalty) for point in points]
-    models = solve_path(pairs, keep, tol=params.tol, max_iter=params.max_iter)
-    _warn_of_open_ends(models, params.max_iter)
-    return LRMLPath(models)
-
-
-def _warn_of_open_ends(models: list[PathModel], max_iter: int) -> None:
-    late = [model for model in models if not model.converged]
+def _warn_of_open_ends(models: Sequence[PathPoint], max_iter: int) -> None:
+    late = [model for model in models if model.status not in SUCCESSES]
     if late:
         worst = max(model.gap for model in late)
         reason = f"at max_iter={max_iter}; raise max_iter or loosen tol"
-        if all(model.n_iter < max_iter for model in late):
+        if all(model.n_steps < max_iter for model in late):
             reason = "as steps no longer brought anything; loosen tol, scale X or raise ridges"
         warnings.warn(
             f"{len(late)} of {len(models)} models stopped before tol was reached (gap at most {worst:.1e}), "
             f"{reason}.",
             ConvergenceWarning,
-            stacklevel=4,  # the line that called lrml_path
+            stacklevel=level_of_user(),
         )

@@ -200,8 +200,9 @@ def _grids(
     if "alphas" in rest or "n_alphas" not in given:
         yield rest
         return
+    centred = LRML(fit_intercept=fit_intercept)
     for ridge in rest.pop("ridges", [0.0]):
-        most = alpha_max(data.X, data.Y, theta, ridge=ridge, fit_intercept=fit_intercept) * (1 + 1e-9)
+        most = alpha_max(data.X, data.Y, theta, ridge=ridge, estimator=centred) * (1 + 1e-9)
         alphas = np.geomspace(most, given["alpha_ratio"] * most, given["n_alphas"])
         yield {**rest, "alphas": alphas.tolist(), "ridges": [ridge]}
 
