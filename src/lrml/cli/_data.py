@@ -73,7 +73,7 @@ def explained(source: Source) -> list[str]:
 
 def reading_of(source: Source, columns: Any) -> dict[str, Any]:
     """Return how later files are to be read: columns by name, and numbers from where these began."""
-    kept = source.roles.kept()
+    kept: dict[str, Any] = source.roles.kept()
     start = getattr(getattr(columns, "feature_names", None), "start", None)
     return kept if start is None else kept | {"zero_based": start == 0}
 

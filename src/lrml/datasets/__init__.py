@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from lrml.datasets._fetch import dataset_status, fetch_mulan, load_yeast, mulan_entries
     from lrml.datasets._formats import FORMATS
     from lrml.datasets._lines import DatasetFormatError
+    from lrml.datasets._open import open_source, read_dataset
     from lrml.datasets._roles import Roles
-    from lrml.datasets._source import Source, open_source, read_dataset
+    from lrml.datasets._source import Source
     from lrml.datasets._synthetic import make_low_rank_multilabel, make_tagged_texts
     from lrml.datasets._write import PredictionWriter, files_of, write_dataset
 
@@ -28,7 +29,8 @@ _HOMES = {
     "_formats": "FORMATS",
     "_lines": "DatasetFormatError",
     "_roles": "Roles",
-    "_source": "Source open_source read_dataset",
+    "_open": "open_source read_dataset",
+    "_source": "Source",
     "_synthetic": "make_low_rank_multilabel make_tagged_texts",
     "_write": "PredictionWriter files_of write_dataset",
 }

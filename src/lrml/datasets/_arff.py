@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Generator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -22,6 +22,7 @@ from lrml.datasets._dataset import Dataset, Schema
 from lrml.datasets._formats import stem_of
 from lrml.datasets._lines import (
     DatasetFormatError,
+    FileReader,
     GrowingCSR,
     Row,
     chunks,
@@ -69,7 +70,7 @@ class _Attribute:
         return "1" if self.domain and {"0", "1"}.issuperset(self.domain) else None
 
 
-class ArffReader:
+class ArffReader(FileReader):
     """Reads an ARFF file, whose labels are named by the caller, by Mulan's XML file or in MEKA's header.
 
     A numeric attribute, a label, and a nominal attribute of 0 and 1 is one column. Any other nominal
@@ -87,24 +88,20 @@ class ArffReader:
         ``name-test.arff`` use ``name.xml``.
     """
 
-    has_first_pass = False
-
     def __init__(
         self, path: str | os.PathLike[str], roles: Roles, *, xml: str | os.PathLike[str] | None = None
     ) -> None:
-        self.path, self.n_rows = path, None
+        super().__init__(path, roles, xml=xml)
         self.xml = xml if xml is not None or roles.labels else label_file_beside(Path(path))
+        self.files += () if self.xml is None else (Path(self.xml),)
         self._read_header()
         named = self._labels(roles)
-        self.roles = Roles(kind="numbers", format="arff", labels=tuple(named))
+        self.roles = replace(roles, kind="numbers", labels=tuple(named))
         known = set(named)
         self._is_label = np.array([attribute.name in known for attribute in self._attributes])
         if self._is_label.all():
             raise self._error(None, "There is no feature beside the labels. Name fewer labels.")
         self._plan()
-
-    def _error(self, line: int | None, message: str) -> DatasetFormatError:
-        return DatasetFormatError.at(self.path, line, message)
 
     # The header.
 
@@ -136,7 +133,9 @@ class ArffReader:
         match_ = _MEKA.fullmatch(relation)
         words = match_["options"].split() if match_ else []
         self._options = dict(zip(words, [*words[1:], ""], strict=False))
-        self.name = match_["name"] if match_ and "-C" in self._options else stem_of(self.path)
+        self.has_split = bool({"-split-number", "-split-percentage"} & set(self._options))
+        if match_ and "-C" in self._options:
+            self.name = match_["name"]
 
     def _attribute(self, line: int, text: bytes) -> _Attribute:
         found = _NAME.fullmatch(text)
@@ -193,11 +192,6 @@ class ArffReader:
         if "-split-percentage" in self._options:  # MEKA rounds halves up
             return math.floor(n * (float(self._options["-split-percentage"]) / 100) + 0.5)
         return None
-
-    @property
-    def has_split(self) -> bool:
-        """Whether the header says that some rows are a test set."""
-        return bool({"-split-number", "-split-percentage"} & set(self._options))
 
     # Which attribute becomes which columns.
 

@@ -12,11 +12,13 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+from lrml.datasets._formats import stem_of
 
 Row: TypeAlias = tuple[int, bytes]  # number of the line, and its text
 
@@ -113,6 +115,24 @@ def numbers_in(text: bytes, dtype: Any = np.float64) -> NDArray[Any]:
             return np.fromstring(text, dtype, sep=" ") if text.strip() else np.empty(0, dtype)
         except DeprecationWarning as error:
             raise ValueError(str(error)) from error
+
+
+class FileReader:
+    """What reads a file of some format; how it was opened is kept, so that it can be opened elsewhere."""
+
+    has_first_pass = has_split = False
+
+    def __init__(self, path: str | os.PathLike[str], roles: Any, **options: Any) -> None:
+        self.path, self._asked, self.options = Path(path), roles, options
+        self.files: tuple[Path, ...] = (self.path,)
+        self.name = stem_of(path)
+
+    def moved(self) -> Self:
+        """Return a reader of the same file by its whole path: another process may be in another folder."""
+        return type(self)(self.path.absolute(), self._asked, **self.options)
+
+    def _error(self, line: int | None, message: str) -> DatasetFormatError:
+        return DatasetFormatError.at(self.path, line, message)
 
 
 class GrowingCSR:

@@ -16,9 +16,9 @@ from scipy import sparse
 
 from lrml._shown import shown
 from lrml.datasets._dataset import Dataset, NumberedNames, Schema
-from lrml.datasets._formats import stem_of
 from lrml.datasets._lines import (
     DatasetFormatError,
+    FileReader,
     GrowingCSR,
     Row,
     chunks,
@@ -45,7 +45,7 @@ def is_xmc_header(line: bytes) -> bool:
     return _HEADER.fullmatch(line) is not None
 
 
-class PairReader:
+class PairReader(FileReader):
     """Reads a file of one of the two formats.
 
     Parameters
@@ -62,8 +62,6 @@ class PairReader:
         The names of the columns, or a file with one a line.
     """
 
-    has_split = False
-
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -75,7 +73,9 @@ class PairReader:
         feature_names: str | os.PathLike[str] | Sequence[str] | None = None,
         label_names: str | os.PathLike[str] | Sequence[str] | None = None,
     ) -> None:
-        self.path, self.header = path, header
+        names = {"feature_names": feature_names, "label_names": label_names}
+        super().__init__(path, roles, header=header, n_features=n_features, n_labels=n_labels, **names)
+        self.header = header
         self._base: int | None = 0 if header or roles.zero_based else None
         if roles.zero_based is False:
             self._base = 1
@@ -93,7 +93,6 @@ class PairReader:
                 )
             self.n_rows, *self._widths = map(int, match.groups())
         self.has_first_pass = None in self._widths or self._base is None
-        self.name = stem_of(path)
         self._names = [_names(source) for source in (feature_names, label_names)]
 
     @cached_property

@@ -20,8 +20,16 @@ from scipy import sparse
 
 from lrml._shown import shown
 from lrml.datasets._dataset import Dataset, Schema, Tags, TextDataset, indicator
-from lrml.datasets._formats import plain_name, stem_of
-from lrml.datasets._lines import DatasetFormatError, Row, damaged, decoded, numbered_lines, open_bytes
+from lrml.datasets._formats import plain_name
+from lrml.datasets._lines import (
+    DatasetFormatError,
+    FileReader,
+    Row,
+    damaged,
+    decoded,
+    numbered_lines,
+    open_bytes,
+)
 from lrml.datasets._roles import Roles, counts_rows, find_roles, flag_of, tags_in
 
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1000, 1 << 20  # what roles are guessed from
@@ -51,7 +59,7 @@ class _Part(NamedTuple):
         return int(self.X.shape[0])
 
 
-class TableReader:
+class TableReader(FileReader):
     """Reads a table, whose roles are found first.
 
     Parameters
@@ -66,8 +74,6 @@ class TableReader:
         What to read instead of the file; it can be read only once.
     """
 
-    has_split = False
-
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -76,15 +82,15 @@ class TableReader:
         sparse: bool = False,
         stream: IO[bytes] | None = None,
     ) -> None:
-        self.path, self._sparse, self.name = path, sparse, stem_of(path)
+        super().__init__(path, roles, sparse=sparse)
+        if stream is not None:
+            self.files = ()
+        self._sparse = sparse
         self._table: _Lines | _Parquet = _TABLES[roles.format or ""](path, roles, stream)
         self.roles = self._table.roles
         self.has_first_pass = self.roles.kind == "numbers" and bool(self.roles.tags)
         if self.roles.kind == "numbers" and not self._table.has_numbers:
             raise self._error(None, "Tables of numbers are CSV or Parquet. Write the rows as one of them.")
-
-    def _error(self, line: int | None, message: str) -> DatasetFormatError:
-        return DatasetFormatError.at(self.path, line, message)
 
     @cached_property
     def schema(self) -> Schema:
