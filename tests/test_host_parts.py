@@ -21,7 +21,7 @@ from lrml import LRML, SpectrumDisplay, lrml_path, theory
 from lrml.completion import LowRankImputer, complete, select_alpha
 from lrml.core.arrays import HOST, Place
 from lrml.core.penalties import TailSum
-from lrml.inspection import describe_model
+from lrml.inspection import describe_model, low_rank_gain
 from lrml.metrics import precision_at_k
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 from namespaces import assert_same, dispatching, places, put
@@ -88,6 +88,7 @@ CALLS = {
     "imputer": lambda move, X, Y: LowRankImputer(1, 0.1).fit(move(X)).transform(move(_with_gaps(X))),
     "folds": lambda move, X, Y: list(MultilabelStratifiedKFold(3, random_state=0).split(move(X), move(Y))),
     "spectrum display": lambda move, X, Y: SpectrumDisplay(move(EIGENVALUES)).plot().singular_values,
+    "gain of low rank": lambda move, X, Y: repr(low_rank_gain(move(X), move(Y))),
     "threshold": lambda move, X, Y: (
         LRML(1, 1.0, threshold=move(np.array([0.1, 0.2, 0.3, 0.4]))).fit(X, Y).predict(X)
     ),

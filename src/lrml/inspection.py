@@ -143,7 +143,7 @@ def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> Mo
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:
     """Return parameters that JSON can hold; others as they are printed."""
-    values = {name: getattr(value, "item", lambda value=value: value)() for name, value in params.items()}
+    values = {k: value.item() if isinstance(value, np.generic) else value for k, value in params.items()}
     simple = bool | int | float | str | None
     return {name: value if isinstance(value, simple) else shown(value) for name, value in values.items()}
 
@@ -269,8 +269,8 @@ def low_rank_gain(X: Any, Y: Any, *, search: Any = None, random_state: Any = 0) 
     >>> found.pays, found.n_above_noise
     (True, 2)
     """
-    targets = to_host(Y)
-    targets = np.asarray(targets.toarray() if is_sparse(targets) else targets, dtype=np.float64)
+    X, Y = to_host(X), to_host(Y)
+    targets = np.asarray(Y.toarray() if is_sparse(Y) else Y, dtype=np.float64)
     known = ~np.isnan(targets)
     if search is None:
         binary = np.isin(targets[known], (0.0, 1.0)).all()
