@@ -3,7 +3,6 @@
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -194,32 +193,6 @@ def test_sparse_rows_give_the_same_model_stay_as_they_are_and_make_sparse_answer
     np.testing.assert_array_equal(decisions.toarray(), plain.predict(X))
 
 
-@MEMBERS
-def test_frames_keep_their_names(data, plain_fit, model):
-    X, Y = data
-    names = list("abcde"), ["red", "green", "blue", "grey"]
-    A, B = (pd.DataFrame(M, columns=columns) for M, columns in zip((X, Y), names, strict=True))
-    framed, plain = clone(model).fit(A, B), plain_fit(model)
-    assert_same(framed, plain)
-    assert (framed.feature_names_in_.tolist(), framed.classes_.tolist()) == names
-    top = np.array(names[1], dtype=object)[plain.predict_top_k(X, 2).labels.astype(int)]
-    np.testing.assert_array_equal(framed.predict_top_k(A, 2).labels, top)
-    assert framed.score(A, B) == pytest.approx(plain.score(X, Y))
-
-
-@MEMBERS
-def test_float32_stays_float32(data, plain_fit, model):
-    X, Y = data
-    single, double = clone(model).fit(X.astype(np.float32), Y), plain_fit(model)
-    arrays = (single.coef_, single.intercept_, single.singular_values_, *single.factors_)
-    assert {array.dtype for array in arrays} == {np.dtype(np.float32)}
-    scores = single.decision_function(X.astype(np.float32))
-    assert scores.dtype == np.float32
-    if hasattr(single, "predict_proba"):
-        assert single.predict_proba(X.astype(np.float32)).dtype == np.float32
-    np.testing.assert_allclose(scores, double.decision_function(X), atol=1e-3)
-
-
 # Weights
 
 
@@ -301,17 +274,6 @@ def test_probabilities_follow_the_fit_and_not_the_parameter(make_problem):
     expected = logistic.predict_proba(X)
     assert not hasattr(squared.set_params(loss="logistic"), "predict_proba")
     np.testing.assert_array_equal(logistic.set_params(loss="squared").predict_proba(X), expected)
-
-
-@pytest.mark.parametrize("alpha", [1e9, 1e12])
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
-def test_a_ridge_that_rules_all_else_is_no_obstacle(make_problem, loss, alpha):
-    X, Y = make_problem(60, 4, 3)
-    model = MLFro(alpha, loss=loss).fit(X, Y)
-    assert model.converged_
-    # With nothing else to say, the coefficients are half the gradient at zero over alpha.
-    reference = MLFro(1e7, loss=loss, tol=1e-18).fit(X, Y)
-    np.testing.assert_allclose(model.coef_ * alpha, reference.coef_ * 1e7, rtol=1e-3, atol=1e-3)
 
 
 def test_a_point_that_is_stationary_to_rounding_ends_a_search_for_a_gap(make_problem):

@@ -154,15 +154,6 @@ def test_single_precision_stays_single_but_its_sums_are_double(make_problem, for
 # theta, threshold, top-k
 
 
-def test_float_theta_is_a_share_and_int_theta_a_count(data, make_problem):
-    thetas = (1, 1.0, 0.25, 0.0, 0.5, 3, np.float32(0.5), np.int64(2))
-    assert [lrml(theta=theta).fit(*data).theta_ for theta in thetas] == [1, 4, 1, 0, 2, 3, 2, 2]
-    assert_same_model(lrml(theta=0.5).fit(*data), lrml(theta=2).fit(*data))
-    least, most = lrml(theta=1).fit(*data), lrml(theta=1.0).fit(*data)
-    assert not np.allclose(least.coef_, most.coef_, rtol=0.1)
-    assert lrml(theta=0.9).fit(*make_problem(40, 3, 8, seed=2)).theta_ == 3  # no more than features
-
-
 def test_thresholds(data):
     X, Y = data
     cuts = np.array([0.1, 0.3, 0.6, 5.0])

@@ -7,14 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import expit
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 
 from lrml import LRML, MLFro, MLTrace, SpectralRegressor
 from lrml.core.losses import LOSSES
-from lrml.datasets import make_low_rank_multilabel
-from lrml.metrics import average_precision
 
 EACH = pytest.mark.parametrize("loss", LOSSES)
 MARGINS = pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
@@ -88,68 +85,6 @@ def test_known_labels_are_regressed_on_the_rows_that_know_them(data, known, make
         assert model.intercept_[label] == pytest.approx(one.intercept_, abs=1e-6)
 
 
-# Scores, probabilities, decisions
-
-
-@EACH
-@pytest.mark.parametrize("threshold", [None, 0.2, [0.1, -0.3, 0.6, 5.0]])
-def test_decisions_and_probabilities(data, loss, threshold):
-    X, Y = data
-    model = LRML(1, 1.0, loss=loss, threshold=threshold).fit(X, Y)
-    cut = (0.5 if loss == "squared" else 0.0) if threshold is None else np.array(threshold)
-    scores = model.decision_function(X)
-    np.testing.assert_array_equal(model.predict(X), scores >= cut)
-    assert 0.1 < model.predict(X)[:, :3].mean() < 0.9
-    assert hasattr(model, "predict_proba") == (loss == "logistic")
-    if loss == "logistic":
-        np.testing.assert_allclose(model.predict_proba(X), expit(scores), rtol=1e-12)
-
-
-@EACH
-@pytest.mark.parametrize("masked", [False, True])
-def test_unseen_labels_rank_last_and_are_never_predicted(data, known, loss, masked):
-    X, Y = data
-    Y = Y.copy()
-    Y[:, 1] = 0
-    for model in (LRML(1, 1.0), MLTrace(1.0), MLFro(1.0)):
-        model.set_params(loss=loss).fit(X, Y, observed=known if masked else None)
-        assert model.unseen_labels_.tolist() == [False, True, False, False]
-        assert np.all(model.predict_top_k(X, 4).labels[:, -1] == 1)
-        assert np.all(model.decision_function(X).argmin(axis=1) == 1)
-        assert not model.predict(X)[:, 1].any()
-        assert loss != "logistic" or model.predict_proba(X)[:, 1].max() < 1e-9
-
-
-# Numbers
-
-
-@MARGINS
-@pytest.mark.parametrize("c", [1e-20, 1e-6, 1e40])
-def test_unit_of_x_does_not_matter(data, loss, c):
-    X, Y = data
-    plain = LRML(1, 2.0, loss=loss).fit(X, Y)
-    model = LRML(1, 2.0 * c, loss=loss).fit(c * X, Y)
-    np.testing.assert_allclose(model.decision_function(c * X), plain.decision_function(X), atol=1e-3)
-
-
-@MARGINS
-@pytest.mark.parametrize("offset", [1e2, 1e5])
-@FORMS
-def test_offset_of_x_does_not_matter(data, loss, offset, form):
-    """Scores in single precision would be differences of large numbers."""
-    X, Y = data
-    plain = MLFro(1.0, loss=loss).fit(X, Y).decision_function(X)
-    model = MLFro(1.0, loss=loss).fit(form(X + offset), Y)
-    np.testing.assert_allclose(model.decision_function(form(X + offset)), plain, atol=2e-3)
-
-
-@MARGINS
-def test_warm_start_without_the_intercept_of_the_last_fit(data, loss):
-    model = LRML(1, 1.0, loss=loss, warm_start=True, tol=1e-8).fit(*data)
-    assert model.intercept_.any()
-    assert not model.set_params(fit_intercept=False).fit(*data).intercept_.any()
-
-
 # Unknown labels
 
 
@@ -201,19 +136,6 @@ def test_one_unknown_label_of_a_row_without_weight_is_the_fit_by_moments(data):
     assert max(by_rows.gap_, by_moments.gap_) < 1e-7
     np.testing.assert_allclose(by_rows.coef_, by_moments.coef_, atol=1e-6)
     assert by_rows.objective_ == pytest.approx(by_moments.objective_, rel=1e-10)
-
-
-@pytest.mark.parametrize("model", [LRML(3, 3.0), MLTrace(3.0), MLTrace(2.0, loss="logistic")], ids=repr)
-def test_the_mask_helps_to_predict_hidden_labels(model):
-    """Half of the labels of a planted model of low rank are hidden; 0 in their place is a lie."""
-    hidden, truth = make_low_rank_multilabel(300, 20, 15, rank=3, cardinality=4, missing=0.5, random_state=0)
-    Y, unknown = truth.Y_clean.toarray(), hidden.unknown.toarray()
-    rows, scores = (Y * unknown).any(axis=1), []
-    for observed in (~unknown, None):
-        model.fit(hidden.X, hidden.Y, observed=observed)
-        ranked = np.where(unknown, model.decision_function(hidden.X), -1e6)  # hidden labels compete
-        scores.append(average_precision((Y * unknown)[rows], ranked[rows]))
-    assert scores[0] > scores[1] + 0.01
 
 
 @EACH

@@ -47,12 +47,6 @@ def test_no_penalty_is_the_least_squares_solution_of_smallest_norm(make_problem,
     np.testing.assert_allclose(model.coef_, solution.T, rtol=1e-7, atol=1e-10)
 
 
-# The trace norm
-
-
-# Reduced-rank regression
-
-
 # What the fitted attributes claim
 
 
@@ -70,11 +64,13 @@ def assert_svd(model):
     np.testing.assert_allclose(V.T @ V, np.eye(len(s)), atol=1e-8)
 
 
-@pytest.mark.parametrize(("fit_intercept", "weighted"), [(True, True), (False, False)])
-@SHAPES
-@pytest.mark.parametrize("theta", [0, 2])
+@pytest.mark.parametrize(
+    ("shape", "theta", "fit_intercept", "weighted"),
+    [((40, 6, 5), 2, True, True), ((9, 15, 4), 0, True, False), ((30, 3, 8), 2, False, True)],
+    ids=str,
+)
 @SOLVERS
-@pytest.mark.parametrize("stop_after", [0, 1, 4, None])
+@pytest.mark.parametrize("stop_after", [0, 3, None])
 def test_claims_are_those_of_the_definition_also_after_an_early_stop(
     make_problem, oracle, shape, fit_intercept, weighted, theta, solver, stop_after
 ):
@@ -107,22 +103,14 @@ def test_factors_of_a_wide_spectrum(smallest):
     assert_svd(model)
 
 
-@pytest.mark.parametrize("stop_after", [0, 1, 3, None])
-def test_repeated_labels_do_not_add_to_the_rank(data, stop_after):
-    X, Y = data
-    model = LRML(1, 0.5, callback=stopping_after(stop_after)).fit(X, np.c_[Y, Y[:, :2]])
-    assert model.rank_ == np.linalg.matrix_rank(model.coef_) <= 5
-    np.testing.assert_allclose(model.coef_[5:], model.coef_[:2], atol=1e-9)
-
-
 # Tolerances that are reached
 
 
 @pytest.mark.parametrize(
     ("theta", "alpha", "fit_intercept"),
     [
-        *((theta, 10.0, True) for theta in (0, 1, 2, 4, 7, 12)),
-        *((theta, 10.0, False) for theta in (0, 3, 5, 14)),
+        *((theta, 10.0, True) for theta in (0, 2, 7)),
+        (5, 10.0, False),
         (3, 20.0, True),  # passes close by a saddle point
     ],
 )
@@ -141,8 +129,8 @@ def test_tight_tolerance_is_reached_on_yeast(yeast, oracle, theta, alpha, fit_in
         ((30, 4, 3), 2, 1, 1.5, 0.2),
         ((15, 20, 6), 16, 2, 6.0, 0.0),
         ((40, 5, 12), 7, 2, 6.0, 0.0),
-        *(((20, 8, 5), seed, 1 + seed % 2, 1.5, 0.0) for seed in range(8)),
-        *(((60, 6, 6), seed, 1 + 2 * (seed % 2), 0.3, 0.0) for seed in range(8)),
+        *(((20, 8, 5), seed, 1 + seed % 2, 1.5, 0.0) for seed in range(3)),
+        *(((60, 6, 6), seed, 1 + 2 * (seed % 2), 0.3, 0.0) for seed in range(3)),
     ],
 )
 def test_tight_tolerance_is_reached_on_small_problems(make_problem, oracle, shape, seed, theta, alpha, ridge):
@@ -199,23 +187,16 @@ def test_history_and_callback(data):
     watcher = Watcher()
     model = LRML(1, 3.0, tol=1e-12, callback=watcher).fit(*data)
     history = model.history_
-    assert list(history) == ["iteration", "phase", "objective", "gap", "residual", "rank", "seconds"]
+    assert set(history) == {"iteration", "phase", "objective", "gap", "residual", "rank", "seconds"}
     for name, column in history.items():
         assert [getattr(info, name) for info in watcher.seen] == column.tolist()
     np.testing.assert_array_equal(history["iteration"], np.arange(model.n_iter_ + 1))
-    assert (history["phase"][0], history["seconds"][0]) == ("start", 0)
+    assert history["phase"][0] == "start"
     assert np.all(np.diff(history["seconds"]) >= 0)
     assert history["objective"][-1] == pytest.approx(model.objective_, rel=1e-12)
     assert model.objective_ < history["objective"][0]
     assert history["gap"][-1] <= 1e-12
     assert history["rank"][-1] == model.rank_
-
-
-@pytest.mark.parametrize("solver", ["apg", "pg"])
-def test_proximal_gradient_never_goes_uphill(data, solver):
-    objectives = LRML(2, 3.0, solver=solver, tol=1e-10, max_iter=20_000).fit(*data).history_["objective"]
-    assert len(objectives) > 3
-    assert np.all(np.diff(objectives) <= 1e-10)
 
 
 @pytest.mark.parametrize("last", [0, 1, 4])
@@ -262,7 +243,7 @@ def test_the_verdict_follows_the_gap(yeast):
 
 
 @SOLVERS
-@pytest.mark.parametrize("seed", [3, 14, 35])
+@pytest.mark.parametrize("seed", [3, 35])
 @SHAPES
 def test_warm_start_from_a_solution_begins_there_and_ends_at_once(make_problem, solver, seed, shape):
     """Even though no point can be better than the start, and rounding makes most of them look worse."""
@@ -276,10 +257,3 @@ def test_warm_start_from_a_solution_begins_there_and_ends_at_once(make_problem, 
     assert model.status_ == Status.CONVERGED.value
     assert model.n_iter_ <= 3
     np.testing.assert_allclose(model.coef_, before, atol=1e-5)
-
-
-def test_without_warm_start_the_last_fit_is_forgotten(data):
-    X, Y = data
-    model = LRML(1, 2.0).fit(X, Y)
-    coef = model.coef_
-    np.testing.assert_array_equal(model.fit(2 * X, Y[::-1]).fit(X, Y).coef_, coef)

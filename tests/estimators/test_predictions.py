@@ -276,17 +276,6 @@ def test_odd_data(data, model):
     close(large.predict(X), 1e50 * usual.predict(X))
 
 
-def test_files_keep_the_space(data, tmp_path):
-    X, Y = data
-    for model in (predictive(), LRML(), MLTrace(2.0, space="predictions")):
-        model.fit(X, Y)
-        lrml.save(model, tmp_path / "model.lrml")
-        loaded = lrml.load(tmp_path / "model.lrml")
-        assert loaded.get_params() == model.get_params()
-        np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
-        close(loaded.fit(X, Y).coef_, model.coef_)
-
-
 def test_a_model_tells_whose_singular_values_are_penalised(tmp_path):
     X, Y = np.random.default_rng(0).standard_normal((40, 6)), np.eye(4)[np.arange(40) % 4]
     models = [LRML(), LRML(alpha=1.0), MLTrace(alpha=1.0, space="predictions"), LRML(loss="logistic")]

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from lrml import CPLST, LEML, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, lrml_path
+from lrml import CPLST, LEML, LRML, PLST, MLFro, MLFroCV, MLTrace
 from lrml.core.arrays import Place
 from lrml.core.coordinates import road_of
-from lrml.core.moments import Statistics
 from lrml.core.rows import Rows
 from lrml.estimators import alpha_max
 from roads import always, take_road
@@ -104,16 +103,6 @@ def test_the_objective_is_that_of_the_definition(oracle, n, extra, n_labels, see
     b = np.where(model.unseen_labels_, 0.0, model.intercept_)  # -1 marks a label that was never seen
     assert model.objective_ == pytest.approx(truth.objective(model.coef_, b), rel=1e-9)
     assert model.rank_ <= n - intercept
-
-
-@pytest.mark.parametrize("form", [{}, {"sparse": True}], ids=str)
-def test_no_moments_are_made(monkeypatch, form):
-    monkeypatch.setattr(Statistics, "from_arrays", refuse)
-    X, Y = wide_problem(**form)
-    for model in MODELS.values():
-        clone(model).fit(X, Y)
-    lrml_path(X, Y, [0, 2], n_alphas=3)
-    LRMLCV(thetas=[0, 2], cv=3, random_state=0).fit(X, Y)
 
 
 def test_a_million_features():

@@ -78,9 +78,6 @@ def test_sizes_along_a_path(rows):
     assert fitted.nbytes_ == model.nbytes_
 
 
-# The smallest model within one standard error
-
-
 def mean_and_error(values):
     values = values[np.isfinite(values)]
     return values.mean(), values.std(ddof=1) / np.sqrt(len(values))
