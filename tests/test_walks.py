@@ -29,10 +29,10 @@ def ranking():
 @pytest.mark.parametrize(
     ("call", "n_files", "n_functions"),
     [
-        (fitting("LRML", theta=3, alpha=20.0), 24, 236),
-        (fitting("LRML", loss="logistic"), 27, 311),
-        (fitting("LRMLCV"), 37, 400),
-        (ranking, 7, 48),
+        (fitting("LRML", theta=3, alpha=20.0), 20, 178),
+        (fitting("LRML", loss="logistic"), 24, 247),
+        (fitting("LRMLCV"), 35, 362),
+        (ranking, 6, 42),
     ],
     ids=["LRML.fit", "LRML.fit, logistic", "LRMLCV.fit", "predict_top_k"],
 )
