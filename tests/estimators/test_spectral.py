@@ -248,7 +248,15 @@ def test_targets_may_be_unknown(data, space):
         ({"ridge": np.ones(5), "alpha": 0.0, "solver": "compressed"}, "decomposition"),
         ({"target_weights": np.ones(4)}, "4 .* 5"),
     ],
-    ids=repr,
+    ids=[
+        "twice",
+        "and more",
+        "no slopes",
+        "ridges and a penalty",
+        "too few ridges",
+        "no decomposition",
+        "too few weights",
+    ],
 )
 def test_what_does_not_go_together_is_refused(params, named):
     X, Y = draw(*SIZES["long"])
