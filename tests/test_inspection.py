@@ -116,7 +116,7 @@ def test_a_kernel_has_no_features(data):
 def test_nothing_learnt():
     model = LRML(0, 1e9).fit(np.eye(4), np.array([[1, 0], [0, 1], [1, 0], [0, 1]]))
     found = describe_model(model)
-    assert (found.rank, found.pairs, found.labels, found.plane) == (0, [], [], [])
+    assert (found.rank, found.pairs, found.labels) == (0, [], [])
     assert found.summary("nothing")["figures"][0]["id"] == "figure-spectrum"
 
 

@@ -16,7 +16,7 @@ from lrml.core.arrays import is_sparse, to_host
 from lrml.core.checks import is_integer
 from lrml.core.penalties import TailSum
 from lrml.estimators import LRMLCV, SpectralRegressor, SpectralRegressorCV
-from lrml.report import column, dots, figure, lines, page, place_names, rounded, series, table
+from lrml.report import column, dots, figure, lines, page, rounded, series, table
 
 __all__ = ["LowRankGain", "ModelDescription", "describe_model", "low_rank_gain"]
 
@@ -29,7 +29,7 @@ _Floats: TypeAlias = npt.NDArray[np.float64]
 
 _N_RELATED = 3
 _CLEAR = 0.2  # a smaller cosine is not called a relation
-_MOST_POINTS, _MOST_PANELS = 500, 6
+_MOST_PANELS = 6
 _BLOCK = 1 << 20  # cosines at once
 
 
@@ -54,7 +54,6 @@ class ModelDescription:
     space: str | None  # whose singular values are penalised: "coefficients", "predictions", or none
     pairs: list[dict[str, Any]]  # of labels with the largest cosines: ``first``, ``second``, ``cosine``
     labels: list[dict[str, Any]]  # longest coefficient vectors: ``name``, ``norm``, ``related``, ``features``
-    plane: list[dict[str, Any]]  # ``name``, ``x``, ``y``: labels along the two largest singular values
 
     @property
     def tail(self) -> float | None:
@@ -137,7 +136,6 @@ def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> Mo
             }
             for place in longest
         ],
-        plane=_plane(vectors, norms, names),
     )
 
 
@@ -184,13 +182,6 @@ def _pairs(directions: _Floats, names: Sequence[str], count: int) -> list[dict[s
         best += [(-float(flat[k]), start + int(k) // n_labels, int(k) % n_labels) for k in top if flat[k] > 0]
         best = sorted(best)[:count]
     return [{"first": names[i], "second": names[j], "cosine": -negated} for negated, i, j in best]
-
-
-def _plane(vectors: _Floats, norms: _Floats, names: Sequence[str]) -> list[dict[str, Any]]:
-    if vectors.shape[1] < 2:
-        return []
-    order = np.argsort(-norms, kind="stable")
-    return [{"name": names[j], "x": float(vectors[j, 0]), "y": float(vectors[j, 1])} for j in order]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -350,7 +341,7 @@ def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]])
         known.append(("Penalty", "on the singular values of the predictions"))
     if found.unseen_labels:
         known.append(("Unseen", f"{found.unseen_labels} labels had no positive example in training"))
-    figures = [_spectrum_figure(found), *_plane_figure(found), *_features_figure(found)]
+    figures = [_spectrum_figure(found), *_features_figure(found)]
     headline = f"{found.kind} of rank {found.rank}: {found.n_features:,} features, {found.n_labels:,} labels."
     trouble = [] if found.converged else [f"The fit did not converge: {found.status}"]
     return page(title, [headline, *trouble], figures, tables, known)
@@ -376,19 +367,6 @@ def _spectrum_figure(found: ModelDescription) -> dict[str, Any]:
     drawn = [series("singular value", [k + 1.0 for k in range(len(sigma))], sigma, "line")]
     panel = lines("singular values", "index", "singular value", drawn, bands=bands, from_zero=True)
     return figure("figure-spectrum", "Spectrum", caption, "Descending singular values.", [panel])
-
-
-def _plane_figure(found: ModelDescription) -> list[dict[str, Any]]:
-    drawn = found.plane[:_MOST_POINTS]
-    if not drawn:
-        return []
-    x, y, names = ([label[key] for label in drawn] for key in ("x", "y", "name"))
-    texts, places = place_names(x, y, names)
-    points = series("label", x, y, "points", names=names, texts=texts, places=places)
-    more = "" if len(drawn) == len(found.plane) else f" The {len(drawn)} labels with the longest vectors."
-    caption = "Labels along the two largest singular values. Labels in the same direction go together." + more
-    panel = lines("labels in the plane of the top two factors", "factor 1", "factor 2", [points])
-    return [figure("figure-plane", "Map of the labels", caption, "Labels as points in a plane.", [panel])]
 
 
 def _features_figure(found: ModelDescription) -> list[dict[str, Any]]:

@@ -78,7 +78,7 @@ def test_inspection_of_a_tagger(folder):
     assert run.returncode == 0, run.stderr
     assert "singular values of the predictions" in run.stdout
     assert "features" in run.stdout
-    assert "Map of the labels" in page.read_text("utf-8")
+    assert "figure-spectrum" in page.read_text("utf-8")
     run = program("inspect", folder / "missing.lrml")
     assert run.returncode == 2
     assert "missing.lrml" in run.stderr

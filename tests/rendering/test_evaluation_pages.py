@@ -63,17 +63,6 @@ def test_pages_stand_alone_and_fit(watched: Watched) -> None:
     assert page.locator(".files").count() == 0  # there is nothing beside the page
     n_plots = page.locator(".plot").count()
     assert page.locator(".plot .main-svg[role=img]").count() == n_plots > 0
-    boxes = page.locator("#figure-plane-panel-1 .textpoint text").evaluate_all(
-        """(texts) => texts.filter((text) => text.textContent).map((text) => {
-            const box = text.getBoundingClientRect();
-            return [box.left, box.top, box.right, box.bottom];
-        })"""
-    )  # names on the map of a model
-    for place, (left, top, right, bottom) in enumerate(boxes):
-        for other in boxes[place + 1 :]:
-            apart = right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
-            assert apart, (boxes[place], other)
-    assert len(boxes) >= 5 or page.locator("#figure-plane-panel-1").count() == 0
     outside = f"({OUTSIDE})(Array.from(document.querySelectorAll('.plot')))"
     for size in (PHONE, DESKTOP):
         page.set_viewport_size({"width": size[0], "height": size[1]})

@@ -45,9 +45,9 @@ def test_clones_and_copies_are_the_same(documents):
 def test_parameters_of_default_parts_can_be_set():
     tagger = TextTagger()
     assert tagger.get_params() == {"model": None, "vectorizer": None}
-    tagger.set_params(model__loss="squared_hinge", vectorizer__min_df=3)
-    assert tagger.model.loss == "squared_hinge"
-    assert tagger.model.threshold == "auto"
+    tagger.set_params(model__estimator__loss="squared_hinge", vectorizer__min_df=3)
+    assert tagger.model.estimator.loss == "squared_hinge"
+    assert tagger.model.estimator.threshold == "auto"
     assert (tagger.vectorizer.min_df, tagger.vectorizer.sublinear_tf) == (3, True)
     tagger.set_params(model=MLFro(), model__alpha=3.0)
     assert tagger.model.alpha == 3.0

@@ -14,19 +14,15 @@ from typing import Any
 
 from lrml.report._page import page_style, render_html
 from lrml.report._parts import column, dots, figure, lines, page, rounded, series, table
-from lrml.report._places import DIRECTIONS, free_places, place_names
 from lrml.report._tables import render_tables
 
 __all__ = [
-    "DIRECTIONS",
     "column",
     "dots",
     "figure",
-    "free_places",
     "lines",
     "page",
     "page_style",
-    "place_names",
     "render_figures",
     "render_html",
     "render_still",

@@ -357,17 +357,6 @@ def _line(panel: Plain, series: Plain, item: LegendItem) -> dict[str, Any]:
     if series.get("names"):
         trace["text"] = [_text(name) for name in series["names"]]
         trace["hovertemplate"] = _hover("%{text}", panel, "xy")
-    if series.get("texts"):
-        written = [_text(text or "") for text in series["texts"]]
-        trace |= {
-            "mode": "markers+text",
-            "text": written,
-            "textposition": series["places"],
-            "cliponaxis": False,
-        }
-        trace["customdata"] = [_text(name) for name in series["names"]]
-        trace["textfont"] = {"size": 11}
-        trace["hovertemplate"] = _hover("%{customdata}", panel, "xy")
     if series["low"] is not None and series["high"] is not None:
         low, high = numbers(series["low"]), numbers(series["high"])
         trace["error_y"] = {

@@ -79,7 +79,7 @@ def series(
     high: _Numbers | None = None,
     **more: Any,
 ) -> Plain:
-    """Return a line or points; ``names`` says what each point is, ``texts`` what is written beside it.
+    """Return a line or points; ``names`` says what each point is.
 
     ``markers`` of "all" or "none" settles which points of a line have one; by default, some of a long line.
     """
