@@ -46,6 +46,6 @@ def test_a_call_crosses_no_more_than_this(call, n_files, n_functions):
 def test_a_walk_names_what_was_entered():
     ranking()  # fits the model
     crossed = walk(ranking)
-    assert {name for _, name, _ in crossed.functions} >= {"LowRankModel.predict_top_k"}
+    assert {name for _, name, _ in crossed.functions} >= {"LabelModel.predict_top_k"}
     assert crossed.files == {file for file, *_ in crossed.functions}
     assert not walk(lambda: None).functions

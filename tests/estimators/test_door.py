@@ -36,6 +36,7 @@ BAD = {
     "estimator": ["LRML", 3, PLST(), LRML],
     "device": ["gpu9", "cuda:99", "mps:7", "", 3, True],
     "degree": [-1, "a", None, np.nan, True],
+    "estimator": [3, "LRML", LRML],
     "fit_intercept": ["no", None, 1],
     "gammas": [[], 0, [1.0, -1.0], ["scale"], [np.nan], np.inf, True],
     "gamma": [0, 0.0, -1.0, "scale", np.nan, np.inf, True],
@@ -393,7 +394,7 @@ def test_prediction_and_scores_check_what_they_are_given(data, named):
             model.predict_top_k(X, k)
         assert_shows(caught.value, (f"{k!r}", f"{L}"))
     for labels in (Y[:0], Y[:-1], Y[:, :2], 2 * Y):
-        with pytest.raises(ValueError, match=r"label|shape|0 and 1"):
+        with pytest.raises(ValueError, match=r"label|shape|0 and 1|rows"):
             model.score(X, labels)
     with pytest.raises(ValueError, match="threshold"):
         model.set_params(threshold=[0.5, 0.5]).predict(X)

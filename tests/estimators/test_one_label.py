@@ -91,22 +91,16 @@ def test_unknown_entries_do_not_count(data):
     weights = np.linspace(1, 2, 60)
     wanted = accuracy_score(y[known], expected.predict(X)[known], sample_weight=weights[known])
     assert expected.score(X, data[1][:, 0], weights, observed=known) == pytest.approx(wanted)
-    with pytest.raises(ValueError, match="60, 59"):
+    with pytest.raises(ValueError, match="60 rows"):
         expected.score(X, y[1:])
 
 
 def test_who_has_no_probabilities_says_who_has(data):
-    for model, remedy in (
-        *(
-            (each, "CalibratedClassifierCV")
-            for each in (LRML(), CPLST(), LEML(loss="squared_hinge"), LRMLCV())
-        ),
-        (SpectralRegressor(), "SpectralRegressor"),
-    ):
+    for model in (LRML(), CPLST(), LEML(loss="squared_hinge"), LRMLCV()):
         assert not hasattr(model, "predict_proba")
         with pytest.raises(AttributeError) as refused:
             model.predict_proba(data[0])
-        assert remedy in str(refused.value.__cause__)
+        assert "CalibratedClassifierCV" in str(refused.value.__cause__)
 
 
 def test_one_label_is_that_of_scikit_learn(data):

@@ -11,13 +11,10 @@ from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin
-from sklearn.utils import RegressorTags
+from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lrml import metrics
 from lrml._door import (
     check_features,
     check_label_names,
@@ -25,22 +22,17 @@ from lrml._door import (
     check_targets,
     check_threshold,
     memory_rows,
-    taken,
 )
-from lrml._ranking import TopK, check_k
 from lrml.core.arrays import (
     Array,
     Place,
-    as_matrix,
     at_home,
     dtype_name,
     is_sparse,
-    namespace,
     to_host,
     to_numpy,
 )
 from lrml.core.coordinates import coordinates_of
-from lrml.core.losses import LogisticLoss
 from lrml.core.rows import Rows
 from lrml.estimators._fitted import Fitted, in_order
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
@@ -48,23 +40,6 @@ from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters, check_together
 from lrml.estimators._scores import Scores, counted_from, r_squared
 from lrml.thresholds import Cut
-
-
-def _has_labels(model: Any) -> bool:
-    """Decisions need labels to decide on: a regressor, in scikit-learn's terms, has none."""
-    return bool(model._targets != "real")
-
-
-def _has_probabilities(model: Any) -> bool:
-    """Only the logistic loss makes probabilities of scores."""
-    if not _has_labels(model):
-        raise AttributeError(f"predict_proba needs labels, and {type(model).__name__} has none. Use predict.")
-    if getattr(model, "loss_", getattr(model, "loss", "squared")) != "logistic":
-        raise AttributeError(
-            "predict_proba needs loss='logistic'. Or calibrate the scores of each label: "
-            "MultiOutputClassifier(CalibratedClassifierCV(model))."
-        )
-    return True
 
 
 def _has_closed_form(model: Any) -> bool:
@@ -93,8 +68,8 @@ def of_fit(name: str) -> Any:
     return property(read)
 
 
-class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
-    """A multi-label model with scores X coef_ᵀ + intercept_.
+class LowRankModel(MultiOutputMixin, BaseEstimator):
+    """A model of many targets with scores X coef_ᵀ + intercept_.
 
     Subclasses implement ``_found``, which gets checked rows and parameters and returns what is to be stored,
     the record of the fit (``fitted_``) above all. It is stored by one assignment: a fit changes the model as
@@ -102,7 +77,7 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
     """
 
     _checks: ClassVar[Mapping[str, Check]] = CHECKS
-    _targets: str = "binary"  # or "real": what Y may hold
+    _targets: str = "real"  # or "binary": what Y may hold
     threshold: Any = None
     fitted_: Fitted
 
@@ -158,18 +133,15 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.pairwise = getattr(self, "kernel", "linear") == "precomputed"
         tags.input_tags.sparse = not tags.input_tags.pairwise
         tags.array_api_support = True
-        if not _has_labels(self):
-            tags.estimator_type, tags.classifier_tags = "regressor", None
-            tags.regressor_tags = RegressorTags()
-        else:
-            tags.classifier_tags.multi_class = False
-            tags.classifier_tags.multi_label = True
         return tags
+
+    def _own_params(self) -> Parameters:
+        kind: Any = type(self)
+        return check_parameters(self.get_params(deep=False), self._checks, _nullable(kind))
 
     def _check_params(self) -> Parameters:
         """Return all parameters, checked as far as possible without the data."""
-        kind: Any = type(self)
-        params = check_parameters(self.get_params(deep=False), self._checks, _nullable(kind))
+        params = self._own_params()
         vars(params).setdefault("targets", self._targets)
         check_together(params)
         return params
@@ -273,11 +245,6 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
             raise ValueError("threshold='auto' is chosen by a fit. Fit again, or pass a number.")
         return self.fitted_.cut
 
-    @property
-    def _cut(self) -> npt.NDArray[np.float64]:
-        found = check_threshold(self._decision_threshold, self.fitted_.n_labels, self.fitted_.loss.threshold)
-        return np.asarray(found)
-
     def _validated(self, X: Any) -> Any:
         """X for prediction: same columns in the same order as in ``fit``."""
         check_is_fitted(self)
@@ -296,71 +263,10 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         X = self._validated(X)
         return self.fitted_.scores(X)
 
-    @available_if(_has_labels)  # type: ignore[untyped-decorator]  # scikit-learn has no stubs
-    def decision_function(self, X: Any) -> Array:
-        """Real-valued scores, X coef_ᵀ + intercept_, of shape (n, L).
-
-        Of shape (n,) if y was 1-D, and then counted from the threshold: from 0 on, ``predict`` gives the
-        second class, as wrappers such as scikit-learn's `OneVsRestClassifier` expect.
-        """
-        scores = self._scores(X)
-        return counted_from(self._cut, scores) if self.flat_output_ else scores
-
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
-        """Probability of every label, 1/(1 + exp(−score)), of shape (n, L); with the logistic loss only.
-
-        As from scikit-learn's one-vs-rest classifiers, rows do not add up to 1. Of shape (n, 2) if y was 1-D.
-        """
-        probability = LogisticLoss().probability(self._scores(X))
-        if not self.flat_output_:
-            return probability
-        return namespace(probability).concat([1.0 - probability, probability], axis=1)
-
     def predict(self, X: Any) -> Any:
-        """Labels whose score reaches ``threshold``, 0/1 of shape (n, L); scores themselves of real targets.
-
-        A SciPy ``csr_array`` if the model was fitted on a sparse Y (dense on a device). Of shape (n,) if it
-        was 1-D, with its classes: where X is if they are numbers, on the host otherwise.
-        """
-        X = self._validated(X)
-        if not _has_labels(self):
-            return self.fitted_.scores(X)[:, 0] if self.flat_output_ else self.fitted_.scores(X)
-        if self.flat_output_:
-            positive = counted_from(self._cut, self.fitted_.scores(X)) >= 0
-            return self.fitted_.class_of(namespace(positive).astype(positive, namespace(positive).int64))
-        return self.fitted_.decided(X, self._cut, sparse=self.sparse_output_)
-
-    @available_if(_has_labels)  # type: ignore[untyped-decorator]
-    def predict_top_k(self, X: Any, k: int | None = None) -> TopK:
-        """Return the k labels with the largest scores for every row, best first.
-
-        Exact, for any number of labels: the scores come in blocks of rows and labels. Among equal scores the
-        label that comes first is better. Labels without a positive training example come last, whatever their
-        score, because nothing is known about them. At the end of a pipeline, or in a search of scikit-learn,
-        call ``lrml.predict_top_k(pipeline, X, k)``.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n, d)
-        k : int, optional
-            From 1 to the number of labels L; min(5, L) by default.
-
-        Returns
-        -------
-        TopK
-            ``labels`` (n × k; names if Y was a frame, column numbers otherwise) and ``scores`` (n × k). Names
-            are on the host, all else is where X is.
-        """
-        X = self._validated(X)
-        if self.flat_output_:
-            raise ValueError(
-                "predict_top_k ranks the labels of a matrix, but y was 1-D. Use decision_function, or fit "
-                "on y.reshape(-1, 1)."
-            )
-        n_labels = self.fitted_.n_labels
-        columns, scores = self.fitted_.top(X, min(5, n_labels) if k is None else check_k(k, n_labels, "k"))
-        return TopK(self.fitted_.class_of(columns), scores, self.classes_)
+        """Predicted targets, X coef_ᵀ + intercept_, of shape (n, L), or (n,) if y was 1-D."""
+        scores = self._scores(X)
+        return scores[:, 0] if self.flat_output_ else scores
 
     @available_if(_has_closed_form)  # type: ignore[untyped-decorator]
     def leave_one_out_scores(self, X: Any, y: Any, sample_weight: Any = None) -> Array:
@@ -419,44 +325,23 @@ class LowRankModel(MultiOutputMixin, ClassifierMixin, BaseEstimator):
         return counted_from(check_threshold(cut, 1, params.loss.threshold), scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> float:
-        """Mean over the examples of the label ranking average precision (R² of real targets).
+        """Mean of the targets' R², each over the rows where it is known (not NaN, and ``observed``)."""
+        Y, scores, known, weights = self._compared(X, y, sample_weight, observed)
+        dense = Y.toarray() if is_sparse(Y) else to_numpy(Y)
+        return r_squared(dense, to_numpy(scores), weights, to_host(known))
 
-        Subset accuracy, scikit-learn's choice for multi-label classifiers, is near zero for more than a few
-        labels and says little. Rows without a label are left out, as in `lrml.metrics.average_precision`.
-        Unknown labels (NaN in y, or not ``observed``) are left out of the ranking, and R² of a target is
-        taken over the rows where it is known. If y is 1-D, it is the accuracy, as in scikit-learn. Of X on a
-        device the average precision is computed there, R² and accuracy on the host.
-        """
+    def _compared(self, X: Any, y: Any, sample_weight: Any, observed: Any) -> tuple[Any, Scores, Any, Any]:
+        """Return labels, scores, which labels are known (None: all) and weights, for a score."""
         check_is_fitted(self)
-        binary, flat, place = _has_labels(self), self.flat_output_, self.fitted_.place
-
-        def weights_of(n_rows: int) -> Any:
-            if sample_weight is None:
-                return None
-            return to_host(check_sample_weight(sample_weight, n_rows, place))
-
-        if binary and flat:
-            predicted, y = to_numpy(self.predict(X)), np.ravel(as_matrix(to_host(taken(y, "y"))))
-            check_consistent_length(predicted, y)
-            values, counted = predicted == y, y == y  # noqa: PLR0124  # NaN does not equal itself
-            if observed is not None:
-                counted &= np.ravel(to_host(observed)).astype(np.bool_)
-        else:
-            kind = "binary" if binary else "real"
-            Y, names, mask, _ = check_targets(y, kind, observed, place=place)
+        place, schema = self.fitted_.place, self.fitted_.schema
+        classes = schema.label_names if schema.flat else None
+        Y, names, mask, flat = check_targets(y, self._targets, observed, classes=classes, place=place)
+        if not flat:
             check_label_names(names, self.classes_)
-            scores = self._scores(X)
-            known = mask.known() if mask is not None and Y.shape == scores.shape else None
-            if not binary:
-                Y = Y.toarray() if is_sparse(Y) else to_numpy(Y)
-                return r_squared(Y, to_numpy(scores), weights_of(len(Y)), to_host(known))
-            if known is not None:
-                # Ranked below all others, they neither count nor push another label down.
-                xp = namespace(scores)
-                scores = xp.where(known, scores, xp.min(scores) - 1.0)
-            values = to_numpy(metrics.average_precision(Y, scores, per_example=True))
-            counted = np.isfinite(values)
-        if not counted.any():
-            raise ValueError("No row of y has a known label to judge by.")
-        weights = weights_of(len(values))
-        return float(np.average(values[counted], weights=None if weights is None else weights[counted]))
+        scores = self._scores(X)
+        if Y.shape[0] != scores.shape[0]:
+            raise ValueError(f"X has {scores.shape[0]} rows, but y has {Y.shape[0]}.")
+        known = mask.known() if mask is not None and Y.shape == scores.shape else None
+        if sample_weight is not None:
+            sample_weight = to_host(check_sample_weight(sample_weight, scores.shape[0], place))
+        return Y, scores, known, sample_weight

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
+from sklearn.base import RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from lrml import metrics
@@ -22,6 +23,7 @@ from lrml.core.losses import Loss
 from lrml.core.rows import Schema
 from lrml.estimators._base import LowRankModel
 from lrml.estimators._fitted import Fitted
+from lrml.estimators._labels import LabelModel
 from lrml.estimators._scores import Scores
 
 _NAMES = "precision_at_1, precision_at_3, …, average_precision, average_auc, hamming_loss, micro_f1, macro_f1"
@@ -145,11 +147,11 @@ def _is_scorer(scoring: Callable[..., Any]) -> bool:
     return sum(p.kind in positional and p.default is p.empty for p in parameters) == 3
 
 
-class _Candidate(LowRankModel):
+class _Scored(LowRankModel):
     """A stand-in that a scorer gets for a candidate: predictions for the held-out rows, from their scores."""
 
-    def __init__(self, scores: Scores, threshold: Any, loss: str, targets: str) -> None:
-        self.scores, self.threshold, self.loss, self._targets = scores, threshold, loss, targets
+    def __init__(self, scores: Scores, threshold: Any, loss: str) -> None:
+        self.scores, self.threshold, self.loss = scores, threshold, loss
         n_labels = scores.shape[1]
         schema = Schema(n_labels, n_labels, dtype=scores.dtype)
         # Rows are their scores, and the model is the identity.
@@ -173,13 +175,27 @@ class _Candidate(LowRankModel):
         return self.scores
 
 
+class _Candidate(LabelModel, _Scored):
+    pass
+
+
+class _RealCandidate(RegressorMixin, _Scored):
+    score = LowRankModel.score
+
+
 def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: Any, X: Any) -> float:
     # Not all of scikit-learn's metrics take sparse labels, or arrays on a device.
     dense = Y.toarray() if is_sparse(Y) else to_numpy(Y)
+    kind = _Candidate if targets == "binary" else _RealCandidate
     try:
-        return float(scorer(_Candidate(to_numpy(S), cut, loss.name, targets), _at_home(X), dense))
+        return float(scorer(kind(to_numpy(S), cut, loss.name), _at_home(X), dense))
     except AttributeError as error:  # predict_proba, mostly
-        says = str(error.__cause__ or error).rstrip(".").replace(_Candidate.__name__, "model")
+        says = (
+            str(error.__cause__ or error)
+            .rstrip(".")
+            .replace("_RealCandidate", "model")
+            .replace("_Candidate", "model")
+        )
         raise ValueError(
             f"a scorer must ask only for what models with loss={loss.name!r} have, got one that says: "
             f"{says}. Use a scorer of predictions or of decision_function; probabilities need a logistic "
@@ -203,7 +219,12 @@ def _try_out(criterion: Criterion, targets: str) -> None:
             criterion.measure(Y, Y.astype(np.float32), 0.5, np.zeros((4, 1)))
     except Exception as error:
         # Ours, of `_ask_scorer`, is told by its cause.
-        says = str(error.__cause__ or error).rstrip(".").replace(_Candidate.__name__, "model")
+        says = (
+            str(error.__cause__ or error)
+            .rstrip(".")
+            .replace("_RealCandidate", "model")
+            .replace("_Candidate", "model")
+        )
         averaged = ", or an averaged one such as 'f1_micro'" if targets == "binary" else ""
         raise ValueError(
             f"scoring must suit targets={targets!r} and this loss, got {criterion.name!r}, which says: "

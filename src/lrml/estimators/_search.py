@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ from lrml.estimators._cuts import automatic_cut, best_cut
 from lrml.estimators._defaults import sums_suffice
 from lrml.estimators._grid import GridPoint, grid_points, resolve_ranks, resolve_thetas, ridges_leaving
 from lrml.estimators._judges import Comparison, FoldJudge, Judge, LeaveOneOutJudge, RefitJudge
-from lrml.estimators._parameters import CHECKS, Parameters, check_parameters
+from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.estimators._plans import FIRST_SHARES, Plan, follow, run, screened
 from lrml.estimators._splits import (
     Split,
@@ -87,9 +86,7 @@ class SearchModel(LowRankModel):
     _decision_threshold = threshold_
 
     def _check_params(self) -> Parameters:
-        defaults = inspect.signature(type(self)).parameters
-        nullable = [name for name, parameter in defaults.items() if parameter.default is None]
-        own = check_parameters(self.get_params(deep=False), self._checks, nullable)
+        own = self._own_params()
         member: Any = type(self)._member
         if not isinstance(self._base, member):
             raise TypeError(

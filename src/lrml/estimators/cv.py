@@ -14,6 +14,7 @@ from lrml.estimators._base import LowRankModel
 from lrml.estimators._block_search import BlockSearch
 from lrml.estimators._defaults import loss_scale, noise_along, sums_suffice, usual_strengths
 from lrml.estimators._grid import GridPoint, grid_points, resolve_ranks, resolve_thetas, ridges_leaving
+from lrml.estimators._labels import LabelModel
 from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.estimators._plans import Plan, follow, once, shrinking, staged
 from lrml.estimators._search import SearchModel
@@ -32,7 +33,7 @@ _BESIDE_RIDGE, _ALONE = (3, 1.0, 3.0), (4, 3.0, 2.0)
 _LEML_SHARES, _LEML_RIDGES = (0.4, 0.8), (3.0, 1.0, 0.3)
 
 
-class LRMLCV(BlockSearch):
+class LRMLCV(LabelModel, BlockSearch):
     """`LRML` with theta, alpha and ridge chosen by scores of rows that the model has not seen.
 
     Least squares with all labels known:
@@ -223,7 +224,7 @@ class MLTraceCV(LRMLCV):
         params.thetas = [0]
 
 
-class MLFroCV(BlockSearch):
+class MLFroCV(LabelModel, BlockSearch):
     """`MLFro` with alpha chosen by scores of unseen rows.
 
     With the squared loss and all labels known these are leave-one-out scores, which are exact, on at most
@@ -296,7 +297,7 @@ class MLFroCV(BlockSearch):
         return follow([scale * ridge for ridge in ridges], point)
 
 
-class LEMLCV(SearchModel):
+class LEMLCV(LabelModel, SearchModel):
     """`LEML` with rank and ridge chosen by scores of unseen rows.
 
     With the squared loss, all labels known and no alpha, one decomposition per fold serves all candidates,
@@ -381,7 +382,7 @@ class LEMLCV(SearchModel):
         yield [GridPoint(0, 0.0, ridge if any(ridges) else 0.0, rank) for rank in ranks]
 
 
-class CPLSTCV(BlockSearch):
+class CPLSTCV(LabelModel, BlockSearch):
     """`CPLST` with rank and ridge chosen by scores of unseen rows.
 
     Ridges are judged by leave-one-out scores, and ranks on folds, as in `LRMLCV`: a rank that does not pay is
@@ -447,11 +448,11 @@ class CPLSTCV(BlockSearch):
 def _check_alphas(values: Any) -> Any:
     """Let infinite ones pass as well."""
     finite = [value for value in np.ravel(values).tolist() if value != math.inf]
-    checked = CHECKS["alphas"](finite) if finite or not np.size(values) else []
-    return checked + [math.inf] * (len(finite) < np.size(values))
+    infinite = [math.inf] * (len(finite) < np.size(values))
+    return (CHECKS["alphas"](finite) if finite or not infinite else []) + infinite
 
 
-class SpectralRegressorCV(RegressorMixin, LRMLCV):
+class SpectralRegressorCV(RegressorMixin, BlockSearch):
     """`SpectralRegressor` with theta, alpha, ridge or rank chosen by scores of unseen rows, as in `LRMLCV`.
 
     By default a tail sum on the predictions competes with the best ridge. Special cases: ``thetas=0`` is the
@@ -487,8 +488,7 @@ class SpectralRegressorCV(RegressorMixin, LRMLCV):
 
     _member = SpectralRegressor
     _names = {"theta": "theta", "alpha": "alpha", "ridge": "ridge", "max_rank": "rank"}  # noqa: RUF012
-    _targets = "real"
-    _checks = LRMLCV._checks | {"alphas": _check_alphas}
+    _checks = BlockSearch._checks | {"alphas": _check_alphas}
     score = LowRankModel.score
 
     def __init__(

@@ -20,6 +20,7 @@ from lrml.estimators._defaults import Spec
 from lrml.estimators._fit import fit
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
+from lrml.estimators._labels import LabelModel
 from lrml.estimators._member import Member
 from lrml.estimators._parameters import Parameters
 
@@ -27,7 +28,7 @@ from lrml.estimators._parameters import Parameters
 _MANY_LABELS = 2000
 
 
-class LabelSpaceModel(Member):
+class LabelSpaceModel(LabelModel, Member):
     """Encode labels by a few directions of label space, regress on the codes, decode linearly."""
 
     def __init__(

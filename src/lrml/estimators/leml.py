@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lrml.core.checks import check_count
 from lrml.estimators._defaults import Spec
+from lrml.estimators._labels import LabelModel
 from lrml.estimators._member import Member
 from lrml.estimators._parameters import Parameters
 from lrml.solvers import Callback
@@ -19,7 +20,7 @@ from lrml.solvers import Callback
 _RANK_SHARE, _FEW_LABELS, _LARGEST_RANK = 0.8, 320, 512
 
 
-class LEML(Member):
+class LEML(LabelModel, Member):
     """Low-rank empirical risk minimisation: a trace norm, or a ridge only, over matrices of rank k at most.
 
     Finds W (d × L) of rank k at most, and intercepts b, that minimise

@@ -14,6 +14,7 @@ from lrml.core.rows import Rows
 from lrml.estimators._defaults import WEAK, Spec
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
+from lrml.estimators._labels import LabelModel
 from lrml.estimators._member import Member
 from lrml.estimators._parameters import Parameters
 from lrml.solvers import Callback, Phase
@@ -22,7 +23,7 @@ from lrml.solvers import Callback, Phase
 _THETA, _ROW_THETA = {"predictions": 0.05, "coefficients": 0.2}, 0.1
 
 
-class LRML(Member):
+class LRML(LabelModel, Member):
     """Low-rank multi-label learning by penalising only the tail of the spectrum.
 
     Minimises over W (d × L), with a free intercept b and singular values σ_1 ≥ σ_2 ≥ …,
@@ -171,7 +172,7 @@ class LRML(Member):
         return Spec(**self._common(params), theta=theta, space=space, **strengths)
 
 
-class MLTrace(Member):
+class MLTrace(LabelModel, Member):
     """Multi-label learning with the trace norm: `LRML` with theta = 0, and a proof of how close a fit is.
 
     On the coefficients, the default, the problem is convex: a duality gap proves the distance from the
@@ -255,7 +256,7 @@ class MLTrace(Member):
         return Spec(**self._common(params), space=params.space, certified=True, **strengths)
 
 
-class MLFro(Member):
+class MLFro(LabelModel, Member):
     """Multi-label learning with the squared Frobenius norm alone, alpha · ‖W‖²_F: ridge regression.
 
     For the squared loss the solution is exact; one decomposition serves any number of ridges: `lrml_path`.

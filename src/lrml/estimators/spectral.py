@@ -128,7 +128,6 @@ class SpectralRegressor(RegressorMixin, Member):
     (2, 0.94)
     """
 
-    _targets = "real"
     _checks = CHECKS | {
         "alpha": lambda value: value if value == math.inf else CHECKS["alpha"](value),
         "ridge": _check_ridge,
