@@ -36,7 +36,6 @@ BAD = {
     "estimator": ["LRML", 3, PLST(), LRML],
     "device": ["gpu9", "cuda:99", "mps:7", "", 3, True],
     "degree": [-1, "a", None, np.nan, True],
-    "estimator": [3, "LRML", LRML],
     "fit_intercept": ["no", None, 1],
     "gammas": [[], 0, [1.0, -1.0], ["scale"], [np.nan], np.inf, True],
     "gamma": [0, 0.0, -1.0, "scale", np.nan, np.inf, True],
