@@ -32,7 +32,7 @@ def ranking():
         (fitting("LRML", theta=3, alpha=20.0), 20, 178),
         (fitting("LRML", loss="logistic"), 24, 247),
         (fitting("LRMLCV"), 35, 362),
-        (ranking, 6, 42),
+        (ranking, 7, 42),
     ],
     ids=["LRML.fit", "LRML.fit, logistic", "LRMLCV.fit", "predict_top_k"],
 )
