@@ -30,7 +30,7 @@ from lrml.estimators._grid import GridPoint
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._scores import Scorer, Scores
 from lrml.estimators._splits import Split, training_part
-from lrml.estimators._table import ScoreTable, mean_of
+from lrml.estimators._table import ScoreTable, mean_and_error
 from lrml.solvers import solve_path
 
 # Most numbers that the decompositions of folds in memory may take.
@@ -111,23 +111,40 @@ class Judge:
 
     def __init__(self, comparison: Comparison, splits: Sequence[Split]) -> None:
         self.comparison, self.splits = comparison, list(splits)
-        self.points: list[GridPoint] = []
-        self.ranks: list[float] = []
+        self.ranks: dict[GridPoint, float] = {}
         weights = None if comparison.data.weights is None else to_numpy(comparison.data.weights)
         counted = [None if weights is None else weights[split.test] for split in splits]
         self.tables = [ScoreTable(counted, by_row=criterion.by_row) for criterion in comparison.criteria]
 
     def judge(self, points: Sequence[GridPoint]) -> None:
         """Fit and judge those candidates that are new."""
-        fresh = [point for point in dict.fromkeys(points) if point not in self.points]
-        how = f"{counted(len(fresh), 'candidate')} {self.how_told}" if fresh and not self.points else ""
+        fresh = [point for point in dict.fromkeys(points) if point not in self.ranks]
+        how = "" if self.ranks else f"{counted(len(fresh), 'candidate')} {self.how_told}"
         self.comparison.expect(len(fresh) * len(self.splits), how)
         found = self._judged(fresh) if fresh else []
         for place, point in enumerate(fresh):
-            self.points.append(point)
-            self.ranks.append(float(np.mean([split[place][1] for split in found])))
+            self.ranks[point] = float(np.mean([split[place][1] for split in found]))
             for number, table in enumerate(self.tables):
-                table.add([split[place][0][number] for split in found])
+                table.add(point, [split[place][0][number] for split in found])
+
+    @property
+    def points(self) -> list[GridPoint]:
+        """All candidates so far."""
+        return list(self.ranks)
+
+    @property
+    def bare(self) -> list[GridPoint]:
+        """Those that are like the first one: ridge regressions without anything else."""
+        return [point for point in self.ranks if not point.alpha and point.rank == self.points[0].rank]
+
+    @property
+    def beside(self) -> list[GridPoint]:
+        """The others."""
+        return [point for point in self.ranks if point.alpha or point.rank != self.points[0].rank]
+
+    def nbytes(self, points: Sequence[GridPoint]) -> Any:
+        """Bytes of some of the models, fitted to all rows."""
+        return self.comparison.nbytes(np.array([self.ranks[point] for point in points]))
 
     @property
     def how_told(self) -> str:
@@ -142,29 +159,6 @@ class Judge:
         values = held_out.judge(self.comparison.criteria, self.comparison.cut, scores)
         self.comparison.advance(1)
         return values
-
-    def is_bare(self, point: GridPoint) -> bool:
-        """Whether a candidate is like the first one: a ridge regression without anything else."""
-        return point.alpha == 0 and point.rank == self.points[0].rank
-
-    # What plans ask, about the first criterion
-
-    def mean(self, point: GridPoint) -> float:
-        """Return the mean score."""
-        return float(self.tables[0].means[self.points.index(point)])
-
-    def rank(self, point: GridPoint) -> float:
-        """Return the mean rank of the model."""
-        return self.ranks[self.points.index(point)]
-
-    def lead(self, one: GridPoint, other: GridPoint) -> tuple[float, float]:
-        """By how much a candidate is better than another, and the standard error of that."""
-        return self.tables[0].lead(self.points.index(one), self.points.index(other))
-
-    def near(self, best: GridPoint, among: Sequence[GridPoint]) -> list[GridPoint]:
-        """Return who is within one standard error of the best."""
-        places = self.tables[0].near(self.points.index(best), [self.points.index(one) for one in among])
-        return [self.points[place] for place in places]
 
 
 class LeaveOneOutJudge(Judge):
@@ -335,7 +329,7 @@ class RefitJudge(Judge):
         values = self._values(held_out, scores)
         for place, table in enumerate(self.tables if len(self.splits) == 1 else ()):
             value = values[place]
-            score = mean_of(value, table.weights[0]) if table.by_row else float(value)
+            score = mean_and_error(value, table.weights[0])[0] if table.by_row else float(value)
             if score > self.leaders[place][0]:
                 self.leaders[place] = score, point, copy(model)  # the next fit sets new attributes
         return values, model.rank_

@@ -69,10 +69,10 @@ def follow(values: Iterable[float], point: Callable[[float], GridPoint]) -> Plan
     fresh, last, edge = list(dict.fromkeys(values)), None, False
     for round_ in range(1 + _MOST_ROUNDS):
         judge = yield [tried.setdefault(value, point(value)) for value in fresh]
-        means = {value: judge.mean(one) for value, one in tried.items()}
+        means = {value: judge.tables[0].mean(one) for value, one in tried.items()}
         best = max(sorted(tried, reverse=True), key=means.__getitem__)  # among equals, the largest
         if last is not None:
-            gain, error = judge.lead(tried[best], tried[last])
+            gain, error = judge.tables[0].lead(tried[best], tried[last])
             if gain <= error and not (edge and gain > 0):
                 break
         order = sorted(tried)
@@ -106,7 +106,7 @@ def staged(ridges: Sequence[float], alphas: Sequence[float], thetas: Sequence[in
     elif any(ridges) or not any(alphas):
         bare = [GridPoint(0, 0.0, value) for value in ridges]
         judge = yield bare
-        ridge = max(bare, key=judge.mean).ridge
+        ridge = max(bare, key=judge.tables[0].mean).ridge
     if not any(alphas):
         return
     start = GridPoint(thetas[0], 0.0, 0.5 * ridge if free else ridge)
@@ -115,7 +115,7 @@ def staged(ridges: Sequence[float], alphas: Sequence[float], thetas: Sequence[in
     if free:
         found += [GridPoint(thetas[0], 1.5 * alpha, 0.125 * ridge), GridPoint(thetas[0], 0.5 * alpha, ridge)]
     judge = yield found
-    leader = max(found, key=judge.mean)
+    leader = max(found, key=judge.tables[0].mean)
     yield [leader._replace(theta=theta) for theta in thetas[1:]]
 
 
@@ -124,8 +124,8 @@ def shrinking(plan: Plan, least: float) -> Plan:
     yield from plan
     judge = yield []
     for _ in range(_MOST_ROUNDS):
-        best = max(judge.points, key=judge.mean)
-        small = min(judge.near(best, judge.points), key=judge.rank)
+        best = max(judge.points, key=judge.tables[0].mean)
+        small = min(judge.tables[0].near(best, judge.points), key=judge.ranks.__getitem__)
         stronger = small._replace(alpha=max(2.0 * small.alpha, least))
         if stronger in judge.points:
             break

@@ -10,7 +10,6 @@ from threading import Lock
 from time import perf_counter
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.base import clone
 
 from lrml._door import check_threshold
@@ -21,7 +20,6 @@ from lrml.core.arrays import is_sparse, namespace, one_blas_thread_if
 from lrml.core.coordinates import road_of
 from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel
-from lrml.estimators._choice import Choice, best_of, choice, cv_results
 from lrml.estimators._criteria import check_enough_labels, check_scorings, criterion_of_one_label
 from lrml.estimators._cuts import automatic_cut, best_cut
 from lrml.estimators._defaults import sums_suffice
@@ -38,6 +36,7 @@ from lrml.estimators._splits import (
     random_folds,
     sampled,
 )
+from lrml.estimators._table import Choice, best_of, candidates, choice, cv_results
 from lrml.estimators._widths import WITH_GAMMA, choose_gamma
 from lrml.thresholds import Cut
 
@@ -195,8 +194,8 @@ class SearchModel(LowRankModel):
             ridge = run(follow(ridges_leaving(alone.problem, FIRST_SHARES), point), alone)
         else:
             alone.judge([point(ridge) for ridge in params.ridges])
-            ridge = max(params.ridges, key=lambda value: alone.mean(point(value)))
-        judged = np.isfinite([table.means.max() for table in alone.tables]).all()
+            ridge = max(params.ridges, key=lambda value: alone.tables[0].mean(point(value)))
+        judged = all(max(map(table.mean, alone.points)) > -math.inf for table in alone.tables)
         if (is_bare and not params.limited) or not judged:
             return alone, None
         folds = alone
@@ -269,7 +268,8 @@ class SearchModel(LowRankModel):
         comparison = alone.comparison
         names = [criterion.name for criterion in comparison.criteria]
         several = isinstance(params.scoring, list | tuple)
-        points, results = cv_results(alone, folds, names if several else ["score"], self._params_of)
+        results = cv_results(alone, folds, names if several else ["score"], self._params_of)
+        points = candidates(alone, folds)
         places = [points.index(point) for point, *_ in chosen]
         fitted: dict[GridPoint, Any] = {}
         for point, *_ in chosen:
@@ -356,7 +356,7 @@ def _check_error_can_be_told(judge: Judge, params: Parameters) -> None:
 
 
 def _check_scores(judge: Judge, params: Parameters) -> None:
-    if not all(np.isfinite(table.means).any() for table in judge.tables):
+    if not all(max(map(table.mean, judge.points)) > -math.inf for table in judge.tables):
         fewer = ", or pass fewer folds" if len(judge.splits) > 1 else ""
         raise ValueError(
             f"scoring={shown(params.scoring)} must have a value on every split, got none. "

@@ -48,7 +48,7 @@ def choose_gamma(
     part, everyone = data.some(rows), np.arange(len(rows))
     criterion, tried = comparison.criteria[0], dict[float, float]()
     weights = None if part.weights is None else to_numpy(part.weights)
-    winners = ScoreTable([weights], by_row=criterion.by_row)
+    winners = ScoreTable([weights], by_row=criterion.by_row)  # the width takes the place of a ridge
 
     def judge(gamma: float) -> float:
         wide = replace(part, kernel=replace(part.kernel, gamma=gamma))
@@ -58,9 +58,9 @@ def choose_gamma(
         ridges = ridges_leaving(judge.space.problem, FIRST_SHARES)
         run(follow(ridges, lambda ridge: GridPoint(0, 0.0, ridge)), judge)
         table = judge.tables[0]
-        best = int(np.argmax(table.means))
-        winners.add([table.values[best][0] if table.by_row else table.scores[best, 0]])
-        tried[gamma] = float(table.scores[best, 0])
+        best = max(judge.points, key=table.mean)
+        winners.add(GridPoint(0, 0.0, gamma), table.values[best])
+        tried[gamma] = table.mean(best)
         return tried[gamma]
 
     if gammas is None:
@@ -77,8 +77,8 @@ def choose_gamma(
     else:
         best = max(gammas, key=judge)
     if winners.by_row:  # as good as the best, but smoother
-        order = list(tried)
-        best = min(order[place] for place in winners.near(order.index(best), range(len(order))))
+        near = winners.near(GridPoint(0, 0.0, best), list(winners.scores))
+        best = min(width for _, _, width, _ in near)
     return best, {"gamma": np.array(list(tried)), "mean_test_score": np.array(list(tried.values()))}
 
 
