@@ -146,15 +146,6 @@ def test_label_totals(mask):
         np.testing.assert_allclose(totals[1], u @ (seen * Y))
 
 
-@EACH
-def test_origin_is_the_best_constant(loss):
-    X, Y, known, w = arrays(40)
-    problem = RowProblem(Rows(X, Y * known, Mask(known), w), loss)
-    assert not problem.origin[1:].any()
-    np.testing.assert_allclose(problem.gradient(problem.origin)[0], 0, atol=1e-10)
-    assert not RowProblem(Rows(X, Y), loss, fit_intercept=False).origin.any()
-
-
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("d", [2, 4, 20])
 def test_compress_and_intercept_are_inverse(fit_intercept, d):
@@ -214,16 +205,6 @@ def test_scale_of_x_changes_coordinates_only(loss, c):
     relative = [np.linalg.norm(p.gradient(P)) / p.scale for p, P in ((one, V), (other, U))]
     assert relative[1] == pytest.approx(relative[0], rel=1e-8)
     assert other.lipschitz == pytest.approx(c**2 * one.lipschitz, rel=1e-9)
-
-
-@EACH
-@pytest.mark.parametrize("value", [0.0, 0.1, 1e5])
-def test_x_that_does_not_vary_teaches_nothing(loss, value):
-    """What rounding leaves of its centred values must not be fitted."""
-    _, Y, known, w = arrays()
-    problem = RowProblem(Rows(np.full((14, 2), value), Y * known, Mask(known), w), loss)
-    assert not problem.gradient(problem.origin)[1:].any()
-    assert problem.scale == 1.0
 
 
 @EACH

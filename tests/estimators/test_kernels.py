@@ -7,8 +7,6 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
@@ -107,31 +105,6 @@ def test_precomputed_products_are_the_linear_model(make_problem, model, n_featur
     found, expected = given.decision_function(X[:9] @ X.T), linear.decision_function(X[:9])
     np.testing.assert_allclose(found, expected, atol=1e-6)
     np.testing.assert_allclose(X.T @ given.dual_coef_, linear.coef_.T, atol=1e-6)
-
-
-@given(
-    n=st.integers(2, 25),
-    n_labels=st.integers(1, 30),
-    theta=st.integers(0, 2),
-    alpha=st.floats(1e-3, 3.0),
-    ridge=st.floats(1e-3, 1.0),
-    intercept=st.booleans(),
-    seed=st.integers(0, 99),
-)
-def test_the_objective_is_that_of_the_definition(n, n_labels, theta, alpha, ridge, intercept, seed):
-    """With K = RRᵀ the model is a linear one on the rows of R, whose W is Rᵀa."""
-    rng = np.random.default_rng(seed)
-    X, Y = rng.standard_normal((n, 3)), (rng.random((n, n_labels)) < 0.4).astype(int)
-    theta = min(theta, n, n_labels)
-    model = LRML(theta, alpha, ridge=ridge, kernel="rbf", fit_intercept=intercept).fit(X, Y)
-    b = np.where(model.unseen_labels_, 0.0, model.intercept_)
-    eigenvalues, vectors = np.linalg.eigh(rbf_kernel(X))
-    R = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
-    W = R.T @ model.dual_coef_
-    sigma = np.linalg.svd(W, compute_uv=False)
-    F = np.sum((Y - b - R @ W) ** 2) + alpha * sigma[theta:].sum() + ridge * np.sum(W**2)
-    assert model.objective_ == pytest.approx(F, rel=1e-8, abs=1e-8)
-    np.testing.assert_allclose(sigma[: model.rank_], model.singular_values_, atol=1e-7)
 
 
 # The life of a model
