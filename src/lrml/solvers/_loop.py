@@ -100,8 +100,7 @@ class Point:
     ``residual`` and ``gap`` come from an element g of the subdifferential of the objective F at W: ‖g‖_F over
     the problem's scale, and ½⟨g, H⁻¹g⟩ over F, with H the Hessian of f, or a model of it. If F is convex and
     f quadratic, the latter is an upper bound of (F − F*) / F, whatever the scale of the features; otherwise
-    it is an estimate. ``gain`` is what the last steps have gained, over F, if the method stalls only where it
-    has converged (`Gains.while_falling`). What a method does not know is infinite.
+    it is an estimate. What a method does not know is infinite.
     """
 
     W: Array
@@ -109,7 +108,6 @@ class Point:
     objective: float
     residual: float = math.inf
     gap: float = math.inf
-    gain: float = math.inf
 
     @cached_property
     def rank(self) -> int:
@@ -124,7 +122,10 @@ Problem: TypeAlias = SpectralProblem | RowProblem
 
 
 class Phase(Protocol):
-    """One method, as a sequence of points. The loop owns everything else."""
+    """One method, as a sequence of points. The loop owns everything else.
+
+    If it ``settles``, it stalls only where it has converged, so that small gains end a run; otherwise not.
+    """
 
     name: str
 
@@ -243,7 +244,7 @@ class Run(Recorder[Point]):
     ) -> None:
         super().__init__(callback)
         self.problem, self.penalty, self.tol, self.certificate = problem, penalty, tol, certificate
-        self._ask_below = math.inf
+        self.gains, self._ask_below = Gains(problem.rounding), math.inf
 
     def add(self, phase: str, point: Point, *, best: bool) -> None:
         """Record a point, and keep it if it is the best one."""
@@ -261,13 +262,14 @@ class Run(Recorder[Point]):
             point = phase.step()
             if point is None:
                 break
-            status = self._verdict(point)
+            self.gains.add(point.objective)
+            status = self._verdict(point, settles=getattr(phase, "settles", False))
             worse = point.objective > self.least * (1 + _WORSE)
             self.status = status if final or not worse else None
             best = point.objective <= self.least or (status is not None and not worse)
             self.add(phase.name, point, best=best)
 
-    def _verdict(self, point: Point) -> Status | None:
+    def _verdict(self, point: Point, *, settles: bool) -> Status | None:
         """Return why a point is good enough, or None."""
         if point.gap <= self.tol:
             return Status.CONVERGED
@@ -277,7 +279,8 @@ class Run(Recorder[Point]):
             if self.certificate(self.problem, self.penalty, point) <= self.tol:
                 return Status.GAP_CLOSED
         enough = self.tol * (_SETTLED if self.certificate is None else _STANDSTILL)
-        return Status.SETTLED if point.gain <= enough else None
+        settled = settles and point.gap < math.inf and self.gains.while_falling() <= enough
+        return Status.SETTLED if settled else None
 
     def through(
         self, phases: Sequence[Phase], W: Array, sigma: Array, max_iter: int, otherwise: Status
@@ -289,6 +292,7 @@ class Run(Recorder[Point]):
         self.add("start", start, best=True)
         for phase in phases:
             if self.status is None:
+                self.gains = Gains(self.problem.rounding)
                 phase.start(self.problem, self.penalty, self.best)
                 self.take_steps(phase, max_iter + 1, final=phase is phases[-1])
         return self.result(otherwise)

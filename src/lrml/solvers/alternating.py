@@ -14,7 +14,7 @@ from lrml.core.linalg import Factors
 from lrml.core.penalties import Penalty
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.spectra import gram_noise, noise_may_survive, right_singular, singular_values
-from lrml.solvers._loop import Gains, Point, point_at, spectrum
+from lrml.solvers._loop import Point, point_at, spectrum
 
 
 class _Step(NamedTuple):
@@ -57,6 +57,7 @@ class Alternating:
     """
 
     name = "alternating"
+    settles = True
     turning = 0.8
     approach, close = 3, 1e-2
     patient_steps = 8
@@ -85,7 +86,7 @@ class Alternating:
             self.steepest = problem.lipschitz
             self._set_rho(self.share * self.steepest)
         self.accelerator.count = 0
-        self.gains, self.least_residual = Gains(self.problem.rounding), math.inf
+        self.least = self.least_residual = math.inf
         self.stalled = self.steps = 0
         if self.last is not None:
             sigma = penalty.prox(self.last.spectrum, 1.0 / self.rho)
@@ -125,14 +126,12 @@ class Alternating:
             self._set_rho(min(2.0 * self.rho, self.steepest))
             found = self._proximal(self.W)
         # Near a saddle point only the objective falls.
-        point, gains = found.point, self.gains
-        gains.add(point.objective)
-        improved = point.residual < self.least_residual or gains.of_last(1) > self.problem.rounding
-        self.stalled = 0 if improved else self.stalled + 1
+        self.last, point = found, found.point
+        lower = self.least - point.objective > self.problem.rounding * abs(point.objective)
+        self.stalled = 0 if lower or point.residual < self.least_residual else self.stalled + 1
+        self.least = min(self.least, point.objective)
         self.least_residual = min(self.least_residual, point.residual)
-        point = replace(point, gain=gains.while_falling())
-        self.last = found._replace(point=point)
-        return point if self.compared else replace(point, gap=math.inf, gain=math.inf)  # no end before that
+        return point if self.compared else replace(point, gap=math.inf)  # no end before that
 
     @property
     def reached(self) -> tuple[Point, Factors]:
