@@ -156,7 +156,7 @@ class TailSum:
         """Return alpha · Σ σ_j over the tail of the descending values ``sigma``; ∞ beyond the rank."""
         xp = namespace(sigma)
         _, tail, beyond = self._parts(sigma)
-        if bool(xp.any(beyond > 0)):
+        if beyond.shape[0] and bool(xp.any(beyond > 0)):
             return math.inf
         return self.alpha * float(xp.sum(tail)) if tail.shape[0] else 0.0
 

@@ -150,9 +150,12 @@ def stationarity_residual(problem: Problem, penalty: Penalty, W: Array) -> float
     return lipschitz * frobenius(W - moved) / problem.scale
 
 
-def point_at(problem: Problem, penalty: Penalty, W: Array, sigma: Array, slope: Array | None = None) -> Point:
-    """Evaluate a point, with an element of the subdifferential there if one is known."""
-    objective = problem.value(W) + penalty.value(sigma)
+def point_at(
+    problem: Problem, penalty: Penalty | float, W: Array, sigma: Array, slope: Array | None = None
+) -> Point:
+    """Evaluate a point, with the penalty or its value there, and an element of the subdifferential if known."""
+    price = penalty if isinstance(penalty, float) else penalty.value(sigma)
+    objective = problem.value(W) + price
     if slope is None:
         return Point(W, sigma, objective)
     gap = problem.decrement(slope, W) / max(objective, problem.least)

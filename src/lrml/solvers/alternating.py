@@ -25,6 +25,7 @@ class _Step(NamedTuple):
     basis: Array
     U: Array
     point: Point
+    price: float  # Ω there
     slope: Array
 
 
@@ -91,7 +92,8 @@ class Alternating:
         if self.last is not None:
             sigma = penalty.prox(self.last.spectrum, 1.0 / self.rho)
             # The objective under another penalty is meaningless here.
-            self.last = self.last._replace(point=Point(self.last.point.W, sigma, math.inf))
+            point, price = Point(self.last.point.W, sigma, math.inf), penalty.value(sigma)
+            self.last = self.last._replace(point=point, price=price)
 
     def step(self) -> Point | None:
         """Solve on both sides of the last proximal point, then decompose once."""
@@ -182,8 +184,9 @@ class Alternating:
         rest *= self.rho * self.scale
         if bent is not None:
             rest -= bent
-        point = point_at(self.problem, self.penalty, Z, shrunk, rest)
-        return _Step(Y, spectrum, basis, U, point, rest)
+        price = self.penalty.value(shrunk)
+        point = point_at(self.problem, price, Z, shrunk, rest)
+        return _Step(Y, spectrum, basis, U, point, price, rest)
 
     def _solve_both_sides(self, last: _Step) -> None:
         """Compute W⁺ from a proximal point, and the majoriser's value there, which bounds the objective."""
@@ -197,11 +200,12 @@ class Alternating:
             enough = kept <= last.U.shape[1]  # not if another penalty keeps more values
             U = last.U[:, :kept] if enough else (last.Y @ V) / last.spectrum[:kept]
             sigma, V = self._turn(U, 0.5 * slopes[:kept] / sigma)
-        constant = self.penalty.value(last.point.sigma)  # the majoriser is constant + Σ c_j σ_j
-        constant -= float(xp.sum(slopes[:kept] * last.point.sigma[:kept]))
+        offset = -xp.sum(
+            slopes[:kept] * last.point.sigma[:kept]
+        )  # the majoriser is Ω(σ) + Σ c_j (σ'_j − σ_j)
         slopes = slopes[: sigma.shape[0]]
         R, least = problem.solve_left(V, 0.5 * slopes / sigma)
-        self.bound = least + 0.5 * float(xp.sum(slopes * sigma)) + constant
+        self.bound = least + last.price + float(0.5 * xp.sum(slopes * sigma) + offset)
         previous, self.plain = self.W, R @ V.T
         self.W = self.accelerator.extrapolate(self.plain, self.plain - previous)
 
