@@ -153,7 +153,7 @@ def stationarity_residual(problem: Problem, penalty: Penalty, W: Array) -> float
 def point_at(
     problem: Problem, penalty: Penalty | float, W: Array, sigma: Array, slope: Array | None = None
 ) -> Point:
-    """Evaluate a point, with the penalty or its value there, and an element of the subdifferential if known."""
+    """Evaluate a point, given the penalty or its value there, and maybe an element of the subdifferential."""
     price = penalty if isinstance(penalty, float) else penalty.value(sigma)
     objective = problem.value(W) + price
     if slope is None:
