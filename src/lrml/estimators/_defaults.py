@@ -58,49 +58,25 @@ class Spec:
 
         Σ loss + TailSum(theta, alpha, max_rank)(σ) + ridge · ‖W‖²_F
 
-    Attributes
-    ----------
-    name : str
-        Of the estimator, for messages and progress.
-    theta : int, "auto" or None
-        None counts as 0, for members that have no such parameter.
-    alpha, ridge : float or None
-        None follows the data; the ridge is then ``ridge_share`` times the one with the least squared error.
-    max_rank : int, optional
-    given : Penalty, optional
-        In place of the tail sum.
-    space : {"coefficients", "predictions"}
-        Whose singular values σ are: those of W, or of X̃W, see `lrml.core.quadratic`.
-    road, solver
-        The coordinates that the user has asked for, or "auto", and the solver in them.
-    tols : pair of float
-        By default: where sums suffice, and where rows are read.
-    certified : bool
-        Whether the fit is to prove its gap.
-    encodes : bool
-        Whether the directions of label space that the limit of the rank leaves are kept.
-    again : bool
-        Whether further fits to the same rows may follow.
     """
 
-    name: str
+    name: str  # of the estimator, for messages and progress
     loss: Loss
-    theta: int | str | None = None
-    alpha: float | None = 0.0
+    theta: int | str | None = None  # None counts as 0, for members that have no such parameter
+    alpha: float | None = 0.0  # None follows the data, as for the ridge
     ridge: float | None = 0.0
     max_rank: int | None = None
-    given: Penalty | None = None
-    space: str = "coefficients"
+    given: Penalty | None = None  # in place of the tail sum
+    space: str = "coefficients"  # σ are the singular values of W; or, for "predictions", of X̃W
     fit_intercept: bool = True
-    ridge_share: float = 1.0
-    road: str = "auto"
+    ridge_share: float = 1.0  # the default ridge, over the one with the least squared error
+    road: str = "auto"  # the coordinates that the user has asked for
     solver: str | Phase = "auto"
     max_iter: int | None = None
     tol: float | None = None
-    tols: tuple[float, float] = (1e-4, 1e-4)
-    certified: bool = False
-    encodes: bool = False
-    again: bool = False
+    tols: tuple[float, float] = (1e-4, 1e-4)  # by default: where sums suffice, and where rows are read
+    certified: bool = False  # whether the fit is to prove its gap
+    encodes: bool = False  # whether the directions of label space that the limit of the rank leaves are kept
     callback: Callback | None = None
     verbose: int = 0
 
@@ -216,8 +192,7 @@ def noise_along(rows: Rows, loss: Loss, ridge: float, *, fit_intercept: bool) ->
     """Return ‖D^(1/2)G‖_F √(ridge / n), G (n × L) the slopes of the loss at the best constant scores.
 
     If labels were independent of X, the gradient of the loss along a direction of X with this eigenvalue of
-    XᵀX would have about this length: the usual strength of a penalty on singular values. With weights D, n is
-    that of `Rows.n_effective`.
+    XᵀX would have about this length: the usual strength of a penalty on singular values.
     """
     if rows.only_sums:
         sums = rows.statistics
@@ -225,9 +200,9 @@ def noise_along(rows: Rows, loss: Loss, ridge: float, *, fit_intercept: bool) ->
         return 2.0 * math.sqrt((sums.yy + of_means) * ridge / rows.n_effective)
     known, totals = map(to_numpy, rows.label_totals())
     constants = to_numpy(sort_labels(rows, loss, fit_intercept=fit_intercept).constants)
-    if rows.schema.targets == "real":
-        centred = np.sum(to_numpy(rows.label_squares) - constants * (2.0 * totals - known * constants))
-        squares = 4.0 * max(float(centred), 0.0)
+    if loss.name == "squared":
+        left = np.sum(to_numpy(rows.label_squares) - constants * (2.0 * totals - known * constants))
+        squares = 4.0 * max(float(left), 0.0)
     else:
         without, having = (loss.terms(np.full_like(constants, y), constants).slopes for y in (0.0, 1.0))
         squares = float((known - totals) @ without**2 + totals @ having**2)

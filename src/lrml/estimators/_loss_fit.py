@@ -87,8 +87,7 @@ class Losses:
             return space, _problem(rows, used, spec, axes, dtype), first
 
         key = (spec.loss.name, spec.fit_intercept, road, dtype)
-        keeps = (spec.again or road == "primal") and spec.space == "coefficients"
-        parts = rows.kept("losses", key, make) if keeps else make()
+        parts = rows.kept("losses", key, make) if spec.space == "coefficients" else make()
         return cls(rows, used, spec, *parts, replaced=road != "primal")
 
     def solve(self, start: Start | None) -> SolverResult:
@@ -152,8 +151,7 @@ class Losses:
         U, s, V = outcome.factors
         left = self.coordinates.carry(U * s, space)
         shared = _replaced(self.rows, self.used, self.spec, space, self.shared.rows.dtype)
-        if self.spec.again:
-            self.rows.cache["losses"] = self.rows.cache["losses"][0], (space, shared, None)
+        self.rows.cache["losses"] = self.rows.cache["losses"][0], (space, shared, None)
         start = Start(left, V, self.problem.intercept(outcome.solution))
         return replace(self, coordinates=space, shared=shared), start
 

@@ -64,7 +64,7 @@ class Member(LowRankModel):
     def _common(self, params: Parameters) -> dict[str, Any]:
         """Return the parts of a `Spec` that all members have."""
         names = ("loss", "fit_intercept", "solver", "max_iter", "tol", "callback", "verbose")
-        found: dict[str, Any] = {"name": type(self).__name__, "tols": self._tols, "again": params.warm_start}
+        found: dict[str, Any] = {"name": type(self).__name__, "tols": self._tols}
         for name in names:
             found[name] = getattr(params, name)
         if params.solver in ROADS:
