@@ -53,7 +53,7 @@ def _check_penalty(penalty: Any) -> Any:
     if missing or isinstance(penalty, type):
         raise ValueError(
             f"penalty is {shown(penalty)}, which has no {' and no '.join(missing) or 'parameters'}. Pass an "
-            "object such as lrml.core.penalties.TailSum(5, 10.0)."
+            "object such as lrml.penalties.MCP(10.0, 3.0)."
         )
     return penalty
 
@@ -78,8 +78,7 @@ class SpectralRegressor(RegressorMixin, Member):
     alpha=0                  ridge regression
     ======================== ==============================================
 
-    Low rank pays where many targets share few directions. Unknown targets (NaN) are left out of the sums;
-    then there are iterations.
+    Unknown targets (NaN) are left out of the sums; then there are iterations.
 
     Parameters
     ----------
@@ -90,14 +89,14 @@ class SpectralRegressor(RegressorMixin, Member):
         Strength of the tail sum, perhaps ``math.inf``. By default it follows the data as in `LRML`; but it is
         0 beside ``max_rank``.
     ridge : float or array of shape (L,), optional
-        Strength of a squared Frobenius norm. By default it follows the data. One for each target if nothing
-        is penalised: alpha=0, no ``max_rank`` and no ``penalty``.
+        Strength of a squared Frobenius norm. By default that with the least generalised cross-validation
+        error, see `LEML`, or half of it beside a penalty. One for each target if nothing else is penalised.
     max_rank : int or float, optional
         Largest rank, as a count or as a share of the targets.
     penalty : object, optional
-        In place of the tail sum: of `lrml.core.penalties`, or one of your own. It takes descending singular
-        values and needs ``value(sigma)`` and ``prox(sigma, step)``; for coefficients ``slopes(sigma)`` and
-        ``n_free`` as well.
+        In place of the tail sum: of `lrml.penalties`, or one of your own with ``value(sigma)`` and
+        ``prox(sigma, step)`` of descending singular values; where there are iterations also ``slopes(sigma)``
+        and ``n_free``.
     space : {"predictions", "coefficients"}, default="predictions"
         Whose singular values are penalised: with "coefficients" those of W D^(1/2), by iterations.
     target_weights : array of shape (L,), optional
@@ -210,7 +209,8 @@ class SpectralRegressor(RegressorMixin, Member):
             theta=theta if theta in ("auto", None) else check_count("theta", theta, 0, shape),
             alpha=alpha,
             ridge=params.ridge,
-            ridge_share=WEAK,
+            # Alone it is to have the least squared error; beside a penalty, which shrinks too, half of that.
+            ridge_share=1.0 if alpha == 0 and max_rank is None and params.penalty is None else WEAK,
             max_rank=None if max_rank is None else check_count("max_rank", max_rank, 1, shape),
             given=params.penalty,
             space=params.space,
