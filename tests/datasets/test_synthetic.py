@@ -281,20 +281,20 @@ BAD = [
     ({"n_labels": True}, r"True labels"),
     ({"rank": 0}, r"rank 0"),
     ({"rank": 51}, r"rank 51"),
-    ({"spectrum": "flat"}, r"spectrum must be one of 'exponential', 'polynomial', got 'flat'"),
-    ({"decay": -1}, r"decay must be finite and at least 0, got -1. Pass decay=0"),
-    ({"decay": 100.0}, r"decay must leave the smallest of 5 singular values .* got 100.0. Lower decay"),
-    ({"decay": float("nan")}, r"decay must be finite"),
-    ({"cardinality": 0}, r"cardinality must be more than 0 and at most 45, got 0. Pass a mean number"),
-    ({"cardinality": 46}, r"cardinality must be more than 0 and at most 45, got 46"),
-    ({"cardinality": float("nan")}, r"cardinality must be .* got nan"),
-    ({"imbalance": -0.1}, r"imbalance must be finite and at least 0, got -0.1. Pass imbalance=0"),
-    ({"imbalance": 11}, r"imbalance must be at most 10.0, got 11. Pass imbalance=0"),
-    ({"noise": -1}, r"noise must be finite and at least 0, got -1. Pass noise=0"),
+    ({"spectrum": "flat"}, r"flat"),
+    ({"decay": -1}, r"decay is -1"),
+    ({"decay": 100.0}, r"decay is 100\.0"),
+    ({"decay": float("nan")}, r"decay is nan"),
+    ({"cardinality": 0}, r"cardinality is 0"),
+    ({"cardinality": 46}, r"cardinality is 46"),
+    ({"cardinality": float("nan")}, r"cardinality is nan"),
+    ({"imbalance": -0.1}, r"imbalance is -0\.1"),
+    ({"imbalance": 11}, r"imbalance is 11"),
+    ({"noise": -1}, r"noise is -1"),
     ({"missing": 1.0}, r"missing is 1\.0"),
-    ({"missing": -0.5}, r"missing must be finite and at least 0, got -0.5"),
-    ({"density": 0.0}, r"density must be more than 0 and at most 1, got 0.0. Pass None"),
-    ({"density": 1.5}, r"density must be more than 0 and at most 1, got 1.5"),
+    ({"missing": -0.5}, r"missing is -0\.5"),
+    ({"density": 0.0}, r"density is 0\.0"),
+    ({"density": 1.5}, r"density is 1\.5"),
 ]
 
 
@@ -307,5 +307,5 @@ def test_bad_parameters(options, message):
 @pytest.mark.parametrize("name", ["decay", "cardinality", "imbalance", "noise", "missing", "density"])
 @pytest.mark.parametrize("value", ["much", True])
 def test_parameters_must_be_numbers(name, value):
-    with pytest.raises(TypeError, match=rf"{name} must be a number, got {value!r}. Pass"):
+    with pytest.raises(TypeError, match=rf"{name} is {value!r}"):
         make_low_rank_multilabel(**{name: value})

@@ -497,12 +497,3 @@ def _cells(text: bytes) -> list[Word] | None:
     if sum(len(piece) for piece, _ in found) != len(text) + 1:  # something was skipped
         return None
     return [_word(word) for _, word in found]
-
-
-def quoted(name: str) -> str:
-    """Write a name such that it is read back, with as few quotes and escapes as possible."""
-    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:/+=-]*+", name):
-        return name
-    mark = '"' if "'" in name and '"' not in name else "'"
-    escapes = str.maketrans({"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", mark: f"\\{mark}"})
-    return mark + name.translate(escapes) + mark

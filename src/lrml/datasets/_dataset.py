@@ -26,19 +26,8 @@ Tags: TypeAlias = "tuple[str, ...]"
 
 @dataclass(frozen=True)
 class NumberedNames(Sequence[str]):
-    """The names ``prefix0``, ``prefix1``, ... without storing them: files may number millions of columns.
+    """The names ``prefix0``, ``prefix1``, ... from a start, not stored: files may number millions of columns.
 
-    Parameters
-    ----------
-    prefix : str
-        What comes before the number.
-    length : int
-        How many names.
-    start : int, default=0
-        The first number.
-
-    Examples
-    --------
     >>> from lrml.datasets import NumberedNames
     >>> names = NumberedNames("label", 1_000_000)
     >>> names[-1], names[:2], len(names)
@@ -123,19 +112,17 @@ class Dataset:
     name : str
         Short name of the dataset.
     X : array-like or sparse matrix of shape (n, d)
-        Features, one row per example; NaN is a missing value. Stored as float64, an array or a csr_array; d
-        may be 0, for labels alone.
+        Features; NaN is a missing value. Stored as float64, an array or a csr_array.
     Y : array-like or sparse matrix of shape (n, L), or None
-        Labels, 1 (or True) where a label applies and 0 elsewhere; stored likewise, as uint8, or int8 if it
-        comes so. None if there are none, as in rows to predict.
+        Labels, 1 (or True) where a label applies and 0 elsewhere. None if there are none.
     feature_names, label_names : sequence of str, default=None
-        Names of the columns. None takes the columns of a frame, or numbers them: ``feature0``, ...
+        None takes the columns of a frame, or numbers them: ``feature0``, ...
     n_train : int or None, default=None
         The first rows are the training set, the others the test set; None means that there is no split.
     provenance : str, default=""
         Where the numbers come from, for people to read.
     unknown : csr_array of shape (n, L), bool, or None, default=None
-        True where a label is unknown; `Y` is 0 there. None means that all labels are known.
+        True where a label is unknown; `Y` is 0 there.
     first_row : int, default=0
         Number of the first row in its source, for blocks.
 
@@ -327,20 +314,9 @@ class Dataset:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TextDataset:
-    """Texts, and the tags of each.
+    """Texts ("" where there is none), and the tags of each, each once; None if there are none.
 
-    Parameters
-    ----------
-    name : str
-        Short name of the dataset.
-    texts : sequence of str
-        One text for each row; "" where there is none.
-    tags : sequence of tuples of str, or None
-        The tags of each row, each once; None if there are none.
-    roles : Roles or None
-        Which column of the file is what.
-    provenance : str
-        Where the texts come from, for people to read.
+    ``roles`` says which column of the file is what, ``provenance`` where the texts come from.
     """
 
     name: str
@@ -428,7 +404,7 @@ def _to_matrix(key: str, matrix: Any) -> Any:
             f"{key} is {type(matrix).__name__} of shape {getattr(matrix, 'shape', None)}, not a "
             "two-dimensional array or sparse matrix of numbers. Texts with tags are a TextDataset."
         )
-    if not found.shape[0] or (key == "Y" and not found.shape[1]):
+    if not found.shape[0]:
         raise ValueError(f"{key} has the shape {found.shape}. Check that the source of the data is complete.")
     return found
 

@@ -123,31 +123,14 @@ def dataset_status(
 def fetch_mulan(
     name: str, *, data_home: str | os.PathLike[str] | None = None, download: bool = True
 ) -> Dataset:
-    r"""Load one of Mulan's datasets, with its original split into training and test set.
+    """Load one of Mulan's datasets, with its original split into training and test set.
 
-    Each of its three files is taken from ``<data_home>/<name>/``, from ``<cache>/mulan/<name>/``, or from
-    Mulan's repository on GitHub, from which it is downloaded into the cache. Each must have the sha256 that
-    the registry of this package names. A wrong file in the cache is downloaded again; one in the data home,
-    which is yours, is an error.
-
-    Parameters
-    ----------
-    name : {"bibtex", "delicious", "yeast", "corel5k", "emotions", "enron"}
-        Which dataset.
-    data_home : path-like, default=None
-        The folder with one folder per dataset; None takes the environment variable ``LRML_DATA_HOME``. The
-        cache is ``LRML_CACHE``, or the platform's folder for caches.
-    download : bool, default=True
-        Whether missing files are downloaded; False never uses the network.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file is missing and `download` is False. The message says where to get it and where to put it.
-    ValueError
-        If a file in the data home is not the one that the registry names.
-    OSError
-        If a file cannot be downloaded, or what is sent is not the file; nothing is kept then.
+    Each of its three files is taken from ``<data_home>/<name>/`` (by default that of the environment variable
+    ``LRML_DATA_HOME``), from ``<cache>/mulan/<name>/`` (``LRML_CACHE``, or the platform's folder for caches),
+    or from Mulan's repository on GitHub, from which it is downloaded into the cache, unless ``download`` is
+    False. Each must have the sha256 that the registry of this package names. A wrong file in the cache is
+    downloaded again; one in the data home, which is yours, is an error (ValueError). What cannot be had is an
+    OSError, which says where to get it and where to put it; a download that fails keeps nothing.
 
     Examples
     --------

@@ -140,7 +140,7 @@ def read_dataset(paths: Any, **options: Any) -> Any:
     >>> import tempfile, pathlib
     >>> from lrml.datasets import load_yeast, read_dataset, write_dataset
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_dataset(load_yeast(), pathlib.Path(folder, "yeast.npz"))
+    ...     _ = write_dataset(load_yeast(), pathlib.Path(folder, "yeast.npz"))
     ...     read_dataset(pathlib.Path(folder, "yeast.npz"))
     <Dataset yeast: X (2417, 103) dense, Y (2417, 14) dense, train 1500 / test 917>
     """

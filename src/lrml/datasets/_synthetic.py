@@ -15,16 +15,14 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
 from lrml._shown import shown
-from lrml.core.checks import check_choice, check_nonnegative, is_integer, is_real
+from lrml.core.checks import check_choice, is_integer, is_real
 from lrml.datasets._dataset import Dataset, FeatureMatrix, NumberedNames, TextDataset
 
 Floats = NDArray[np.float64]
 
 _MOST = 0.9  # no label applies to a larger share of the rows
 _ALWAYS = 0.999  # no feature occurs in a larger share of the rows
-_ZIPF = 1.0  # exponent of the power law of the popularity of words
-_LEAST = -30  # logarithm of the smallest singular value, relative to the largest
-_STEEPEST = 10.0  # exponent beyond which the frequencies of labels would underflow
+_LEAST = 1e-13  # the smallest singular value, relative to the largest
 _BLOCK_CELLS = 2**22  # scores, or words of a text, that are in memory at one time
 _SAMPLE_CELLS = 20_000_000  # scores from which the thresholds are taken
 _SAMPLE_ROWS = 5_000  # at least so many rows for that, where there are as many
@@ -32,20 +30,10 @@ _SAMPLE_ROWS = 5_000  # at least so many rows for that, where there are as many
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LowRankTruth:
-    """The model behind a synthetic dataset: scores XW + 1bᵀ with W = U diag(s) Vᵀ.
+    """The model behind synthetic data: a label applies where XW + 1bᵀ is positive, with W = U diag(s) Vᵀ.
 
-    Parameters
-    ----------
-    U : array of shape (d, r)
-        Orthonormal columns.
-    s : array of shape (r,)
-        Singular values of W, descending.
-    V : array of shape (L, r)
-        Orthonormal columns.
-    intercept : array of shape (L,)
-        b; a label applies where its score is positive.
-    Y_clean : csr_array of shape (n, L), uint8
-        The labels before noise and before any were hidden.
+    ``U`` (d, r) and ``V`` (L, r) have orthonormal columns, ``s`` descends, ``intercept`` is b, and
+    ``Y_clean`` has the labels before noise and before any were hidden.
     """
 
     U: Floats
@@ -86,7 +74,7 @@ def make_low_rank_multilabel(
 
     Label l applies to row i where ``(XW)_il + noise · sd_l · ε_il`` exceeds a threshold t_l, with
     W = U diag(s) Vᵀ of rank r, U and V random with orthonormal columns, ε standard normal and sd_l the
-    standard deviation of the scores ``(XW)_l``.
+    standard deviation of the scores ``(XW)_l``. Nothing of size n × L is ever dense.
 
     Parameters
     ----------
@@ -100,21 +88,19 @@ def make_low_rank_multilabel(
     decay : float, default=0.25
         How fast they fall; 0 makes all equal.
     cardinality : float, default=3.0
-        Mean number of labels per row, more than 0 and at most 0.9 L.
+        Mean number of labels per row, more than 0 and at most 0.9 L. Without noise it is met exactly where
+        the thresholds come from all rows (n at most 5,000, or n · L at most 2e7), else to a few percent.
     imbalance : float, default=0.8
-        The frequency of the labels falls as ``(1 + l) ** −imbalance``, but does not exceed 0.9: label 0 is
-        the most frequent. 0 makes all equal, 10 is the most.
+        The frequency of the labels falls as ``(1 + l) ** −imbalance``, but does not exceed 0.9; at most 10.
     noise : float, default=0.0
-        Standard deviation of the noise in units of the standard deviation of the scores: with 1.0, chance
-        makes up half of the variance. The thresholds move along, so the cardinality stays the same.
+        Standard deviation of the noise in units of that of the scores. The thresholds move along, as for
+        normal scores, so the cardinality stays the same.
     missing : float, default=0.0
-        Share in [0, 1) of the n · L labels that are hidden, chosen at random: 0 in ``Y`` and True in
-        ``unknown`` of the dataset.
+        Share in [0, 1) of the labels that are hidden: 0 in ``Y`` and True in ``unknown`` of the dataset.
     density : float, default=None
-        None makes X dense and standard normal. A float in (0, 1] makes X sparse, with about
-        ``density · d`` nonzeros per row, in the manner of text: feature 0 is the most popular, popularity
-        follows Zipf's law, values are tf-idf (count times ``1 − ln`` of the share of rows with the feature)
-        and rows have norm 1.
+        None makes X dense and standard normal. A float in (0, 1] makes X sparse, with about ``density · d``
+        nonzeros per row, in the manner of text: popularity follows Zipf's law, values are tf-idf (count times
+        ``1 − ln`` of the share of rows with the feature), and rows have norm 1.
     random_state : int, RandomState instance or None, default=None
         Pass an int for the same data at every call.
 
@@ -124,14 +110,6 @@ def make_low_rank_multilabel(
         X as `density` says; Y always sparse.
     truth : LowRankTruth
         W as factors, the intercept −t, and the labels before noise and hiding.
-
-    Notes
-    -----
-    Nothing of size n × L is ever dense: rows are made in blocks, and the data do not depend on the size of a
-    block. The thresholds come from the scores of all rows if n is at most 5,000 or n · L at most 2e7, and
-    then without noise the number of labels is exactly ``cardinality · n``, rounded; otherwise from those of a
-    sample, and the number is a few percent off. With noise the thresholds move as for normal scores, which
-    the scores of a sparse X only resemble.
 
     Examples
     --------
@@ -144,26 +122,31 @@ def make_low_rank_multilabel(
     >>> int(dataset.Y.sum()), bool(((truth.scores(dataset.X) > 0) == dataset.Y.toarray()).all())
     (300, True)
     """
-    n, d = n_samples, n_features
-    least = min(n, d, n_labels)
-    if not (is_integer(least) and is_integer(rank)) or least < 1 or not 1 <= rank <= min(d, n_labels):
+    n, d, most = n_samples, n_features, min(n_features, n_labels)
+    counts = (n, d, n_labels, rank)
+    if not all(is_integer(count) and count >= 1 for count in counts) or rank > most:
         raise ValueError(
             f"{n} rows, {d} features and {n_labels} labels cannot have coefficients of rank {rank}. Pass "
             "positive counts, and a rank of at most the smaller of features and labels."
         )
-    shape = _check_spectrum(spectrum, decay, rank)
-    shares = _check_label_shares(cardinality, imbalance, n_labels)
-    noise = check_nonnegative("noise", noise, "Pass noise=0 for none.")
-    missing = check_nonnegative("missing", missing, "Pass missing=0 to hide no label.")
-    if missing >= 1:
-        raise ValueError(f"missing is {missing}, which is not below 1. Pass missing=0 to hide no label.")
+    exponential = check_choice("spectrum", spectrum, ("exponential", "polynomial")) == "exponential"
+    steps = np.arange(rank)
+    shape = np.exp(-_within("decay", decay, 0, np.inf) * (steps if exponential else np.log1p(steps)))
+    if shape[-1] < _LEAST:
+        raise ValueError(f"decay is {decay}, which leaves nothing of {rank} singular values. Lower one.")
+    labels_per_row = _within("cardinality", cardinality, 0, _MOST * n_labels, above=True)
+    shares = _skewed_shares(n_labels, labels_per_row, _within("imbalance", imbalance, 0, 10), _MOST)
+    noise, missing = _within("noise", noise, 0, np.inf), _within("missing", missing, 0, _ALWAYS)
+    features_per_row = None
+    if density is not None:
+        features_per_row = min(_within("density", density, 0, 1, above=True), _ALWAYS) * d
     lengths, entries, factors, errors, hiding = _streams(random_state, 5)
 
     X: FeatureMatrix
-    if density is None:
+    if features_per_row is None:
         X = entries.standard_normal((n, d))
     else:
-        X = _text(n, _check_feature_shares(density, d), lengths, entries)
+        X = _text(n, _skewed_shares(d, features_per_row, 1.0, _ALWAYS), lengths, entries)  # Zipf's law
     U, V = (np.linalg.qr(factors.standard_normal((size, shape.size)))[0] for size in (d, n_labels))
     Z = X @ U
     n_sample = min(n, max(_SAMPLE_ROWS, _SAMPLE_CELLS // n_labels))
@@ -278,43 +261,14 @@ def _labels(
     return Y_clean, Y, sparse.vstack(hidden, format="csr") if hidden else None
 
 
-def _check_spectrum(spectrum: Any, decay: Any, rank: int) -> Floats:
-    """Return the singular values up to a factor, the first of them 1."""
-    exponential = check_choice("spectrum", spectrum, ("exponential", "polynomial")) == "exponential"
-    decay = check_nonnegative("decay", decay, "Pass decay=0 for equal singular values.")
-    steps = np.arange(rank)
-    logarithms: Floats = -decay * (steps if exponential else np.log1p(steps))
-    if logarithms[-1] < _LEAST:
-        raise ValueError(
-            f"decay must leave the smallest of {rank} singular values above e^{_LEAST} of the largest, got "
-            f"{decay}. Lower decay or rank."
-        )
-    return np.exp(logarithms)
-
-
-def _check_label_shares(cardinality: Any, imbalance: Any, n_labels: int) -> Floats:
-    """Return the share of the rows that each label applies to."""
-    total = _check_within(
-        "cardinality", cardinality, _MOST * n_labels, "Pass a mean number of labels per row"
-    )
-    remedy = "Pass imbalance=0 for labels that are equally frequent."
-    exponent = check_nonnegative("imbalance", imbalance, remedy)
-    if exponent > _STEEPEST:
-        raise ValueError(f"imbalance must be at most {_STEEPEST}, got {imbalance}. {remedy}")
-    return _skewed_shares(n_labels, total, exponent, _MOST)
-
-
-def _check_feature_shares(density: Any, d: int) -> Floats:
-    """Return the share of the rows in which each feature occurs."""
-    share = _check_within("density", density, 1.0, "Pass None for a dense X")
-    return _skewed_shares(d, min(share, _ALWAYS) * d, _ZIPF, _ALWAYS)
-
-
-def _check_within(name: str, value: Any, most: float, remedy: str) -> float:
+def _within(name: str, value: Any, low: float, high: float, *, above: bool = False) -> float:
+    """Return a number in [low, high], or above low."""
     if not is_real(value):
-        raise TypeError(f"{name} must be a number, got {value!r}. {remedy}.")
-    if not 0 < value <= most:
-        raise ValueError(f"{name} must be more than 0 and at most {most:g}, got {value}. {remedy}.")
+        raise TypeError(f"{name} is {value!r}, which is no number.")
+    if not low <= value <= high or (above and value == low) or np.isinf(value):
+        raise ValueError(
+            f"{name} is {value}. Pass a finite number {'above' if above else 'from'} {low} to {high:g}."
+        )
     return float(value)
 
 
@@ -366,18 +320,8 @@ def make_tagged_texts(
 ) -> TextDataset:
     """Make short texts about one to three of twelve topics, each also a question, a how-to or a report.
 
-    Parameters
-    ----------
-    n_texts : int, default=1000
-        How many texts.
-    random_state : int, RandomState or None, default=0
-        The same number gives the same texts.
-
-    Returns
-    -------
-    TextDataset
-        Texts of two to five sentences. The tags are the topics of a text and its kind, 15 in all. Some topics
-        share words, and some sentences come from another topic, so that no model is perfect.
+    The tags are the topics of a text and its kind, 15 in all. Some topics share words, and some sentences
+    come from another topic, so that no model is perfect. The same ``random_state`` gives the same texts.
 
     Examples
     --------

@@ -1,18 +1,18 @@
-"""Tables of texts or of numbers: CSV, JSON lines, Parquet and plain lines."""
+"""Tables of texts or of numbers: CSV and Parquet beside the lines of `_texts`."""
 
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,11 @@ from lrml.datasets._lines import (
     Row,
     damaged,
     decoded,
-    numbered_lines,
     open_bytes,
 )
 from lrml.datasets._roles import Roles, counts_rows, find_roles, flag_of, tags_in
+from lrml.datasets._texts import SAMPLE_ROWS, JsonLines, Lines, PlainText
 
-_SAMPLE_ROWS, _SAMPLE_BYTES = 1000, 1 << 20  # what roles are guessed from
 _BATCH_CELLS = 1 << 20  # numbers of a Parquet file that are read at a time
 _DELIMITERS = ",;\t"
 _BAD_ROW = re.compile(r"(?:In CSV column #(\d+): )?(?:CSV parse error: )?Row #(\d+): (.*)", re.DOTALL)
@@ -46,17 +45,6 @@ def import_pyarrow() -> Any:
         return import_module("pyarrow")
     except ImportError as error:
         raise ImportError(f'This file needs pyarrow ({error}). Run: pip install "lrml[tables]"') from error
-
-
-class _Part(NamedTuple):
-    """Some rows of a table of numbers; labels are a matrix with NaN where unknown, or lists."""
-
-    X: Any
-    Y: Any
-    tags: list[Tags]
-
-    def __len__(self) -> int:
-        return int(self.X.shape[0])
 
 
 class TableReader(FileReader):
@@ -86,7 +74,7 @@ class TableReader(FileReader):
         if stream is not None:
             self.files = ()
         self._sparse = sparse
-        self._table: _Lines | _Parquet = _TABLES[roles.format or ""](path, roles, stream)
+        self._table: Any = _TABLES[roles.format or ""](path, roles, stream)
         self.roles = self._table.roles
         self.has_first_pass = self.roles.kind == "numbers" and bool(self.roles.tags)
         if self.roles.kind == "numbers" and not self._table.has_numbers:
@@ -102,7 +90,7 @@ class TableReader(FileReader):
             return Schema(roles.features, roles.labels or None)
         found: set[str] = set()
         for part in self._parts(replace(roles, features=())):
-            found.update(*part.tags)
+            found.update(part.label_names)
         return Schema(roles.features, tuple(sorted(found)))
 
     def blocks(
@@ -172,175 +160,64 @@ class TableReader(FileReader):
     def _numbers(
         self, rows: int | None, skip: int, schema: Schema | None, labelled: bool
     ) -> Generator[Dataset, None, int]:
-        waiting: list[_Part] = []
-        first, ready, count = skip, 0, 0
-        for found in self._parts(self.roles):
-            count += len(found)
-            part = _sliced(found, min(skip, len(found)), None)
-            skip -= len(found) - len(part)
-            while rows is not None and ready + len(part) >= rows:
-                missing = rows - ready
-                yield self._dataset([*waiting, _sliced(part, 0, missing)], first, schema, labelled)
-                part = _sliced(part, missing, None)
-                waiting, ready, first = [], 0, first + rows
-            if len(part):
-                waiting.append(part)
-                ready += len(part)
+        waiting: list[Dataset] = []
+        ready = count = 0
+        for found in self._parts(self.roles, labelled):
+            part = found if schema is None else found.with_columns(schema)
+            start = min(skip, len(part))
+            skip, count = skip - start, count + len(part)
+            while start < len(part):
+                stop = len(part) if rows is None else min(len(part), start + rows - ready)
+                waiting.append(part.rows(slice(start, stop)))
+                start, ready = stop, ready + stop - start
+                if ready == rows:
+                    yield self._joined(waiting)
+                    waiting, ready = [], 0
         if waiting:
-            yield self._dataset(waiting, first, schema, labelled)
+            last = self._joined(waiting)
+            if rows is None and last.Y is not None and not last.label_names:
+                raise self._error(None, f"Column {shown(self.roles.tags)} lists no label in any row.")
+            yield last
         return count
 
-    def _dataset(self, parts: list[_Part], first_row: int, schema: Schema | None, labelled: bool) -> Dataset:
-        stack: Any = sparse.vstack if self._sparse else np.vstack
-        options = {"format": "csr"} if self._sparse else {}
-        X = stack([part.X for part in parts], **options)
-        roles = self.roles
-        Y: Any = None
-        unknown: Any = None
-        names: Sequence[str] | None = None
-        if labelled and roles.tags:
-            tags = list(chain.from_iterable(part.tags for part in parts))
-            names = tuple(sorted(set().union(*tags))) if schema is None else schema.labels or ()
-            if not names and schema is None:
-                raise self._error(None, f"Column {shown(roles.tags)} lists no label in any row.")
-            Y = indicator(tags, names)
-        elif labelled and roles.labels:
-            names, Y = roles.labels, stack([part.Y for part in parts], **options)
-            holes = np.isnan(Y.data if self._sparse else Y)
-            if holes.any():
-                cells = Y.copy() if self._sparse else sparse.csr_array(np.where(holes, np.nan, 0.0))
-                cells.data = np.isnan(cells.data)
-                cells.eliminate_zeros()
-                unknown = cells.astype(np.bool_)
-                (Y.data if self._sparse else Y)[holes] = 0.0
-            Y = Y.astype(np.uint8)
-            if self._sparse:
-                Y.eliminate_zeros()
-        source = os.path.basename(self.path)
-        return Dataset(self.name, X, Y, roles.features, names, None, source, unknown, first_row)
+    def _joined(self, parts: list[Dataset]) -> Dataset:
+        return Dataset.concat(parts, listed=bool(self.roles.tags))
 
-    def _parts(self, roles: Roles) -> Iterator[_Part]:
-        """Yield the rows as numbers, batch by batch."""
+    def _parts(self, roles: Roles, labelled: bool = True) -> Iterator[Dataset]:
+        """Yield the rows batch by batch; labels in lists are those of each batch."""
         features, labels = roles.features or (), roles.labels if not roles.tags else ()
         names, count = [*features, *labels], 0
         known: dict[str, Tags] = {}
+        stored: Any = sparse.csr_array if self._sparse else np.asarray
         for batch in self._table.batches([*names, *([roles.tags] if roles.tags else [])]):
             values = np.empty((len(names), batch.num_rows))
             for place, column in enumerate(values):
                 column[:] = self._table.numbers(batch.column(place), names[place], count)
-            wrong = np.isinf(values)
-            found = values[len(features) :]
+            wrong, found = np.isinf(values), values[len(features) :]
             wrong[len(features) :] |= (found != 0) & (found != 1) & ~np.isnan(found)
             if wrong.any():
                 row, place = np.argwhere(wrong.T)[0]
                 kind = "finite" if place < len(features) else "0 or 1"
                 message = f"{values[place, row]:g} in column {shown(names[place])} is not {kind}. Correct it."
                 raise self._error(self._table.line_of(count + row), message)
-            tags: list[Tags] = []
-            if roles.tags:
+            Y: Any = None
+            unknown: Any = sparse.csr_array(np.isnan(found.T))
+            if roles.tags and labelled:
                 cells = enumerate(batch.column(len(names)).to_pylist(), count)
-                tags = [
-                    self._tags(self._table.line_of(row), {roles.tags: cell}, known) for row, cell in cells
-                ]
-            stored: Any = sparse.csr_array if self._sparse else np.asarray
-            yield _Part(stored(values[: len(features)].T), stored(found.T), tags)
+                tags = [self._tags(self._table.line_of(k), {roles.tags: cell}, known) for k, cell in cells]
+                labels, unknown = tuple(sorted(set().union(*tags))), None
+                Y = indicator(tags, labels)
+            elif roles.labels and labelled:
+                Y = stored(np.nan_to_num(found.T).astype(np.uint8))
+            source = os.path.basename(self.path)
+            marks = unknown if Y is not None and unknown is not None and unknown.nnz else None
+            X = stored(values[: len(features)].T)
+            given = None if Y is None else labels
+            yield Dataset(self.name, X, Y, features, given, None, source, marks, count)
             count += batch.num_rows
 
 
-def _sliced(part: _Part, start: int, stop: int | None) -> _Part:
-    return _Part(part.X[start:stop], part.Y[start:stop], part.tags[start:stop])
-
-
-class _Lines:
-    """A table that is read line by line; the first rows are read twice, or kept where that is impossible."""
-
-    has_numbers = False
-
-    def __init__(self, path: str | os.PathLike[str], roles: Roles, stream: IO[bytes] | None) -> None:
-        self.path, self._stream = path, stream
-        lines, size = numbered_lines(path, stream), 0
-        self._head: list[Row] = []
-        most = 1 if isinstance(self, _Plain) else _SAMPLE_ROWS  # nobody who types a text waits for an answer
-        for row in islice(lines, most):
-            self._head.append(row)
-            size += len(row[1])
-            if size > _SAMPLE_BYTES:
-                break
-        self.roles = self._find(roles)
-        self._rest = lines if stream is not None else None
-        if stream is None:
-            self._head = []
-
-    def _lines(self) -> Iterator[Row]:
-        if self._stream is None:
-            return numbered_lines(self.path)
-        head, self._head = self._head, []
-        return chain(head, self._rest or ())
-
-    def _find(self, roles: Roles) -> Roles:
-        raise NotImplementedError
-
-    def records(self, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield rows that have at least the named columns, each with its line."""
-        raise NotImplementedError
-
-    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """Yield the columns in record batches of pyarrow."""
-        raise NotImplementedError
-
-    def numbers(self, array: Any, name: str, row: int) -> NDArray[np.float64]:
-        """Return a column of a batch as numbers, with NaN for null."""
-        raise NotImplementedError
-
-    def line_of(self, row: int) -> int:
-        """Return the line of a row, counted from 0."""
-        return row + 1
-
-    def _error(self, line: int | None, message: str) -> DatasetFormatError:
-        return DatasetFormatError.at(self.path, line, message)
-
-
-class _Plain(_Lines):
-    """One text a line."""
-
-    def _find(self, roles: Roles) -> Roles:
-        return Roles(kind="text", format="text", text=("",))
-
-    def records(self, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-        for line, text in self._lines():
-            yield line, {"": decoded(self.path, line, text).rstrip("\r\n")}
-
-
-class _JsonLines(_Lines):
-    """An object a line."""
-
-    def _find(self, roles: Roles) -> Roles:
-        sample = [record for _, record in self._objects(self._head)]
-        if not sample:
-            raise self._error(None, "There is no row. Is the file complete?")
-        names = list(dict.fromkeys(chain.from_iterable(sample)))  # objects may have different keys
-        rows = [[record.get(name) for name in names] for record in sample]
-        return find_roles(self.path, names, rows, roles)
-
-    def _objects(self, lines: Iterable[Row]) -> Iterator[tuple[int, dict[str, Any]]]:
-        for line, text in lines:
-            if not text.strip():
-                continue
-            try:
-                record = json.loads(decoded(self.path, line, text))
-            except (json.JSONDecodeError, RecursionError) as error:
-                message = f"{shown(text[:40])} is no JSON ({error}). Write one object a line."
-                raise self._error(line, message) from error
-            if not isinstance(record, dict):
-                message = f'{shown(text[:40])} is no JSON object. Write {{"text": "...", "tags": []}}.'
-                raise self._error(line, message)
-            yield line, record
-
-    def records(self, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-        return self._objects(self._lines())
-
-
-class _Csv(_Lines):
+class _Csv(Lines):
     """Cells between delimiters, with a header."""
 
     has_numbers = True
@@ -502,23 +379,20 @@ class _Parquet:
         if stream is not None:
             raise ValueError("A stream cannot be Parquet. Pass the path of a file.")
         self.path, arrow = path, import_pyarrow()
-        with self._told(), arrow.parquet.ParquetFile(path) as file:
+        with _told(self.path), arrow.parquet.ParquetFile(path) as file:
             schema = file.schema_arrow
             index = (schema.pandas_metadata or {}).get("index_columns", ())
             self.names = [name for name in schema.names if name not in index]
-            sample = next(file.iter_batches(_SAMPLE_ROWS, columns=self.names), None)
+            sample = next(file.iter_batches(SAMPLE_ROWS, columns=self.names), None)
         if sample is None or not sample.num_rows:
             raise DatasetFormatError.at(path, None, "There is no row. Is the file complete?")
         rows = list(zip(*(_plain(column).to_pylist() for column in sample.columns), strict=True))
         self.roles = find_roles(path, self.names, rows, roles)
 
-    def _told(self) -> Any:
-        return _Told(self.path)
-
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield the columns in record batches."""
         arrow = import_pyarrow()
-        with self._told(), arrow.parquet.ParquetFile(self.path) as file:
+        with _told(self.path), arrow.parquet.ParquetFile(self.path) as file:
             rows = min(max(_BATCH_CELLS // max(len(columns), 1), 1), 1 << 16)
             for batch in file.iter_batches(rows, columns=list(columns), use_threads=False):
                 yield batch.select(list(columns))
@@ -548,22 +422,19 @@ class _Parquet:
         return row + 1
 
 
-class _Told:
-    """Turns errors of pyarrow about the content of a file into one kind of error."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ValueError | OSError) and not isinstance(error, DatasetFormatError):
-            if isinstance(error, OSError) and error.errno is not None:  # a fault of the disk, or no such file
-                return
-            found = " ".join(str(error).split())
-            message = f"This is no Parquet file, or a damaged one ({found}). Get it again."
-            raise DatasetFormatError.at(self.path, None, message) from error
+@contextmanager
+def _told(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn errors of pyarrow about the content of a file into one kind of error."""
+    try:
+        yield
+    except DatasetFormatError:
+        raise
+    except (ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # a fault of the disk, or no such file
+            raise
+        found = " ".join(str(error).split())
+        message = f"This is no Parquet file, or a damaged one ({found}). Get it again."
+        raise DatasetFormatError.at(path, None, message) from error
 
 
 def _to_numpy(array: Any) -> NDArray[np.float64]:
@@ -576,4 +447,4 @@ def _plain(array: Any) -> Any:
     return array.dictionary_decode() if hasattr(array, "dictionary") else array
 
 
-_TABLES: dict[str, Any] = {"csv": _Csv, "jsonl": _JsonLines, "parquet": _Parquet, "text": _Plain}
+_TABLES: dict[str, Any] = {"csv": _Csv, "jsonl": JsonLines, "parquet": _Parquet, "text": PlainText}

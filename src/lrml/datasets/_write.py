@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain, pairwise
@@ -18,7 +19,6 @@ from scipy import sparse
 
 from lrml._files import atomic_file, output_errors, staged_file
 from lrml._shown import shown
-from lrml.datasets._arff import quoted
 from lrml.datasets._dataset import Dataset, TextDataset
 from lrml.datasets._formats import format_of, plain_name, stem_of
 from lrml.datasets._lines import compressor
@@ -32,24 +32,11 @@ def write_dataset(
 ) -> list[Path]:
     """Write a dataset to a file, which appears whole or not at all; return the files written.
 
-    Parameters
-    ----------
-    dataset : Dataset or TextDataset
-        What to write.
-    path : path-like
-        The file; ``.gz``, ``.bz2`` or ``.xz`` at the end compresses it.
-    format : str, default=None
-        None takes it from the suffix: ``npz`` keeps everything; ``arff`` all but the provenance, with Mulan's
-        list of labels in an XML file beside it; ``xmc`` and ``svmlight`` values and labels only, without
-        names, split and storage. Texts are written as ``csv`` (or TSV; tags with ";" between them) or
-        ``jsonl``.
-
-    Raises
-    ------
-    ValueError
-        If the format cannot hold the dataset.
-    OutputError
-        If the file cannot be written.
+    The format is that of the suffix, or ``format``; ``.gz``, ``.bz2`` or ``.xz`` at the end compresses.
+    ``npz`` keeps everything; ``arff`` all but the provenance, with Mulan's list of labels in an XML file
+    beside it; ``xmc`` and ``svmlight`` values only, without names, split and storage. Texts are written as
+    ``csv``, with ";" between tags, or ``jsonl``. What a format cannot hold is refused (ValueError) before
+    anything is written.
     """
     kind = format_of(path, format)
     kind = "xmc" if kind == "text" else kind
@@ -98,14 +85,23 @@ def _check(dataset: Dataset, kind: str) -> None:
         raise ValueError(f"{shown(min(both))} is a feature and a label, which ARFF cannot hold. Rename one.")
 
 
+def _quoted(name: str) -> str:
+    """Write a name such that it is read back, with as few quotes and escapes as possible."""
+    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:/+=-]*+", name):
+        return name
+    mark = '"' if "'" in name and '"' not in name else "'"
+    escapes = str.maketrans({"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", mark: f"\\{mark}"})
+    return mark + name.translate(escapes) + mark
+
+
 def _arff_lines(dataset: Dataset, path: Any) -> Iterator[str]:
     n, d, n_labels = dataset.shape
     split = "" if dataset.n_train is None else f" -split-number {dataset.n_train}"
-    yield f"@relation {quoted(f'{dataset.name}: -C -{n_labels}{split}')}\n\n"
+    yield f"@relation {_quoted(f'{dataset.name}: -C -{n_labels}{split}')}\n\n"
     for name in dataset.feature_names:
-        yield f"@attribute {quoted(name)} numeric\n"
+        yield f"@attribute {_quoted(name)} numeric\n"
     for name in dataset.label_names:
-        yield f"@attribute {quoted(name)} {{0,1}}\n"
+        yield f"@attribute {_quoted(name)} {{0,1}}\n"
     yield "\n@data\n"
     for start in range(0, n, _ROWS):
         block = dataset.rows(slice(start, start + _ROWS))
@@ -194,17 +190,10 @@ def _csv_text(rows: Iterable[Sequence[Any]], delimiter: str = ",") -> Iterator[s
 class PredictionWriter:
     """Writes tags with scores, block by block, to a file that appears whole or not at all.
 
-    Use it in a ``with`` statement: the file gets its name when the statement ends without an error. Till then
-    an older file of that name stays as it was.
-
-    Parameters
-    ----------
-    path : path-like
-        The file: ``.csv`` with the columns ``row``, ``tag_1``, ``score_1``, ...; ``.jsonl`` with an object
-        ``{"row": 1, "tags": [...], "scores": [...]}`` a line; ``.parquet`` with the columns ``row``, ``tags``
-        and ``scores``. CSV and JSON lines may be compressed.
-    k : int
-        The most tags of a row, which CSV has columns for; shorter rows end with empty cells.
+    Use it in a ``with`` statement: the file gets its name when the statement ends without an error; till then
+    an older file of that name stays. It is CSV (columns ``row``, ``tag_1``, ``score_1``, ..., ``score_k``),
+    JSON lines (``{"row": 1, "tags": [...], "scores": [...]}``) or Parquet (``row``, and lists), as the suffix
+    says.
 
     Examples
     --------

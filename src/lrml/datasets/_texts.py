@@ -1,0 +1,91 @@
+"""Tables that are read line by line: JSON lines, plain text, and what CSV shares with them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import IO, Any
+
+from lrml._shown import shown
+from lrml.datasets._lines import DatasetFormatError, Row, decoded, numbered_lines
+from lrml.datasets._roles import Roles, find_roles
+
+SAMPLE_ROWS, _SAMPLE_BYTES = 1000, 1 << 20  # what roles are guessed from
+
+
+class Lines:
+    """A table that is read line by line; its first rows are read twice, or kept where they cannot be."""
+
+    has_numbers = False
+
+    def __init__(self, path: str | os.PathLike[str], roles: Roles, stream: IO[bytes] | None) -> None:
+        self.path, self._stream = path, stream
+        lines, size = numbered_lines(path, stream), 0
+        self._head: list[Row] = []
+        most = (
+            1 if isinstance(self, PlainText) else SAMPLE_ROWS
+        )  # nobody who types a text waits for an answer
+        for row in islice(lines, most):
+            self._head.append(row)
+            size += len(row[1])
+            if size > _SAMPLE_BYTES:
+                break
+        self.roles: Roles = self._find(roles)  # type: ignore[attr-defined]  # of the form of the lines
+        self._rest = lines if stream is not None else None
+        if stream is None:
+            self._head = []
+
+    def _lines(self) -> Iterator[Row]:
+        if self._stream is None:
+            return numbered_lines(self.path)
+        head, self._head = self._head, []
+        return chain(head, self._rest or ())
+
+    def line_of(self, row: int) -> int:
+        """Return the line of a row, counted from 0."""
+        return row + 1
+
+    def _error(self, line: int | None, message: str) -> DatasetFormatError:
+        return DatasetFormatError.at(self.path, line, message)
+
+
+class PlainText(Lines):
+    """One text a line."""
+
+    def _find(self, roles: Roles) -> Roles:
+        return Roles(kind="text", format="text", text=("",))
+
+    def records(self, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+        for line, text in self._lines():
+            yield line, {"": decoded(self.path, line, text).rstrip("\r\n")}
+
+
+class JsonLines(Lines):
+    """An object a line."""
+
+    def _find(self, roles: Roles) -> Roles:
+        sample = [record for _, record in self._objects(self._head)]
+        if not sample:
+            raise self._error(None, "There is no row. Is the file complete?")
+        names = list(dict.fromkeys(chain.from_iterable(sample)))  # objects may have different keys
+        rows = [[record.get(name) for name in names] for record in sample]
+        return find_roles(self.path, names, rows, roles)
+
+    def _objects(self, lines: Iterable[Row]) -> Iterator[tuple[int, dict[str, Any]]]:
+        for line, text in lines:
+            if not text.strip():
+                continue
+            try:
+                record = json.loads(decoded(self.path, line, text))
+            except (json.JSONDecodeError, RecursionError) as error:
+                message = f"{shown(text[:40])} is no JSON ({error}). Write one object a line."
+                raise self._error(line, message) from error
+            if not isinstance(record, dict):
+                message = f'{shown(text[:40])} is no JSON object. Write {{"text": "...", "tags": []}}.'
+                raise self._error(line, message)
+            yield line, record
+
+    def records(self, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+        return self._objects(self._lines())
