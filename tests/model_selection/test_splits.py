@@ -45,18 +45,6 @@ def counts_by_fold(Y, folds, n_splits):
 # ---- the published algorithm, row by row ----
 
 
-def place(rows, subsets, allowed, give):
-    """Visit rows in an order that leads to `subsets`; False if the algorithm allows none."""
-    todo = set(rows)
-    while todo:
-        row = next((row for row in sorted(todo) if subsets[row] in allowed()), None)
-        if row is None:
-            return False
-        give(row, subsets[row])
-        todo.remove(row)
-    return True
-
-
 def best(candidates, key):
     candidates = list(candidates)
     most = max(map(key, candidates))
@@ -70,47 +58,41 @@ def is_possible_outcome(Y, shares, subsets, *, spare_full, any_label):
     label in a tie, otherwise the first is taken. `spare_full` is our addition for unequal subsets.
     """
     n, n_labels = Y.shape
-    k, r = len(shares), [Fraction(int(share), int(sum(shares))) for share in shares]
+    parts = [Fraction(int(share), int(sum(shares))) for share in shares]
 
-    def run(todo, c, c_label):
-        left = {i: sum(int(Y[row, i]) for row in todo) for i in range(n_labels)}
-        left = {i: count for i, count in left.items() if count}
-        if not left:
-            c = list(c)
-
-            def allowed():
-                return best(range(k), lambda j: c[j])
-
-            def give(row, j):
-                c[j] -= 1
-
-            return place(todo, subsets, allowed, give)
-        tied = [i for i in left if left[i] == min(left.values())]
-        return any(
-            one_label(todo, list(c), [list(x) for x in c_label], i) for i in tied[: None if any_label else 1]
-        )
-
-    def one_label(todo, c, c_label, label):
-        def allowed():
-            candidates = range(k)
+    def allowed(label, room, wanted):
+        candidates = range(len(parts))
+        if label is not None:
+            wants = wanted[label].__getitem__
             if spare_full:
-                candidates = best(
-                    best(candidates, lambda j: math.ceil(c_label[label][j])), lambda j: c[j] > 0
-                )
-            return best(best(candidates, lambda j: c_label[label][j]), lambda j: c[j])
+                candidates = best(best(candidates, lambda j: math.ceil(wants(j))), lambda j: room[j] > 0)
+            candidates = best(candidates, wants)
+        return best(candidates, room.__getitem__)
 
-        def give(row, j):
-            c[j] -= 1
-            for i in range(n_labels):
-                c_label[i][j] -= int(Y[row, i])
-
-        rows = [row for row in todo if Y[row, label]]
-        return place(rows, subsets, allowed, give) and run(
-            [row for row in todo if row not in rows], c, c_label
+    def visit(todo, room, wanted):
+        left = [sum(int(Y[row, i]) for row in todo) for i in range(n_labels)]
+        tied = [i for i in range(n_labels) if left[i] == min(filter(None, left), default=None)]
+        return any(
+            after(label, todo, list(room), [list(one) for one in wanted])
+            for label in (tied if any_label else tied[:1]) or [None]
         )
 
-    start = [[int(Y[:, i].sum()) * share for share in r] for i in range(n_labels)]
-    return run(list(range(n)), [n * share for share in r], start)
+    def after(label, todo, room, wanted):
+        rows = {row for row in todo if label is None or Y[row, label]}
+        rest = [row for row in todo if row not in rows]
+        while rows:
+            fits = (row for row in sorted(rows) if subsets[row] in allowed(label, room, wanted))
+            row = next(fits, None)
+            if row is None:
+                return False
+            rows.remove(row)
+            room[subsets[row]] -= 1
+            for i in range(n_labels):
+                wanted[i][subsets[row]] -= int(Y[row, i])
+        return not rest or visit(rest, room, wanted)
+
+    wanted = [[int(Y[:, i].sum()) * part for part in parts] for i in range(n_labels)]
+    return visit(list(range(n)), [n * part for part in parts], wanted)
 
 
 @given(label_matrices, st.data())
