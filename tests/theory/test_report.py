@@ -10,12 +10,7 @@ import pytest
 from sklearn.preprocessing import normalize
 
 from lrml import CPLST, LEML, LRML, MLFro, MLTrace
-from lrml.theory import (
-    Spectrum,
-    bound_report,
-    local_bound,
-    local_dual_bound,
-)
+from lrml.theory import Spectrum, bound_report, local_bound, local_dual_bound
 
 MODELS = [LRML(2, 3.0), MLTrace(3.0), MLFro(1.0), CPLST(2), LEML(2, 1.0)]
 

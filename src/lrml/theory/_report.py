@@ -12,15 +12,7 @@ import numpy as np
 from lrml.core.arrays import at_home, thin_svd, to_host
 from lrml.theory import _bounds as bounds
 from lrml.theory._complexity import global_complexity, local_complexity
-from lrml.theory._data import (
-    Ball,
-    Bound,
-    Matrix,
-    MonteCarlo,
-    Spectrum,
-    Vector,
-    count,
-)
+from lrml.theory._data import Ball, Bound, Matrix, MonteCarlo, Spectrum, Vector, count
 
 Row = dict[str, Any]
 _ANY_X = "any X"
