@@ -237,10 +237,9 @@ def test_the_tail_sum_recovers_what_the_trace_norm_shrinks():
         assert errors[1] < 0.9 * errors[0]
 
 
-@pytest.mark.parametrize("seed", [2, 9])
-def test_a_start_at_the_truth_is_no_better(seed):
+def test_a_start_at_the_truth_is_no_better():
     """Little is observed: a start at the zero-filled matrix ends in points with huge free values."""
-    truth, M = planted((60, 50), 3, 0.2, 0.1, seed)
+    truth, M = planted((60, 50), 3, 0.2, 0.1, 2)
     U, s, Vt = np.linalg.svd(truth, full_matrices=False)
     done = complete(M, TailSum(3, 2.0), tol=1e-5)
     at_truth = replace(done, factors=Factors(U[:, :3], s[:3], Vt[:3].T))

@@ -107,8 +107,8 @@ def test_the_bracket_holds_the_supremum_of_convex_classes(r, tail, n_labels):
         assert upper <= lower * (1 + 1e-9 if tail == math.inf else 1.25)
 
 
-@pytest.mark.parametrize("theta", [1, 2, 3])
-@pytest.mark.parametrize(("r", "n_labels"), [(0.01, 5), (0.2, 9), (4.0, 5)])
+@pytest.mark.parametrize("theta", [1, 3])
+@pytest.mark.parametrize(("r", "n_labels"), [(0.01, 5), (0.2, 9)])
 def test_the_bracket_closes_for_low_rank(theta, r, n_labels):
     found = local_complexity(decaying_rows(), n_labels, r, theta=theta, tail=0.0, n_draws=5, random_state=0)
     assert found.lower.mean == pytest.approx(found.upper.mean, rel=1e-6)
