@@ -3,9 +3,8 @@
 This is the only module that imports ``array_api_compat``. The numeric core asks once for the namespace of
 its arrays and then speaks the Array API standard, so the same solver runs on any of these libraries.
 
-The threads of OpenBLAS wait for each other by spinning. If another process holds a core, each of the many
-short steps of a decomposition waits until the scheduler has given that core back: an eigendecomposition of
-200 × 200 then takes 100 times as long on two threads as on one, while two idle cores do not make it faster.
+The threads of OpenBLAS wait for each other by spinning. Where another process holds a core, small matrices
+take 100 times as long on two threads as on one, and on idle cores no less: few threads are the rule.
 """
 
 from __future__ import annotations
@@ -416,9 +415,8 @@ def _blas_libraries() -> tuple[Any, ...]:
 class _OneThread:
     """A context in which BLAS uses one thread; may be nested, and entered by several Python threads.
 
-    The number of threads belongs to the process, and threadpoolctl lets only one Python thread change it. So
-    the first thread that enters sets it, and restores it when it leaves; for others inside at that time, the
-    limit ends early. Takes about 10 µs, 1 µs if nested.
+    threadpoolctl lets only one Python thread change the number, which belongs to the process: the first that
+    enters sets it and restores it when it leaves, perhaps too early for others inside. 10 µs, 1 µs if nested.
     """
 
     def __init__(self) -> None:
@@ -484,11 +482,10 @@ def map_in_threads(
 ) -> Iterator[_Result]:
     """Yield ``function(item)`` for every item, in order, computed by as many threads as BLAS has.
 
-    NumPy's elementwise functions use one core; blocks side by side use all of them, and BLAS then needs no
-    threads of its own. Results come in the order of the items, so sums over them do not depend on the number
-    of threads. At most ``ahead`` items beyond the number of threads are started early, so that large results
-    do not pile up. Small items are mostly overhead of Python, which threads cannot share; they are computed
-    one after the other, with BLAS on one thread.
+    BLAS then needs no threads of its own. Results come in the order of the items, so sums over them do not
+    depend on the number of threads. At most ``ahead`` items beyond that number are started early, so that
+    large results do not pile up. Small items, mostly overhead of Python, are computed one after the other,
+    with BLAS on one thread.
     """
     threads = 1 if small or len(items) <= 1 else threads_to_share()
     if threads == 1:

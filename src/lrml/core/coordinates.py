@@ -381,8 +381,9 @@ def coordinates_of(
     """
     road = road_of(rows, road)
     key: tuple[Any, ...] = ("coordinates", fit_intercept, road)
-    width = span.n_directions(rows.shape[2], directions)
+    width = 0
     if road == "compressed":
+        width = span.n_directions(rows.shape[2], directions)
         key += (ridge if bare else None, width)
     made_for, found = rows.cache.get(key, (np.inf, None))
     if found is not None and made_for <= ridge:
@@ -407,7 +408,7 @@ def coordinates_of(
 
 def _of_sums(rows: Rows, fit_intercept: bool) -> Coordinates:
     """Decompose XᵀX."""
-    sums = rows.statistics if rows.sums is None else rows.sums.at(rows.place)
+    sums = rows.statistics if rows.place.is_host else rows.statistics.at(rows.place)
     problem = SpectralProblem.from_moments(sums.moments(fit_intercept=fit_intercept))
     return Coordinates.of(rows, sums, fit_intercept, problem)
 
