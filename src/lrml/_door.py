@@ -1,7 +1,4 @@
-"""The door: what users pass becomes `Rows`, or is refused with the reason, before anything is summed.
-
-`checked_rows` takes all rows or one block of them, `memory_rows` only all of them, for a kernel or a device.
-"""
+"""The door: what users pass becomes `Rows`, or is refused with the reason, before anything is summed."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ from lrml.core.arrays import (
     to_numpy,
 )
 from lrml.core.coordinates import road_of
-from lrml.core.moments import Statistics, extremes, without_weightless
+from lrml.core.moments import Statistics
 from lrml.core.rows import Mask, Rows, Schema
 
 _LARGEST = 1e100  # squares of sums of real targets must be finite
@@ -49,42 +46,8 @@ _SHARE_OF_ROWS = 0.5
 # Rows
 
 
-def memory_rows(
-    X: Any,
-    Y: Any,
-    sample_weight: Any = None,
-    observed: Any = None,
-    *,
-    targets: str = "binary",
-    kernel: Any = None,
-    device: Place | None = None,
-    sums_suffice: bool = True,
-) -> Rows:
-    """Check all rows of a fit, and move them to a device if one is asked for.
-
-    Of rows that would not fit there, only the sums are made, if these suffice for the loss.
-    """
-    precomputed = kernel is not None and kernel.is_precomputed
-    rows = checked_rows(X, Y, sample_weight, observed, targets=targets, precomputed=precomputed)
-    if device is not None and not rows.home.is_host and device != rows.home:
-        raise ValueError(
-            f"X is an array of {rows.home}, but device is {device}. Leave device out, or move X."
-        )
-    if kernel is not None:
-        if not rows.all_known:
-            raise ValueError(
-                "Y has unknown labels, but a kernel needs to know all. Pass kernel='linear', for example on "
-                "features of sklearn.kernel_approximation.Nystroem."
-            )
-        rows = replace(rows, kernel=kernel)
-    if not precomputed:
-        low, high = extremes(without_weightless(rows.X, rows.X[:, :1], rows.weights)[0])
-        warn_of_ranges(0.5 * high - 0.5 * low, rows.schema.feature_names)  # so that nothing overflows
-    return rows if device in (None, rows.home) else _moved(rows, device, sums_suffice=sums_suffice)
-
-
-def _moved(rows: Rows, place: Place, *, sums_suffice: bool) -> Rows:
-    """Move rows to a device, or only their sums."""
+def moved(rows: Rows, place: Place, *, sums_suffice: bool) -> Rows:
+    """Return rows on a device; if they would not fit there and the loss needs no more, only their sums."""
     n, d, n_labels = rows.shape
     needed = n * (d * rows.X.dtype.itemsize + 8 * n_labels)
     given = f"{n} rows, {d} features and {n_labels} labels"

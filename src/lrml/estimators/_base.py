@@ -21,7 +21,9 @@ from lrml._door import (
     check_sample_weight,
     check_targets,
     check_threshold,
-    memory_rows,
+    checked_rows,
+    moved,
+    warn_of_ranges,
 )
 from lrml.core.arrays import (
     Array,
@@ -33,6 +35,7 @@ from lrml.core.arrays import (
     to_numpy,
 )
 from lrml.core.coordinates import coordinates_of
+from lrml.core.moments import extremes, without_weightless
 from lrml.core.rows import Rows
 from lrml.estimators._fitted import Fitted, in_order
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
@@ -142,7 +145,7 @@ class LowRankModel(MultiOutputMixin, BaseEstimator):
     def _check_params(self) -> Parameters:
         """Return all parameters, checked as far as possible without the data."""
         params = self._own_params()
-        vars(params).setdefault("targets", self._targets)
+        params.targets = self._targets
         check_together(params)
         return params
 
@@ -184,21 +187,26 @@ class LowRankModel(MultiOutputMixin, BaseEstimator):
         kernel = None
         if params.kernel != "linear":
             kernel = Kernel(params.kernel, params.gamma, params.degree, params.coef0)
-        rows = memory_rows(
-            X,
-            y,
-            sample_weight,
-            observed,
-            targets=params.targets,
-            kernel=kernel,
-            device=params.device,
-            sums_suffice=params.loss.name == "squared",
-        )
-        if kernel is not None and kernel.is_precomputed:
-            check_kernel_matrix(rows.X)
+        precomputed = kernel is not None and kernel.is_precomputed
+        rows = checked_rows(X, y, sample_weight, observed, targets=self._targets, precomputed=precomputed)
+        home, device = rows.home, rows.home if params.device is None else params.device
+        if device != home and not home.is_host:
+            raise ValueError(f"X is an array of {home}, but device is {device}. Leave device out.")
         if not isinstance(params.threshold, Cut):
             check_threshold(params.threshold, rows.shape[2], params.loss.threshold)
-        return rows
+        if kernel is not None:
+            if not rows.all_known:
+                raise ValueError(
+                    "Y has unknown labels, but a kernel needs to know all. Pass kernel='linear', for example "
+                    "on features of sklearn.kernel_approximation.Nystroem."
+                )
+            rows = replace(rows, kernel=kernel)
+        if precomputed:
+            check_kernel_matrix(rows.X)
+        else:
+            low, high = extremes(without_weightless(rows.X, rows.X[:, :1], rows.weights)[0])
+            warn_of_ranges(0.5 * high - 0.5 * low, rows.schema.feature_names)  # so that nothing overflows
+        return rows if device == home else moved(rows, device, sums_suffice=params.loss.name == "squared")
 
     def _found(self, rows: Rows, params: Parameters) -> dict[str, Any]:
         """Return the fitted attributes: the record of the fit; a search has more."""

@@ -70,10 +70,6 @@ def check_together(params: Parameters) -> None:
     """Refuse parameters that are right, but not beside each other."""
     squared, solver = params.loss.name == "squared", params.solver
     on_road = isinstance(solver, str) and solver in ("auto", *ROADS)
-    if params.targets == "real" and not squared:
-        raise ValueError(f"loss={params.loss.name!r} is made for 0/1 labels. Real targets need 'squared'.")
-    if params.targets == "real" and isinstance(params.threshold, Cut):
-        raise ValueError("threshold='auto' cuts scores into labels, which real targets have not.")
     if params.kernel != "linear" and not squared:
         raise ValueError(
             f"kernel={shown(params.kernel)} needs loss='squared', not {params.loss.name!r}. Or pass features "
@@ -143,10 +139,6 @@ def _positive(name: str) -> Check:
     return partial(_number, name, "finite number above 0", partial(lt, 0.0))
 
 
-def _choice(name: str, *choices: str) -> Check:
-    return lambda value: check.check_choice(name, value, choices)
-
-
 def _count(name: str, least: int, value: Any, *, auto: bool = False) -> Any:
     """Refuse a count of singular values, or a share of the labels, that is wrong for any shape."""
     if check.is_integer(value):
@@ -156,14 +148,12 @@ def _count(name: str, least: int, value: Any, *, auto: bool = False) -> Any:
     return value
 
 
-def several(name: str, check_one: Check, values: Any, *, repeated: bool = False) -> list[Any]:
-    """Return one or several values as a list, each checked; without repetitions there must be one."""
+def _several(name: str, check_one: Check, values: Any) -> list[Any]:
+    """Return one or several values as a list without repetitions, each checked."""
     values = values.tolist() if isinstance(values, np.ndarray) else values
     listed = isinstance(values, Iterable) and not isinstance(values, str | bytes)
     checked = [check_one(value) for value in (values if listed else [values])]
-    if repeated and listed:
-        return checked
-    if not checked or repeated:
+    if not checked:
         raise ValueError(f"{name} is {shown(values)}. Pass a list of numbers, or None for defaults.")
     return list({(check.is_integer(value), value): value for value in checked}.values())  # 1 is not 1.0
 
@@ -224,13 +214,13 @@ def _check_kernel(kernel: Any) -> Any:
 CHECKS: dict[str, Check] = {
     **{name: _strength(name) for name in ("alpha", "ridge", "tol", "degree")},
     "alpha_ratio": partial(_number, "alpha_ratio", "number between 0 and 1", lambda value: 0 < value < 1),
-    "alphas": partial(several, "alphas", _strength("each of alphas")),
+    "alphas": partial(_several, "alphas", _strength("each of alphas")),
     "callback": _check_callback,
     "coef0": partial(_number, "coef0", "finite number", math.isfinite),
     "device": Place.named,
     "fit_intercept": partial(check.check_flag, "fit_intercept"),
     "gamma": _positive("gamma"),
-    "gammas": partial(several, "gammas", _positive("each of gammas")),
+    "gammas": partial(_several, "gammas", _positive("each of gammas")),
     "kernel": _check_kernel,
     "loss": _check_loss,
     "max_iter": partial(_integer, "max_iter", 1),
@@ -238,13 +228,12 @@ CHECKS: dict[str, Check] = {
     "n_alphas": partial(_integer, "n_alphas", 1),
     "random_state": _check_random_state,
     "rank": partial(_count, "rank", 1),
-    "ranks": partial(several, "ranks", partial(_count, "each of ranks", 1)),
-    "ridges": partial(several, "ridges", _strength("each of ridges")),
+    "ranks": partial(_several, "ranks", partial(_count, "each of ranks", 1)),
+    "ridges": partial(_several, "ridges", _strength("each of ridges")),
     "solver": _check_solver,
-    "space": _choice("space", *SPACES),
-    "targets": _choice("targets", "binary", "real"),
+    "space": lambda value: check.check_choice("space", value, SPACES),
     "theta": partial(_count, "theta", 0, auto=True),
-    "thetas": partial(several, "thetas", partial(_count, "each of thetas", 0)),
+    "thetas": partial(_several, "thetas", partial(_count, "each of thetas", 0)),
     "threshold": _check_threshold,
     "verbose": _check_verbose,
     "warm_start": partial(check.check_flag, "warm_start"),

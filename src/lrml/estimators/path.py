@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lrml._shown import level_of_user
+from lrml._shown import level_of_user, shown
 from lrml.core.arrays import namespace, to_numpy
 from lrml.core.checks import check_count
 from lrml.core.coordinates import Coordinates, coordinates_of
@@ -26,6 +26,7 @@ from lrml.estimators._fitted import Solution, model_nbytes
 from lrml.estimators._grid import GridPoint, grid_points, resolve_thetas
 from lrml.estimators._parameters import CHECKS, check_parameters
 from lrml.estimators.lrml import LRML
+from lrml.estimators.spectral import SpectralRegressor
 from lrml.solvers import (
     SUCCESSES,
     History,
@@ -266,6 +267,8 @@ def alpha_max(
 
 def _setting(X: Any, Y: Any, sample_weight: Any, estimator: Any) -> tuple[_Setting, Any]:
     """Check data and estimator as a fit does, and decompose; all labels must be known."""
+    if not (estimator is None or isinstance(estimator, LRML | SpectralRegressor)):
+        raise TypeError(f"estimator is {shown(estimator)}. Pass LRML(…) or SpectralRegressor(…).")
     estimator = clone(LRML() if estimator is None else estimator)
     estimator.set_params(theta=0, alpha=0.0, ridge=0.0)
     estimator.set_params(space=estimator.space or "coefficients")
