@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,8 +46,8 @@ _ROUNDING = 1e-12
 _LEAST_SHARE, _MOST_SHARE = 0.01, 0.9
 _N_RIDGES = 300
 _INFLATION = 1.05
-NOISE_SHARE = 0.5
-"""The default alpha of a penalty on the predictions, as a share of the noise in them."""
+# The default alpha of a penalty on the predictions, over ‖D^(1/2)G‖_F / √n: half of the noise in them.
+_NOISE_SHARE = 0.5 / math.sqrt(2.0)
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,11 @@ def filled(rows: Rows, spec: Spec) -> Spec:
     place = 0 if sums_suffice(spec.loss, rows) else 1
     alpha, ridge, theta = spec.alpha, spec.ridge, spec.theta
     if alpha is None or ridge is None:
-        usual = usual_strengths(rows, spec.loss, fit_intercept=spec.fit_intercept)
+        centred = {"fit_intercept": spec.fit_intercept}
+        usual = usual_strengths(rows, spec.loss, **centred)
         if alpha is None and spec.space == "predictions":
-            alpha = NOISE_SHARE * noise_of_predictions(rows, spec.loss, fit_intercept=spec.fit_intercept)
+            # If labels were independent of X, the predictions would have singular values of about half of it.
+            alpha = _NOISE_SHARE * noise_along(rows, spec.loss, 1.0, **centred)
         alpha = usual[0] if alpha is None else alpha
         ridge = spec.ridge_share * usual[1] if ridge is None else ridge
     if theta == "auto":
@@ -139,25 +141,20 @@ def filled(rows: Rows, spec: Spec) -> Spec:
     )
 
 
-class SortedLabels(NamedTuple):
-    """Which labels can be learnt from rows."""
+def sort_labels(rows: Rows, loss: Loss, *, fit_intercept: bool) -> tuple[Array, Array, Array]:
+    """Return which labels no example has, which need coefficients, and best scores without features.
 
-    unseen: Array  # without a positive example, among those known
-    used: Array  # those that only some examples have: the others need no coefficients
-    constants: Array  # best scores of a model without features; zeros without intercept
-
-
-def sort_labels(rows: Rows, loss: Loss, *, fit_intercept: bool) -> SortedLabels:
-    """Set apart labels that no example has, or that all have if an intercept fits them without loss."""
+    A label that all examples have needs none if there is an intercept.
+    """
     known, positive = rows.label_totals()
     share, xp = rows.label_means, namespace(known)
     if rows.schema.targets == "real":
-        return SortedLabels(xp.zeros_like(known, dtype=xp.bool), known > 0, share * float(fit_intercept))
+        return xp.zeros_like(known, dtype=xp.bool), known > 0, share * float(fit_intercept)
     share = xp.where(xp.abs(share - 1.0) <= _ROUNDING, 1.0, share)
     unseen = positive == 0
     if not fit_intercept:
-        return SortedLabels(unseen, ~unseen, xp.zeros_like(share))
-    return SortedLabels(unseen, ~unseen & (share < 1.0), loss.constant(share))
+        return unseen, ~unseen, xp.zeros_like(share)
+    return unseen, ~unseen & (share < 1.0), loss.constant(share)
 
 
 def usual_strengths(rows: Rows, loss: Loss, *, fit_intercept: bool) -> tuple[float, float]:
@@ -199,7 +196,7 @@ def noise_along(rows: Rows, loss: Loss, ridge: float, *, fit_intercept: bool) ->
         of_means = 0.0 if fit_intercept else sums.weight * float(sums.y_mean @ sums.y_mean)
         return 2.0 * math.sqrt((sums.yy + of_means) * ridge / rows.n_effective)
     known, totals = map(to_numpy, rows.label_totals())
-    constants = to_numpy(sort_labels(rows, loss, fit_intercept=fit_intercept).constants)
+    constants = to_numpy(sort_labels(rows, loss, fit_intercept=fit_intercept)[2])
     if loss.name == "squared":
         left = np.sum(to_numpy(rows.label_squares) - constants * (2.0 * totals - known * constants))
         squares = 4.0 * max(float(left), 0.0)
@@ -207,15 +204,6 @@ def noise_along(rows: Rows, loss: Loss, ridge: float, *, fit_intercept: bool) ->
         without, having = (loss.terms(np.full_like(constants, y), constants).slopes for y in (0.0, 1.0))
         squares = float((known - totals) @ without**2 + totals @ having**2)
     return math.sqrt(squares * ridge / rows.n_effective)
-
-
-def noise_of_predictions(rows: Rows, loss: Loss, *, fit_intercept: bool) -> float:
-    """Return √2 ‖D^(1/2)(Y − 1ȳᵀ)‖_F / √n, the unit of a penalty on the predictions.
-
-    If labels were independent of X, the predictions would have singular values of about half of this: it is
-    `noise_along` a direction with the eigenvalue of the ridge, over the root of its curvature.
-    """
-    return noise_along(rows, loss, 1.0, fit_intercept=fit_intercept) / math.sqrt(2.0)
 
 
 def loss_scale(rows: Rows, loss: Loss, *, fit_intercept: bool) -> float:
@@ -228,7 +216,7 @@ def loss_scale(rows: Rows, loss: Loss, *, fit_intercept: bool) -> float:
     if loss.name == "squared" and rows.all_known:
         return 1.0
     known, positive = map(to_numpy, rows.label_totals())
-    constants = to_numpy(sort_labels(rows, loss, fit_intercept=fit_intercept).constants)
+    constants = to_numpy(sort_labels(rows, loss, fit_intercept=fit_intercept)[2])
     bends = loss.terms(np.ones_like(constants), constants).curvatures * known / rows.total_weight
     weights = known if rows.schema.targets == "real" else positive
     return 0.5 * float(weights @ bends) / float(weights.sum()) if weights.any() else 1.0

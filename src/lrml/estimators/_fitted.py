@@ -58,34 +58,13 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fitted model, with everything that was found out about it.
+    """A fitted model, with everything that was found out about it: None where a fit has no such thing."""
 
-    Attributes
-    ----------
-    schema : Schema
-        Names and numbers of features and labels, and the form of Y.
-    loss_name : str
-    factors : Factors
-        W = U diag(s) Vᵀ; of a kernel the dual coefficients.
-    intercept : array of shape (L,)
-    unseen : bool array of shape (L,)
-        Labels without a positive example.
-    status, converged, objective, residual, n_iter, history
-        How the fit ended, see `LRML`.
-    kernel, X_fit
-        Of a kernel: its parameters, and the training rows unless they were precomputed.
-    theta, alpha, space, ridge, gap, compression_gap, kernel_gap, n_passes, components
-        Numbers that only some fits have; None for the others.
-    cut : float or array, optional
-        The threshold that ``threshold="auto"`` has chosen.
-    sums : Sums, optional
-    """
-
-    schema: Schema
+    schema: Schema  # names and numbers of features and labels, and the form of Y
     loss_name: str
-    factors: Factors
+    factors: Factors  # W = U diag(s) Vᵀ; of a kernel the dual coefficients
     intercept: Array
-    unseen: Array
+    unseen: Array  # labels without a positive example
     status: str
     converged: bool
     objective: float
@@ -93,17 +72,17 @@ class Fitted:
     n_iter: int
     history: dict[str, npt.NDArray[Any]]
     kernel: Kernel | None = None
-    X_fit: Any = None
+    X_fit: Any = None  # of a kernel: the training rows unless they were precomputed
     theta: int | None = None
     alpha: float | None = None
     space: str | None = None
-    ridge: float | None = None
+    ridge: Any = None  # of `SpectralRegressor` perhaps one for each target
     gap: float | None = None
     compression_gap: float | None = None
     kernel_gap: float | None = None
     n_passes: int | None = None
     components: Array | None = None
-    cut: Any = None
+    cut: Any = None  # the threshold that ``threshold="auto"`` has chosen
     sums: Sums | None = None
 
     @property
@@ -134,21 +113,18 @@ class Fitted:
         return self.place.asarray(names) if names.dtype.kind in "biuf" else names
 
     @cached_property
-    def _kept_coef(self) -> Array:
+    def _coef(self) -> Array | None:
+        """Wᵀ (L × d), kept unless it is large."""
+        if self.factors.U.shape[0] * self.n_labels > _MOST_COEFFICIENTS:
+            return None
         U, s, V = (self.place.asarray(factor, "float64") for factor in self.factors)
         return in_order(self.place.asarray((V * s) @ U.T, dtype_name(self.factors.U)))
 
     @property
-    def _keeps_coef(self) -> bool:
-        return bool(self.factors.U.shape[0] * self.n_labels <= _MOST_COEFFICIENTS)
-
-    @property
     def product(self) -> Array:
         """Wᵀ (L × d), made on demand if it is large."""
-        if self._keeps_coef:
-            return self._kept_coef
         U, s, V = self.factors
-        return in_order((V * s) @ U.T)
+        return in_order((V * s) @ U.T) if self._coef is None else self._coef
 
     @property
     def nbytes(self) -> int:
@@ -190,7 +166,7 @@ class Fitted:
         step, width = max(1, size // n_labels), n_labels
         kernel = self.kernel
         if kernel is None:
-            scorer = Scorer.of(X, self.factors, self.product if self._keeps_coef else None, self.intercept)
+            scorer = Scorer.of(X, self.factors, self._coef, self.intercept)
         else:
             U, s, V = self.factors
             scorer = Scorer(U, (V * s).T, self.intercept)
@@ -319,19 +295,15 @@ def _finite(rows: slice, parts: Parts) -> Parts:
 def model_nbytes(rank: Any, shape: tuple[int, int], dtype: npt.DTypeLike, rows: Any = None) -> Any:
     """Bytes that scores need: (min(k (d + L + 1), d L) + L) · itemsize, and the training rows of a kernel.
 
-    The factors U (d × k), s and V (L × k) have k (d + L + 1) numbers. From k = dL / (d + L + 1) on, their
-    product has fewer. For a kernel, d is the number of training rows. Several ranks give an array.
+    The factors have k (d + L + 1) numbers; d is the number of training rows for a kernel. Several ranks give
+    an array.
     """
     d, n_labels = shape
     numbers = np.minimum(np.asarray(rank) * (d + n_labels + 1), d * n_labels) + n_labels
-    found = numbers * np.dtype(dtype).itemsize + (0 if rows is None else _nbytes(rows))
+    parts = () if rows is None else (rows.data, rows.indices, rows.indptr) if is_sparse(rows) else (rows,)
+    of_rows = sum(math.prod(part.shape) * np.dtype(dtype_name(part)).itemsize for part in parts)
+    found = numbers * np.dtype(dtype).itemsize + of_rows
     return int(found) if np.ndim(rank) == 0 else found
-
-
-def _nbytes(rows: Any) -> int:
-    """Bytes of an array, or of the three arrays of a CSR or CSC matrix."""
-    parts = (rows.data, rows.indices, rows.indptr) if is_sparse(rows) else (rows,)
-    return sum(math.prod(part.shape) * np.dtype(dtype_name(part)).itemsize for part in parts)
 
 
 def empty(X: Any, width: int, dtype: Any) -> Array:
