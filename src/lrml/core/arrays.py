@@ -41,8 +41,7 @@ _Result = TypeVar("_Result")
 _NO_MEMORY = ("OutOfMemoryError", "out of memory", "ALLOC_FAILED")
 # Sizes of matrices that two BLAS threads decompose no faster than one; OpenBLAS uses one for those below.
 _ONE_THREAD = range(40, 257)
-# From this size on, memory counts more than threads.
-_LARGE = 2000
+_LARGE = 2000  # from this size on, memory counts more than threads
 # Processes per core, over the last minute, beyond which a second thread of BLAS waits more than it works.
 _BUSY = 1.5
 _N_CORES = os.cpu_count() or 1  # asking takes longer than the load does
@@ -83,10 +82,10 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
     """
     if isinstance(array, np.ndarray):
         return array
-    xp = namespace(array)
-    if array_api_compat.is_torch_namespace(xp):  # it refuses to convert device tensors implicitly
+    xp = namespace(array)  # torch and CuPy refuse to convert what is on a device implicitly
+    if array_api_compat.is_torch_namespace(xp):
         array = array.detach().cpu()
-    elif array_api_compat.is_cupy_namespace(xp):  # so does CuPy
+    elif array_api_compat.is_cupy_namespace(xp):
         array = array.get()
     elif array_api_compat.is_array_api_strict_namespace(xp):
         array = array_api_compat.to_device(array, xp.Device("CPU_DEVICE"))
@@ -272,7 +271,6 @@ def _place_named(name: str) -> Place:
                 device = module.cuda.Device(int(name.removeprefix("cuda").removeprefix(":") or 0))
                 device.compute_capability  # noqa: B018  # fails if it is not there
         except Exception as error:  # a name that is not known and a driver that lacks have no common type
-            # What is said first will do: libraries go on with lists of all their backends.
             said = str(error).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
             said = textwrap.shorten(said or type(error).__name__, 120, placeholder=" …")
             raise ValueError(
@@ -368,7 +366,7 @@ def dot(a: Array, b: Array) -> Array:
     """Inner product ⟨A, B⟩ as an array without axes, for sums that are copied to the host once."""
     if isinstance(a, np.ndarray):
         return np.vdot(a, b)
-    xp = namespace(a, b)
+    xp = namespace(a)
     return xp.vecdot(xp.reshape(a, (-1,)), xp.reshape(b, (-1,)))
 
 

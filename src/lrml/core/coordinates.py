@@ -464,8 +464,7 @@ def _of_kernel(rows: Rows, ridge: float, fit_intercept: bool) -> Coordinates:
 
 def _of_subspace(rows: Rows, subspace: span.Subspace, fit_intercept: bool) -> Coordinates:
     problem = SpectralProblem.from_coordinates(subspace.coordinates, subspace.rows.yy)
-    is_dual = subspace.is_dual and isinstance(subspace.rows, CentredRows)
-    lift = DualLift(subspace.rows, is_wide=True) if is_dual else Lift()
+    lift = DualLift(subspace.rows, is_wide=True) if subspace.is_dual else Lift()
     return Coordinates.of(rows, subspace.rows, fit_intercept, problem, lift, subspace)
 
 

@@ -204,7 +204,7 @@ class Subspace:
     def coordinates(self) -> Eigen:
         """The problem inside; features are dual vectors D^(1/2) A if there are more features than rows."""
         features = self.basis
-        if self.is_dual and isinstance(self.rows, CentredRows) and np.any(self.rows.weights != 1.0):
+        if self.is_dual and np.any(self.rows.weights != 1.0):
             features = features * np.sqrt(self.rows.weights)[:, None]
         return Eigen(self.eigenvalues, features, self.cross)
 
