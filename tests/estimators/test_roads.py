@@ -97,7 +97,7 @@ def test_dual_and_primal_agree(monkeypatch, model, form, weights):
 )
 def test_the_objective_is_that_of_the_definition(oracle, n, extra, n_labels, seed, share, intercept):
     X, Y = wide_problem(n, n + extra, n_labels, seed=seed)
-    alpha = share * alpha_max(X, Y, fit_intercept=intercept)
+    alpha = share * alpha_max(X, Y, estimator=LRML(fit_intercept=intercept))
     model = LRML(1, alpha, ridge=0.1, fit_intercept=intercept).fit(X, Y)
     truth = oracle(X, Y, model.theta_, alpha, 0.1, intercept)
     b = np.where(model.unseen_labels_, 0.0, model.intercept_)  # -1 marks a label that was never seen
