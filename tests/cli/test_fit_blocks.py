@@ -137,28 +137,29 @@ def test_wrong_usage(folder):
     for name in ("1.csv", "2.csv", "README.md", ".hidden"):
         (folder / "sub" / name).write_text("a,b\n1,2\n")
     run = program("tune", folder / "all.xmc", "--blocks", "--loss", "logistic", "-o", folder / "new.lrml")
-    assert "then lrml fit --blocks --loss logistic" in run.stderr
+    assert run.returncode == 2
+    assert "loss" in run.stderr
     for arguments, message in (
-        (["all.xmc", "--blocks", 0], "--blocks must have at least 1 row each, got 0"),
+        (["all.xmc", "--blocks", 0], "--blocks is 0"),
         (
             ["all.xmc", "--checkpoint", "x"],
-            "--checkpoint is for files that are read in blocks, got 'x' without",
+            "--checkpoint needs --blocks",
         ),
-        (["part-1.xmc", "part-2.xmc"], "several files must be read in blocks, got 2 files without --blocks"),
+        (["part-1.xmc", "part-2.xmc"], "2 files needs --blocks"),
         (["all.xmc", "none.xmc", "--blocks"], "or a file, got"),
         (["all.xmc", "--blocks", "--checkpoint", "none/x"], "must be in a folder that exists"),
         (["all.xmc", "--blocks", "--checkpoint", "/proc/x"], "must be written to '/proc/x'"),
-        (["all.xmc", "--blocks", "--checkpoint", folder / "new.lrml"], "must be a file of its own"),
+        (["all.xmc", "--blocks", "--checkpoint", folder / "new.lrml"], "which is the model or the data"),
         (["all.xmc", "--blocks", "--checkpoint", folder / "all.csv"], "no file of sums"),
-        (["texts.csv", "--blocks"], "--blocks is for files of numbers, got"),
-        (["all.xmc", "--blocks", "--kernel", "rbf"], "--blocks needs --kernel linear, got rbf"),
+        (["texts.csv", "--blocks"], "has texts"),
+        (["all.xmc", "--blocks", "--kernel", "rbf"], "kernel"),
         (["all.xmc", "--blocks=abc"], "must be a number of rows, got 'abc'"),
-        (["all.xmc", "--blocks", "--threshold", "auto"], "or use lrml tune --blocks, which chooses one"),
-        (["all.xmc", "--blocks", "--checkpoint", "x", "--loss", "logistic"], "--checkpoint needs --loss squ"),
-        ([folder / "sub", "--blocks"], f"which is a folder. Name its files: {folder / 'sub' / '*.csv'}"),
-        (["all.csv", "--labels", -6, "--test", "all.csv", "--blocks"], "--blocks reads rows to learn from"),
-        (["split.arff", "--blocks"], "--blocks learns from all rows of a file"),
-        (["yeast", "--blocks"], "--blocks is for files of numbers, got 'yeast', a dataset by name"),
+        (["all.xmc", "--blocks", "--threshold", "auto"], "threshold"),
+        (["all.xmc", "--blocks", "--checkpoint", "x", "--loss", "logistic"], "loss"),
+        ([folder / "sub", "--blocks"], f"is a folder. Name its files: {folder / 'sub' / '*.csv'}"),
+        (["all.csv", "--labels", -6, "--test", "all.csv", "--blocks"], "has a test set"),
+        (["split.arff", "--blocks"], "has a test set"),
+        (["yeast", "--blocks"], "'yeast' has a test set"),
     ):
         if "/proc/x" in arguments and sys.platform != "linux":
             continue

@@ -396,11 +396,13 @@ def test_a_missing_feature_and_numbers_for_texts_are_errors(tmp_path):
         ("toys.csv", {"rows": 0, "labels": LABELS}, ValueError, "rows is 0"),
         ("toys.csv", {"n_features": 3}, ValueError, "'n_features'"),
         ("toys.svm", {"xml": "x"}, ValueError, "'xml'"),
-        (".", {}, FileNotFoundError, r"folder.*\*"),
+        ("sub", {}, FileNotFoundError, r"folder.*\*"),
     ],
 )
 def test_wrong_sources(tmp_path, name, options, error, message):
     (tmp_path / "toys.doc").write_text("x")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.csv").write_text("x")
     for case in CASES:
         case.write(tmp_path)
     with pytest.raises(error, match=message):

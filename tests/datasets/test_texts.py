@@ -343,3 +343,46 @@ def test_made_texts_can_be_learnt():
     assert 0.6 < score < 0.99
     with pytest.raises(ValueError, match="n_texts"):
         make_tagged_texts(0)
+
+
+# Corpora of Annif.
+
+URIS = (("http://a.org/1", "http://a.org/2"), ("http://a.org/2",), ())
+
+
+def check_annif(source):
+    found = source.read()
+    assert found.texts == ('a "quick fox', "dogs, lazy", "nothing here")
+    assert found.tags == URIS
+    assert [block.tags for block in source.blocks(2)] == [URIS[:2], URIS[2:]]
+    assert [block.tags for block in source.blocks(2, 1)] == [URIS[2:]]
+    assert source.identity()
+
+
+def test_annif_tsv_without_a_header(write):
+    listed = [" ".join(f"<{uri}>" for uri in some) for some in URIS]
+    texts = ('a "quick fox', "dogs, lazy", "nothing here")
+    lines = [f"{text}\t{uris}\n" for text, uris in zip(texts, listed, strict=True)]
+    check_annif(open_source(write("".join(lines), "annif.tsv")))
+    check_annif(open_source(write(gzip.compress("".join(lines).encode()), "annif.tsv.gz")))
+    out = io.StringIO()
+    rows = csv.writer(out)
+    rows.writerow(["text", "subject_uris", "subject_labels"])
+    rows.writerows(zip(texts, listed, ["fox", "dog", ""], strict=True))
+    check_annif(open_source(write(out.getvalue(), "annif.csv")))
+    subjects = [[{"uri": uri, "label": "x"} for uri in some] for some in URIS]
+    lines = [json.dumps({"text": t, "subjects": s}) + "\n" for t, s in zip(texts, subjects, strict=True)]
+    check_annif(open_source(write("".join(lines), "annif.jsonl")))
+
+
+def test_annif_folders(tmp_path):
+    for name, text, uris in zip("abc", ('a "quick fox', "dogs, lazy", "nothing here"), URIS, strict=True):
+        (tmp_path / f"{name}.txt").write_text(text)
+        if name == "a":
+            (tmp_path / "a.tsv").write_text("".join(f"<{uri}>\tlabel\n" for uri in uris))
+        elif uris:
+            (tmp_path / f"{name}.key").write_text("".join(f"{uri}\n" for uri in uris))
+    check_annif(open_source(tmp_path))
+    for path in (*tmp_path.glob("*.key"), *tmp_path.glob("*.tsv")):
+        path.unlink()
+    assert open_source(tmp_path).read().tags is None

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -78,68 +78,25 @@ class Blockwise(NamedTuple):
         cls, rows: Any, checkpoint: str | None, dask: str | None, data: Data, output: str
     ) -> Blockwise | None:
         """Return what the options say, checked before anything is read; None without ``--blocks``."""
-        if rows is None and dask is not None:
-            rows = _ROWS
+        files = (data.name, *data.others)
+        rows = _ROWS if rows is None and dask is not None else rows
+        if rows is None and (checkpoint is not None or data.others):
+            what = "--checkpoint" if checkpoint is not None else f"{len(files)} files"
+            raise ValueError(f"{what} needs --blocks: rows that are read block by block. Add it.")
         if rows is None:
-            if checkpoint is not None:
-                raise ValueError(
-                    f"--checkpoint is for files that are read in blocks, got {checkpoint!r} without "
-                    "--blocks. Add --blocks."
-                )
-            if data.others:
-                raise ValueError(
-                    f"several files must be read in blocks, got {1 + len(data.others)} files without "
-                    "--blocks. Add --blocks, or pass one file."
-                )
             return None
         if rows < 1:
-            raise ValueError(
-                f"--blocks must have at least 1 row each, got {rows}. Leave the number out if in doubt."
-            )
-        folder = next((name for name in (data.name, *data.others) if Path(name).is_dir()), None)
-        if folder is not None:
-            raise ValueError(
-                f"DATA must be files, got {folder!r}, which is a folder. Name its files: {pattern_of(folder)}"
-            )
+            raise ValueError(f"--blocks is {rows}. Leave the number out, or pass one of at least 1.")
+        for name in files:
+            if Path(name).is_dir():
+                raise ValueError(f"{name!r} is a folder. Name its files: {pattern_of(name)}")
         if checkpoint is not None:
-            _check_checkpoint(checkpoint, (output, data.name, *data.others))
+            check_new_file(checkpoint, True, "--checkpoint")
+            for other in (output, *files):
+                check_other_file(checkpoint, other, "--checkpoint")
+                if Path(checkpoint).absolute() == Path(other).absolute():
+                    raise ValueError(f"--checkpoint is {checkpoint!r}, which is the model or the data.")
         return cls(rows, checkpoint, dask)
-
-    def check(self, estimator: Any) -> None:
-        """Refuse an estimator that needs all rows at once, in the words of the options."""
-        if not hasattr(estimator, "fit_blocks"):
-            raise ValueError(
-                "--blocks needs a method that can be fitted from sums over rows, got "
-                f"{type(estimator).__name__}. Leave --blocks out, or choose --method lrml, ml-trace, "
-                "ml-fro, leml or cplst."
-            )
-        searches, loss = hasattr(estimator, "cv"), getattr(estimator, "loss", "squared")
-        if getattr(estimator, "kernel", "linear") != "linear":
-            raise ValueError(
-                f"--blocks needs --kernel linear, got {estimator.kernel}, which compares all pairs of rows. "
-                "Leave one of them out."
-            )
-        if estimator.threshold == "auto" and not searches:
-            raise ValueError(
-                "--threshold auto needs rows that the model has not seen, got --blocks, of which none are "
-                "kept. Pass a number, or use lrml tune --blocks, which chooses one."
-            )
-        if loss != "squared" and searches:
-            raise ValueError(
-                f"lrml tune --blocks needs --loss squared, got {loss}. Use lrml tune on some of the rows "
-                f"without --blocks, then lrml fit --blocks --loss {loss} with what it has chosen."
-            )
-        if loss != "squared" and self.checkpoint is not None:
-            raise ValueError(
-                f"--checkpoint needs --loss squared, got {loss}, which reads the files several times. Leave "
-                "--checkpoint out."
-            )
-
-
-class Columns(NamedTuple):
-    """The names of the features of a source."""
-
-    feature_names: Sequence[str]
 
 
 class Stream:
@@ -149,38 +106,24 @@ class Stream:
         from lrml.cli._console import tell_progress
         from lrml.cli._data import explained, reading_of
 
-        if source.roles.kind == "text" or data.name in mulan_entries():
-            named = data.name in mulan_entries()
-            what = "a dataset by name" if named else "texts: weights of words are learned from all"
-            remedy = "write features to an svmlight file, for example of sklearn's HashingVectorizer"
-            raise ValueError(
-                f"--blocks is for files of numbers, got {data.name!r}, {what}. Leave it out"
-                f"{'' if named else ', or ' + remedy}."
-            )
-        if "test" in data.reading:
-            raise ValueError(
-                f"--blocks reads rows to learn from, got --test {data.reading['test']!r}. Leave it out, and "
-                "judge the model with lrml evaluate."
-            )
-        if source.has_split:
-            raise ValueError(
-                f"--blocks learns from all rows of a file, got {data.name!r}, which says that some are a "
-                "test set. Write the training rows to a file of their own."
-            )
-        self.how, self.quiet, self.source = how, quiet, source
+        wrong = None
         if source.has_first_pass and not quiet:
             tell_progress("reads all files once, to find features and labels")
+        if source.roles.kind == "text":
+            wrong = "has texts, whose words are weighted by all; write features to an svmlight file"
+        elif source.has_split or data.name in mulan_entries():
+            wrong = "has a test set; write the rows to learn from to a file"
+        elif source.schema.labels is None:
+            wrong = "has no labels; say where they are, for example with --labels"
+        if wrong is not None:
+            raise ValueError(f"--blocks learns from all rows of files of numbers, but {data.name!r} {wrong}.")
+        self.how, self.quiet, self.source = how, quiet, source
         features, labels = source.schema
-        if labels is None:
-            raise ValueError(
-                f"DATA must have labels to learn from, got {data.name!r} without them. Say where they are, "
-                "for example with --labels."
-            )
         self.name = data.reading.get("name") or Path(data.name).name
         if data.others:
             self.name += f" and {counted(len(data.others), 'more file')}"
-        self.reading = reading_of(source, Columns(features or ()))
-        shape = f"{len(features or ()):,d} features, {len(labels):,d} labels"
+        self.reading = reading_of(source, features)
+        shape = f"{len(features or ()):,d} features, {len(labels or ()):,d} labels"
         self.notes = (f"{self.name}: {shape}", *explained(source))
         self._told: Reading | None = None
         self.n_rows: int | None = None
@@ -240,18 +183,6 @@ class Stream:
             )
         else:
             advise("nothing was kept: what reads the files several times has no checkpoint")
-
-
-def _check_checkpoint(checkpoint: str, others: Sequence[str]) -> None:
-    """Refuse a checkpoint that cannot be written, or one of the other files."""
-    check_new_file(checkpoint, True, "--checkpoint")
-    for other in others:
-        if Path(checkpoint).absolute() == Path(other).absolute():
-            raise ValueError(
-                f"--checkpoint must be a file of its own, got {checkpoint!r}, which is the model or the "
-                "data, too. Choose another name."
-            )
-        check_other_file(checkpoint, other, "--checkpoint")
 
 
 def _reads_once(estimator: Any) -> bool:

@@ -45,7 +45,9 @@ class Training(NamedTuple):
             part = "" if n_train is None else f" (the training rows of {len(whole):,d})"
             _, d, n_labels = rows.shape
             notes = [f"{rows.name}: {len(rows):,d} rows{part}, {d:,d} features, {n_labels:,d} labels"]
-        return cls(rows, (*notes, *explained(source)), reading_of(source, rows))
+        return cls(
+            rows, (*notes, *explained(source)), reading_of(source, getattr(rows, "feature_names", None))
+        )
 
     @property
     def name(self) -> str:
@@ -71,10 +73,10 @@ def explained(source: Source) -> list[str]:
     return source.roles.explain() if source.roles.format in ("csv", "jsonl", "parquet", "text") else []
 
 
-def reading_of(source: Source, columns: Any) -> dict[str, Any]:
+def reading_of(source: Source, features: Any) -> dict[str, Any]:
     """Return how later files are to be read: columns by name, and numbers from where these began."""
     kept: dict[str, Any] = source.roles.kept()
-    start = getattr(getattr(columns, "feature_names", None), "start", None)
+    start = getattr(features, "start", None)  # of numbered names
     return kept if start is None else kept | {"zero_based": start == 0}
 
 

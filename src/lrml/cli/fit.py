@@ -110,9 +110,7 @@ def learn(
     texts, search = source.roles.kind == "text", command == "tune"
     wanted: dict[str, Any] = {"search": search, "seed": seed, "verbose": not quiet}
     # Wrong parameters are refused before long reading.
-    checked = recipe.estimator(**wanted, n_texts=0 if texts else None)
-    if how is not None and not texts:
-        how.check(checked)
+    recipe.estimator(**wanted, n_texts=0 if texts else None)
     training: Any = Training.read(source) if how is None else Stream(how, quiet, data, source)
     estimator = recipe.estimator(**wanted, n_texts=training.n_rows if texts else None)
     if not quiet:

@@ -23,6 +23,7 @@ from lrml.datasets._pairs import PairReader, is_xmc_header
 from lrml.datasets._roles import Roles
 from lrml.datasets._source import MemoryReader, Source
 from lrml.datasets._tables import TableReader
+from lrml.datasets._texts import FolderReader
 
 _NAMES = ("feature_names", "label_names")
 _READERS: dict[str, tuple[Any, tuple[str, ...]]] = {  # and their options
@@ -34,6 +35,7 @@ _READERS: dict[str, tuple[Any, tuple[str, ...]]] = {  # and their options
     "parquet": (TableReader, ("sparse",)),
     "text": (TableReader, ()),
     "npz": (MemoryReader.of_file, ()),
+    "folder": (FolderReader, ()),
 }
 _ROLES = tuple(one.name for one in fields(Roles) if one.name not in ("kind", "format", "reasons"))
 
@@ -149,6 +151,8 @@ def read_dataset(paths: Any, **options: Any) -> Any:
 
 def _kind_of(path: Path, chosen: str | None) -> str:
     """Return the format of a file; a .txt file may be XMC."""
+    if path.is_dir():
+        return "folder"
     kind = format_of(path, chosen)
     if kind == "text" and chosen is None:
         _, first = next(numbered_lines(path), (1, b""))
@@ -168,7 +172,7 @@ def _merged(roles: Roles | None, asked: Mapping[str, Any]) -> Roles:
 def _matching(path: str | os.PathLike[str]) -> list[str]:
     """Return a path, or all files of a pattern, unless it is the name of a file."""
     name = os.fspath(path)
-    if os.path.isdir(name):
+    if os.path.isdir(name) and not glob.glob(os.path.join(glob.escape(name), "*.txt")):
         raise FileNotFoundError(
             f"{name!r} is a folder. Name its files, as a list or a pattern: {pattern_of(name)!r}."
         )

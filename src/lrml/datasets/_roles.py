@@ -23,7 +23,7 @@ _TEXT_NAMES, _SHORT_TEXT_NAMES, _TAG_NAMES = (
         "article sentence question details notes",
         "title headline subject summary name heading",
         "tag tags label labels category categories keyword keywords topic topics class classes genre genres "
-        "subjects codes",
+        "subjects codes uris",
     )
 )
 _SEPARATORS = ("\n", "|", ";", ",")  # the rarer inside a tag, the earlier
@@ -159,7 +159,7 @@ def _spelled(separator: str | None) -> str:
         return "one tag each"
     if separator == "json":
         return "lists in brackets"
-    names = {"\n": "line ends", " ": "blanks", "\t": "tabulators"}
+    names = {"<>": "angle brackets around them", "\n": "line ends", " ": "blanks", "\t": "tabulators"}
     return f"separated by {names.get(separator, repr(separator))}"
 
 
@@ -226,6 +226,8 @@ def guess_separator(values: Sequence[str]) -> str | None:
     """Return what separates tags in some texts; None if each seems to be one tag."""
     if not values:
         return None
+    if all(value.strip()[:1] == "<" and value.strip()[-1:] == ">" for value in values):
+        return "<>"
     if all(value.strip()[:1] == "[" and value.strip()[-1:] == "]" for value in values):
         return "json"
     shares = {mark: sum(mark in value.strip() for value in values) / len(values) for mark in _SEPARATORS}
@@ -241,6 +243,8 @@ def split_tags(value: str, separator: str | None) -> list[str]:
     """Split a list of tags; parts are not trimmed yet. Raises ValueError for a list that is none."""
     if separator is None:
         return [value]
+    if separator == "<>":  # addresses of subjects, as Annif writes them
+        return re.findall(r"<([^<>]*)>", value)
     if separator != "json":
         return value.split() if separator == " " else value.split(separator)
     if not value.strip():
@@ -259,6 +263,7 @@ def tags_in(value: Any, separator: str | None) -> tuple[str, ...]:
     if value is None:
         return ()
     if isinstance(value, list):
+        value = [part.get("uri", part) if isinstance(part, dict) else part for part in value]
         if not all(isinstance(part, str | int) and not isinstance(part, bool) for part in value):
             raise ValueError("a list of other things than texts")
         parts = [str(part) for part in value]
@@ -389,6 +394,7 @@ def _guess_tags(
     possible, reason = [column for column in columns if column.filled], "by its name"
     found = [c for c in possible if c.is_called(_TAG_NAMES, wholly=True)]
     found = found or [c for c in possible if c.is_called(_TAG_NAMES, wholly=False)]
+    found = [c for c in found if c.is_called(frozenset({"uris"}), wholly=False)] or found  # beside labels
     if len(found) > 1:  # one that lists tags, rather than one with single words or numbers
         found = [column for column in found if column.lists_tags()] or found
     elif not found:

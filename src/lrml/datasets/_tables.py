@@ -29,7 +29,7 @@ from lrml.datasets._lines import (
     decoded,
     open_bytes,
 )
-from lrml.datasets._roles import Roles, counts_rows, find_roles, flag_of, tags_in
+from lrml.datasets._roles import Roles, counts_rows, find_roles, flag_of, guess_separator, tags_in
 from lrml.datasets._texts import SAMPLE_ROWS, JsonLines, Lines, PlainText
 
 _BATCH_CELLS = 1 << 20  # numbers of a Parquet file that are read at a time
@@ -221,6 +221,7 @@ class _Csv(Lines):
     """Cells between delimiters, with a header."""
 
     has_numbers = True
+    _quoting: Any = csv.QUOTE_MINIMAL
 
     def _find(self, roles: Roles) -> Roles:
         usual = "\t" if Path(plain_name(self.path)).suffix.lower() == ".tsv" else ","
@@ -230,6 +231,9 @@ class _Csv(Lines):
         self._mark = mark
         rows = self._rows(iter(self._head), whole=False)
         self._header_line, self.names = next(rows, (0, []))
+        if self._is_of_annif():  # without a header, and quotes are letters
+            self._header_line, self.names, self._quoting = 0, ["text", "subjects"], csv.QUOTE_NONE
+            rows = self._rows(iter(self._head), whole=False)
         if not self.names:
             raise self._error(None, "There is no header. Is the file complete?")
         if all(map(_is_number, self.names)) and not counts_rows(self.names):
@@ -240,6 +244,9 @@ class _Csv(Lines):
         if len(self.names) == 1 and (roles.labels or roles.kind == "numbers"):
             raise self._error(self._header_line, self._one_column())
         return find_roles(self.path, self.names, self._sample, roles)
+
+    def _is_of_annif(self) -> bool:
+        return len(self.names) == 2 and guess_separator(self.names[1:]) == "<>"
 
     def _one_column(self) -> str:
         other = next((mark for mark in ";\t|" if mark in self.names[0]), ";").replace("\t", "\\t")
@@ -274,7 +281,7 @@ class _Csv(Lines):
                 yield decoded(self.path, number, line)
 
         try:
-            for row in csv.reader(text(), delimiter=self._mark, strict=True):
+            for row in csv.reader(text(), delimiter=self._mark, strict=True, quoting=self._quoting):
                 if len(row) > 1 or (row and (width == 1 or row[0].strip())):
                     width = width or len(row)
                     if len(row) != width:
@@ -288,7 +295,8 @@ class _Csv(Lines):
 
     def records(self, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
         rows = self._rows(self._lines())
-        next(rows)
+        if self._header_line:
+            next(rows)
         for line, cells in rows:
             yield line, dict(zip(self.names, cells, strict=True))
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
+from pathlib import Path
 from typing import IO, Any
 
 from lrml._shown import shown
+from lrml.datasets._dataset import Schema, TextDataset
 from lrml.datasets._lines import DatasetFormatError, Row, decoded, numbered_lines
 from lrml.datasets._roles import Roles, find_roles
 
@@ -89,3 +92,48 @@ class JsonLines(Lines):
 
     def records(self, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
         return self._objects(self._lines())
+
+
+class FolderReader:
+    """Reads a folder of texts, as Annif has them: each ``a.txt`` with its tags in ``a.tsv`` or ``a.key``.
+
+    A line of ``.key`` is a tag; one of ``.tsv`` is the address of a subject in angle brackets, and its name.
+    """
+
+    has_first_pass = has_split = False
+    schema = Schema(None, None)
+
+    def __init__(self, path: Path, roles: Roles) -> None:
+        self.path, self.name, self.options = path, path.name, dict[str, Any]()
+        texts = sorted(path.glob("*.txt"))
+        pairs = (text.with_suffix(end) for text in texts for end in (".tsv", ".key"))
+        beside = [other for other in pairs if other.exists()]
+        self._texts, self.files = texts, (*texts, *beside)
+        self._labelled = bool(beside)
+        self.roles = replace(roles, kind="text", text=("",), tags="subjects" if beside else None)
+
+    def moved(self) -> FolderReader:
+        """Return a reader by the whole path."""
+        return FolderReader(self.path.absolute(), self.roles)
+
+    def blocks(
+        self, rows: int | None, skip: int, schema: Schema | None, labelled: bool
+    ) -> Generator[TextDataset, None, int]:
+        """Yield so many texts at a time."""
+        for start in range(skip, len(self._texts), rows or len(self._texts)):
+            some = self._texts[start : None if rows is None else start + rows]
+            texts = [_content(path) for path in some]
+            tags = [self._tags(path) for path in some] if labelled and self._labelled else None
+            yield TextDataset(self.name, texts, tags, self.roles, self.name)
+        return len(self._texts)
+
+    def _tags(self, text: Path) -> tuple[str, ...]:
+        for end in (".tsv", ".key"):
+            if (path := text.with_suffix(end)).exists():
+                cells = [line.split("\t")[0].strip() for line in _content(path).splitlines()]
+                return tuple(dict.fromkeys(cell.strip("<>") for cell in cells if cell))
+        return ()
+
+
+def _content(path: Path) -> str:
+    return "".join(decoded(path, number, line) for number, line in numbered_lines(path))
