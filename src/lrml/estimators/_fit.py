@@ -68,10 +68,9 @@ def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
     with _reported(spec) as callback:
         minimise = _fit_sums if sums_only else _fit_rows
         solution = minimise(rows, replace(spec, callback=callback), start)
-    changes: dict[str, Any] = {}
-    missed, outcome = solution.compression_gap, solution.outcome
+    fitted, outcome, missed = record(rows, spec, solution), solution.outcome, solution.compression_gap
     if missed is not None and missed > 2.0 * (_MOST_COMPRESSED if sums_only else enough(spec)):
-        changes = {"converged": False, "status": Status.SUBSPACE_POOR.value}
+        fitted = replace(fitted, converged=False, status=Status.SUBSPACE_POOR.value)
         _warn(
             f"the fit in a subspace is an estimated {missed:.1%} above the exact objective. Raise the ridge "
             f"(now {spec.ridge:g}; searches such as LRMLCV find one), scale X, or use a model with "
@@ -81,7 +80,7 @@ def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
         gap = outcome.history[-1].gap
         reached = f"estimated gap {gap:.1e}" if math.isfinite(gap) else f"residual {outcome.residual:.1e}"
         _warn(f"{outcome.status.value} ({reached} after {len(outcome.history) - 1} iterations)")
-    return record(rows, spec, solution, **changes)
+    return fitted
 
 
 def _warn(message: str) -> None:
@@ -98,9 +97,7 @@ def _reported(spec: Spec) -> Iterator[Callback | None]:
     with progress(spec.name, "iterations", at_most=True) as shown:
 
         def report(info: IterationInfo) -> bool | None:
-            residual = (
-                f"residual {info.residual:.1e}, " if math.isfinite(info.residual) else ""
-            )  # unknown yet
+            residual = f"residual {info.residual:.1e}, " if math.isfinite(info.residual) else ""
             words = f"objective {info.objective:.6g}, {residual}rank {info.rank}"
             shown.update(info.iteration, spec.max_iter or 0, words)
             return spec.callback(info) if spec.callback is not None else None
@@ -108,26 +105,24 @@ def _reported(spec: Spec) -> Iterator[Callback | None]:
         yield report
 
 
-def record(rows: Rows, spec: Spec, solution: Solution, **changes: Any) -> Fitted:
+def record(rows: Rows, spec: Spec, solution: Solution) -> Fitted:
     """Return the record of a fit, in the type of X and where X came from."""
     home, dtype, kernel = rows.home, rows.model_dtype, rows.kernel
     outcome, gap, components = solution.outcome, solution.gap, solution.components
     if gap is not None and solution.compression_gap is not None:
         gap += solution.compression_gap  # what is proven inside a subspace is not all
-    found: dict[str, Any] = {
-        "status": outcome.status.value,
-        "converged": outcome.status in SUCCESSES,
-        "objective": outcome.objective,
-        "residual": outcome.residual,
-        "n_iter": outcome.n_iter,
-        "history": outcome.history.as_dict(),
-    }
     return Fitted(
         schema=rows.schema,
         loss_name=spec.loss.name,
         factors=Factors(*(home.asarray(factor, dtype) for factor in solution.factors)),
         intercept=home.asarray(solution.intercept, dtype),
         unseen=home.asarray(solution.unseen),
+        status=outcome.status.value,
+        converged=outcome.status in SUCCESSES,
+        objective=outcome.objective,
+        residual=outcome.residual,
+        n_iter=outcome.n_iter,
+        history=outcome.history.as_dict(),
         kernel=kernel,
         X_fit=None if kernel is None or kernel.is_precomputed else rows.given_rows,
         theta=spec.theta,  # type: ignore[arg-type]  # a number by now
@@ -139,7 +134,6 @@ def record(rows: Rows, spec: Spec, solution: Solution, **changes: Any) -> Fitted
         kernel_gap=solution.kernel_gap,
         n_passes=rows.n_passes,
         components=None if components is None else home.asarray(components, rows.schema.dtype),
-        **found | changes,
     )
 
 
@@ -174,13 +168,6 @@ class Squares:
     coordinates: Coordinates
     spec: Spec
 
-    @classmethod
-    def of(cls, rows: Rows, spec: Spec) -> Self:
-        """Choose and make the coordinates."""
-        asked = {"bare": spec.is_bare, "directions": spec.expected_rank(rows.model_shape[1])}
-        sides: dict[str, Any] = {"fit_intercept": spec.fit_intercept, "road": spec.road, **asked}
-        return cls(coordinates_of(rows, ridge=spec.ridge or 0.0, extensible=True, **sides), spec)
-
     @cached_property
     def problem(self) -> SpectralProblem:
         """The problem with the ridge."""
@@ -195,13 +182,13 @@ class Squares:
     def missed(self, outcome: SolverResult, gained: float) -> tuple[float, Any]:
         """Return what the subspace costs, and vectors to add beside the solution that lacks them."""
         found, unit = self.regressions(outcome), self.coordinates.unit_of_gaps(outcome.objective)
-        slope = None
+        slope = math.inf
         if self.spec.space == "coefficients":
             # Of the penalty along a further direction. A solution that may take one at no price has slope 0.
             none = Place.of(found.left).zeros(found.left.shape[1] + 1)
             slope = float(self.spec.penalty.slopes(none)[-1])
-        free = slope if slope is not None and slope < math.inf else None
-        gap, further = self.coordinates.missed(found, free, _MOST_COMPRESSED * unit)
+        price = None if slope == math.inf else slope
+        gap, further = self.coordinates.missed(found, price, _MOST_COMPRESSED * unit)
         return gap / unit, None if further is None else (further, found)
 
     def larger(self, outcome: SolverResult, further: Any) -> tuple[Self, Array]:
@@ -236,7 +223,9 @@ def _fit_sums(rows: Rows, spec: Spec, start: Start | None) -> Solution:
 
 
 def _solved(rows: Rows, spec: Spec, start: Start | None) -> tuple[Squares, SolverResult, float | None]:
-    setting = Squares.of(rows, spec)
+    asked = {"bare": spec.is_bare, "directions": spec.expected_rank(rows.model_shape[1])}
+    sides: dict[str, Any] = {"fit_intercept": spec.fit_intercept, "road": spec.road, **asked}
+    setting = Squares(coordinates_of(rows, ridge=spec.ridge or 0.0, extensible=True, **sides), spec)
     first = None if start is None else setting.coordinates.compress(start.left, 1.0, start.right)
     return _minimise(setting, first)
 

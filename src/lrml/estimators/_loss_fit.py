@@ -28,14 +28,7 @@ from lrml.core.rows import Rows
 from lrml.core.subspace import check_unit
 from lrml.estimators._defaults import Spec, loss_scale
 from lrml.estimators._fitted import Start
-from lrml.solvers import (
-    SUCCESSES,
-    SeparableProblem,
-    SolverResult,
-    slopes_at,
-    solve_rows,
-    solve_separable,
-)
+from lrml.solvers import SUCCESSES, SeparableProblem, SolverResult, slopes_at, solve_rows, solve_separable
 
 # Single-precision scores give the objective to 2e-7, which suffices for gaps down to this.
 _SINGLE_PRECISION_FROM = 1e-5

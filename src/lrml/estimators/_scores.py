@@ -13,15 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from lrml._ranking import TopK
 from lrml._shown import shown
-from lrml.core.arrays import (
-    Array,
-    Place,
-    dtype_name,
-    full_precision,
-    is_host,
-    is_sparse,
-    namespace,
-)
+from lrml.core.arrays import Array, Place, dtype_name, full_precision, is_host, is_sparse, namespace
 from lrml.core.coordinates import SPARSE_COST
 from lrml.core.linalg import Factors
 
