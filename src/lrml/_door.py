@@ -225,10 +225,8 @@ def check_targets(
     """
     if Y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
-    Y, observed = (
-        taken(Y, "Y", place),
-        None if observed is None else to_host(taken(observed, "observed", place)),
-    )
+    Y = taken(Y, "Y", place)
+    observed = None if observed is None else to_host(taken(observed, "observed", place))
     values, flat, columns = Y, False, getattr(Y, "columns", None)
     names = None if columns is None else np.asarray(columns, dtype=object)
     if place.is_host or Place.of(Y) != place or Y.ndim != 2 or observed is not None:
@@ -236,8 +234,9 @@ def check_targets(
             values = as_matrix(to_host(Y))
         except ValueError:
             raise ValueError("Y holds lists of unequal length. Use MultiLabelBinarizer.") from None
-        lists = values.dtype == object and any(isinstance(one, list | tuple | set) for one in values.flat)
-        flat = values.ndim == 1 and not (is_sparse(values) or lists)
+        flat = values.ndim == 1 and not is_sparse(values)
+        if flat and values.dtype == object:
+            flat = not any(isinstance(one, list | tuple | set) for one in values)
         if flat:
             values, names = _two_classes(values, classes) if targets == "binary" else (values, None)
             values = values[:, None]
