@@ -95,35 +95,6 @@ def test_a_block_of_a_flat_y_has_the_classes_that_are_told(y):
     assert (block.mask is None) == all(known)
 
 
-def test_a_sum_that_is_stopped_while_it_grows_is_not_kept(tmp_path):
-    """What an addition in place has half done must reach neither the file nor the error."""
-
-    class Total:
-        def __init__(self, value):
-            self.value = value
-
-        def absorb(self, other):
-            self.value += other.value
-            if self.value == 3:
-                raise KeyboardInterrupt
-            return self
-
-        def to_arrays(self):
-            return {"value": np.asarray(self.value)}
-
-        @classmethod
-        def from_stored(cls, arrays, path):
-            return cls(int(arrays["value"]))
-
-    blocks = cut(*numbers(), 3, 6, 9)
-    kept = Checkpoint(tmp_path / "sums", Total, seconds=0)
-    with pytest.raises(KeyboardInterrupt):
-        LocalBlocks(blocks).sum(lambda block: Total(1), checkpoint=kept)
-    found = kept.start()
-    assert (found.n_blocks, found.total.value) == (2, 2)
-    assert LocalBlocks(blocks).sum(lambda block: Total(5), checkpoint=kept).value == 12
-
-
 def test_sums_of_files_that_are_all_in_a_checkpoint_can_be_taken_again(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("x,y\n1,0\n2,1\n3,1\n")

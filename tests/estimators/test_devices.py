@@ -294,16 +294,12 @@ def test_a_threshold_for_each_label_lives_with_the_model(model, form, data, plac
 
 
 SEARCHES = {
-    "kernel": LRMLCV(LRML(kernel="rbf")),
     "kernel, gammas": MLTraceCV(MLTrace(kernel="rbf"), gammas=[0.1, 1.0]),
-    "kernel, poly": MLFroCV(MLFro(kernel="poly")),
     "threshold": LRMLCV(LRML(threshold="auto")),
     "smallest": LRMLCV(LRML(), rule="smallest"),
     "ranks": CPLSTCV(CPLST(), ranks=[1, 3]),
     "leml": LEMLCV(LEML(), ranks=[1, 3], ridges=[1.0, 30.0]),
-    "grid": LRMLCV(LRML(), thetas=[0, 1], ridges=[0.1, 1.0]),
     "folds": LRMLCV(LRML(), cv=3, thetas=[1], alphas=[0.3, 3.0], ridges=[0.1]),
-    "share": MLFroCV(MLFro(), cv=0.3),
     "scorers": MLFroCV(MLFro(), scoring=["average_precision", "f1_micro"]),
     "a function": MLFroCV(MLFro(), scoring=lambda Y, S: -float(np.mean((np.asarray(Y) - S) ** 2))),
     "real": SpectralRegressorCV(SpectralRegressor(kernel="rbf"), gammas=0.5, ridges=[1.0, 3.0]),

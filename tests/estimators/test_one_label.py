@@ -11,7 +11,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 
@@ -162,10 +162,3 @@ def test_scikit_learns_wrappers(data, model):
     rows, kinds = load_iris(return_X_y=True)
     kinds = np.array(["a", "b", "c"])[kinds]
     assert OneVsRestClassifier(model).fit(rows, kinds).score(rows, kinds) > 0.6
-
-
-def test_scorers_of_binary_classifiers(data):
-    X, y = data[0], data[1][:, 0]
-    assert cross_val_predict(MLFro(), X, y, cv=3, method="decision_function").shape == (60,)
-    for scoring in ("roc_auc", "f1", "accuracy", "average_precision"):
-        assert 0.5 < cross_val_score(MLFro(), X, y, cv=3, scoring=scoring).mean() <= 1

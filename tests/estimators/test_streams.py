@@ -231,24 +231,16 @@ def test_a_subspace_of_many_rows_costs_little_and_few_passes():
     assert found.n_passes_ < 40
 
 
-@pytest.mark.parametrize("columns", ["far from zero", "of all scales"])
-def test_a_subspace_of_columns_that_single_precision_cannot_hold(columns):
-    """The objective was up to 36 times too large, without a warning.
-
-    Without a ridge, and with fewer rows than features, the rounding of each CPU would decide.
-    """
+def test_a_subspace_of_columns_that_single_precision_cannot_hold():
+    """The objective was up to 36 times too large, without a warning."""
     rng = np.random.default_rng(0)
-    far = columns == "far from zero"
-    X = sp.random_array((400, 800), density=0.05, rng=rng).toarray() if far else rng.normal(size=(300, 12))
-    Y = (X @ rng.normal(size=(X.shape[1], 5)) + (not far) * rng.normal(size=(len(X), 5)) > 0.3).astype(int)
-    X *= 1.0 if far else np.logspace(-3, 3, 12)
+    X = sp.random_array((400, 800), density=0.05, rng=rng).toarray()
+    Y = (X @ rng.normal(size=(800, 5)) > 0.3).astype(int)
     X[:, 1::2] += 1e4
-    ridge = 10.0 if far else 0.0
-    model = LRML(1, 1.0, ridge=ridge, fit_intercept=not far)
-    exact = clone(model).fit(X, Y)
-    found = clone(model).set_params(solver="compressed").fit_blocks([(X[:90], Y[:90]), (X[90:], Y[90:])])
+    exact = LRML(1, 1.0, ridge=10.0, fit_intercept=False).fit(X, Y)
+    found = clone(exact).set_params(solver="compressed").fit_blocks([(X[:90], Y[:90]), (X[90:], Y[90:])])
     tail = np.linalg.svd(found.coef_, compute_uv=False)[1:]
-    reached = ((Y - found.decision_function(X)) ** 2).sum() + tail.sum() + ridge * (found.coef_**2).sum()
+    reached = ((Y - found.decision_function(X)) ** 2).sum() + tail.sum() + 10.0 * (found.coef_**2).sum()
     # The problem is not convex: another path may end a little lower.
     assert 0.98 < reached / exact.objective_ < 1.003
     assert found.objective_ == pytest.approx(reached, rel=0.01)  # large sums that cancel leave few digits
