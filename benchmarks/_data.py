@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,3 +30,11 @@ def machine() -> dict[str, str | int]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         **{package: version(package) for package in packages},
     }
+
+
+def resident_gigabytes(field: str) -> float:
+    """Read VmRSS (now) or VmHWM (peak since the last reset) of this process; Linux only."""
+    for line in Path("/proc/self/status").read_text(encoding="utf8").splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024 / 1e9
+    raise RuntimeError(f"/proc/self/status does not list {field}. Run this on Linux.")

@@ -28,9 +28,8 @@ from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import numpy as np
-from _data import machine
+from _data import machine, resident_gigabytes
 from _debian import LISTS, Documents, TextSet, find_lists, read_documents, text_set
-from memory import resident_gigabytes
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 from sklearn.multiclass import OneVsRestClassifier

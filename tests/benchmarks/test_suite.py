@@ -11,6 +11,17 @@ from scipy.stats import ttest_rel
 SUITE = Path(__file__).parents[2] / "benchmarks" / "suite"
 
 
+PROGRAMS = [path.stem for path in SUITE.parent.glob("[a-z]*.py")]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_find_what_they_import(name, monkeypatch):
+    if name == "gpu":
+        pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(SUITE.parent))
+    assert callable(import_module(name).main)
+
+
 @pytest.fixture
 def suite(monkeypatch):
     monkeypatch.syspath_prepend(str(SUITE))
