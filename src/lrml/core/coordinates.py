@@ -334,12 +334,7 @@ def road_of(rows: Rows, wanted: str = "auto") -> str:
     entries = SPARSE_COST * rows.X.nnz if is_sparse(rows.X) else rows.X.size
     products = entries * max(1.0, entries / max(n, d)) if is_sparse(rows.X) else entries * size
     dearer = 2.0 * span.cost(size, entries, n_labels) >= 10.0 * size**3 + products
-    return exact if dearer and fits_in_memory(size) else "compressed"
-
-
-def fits_in_memory(size: int, place: Place = HOST) -> bool:
-    """Whether there is room for a square matrix, its eigenvectors, and the work of the decomposition."""
-    return 3 * 8 * size**2 <= place.memory
+    return exact if dearer and 24.0 * size**2 <= HOST.memory else "compressed"
 
 
 def check_room(rows: Rows, road: str, directions: int = 0, shifts: int = 1) -> None:

@@ -370,12 +370,6 @@ def _operator(rows: Any, dtype: type[np.floating[Any]], unit: float = 1.0) -> No
     return found
 
 
-def _other_eigenvalue(fast: NormalOperator, leading: Leading) -> float:
-    """Return the mean eigenvalue beside the leading ones, that of all being 1."""
-    n_others = fast.n_eigenvalues - len(leading.values)
-    return max(fast.n_eigenvalues - float(leading.values.sum()), 0.0) / max(n_others, 1)
-
-
 def cost(size: int, entries: float, n_labels: int) -> float:
     """Return about how many multiplications a subspace takes; X̂ times a vector takes ``entries``."""
     directions = n_directions(n_labels, None)
@@ -415,7 +409,8 @@ def _label_directions(fast: NormalOperator, leading: Leading, wanted: int | None
     count = n_directions(n_labels, wanted)
     if count == n_labels:
         return np.eye(count)
-    values, rest = leading.values, _other_eigenvalue(fast, leading)
+    values, size = leading.values, fast.n_eigenvalues
+    rest = max(size - float(values.sum()), 0.0) / max(size - len(values), 1)  # the mean of all is 1
     gains = ((rest + 1.0) / (values + 1.0) - 1.0)[:, None].astype(fast.dtype)
 
     def inverse(B: _Floats) -> _Floats:
