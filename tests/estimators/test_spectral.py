@@ -18,6 +18,8 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from lrml import CPLST, SpectralRegressor
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
+from lrml.penalties import MCP, OptimalShrinker, Rank
+from namespaces import assert_same, dispatching, put
 
 SIZES = {"long": (45, 7, 5), "wide": (25, 40, 6), "many targets": (40, 6, 25)}
 
@@ -167,7 +169,38 @@ def test_a_penalty_of_ones_own(data):
     )
 
 
+@pytest.mark.parametrize("penalty", [MCP(5.0, 3.0), Rank(30.0), OptimalShrinker()], ids=repr)
+def test_relatives_of_the_tail_sum(data, penalty):
+    X, Y = data
+    model = SpectralRegressor(penalty=penalty, ridge=0.5).fit(X, Y)
+    if not isinstance(penalty, OptimalShrinker):
+        assert_close(model, *oracle(X, Y, 0.5, lambda d: penalty.prox(d, 0.5)))
+        iterated = clone(model).set_params(space="coefficients").fit(X, Y)
+        assert iterated.n_iter_ > 0
+    assert 0 < model.rank_ <= min(X.shape[1], Y.shape[1])
+
+
 # Roads and tools
+
+
+DEVICE = {
+    "weights": {"target_weights": np.linspace(0.5, 2.0, 5), "max_rank": 2},
+    "ridges": {"alpha": 0.0, "ridge": np.linspace(0.5, 2.0, 5)},
+    "penalty": {"penalty": MCP(5.0, 3.0)},
+    "unknown": {},
+}
+
+
+@pytest.mark.parametrize("params", DEVICE.values(), ids=DEVICE)
+def test_on_a_device(params, place):
+    X, Y = draw(*SIZES["long"])
+    if not params:
+        Y = np.where(np.arange(Y.size).reshape(Y.shape) % 7 == 3, np.nan, Y)
+    expected = SpectralRegressor(**params).fit(X, Y)
+    with dispatching():
+        found = SpectralRegressor(**params).fit(put(place, X), put(place, Y))
+        assert_same(found.predict(put(place, X)), expected.predict(X), place, rtol=1e-6)
+        assert found.score(put(place, X), put(place, Y)) == pytest.approx(expected.score(X, Y))
 
 
 def test_kernels(data):

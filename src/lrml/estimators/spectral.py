@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.base import RegressorMixin
 
 from lrml._shown import shown
-from lrml.core.arrays import is_sparse, namespace, to_host
+from lrml.core.arrays import dtype_name, is_sparse, namespace, to_host
 from lrml.core.checks import check_count
 from lrml.core.coordinates import RidgeRegressions, coordinates_of, road_of
 from lrml.core.linalg import Factors
@@ -250,7 +250,7 @@ def _one_per_target(name: str, values: npt.NDArray[np.float64], rows: Rows) -> n
 
 def _scaled(found: Fitted, roots: npt.NDArray[np.float64]) -> Fitted:
     """Return the same model with targets multiplied by these numbers."""
-    place, dtype = found.place, found.factors.U.dtype
+    place, dtype = found.place, dtype_name(found.factors.U)
     factors = Factors(*(place.asarray(factor, "float64") for factor in found.factors))
     by = place.asarray(roots)
     # The left vectors are orthonormal, in the space behind the kernel if there is one: V takes the values.
