@@ -145,6 +145,8 @@ class ArffReader(FileReader):
         name, kind = decoded(self.path, line, _unquoted(found["name"])), found["kind"].strip()
         if kind.lower() in (b"numeric", b"real", b"integer"):
             return _Attribute(name, line, None)
+        if kind == b"{0,1}":  # nearly all of them, in files with thousands
+            return _Attribute(name, line, ("0", "1"))
         if not kind.startswith(b"{"):
             message = f"attribute {shown(name)} is {shown(kind)}, neither numeric nor nominal. Leave it out."
             raise self._error(line, message)
@@ -201,11 +203,11 @@ class ArffReader(FileReader):
         count = len(self._attributes)
         self._span, self._nominal = np.ones(count, np.int64), np.zeros(count, np.bool_)
         self._binary = self._is_label.copy()
-        self._index = {str(index).encode(): index for index in range(count)}
         for index, attribute in enumerate(self._attributes):
-            domain, yes = attribute.domain, attribute.yes
+            domain = attribute.domain
             if domain is None:
                 continue
+            yes = "1" if domain == ("0", "1") else attribute.yes
             if yes == "1":
                 self._binary[index] = True
             elif self._is_label[index]:
@@ -287,7 +289,8 @@ class ArffReader(FileReader):
     def _check_defaults(self) -> None:
         """Refuse attributes whose omitted value, in a sparse row, would be 1 where 0 is meant."""
         for index, attribute in enumerate(self._attributes):
-            if attribute.domain and attribute.domain[0] == attribute.yes and not self._nominal[index]:
+            domain = attribute.domain or ("0",)
+            if domain[0] != "0" and domain[0] == attribute.yes and not self._nominal[index]:
                 raise self._error(
                     attribute.line,
                     f"{shown(attribute.name)} declares {attribute.yes} first, which is what an omitted value "

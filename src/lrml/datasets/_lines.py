@@ -75,11 +75,12 @@ def damaged(path: str | os.PathLike[str], error: Exception) -> DatasetFormatErro
 
 def significant_lines(path: str | os.PathLike[str], comment: bytes) -> Iterator[Row]:
     """Yield lines without blanks around them, leaving out comments to the end of a line and blank lines."""
+    within = comment == b"#"  # comments of ARFF are lines of their own
     for number, line in numbered_lines(path):
         text = line.strip()
-        if comment == b"#" and comment in text:
+        if within and comment in text:
             text = text.partition(comment)[0].rstrip()
-        if text and not text.startswith(comment):
+        if text and text[:1] != comment:
             yield number, text
 
 
