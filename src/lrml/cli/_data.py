@@ -77,7 +77,7 @@ def reading_of(source: Source, features: Any) -> dict[str, Any]:
     """Return how later files are to be read: columns by name, and numbers from where these began."""
     kept: dict[str, Any] = source.roles.kept()
     start = getattr(features, "start", None)  # of numbered names
-    return kept if start is None else kept | {"zero_based": start == 0}
+    return kept | {"zero_based": start == 0} if kept.get("format") == "svmlight" else kept
 
 
 def name_columns(model: Any, feature_names: Sequence[str], label_names: Sequence[str]) -> None:

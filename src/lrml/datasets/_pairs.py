@@ -99,7 +99,7 @@ class PairReader(FileReader):
     def schema(self) -> Schema:
         """The names of the columns; finding them reads a svmlight file once, unless the widths are given."""
         if None in self._widths or self._base is None:
-            found = _Pairs(self)
+            found = _Pairs(self, self._base)
             for chunk in chunks(self._lines()):
                 found.add(chunk, count_only=True)
             return self._schema(found)
@@ -107,17 +107,19 @@ class PairReader(FileReader):
 
     def _schema(self, found: _Pairs | None) -> Schema:
         """Return the names of the columns, as far as rows tell how many there are."""
-        base = self._base if self._base is not None else int(found is not None and found.lowest > 0)
+        base = self._base if found is None else found.base
+        if base is None:
+            base = int(found is not None and found.lowest > 0)
         d, n_labels = self._widths
         if found is not None:
             d = max(found.highest + 1 - base, 0) if d is None else d
             n_labels = found.highest_label + 1 if n_labels is None else n_labels
             if found.highest - base >= d:
-                raise DatasetFormatError.at(
-                    self.path, None, f"Index {found.highest} is beyond the {d} features. Raise n_features."
+                raise self._error(
+                    None, f"Index {found.highest} is beyond the {d} features. Raise n_features."
                 )
             if not d:
-                raise DatasetFormatError.at(self.path, None, "There are no features. Pass n_features.")
+                raise self._error(None, "There are no features. Pass n_features.")
         names: list[Sequence[str]] = []
         for what, given, count, start in (
             ("feature", self._names[0], d or 0, base),
@@ -138,13 +140,13 @@ class PairReader(FileReader):
         for number, line in lines:  # an empty line is a row, but not after the last one
             if count == n and line.strip():
                 message = f"There are more rows than the {n} that the first line says. Correct it."
-                raise DatasetFormatError.at(self.path, number, message)
+                raise self._error(number, message)
             if count < n:
                 count += 1
                 yield number, line.rstrip()
         if count < n:
             message = f"The file ends after {count} rows, but its first line says {n}. Is it complete?"
-            raise DatasetFormatError.at(self.path, number, message)
+            raise self._error(number, message)
 
     def blocks(
         self, rows: int | None, skip: int, schema: Schema | None, labelled: bool
@@ -152,10 +154,11 @@ class PairReader(FileReader):
         """Yield so many rows at a time; without a schema, a block is as wide as its rows say."""
         lines = self._lines()
         count = sum(1 for _ in islice(lines, skip))
-        if schema is None and rows is not None and self._base is None:
-            self._base = 1  # one block cannot say it
+        base = self._base
+        if schema is None and rows is not None and base is None:
+            base = 1  # one block cannot say it
         while True:
-            block = _Pairs(self)
+            block = _Pairs(self, base)
             for chunk in chunks(islice(lines, rows)):
                 block.add(chunk)
             if not block.n_rows:
@@ -164,15 +167,15 @@ class PairReader(FileReader):
             yield block.dataset(columns, labelled, count)
             count += block.n_rows
         if not count:
-            raise DatasetFormatError.at(self.path, None, "There are no rows. Is the file complete?")
+            raise self._error(None, "There are no rows. Is the file complete?")
         return count
 
 
 class _Pairs:
     """Rows that are collected chunk by chunk."""
 
-    def __init__(self, reader: PairReader) -> None:
-        self.path, self._reader, self.n_rows = reader.path, reader, 0
+    def __init__(self, reader: PairReader, base: int | None) -> None:
+        self._reader, self.base, self.n_rows = reader, base, 0
         self._X, self._Y = GrowingCSR(np.float64), GrowingCSR(np.uint8)
         self.lowest, self.highest, self.highest_label = _MOST, -1, -1
 
@@ -193,72 +196,59 @@ class _Pairs:
         is_pair = np.repeat(np.tile([False, True], len(rows)), sizes)
         places = np.arange(len(rows))
         label, pairs = numbers[~is_pair], numbers[is_pair].reshape(-1, 2)
-        self._add("label", self._Y, rows, np.repeat(places, label_counts), label, None, count_only)
-        self._add(
-            "index", self._X, rows, np.repeat(places, pair_counts), pairs[:, 0], pairs[:, 1], count_only
-        )
+        self._add(rows, np.repeat(places, label_counts), label, None, count_only)
+        self._add(rows, np.repeat(places, pair_counts), pairs[:, 0], pairs[:, 1], count_only)
         self.n_rows += len(rows)
 
     def _add(
         self,
-        what: str,
-        matrix: GrowingCSR,
         rows: list[Row],
         row: NDArray[np.int64],
         column: NDArray[np.float64],
-        values: Any,
+        values: NDArray[np.float64] | None,
         count_only: bool,
     ) -> None:
-        reader, is_index = self._reader, what == "index"
-        first = (reader._base or 0) if is_index else 0
-        limit = reader._widths[0 if is_index else 1]
-        stop = _MOST if limit is None else limit + (first if is_index else 0)
-        if is_index and reader._base is None and limit is not None:
-            stop += 1
-        wrong = (column < first) | (column >= stop) | (column != np.floor(column))
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            raise DatasetFormatError.at(
-                self.path,
-                rows[row[at]][0],
-                f"{what} {column[at]:.17g} is not an integer in [{first}, {stop - 1}]. Correct it, or check "
-                f"the number of {'feature' if is_index else 'label'}s and from where they are counted.",
-            )
-        if values is not None and np.isinf(values).any():
-            at = int(np.argmax(np.isinf(values)))
-            message = f"the value {values[at]} is not finite. Correct it, or write nan if it is missing."
-            raise DatasetFormatError.at(self.path, rows[row[at]][0], message)
-        if is_index:
+        """Check and keep the labels of some rows, or their indices with values."""
+
+        def refuse(at: int, message: str) -> DatasetFormatError:
+            return self._reader._error(rows[row[at]][0], message)
+
+        what, first, limit = "label", 0, self._reader._widths[1]
+        if values is not None:
+            what, first, limit = "index", self.base or 0, self._reader._widths[0]
+            if np.isinf(values).any():
+                at = int(np.argmax(np.isinf(values)))
+                raise refuse(at, f"the value {values[at]} is not finite. Write nan if it is missing.")
             self.lowest = int(column.min(initial=self.lowest))
             self.highest = int(column.max(initial=self.highest))
         else:
             self.highest_label = int(column.max(initial=self.highest_label))
-        if count_only:
-            return
-        ones = np.ones(len(column), np.uint8) if values is None else values
-        twice = matrix.add(len(rows), row, column.astype(np.int64), ones)
-        if twice is not None:
-            message = f"{what} {column[twice]:.0f} is there twice. Delete one of the two."
-            raise DatasetFormatError.at(self.path, rows[row[twice]][0], message)
+        # Where features may be counted from 0 or 1, the largest index is checked at the end.
+        stop = _MOST if limit is None else limit + (1 if values is not None and self.base is None else first)
+        wrong = (column < first) | (column >= stop) | (column != np.floor(column))
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise refuse(
+                at, f"{what} {column[at]:.17g} is not an integer from {first} to {stop - 1}. Correct it."
+            )
+        if not count_only:
+            kept = np.ones(len(column), np.uint8) if values is None else values
+            matrix = self._Y if values is None else self._X
+            twice = matrix.add(len(rows), row, column.astype(np.int64), kept)
+            if twice is not None:
+                raise refuse(twice, f"{what} {column[twice]:.0f} is there twice. Delete one of the two.")
 
     def dataset(self, schema: Schema, labelled: bool, first_row: int) -> Dataset:
         """Return the rows."""
         features = schema.features or ()
-        base = features.start if isinstance(features, NumberedNames) else self._reader._base or 0
+        base = features.start if isinstance(features, NumberedNames) else self.base or 0
         X = self._X.matrix(len(features) + base)
         if base:
             X = sparse.csr_array((X.data, X.indices - base, X.indptr), shape=(X.shape[0], len(features)))
         Y = self._Y.matrix(len(schema.labels)) if labelled and schema.labels is not None else None
         labels = None if Y is None else schema.labels
-        return Dataset(
-            self._reader.name,
-            X,
-            Y,
-            features,
-            labels,
-            provenance=os.path.basename(self.path),
-            first_row=first_row,
-        )
+        source = os.path.basename(self._reader.path)
+        return Dataset(self._reader.name, X, Y, features, labels, None, source, None, first_row)
 
     def _explain(self, rows: list[Row]) -> None:
         """Say which part of which row is wrong."""
@@ -271,11 +261,10 @@ class _Pairs:
                 except ValueError:
                     wrong = True
                 if wrong:
-                    raise DatasetFormatError.at(
-                        self.path,
+                    raise self._reader._error(
                         line,
-                        f'{shown(part)} is neither a list of labels in front, such as "0,4", nor an '
-                        'index and a number, such as "3:0.5". Correct it.',
+                        f'{shown(part)} is neither a list of labels in front, like "0,4", nor an index and '
+                        'a number, such as "3:0.5". Correct it.',
                     ) from None
 
 
