@@ -94,7 +94,8 @@ class SpectralProblem:
     gradient steps follow, preconditioned by that.
 
     ``diagonal`` is a_i b_j + ridge, half of the diagonal of the Hessian, of the shape of W or one column of
-    it; ``curvature`` is the same, or a vector if b is 1. ``rounding`` is the relative accuracy of the
+    it; ``curvature`` is the same, or a vector if b is 1. ``lipschitz`` is the Lipschitz constant of the
+    gradient of the diagonal part, ``pull`` half of −∇f(0). ``rounding`` is the relative accuracy of the
     objective; objectives below ``least`` are zero up to that.
     """
 
@@ -114,6 +115,10 @@ class SpectralProblem:
         columns = 1.0 if self.columns is None else self.columns
         self.diagonal: Array = self.rows[:, None] * columns + self.ridge
         self.curvature: Array = self.diagonal[:, 0] if self.columns is None else self.diagonal
+        self.lipschitz = 2.0 * float(namespace(self.rows).max(self.diagonal))
+        self.pull: Array = self.cross
+        if self.beyond is not None:
+            self.pull = self.cross + 0.5 * self.beyond.product(self.beyond.anchor)
         self.rounding = 16.0 * float(namespace(self.cross).finfo(self.cross.dtype).eps)
         self.least = self.rounding * self.target or 1.0
 
@@ -156,11 +161,6 @@ class SpectralProblem:
     def is_small(self) -> bool:
         """Whether a step of a solver, O(r m²), is mostly overhead of Python."""
         return self.shape[0] * self.shape[1] ** 2 <= _SMALL
-
-    @property
-    def lipschitz(self) -> float:
-        """Lipschitz constant of the gradient of the diagonal part."""
-        return 2.0 * float(namespace(self.rows).max(self.diagonal))
 
     @cached_property
     def scale(self) -> float:
@@ -245,13 +245,6 @@ class SpectralProblem:
             V = self._explained[1][:, :rank]
             W = (W @ V) @ V.T
         return W, self.target - inner(W, self.cross)
-
-    @cached_property
-    def pull(self) -> Array:
-        """Half of −∇f(0)."""
-        if self.beyond is None:
-            return self.cross
-        return self.cross + 0.5 * self.beyond.product(self.beyond.anchor)
 
     def solve_left(self, V: Array, weights: Array) -> tuple[Array, float]:
         """Minimise f(R Vᵀ) + Σ_j w_j ‖R_j‖² over R (r × k), for orthonormal columns V; and the minimum.

@@ -304,8 +304,9 @@ class Run(Recorder[Point]):
         """Factorise the best point, and evaluate its objective and its residual exactly."""
         problem, penalty, point = self.problem, self.penalty, self.best
         # One full SVD: with a wide spectrum, factors from the Gram matrix would not be orthonormal.
-        U, s, V = (part[..., : point.rank] for part in Factors.of(problem.penalised(point.W)))
-        U, V = problem.restore(U, V)
+        U, s, V = Factors.of(problem.penalised(point.W))
+        s = s[: point.rank]
+        U, V = problem.restore(U[:, : point.rank], V[:, : point.rank])
         exact = self.status is Status.EXACT  # the penalty does nothing, so the gradient says it all
         return SolverResult(
             solution=point.W,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -266,25 +265,30 @@ def solve_path(
         alike = replace(penalty, alpha=0.0) if isinstance(penalty, TailSum) else penalty
         key: Any = index if apart else id(problem) if space == "predictions" else (id(problem), alike)
         groups.setdefault(key, []).append(index)
-    chains: list[tuple[list[int], Any]] = []
+    down: list[tuple[list[int], Any]] = []
+    up: list[tuple[list[int], Any]] = []
     for key, members in groups.items():
         if starts is not None and key in starts:
-            chains.append((members, starts[key]))
+            up.append((members, starts[key]))
             continue
         members.sort(key=lambda index: -getattr(points[index][1], "alpha", 0.0))
         half = len(members) if space == "predictions" else (len(members) + 1) // 2
-        chains += [(members[:half], "down"), (members[half:][::-1], "up")]
+        down.append((members[:half], "down"))
+        up.append((members[half:][::-1], "up"))
+    results: dict[int, _Result] = {}
 
-    def work(chain: tuple[list[int], Any]) -> list[tuple[int, _Result]]:
-        found = _solve_chain([points[index] for index in chain[0]], chain[1], space, tol, max_iter)
-        return [(index, visit(index, point)) for index, point in zip(chain[0], found, strict=True)]
+    def work(chain: tuple[list[int], Any]) -> None:
+        members, begin = chain
+        found = _solve_chain([points[index] for index in members], begin, space, tol, max_iter)
+        for index, point in zip(members, found, strict=True):
+            results[index] = visit(index, point)
 
     # Chains differ much in length: all may start at once, so that none waits for another. A device has its
     # own threads.
-    chains.sort(key=lambda chain: chain[1] == "up")
     small = all(problem.is_small or not is_host(problem.cross) for problem, _ in points)
-    parts = map_in_threads(work, chains, ahead=len(chains), small=small)
-    return [result for _, result in sorted((pair for part in parts for pair in part), key=itemgetter(0))]
+    for _ in map_in_threads(work, down + up, ahead=len(down + up), small=small):
+        pass
+    return [results[index] for index in range(len(points))]
 
 
 def _solve_chain(
