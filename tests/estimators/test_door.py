@@ -33,7 +33,7 @@ BAD = {
     "callback": [3, "print"],
     "coef0": ["a", None, np.nan, np.inf, True],
     "cv": [1, 0, 1.0, -0.5, "five", True, np.nan, np.array(3)],
-    "estimator": ["LRML", 3, PLST(), LRML],
+    "estimator": ["LRML", 3, PLST()],
     "device": ["gpu9", "cuda:99", "mps:7", "", 3, True],
     "degree": [-1, "a", None, np.nan, True],
     "fit_intercept": ["no", None, 1],

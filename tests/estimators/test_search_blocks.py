@@ -239,7 +239,7 @@ def test_bad_blocks(data):
         search.fit_blocks([(X, unknown)])
     with pytest.raises(ValueError, match=r"sample_weight"):
         search.fit_blocks([(X, Y, 0.0 * w)])
-    with pytest.raises(ValueError, match=r"split \d+;"):
+    with pytest.raises(ValueError, match=r"split \d+ "):
         clone(search).set_params(cv=50).fit_blocks([(X[:20], Y[:20])])
     assert search.n_splits_ == 1  # as before
     assert not hasattr(LEMLCV(), "fit_blocks")

@@ -30,7 +30,6 @@ from lrml.estimators._plans import FIRST_SHARES, Plan, follow, run, screened
 from lrml.estimators._splits import (
     Split,
     check_cv,
-    check_rows,
     leave_one_out,
     make_splits,
     random_folds,
@@ -136,7 +135,8 @@ class SearchModel(LowRankModel):
             )
 
     def _found(self, data: Rows, params: Parameters) -> dict[str, Any]:
-        check_rows(data)
+        if data.X.shape[0] < 2:
+            raise ValueError("A search needs rows to hold out, got n_samples = 1. Pass more rows.")
         self._check_shapes(data, params)
         # Candidates run side by side. What remains gains little from threads of BLAS, and loses much by them
         # if other processes keep the cores busy.

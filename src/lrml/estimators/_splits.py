@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,38 +48,14 @@ class Split(NamedTuple):
 
 def check_cv(cv: Any) -> Any:
     """Refuse a ``cv`` that gives no splits for any data."""
-    if cv is None:
-        return cv
-    if check.is_integer(cv):
-        if cv < 2:
-            raise ValueError(
-                f"an int cv must be at least 2 and at most the number of rows, got {cv}. "
-                "Pass a number of folds in that range, or a held-out share such as 0.25."
-            )
-    elif check.is_real(cv):
-        if not 0 < cv < 1:
-            raise ValueError(
-                f"a float cv must be a held-out share in (0, 1), got {cv}. Pass cv=0.25, or cv=5."
-            )
-    elif isinstance(cv, str | bytes) or not (hasattr(cv, "split") or _is_iterable(cv)):
-        raise TypeError(
-            "cv must be a number of folds, a held-out share in (0, 1), a splitter or an iterable of (train, "
-            f"test) row numbers, got {shown(cv)}. Pass cv=5."
+    number = check.is_real(cv) and (cv >= 2 if check.is_integer(cv) else 0 < cv < 1)
+    several = hasattr(cv, "split") or (isinstance(cv, Iterable) and getattr(cv, "ndim", 1) > 0)
+    if not (number or (several and not isinstance(cv, str | bytes))):
+        raise (ValueError if check.is_real(cv) else TypeError)(
+            f"cv is {shown(cv)}. Pass a number of folds such as 5, a share such as 0.25, a splitter, or "
+            "pairs (train, test) of row numbers."
         )
     return cv
-
-
-def _is_iterable(cv: Any) -> bool:
-    """Whether a value can be iterated over; an array without dimensions claims so, but cannot."""
-    return isinstance(cv, Iterable) and not (isinstance(cv, np.ndarray) and cv.ndim == 0)
-
-
-def check_rows(data: Rows) -> None:
-    """Refuse a single row, which leaves nothing to fit to if it is held out."""
-    if data.X.shape[0] < 2:
-        raise ValueError(
-            f"a search must have rows to hold out, got n_samples = {data.X.shape[0]}. Pass more rows."
-        )
 
 
 def make_splits(cv: Any, data: Rows, random_state: Any) -> list[Split]:
@@ -85,49 +63,49 @@ def make_splits(cv: Any, data: Rows, random_state: Any) -> list[Split]:
     n_rows = data.X.shape[0]
     if isinstance(data, SampledRows):
         return _sampled_splits(data, int(cv) if check.is_integer(cv) else 1)
+    labels = data.Y if is_host(data.Y) else to_numpy(data.Y)  # folds are made on the host
+    binary, drawn = data.schema.targets == "binary", {"random_state": random_state}
+    if check.is_integer(cv) and cv > n_rows:
+        raise ValueError(f"cv is {cv} folds of {n_rows} rows. Pass fewer, or a share such as 0.25.")
     if check.is_integer(cv):
-        if cv > n_rows:
-            raise ValueError(
-                f"an int cv must be in [2, {n_rows}] (the number of rows), got {cv}. "
-                "Pass a number of folds in that range, or a held-out share such as 0.25."
-            )
-        cv = (
-            MultilabelStratifiedKFold(int(cv), random_state=random_state)
-            if data.schema.targets == "binary"
-            else KFold(int(cv), shuffle=True, random_state=random_state)
-        )
-    elif check.is_real(cv) and data.schema.targets == "real":
-        cv = ShuffleSplit(1, test_size=float(cv), random_state=random_state)
+        kind = MultilabelStratifiedKFold if binary else partial(KFold, shuffle=True)
+        cv = kind(int(cv), **drawn)
+    elif check.is_real(cv) and not binary:
+        cv = ShuffleSplit(1, test_size=float(cv), **drawn)
     elif check.is_real(cv):
-        parts = iterative_train_test_split(
-            np.arange(n_rows), _labels(data), test_size=float(cv), random_state=random_state
-        )
-        cv = [parts[:2]]
-    pairs = cv.split(np.zeros(n_rows), _labels(data)) if hasattr(cv, "split") else cv
-    splits = [_check_split(pair, number, n_rows) for number, pair in enumerate(pairs)]
+        cv = [iterative_train_test_split(np.arange(n_rows), labels, test_size=float(cv), **drawn)[:2]]
+    pairs = cv.split(np.zeros(n_rows), labels) if hasattr(cv, "split") else cv
+    splits = [_checked(pair, number, n_rows) for number, pair in enumerate(pairs)]
     if not splits:
-        raise ValueError("cv must give at least one split, got none. Pass cv=5.")
-    _check_weights(splits, data)
-    return splits
-
-
-def _labels(data: Rows) -> Any:
-    """Return the labels, on the host if they are on a device: folds are made there."""
-    return data.Y if is_host(data.Y) else to_numpy(data.Y)
-
-
-def _weights(data: Rows) -> npt.NDArray[np.float64] | None:
-    return None if data.weights is None else to_numpy(data.weights)
-
-
-def _check_weights(splits: list[Split], data: Rows) -> None:
-    weights = _weights(data)
+        raise ValueError("cv gives no split. Pass cv=5.")
+    weights = None if data.weights is None else to_numpy(data.weights)
     for number, split in enumerate(splits):
         if weights is not None and not np.any(weights[split.train] > 0):
             raise ValueError(
-                "sample_weight must be positive for some row that a split fits on, got none in split "
-                f"{number}. Drop the rows that should not count, or pass other splits."
+                f"No row that split {number} fits on has a sample_weight above 0. Drop rows without weight, "
+                "or pass other splits."
             )
+    return splits
+
+
+def _checked(pair: Any, number: int, n_rows: int) -> Split:
+    """Return a pair of row numbers that can be fitted on and held out."""
+    with suppress(TypeError, ValueError):
+        train, test = (np.asarray(rows) for rows in pair)
+        sound = [
+            rows.ndim == 1
+            and rows.dtype.kind in "iu"
+            and rows.size
+            and rows.min() >= 0
+            and rows.max() < n_rows
+            for rows in (train, test)
+        ]
+        if all(sound):
+            return Split(train.astype(np.int64), test.astype(np.int64))
+    raise ValueError(
+        f"Split {number} of cv is {shown(pair)}. It must be a pair (train, test) of row numbers from 0 to "
+        f"{n_rows - 1}; np.flatnonzero makes row numbers of a mask."
+    )
 
 
 def leave_one_out(data: Rows, random_state: Any) -> Split:
@@ -158,8 +136,8 @@ def _sampled_splits(data: SampledRows, count: int) -> list[Split]:
     for fold, split in enumerate(splits):
         if len(split.test) == 0 or not np.delete(weights, fold).any():
             raise ValueError(
-                "every split must have rows to hold out, and rows with weight to fit on, got none in split "
-                f"{fold}; the splits were drawn at random. Pass fewer folds, or fit in memory."
+                f"Random split {fold} has no rows to hold out, or none with weight to fit on. Pass fewer "
+                "folds, or fit in memory."
             )
     return splits
 
@@ -176,8 +154,8 @@ def random_folds(data: Rows, n_folds: int, random_state: Any) -> list[Split]:
 
     Rows without weight are in every training part: every fold must have something to fit and to judge.
     """
-    n_rows, weights = data.X.shape[0], _weights(data)
-    counted = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
+    n_rows = data.X.shape[0]
+    counted = np.arange(n_rows) if data.weights is None else np.flatnonzero(to_numpy(data.weights) > 0)
     if isinstance(data, SampledRows):
         splits = _sampled_folds(data)
         return splits if all(np.isin(split.test, counted).any() for split in splits) else []
@@ -188,36 +166,13 @@ def random_folds(data: Rows, n_folds: int, random_state: Any) -> list[Split]:
     return [Split(np.setdiff1d(np.arange(n_rows), test), test) for test in tests]
 
 
-def _check_split(pair: Any, number: int, n_rows: int) -> Split:
-    """Return a pair of row numbers that can be fitted on and held out."""
-    try:
-        train, test = (np.asarray(rows) for rows in pair)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"every split must be a pair (train, test) of row numbers, got {shown(pair)} as split {number}. "
-            "Check cv."
-        ) from None
-    for rows in (train, test):
-        if rows.ndim != 1 or len(rows) == 0 or not np.issubdtype(rows.dtype, np.integer):
-            raise ValueError(
-                "every split must have row numbers to fit on and to hold out, got "
-                f"shape {rows.shape} and dtype {rows.dtype} in split {number}. "
-                "Check cv; np.flatnonzero makes row numbers of a mask."
-            )
-        if rows.min() < 0 or rows.max() >= n_rows:
-            raise ValueError(
-                f"row numbers must be in [0, {n_rows - 1}], got {rows.min()} to {rows.max()} in split "
-                f"{number}. Check that cv was made for this data."
-            )
-    return Split(train.astype(np.int64), test.astype(np.int64))
-
-
 def training_part(data: Rows, split: Split) -> Rows:
     """Return the rows to fit on, their moments by subtracting those of the held-out rows, if possible."""
     if isinstance(data, SampledRows) and split.fold is not None:
         return replace(data, sums=data.without(split.fold))
-    part = data.some(split.train)
-    if road_of(part) != "primal" or not _is_complement(split, data.X.shape[0]):
+    part, n_rows = data.some(split.train), data.X.shape[0]
+    counts = np.bincount(split.train, minlength=n_rows) + np.bincount(split.held_out, minlength=n_rows)
+    if road_of(part) != "primal" or not (counts == 1).all():  # the held-out rows are not all others
         return part
     held_out = data.some(split.held_out).statistics
     seen = (part.positive_counts > 0) | (data.schema.targets == "real")
@@ -234,9 +189,3 @@ def _difference(total: Statistics, part: Statistics, seen: Array) -> Statistics 
         return None
     # For a label without positive examples a subtraction leaves rounding noise; it must count as unseen.
     return replace(rest, y_mean=xp.where(seen, rest.y_mean, 0.0), xy=xp.where(seen, rest.xy, 0.0))
-
-
-def _is_complement(split: Split, n_rows: int) -> bool:
-    """Whether the training part has every row that is not held out, exactly once."""
-    counts = np.bincount(split.train, minlength=n_rows) + np.bincount(split.held_out, minlength=n_rows)
-    return bool((counts == 1).all())
