@@ -220,10 +220,8 @@ class LowRankGain:
     def sentence(self) -> str:
         """What it comes to."""
         directions = f"{self.n_above_noise} of {len(self.singular_values)} directions rise above the noise"
-        if np.isnan(self.gain):
-            return (
-                f"Whether low rank pays was not judged: too few rows, or nothing to penalise; {directions}."
-            )
+        if np.isnan(self.gain):  # another loss, unknown labels, few rows, or nothing to penalise
+            return f"No penalty was judged on folds, so nothing is known of low rank; {directions}."
         found = f"{self.gain:+.4f} ± {self.standard_error:.4f} over ridge regression ({self.ridge_score:.4f})"
         unclear = "shows no clear lead" if self.gain > self.standard_error else "does not pay"
         verdict = "pays" if self.pays else unclear
@@ -245,8 +243,8 @@ def low_rank_gain(X: Any, Y: Any, *, search: Any = None, random_state: Any = 0) 
     X, Y : arrays, sparse matrices or frames of shape (n, d) and (n, L)
         Features, and 0/1 labels or real targets; NaN in Y is unknown.
     search : LRMLCV, SpectralRegressorCV or the like, optional
-        Compares ridges and penalties; fitted to X and Y if it is not yet. By default `LRMLCV` for labels and
-        `SpectralRegressorCV` for other targets.
+        Compares ridges and penalties, which it does on folds with the squared loss and all labels known;
+        fitted to X and Y if it is not yet. By default `LRMLCV` for labels, else `SpectralRegressorCV`.
     random_state : int, Generator or None, default=0
         Of the search by default, and of the signs.
 
@@ -290,7 +288,9 @@ def low_rank_gain(X: Any, Y: Any, *, search: Any = None, random_state: Any = 0) 
     signs = np.random.default_rng(random_state).choice([-1.0, 1.0], size=(len(targets), 1))
     noise, _, share = spectrum(signs * residuals)
     values = values[values > 1e-6 * values.max(initial=0.0)]
-    penalty = TailSum(best.get("theta", 0), best.get("alpha", 0.0), max_rank=best.get("max_rank"))
+    penalty = TailSum(
+        best.get("theta", 0), best.get("alpha", 0.0), max_rank=best.get("max_rank", best.get("rank"))
+    )
     return LowRankGain(
         search=search,
         gain=float(facts["gain"]),
