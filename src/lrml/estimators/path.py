@@ -23,7 +23,7 @@ from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows, Schema
 from lrml.estimators._fit import record
 from lrml.estimators._fitted import Solution, model_nbytes
-from lrml.estimators._grid import GridPoint, grid_points, resolve_thetas
+from lrml.estimators._grid import DEFAULT_THETAS, GridPoint, grid_points
 from lrml.estimators._parameters import CHECKS, check_parameters
 from lrml.estimators.lrml import LRML
 from lrml.estimators.spectral import SpectralRegressor
@@ -178,8 +178,8 @@ def lrml_path(
     asked = {"thetas": thetas, "alphas": alphas, "ridges": 0.0 if ridges is None else ridges}
     asked |= {"n_alphas": n_alphas, "alpha_ratio": alpha_ratio}
     given = check_parameters(asked, CHECKS, {"thetas", "alphas", "n_alphas", "alpha_ratio"})
-    setting, params = _setting(X, Y, sample_weight, estimator)
-    counts = resolve_thetas(given.thetas, setting.rows.model_shape)
+    setting, params, counts = _setting(X, Y, sample_weight, estimator, given.thetas)
+    counts = list(dict.fromkeys(counts))
     whole = setting.coordinates.problem
     parts = {ridge: whole.with_ridge(ridge) for ridge in given.ridges}
     space = setting.estimator.space
@@ -259,14 +259,15 @@ def alpha_max(
     several = isinstance(theta, Iterable) and not isinstance(theta, str)
     thetas = [CHECKS["theta"](one) for one in (theta if several else [theta])]
     ridge = CHECKS["ridge"](ridge)
-    setting, _ = _setting(X, Y, sample_weight, estimator)
-    counts = [check_count("theta", one, 0, setting.rows.model_shape) for one in thetas]
+    setting, _, counts = _setting(X, Y, sample_weight, estimator, thetas)
     found = setting.coordinates.problem.with_ridge(ridge).strongest_slopes(counts)
     return np.array(found) if several else found[0]
 
 
-def _setting(X: Any, Y: Any, sample_weight: Any, estimator: Any) -> tuple[_Setting, Any]:
-    """Check data and estimator as a fit does, and decompose; all labels must be known."""
+def _setting(
+    X: Any, Y: Any, sample_weight: Any, estimator: Any, thetas: Iterable[Any] | None
+) -> tuple[_Setting, Any, list[int]]:
+    """Check all that is given as a fit does, and decompose; all labels must be known."""
     if not (estimator is None or isinstance(estimator, LRML | SpectralRegressor)):
         raise TypeError(f"estimator is {shown(estimator)}. Pass LRML(…) or SpectralRegressor(…).")
     estimator = clone(LRML() if estimator is None else estimator)
@@ -283,10 +284,12 @@ def _setting(X: Any, Y: Any, sample_weight: Any, estimator: Any) -> tuple[_Setti
         rows = estimator._rows(params, X, Y, sample_weight, None)
     if not rows.all_known:
         raise ValueError("Y contains NaN, and a path needs to know all labels. Use LRML, or impute them.")
+    thetas = DEFAULT_THETAS if thetas is None else thetas
+    counts = [check_count("theta", theta, 0, rows.model_shape) for theta in thetas]
     coordinates = coordinates_of(rows, fit_intercept=params.fit_intercept)
     if rows.kernel is None:  # models do not need the rows
         rows = replace(Rows.of_sums(None, rows.schema), home=rows.home)
-    return _Setting(estimator, rows, coordinates), params
+    return _Setting(estimator, rows, coordinates), params, counts
 
 
 def _warn_of_open_ends(models: Sequence[PathPoint], max_iter: int) -> None:
