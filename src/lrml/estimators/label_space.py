@@ -99,9 +99,7 @@ class CPLST(LabelSpaceModel):
     Attributes
     ----------
     components_, n_components_ : array of shape (k, L), int
-        Vᵀ, orthonormal rows; k.
-    coef_, intercept_, factors_, rank_, ridge_, objective_, status_, …
-        As in `LRML`; the objective is that of reduced-rank regression.
+        Vᵀ, orthonormal rows; k. All others are as in `LRML`.
 
     References
     ----------

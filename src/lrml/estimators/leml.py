@@ -49,12 +49,7 @@ class LEML(LabelModel, Member):
     tol : float, optional
         As in `LRML`; 1e-6 by default where sums suffice, and 1e-4 elsewhere.
     loss, fit_intercept, threshold, max_iter, warm_start, callback, device, verbose
-        As in `LRML`.
-
-    Attributes
-    ----------
-    coef_, intercept_, factors_, rank_, alpha_, ridge_, objective_, status_, …
-        As in `LRML`; the rank is k at most.
+        As in `LRML`; and so are the attributes.
 
     References
     ----------

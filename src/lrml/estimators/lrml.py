@@ -200,14 +200,13 @@ class MLTrace(LabelModel, Member):
     References
     ----------
     Y. Amit, M. Fink, N. Srebro, S. Ullman. Uncovering Shared Structures in Multiclass Classification. ICML
-    2007. The name ML-trace is that of Xu et al. (2016), who compare LRML with it.
+    2007.
 
     Examples
     --------
     >>> from lrml import MLTrace
     >>> from lrml.datasets import load_yeast
-    >>> yeast = load_yeast()
-    >>> model = MLTrace(alpha=20.0).fit(*yeast.train)
+    >>> model = MLTrace(alpha=20.0).fit(*load_yeast().train)
     >>> model.rank_ < 14 and model.gap_ < 1e-4
     True
     """
@@ -267,27 +266,12 @@ class MLFro(LabelModel, Member):
     Parameters
     ----------
     alpha : float, optional
-        Strength of the penalty; 0 is the least-squares solution of smallest norm. By default it follows the
-        data: half of the default ridge of `LEML`.
-    max_iter : int, default=1000
-        Most iterations, if there are any.
+        0 is the least-squares solution of smallest norm. By default half of the default ridge of `LEML`.
     tol : float, default=1e-5
         As in `LRML`, if there are iterations. With a small alpha, probabilities may then be off by a few
         percent; 1e-12 agrees with scikit-learn.
-    loss, fit_intercept, kernel, gamma, degree, coef0, threshold, …
-        As in `LRML`, to the last.
-
-    Attributes
-    ----------
-    alpha_ : float
-        The strength in use.
-    coef_, intercept_, factors_, rank_, objective_, status_, …
-        As in `LRML`.
-
-    References
-    ----------
-    A. E. Hoerl, R. W. Kennard. Ridge Regression: Biased Estimation for Nonorthogonal Problems. Technometrics
-    12(1), 1970. The name ML-Fro is that of Xu et al. (2016), who compare LRML with it.
+    loss, fit_intercept, kernel, gamma, degree, coef0, max_iter, threshold, …
+        As in `LRML`, to the last; and so are the attributes.
 
     Examples
     --------

@@ -107,7 +107,7 @@ class SpectralRegressor(RegressorMixin, Member):
     Attributes
     ----------
     coef_, intercept_, factors_, rank_, theta_, alpha_, ridge_, objective_, status_, …
-        As in `LRML`. ``factors_`` are those of W itself; theta_ and alpha_ are None beside a ``penalty``.
+        As in `LRML`; ``factors_`` are those of W itself.
 
     References
     ----------
