@@ -210,7 +210,7 @@ def test_features_are_counted_from_where_training_counted_them(folder):
         (("fit", "{0}/train.csv", "-o", os.devnull, "--force"), "a device"),
         (("fit", "{0}/train.csv", "-o", "{0}/x.lrml", "--seed", "-1"), "seed"),
         (("fit", "{0}/train.csv", "-o", "{0}/x.lrml", "--text", "body"), "body"),
-        (("fit", "{0}/train.csv", "-o", "{0}/x.lrml", "--alpha", "-1"), "alpha must be"),
+        (("fit", "{0}/train.csv", "-o", "{0}/x.lrml", "--alpha", "-1"), "alpha is -1"),
         (("fit", "{0}/train.csv", "-o", "{0}/x.lrml", "--device", "nowhere"), "[Ll]eave (it|device) out"),
         (("fit", "{0}/train.csv", "-o", "{0}/x.lrml", "--method", "ml-fro", "--theta", "3"), "theta"),
         (("fit", "{0}/train.csv", "-o", "{0}/x.lrml", "--config", "{0}/train.csv"), "TOML"),

@@ -19,7 +19,7 @@ SAMPLE_ROWS, _SAMPLE_BYTES = 1000, 1 << 20  # what roles are guessed from
 
 
 class Lines:
-    """A table that is read line by line; its first rows are read twice, or kept where they cannot be."""
+    """A table that is read line by line; its first rows say which column is what."""
 
     has_numbers = False
 
@@ -27,24 +27,25 @@ class Lines:
         self.path, self._stream = path, stream
         lines, size = numbered_lines(path, stream), 0
         self._head: list[Row] = []
-        most = (
-            1 if isinstance(self, PlainText) else SAMPLE_ROWS
-        )  # nobody who types a text waits for an answer
+        most = 1 if isinstance(self, PlainText) else SAMPLE_ROWS  # who types a text waits for an answer
         for row in islice(lines, most):
             self._head.append(row)
             size += len(row[1])
             if size > _SAMPLE_BYTES:
                 break
         self.roles: Roles = self._find(roles)  # type: ignore[attr-defined]  # of the form of the lines
-        self._rest = lines if stream is not None else None
-        if stream is None:
-            self._head = []
+        self._rest: Iterator[Row] | None = lines
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_head": [], "_rest": None}  # another process opens the file anew
 
     def _lines(self) -> Iterator[Row]:
-        if self._stream is None:
+        """Return all lines; the first time those that were read to find the roles need no other opening."""
+        if self._rest is None and self._stream is None:
             return numbered_lines(self.path)
         head, self._head = self._head, []
-        return chain(head, self._rest or ())
+        rest, self._rest = self._rest, None
+        return chain(head, rest or ())
 
     def line_of(self, row: int) -> int:
         """Return the line of a row, counted from 0."""
