@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -29,6 +30,14 @@ settings.register_profile("random", _UNHURRIED, derandomize=False, print_blob=Tr
 _UNSHRUNK = (Phase.explicit, Phase.generate)
 settings.register_profile("unshrunk", _UNHURRIED, derandomize=True, database=None, phases=_UNSHRUNK)
 settings.load_profile("repeatable")
+
+
+gc.disable()  # while tests are collected: what they import stays
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -62,7 +62,7 @@ class Program:
             cwd=os.getcwd(),
             files=[str(given), None if unread else str(self.out), err or str(self.err)],
         )
-        self.returncode = None
+        self.returncode = self._result = None
 
     def poll(self):
         """Return the exit code of a process that has ended, otherwise nothing."""
@@ -75,6 +75,8 @@ class Program:
 
     def result(self, seconds=300):
         """Wait for the end; return a `subprocess.CompletedProcess` with text."""
+        if self._result is not None:
+            return self._result
         deadline, pause = time.monotonic() + seconds, 0.001
         while self.poll() is None:
             assert time.monotonic() < deadline, "the process does not end"
@@ -82,7 +84,8 @@ class Program:
             pause = min(2 * pause, 0.02)
         out, err = (path.read_text("utf-8") for path in (self.out, self.err))
         self._folder.cleanup()
-        return subprocess.CompletedProcess(["lrml", *self.argv], self.returncode, out, err)
+        self._result = subprocess.CompletedProcess(["lrml", *self.argv], self.returncode, out, err)
+        return self._result
 
     def __enter__(self):
         return self
@@ -90,7 +93,7 @@ class Program:
     def __exit__(self, *_):
         if self.poll() is None:
             self.send_signal(signal.SIGKILL)
-            self.result()
+        self.result()
 
 
 def quick_workers(patch):

@@ -22,11 +22,9 @@ OLDEST = "Nehalem"
 ALIASES = {"zen": {"zen", "haswell"}}
 SMALL_PART = (
     "tests/test_blas_kernels.py",
-    "tests/core/test_penalties.py",
     "tests/core/test_quadratic.py",
     "tests/solvers/test_alternating.py",
     "tests/solvers/test_optimality.py",
-    "tests/solvers/test_solvers.py",
 )
 # What takes long: the strict namespace, which calls the same BLAS, plain gradient steps, and other losses.
 SLOW = ("strict", "pg", "growing", "logistic", "hinge")

@@ -1,8 +1,6 @@
 """Fits on a cluster: the same bits whoever sums what, and whoever is lost on the way."""
 
-import os
-import subprocess
-import sys
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ import dask.array as da
 from dask import delayed
 from distributed import Client
 
+from forking import CAN_FORK, Program
 from lrml import CPLST, LRML, LRMLCV, MLFro, MLTrace
 from lrml.blocks import Checkpoint, LocalBlocks, statistics_of
 from lrml.core.moments import Statistics
@@ -118,32 +117,26 @@ def test_what_a_cluster_cannot_do_is_not_tried_for_ever(options, client, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
+_DASK = "from distributed.cli.dask_{} import main; main()"
+
+
 @pytest.fixture
 def lost_cluster(tmp_path):
     """A client of a scheduler that is a process of its own, and the number of that process."""
     address = tmp_path / "scheduler.json"
     shared = ["--scheduler-file", str(address), "--no-dashboard"]
     programs = {"scheduler": ["--port", "0"], "worker": ["--no-nanny", "--nthreads", "1"]}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", f"distributed.cli.dask_{name}", *options, *shared],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        for name, options in programs.items()
-    ]
-    try:
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(Program(*options, *shared, code=_DASK.format(name)))
+            for name, options in programs.items()
+        ]
         with dask.config.set({"distributed.comm.timeouts.connect": "60s"}):
-            client = Client(scheduler_file=str(address), set_as_default=False)
-        with client:
-            yield client, processes[0].pid
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+            client = stack.enter_context(Client(scheduler_file=str(address), set_as_default=False))
+        yield client, processes[0].pid
 
 
+@pytest.mark.skipif(not CAN_FORK, reason="needs fork")
 def test_a_lost_scheduler_leaves_a_checkpoint_to_go_on_from(lost_cluster, client, tmp_path):
     lost, pid = lost_cluster
     path = tmp_path / "sums.npz"

@@ -11,13 +11,13 @@ from rendering.browser import PIXEL, Opener, Watched, started_browser
 from rendering.sample_summary import sample_summary
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with started_browser() as started:
         yield started
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     pytest.importorskip("jinja2", reason="Jinja2 is not installed")
     pytest.importorskip("plotly", reason="Plotly is not installed")
@@ -26,12 +26,12 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path.as_uri()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def watched(browser: Any, address: str) -> Watched:
     return Watched(browser, address)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def shared(watched: Watched) -> Iterator[Any]:
     """A page of desktop size for tests that leave it as they found it."""
     page = watched.open()
