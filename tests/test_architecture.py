@@ -43,7 +43,6 @@ LONGER = {
     "datasets/_arff.py": 514,
     "datasets/_source.py": 570,
     "datasets/_tables.py": 573,
-    "estimators/cv.py": 526,
     "experiments/summary/_figures.py": 524,
     "experiments/summary/_tables.py": 527,
     "report/_page.py": 561,

@@ -176,21 +176,6 @@ class MLTraceCV(LRMLCV):
         its space is "predictions".
     alphas, ridges, gammas, cv, scoring, rule, random_state, verbose
         As in `LRMLCV`; ``ridges=0`` is the method as published.
-
-    Attributes
-    ----------
-    gap_ : float
-        As in `MLTrace`.
-    best_params_, best_score_, best_estimator_, cv_results_, …
-        As in `LRMLCV`.
-
-    Examples
-    --------
-    >>> from lrml import MLTraceCV
-    >>> from lrml.datasets import load_yeast
-    >>> yeast = load_yeast()
-    >>> round(MLTraceCV(cv=3, random_state=0).fit(*yeast.train).score(*yeast.test), 2)
-    0.76
     """
 
     _member = MLTrace
@@ -242,19 +227,6 @@ class MLFroCV(LabelModel, BlockSearch):
         those that leave 60, 40 and 20 %, times the curvature of the loss relative to squares.
     gammas, cv, scoring, rule, random_state, verbose
         As in `LRMLCV`.
-
-    Attributes
-    ----------
-    best_params_, best_score_, best_estimator_, cv_results_, …
-        As in `LRMLCV`.
-
-    Examples
-    --------
-    >>> from lrml import MLFroCV
-    >>> from lrml.datasets import load_yeast
-    >>> yeast = load_yeast()
-    >>> round(MLFroCV(cv=3, random_state=0).fit(*yeast.train).score(*yeast.test), 3)
-    0.755
     """
 
     _member = MLFro
@@ -317,19 +289,6 @@ class LEMLCV(LabelModel, SearchModel):
         By default a search; only 0 if alphas are given.
     cv, scoring, rule, random_state, verbose
         As in `LRMLCV`.
-
-    Attributes
-    ----------
-    best_params_, best_score_, best_estimator_, cv_results_, …
-        As in `LRMLCV`.
-
-    Examples
-    --------
-    >>> from lrml import LEMLCV
-    >>> from lrml.datasets import load_yeast
-    >>> yeast = load_yeast()
-    >>> round(LEMLCV(ranks=[4, 8], cv=3, random_state=0).fit(*yeast.train).score(*yeast.test), 2)
-    0.75
     """
 
     _member = LEML
@@ -398,19 +357,6 @@ class CPLSTCV(LabelModel, BlockSearch):
         Those allowed, as in `CPLST`; by default all.
     ridges, gammas, cv, scoring, rule, random_state, verbose
         As in `LRMLCV`.
-
-    Attributes
-    ----------
-    best_params_, best_score_, best_estimator_, cv_results_, …
-        As in `LRMLCV`.
-
-    Examples
-    --------
-    >>> from lrml import CPLSTCV
-    >>> from lrml.datasets import load_yeast
-    >>> yeast = load_yeast()
-    >>> round(CPLSTCV(cv=3, random_state=0).fit(*yeast.train).score(*yeast.test), 2)
-    0.75
     """
 
     _member = CPLST
