@@ -274,10 +274,3 @@ def test_probabilities_follow_the_fit_and_not_the_parameter(make_problem):
     expected = logistic.predict_proba(X)
     assert not hasattr(squared.set_params(loss="logistic"), "predict_proba")
     np.testing.assert_array_equal(logistic.set_params(loss="squared").predict_proba(X), expected)
-
-
-def test_a_point_that_is_stationary_to_rounding_ends_a_search_for_a_gap(make_problem):
-    X, Y = make_problem(60, 4, 3)
-    model = MLTrace(alpha=1e-12, tol=1e-9).fit(X, Y)
-    assert model.converged_
-    assert model.n_iter_ < 1000

@@ -230,15 +230,6 @@ def test_too_few_iterations_warn_where_the_fit_was_called(data, solver):
     assert model.residual_ > 1e-9
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_the_verdict_follows_the_gap(yeast):
-    models = [LRML(theta, 20.0, max_iter=k).fit(*yeast) for theta in (0, 2) for k in (1, 3, 5, 7, 40)]
-    for model in models:
-        assert model.converged_ == (model.history_["gap"][-1] <= 1e-4)
-        assert (model.status_ == Status.CONVERGED.value) == model.converged_
-    assert {model.converged_ for model in models} == {True, False}
-
-
 # Warm starts
 
 

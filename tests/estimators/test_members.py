@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.linear_model import Ridge
 
 from lrml import CPLST, LEML, LRML, PLST, MLTrace
 from lrml.core.losses import LOSSES
@@ -198,18 +197,6 @@ def test_cplst_is_reduced_rank_regression_the_limit_of_lrml_and_leml(make_proble
         recomputed = oracle(X, Y, k, 0.0, ridge=ridge).objective(model.coef_, model.intercept_)
         assert model.objective_ == pytest.approx(recomputed, rel=1e-8, abs=1e-9)
     assert PLST(k, ridge=ridge).fit(X, Y).objective_ >= best * (1 - 1e-12) - 1e-9
-
-
-@METHODS
-@pytest.mark.parametrize("weighted", [False, True])
-def test_all_directions_are_ridge_regression(make_problem, method, weighted):
-    X, Y = make_problem(50, 6, 5, seed=1)
-    weights = np.linspace(0.2, 2.0, 50) if weighted else None
-    expected = Ridge(0.8).fit(X, Y, sample_weight=weights)
-    for components in (5, 1.0):
-        model = method(components, ridge=0.8).fit(X, Y, sample_weight=weights)
-        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)
-        np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-9)
 
 
 @METHODS

@@ -145,17 +145,6 @@ def test_it_stays_on_the_device(data, place):
 
 
 @EVERY_SIZE
-@pytest.mark.parametrize("intercept", [True, False])
-def test_weights_are_repetitions(data, intercept):
-    X, Y = data
-    counts = np.random.default_rng(2).integers(0, 4, len(X))
-    for model in (predictive(fit_intercept=intercept), LRML(fit_intercept=intercept)):
-        weighted = clone(model).fit(X, Y, sample_weight=counts)
-        repeated = clone(model).fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts, axis=0))
-        close(weighted.decision_function(X), repeated.decision_function(X))
-
-
-@EVERY_SIZE
 def test_without_a_ridge_the_units_of_the_features_do_not_matter(data):
     X, Y = data
     expected = predictive(ridge=0.0).fit(X, Y).decision_function(X)
@@ -238,16 +227,6 @@ def test_other_losses_and_unknown_labels_reach_the_minimum_by_iterations(data, l
         assert model.fit(X, Y, observed=known).objective_ == pytest.approx(best, rel=1e-5)
     warm = model.set_params(warm_start=True).fit(X, Y, observed=known)
     assert warm.n_iter_ <= 2
-
-
-def test_one_known_by_one_the_iterations_approach_the_closed_form(data):
-    X, Y = data
-    known = np.ones(Y.shape, dtype=bool)
-    known[0, 0] = False
-    exact, found = predictive().fit(X, Y), predictive(tol=1e-9).fit(X, Y, observed=known)
-    assert found.n_iter_ > 0
-    assert found.objective_ <= exact.objective_ * (1 + 1e-6)
-    assert found.objective_ == pytest.approx(exact.objective_, rel=0.05)
 
 
 @pytest.mark.parametrize("kind", [LRML, MLTrace])

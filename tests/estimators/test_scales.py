@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
 from sklearn.datasets import load_wine
 
 from lrml import LRML, MLFro, MLTrace, lrml_path
@@ -140,19 +139,6 @@ def test_beyond_a_hundred_million_a_warning_names_the_columns():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         LRML().fit(names[["time", "pay", "size"]], Y)
-
-
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
-def test_rows_without_weight_are_of_no_scale(loss, kind):
-    rng = np.random.default_rng(0)
-    X, Y = rng.standard_normal((40, 4)), (rng.random((40, 3)) < 0.4).astype(int)
-    X[:3, 0], weights = 1e10, np.r_[np.zeros(3), np.ones(37)]
-    model = MLFro(1.0, loss=loss, tol=1e-9)
-    expected = clone(model).fit(X[3:], Y[3:]).decision_function(X[3:])
-    in_blocks = clone(model).fit_blocks([(kind(X), Y, weights)])
-    for fitted in (clone(model).fit(kind(X), Y, sample_weight=weights), in_blocks):
-        np.testing.assert_allclose(fitted.decision_function(X[3:]), expected, atol=1e-4)
 
 
 @settings(max_examples=40)

@@ -35,6 +35,8 @@ from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
 from lrml.solvers import Callback, Phase
 
+USUAL_THETA = {"predictions": 0.05, "coefficients": 0.2}
+"""The default theta with the squared loss, by the space of the penalty."""
 WEAK = 0.5
 """The default ridge, as a share of the one with the least squared error: labels are ranked better by less."""
 

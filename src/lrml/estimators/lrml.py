@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lrml.core.checks import check_count
 from lrml.core.coordinates import ROADS
 from lrml.core.rows import Rows
-from lrml.estimators._defaults import WEAK, Spec
+from lrml.estimators._defaults import USUAL_THETA, WEAK, Spec
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._labels import LabelModel
@@ -19,8 +19,7 @@ from lrml.estimators._member import Member
 from lrml.estimators._parameters import Parameters
 from lrml.solvers import Callback, Phase
 
-# Default shares of free singular values: with the squared loss by the space of the penalty, and with others.
-_THETA, _ROW_THETA = {"predictions": 0.05, "coefficients": 0.2}, 0.1
+_ROW_THETA = 0.1  # the default theta of other losses
 
 
 class LRML(LabelModel, Member):
@@ -161,7 +160,7 @@ class LRML(LabelModel, Member):
             free = squared and alpha is None and params.solver in ("auto", *ROADS)
             space = "predictions" if free and predictive else "coefficients"
         if theta is None:
-            theta = _THETA[space] if squared else _ROW_THETA
+            theta = USUAL_THETA[space] if squared else _ROW_THETA
         if theta != "auto":
             theta = check_count("theta", theta, 0, shape)
         # The objective of the paper has no ridge; and the trace norm of W limits all singular values.

@@ -18,16 +18,13 @@ from lrml.core.linalg import Factors
 from lrml.core.penalties import Penalty
 from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel
-from lrml.estimators._defaults import WEAK, Spec
+from lrml.estimators._defaults import USUAL_THETA, WEAK, Spec
 from lrml.estimators._fit import fit, record
 from lrml.estimators._fitted import Fitted, Solution
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._member import Member
 from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.solvers import Callback, History, IterationInfo, Phase, SolverResult, Status
-
-# Default shares of free singular values: of the predictions, and of the coefficients.
-_THETA = {"predictions": 0.05, "coefficients": 0.2}
 
 
 def _check_ridge(ridge: Any) -> Any:
@@ -203,7 +200,7 @@ class SpectralRegressor(RegressorMixin, Member):
         if alpha is None and (max_rank is not None or params.penalty is not None):
             alpha = 0.0
         if theta is None and params.penalty is None:
-            theta = _THETA[params.space]
+            theta = USUAL_THETA[params.space]
         return Spec(
             **self._common(params),
             theta=theta if theta in ("auto", None) else check_count("theta", theta, 0, shape),
