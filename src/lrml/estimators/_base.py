@@ -51,10 +51,9 @@ def _has_closed_form(model: Any) -> bool:
 
 
 @cache
-def _nullable(kind: Any) -> frozenset[str]:
-    """Return the names of the parameters whose default is None."""
-    given = inspect.signature(kind).parameters.values()
-    return frozenset(parameter.name for parameter in given if parameter.default is None)
+def _defaults(kind: Any) -> Mapping[str, Any]:
+    """Return the defaults of the constructor, which need no check."""
+    return {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
 
 
 def of_fit(name: str) -> Any:
@@ -140,7 +139,7 @@ class LowRankModel(MultiOutputMixin, BaseEstimator):
 
     def _own_params(self) -> Parameters:
         kind: Any = type(self)
-        return check_parameters(self.get_params(deep=False), self._checks, _nullable(kind))
+        return check_parameters(self.get_params(deep=False), self._checks, _defaults(kind))
 
     def _check_params(self) -> Parameters:
         """Return all parameters, checked as far as possible without the data."""

@@ -7,7 +7,7 @@ min(d, L), a threshold per label) is checked as soon as the shape is known, befo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -56,13 +56,15 @@ class Parameters(SimpleNamespace):
 
 
 def check_parameters(
-    values: Mapping[str, Any], checks: Mapping[str, Check], nullable: Container[str]
+    values: Mapping[str, Any], checks: Mapping[str, Check], defaults: Mapping[str, Any]
 ) -> Parameters:
-    """Check all values that have a check; None passes for those that are ``nullable``."""
+    """Check all values that have a check, but for defaults."""
     checked = Parameters(**values)
     for name, value in values.items():
-        if name in checks and not (value is None and name in nullable):
+        if name in checks and not (name in defaults and value is defaults[name]):
             setattr(checked, name, checks[name](value))
+    if isinstance(checked.loss, str):
+        checked.loss = LOSSES[checked.loss]
     return checked
 
 
@@ -158,10 +160,6 @@ def _several(name: str, check_one: Check, values: Any) -> list[Any]:
     return list({(check.is_integer(value), value): value for value in checked}.values())  # 1 is not 1.0
 
 
-def _check_loss(loss: Any) -> Loss:
-    return LOSSES[check.check_choice("loss", loss, tuple(LOSSES))]
-
-
 def _check_solver(solver: Any) -> str | Phase:
     """Return the name of a solver, or a copy of a solver object, so that fits leave the original alone."""
     if isinstance(solver, str):
@@ -222,7 +220,7 @@ CHECKS: dict[str, Check] = {
     "gamma": _positive("gamma"),
     "gammas": partial(_several, "gammas", _positive("each of gammas")),
     "kernel": _check_kernel,
-    "loss": _check_loss,
+    "loss": lambda value: check.check_choice("loss", value, tuple(LOSSES)),
     "max_iter": partial(_integer, "max_iter", 1),
     "max_rank": partial(_count, "max_rank", 1),
     "n_alphas": partial(_integer, "n_alphas", 1),

@@ -177,7 +177,7 @@ def lrml_path(
     """
     asked = {"thetas": thetas, "alphas": alphas, "ridges": 0.0 if ridges is None else ridges}
     asked |= {"n_alphas": n_alphas, "alpha_ratio": alpha_ratio}
-    given = check_parameters(asked, CHECKS, {"thetas", "alphas", "n_alphas", "alpha_ratio"})
+    given = check_parameters(asked, CHECKS, dict.fromkeys(asked))
     setting, params, counts = _setting(X, Y, sample_weight, estimator, given.thetas)
     counts = list(dict.fromkeys(counts))
     whole = setting.coordinates.problem
