@@ -31,7 +31,7 @@ def ranking():
     [
         (fitting("LRML", theta=3, alpha=20.0), 20, 178),
         (fitting("LRML", loss="logistic"), 24, 247),
-        (fitting("LRMLCV"), 35, 362),
+        (fitting("LRMLCV"), 33, 340),
         (ranking, 7, 42),
     ],
     ids=["LRML.fit", "LRML.fit, logistic", "LRMLCV.fit", "predict_top_k"],
