@@ -40,9 +40,6 @@ CEILINGS = {
 LONGEST = 500
 LONGER = {
     "core/arrays.py": 505,
-    "datasets/_arff.py": 514,
-    "datasets/_source.py": 570,
-    "datasets/_tables.py": 573,
     "experiments/summary/_figures.py": 524,
     "experiments/summary/_tables.py": 527,
     "report/_page.py": 561,

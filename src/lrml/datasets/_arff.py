@@ -446,11 +446,7 @@ class ArffReader(FileReader):
                 )
                 raise self._error(line, message)
             for index, word in entries if body != b"," else ():
-                column = int(index)
-                if column >= len(self._attributes):
-                    message = f"index {column} is beyond the {len(self._attributes)} attributes. Correct it."
-                    raise self._error(line, message)
-                found.append((place, column, self._number(line, column, _word(word))))
+                found.append((place, int(index), self._number(line, int(index), _word(word))))
         row, index, values = np.array(found, np.float64).reshape(-1, 3).T
         return row.astype(np.int64), index.astype(np.int64), values
 

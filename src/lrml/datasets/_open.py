@@ -51,14 +51,14 @@ def open_source(
     data_home: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Source:
-    r"""Open data, and decide which column is what.
+    """Open data, and decide which column is what.
 
     Parameters
     ----------
     paths : path-like or sequence of path-like, or binary stream
-        A file, perhaps compressed (``.gz``, ``.bz2``, ``.xz``); several of one format and with the same
-        columns, or a pattern such as ``"folder/*.parquet"``; the name of a dataset, see `fetch_mulan`; or
-        ``"-"`` or an open stream, of which each line is a text.
+        A file, perhaps compressed (``.gz``, ``.bz2``, ``.xz``), a pattern such as ``"folder/*.parquet"``, or
+        several of one format and with the same columns; the name of a dataset, see `fetch_mulan`; or ``"-"``
+        or an open stream, of which each line is a text.
     roles : Roles, default=None
         What is known of the columns. What it leaves open is guessed from the names of the columns and the
         first 1000 rows; which columns of a table of numbers are labels is never guessed, unless one lists
@@ -74,14 +74,9 @@ def open_source(
     data_home : path-like, default=None
         Where datasets with a name are, see `fetch_mulan`.
     **options
-        Fields of `Roles`, such as ``labels=-6``, ``tags="tags"`` or ``unlabelled=True``; and those of a
-        format: ``xml`` of ARFF; ``n_features`` and ``n_labels`` of svmlight; ``feature_names`` and
-        ``label_names`` of both (names, or a file with one a line) and of XMC; ``sparse`` of CSV and Parquet.
-
-    Returns
-    -------
-    Source
-        Blocks of `Dataset` or `TextDataset`; `Source.read` gives all rows.
+        Fields of `Roles`, such as ``labels=-6``, ``tags="tags"`` or ``unlabelled=True``; ``xml`` of ARFF;
+        ``n_features`` and ``n_labels`` of svmlight; ``feature_names`` and ``label_names`` of svmlight and XMC
+        (names, or a file with one a line); ``sparse`` of CSV and Parquet.
 
     Raises
     ------

@@ -37,26 +37,22 @@ _ENOUGH_VALUES = 10  # different ones, to see whether blanks separate tags
 class Roles:
     """Which column of a file is what: what the caller says of it, and what was found.
 
-    Parameters
+    Attributes
     ----------
     kind : {"text", "numbers"}, optional
         Whether rows are texts or numbers.
     format : str, optional
-        The format of the file, such as ``"csv"``.
-    text : str or sequence of str
+    text : tuple of str
         The columns that make up the text, joined by a line end.
     tags : str, sequence of str, or False, optional
-        The column that lists the tags (or labels) of a row. A list names columns of 0 and 1, as ``labels``
-        does; False reads none.
+        The column that lists the tags (or labels) of a row; a list names columns of 0 and 1; False reads
+        none.
     tag_separator : str, optional
-        What stands between two tags; ``"json"`` for lists in brackets. Found: None if a value is one tag, or
-        is a list already.
-    labels : sequence of str, or int
-        Columns of 0 and 1, one for each label; or n for the first n columns, -n for the last n.
-    features : sequence of str, optional
-        Columns of numbers; by default all that are neither labels nor ignored.
-    ignore : sequence of str
-        Columns to leave out.
+        What stands between two tags; ``"json"`` for lists in brackets, None if a value is one tag, or a list.
+    labels : tuple of str, or int
+        Columns of 0 and 1, one for each label; n stands for the first n columns, -n for the last n.
+    features, ignore : tuple of str
+        Columns of numbers (None: all that are nothing else), and columns to leave out.
     delimiter : str, optional
         The character between two cells of CSV.
     zero_based : bool, optional
