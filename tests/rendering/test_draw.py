@@ -121,7 +121,8 @@ def test_three_files_per_figure_and_always_the_same():
     files = render_figures({"figures": figures})
     assert set(files) == {f"{id_}.{suffix}" for id_ in ("figure2", "f") for suffix in ("png", "svg", "pdf")}
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "yellow"}):  # a user's own
-        assert render_figures({"figures": figures}) == files
+        again = _draw.draw(figures[1], _draw.series_looks(figures), ["svg", "pdf"])
+        assert all(content == files[f"f.{suffix}"] for suffix, content in again.items())
         assert matplotlib.rcParams["font.size"] == 20
     for name, content in files.items():
         for trace in (b"Software", b"CreationDate", b"<dc:date>"):
