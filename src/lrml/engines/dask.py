@@ -261,8 +261,7 @@ def fit(
     """Return the model after ``model.fit_blocks(DaskBlocks(X, y, sample_weight), **options)``.
 
     The client is as for `connect`; a local cluster is closed afterwards. The options are ``classes`` and
-    ``checkpoint``: if the scheduler is lost, the same call goes on from there. A `lrml.blocks.BlockError`
-    says which block breaks a rule, and has the sum of those before it.
+    ``checkpoint``: if the scheduler is lost, the same call goes on from there.
     """
     source = DaskBlocks(X, y, sample_weight)
     with connect(client):

@@ -25,15 +25,7 @@ from lrml._door import (
     moved,
     warn_of_ranges,
 )
-from lrml.core.arrays import (
-    Array,
-    Place,
-    at_home,
-    dtype_name,
-    is_sparse,
-    to_host,
-    to_numpy,
-)
+from lrml.core.arrays import Array, Place, at_home, dtype_name, is_sparse, to_host, to_numpy
 from lrml.core.coordinates import coordinates_of
 from lrml.core.moments import extremes, without_weightless
 from lrml.core.rows import Rows
@@ -283,14 +275,8 @@ class LowRankModel(MultiOutputMixin, BaseEstimator):
         seen, for all rows, at little more than the cost of one fit, with n (min(n, d) + L) numbers in memory
         beside those of the fit. Exact for `MLFro`, and an estimate for penalties on singular values and for
         limits of the rank, see ``docs/selection.md``. Needs the squared loss with all labels known. It fits
-        anew with the parameters of the model, which does not change: pass the training rows, and the weights
-        of the fit, if it had any. A search must be fitted, and takes its ``best_params_``.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n, d)
-        y : array, sparse matrix or frame of shape (n, L)
-        sample_weight : array of shape (n,), optional
+        anew with the parameters of the model, which does not change: pass the rows, labels and weights of the
+        fit. A search must be fitted, and takes its ``best_params_``.
 
         Returns
         -------

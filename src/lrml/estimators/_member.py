@@ -164,13 +164,11 @@ class Member(LowRankModel):
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (b, d)
-        y : array, sparse matrix or frame of shape (b, L), or (b,)
-            All labels must be known.
+        X, y, sample_weight
+            A block, as in ``fit``; all labels must be known.
         classes : sequence, optional
             Names of the L labels; the two classes of a 1-D y, needed in the first call unless they are 0
             and 1.
-        sample_weight : array of shape (b,), optional
 
         Returns
         -------
@@ -226,23 +224,15 @@ class Member(LowRankModel):
         classes : sequence, optional
             Names of the labels, or the two classes of a 1-D y.
         checkpoint : path-like or Checkpoint, optional
-            A file that keeps the sums so far, about every 30 seconds. If it exists, the run goes on from
-            there, and ends with the same bits as one that was not interrupted; the blocks must be the same,
-            but a stream may have more of them now. It stays when the fit has ended. Only for fits that read
-            the blocks once.
+            A file that keeps the sums so far, about every 30 seconds and at any end, Ctrl-C too. If it
+            exists, the run goes on from there, and ends with the same bits; the blocks must be the same, but
+            a stream may have more of them now. Only for fits that read the blocks once.
 
         Returns
         -------
         self
-            Unchanged if anything is wrong.
-
-        Raises
-        ------
-        BlockError
-            If a block breaks a rule (`lrml.blocks.BlockError`): which one, which row, and in ``sums`` what
-            was summed before. An error of the iterator itself, such as an OSError, passes as it is, with a
-            note that says which block was read. Whatever the end, Ctrl-C too, the checkpoint gets the sums
-            so far.
+            Unchanged if anything is wrong. A `lrml.blocks.BlockError` says which block and row break a rule,
+            and has in ``sums`` what was summed before.
 
         Examples
         --------
