@@ -16,39 +16,27 @@ import lrml
 
 SOURCE = Path(lrml.__file__).parent
 NUMERIC_HALF = {
-    *(
-        "core",
-        "solvers",
-        "estimators",
-        "engines",
-        "theory",
-        "completion",
-        "text",
-        "inspection",
-        "displays",
-        "metrics",
-    ),
-    *("model_selection", "thresholds", "blocks", "_ranking", "_door", "_checkpoints"),
+    *("core", "solvers", "estimators", "engines", "theory", "completion", "text", "inspection", "displays"),
+    *("metrics", "model_selection", "thresholds", "blocks", "_ranking", "_door", "_checkpoints"),
 }
 
 CEILINGS = {
-    "lines": 35_400,
-    "lines of the numeric half": 19_300,
-    "records": 150,
-    "numeric constants": 191,
+    "lines": 34_650,
+    "lines of the numeric half": 18_840,
+    "records": 146,
+    "numeric constants": 190,
 }
 LONGEST = 500
 LONGER = {
-    "core/arrays.py": 505,
     "experiments/summary/_figures.py": 524,
     "experiments/summary/_tables.py": 527,
-    "report/_page.py": 561,
+    "report/_page.py": 550,
 }
 # Names of classes that stand for two things.
-AMBIGUOUS = {"Block", "Comparison", "Evaluation", "Kernel", "Ranks", "Schema", "Writer", "_Lines"}
+AMBIGUOUS = {"Block", "Comparison", "Evaluation", "Kernel", "Ranks", "Schema", "Writer"}
 # Functions with more than eight parameters, beside constructors.
 MOST_PARAMETERS = 8
-CROWDED = 18
+CROWDED = 11
 
 # Other people's libraries that only one place knows.
 ONE_DOOR = {
