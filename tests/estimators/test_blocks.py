@@ -345,16 +345,7 @@ def test_statistics_come_back_from_a_file_and_others_are_refused(data, tmp_path)
     refused(lambda: Checkpoint(tmp_path / "sums.npz").start(), "sums.npz")
     with pytest.raises(FileNotFoundError, match=r"none\.npz"):
         Statistics.load(tmp_path / "none.npz")
-    content = (tmp_path / "sums.npz").read_bytes()
-    for place in range(0, len(content), len(content) // 40):
-        (tmp_path / "bad.npz").write_bytes(content[:place] + b"\xff\x00" + content[place + 2 :])
-        try:
-            found = Statistics.load(tmp_path / "bad.npz")
-        except ValueError:
-            continue
-        for name, value in vars(sums).items():  # a byte that does not matter
-            assert np.asarray(value).tobytes() == np.asarray(getattr(found, name)).tobytes()
-    (tmp_path / "short.npz").write_bytes(content[:-100])
+    (tmp_path / "short.npz").write_bytes((tmp_path / "sums.npz").read_bytes()[:-100])
     refused(lambda: Statistics.load(tmp_path / "short.npz"), "short.npz")
     np.savez(tmp_path / "other.npz", kind=np.asarray("lrml statistics 1"), xx=np.eye(2))
     refused(lambda: Statistics.load(tmp_path / "other.npz"), "other.npz")

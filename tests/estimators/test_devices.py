@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from contextlib import nullcontext
 
 import numpy as np
@@ -178,24 +177,6 @@ def test_labels_of_numpy_follow_x_and_keep_their_names(data, place):
 
 @on_devices
 @pytest.mark.parametrize(
-    ("model", "value"),
-    [
-        (LRML(loss="logistic"), 0.0),
-        (LEML(2, loss="logistic"), 1.0),
-        (LEML(2, 1e6), None),
-    ],
-    ids=repr,
-)
-def test_nothing_to_learn_and_a_penalty_that_leaves_nothing(model, value, data, place):
-    X, Y, _ = data["long"]
-    Y = Y if value is None else np.full(Y.shape, value)
-    found, expected = there(place, model, X, Y), clone(model).fit(X, Y)
-    assert found.rank_ == expected.rank_ == 0
-    assert_same(found.intercept_, expected.intercept_, place)
-
-
-@on_devices
-@pytest.mark.parametrize(
     ("model", "changes"),
     [
         (LRML(2, 3.0), [{}]),
@@ -217,21 +198,6 @@ def test_warm_starts_go_on_from_the_model_on_the_device(model, changes, data, pl
             assert model.objective_ == pytest.approx(twin.objective_, rel=1e-6)
             assert model.n_iter_ == twin.n_iter_
             assert change or twin.n_iter_ < cold
-
-
-@on_devices
-@pytest.mark.parametrize("first", ["here", "there", "pickled"])
-def test_warm_starts_with_a_kernel_where_x_has_moved(first, data, place):
-    X, Y, _ = data["long"]
-    model = LRML(2, 3.0, kernel="rbf", ridge=0.5, warm_start=True)
-    once = clone(model).fit(X, Y).objective_
-    here, moved = (X, Y), (put(place, X), put(place, Y))
-    with dispatching():
-        model.fit(*(here if first == "here" else moved))
-        model = pickle.loads(pickle.dumps(model)) if first == "pickled" else model
-        model.fit(*(here if first == "there" else moved))
-    assert model.objective_ == pytest.approx(once, rel=1e-4)
-    assert model.n_iter_ <= 2
 
 
 def test_rows_beyond_the_memory_of_a_device_are_summed_block_by_block(data, monkeypatch):
