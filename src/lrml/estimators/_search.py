@@ -64,7 +64,7 @@ class SearchModel(LowRankModel):
     _member: ClassVar[Any]
     _names: ClassVar[Mapping[str, str]]
     _limited = False  # whether there are always limits of the rank in place of a penalty
-    _row_tol: float | None = None  # default tol of candidates that read many rows; None: that of a fit
+    _row_tol: float | None = None  # default tol of candidates that read the rows; None: that of a fit
     _checks = CHECKS | {
         "cv": check_cv,
         "rule": lambda value: check.check_choice("rule", value, _RULES),
@@ -246,7 +246,7 @@ class SearchModel(LowRankModel):
         usual = _HELD_OUT if many else min(N_FOLDS, data.X.shape[0])
         rough = clone(self._base)
         known = rough.get_params()
-        if self._row_tol is not None and params.tol is None and data.X.shape[0] >= MANY_ROWS:
+        if self._row_tol is not None and params.tol is None:
             rough.set_params(tol=self._row_tol)
         rough.set_params(**{name: None for name in ("callback", "threshold") if name in known}, verbose=0)
         splits = make_splits(usual if params.cv is None else params.cv, data, params.random_state)
