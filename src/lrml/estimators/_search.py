@@ -26,7 +26,7 @@ from lrml.estimators._defaults import sums_suffice
 from lrml.estimators._grid import GridPoint, grid_points, resolve_ranks, resolve_thetas, ridges_leaving
 from lrml.estimators._judges import Comparison, FoldJudge, Judge, LeaveOneOutJudge, RefitJudge
 from lrml.estimators._parameters import CHECKS, Parameters
-from lrml.estimators._plans import FIRST_SHARES, Plan, follow, run, screened
+from lrml.estimators._plans import FIRST_SHARES, N_SCREENING, Plan, follow, run, screened
 from lrml.estimators._splits import (
     Split,
     check_cv,
@@ -203,6 +203,8 @@ class SearchModel(LowRankModel):
             splits = random_folds(data, N_FOLDS, params.random_state)
             if not splits:
                 return alone, None
+            # Ranks are fewer than strengths, and three of the folds tell as much about them.
+            splits = splits[:N_SCREENING] if params.limited else splits
             folds = FoldJudge(comparison, sampled(splits, data.Y.shape[1]), **how)
         ranks = (params.ranks or range(1, full + 1)) if params.limited else None
         if alone.unit > 0:

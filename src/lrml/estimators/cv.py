@@ -344,8 +344,8 @@ class LEMLCV(LabelModel, SearchModel):
 class CPLSTCV(LabelModel, BlockSearch):
     """`CPLST` with rank and ridge chosen by scores of unseen rows.
 
-    Ridges are judged by leave-one-out scores, and ranks on folds, as in `LRMLCV`: a rank that does not pay is
-    not chosen. If ranks and ridges are given, the whole grid is judged on folds.
+    Ridges are judged by leave-one-out scores, and ranks on three folds, as in `LRMLCV`: a rank that does not
+    pay is not chosen. If ranks and ridges are given, the whole grid is judged on folds.
 
     Cost: as `LRMLCV`; per fold and ridge one decomposition of a min(d, L)² matrix, which serves all ranks.
 
