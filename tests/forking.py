@@ -129,6 +129,7 @@ def _server():
 def _end(server):
     server.stdin.close()  # and so it ends
     server.wait(60)
+    server.stdout.close()
 
 
 def _serve():
