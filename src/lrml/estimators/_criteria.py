@@ -52,10 +52,7 @@ def check_scorings(scoring: Any, loss: Loss, targets: str) -> tuple[Criterion, .
     criteria = tuple(_check_scoring(entry, loss, targets) for entry in scoring)
     names = [criterion.name for criterion in criteria]
     if not names or len(set(names)) < len(names):
-        raise ValueError(
-            f"scoring must be one metric, or a list of metrics that differ in name, got {shown(names)}. "
-            "Name each metric once."
-        )
+        raise ValueError(f"scoring lists {shown(names)}. Name each metric once, and one at least.")
     return criteria
 
 
@@ -92,16 +89,15 @@ def _check_scoring(scoring: Any, loss: Loss, targets: str) -> Criterion:
     own = _own_metric(scoring) if isinstance(scoring, str) else None
     if own is not None and targets == "real":
         raise ValueError(
-            f"scoring must be made for real values if targets='real', got {scoring!r}, which judges 0/1 "
-            "labels. Use 'r2', or another scorer of scikit-learn for regression."
+            f"scoring={scoring!r} judges 0/1 labels, not real targets. Use 'r2', or another scorer of "
+            "scikit-learn for regression."
         )
     if own is not None:
         return own
     if not isinstance(scoring, str) or scoring not in get_scorer_names():
         raise ValueError(
-            f"scoring must be one of {_NAMES}, the name of a scorer of scikit-learn, a scorer, or a function "
-            f"of (Y, scores) that is larger for better scores, got {shown(scoring)}. "
-            f"Use {_DEFAULTS[targets]!r}."
+            f"scoring is {shown(scoring)}. Pass one of {_NAMES}, the name of a scorer of scikit-learn, a "
+            f"scorer, or a function of (Y, scores), larger for better ones. Use {_DEFAULTS[targets]!r}."
         )
     criterion = Criterion(scoring, partial(_ask_scorer, get_scorer(scoring), loss, targets))
     _try_out(criterion, targets)
@@ -227,6 +223,6 @@ def _try_out(criterion: Criterion, targets: str) -> None:
         )
         averaged = ", or an averaged one such as 'f1_micro'" if targets == "binary" else ""
         raise ValueError(
-            f"scoring must suit targets={targets!r} and this loss, got {criterion.name!r}, which says: "
-            f"{says}. Use {_DEFAULTS[targets]!r}{averaged}."
+            f"scoring={criterion.name!r} does not suit this loss or these targets. It says: {says}. Use "
+            f"{_DEFAULTS[targets]!r}{averaged}."
         ) from error
