@@ -21,8 +21,8 @@ NUMERIC_HALF = {
 }
 
 CEILINGS = {
-    "lines": 34_650,
-    "lines of the numeric half": 18_840,
+    "lines": 34_617,
+    "lines of the numeric half": 18_808,
     "records": 146,
     "numeric constants": 190,
 }

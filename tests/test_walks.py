@@ -29,10 +29,10 @@ def ranking():
 @pytest.mark.parametrize(
     ("call", "n_files", "n_functions"),
     [
-        (fitting("LRML", theta=3, alpha=20.0), 19, 165),
-        (fitting("LRML", loss="logistic"), 23, 234),
-        (fitting("LRMLCV"), 33, 340),
-        (ranking, 7, 40),
+        (fitting("LRML", theta=3, alpha=20.0), 19, 163),
+        (fitting("LRML", loss="logistic"), 23, 232),
+        (fitting("LRMLCV"), 33, 333),
+        (ranking, 7, 38),
     ],
     ids=["LRML.fit", "LRML.fit, logistic", "LRMLCV.fit", "predict_top_k"],
 )
