@@ -21,7 +21,7 @@ _DATA_HOME = os.environ.get("LRML_DATA_HOME")
 _SKIP_REASON = "set LRML_DATA_HOME to a folder with the Mulan files"
 
 # Nothing depends on how busy the machine is. The test command draws the same examples every time;
-# --hypothesis-profile=random draws others, and twice as many where a test does not say how many
+# --hypothesis-profile=random draws others, and three times as many where a test does not say how many
 # (`make test-random`). No test sets these for itself.
 _UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", _UNHURRIED, derandomize=True, database=None, max_examples=30)
