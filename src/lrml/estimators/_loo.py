@@ -96,13 +96,6 @@ class LeaveOneOut:
         if data.schema.targets == "binary":
             self.lone = _LoneLabels(data.positive_counts, self.Y, self.weights > 0)
 
-    def is_exact(self, solution: RidgeRegressions) -> bool:
-        """Whether the scores are those of refitting: the penalty is a ridge, and no direction is left out."""
-        right, extra = solution.right, solution.extra
-        whole = right is None or right.shape[1] == self.space.problem.shape[1]
-        whole = whole and solution.shrunk is None
-        return whole and (extra is None or not bool(namespace(extra).any(extra != 0)))
-
     def of(self, solution: RidgeRegressions) -> Callable[[slice], Array]:  # noqa: PLR0915
         """Return the function that scores some of the rows by the fits without them."""
         left, right, _, extra, shrunk = solution
