@@ -33,7 +33,7 @@ def test_a_model_file_becomes_a_graph_with_the_same_answers(tmp_path: Path, caps
     assert best.tolist() == [["game"], ["image"]]
 
     assert main(["export", str(source), str(target)]) == 2
-    assert "OUT.onnx must be new" in capsys.readouterr().err
+    assert f"OUT.onnx: {str(target)!r}" in capsys.readouterr().err
     assert main(["export", str(source), str(target), "--force", "--no-text", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["bytes"] == target.stat().st_size

@@ -67,8 +67,8 @@ def test_a_file_that_is_no_model(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("nothing",), "NAME|PATH must be one of"),
-        (("yeast", "--theta", "many"), "a count, a share in [0, 1] or auto"),
+        (("nothing",), "'nothing' is neither"),
+        (("yeast", "--theta", "many"), "'--theta': 'many'"),
         (("yeast", "--theta", "99", "--alpha", "1"), "theta is 99"),
         (("yeast", "--alpha", "-1"), "alpha"),
         (("yeast", "--draws", "0"), "n_draws"),

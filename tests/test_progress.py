@@ -81,7 +81,7 @@ def test_a_terminal_gets_a_bar_without_nan(monkeypatch, capsys):
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue())
     assert "nan" not in shown
     assert f"{model.n_iter_}/5000 iterations at most objective {model.objective_:.6g}" in shown
-    assert "2 candidates on 2 splits to begin with" in shown
+    assert "2 candidates on 2 folds to begin with" in shown
     assert "4/4 models on splits" in shown
     out, errors = capsys.readouterr()
     assert out == ""
@@ -100,7 +100,7 @@ def test_a_long_search_says_how_long(capsys, clock, monkeypatch):
     MLFroCV(MLFro(loss="logistic"), alphas=[1.0, 2.0, 4.0], cv=2, verbose=1).fit(X, X[:, :2] > 0)
     lines = capsys.readouterr().err.splitlines()
     assert lines[:2] == [
-        "MLFroCV: 3 candidates on 2 splits to begin with",
+        "MLFroCV: 3 candidates on 2 folds to begin with",
         "MLFroCV: 1 of 6 models on splits, about 0:01:40 left",
     ]
     assert lines[-2] == "MLFroCV: 6 of 6 models on splits, 120.0 s"

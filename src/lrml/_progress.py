@@ -77,10 +77,11 @@ def progress(title: str, unit: str, *, at_most: bool = False) -> Iterator[Report
         done = f"{{task.completed:.0f}}/{{task.total:.0f}} {unit}{' at most' if at_most else ''}"
         columns = TextColumn(title), BarColumn(), TextColumn(done), TextColumn("{task.fields[words]}"), last
         with Progress(*columns, console=console) as bar:
-            task = bar.add_task("", total=0, words="")
+            task = bar.add_task("", total=0, words="", visible=False)  # until there is something to show
+            show = partial(bar.update, task, visible=True)
             yield Report(
                 bar.console.print,
-                lambda done, total, words="": bar.update(task, completed=done, total=total, words=words),
+                lambda done, total, words="": show(completed=done, total=total, words=words),
             )
         return
     lines = _Lines(title, unit, at_most=at_most)

@@ -41,11 +41,11 @@ def folder(tmp_path_factory):
         (("predict", "texts.csv", "texts.csv"), "no model file"),
         (
             ("fit", "texts.csv", "-o", "x.lrml", "--config", "text.toml"),
-            r"TfidfVectorizer in \[text\] must get .* got 'mindf'. Did you mean min_df",
+            r"TfidfVectorizer in \[text\] .* 'mindf'\. Did you mean min_df",
         ),
         (
             ("fit", "texts.csv", "-o", "x.lrml", "--config", "model.toml"),
-            r"LRML must get .* got 'rule'. It is a parameter of lrml tune \(LRMLCV\)",
+            r"LRML .* 'rule'.* lrml tune \(LRMLCV\)",
         ),
         (("theory", "texts.csv"), "the theory takes features, got the texts of 'texts.csv'.*--model"),
     ],

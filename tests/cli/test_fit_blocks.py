@@ -15,7 +15,7 @@ import lrml
 from cli.programs import program, tagged_texts, write_csv
 from forking import CAN_FORK, Program
 from lrml.blocks import Door
-from lrml.cli import evaluate, main
+from lrml.cli import judge, main
 from lrml.datasets import make_low_rank_multilabel, read_dataset, write_dataset
 from lrml.storage import read_header
 
@@ -141,19 +141,19 @@ def test_wrong_usage(folder):
     assert "loss" in run.stderr
     for arguments, message in (
         (["all.xmc", "--blocks", 0], "--blocks is 0"),
-        (
-            ["all.xmc", "--checkpoint", "x"],
-            "--checkpoint needs --blocks",
-        ),
+        (["all.xmc", "--checkpoint", "x"], "--checkpoint needs --blocks"),
         (["part-1.xmc", "part-2.xmc"], "2 files needs --blocks"),
-        (["all.xmc", "none.xmc", "--blocks"], "or a file, got"),
-        (["all.xmc", "--blocks", "--checkpoint", "none/x"], "must be in a folder that exists"),
+        (["all.xmc", "none.xmc", "--blocks"], "'none.xmc' is neither"),
+        (["all.xmc", "--blocks", "--checkpoint", "none/x"], "there is no folder 'none' for --checkpoint"),
         (["all.xmc", "--blocks", "--checkpoint", "/proc/x"], "must be written to '/proc/x'"),
-        (["all.xmc", "--blocks", "--checkpoint", folder / "new.lrml"], "which is the model or the data"),
+        (
+            ["all.xmc", "--blocks", "--checkpoint", folder / "new.lrml"],
+            "--checkpoint is ",
+        ),
         (["all.xmc", "--blocks", "--checkpoint", folder / "all.csv"], "no file of sums"),
         (["texts.csv", "--blocks"], "has texts"),
         (["all.xmc", "--blocks", "--kernel", "rbf"], "kernel"),
-        (["all.xmc", "--blocks=abc"], "must be a number of rows, got 'abc'"),
+        (["all.xmc", "--blocks=abc"], "'abc' is not a number of rows"),
         (["all.xmc", "--blocks", "--threshold", "auto"], "threshold"),
         (["all.xmc", "--blocks", "--checkpoint", "x", "--loss", "logistic"], "loss"),
         ([folder / "sub", "--blocks"], f"is a folder. Name its files: {folder / 'sub' / '*.csv'}"),
@@ -209,7 +209,7 @@ _KILLER = """
 import os, random, signal, sys, time
 from pathlib import Path
 from lrml.blocks import Checkpoint
-from lrml.cli import evaluate, main
+from lrml.cli import judge, main
 from lrml.core.moments import Statistics
 Checkpoint.__init__.__defaults__ = (Statistics, 0.0)  # keep every block
 keep, left = Checkpoint.keep, [10**9]
@@ -276,8 +276,8 @@ def test_a_long_evaluation_tells_how_far_it_is(folder, monkeypatch, capsys):
     judged = ["evaluate", str(folder / "whole.lrml"), str(folder / "all.xmc"), "--bootstrap", "10"]
     assert main(judged) == 0
     assert "scored" not in capsys.readouterr().err
-    monkeypatch.setattr(evaluate, "_SECONDS", 0.0)
-    monkeypatch.setattr(evaluate, "_MANY_CELLS", 150 * 6)
+    monkeypatch.setattr(judge, "_SECONDS", 0.0)
+    monkeypatch.setattr(judge, "_MANY_CELLS", 150 * 6)
     assert main(judged) == 0
     told = capsys.readouterr().err.splitlines()
     assert told[:2] == ["150 rows scored", "150 rows scored; the metrics come next, then their intervals"]

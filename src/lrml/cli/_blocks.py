@@ -5,17 +5,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
 from typer.core import TyperCommand
 
 from lrml._files import pattern_of
 from lrml._shown import counted
-from lrml.cli._options import CommandError, Data, check_new_file, check_other_file, option
+from lrml.cli._options import CommandError, Data, Table, check_new_file, check_other_file, number_of
 from lrml.datasets import mulan_entries
 
 if TYPE_CHECKING:
@@ -25,32 +24,26 @@ if TYPE_CHECKING:
 _ROWS = 10_000
 _LOCAL = "local"
 
-_BLOCKS = (
-    "Read files of numbers block by block, in memory that does not grow with the rows; a block has "
-    f"{_ROWS:,d} rows, or as many as given."
-)
-_CHECKPOINT = (
-    "With --blocks: keep the sums over the blocks so far in this file, and go on from them if it is there. "
-    "It stays, so that the same command with other parameters needs no reading."
-)
-_DASK = (
-    "Sum up the blocks of several files on a Dask cluster: the address of its scheduler, or local for "
-    "processes on this machine."
-)
-
-
-def _row_count(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"must be a number of rows, got {text!r}. Leave the number out if in doubt."
-        ) from None
-
-
-Blocks = Annotated[str | None, option("[ROWS]", _BLOCKS, _row_count)]
-CheckpointFile = Annotated[str | None, option("FILE", _CHECKPOINT)]
-Dask = Annotated[str | None, option("ADDRESS", _DASK)]
+BLOCKS: Table = {
+    "blocks": (
+        "[ROWS]",
+        number_of("a number of rows", int, "10000, or leave it out"),
+        "Read files of numbers block by block, in memory that does not grow with the rows; a block has "
+        f"{_ROWS:,d} rows, or as many as given.",
+    ),
+    "checkpoint": (
+        "FILE",
+        None,
+        "With --blocks: keep the sums over the blocks so far in this file, and go on from them if it is "
+        "there. It stays, so that the same command with other parameters needs no reading.",
+    ),
+    "dask": (
+        "ADDRESS",
+        None,
+        "Sum up the blocks of several files on a Dask cluster: the address of its scheduler, or local for "
+        "processes on this machine.",
+    ),
+}
 
 
 class BlockCommand(TyperCommand):
@@ -74,16 +67,14 @@ class Blockwise(NamedTuple):
     dask: str | None
 
     @classmethod
-    def of(
-        cls, rows: Any, checkpoint: str | None, dask: str | None, data: Data, output: str
-    ) -> Blockwise | None:
+    def of(cls, how: Mapping[str, Any], data: Data, output: str) -> Blockwise | None:
         """Return what the options say, checked before anything is read; None without ``--blocks``."""
-        files = (data.name, *data.others)
-        rows = _ROWS if rows is None and dask is not None else rows
-        if rows is None and (checkpoint is not None or data.others):
-            what = "--checkpoint" if checkpoint is not None else f"{len(files)} files"
-            raise ValueError(f"{what} needs --blocks: rows that are read block by block. Add it.")
+        files, checkpoint, dask = (data.name, *data.others), how.get("checkpoint"), how.get("dask")
+        rows = how.get("blocks", None if dask is None else _ROWS)
         if rows is None:
+            if checkpoint is not None or data.others:
+                what = "--checkpoint" if checkpoint is not None else f"{len(files)} files"
+                raise ValueError(f"{what} needs --blocks: rows that are read block by block. Add it.")
             return None
         if rows < 1:
             raise ValueError(f"--blocks is {rows}. Leave the number out, or pass one of at least 1.")
@@ -92,10 +83,9 @@ class Blockwise(NamedTuple):
                 raise ValueError(f"{name!r} is a folder. Name its files: {pattern_of(name)}")
         if checkpoint is not None:
             check_new_file(checkpoint, True, "--checkpoint")
-            for other in (output, *files):
-                check_other_file(checkpoint, other, "--checkpoint")
-                if Path(checkpoint).absolute() == Path(other).absolute():
-                    raise ValueError(f"--checkpoint is {checkpoint!r}, which is the model or the data.")
+            check_other_file(checkpoint, "--checkpoint", output, *files)
+            if Path(checkpoint).absolute() in [Path(other).absolute() for other in (output, *files)]:
+                raise ValueError(f"--checkpoint is {checkpoint!r}, the model to write. Choose another name.")
         return cls(rows, checkpoint, dask)
 
 

@@ -18,6 +18,8 @@ from rich.table import Table
 # the lines of a table, which is better than cutting off or folding digits.
 _WIDTH = 200
 _NARROW = 80
+# Four digits would make a 0 of smaller ones.
+_P_VALUES, _LEAST_P = ("p_value", "corrected"), 0.0001
 
 
 class _ResultConsole(Console):
@@ -89,6 +91,8 @@ def report_table(table: dict[str, Any]) -> Table:
 def _cell(value: Any, column: dict[str, Any]) -> str:
     if value is None:
         return "-"
+    if column["key"] in _P_VALUES and value < _LEAST_P:
+        return f"< {_LEAST_P:.4f}".replace("0.", ".")
     if column["kind"] in ("number", "seconds"):
         return f"{value:z.{column['digits']}f}"  # "z" turns a rounded -0.0000 into 0.0000
     return str(value)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -32,6 +32,10 @@ DataHome = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of everything that is drawn.")]
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model file of lrml fit or lrml tune.")]
+Html = Annotated[str | None, option("FILE", "Write a page with figures and tables.")]
+Bootstrap = Annotated[int, option("N", "Resamples of the rows for the intervals.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
@@ -55,13 +59,31 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
 
     def parse(text: str) -> str:
         if text not in choices:
-            guess = did_you_mean(text, choices)
             raise typer.BadParameter(
-                f"must be one of {', '.join(choices)}, got {text!r}. {guess}Check the spelling."
+                f"{text!r} is none of {', '.join(choices)}. {did_you_mean(text, choices)}Check the spelling."
             )
         return text
 
     return parse
+
+
+def number_of(what: str, parse: Callable[[str], Any], example: str) -> Callable[[str], Any]:
+    """Return the parser of an option that takes numbers; ``what`` they are, and an example."""
+
+    def parsed(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} is not {what}. Write for example {example}.") from None
+
+    return parsed
+
+
+def _count_or_share(text: str) -> int | float | str:
+    return text if text == "auto" else int(text) if text.isdecimal() else float(text)
+
+
+count_or_share = number_of("a count, a share or auto", _count_or_share, "3, 0.1 or auto")
 
 
 def _names(text: str) -> list[str]:
@@ -77,25 +99,27 @@ def _labels(text: str) -> int | list[str]:
     return int(text) if re.fullmatch(r"[+-]?\d+", text) else _names(text)
 
 
-# Options about the data: placeholder, parser and help.
-_READING: dict[str, tuple[str, Callable[[str], Any], str]] = {
+# Options of which a command gets those that were given, in one mapping: placeholder, parser and help.
+Table: TypeAlias = Mapping[str, tuple[str, Callable[[str], Any] | None, str]]
+
+_READING: Table = {
     "format": ("|".join(FORMATS), one_of(tuple(FORMATS)), "Files: format, if the suffix does not say it."),
-    "test": ("PATH", str, "Files: a second one, the test set that belongs to the first."),
+    "test": ("PATH", None, "Files: a second one, the test set that belongs to the first."),
     "text": ("LIST", _names, "Texts: their column; several are joined (default: guessed, and shown)."),
     "tags": (
         "LIST",
         _one_or_more,
         "Tables: the column that lists tags or labels, or columns of 0 and 1 (guessed, too).",
     ),
-    "tag_separator": ("TEXT", str, "Tables: what separates tags (guessed, too)."),
+    "tag_separator": ("TEXT", None, "Tables: what separates tags (guessed, too)."),
     "labels": (
         "LIST|N",
         _labels,
         "Numbers: names of the label columns, or N for the first N columns, -N for the last.",
     ),
     "ignore": ("LIST", _names, "Numbers: columns to leave out."),
-    "delimiter": ("CHAR", str, "CSV: what separates cells (default: seen from the first rows)."),
-    "read": ("KEY=VALUE", str, "More of how files are read, such as zero_based=true; may come again."),
+    "delimiter": ("CHAR", None, "CSV: what separates cells (default: seen from the first rows)."),
+    "read": ("KEY=VALUE", None, "More of how files are read, such as zero_based=true; may come again."),
 }
 _RARE = (
     *("name", "xml", "features", "sparse", "zero_based", "n_features", "n_labels"),
@@ -110,7 +134,7 @@ def _rare(given: Sequence[str]) -> dict[str, Any]:
         key, _, value = setting.partition("=")
         if key not in _RARE or not value:
             raise ValueError(
-                f"--read takes one of {', '.join(_RARE)} and a value, got {setting!r}. "
+                f"--read {setting} sets none of {', '.join(_RARE)}. "
                 f"{did_you_mean(key, _RARE)}Write for example --read n_features=1000."
             )
         plain: dict[str, Any] = {"true": True, "false": False}
@@ -135,14 +159,12 @@ class Data:
         for name in (self.name, *self.others):
             if name not in (*known, "-") and not Path(name).exists():
                 raise ValueError(
-                    f"NAME|PATH must be one of {', '.join(known)} or a file, got {name!r}. "
+                    f"{name!r} is neither a file nor one of {', '.join(known)}. "
                     f"{did_you_mean(name, known)}Check the spelling, or see: lrml datasets."
                 )
         if self.name in known and self.reading:
-            key = next(iter(self.reading))
-            flag = "--from" if key == "format" else f"--{'read' if key in _RARE else key.replace('_', '-')}"
             raise ValueError(
-                f"{flag} is for data files, got the dataset {self.name!r}. "
+                f"{_flag(next(iter(self.reading)))} is for data files, and {self.name!r} is a dataset. "
                 f"Leave it out, or give a path such as ./{self.name} if a file is meant."
             )
 
@@ -160,42 +182,47 @@ class Data:
         for key in options:
             if key not in known:
                 raise ValueError(
-                    f"[data] may have the keys {', '.join(known)}, got {key!r}. "
+                    f"[data] has the key {key!r}, which is none of {', '.join(known)}. "
                     f"{did_you_mean(key, known)}Check the spelling."
                 )
         return replace(self, reading={**options, **self.reading})
 
 
-def takes_data(*, several: bool = False, metavar: str = "NAME|PATH") -> Callable[[Any], Callable[..., Any]]:
-    """Give a command with the parameter ``data: Data`` an argument NAME|PATH and the options about data."""
+def takes_data(
+    *, several: bool = False, metavar: str = "NAME|PATH", **tables: Table
+) -> Callable[[Any], Callable[..., Any]]:
+    """Give a command an argument NAME|PATH and the options about data, as its parameter ``data``.
+
+    Its parameter of the name of a table gets a dict of the options there that were given.
+    """
     words = "A dataset that lrml knows, or a data file."
     if several:
         words, metavar = f"{words[:-1]}, or several to be read with --blocks.", f"{metavar}..."
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         every: Any = list[str] if several else str
-        argument = Annotated[every, typer.Argument(metavar=metavar, help=words)]
-        parameters = [
-            _parameter("source", argument, inspect.Parameter.empty)
-            if name == "data"
-            else _parameter(name, p.annotation, p.default)
-            for name, p in inspect.signature(command, eval_str=True).parameters.items()
-        ]
-        for key, (placeholder, parse, told) in _READING.items():
-            flag = "--from" if key == "format" else f"--{key.replace('_', '-')}"
-            details: Any = {} if key == "read" else {"parser": parse}
-            choice = typer.Option(flag, metavar=placeholder, help=told, **details)
-            kind: Any = list[str] if key == "read" else str
-            parameters.append(_parameter(key, Annotated[kind | None, choice]))
-        parameters.append(_parameter("data_home", DataHome))
+        parameters = []
+        for name, own in inspect.signature(command, eval_str=True).parameters.items():
+            if name == "data":
+                argument = Annotated[every, typer.Argument(metavar=metavar, help=words)]
+                parameters.append(_parameter("source", argument, inspect.Parameter.empty))
+            elif name in tables:
+                parameters += _parameters(tables[name])
+            else:
+                parameters.append(_parameter(name, own.annotation, own.default))
+        parameters += [*_parameters(_READING), _parameter("data_home", DataHome)]
 
         @functools.wraps(command)
         def run(source: str | list[str], data_home: str | None, **values: Any) -> Any:
             name, *others = [source] if isinstance(source, str) else source
-            reading = {key: given for key in _READING if (given := values.pop(key, None)) is not None}
+            given = {
+                kind: {key: value for key in table if (value := values.pop(key, None)) is not None}
+                for kind, table in (tables | {"": _READING}).items()
+            }
+            reading = given.pop("")
             with user_errors():
-                reading |= _rare(reading.pop("read", None) or ())
-                return command(data=Data(name, data_home, reading, tuple(others)), **values)
+                reading |= _rare(reading.pop("read", ()))
+                return command(data=Data(name, data_home, reading, tuple(others)), **given, **values)
 
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -204,27 +231,23 @@ def takes_data(*, several: bool = False, metavar: str = "NAME|PATH") -> Callable
     return decorate
 
 
+def _parameters(table: Table) -> list[inspect.Parameter]:
+    found = []
+    for key, (metavar, parse, words) in table.items():
+        kind: Any = list[str] if key == "read" else str
+        details: Any = {} if key == "read" else {"parser": parse}
+        choice = typer.Option(_flag(key), metavar=metavar, help=words, **details)
+        found.append(_parameter(key, Annotated[kind | None, choice]))
+    return found
+
+
 def _parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def count_or_share(text: str) -> int | float | str:
-    """Parse a number of singular values: a count, a share of the labels, or auto."""
-    try:
-        return text if text == "auto" else int(text) if text.isdecimal() else float(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"must be a count, a share in [0, 1] or auto, got {text!r}. Use auto if in doubt."
-        ) from None
-
-
-def check_other_file(path: str, source: str, what: str) -> None:
-    """Refuse to write over the file that a command reads, even if forced."""
-    if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
-        raise ValueError(
-            f"{what} must be another file than the one that is read, got {path!r} for both. Choose another "
-            "name."
-        )
+def _flag(key: str) -> str:
+    """Return the option that sets a key of a reader."""
+    return {"format": "--from"}.get(key, f"--{'read' if key in _RARE else key.replace('_', '-')}")
 
 
 def check_new_file(path: str | os.PathLike[str], force: bool, what: str, *others: Path) -> None:
@@ -232,16 +255,22 @@ def check_new_file(path: str | os.PathLike[str], force: bool, what: str, *others
     place = Path(path)
     if not place.parent.is_dir():
         raise ValueError(
-            f"{what} must be in a folder that exists, got {os.fspath(path)!r}, and there is no folder "
-            f"{os.fspath(place.parent)!r}. Make it first, or choose another."
+            f"there is no folder {os.fspath(place.parent)!r} for {what}. Make it first, or choose another."
         )
     if place.exists() and not place.is_file():
         kind = "a folder. Add a file name." if place.is_dir() else "a device. Choose a file name."
-        raise ValueError(f"{what} must be a file, got {os.fspath(path)!r}, {kind}")
+        raise ValueError(f"{what} is {os.fspath(path)!r}, {kind}")
     there = [os.fspath(file) for file in (place, *others) if file.exists() or file.is_symlink()]
     if there and not force:
         raise ValueError(
-            f"{what} must be new, got {' and '.join(map(repr, there))}. Choose another name, or replace what "
+            f"{what}: {' and '.join(map(repr, there))} exists already. Choose another name, or replace what "
             "is there with --force."
         )
     check_writable(place)
+
+
+def check_other_file(path: str, what: str, *sources: str) -> None:
+    """Refuse to write over a file that a command reads, even if forced."""
+    for source in sources:
+        if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
+            raise ValueError(f"{what} is {path!r}, the file that is read. Choose another name.")

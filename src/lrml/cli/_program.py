@@ -12,19 +12,7 @@ from typer.core import TyperGroup
 
 from lrml._files import OutputError
 from lrml._shown import printable
-from lrml.cli import (
-    compare,
-    datasets,
-    evaluate,
-    export,
-    fit,
-    inspect,
-    predict,
-    reproduce,
-    serve,
-    theory,
-    tune,
-)
+from lrml.cli import datasets, export, judge, learn, predict, reproduce, serve, theory
 from lrml.cli._blocks import BlockCommand
 from lrml.cli._options import CommandError
 from lrml.cli._stops import Terminated, stopped
@@ -89,12 +77,12 @@ def _app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_root)
-    app.command("fit", cls=BlockCommand)(fit.fit)
-    app.command("tune", cls=BlockCommand)(tune.tune)
+    app.command("fit", cls=BlockCommand)(learn.fit)
+    app.command("tune", cls=BlockCommand)(learn.tune)
     app.command("predict")(predict.predict)
-    app.command("evaluate")(evaluate.evaluate)
-    app.command("compare")(compare.compare)
-    app.command("inspect")(inspect.inspect)
+    app.command("evaluate")(judge.evaluate)
+    app.command("compare")(judge.compare)
+    app.command("inspect")(judge.inspect)
     app.command("serve")(serve.serve)
     app.command("export")(export.export)
     app.command("reproduce", cls=reproduce.ListOptions)(reproduce.reproduce)

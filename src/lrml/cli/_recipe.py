@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from lrml._shown import did_you_mean, shown
-from lrml.cli._options import one_of, option
+from lrml.cli._options import Table, count_or_share, number_of, one_of
 
 METHODS = {"lrml": "LRML", "ml-trace": "MLTrace", "ml-fro": "MLFro", "leml": "LEML", "cplst": "CPLST"}
 """Names of the methods on the command line, and their estimators."""
@@ -23,21 +20,90 @@ _TABLES = ("model", "text", "data")
 # Rows of texts have unit length. Without a ridge the free singular values would fit every rare word.
 _RIDGE_FOR_TEXTS = 1.0
 
-Method = Annotated[
-    str | None, option("|".join(METHODS), "The method (default: lrml).", one_of(tuple(METHODS)))
-]
-Loss = Annotated[
-    str | None, option("|".join(_LOSSES), "Loss (default: that of the method).", one_of(_LOSSES))
-]
-Kernel = Annotated[str | None, option("|".join(_KERNELS), "Kernel (default: linear).", one_of(_KERNELS))]
-Device = Annotated[
-    str | None, option("NAME", "Where to compute, such as cuda (needs torch or CuPy; default: here).")
-]
-Config = Annotated[
-    str | None,
-    option("FILE.toml", "Settings: method, and tables [model], [text] and [data]; options take precedence."),
-]
-Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of everything that is drawn.")]
+
+def _cut(text: str) -> float | str:
+    return text if text == "auto" else float(text)
+
+
+def _cv(text: str) -> int | float:
+    return int(text) if text.isdecimal() else float(text)
+
+
+def _list_of(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    def parts(text: str) -> list[Any]:
+        return [parse(part.strip()) for part in text.split(",")]
+
+    return number_of("a list of numbers", parts, "0.1,1,10")
+
+
+_number = number_of("a number", float, "0.5")
+_cut_of = number_of("a number or auto", _cut, "0.5 or auto")
+_METHOD: Table = {"method": ("|".join(METHODS), one_of(tuple(METHODS)), "The method (default: lrml).")}
+_LOSS: Table = {
+    "loss": ("|".join(_LOSSES), one_of(_LOSSES), "Loss (default: that of the method)."),
+    "kernel": ("|".join(_KERNELS), one_of(_KERNELS), "Kernel (default: linear)."),
+}
+_PLACE: Table = {
+    "device": ("NAME", None, "Where to compute, such as cuda (needs torch or CuPy; default: here)."),
+    "config": (
+        "FILE.toml",
+        None,
+        "Settings: method, and tables [model], [text] and [data]; options take precedence.",
+    ),
+}
+FIT: Table = {
+    **_METHOD,
+    "theta": (
+        "N|SHARE|auto",
+        count_or_share,
+        "LRML: free singular values, a count or a share (default: 0.05; with --alpha 0.2; other losses 0.1).",
+    ),
+    "rank": ("N|SHARE", count_or_share, "LEML, CPLST: the rank, a count or a share of the labels."),
+    "alpha": (
+        "X",
+        _number,
+        "Strength of the penalty (default: that of the method; for lrml on the predictions).",
+    ),
+    "ridge": (
+        "X",
+        _number,
+        "Ridge beside the penalty (default: that of the method, or 1 for texts with the squared loss).",
+    ),
+    **_LOSS,
+    "gamma": ("X", _number, "Kernels: their width (default: 1/features)."),
+    "threshold": (
+        "X|auto",
+        _cut_of,
+        "Score from which on a tag is assigned, or auto (default: that of the loss).",
+    ),
+    **_PLACE,
+}
+TUNE: Table = {
+    **_METHOD,
+    "thetas": ("LIST", _list_of(count_or_share), "LRML: values of theta to try."),
+    "ranks": ("LIST", _list_of(count_or_share), "LEML, CPLST: ranks to try."),
+    "alphas": ("LIST", _list_of(float), "Values of alpha to try."),
+    "ridges": ("LIST", _list_of(float), "Values of the ridge to try."),
+    **_LOSS,
+    "gammas": ("LIST", _list_of(float), "Kernels: widths to try."),
+    "cv": (
+        "N|SHARE",
+        number_of("a count or a share", _cv, "5 or 0.2"),
+        "Folds, or the share of rows that is held out (default: what suits the data).",
+    ),
+    "scoring": ("NAME", None, "What to judge by, such as average_precision, precision_at_1 or micro_f1."),
+    "rule": (
+        "NAME",
+        None,
+        "best, one_standard_error or smallest (in bytes, within one standard error; default: best).",
+    ),
+    "threshold": (
+        "X|auto",
+        _cut_of,
+        "Score from which on a tag is assigned (default: auto, the best for micro-F1).",
+    ),
+    **_PLACE,
+}
 
 
 @dataclass(frozen=True)
@@ -50,18 +116,18 @@ class Recipe:
     data: Mapping[str, Any] = field(default_factory=dict)  # of the reader
 
     @classmethod
-    def of(cls, method: str | None, given: Mapping[str, Any], config: str | None) -> Recipe:
+    def of(cls, given: Mapping[str, Any]) -> Recipe:
         """Return what options and a configuration file say together; options take precedence."""
-        said = {} if config is None else _read_config(config)
-        tables = {name: said.pop(name, {}) for name in _TABLES}
-        chosen = method or said.pop("method", "lrml")
+        options = dict(given)
+        said = _read_config(options.pop("config")) if "config" in options else {}
+        chosen = options.pop("method", said.get("method", "lrml"))
         if chosen not in METHODS:
             raise ValueError(
-                f"method must be one of {', '.join(METHODS)}, got {shown(chosen)}. "
+                f"method is {shown(chosen)}, which is none of {', '.join(METHODS)}. "
                 f"{did_you_mean(chosen, METHODS)}Check the spelling."
             )
-        options = {name: value for name, value in given.items() if value is not None}
-        return cls(chosen, tables["model"] | options, tables["text"], tables["data"])
+        model, text, data = (said.get(name, {}) for name in _TABLES)
+        return cls(chosen, model | options, text, data)
 
     def estimator(self, *, search: bool, n_texts: int | None, seed: int, verbose: bool) -> Any:
         """Return the estimator, or the search for its parameters, with all parameters checked.
@@ -71,100 +137,66 @@ class Recipe:
         import lrml  # noqa: PLC0415 - scikit-learn takes a second to import
         from lrml.text import default_model, default_vectorizer  # noqa: PLC0415
 
-        member = METHODS[self.method]
-        name, texts = member + ("CV" if search else ""), n_texts is not None
-        own_default = n_texts is not None and name == "LRMLCV"
-        model: Any = default_model(n_texts or 0) if own_default else getattr(lrml, name)()
-        if search and model.estimator is None:
-            model.set_params(estimator=getattr(lrml, member)())
-        if texts and search and {"thetas", "alphas"} & set(self.params):
-            model.set_params(
-                **{key: None for key in ("thetas", "alphas") if key in model.get_params(deep=False)}
-            )
+        member, texts = METHODS[self.method], n_texts is not None
+        names = {False: member, True: f"{member}CV"}
+        own_default = n_texts is not None and names[search] == "LRMLCV"
+        model: Any = default_model(n_texts or 0) if own_default else getattr(lrml, names[search])()
+        defaults: dict[str, Any] = {"random_state": seed, "verbose": int(verbose)}
         # What a search chooses is none of the parameters of its model that one may give.
         known = {key: key for key in model.get_params(deep=False) if key != "estimator"}
         if search:
+            if model.estimator is None:
+                model.set_params(estimator=getattr(lrml, member)())
+            if texts and {"thetas", "alphas"} & set(self.params):
+                model.set_params(**{key: None for key in ("thetas", "alphas") if key in known})
             chosen = (*model._names, "gamma", "random_state", "verbose", "warm_start", "callback")
             inner = (key for key in model.estimator.get_params() if key not in chosen)
             known = {key: f"estimator__{key}" for key in inner} | known
-        other = f"{member}{'' if search else 'CV'}"
-        elsewhere = (getattr(lrml, other)().get_params(), f"lrml {'fit' if search else 'tune'} ({other})")
-        _check_known(name, self.params, known, "Leave it out, or choose another --method.", elsewhere)
-        defaults: dict[str, Any] = {"random_state": seed, "verbose": int(verbose)}
-        if search:
             defaults["threshold"] = "auto"
         elif texts and self.params.get("loss", "squared") == "squared":
             defaults["ridge"] = _RIDGE_FOR_TEXTS
+        other = getattr(lrml, names[not search])().get_params()
+        elsewhere = f"a parameter of lrml {'fit' if search else 'tune'} ({names[not search]})"
+        _check_known(names[search], self.params, known, dict.fromkeys(other, elsewhere))
         given = {key: value for key, value in defaults.items() if key in known} | dict(self.params)
         model.set_params(**{known[key]: value for key, value in given.items()})
         model._check_params()
         if not texts:
             return model
-        tagger = lrml.TextTagger(model)
-        if self.text:
-            words = default_vectorizer()
-            _check_known(f"{type(words).__name__} in [text]", self.text, words.get_params(), "Leave it out.")
-            settings = {
-                key: tuple(v) if isinstance(v, list) and key == "ngram_range" else v
-                for key, v in self.text.items()
-            }
-            tagger.set_params(**{f"vectorizer__{key}": value for key, value in settings.items()})
-        return tagger
+        words, settings = default_vectorizer(), dict(self.text)
+        if isinstance(settings.get("ngram_range"), list):
+            settings["ngram_range"] = tuple(settings["ngram_range"])
+        if settings:
+            _check_known(f"{type(words).__name__} in [text]", settings, words.get_params())
+        return lrml.TextTagger(model).set_params(**{f"vectorizer__{key}": v for key, v in settings.items()})
 
 
 def _check_known(
-    owner: str,
-    given: Mapping[str, Any],
-    known: Iterable[str],
-    remedy: str,
-    elsewhere: tuple[Iterable[str], str] = ((), ""),
+    owner: str, given: Iterable[str], known: Iterable[str], elsewhere: Mapping[str, str] | None = None
 ) -> None:
     """Refuse parameters that are not known; some may be those of another command."""
     for key in given:
         if key not in known:
-            if key in elsewhere[0]:
-                raise ValueError(
-                    f"{owner} must get parameters that it has, got {key!r}. {did_you_mean(key, known)}"
-                    f"It is a parameter of {elsewhere[1]}: use that command, or leave it out."
-                )
+            there = (elsewhere or {}).get(key)
+            where = f"It is {there}: use that" if there else f"It has {', '.join(known)}. Choose one of these"
             raise ValueError(
-                f"{owner} must get parameters that it has ({', '.join(known)}), got {key!r}. "
-                f"{did_you_mean(key, known)}{remedy}"
+                f"{owner} has no parameter {key!r}. {did_you_mean(key, known)}{where}, or leave it out."
             )
 
 
-def _read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
+def _read_config(path: str) -> dict[str, Any]:
     """Return the settings of a file, of which the names at the top are checked."""
     try:
         found = tomllib.loads(Path(path).read_text("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"--config must be a TOML file, got {os.fspath(path)!r} ({error}). "
-            'Write lines such as method = "lrml", and tables [model], [text] and [data].'
-        ) from error
-    except OSError as error:
-        raise ValueError(
-            f"--config must be a file that can be read, got {os.fspath(path)!r} ({error.strerror}). "
-            "Check the path."
+            f"--config {path!r} cannot be read as TOML ({error}). Write lines such as method = "
+            '"lrml", and tables [model], [text] and [data].'
         ) from error
     for key, value in found.items():
         if key not in ("method", *_TABLES) or (key in _TABLES) != isinstance(value, dict):
             raise ValueError(
-                f"--config must hold a method and the tables {', '.join(_TABLES)}, got {key} = "
-                f"{shown(value)}. Put parameters of the method under [model]."
+                f"--config {path!r} has {key} = {shown(value)} at the top, where only method and the tables "
+                f"{', '.join(_TABLES)} may stand. Put parameters of the method under [model]."
             )
     return found
-
-
-def typed_list(parse: Any) -> Any:
-    """Return the parser of a list of values between commas."""
-
-    def parse_list(text: str) -> list[Any]:
-        try:
-            return [parse(part.strip()) for part in text.split(",")]
-        except ValueError:
-            raise typer.BadParameter(
-                f"must be numbers with commas between them, got {text!r}. Write for example 0.1,1,10."
-            ) from None
-
-    return parse_list

@@ -8,13 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from lrml.cli._options import Force, Json, check_new_file, check_other_file, option, user_errors
-from lrml.cli.predict import MODEL
+from lrml.cli._options import Force, Json, Model, check_new_file, check_other_file, option, user_errors
 
 
 @user_errors()
 def export(
-    model: Annotated[str, MODEL],
+    model: Model,
     out: Annotated[str, typer.Argument(metavar="OUT.onnx", help="The file to write.")],
     top_k: Annotated[int | None, option("N", "Add the N best tags of every row to the outputs.")] = None,
     no_text: Annotated[
@@ -38,7 +37,7 @@ def export(
     from lrml.cli._console import print_json, result_console, say
 
     check_new_file(out, force, "OUT.onnx")
-    check_other_file(out, model, "OUT.onnx")
+    check_other_file(out, "OUT.onnx", model)
     exported = to_onnx(load(model), top_k=top_k, text=not no_text)
     content = exported.SerializeToString()
     write_atomically(out, content)

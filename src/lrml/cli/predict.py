@@ -14,12 +14,11 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from lrml._shown import printable
-from lrml.cli._options import Data, Force, check_new_file, option, takes_data
+from lrml.cli._options import Data, Force, Model, check_new_file, option, takes_data
 
 _OUT = "Write a .csv, .jsonl or .parquet file instead of printing."
 _ASSIGNED = "Only tags that reach the model's threshold, at most k."
 _SECONDS = 5.0  # between two lines of progress
-MODEL = typer.Argument(metavar="MODEL", help="A model file of lrml fit or lrml tune.")
 
 
 class _Sink(Protocol):
@@ -28,7 +27,7 @@ class _Sink(Protocol):
 
 @takes_data(metavar="NAME|PATH|-")
 def predict(
-    model: Annotated[str, MODEL],
+    model: Model,
     data: Data,
     k: Annotated[int | None, typer.Option("-k", metavar="N", help="Tags of each row (default: 5).")] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help=_OUT)] = None,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_SEEDS = 3
 _DATASETS = f"Which of {', '.join(DATASETS)}; one that is not at hand is downloaded (default: those at hand)."
+_JOBS = "Processes at a time (default: one per core)."
 _SEEDS = f"Choices of the validation rows, from 1 to {_MOST_SEEDS} (default: {_MOST_SEEDS})."
 _SECONDS_BETWEEN_LINES, _SECONDS_TO_JUDGE = 30.0, 5.0
 _REMEDY = (
@@ -52,18 +53,6 @@ class ListOptions(TyperCommand):
         return super().parse_args(ctx, spread)
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise typer.BadParameter(f"must be a positive integer, got {text!r}. Use 1 if in doubt.")
-    return int(text)
-
-
-def _n_seeds(text: str) -> int:
-    if _count(text) > _MOST_SEEDS:
-        raise typer.BadParameter(f"must be from 1 to {_MOST_SEEDS}, got {text!r}. Leave it out for all.")
-    return int(text)
-
-
 def reproduce(
     target: Annotated[str, typer.Argument(metavar="|".join(TARGETS), parser=one_of(tuple(TARGETS)))] = "all",
     datasets: Annotated[list[str] | None, option("NAME...", _DATASETS, one_of(DATASETS))] = None,
@@ -71,8 +60,8 @@ def reproduce(
         list[str] | None,
         option("NAME...", f"Which of {', '.join(PROTOCOLS)} (default: all).", one_of(PROTOCOLS)),
     ] = None,
-    jobs: Annotated[int | None, option("N", "Processes at a time (default: one per core).", _count)] = None,
-    seeds: Annotated[int | None, option("N", _SEEDS, _n_seeds)] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help=_JOBS)] = None,
+    seeds: Annotated[int | None, typer.Option(metavar="N", min=1, max=_MOST_SEEDS, help=_SEEDS)] = None,
     out: Annotated[str, option("DIR", "Folder for the files.")] = "results",
     data_home: DataHome = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and advice.")] = False,

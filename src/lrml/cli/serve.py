@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lrml.cli._options import Json, option, user_errors
-from lrml.cli.predict import MODEL
+from lrml.cli._options import Json, Model, option, user_errors
 
 _INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 _LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -18,7 +17,7 @@ _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 @user_errors()
 def serve(
-    model: Annotated[str, MODEL],
+    model: Model,
     host: Annotated[
         str, option("ADDRESS", "Where to listen: on this machine alone by default.")
     ] = "127.0.0.1",

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from sklearn.exceptions import ConvergenceWarning
 
-from lrml._progress import progress
+from lrml._progress import progress, tell
 from lrml._shown import level_of_user, shown
 from lrml.core.arrays import Array, Place, take
 from lrml.core.coordinates import (
@@ -68,6 +68,8 @@ def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
     with _reported(spec) as callback:
         minimise = _fit_sums if sums_only else _fit_rows
         solution = minimise(rows, replace(spec, callback=callback), start)
+    if spec.verbose and not solution.outcome.n_iter:
+        tell(spec.name, f"{solution.outcome.status.value} Objective {solution.outcome.objective:.6g}")
     fitted, outcome, missed = record(rows, spec, solution), solution.outcome, solution.compression_gap
     if missed is not None and missed > 2.0 * (_MOST_COMPRESSED if sums_only else enough(spec)):
         fitted = replace(fitted, converged=False, status=Status.SUBSPACE_POOR.value)
@@ -99,7 +101,8 @@ def _reported(spec: Spec) -> Iterator[Callback | None]:
         def report(info: IterationInfo) -> bool | None:
             residual = f"residual {info.residual:.1e}, " if math.isfinite(info.residual) else ""
             words = f"objective {info.objective:.6g}, {residual}rank {info.rank}"
-            shown.update(info.iteration, spec.max_iter or 0, words)
+            if info.iteration:
+                shown.update(info.iteration, spec.max_iter or 0, words)
             return spec.callback(info) if spec.callback is not None else None
 
         yield report

@@ -148,8 +148,8 @@ class Judge:
 
     @property
     def how_told(self) -> str:
-        """How candidates are judged, for progress."""
-        return f"on {counted(len(self.splits), 'split')}"
+        """How candidates are judged, in words."""
+        return f"on {len(self.splits)} folds" if len(self.splits) > 1 else "on one held-out part"
 
     def _judged(self, points: list[GridPoint]) -> list[list[Judged]]:
         """Return values and ranks, by split and candidate."""

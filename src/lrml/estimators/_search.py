@@ -27,14 +27,7 @@ from lrml.estimators._grid import GridPoint, grid_points, resolve_ranks, resolve
 from lrml.estimators._judges import Comparison, FoldJudge, Judge, LeaveOneOutJudge, RefitJudge
 from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.estimators._plans import FIRST_SHARES, N_SCREENING, Plan, follow, run, screened
-from lrml.estimators._splits import (
-    Split,
-    check_cv,
-    leave_one_out,
-    make_splits,
-    random_folds,
-    sampled,
-)
+from lrml.estimators._splits import Split, check_cv, leave_one_out, make_splits, random_folds, sampled
 from lrml.estimators._table import Choice, best_of, candidates, choice, cv_results
 from lrml.estimators._widths import WITH_GAMMA, choose_gamma
 from lrml.thresholds import Cut
@@ -278,6 +271,9 @@ class SearchModel(LowRankModel):
             if point not in fitted:
                 fitted[point] = self._final_fit(alone, folds, point, params)
         best, seconds = fitted[chosen[0][0]]
+        judged_by: str = alone.how_told
+        if folds is not None and folds is not alone:
+            judged_by += f" and {folds.how_told}"
         gamma = {"gamma": params.gamma} if _has_gamma(comparison.data) else {}
         found = {
             "fitted_": best.fitted_,
@@ -288,7 +284,7 @@ class SearchModel(LowRankModel):
             "cv_results_": results,
             "n_splits_": len(alone.splits),
             "refit_time_": seconds,
-            "search_": chosen[0][2],
+            "search_": chosen[0][2] | {"judged_by": judged_by},
         }
         if several:
             found["best_indices_"] = dict(zip(names, places, strict=True))

@@ -103,6 +103,7 @@ class LRMLCV(LabelModel, BlockSearch):
     search_ : dict
         By the first metric: the best ridge alone and its ridge_score; the gain of what step 3 would choose,
         its standard error gain_error, and gain_rows, the rows that tell. NaN where no penalty was judged so.
+        ``judged_by`` says how, as "by leave-one-out scores and on 5 folds".
     gamma_results_, n_splits_, refit_time_, threshold_
         The gammas compared; 1 for leave-one-out scores; seconds of the final fit; where ``predict`` cuts.
     coef_, intercept_, factors_, rank_, theta_, status_, …
