@@ -86,4 +86,4 @@ def test_missing_features_are_counted(tmp_path):
     path.write_text("a,b,red\n1,2,0\n,3,1\n4,,1\n5,1,0\n", encoding="utf-8")
     run = lrml(path, "--labels", "red")
     assert (run.returncode, run.stdout) == (2, "")
-    assert "got 2 missing values" in run.stderr
+    assert "2 missing values" in run.stderr

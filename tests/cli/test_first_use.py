@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
     ("arguments", "message"),
     [
         (("fit", "texts.json", "-o", "x.lrml"), r"'.json' .*\.svm.*\.jsonl.*format=.*--from csv"),
-        (("predict", "model.lrml", "texts.csv", "-k", "0"), r"in \[1, 4\].*got 0. Pass one of these"),
+        (("predict", "model.lrml", "texts.csv", "-k", "0"), "-k is 0,.* 1 to 4"),
         (("predict", "texts.csv", "texts.csv"), "no model file"),
         (
             ("fit", "texts.csv", "-o", "x.lrml", "--config", "text.toml"),
@@ -47,7 +47,7 @@ def folder(tmp_path_factory):
             ("fit", "texts.csv", "-o", "x.lrml", "--config", "model.toml"),
             r"LRML .* 'rule'.* lrml tune \(LRMLCV\)",
         ),
-        (("theory", "texts.csv"), "the theory takes features, got the texts of 'texts.csv'.*--model"),
+        (("theory", "texts.csv"), "'texts.csv' has texts.*--model"),
     ],
 )
 def test_messages_name_the_remedy(folder, monkeypatch, capsys, arguments, message):

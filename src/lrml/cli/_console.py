@@ -68,10 +68,17 @@ def warnings_told(program: str) -> Iterator[None]:
         yield
 
 
-def print_json(document: Any) -> None:
-    """Print a document for machines; NumPy's numbers become plain ones."""
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False, default=lambda x: x.item())
-    print(text)
+def answer(document: Any, *parts: Any, as_json: bool) -> None:
+    """Print a document for machines, or for people its parts: lines, tables, and tables of a report."""
+    if as_json:  # NumPy's numbers become plain ones
+        print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False, default=lambda x: x.item()))
+        return
+    console = result_console()
+    for part in parts:
+        if isinstance(part, str):
+            say(console, part)
+        else:
+            console.print(report_table(part) if isinstance(part, dict) else part)
 
 
 def report_table(table: dict[str, Any]) -> Table:

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from lrml.datasets import Source
 
 
+def opened(path: str) -> tuple[Any, dict[str, Any]]:
+    """Return the model in a file, and what `lrml fit` has kept of its training."""
+    from lrml.storage import load, read_header
+
+    return load(path), read_header(path)["summary"] or {}
+
+
 class Training(NamedTuple):
     """Rows to learn from, and what to say and to keep of how they were read."""
 
@@ -34,8 +41,8 @@ class Training(NamedTuple):
         rows = whole if n_train is None else whole.rows(slice(0, n_train))
         if not source.roles.has_labels and rows.targets is None:
             raise ValueError(
-                f"DATA must have tags or labels to learn from, got {source.name!r} without them. Say where "
-                "they are, for example with --tags or --labels."
+                f"{source.name!r} has no tags or labels to learn from. Say where they are, for example with "
+                "--tags or --labels."
             )
         if hasattr(rows, "texts"):
             notes = [f"{rows.name}: {len(rows):,d} texts, {len(rows.tag_names):,d} different tags"]
@@ -106,7 +113,7 @@ def check_complete(X: Any) -> None:
     missing = int(np.isnan(X if isinstance(X, np.ndarray) else X.data).sum())
     if missing:
         raise ValueError(
-            f"all features must be known, got {missing:,d} missing values. Fill them in, for example with "
+            f"the features have {missing:,d} missing values. Fill them in, for example with "
             "lrml.completion.LowRankImputer, or leave out their columns with --ignore."
         )
 
@@ -115,13 +122,13 @@ class RowsForModel:
     """Rows in the form that a model knows, in blocks: of a dataset with a split, the test rows."""
 
     def __init__(
-        self, model: Any, data: Data, reading: Mapping[str, Any], labelled: bool, rows: int = 1000
+        self, model: Any, data: Data, summary: Mapping[str, Any], labelled: bool, rows: int = 1000
     ) -> None:
         from lrml.datasets import DatasetFormatError, NumberedNames, Roles, Schema
 
         texts, self.rows, self.remarks = hasattr(model, "vectorizer_"), rows, list[str]()
         options = {} if data.name in mulan_entries() else {"unlabelled": not labelled}
-        kept = Roles.of({**reading, "kind": "text" if texts else "numbers"})
+        kept = Roles.of({**summary.get("reading", {}), "kind": "text" if texts else "numbers"})
         said = data.reading.keys() & {"text", "tags"}
         try:
             source = data.open(None if said and texts else kept, **options)
@@ -139,8 +146,8 @@ class RowsForModel:
         source = source.test
         if labelled and not (source.roles.has_labels or source.schema.labels):
             raise ValueError(
-                f"DATA must have tags to compare with, got {data.name!r} without them. Say where they are, "
-                "for example with --tags or --labels."
+                f"{data.name!r} has no tags to compare with. Say where they are, for example with --tags or "
+                "--labels."
             )
         features: Any = None
         if not texts:

@@ -53,13 +53,10 @@ def list_datasets(context: typer.Context, data_home: DataHome = None, as_json: J
     if context.invoked_subcommand is not None:  # options that stand before the action are meant for it
         context.default_map = {context.invoked_subcommand: {"data_home": data_home, "as_json": as_json}}
         return
-    from lrml.cli._console import plain_table, print_json, result_console, say
+    from lrml.cli._console import answer, plain_table
 
     _warn_of_data_home(data_home)
     records = [_list_record(entry, data_home) for entry in mulan_entries().values()]
-    if as_json:
-        print_json(records)
-        return
     headings = ["name", "domain", "instances", "attributes", "labels", "train", "size", "status"]
     table = plain_table("Datasets", headings, text=("name", "domain", "status"))
     for record in records:
@@ -67,10 +64,7 @@ def list_datasets(context: typer.Context, data_home: DataHome = None, as_json: J
         counts = (f"{record[key]:,d}" for key in ("instances", "attributes", "labels", "train"))
         size = f"{record['bytes'] / 1e6:.1f} MB"
         table.add_row(record["name"], record["domain"], *counts, size, f"[{style}]{record['status']}[/]")
-    console = result_console()
-    console.print(table)
-    for line in _LEGEND:
-        say(console, f" {line}")
+    answer(records, table, *(f" {line}" for line in _LEGEND), as_json=as_json)
 
 
 def _list_record(entry: Any, data_home: str | None) -> dict[str, Any]:
@@ -92,23 +86,19 @@ def _list_record(entry: Any, data_home: str | None) -> dict[str, Any]:
 @takes_data()
 def describe(data: Data, as_json: Json = False) -> None:
     """Print the statistics of a dataset or file."""
-    from lrml.cli._console import plain_table, print_json, result_console, say
+    from lrml.cli._console import answer, plain_table
 
     _warn_of_data_home(data.data_home)
     dataset = data.open().read()
     description = lrml.datasets.describe(dataset)
-    if as_json:
-        print_json(description.as_dict() | {"provenance": dataset.provenance})
-        return
     published = _published(description.name)
     headings = [description.name, "computed", *(["published"] if published else [])]
     table = plain_table(None, headings, text=(description.name,))
     for key, title, value in description.lines():
         table.add_row(title, value, *([_as_printed(published.get(key))] if published else []))
-    console = result_console()
-    console.print(table)
-    if dataset.provenance:
-        say(console, f"Source: {dataset.provenance}")
+    document = description.as_dict() | {"provenance": dataset.provenance}
+    source = [f"Source: {dataset.provenance}"] if dataset.provenance else []
+    answer(document, table, *source, as_json=as_json)
 
 
 def _published(name: str) -> Mapping[str, str]:
@@ -134,13 +124,13 @@ def fetch(
     as_json: Json = False,
 ) -> None:
     """Get datasets into the cache, and check them."""
-    from lrml.cli._console import advise, print_json, result_console, say
+    from lrml.cli._console import advise, answer
 
     known = list(mulan_entries())
     for name in names:  # all of them are checked before anything is fetched
         if name != "all" and name not in known:
             raise ValueError(
-                f"NAME must be all or one of {', '.join(known)}, got {name!r}. "
+                f"NAME is {name!r}, neither all nor one of {', '.join(known)}. "
                 f"{did_you_mean(name, [*known, 'all'])}Check the spelling."
             )
     names = known if "all" in names else list(dict.fromkeys(names))
@@ -152,14 +142,16 @@ def fetch(
         if "error" in record and not as_json:
             advise(f"{name}: {record['error']}")
         elif not as_json:
-            say(result_console(), f"{name}: in the {record['status']}, {Path(record['files'][0]).parent}")
+            answer(
+                None, f"{name}: in the {record['status']}, {Path(record['files'][0]).parent}", as_json=False
+            )
     if as_json:
-        print_json(records)
+        answer(records, as_json=True)
     failed = [record["name"] for record in records if "error" in record]
     if failed:
         raise CommandError(
-            f"every dataset must be fetched, got {len(names) - len(failed)} of {len(names)}; without "
-            f"{', '.join(failed)}. What was fetched stays; run again for the rest."
+            f"{', '.join(failed)} could not be fetched, {len(failed)} of {len(names)}. What was fetched "
+            "stays; run again for the rest."
         )
 
 
@@ -183,22 +175,18 @@ def convert(
     as_json: Json = False,
 ) -> None:
     """Write a dataset in another format."""
-    from lrml.cli._console import print_json, result_console, say
+    from lrml.cli._console import answer
 
     files = lrml.datasets.files_of(target, to)
     check_new_file(files[0], force, "OUT", *files[1:])
     _warn_of_data_home(data.data_home)
     dataset = data.open().read()
     lrml.datasets.write_dataset(dataset, target, format=to)
-    if as_json:
-        found = lrml.datasets.describe(dataset).as_dict()
-        counts = {key: found[key] for key in ("instances", "attributes", "labels")}
-        print_json({"wrote": [str(file) for file in files], **counts})
-        return
-    console = result_console()
-    say(console, f"wrote {files[0]}: {dataset!r}")
-    for file in files[1:]:
-        say(console, f"wrote {file}, which belongs to it")
+    found = lrml.datasets.describe(dataset).as_dict() if as_json else {}
+    counts = {key: found[key] for key in ("instances", "attributes", "labels") if as_json}
+    others = (f"wrote {file}, which belongs to it" for file in files[1:])
+    document = {"wrote": [str(file) for file in files], **counts}
+    answer(document, f"wrote {files[0]}: {dataset!r}", *others, as_json=as_json)
 
 
 @app.command()
@@ -221,16 +209,14 @@ def example(
     For example:
       lrml datasets example articles.csv new.csv
     """
-    from lrml.cli._console import print_json, result_console, say
+    from lrml.cli._console import answer
 
     for file in files:
         check_new_file(file, force, "OUT")
     for number, file in enumerate(files):
         lrml.datasets.write_dataset(lrml.datasets.make_tagged_texts(rows, random_state=seed + number), file)
-        if not as_json:
-            say(result_console(), f"wrote {file}: {rows:,d} texts with tags")
-    if as_json:
-        print_json({"wrote": files, "texts": rows})
+    lines = (f"wrote {file}: {rows:,d} texts with tags" for file in files)
+    answer({"wrote": files, "texts": rows}, *lines, as_json=as_json)
 
 
 def _warn_of_data_home(data_home: str | None) -> None:

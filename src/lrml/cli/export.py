@@ -34,27 +34,23 @@ def export(
     """
     from lrml import load, to_onnx
     from lrml._files import write_atomically
-    from lrml.cli._console import print_json, result_console, say
+    from lrml.cli._console import answer
 
     check_new_file(out, force, "OUT.onnx")
     check_other_file(out, "OUT.onnx", model)
     exported = to_onnx(load(model), top_k=top_k, text=not no_text)
     content = exported.SerializeToString()
     write_atomically(out, content)
-    inputs, outputs = ([_described(value) for value in part] for part in _ends(exported.graph))
-    if as_json:
-        print_json({"file": out, "bytes": len(content), "inputs": inputs, "outputs": outputs})
-        return
-    console = result_console()
-    say(console, f"Wrote {out} ({len(content) / 1e6:.1f} MB).")
-    for title, values in (("Input", inputs), ("Output", outputs)):
-        for value in values:
-            shape = " × ".join(str(side) for side in value["shape"])
-            say(console, f"{title} {value['name']}: {shape}, {value['type']}.")
-
-
-def _ends(graph: Any) -> tuple[Any, Any]:
-    return graph.input, graph.output
+    graph = exported.graph
+    ends = {"inputs": [_described(one) for one in graph.input]}
+    ends["outputs"] = [_described(one) for one in graph.output]
+    lines = [
+        f"{side.capitalize()[:-1]} {one['name']}: {' × '.join(map(str, one['shape']))}, {one['type']}."
+        for side, every in ends.items()
+        for one in every
+    ]
+    document = {"file": out, "bytes": len(content), **ends}
+    answer(document, f"Wrote {out} ({len(content) / 1e6:.1f} MB).", *lines, as_json=as_json)
 
 
 def _described(value: Any) -> dict[str, Any]:

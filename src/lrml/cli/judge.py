@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -59,18 +58,15 @@ def evaluate(
       lrml evaluate articles.lrml later.csv
       lrml evaluate yeast.lrml yeast --html evaluation.html
     """
-    import lrml
     from lrml.cli._console import advise, plain_table
-    from lrml.cli._data import RowsForModel, digest_of
+    from lrml.cli._data import RowsForModel, digest_of, opened
     from lrml.cli._fitted import facts_of, in_words
     from lrml.evaluation import assess
-    from lrml.storage import read_header
 
     if html is not None:
         check_new_file(html, force, "--html")
-    summary = read_header(model)["summary"] or {}
-    fitted = lrml.load(model)
-    rows = RowsForModel(fitted, data, summary.get("reading", {}), labelled=True)
+    fitted, summary = opened(model)
+    rows = RowsForModel(fitted, data, summary, labelled=True)
     scores, Y = _scored(fitted, rows)
     likely, (scores, cut) = _as_probabilities(fitted, scores)
     found = assess(
@@ -100,7 +96,8 @@ def evaluate(
     for one in found.reliability.bins:
         numbers = (f"{one[key]:.3f}" for key in ("low", "high", "score"))
         reliability.add_row(*numbers, f"{one['count']:,d}", f"{one['frequency']:.3f}")
-    _show(page, html, document if as_json else None, in_words(facts)[:3], [*shown, reliability])
+    parts = (*in_words(facts)[:3], *shown, reliability, *page["summary"])
+    _show(page, html, document, *parts, as_json=as_json)
     for note in () if as_json else notes:
         advise(f"lrml evaluate: {note}")
 
@@ -181,7 +178,7 @@ def compare(
     ]
     page = found.summary(f"Methods on {training.name}", about=about)
     document = {"data": data.name, "training_rows": training.n_rows, "models": facts, **found.as_dict()}
-    _show(page, html, document if as_json else None, [], [_fits(facts), *page["tables"][:2]])
+    _show(page, html, document, _fits(facts), *page["tables"][:2], *page["summary"], as_json=as_json)
 
 
 @user_errors()
@@ -200,14 +197,13 @@ def inspect(
       lrml inspect articles.lrml
       lrml inspect articles.lrml --html articles.html
     """
-    import lrml
+    from lrml.cli._data import opened
     from lrml.inspection import describe_model
-    from lrml.storage import read_header
 
     if html is not None:
         check_new_file(html, force, "--html")
-    training = read_header(model)["summary"] or {}
-    found = describe_model(lrml.load(model), n_labels=labels, n_features=features)
+    fitted, training = opened(model)
+    found = describe_model(fitted, n_labels=labels, n_features=features)
     about = [("Model file", model)]
     about += [
         (name.capitalize(), str(training[name])) for name in ("data", "rows", "seconds") if name in training
@@ -216,40 +212,21 @@ def inspect(
     document = {"model": model, "training": training, **found.as_dict()}
     lines = [f"{name}: {value}" for name, value in page["about"]]
     tables = [table for table in page["tables"] if table["id"] != "params"]
-    page_words = page | {"summary": page["summary"][1:]}
-    _show(
-        page, html, document if as_json else None, lines, [_spectrum(found), *tables], page_words["summary"]
-    )
+    parts = (*lines, _spectrum(found), *tables, *page["summary"][1:])
+    _show(page, html, document, *parts, as_json=as_json)
 
 
-def _show(
-    page: dict[str, Any],
-    html: str | None,
-    document: Any,
-    lines: Sequence[str],
-    tables: Sequence[Any],
-    sentences: Sequence[str] | None = None,
-) -> None:
-    """Write the page if asked to; print the document, or without one lines, tables and sentences."""
-    from lrml._files import write_atomically
-    from lrml.cli._console import print_json, report_table, result_console, say
+def _show(page: dict[str, Any], html: str | None, document: Any, *parts: Any, as_json: bool) -> None:
+    """Write the page if asked to, and print the document or the parts."""
+    from lrml.cli._console import answer
 
     if html is not None:
+        from lrml._files import write_atomically
         from lrml.report import render_html
 
         write_atomically(html, render_html(page).encode())
-    if document is not None:
-        print_json(document)
-        return
-    console = result_console()
-    for line in lines:
-        say(console, line)
-    for table in tables:
-        console.print(report_table(table) if isinstance(table, dict) else table)
-    for sentence in page["summary"] if sentences is None else sentences:
-        say(console, sentence)
-    if html is not None:
-        say(console, f"The page is in {html}.")
+        parts = (*parts, f"The page is in {html}.")
+    answer(document, *parts, as_json=as_json)
 
 
 def _as_probabilities(model: Any, scores: Any) -> tuple[bool, tuple[Any, Any]]:
@@ -314,7 +291,7 @@ def _judged(model: Any, data: Data, training: Training, judged: Training | None)
     from lrml.cli._data import RowsForModel, without_names
 
     if judged is None:
-        rows = RowsForModel(model, data, training.reading, labelled=True)
+        rows = RowsForModel(model, data, {"reading": training.reading}, labelled=True)
         return _scored(model, rows, quiet=True)
     held_out = judged.rows
     texts = hasattr(held_out, "tags")

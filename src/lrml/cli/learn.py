@@ -137,23 +137,20 @@ def _learned(
 def _save(model: Any, output: str, summary: dict[str, Any], *, as_json: bool) -> None:
     """Store a model, and print what it is; of a search also what it found."""
     import lrml
-    from lrml.cli._console import print_json, result_console, say
+    from lrml.cli._console import answer
     from lrml.cli._fitted import facts_of, in_words
 
     # Six digits are enough for scores; kernels need all.
     linear = not hasattr(getattr(model, "model_", model), "kernel_")
     lrml.save(model, output, summary=summary, dtype="float32" if linear else None)
     facts = facts_of(model)
-    if as_json:
-        print_json({"model": output, **summary, **facts})
-        return
     lines = in_words(facts)
     if summary.get("blocks"):
         lines.append(f"{counted(summary['rows'], 'row')} in {counted(summary['blocks'], 'block')}")
     elif "blocks" in summary and summary["rows"]:  # other machines have counted the blocks
         lines.append(f"{summary['rows']:,d} rows")
-    for line in (*lines, f"wrote {output}, after {summary['seconds']:.1f} s"):
-        say(result_console(), line)
+    lines.append(f"wrote {output}, after {summary['seconds']:.1f} s")
+    answer({"model": output, **summary, **facts}, *lines, as_json=as_json)
 
 
 def _draw(search: Any, path: str) -> None:

@@ -49,25 +49,24 @@ def predict(
       lrml predict articles.lrml new.csv -k 3 -o tags.csv
       echo "Is there a good telescope for a comet?" | lrml predict articles.lrml -
     """
-    import lrml
     from lrml._inner import threshold_of
     from lrml.cli._console import advise, tell_progress
-    from lrml.cli._data import RowsForModel, without_names
-    from lrml.storage import read_header
+    from lrml.cli._data import RowsForModel, opened, without_names
 
     if output is not None:
         check_new_file(output, force, "--output")
     elif sys.stdout is None:
-        raise ValueError("predictions must go somewhere, got a closed standard output. Pass -o FILE.")
+        raise ValueError("standard output is closed. Pass -o FILE.")
     if block < 1:
-        raise ValueError(f"--block must be at least 1, got {block}. Leave it out if in doubt.")
-    reading = (read_header(model)["summary"] or {}).get("reading", {})
-    fitted = lrml.load(model)
+        raise ValueError(f"--block is {block}. Pass at least 1, or leave it out.")
+    fitted, summary = opened(model)
     n_labels = len(fitted.classes_)
     k = min(5, n_labels) if k is None else k
     if not 1 <= k <= n_labels:
-        raise ValueError(f"-k must be in [1, {n_labels}] (the number of labels), got {k}. Pass one of these.")
-    rows = RowsForModel(fitted, data, reading, labelled=False, rows=block)
+        raise ValueError(
+            f"-k is {k}, and the model has {n_labels} labels. Pass a number from 1 to {n_labels}."
+        )
+    rows = RowsForModel(fitted, data, summary, labelled=False, rows=block)
     cut = threshold_of(fitted) if assigned else None
     done, last = 0, monotonic()
     with _sink(output, k, as_json) as sink:

@@ -38,18 +38,16 @@ def serve(
       lrml serve articles.lrml
       lrml serve articles.lrml --host 0.0.0.0 --port 80
     """
-    from lrml import load
-    from lrml.cli._console import advise, print_json, result_console, say
+    from lrml.cli._console import advise, answer
+    from lrml.cli._data import opened
     from lrml.serving import make_app, run_app
-    from lrml.storage import read_header
 
-    app = make_app(load(model), summary=read_header(model)["summary"], max_batch=max_batch, max_body=max_body)
+    fitted, summary = opened(model)
+    app = make_app(fitted, summary=summary, max_batch=max_batch, max_body=max_body)
 
     def ready(address: str) -> None:
-        if as_json:
-            print_json({"address": address, "model": model})
-        else:
-            say(result_console(), f"Serving {model} at {address} (Ctrl-C stops it).")
+        told = f"Serving {model} at {address} (Ctrl-C stops it)."
+        answer({"address": address, "model": model}, told, as_json=as_json)
         sys.stdout.flush()  # whoever has started this reads the address from a pipe
         if host not in _LOCAL:
             advise(f"Everybody who can reach {host} may ask: there is no password and no encryption.")

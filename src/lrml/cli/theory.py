@@ -13,11 +13,9 @@ from lrml.cli._options import Data, Json, count_or_share, option, takes_data
 
 if TYPE_CHECKING:
     from lrml import LRML
-    from lrml.theory import BoundReport
 
 _THETA = "Free singular values: a count, a share of the labels such as 0.2, or auto."
 _HELD_OUT = 0.2
-_SUFFIX = ".lrml"  # of model files
 
 
 @takes_data()
@@ -41,42 +39,49 @@ def theory(
     chosen on held-out rows.
 
     With --model, the bounds are those of a model of lrml.save, less its intercept; a model of texts reads
-    texts. A model file in place of
-    the data shows what its singular values tell without any rows: rank, norms and tail.
+    texts. A model file in place of the data shows what its singular values tell without any rows.
     """
-    import numpy as np
     from sklearn.preprocessing import normalize
 
-    from lrml.storage import load
+    from lrml.cli._console import answer
+    from lrml.cli._data import check_complete, opened
     from lrml.theory import bound_report
 
     data.check()
-    if data.name.endswith(_SUFFIX):
-        _print_spectrum(data.name, as_json=as_json)
+    if data.name.endswith(".lrml"):  # a model file
+        _spectrum(data.name, as_json=as_json)
         return
-    found = None if model is None else load(model)
-    kept = getattr(found, "model_", found)
-    name, X, Y = _rows(data) if kept is found else (Path(data.name).stem, _features(data, found, model), None)
-    if missing := int(np.isnan(X if isinstance(X, np.ndarray) else X.data).sum()):
-        raise ValueError(
-            f"the theory needs all features of all rows, got {missing} missing values. Fill them in, for "
-            "example with lrml.completion.LowRankImputer, or leave out their columns with --ignore."
-        )
-    X = X if raw or kept is not None else normalize(X)  # a model's own rows are what it was fitted to
-    used = _fitted(X, Y, theta, alpha, ridge) if kept is None else kept
+    found, summary = (None, {}) if model is None else opened(model)
+    used = getattr(found, "model_", found)
+    name, Y = Path(data.name).stem, None
+    if used is found:
+        name, X, Y = _rows(data)
+    else:
+        X = _features(data, found, summary)
+    check_complete(X)
+    if used is None:
+        X = X if raw else normalize(X)  # a model's own rows are what it was fitted to
+        used = _fitted(X, Y, theta, alpha, ridge)
     report = bound_report(used, X, n_draws=draws, random_state=seed)
-    _print(name, used, report, as_json=as_json)
+    known = {key: getattr(used, f"{key}_", getattr(used, key, None)) for key in ("alpha", "ridge")}
+    given = {"theta": report.facts["theta"]} | {key: one for key, one in known.items() if one is not None}
+    words = ", ".join(f"{key} {value:.4g}" for key, value in given.items())
+    answer(
+        {"dataset": name, "model": given, "facts": report.facts, "bounds": report.rows},
+        f"{type(used).__name__} on {name}: {words}.",
+        str(report),
+        "A bound of 1 or more says nothing about a loss in [0, 1]. docs/theory.md explains the rows.",
+        as_json=as_json,
+    )
 
 
-def _features(data: Data, tagger: Any, path: Any) -> Any:
+def _features(data: Data, tagger: Any, summary: dict[str, Any]) -> Any:
     """Return the features that a model of texts makes of texts, read as those of its training."""
     from scipy import sparse
 
     from lrml.cli._data import RowsForModel
-    from lrml.storage import read_header
 
-    reading = (read_header(path)["summary"] or {}).get("reading", {})
-    rows = RowsForModel(tagger, data, reading, labelled=False)
+    rows = RowsForModel(tagger, data, summary, labelled=False)
     return sparse.csr_array(sparse.vstack([tagger.transform(texts) for texts, _ in rows]))
 
 
@@ -85,26 +90,20 @@ def _rows(data: Data) -> tuple[str, Any, Any]:
     source = data.open()
     if source.roles.kind == "text":
         raise ValueError(
-            f"the theory takes features, got the texts of {data.name!r}. Fit a model to them first (lrml fit "
+            f"{data.name!r} has texts, and the theory takes features. Fit a model to them first (lrml fit "
             f"{data.name} -o model.lrml), and pass it with --model, or pass features with labels."
         )
     dataset = source.read()
     return (dataset.name, *(dataset.train if dataset.n_train else (dataset.X, dataset.Y)))
 
 
-def _loaded(path: str) -> Any:
-    """Return the model in a file, or in the tagger there."""
-    from lrml.storage import load
-
-    found = load(path)
-    return getattr(found, "model_", found)
-
-
-def _print_spectrum(path: str, *, as_json: bool) -> None:
+def _spectrum(path: str, *, as_json: bool) -> None:
     """Print what the theory needs of a model; the rest of it needs rows."""
-    from lrml.cli._console import print_json, result_console, say
+    from lrml.cli._console import answer
+    from lrml.cli._data import opened
 
-    model = _loaded(path)
+    model, _ = opened(path)
+    model = getattr(model, "model_", model)
     s = model.singular_values_
     theta = int(getattr(model, "theta_", len(s)))
     facts = {
@@ -115,12 +114,13 @@ def _print_spectrum(path: str, *, as_json: bool) -> None:
         "operator_norm": float(s.max(initial=0.0)),
         "tail_sum": float(s[theta:].sum()),
     }
-    if as_json:
-        print_json({"model": {"kind": type(model).__name__}, "facts": facts})
-        return
-    say(result_console(), f"{type(model).__name__} in {path}:")
-    say(result_console(), ", ".join(f"{key} {value:.4g}" for key, value in facts.items()))
-    say(result_console(), f"The bounds also need rows: lrml theory DATA --model {path}")
+    answer(
+        {"model": {"kind": type(model).__name__}, "facts": facts},
+        f"{type(model).__name__} in {path}:",
+        ", ".join(f"{key} {value:.4g}" for key, value in facts.items()),
+        f"The bounds also need rows: lrml theory DATA --model {path}",
+        as_json=as_json,
+    )
 
 
 def _fitted(X: Any, Y: Any, theta: Any, alpha: float | None, ridge: float) -> LRML:
@@ -135,23 +135,3 @@ def _fitted(X: Any, Y: Any, theta: Any, alpha: float | None, ridge: float) -> LR
     search = LRMLCV(bare, thetas=[theta], cv=_HELD_OUT, random_state=0).fit(X, Y)
     best: LRML = search.best_estimator_
     return best
-
-
-def _print(name: str, model: Any, report: BoundReport, *, as_json: bool) -> None:
-    from lrml.cli._console import print_json, result_console, say
-
-    known = {name: getattr(model, f"{name}_", getattr(model, name, None)) for name in ("alpha", "ridge")}
-    parameters = {"theta": report.facts["theta"]} | {
-        key: one for key, one in known.items() if one is not None
-    }
-    if as_json:
-        document = {"dataset": name, "model": parameters, "facts": report.facts, "bounds": report.rows}
-        print_json(document)
-        return
-    console = result_console()
-    given = ", ".join(f"{key} {value:.4g}" for key, value in parameters.items())
-    say(console, f"{type(model).__name__} on {name}: {given}.")
-    console.print(str(report), markup=False, soft_wrap=True)
-    say(
-        console, "A bound of 1 or more says nothing about a loss in [0, 1]. docs/theory.md explains the rows."
-    )
