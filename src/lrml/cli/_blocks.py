@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,11 +18,9 @@ from lrml.cli._options import CommandError, Data, Table, check_new_file, check_o
 from lrml.datasets import mulan_entries
 
 if TYPE_CHECKING:
-    from lrml._progress import Reading
     from lrml.datasets import Source
 
 _ROWS = 10_000
-_LOCAL = "local"
 
 BLOCKS: Table = {
     "blocks": (
@@ -83,8 +81,8 @@ class Blockwise(NamedTuple):
                 raise ValueError(f"{name!r} is a folder. Name its files: {pattern_of(name)}")
         if checkpoint is not None:
             check_new_file(checkpoint, True, "--checkpoint")
-            check_other_file(checkpoint, "--checkpoint", output, *files)
-            if Path(checkpoint).absolute() in [Path(other).absolute() for other in (output, *files)]:
+            check_other_file(checkpoint, "--checkpoint", *files)
+            if Path(checkpoint).absolute() == Path(output).absolute():
                 raise ValueError(f"--checkpoint is {checkpoint!r}, the model to write. Choose another name.")
         return cls(rows, checkpoint, dask)
 
@@ -92,13 +90,16 @@ class Blockwise(NamedTuple):
 class Stream:
     """Rows to learn from, block by block; has what `Training` has, the counts once a model is fitted."""
 
-    def __init__(self, how: Blockwise, quiet: bool, data: Data, source: Source) -> None:
-        from lrml.cli._console import tell_progress
+    n_rows: int | None = None
+    n_blocks: int | None = None
+
+    def __init__(self, how: Blockwise, tell: Callable[[str], None], data: Data, source: Source) -> None:
+        from lrml._progress import Reading
         from lrml.cli._data import explained, reading_of
 
         wrong = None
-        if source.has_first_pass and not quiet:
-            tell_progress("reads all files once, to find features and labels")
+        if source.has_first_pass:
+            tell("reads all files once, to find features and labels")
         if source.roles.kind == "text":
             wrong = "has texts, whose words are weighted by all; write features to an svmlight file"
         elif source.has_split or data.name in mulan_entries():
@@ -107,7 +108,7 @@ class Stream:
             wrong = "has no labels; say where they are, for example with --labels"
         if wrong is not None:
             raise ValueError(f"--blocks learns from all rows of files of numbers, but {data.name!r} {wrong}.")
-        self.how, self.quiet, self.source = how, quiet, source
+        self.how, self.tell, self.source, self.told = how, tell, source, Reading(tell)
         features, labels = source.schema
         self.name = data.reading.get("name") or Path(data.name).name
         if data.others:
@@ -115,9 +116,6 @@ class Stream:
         self.reading = reading_of(source, features)
         shape = f"{len(features or ()):,d} features, {len(labels or ()):,d} labels"
         self.notes = (f"{self.name}: {shape}", *explained(source))
-        self._told: Reading | None = None
-        self.n_rows: int | None = None
-        self.n_blocks: int | None = None
 
     def fit(self, estimator: Any) -> Any:
         """Fit to all blocks, and give the model the names of the columns."""
@@ -140,51 +138,37 @@ class Stream:
     @contextmanager
     def _blocks(self) -> Iterator[Any]:
         if self.how.dask is None:
-            from lrml._progress import Reading
             from lrml.blocks import LocalBlocks
-            from lrml.cli._console import tell_progress
 
             blocks = LocalBlocks(self.source)
-            blocks.told = self._told = Reading(None if self.quiet else tell_progress)
+            blocks.told = self.told
             yield blocks
             return
         from lrml.engines import dask as engine
 
-        if not self.quiet:
-            from lrml.cli._console import tell_progress
-
-            local = self.how.dask == _LOCAL
-            tell_progress("starting local workers" if local else f"connecting to {self.how.dask}")
+        address = None if self.how.dask == "local" else self.how.dask
+        self.tell("starting local workers" if address is None else f"connecting to {address}")
         try:
-            with engine.connect(None if self.how.dask == _LOCAL else self.how.dask):
+            with engine.connect(address):
                 yield engine.DaskBlocks(self.source)
         except engine.ClusterError as error:
             raise CommandError(str(error)) from error
 
     def _say_how_to_go_on(self, estimator: Any) -> None:
+        import numpy as np
+
         from lrml.cli._console import advise
 
-        kept = self.how.checkpoint
+        kept, once = self.how.checkpoint, getattr(estimator, "loss", "squared") == "squared"
         if kept is not None:
-            advise(f"{kept} {_content(kept)}; run the same command again to go on")
-        elif _reads_once(estimator) and (self._told is None or self._told.passes < 2):
+            has = "was not written, as no block was complete"
+            if Path(kept).exists():
+                with np.load(kept, allow_pickle=False) as arrays:
+                    has = f"has the sums over the first {counted(int(arrays['n_blocks']), 'block')}"
+            advise(f"{kept} {has}; run the same command again to go on")
+        elif once and self.told.passes < 2:
             advise(
                 "nothing was kept; with --checkpoint FILE, the next run goes on where this one was stopped"
             )
         else:
             advise("nothing was kept: what reads the files several times has no checkpoint")
-
-
-def _reads_once(estimator: Any) -> bool:
-    """Whether sums over the rows suffice, as far as the parameters say."""
-    return bool(getattr(estimator, "loss", "squared") == "squared")
-
-
-def _content(checkpoint: str) -> str:
-    """Return in words what a checkpoint has."""
-    import numpy as np
-
-    if not Path(checkpoint).exists():
-        return "was not written, as no block was complete"
-    with np.load(checkpoint, allow_pickle=False) as arrays:
-        return f"has the sums over the first {counted(int(arrays['n_blocks']), 'block')}"

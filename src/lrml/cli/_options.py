@@ -79,11 +79,11 @@ def number_of(what: str, parse: Callable[[str], Any], example: str) -> Callable[
     return parsed
 
 
-def _count_or_share(text: str) -> int | float | str:
-    return text if text == "auto" else int(text) if text.isdecimal() else float(text)
-
-
-count_or_share = number_of("a count, a share or auto", _count_or_share, "3, 0.1 or auto")
+count_or_share = number_of(
+    "a count, a share or auto",
+    lambda text: text if text == "auto" else (int if text.isdecimal() else float)(text),
+    "3, 0.1 or auto",
+)
 
 
 def _names(text: str) -> list[str]:
@@ -106,17 +106,9 @@ _READING: Table = {
     "format": ("|".join(FORMATS), one_of(tuple(FORMATS)), "Files: format, if the suffix does not say it."),
     "test": ("PATH", None, "Files: a second one, the test set that belongs to the first."),
     "text": ("LIST", _names, "Texts: their column; several are joined (default: guessed, and shown)."),
-    "tags": (
-        "LIST",
-        _one_or_more,
-        "Tables: the column that lists tags or labels, or columns of 0 and 1 (guessed, too).",
-    ),
+    "tags": ("LIST", _one_or_more, "Tables: the column that lists tags or labels, or columns of 0 and 1."),
     "tag_separator": ("TEXT", None, "Tables: what separates tags (guessed, too)."),
-    "labels": (
-        "LIST|N",
-        _labels,
-        "Numbers: names of the label columns, or N for the first N columns, -N for the last.",
-    ),
+    "labels": ("LIST|N", _labels, "Numbers: names of the label columns; N or -N for the first or last N."),
     "ignore": ("LIST", _names, "Numbers: columns to leave out."),
     "delimiter": ("CHAR", None, "CSV: what separates cells (default: seen from the first rows)."),
     "read": ("KEY=VALUE", None, "More of how files are read, such as zero_based=true; may come again."),

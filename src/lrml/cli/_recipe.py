@@ -21,14 +21,6 @@ _TABLES = ("model", "text", "data")
 _RIDGE_FOR_TEXTS = 1.0
 
 
-def _cut(text: str) -> float | str:
-    return text if text == "auto" else float(text)
-
-
-def _cv(text: str) -> int | float:
-    return int(text) if text.isdecimal() else float(text)
-
-
 def _list_of(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     def parts(text: str) -> list[Any]:
         return [parse(part.strip()) for part in text.split(",")]
@@ -37,7 +29,9 @@ def _list_of(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 _number = number_of("a number", float, "0.5")
-_cut_of = number_of("a number or auto", _cut, "0.5 or auto")
+_cut = number_of("a number or auto", lambda text: text if text == "auto" else float(text), "0.5 or auto")
+_cv_of = number_of("a count or a share", lambda text: (int if text.isdecimal() else float)(text), "5 or 0.2")
+_THETA = "LRML: free singular values, a count or a share (default: 0.05; with --alpha 0.2; other losses 0.1)."
 _METHOD: Table = {"method": ("|".join(METHODS), one_of(tuple(METHODS)), "The method (default: lrml).")}
 _LOSS: Table = {
     "loss": ("|".join(_LOSSES), one_of(_LOSSES), "Loss (default: that of the method)."),
@@ -48,34 +42,22 @@ _PLACE: Table = {
     "config": (
         "FILE.toml",
         None,
-        "Settings: method, and tables [model], [text] and [data]; options take precedence.",
+        "Settings: method, tables [model], [text], [data]; options come first.",
     ),
 }
 FIT: Table = {
     **_METHOD,
-    "theta": (
-        "N|SHARE|auto",
-        count_or_share,
-        "LRML: free singular values, a count or a share (default: 0.05; with --alpha 0.2; other losses 0.1).",
-    ),
+    "theta": ("N|SHARE|auto", count_or_share, _THETA),
     "rank": ("N|SHARE", count_or_share, "LEML, CPLST: the rank, a count or a share of the labels."),
     "alpha": (
         "X",
         _number,
-        "Strength of the penalty (default: that of the method; for lrml on the predictions).",
+        "Strength of the penalty (default: that of the method; lrml: on predictions).",
     ),
-    "ridge": (
-        "X",
-        _number,
-        "Ridge beside the penalty (default: that of the method, or 1 for texts with the squared loss).",
-    ),
+    "ridge": ("X", _number, "Ridge beside it (default: that of the method, or 1 for texts, squared loss)."),
     **_LOSS,
     "gamma": ("X", _number, "Kernels: their width (default: 1/features)."),
-    "threshold": (
-        "X|auto",
-        _cut_of,
-        "Score from which on a tag is assigned, or auto (default: that of the loss).",
-    ),
+    "threshold": ("X|auto", _cut, "Score from which on a tag is assigned (default: that of the loss)."),
     **_PLACE,
 }
 TUNE: Table = {
@@ -86,22 +68,10 @@ TUNE: Table = {
     "ridges": ("LIST", _list_of(float), "Values of the ridge to try."),
     **_LOSS,
     "gammas": ("LIST", _list_of(float), "Kernels: widths to try."),
-    "cv": (
-        "N|SHARE",
-        number_of("a count or a share", _cv, "5 or 0.2"),
-        "Folds, or the share of rows that is held out (default: what suits the data).",
-    ),
+    "cv": ("N|SHARE", _cv_of, "Folds, or the share of rows that is held out (default: what suits the data)."),
     "scoring": ("NAME", None, "What to judge by, such as average_precision, precision_at_1 or micro_f1."),
-    "rule": (
-        "NAME",
-        None,
-        "best, one_standard_error or smallest (in bytes, within one standard error; default: best).",
-    ),
-    "threshold": (
-        "X|auto",
-        _cut_of,
-        "Score from which on a tag is assigned (default: auto, the best for micro-F1).",
-    ),
+    "rule": ("NAME", None, "best (default), one_standard_error, or smallest in bytes within one such error."),
+    "threshold": ("X|auto", _cut, "Score from which on a tag is assigned (default: auto, for micro-F1)."),
     **_PLACE,
 }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lrml._shown import counted, did_you_mean
+from lrml._shown import counted
 from lrml.cli._options import (
     Bootstrap,
     Data,
@@ -20,6 +20,7 @@ from lrml.cli._options import (
     Quiet,
     Seed,
     check_new_file,
+    one_of,
     option,
     takes_data,
     user_errors,
@@ -103,12 +104,7 @@ def evaluate(
 
 
 def _methods(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in METHODS:
-            raise typer.BadParameter(
-                f"{name!r} is none of {', '.join(METHODS)}. {did_you_mean(name, METHODS)}Check the spelling."
-            )
+    names = [one_of(tuple(METHODS))(name.strip()) for name in text.split(",")]
     if len(set(names)) < 2 or len(set(names)) < len(names):
         raise typer.BadParameter(f"{text!r} does not name two or more different methods. Add another.")
     return names

@@ -108,17 +108,20 @@ def _learned(
     from lrml.cli._console import tell_progress, warnings_told
     from lrml.cli._data import Training, digest_of
 
+    def tell(text: str) -> None:
+        if not quiet:
+            tell_progress(text)
+
     check_other_file(output, "MODEL", data.name, *data.others)
     data = data.with_defaults(recipe.data)
     source = data.open(rows=10_000 if blocks is None else blocks.rows)
     texts = source.roles.kind == "text"
     wanted: dict[str, Any] = {"search": command == "tune", "seed": seed, "verbose": not quiet}
     recipe.estimator(**wanted, n_texts=0 if texts else None)  # refuses wrong parameters before long reading
-    training: Any = Training.read(source) if blocks is None else Stream(blocks, quiet, data, source)
+    training: Any = Training.read(source) if blocks is None else Stream(blocks, tell, data, source)
     estimator = recipe.estimator(**wanted, n_texts=training.n_rows if texts else None)
     for note in (*training.notes, *(["making features of the texts, then learning"] if texts else [])):
-        if not quiet:
-            tell_progress(note)
+        tell(note)
     start = perf_counter()
     with warnings_told(f"lrml {command}"):
         model = training.fit(estimator)

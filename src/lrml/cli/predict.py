@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from time import monotonic
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import typer
 
@@ -19,10 +20,6 @@ from lrml.cli._options import Data, Force, Model, check_new_file, option, takes_
 _OUT = "Write a .csv, .jsonl or .parquet file instead of printing."
 _ASSIGNED = "Only tags that reach the model's threshold, at most k."
 _SECONDS = 5.0  # between two lines of progress
-
-
-class _Sink(Protocol):
-    def write(self, labels: Any, scores: Any) -> None: ...
 
 
 @takes_data(metavar="NAME|PATH|-")
@@ -69,11 +66,11 @@ def predict(
     rows = RowsForModel(fitted, data, summary, labelled=False, rows=block)
     cut = threshold_of(fitted) if assigned else None
     done, last = 0, monotonic()
-    with _sink(output, k, as_json) as sink:
+    with _sink(output, k, as_json) as write:
         for inputs, _ in rows:
             with without_names():
                 labels, scores = fitted.predict_top_k(inputs, k)
-            sink.write(*_kept(fitted, labels, scores, cut))
+            write(*_kept(fitted, labels, scores, cut))
             done += len(labels)
             if output is not None and monotonic() - last >= _SECONDS:
                 last = monotonic()
@@ -105,32 +102,22 @@ def _kept(model: Any, labels: Any, scores: Any, cut: Any) -> tuple[list[list[Any
 
 
 @contextmanager
-def _sink(output: str | None, k: int, as_json: bool) -> Iterator[_Sink]:
-    if output is None:
-        yield _Printer(as_json)
+def _sink(output: str | None, k: int, as_json: bool) -> Iterator[Callable[[Any, Any], None]]:
+    """Yield a function that writes the tags and scores of some rows."""
+    if output is not None:
+        from lrml.datasets import PredictionWriter
+
+        with PredictionWriter(output, k=k) as writer:
+            yield writer.write
         return
-    from lrml.datasets import PredictionWriter
+    rows = count(1)
 
-    with PredictionWriter(output, k=k) as writer:
-        yield writer
+    def line(tags: list[Any], scores: list[float]) -> str:
+        if as_json:
+            found = {"row": next(rows), "tags": tags, "scores": [round(value, 6) for value in scores]}
+            return json.dumps(found, ensure_ascii=False)
+        return "\t".join(
+            f"{printable(str(tag))} {value:.3f}" for tag, value in zip(tags, scores, strict=True)
+        )
 
-
-class _Printer:
-    """Prints a line for each row: tags with scores for people, or JSON."""
-
-    def __init__(self, as_json: bool) -> None:
-        self._json, self._row = as_json, 0
-
-    def write(self, labels: Any, scores: Any) -> None:
-        lines = []
-        for tags, values in zip(labels, scores, strict=True):
-            self._row += 1
-            if self._json:
-                found = {"row": self._row, "tags": tags, "scores": [round(value, 6) for value in values]}
-                lines.append(json.dumps(found, ensure_ascii=False))
-            else:
-                pairs = (
-                    f"{printable(str(tag))} {value:.3f}" for tag, value in zip(tags, values, strict=True)
-                )
-                lines.append("\t".join(pairs))
-        print("\n".join(lines), flush=True)
+    yield lambda tags, scores: print("\n".join(map(line, tags, scores)), flush=True)

@@ -85,8 +85,8 @@ def reproduce(
     if data_home is not None:
         if not Path(data_home).is_dir():
             raise CommandError(
-                f"--data-home must be a folder with one folder per dataset, got {data_home!r}, which is "
-                "none. Check the path, or leave it out to look in the cache."
+                f"--data-home {data_home!r} is no folder. Pass one with a folder per dataset, or leave it "
+                "out to look in the cache."
             )
         os.environ["LRML_DATA_HOME"] = data_home  # worker processes look there, too
     plan = make_plan(target, datasets, protocol, seeds)
@@ -126,8 +126,8 @@ def _check_choice(plan: Plan, target: str, option: str, given: list[str] | None,
     names = [name for experiment in plan.experiments.values() for name in getattr(experiment, attribute)]
     if names and given and not set(names) & set(given):
         raise CommandError(
-            f"{option} of {target} must be among {', '.join(dict.fromkeys(names))}, got {', '.join(given)}. "
-            f"Leave out {option}, or choose another target."
+            f"{option} is {', '.join(given)}, but {target} has {', '.join(dict.fromkeys(names))} only. Leave "
+            f"{option} out, or choose another target."
         )
 
 
@@ -212,19 +212,16 @@ def _write(folder: Path, summary: dict[str, Any], *, with_figures: bool) -> list
 
 
 def _print(summary: dict[str, Any], printed: tuple[str, ...], folder: Path, written: list[Path]) -> None:
-    from lrml.cli._console import report_table, result_console, say
+    from lrml.cli._console import answer
 
-    console = result_console()
-    for table in summary["tables"]:
-        if table["id"] in printed:
-            console.print(report_table(table))
-    for number, sentence in enumerate(summary["summary"], start=1):
-        say(console, f"{number}. {sentence}")
-    console.print()
-    for sentence in summary["left_out"]:
-        say(console, sentence)
-    for failure in summary["failures"]:
-        say(console, f"failed: {failure['cell']}: {failure['error']}")
-    say(console, f"wrote {len(written)} files to {folder}")
-    for page in (path for path in written if path.suffix == ".html"):
-        say(console, f"look at {page}")
+    answer(
+        None,
+        *(table for table in summary["tables"] if table["id"] in printed),
+        *(f"{number}. {sentence}" for number, sentence in enumerate(summary["summary"], start=1)),
+        "",
+        *summary["left_out"],
+        *(f"failed: {failure['cell']}: {failure['error']}" for failure in summary["failures"]),
+        f"wrote {len(written)} files to {folder}",
+        *(f"look at {path}" for path in written if path.suffix == ".html"),
+        as_json=False,
+    )
