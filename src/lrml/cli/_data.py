@@ -5,18 +5,19 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lrml._shown import shown
+from lrml._shown import counted, shown
 from lrml.cli._options import Data
 from lrml.datasets import mulan_entries
 
 if TYPE_CHECKING:
     from lrml.datasets import Source
+
+_SECONDS = 5.0  # between two lines of progress
 
 
 def opened(path: str) -> tuple[Any, dict[str, Any]]:
@@ -126,7 +127,8 @@ class RowsForModel:
     ) -> None:
         from lrml.datasets import DatasetFormatError, NumberedNames, Roles, Schema
 
-        texts, self.rows, self.remarks = hasattr(model, "vectorizer_"), rows, list[str]()
+        texts, self.rows, self.remarks, self.n_done = hasattr(model, "vectorizer_"), rows, list[str](), 0
+        self.model = model if texts else model._unnamed()  # columns are put in order here
         options = {} if data.name in mulan_entries() else {"unlabelled": not labelled}
         kept = Roles.of({**summary.get("reading", {}), "kind": "text" if texts else "numbers"})
         said = data.reading.keys() & {"text", "tags"}
@@ -158,11 +160,20 @@ class RowsForModel:
             labels = NumberedNames("label", len(labels))  # type: ignore[assignment]
         self.aligned, self.name = source.aligned(Schema(features, labels)), data.name
 
-    def __iter__(self) -> Iterator[Any]:
-        for block in self.aligned.blocks(self.rows):
-            if not isinstance(block.X, list):
-                check_complete(block.X)
-            yield block
+    def answers(
+        self, method: Callable[[Any, Any], Any], tell: Callable[[str], None] | None = None
+    ) -> Iterator[tuple[Any, Any]]:
+        """Yield what the model says of each block, with its labels, and tell now and then how far it is."""
+        last = monotonic()
+        for X, labels in self.aligned.blocks(self.rows):
+            texts = isinstance(X, list)
+            if not texts:
+                check_complete(X)
+            yield method(self.model, X), labels
+            self.n_done += len(X) if texts else X.shape[0]
+            if tell is not None and monotonic() - last >= _SECONDS:
+                last = monotonic()
+                tell(f"{counted(self.n_done, 'row')} scored")
 
     def notes(self) -> list[str]:
         """Say what was left out, once all blocks are read."""
@@ -175,11 +186,3 @@ class RowsForModel:
                     f"{unknown.total():,d} cells: {first}{', ...' if len(unknown) > 3 else ''}"
                 )
         return lines
-
-
-@contextmanager
-def without_names() -> Iterator[None]:
-    """Let a model that knows names of features take arrays, whose columns have been put in order here."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        yield

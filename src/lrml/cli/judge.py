@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 _METHODS = f"Methods with commas between them, of {', '.join(METHODS)}."
 _HELD_OUT = "Share of the rows that judge the models, where the data has no test rows."
 _N_WORST = 10
-# From so many scores on, it is told what takes the time; and every so many seconds.
-_MANY_CELLS, _SECONDS = 10_000_000, 5.0
+_MANY_CELLS = 10_000_000  # from so many scores on, it is told what takes the time
 _N_BARS, _BAR = 30, 40
 
 
@@ -59,7 +58,7 @@ def evaluate(
       lrml evaluate articles.lrml later.csv
       lrml evaluate yeast.lrml yeast --html evaluation.html
     """
-    from lrml.cli._console import advise, plain_table
+    from lrml.cli._console import advise, plain_table, tell_progress
     from lrml.cli._data import RowsForModel, digest_of, opened
     from lrml.cli._fitted import facts_of, in_words
     from lrml.evaluation import assess
@@ -68,7 +67,7 @@ def evaluate(
         check_new_file(html, force, "--html")
     fitted, summary = opened(model)
     rows = RowsForModel(fitted, data, summary, labelled=True)
-    scores, Y = _scored(fitted, rows)
+    scores, Y = _scored(rows, tell_progress)
     likely, (scores, cut) = _as_probabilities(fitted, scores)
     found = assess(
         Y,
@@ -239,29 +238,18 @@ def _as_probabilities(model: Any, scores: Any) -> tuple[bool, tuple[Any, Any]]:
     return True, (probability(np.asarray(scores)), probability(np.asarray(cut)))
 
 
-def _scored(model: Any, rows: Any, *, quiet: bool = False) -> tuple[Any, Any]:
+def _scored(rows: Any, tell: Any = None) -> tuple[Any, Any]:
     """Return scores and labels of all rows; the labels stay sparse."""
     import numpy as np
     from scipy import sparse
 
-    from lrml.cli._console import tell_progress
-    from lrml.cli._data import without_names
-
-    scores, labels = [], []
-    done, last = 0, monotonic()
-    for inputs, Y in rows:
-        with without_names():
-            scores.append(model.decision_function(inputs))
-        labels.append(Y)
-        done += Y.shape[0]
-        if monotonic() - last >= _SECONDS and not quiet:
-            last = monotonic()
-            tell_progress(f"{counted(done, 'row')} scored")
-    if not scores:
+    blocks = list(rows.answers(lambda model, X: model.decision_function(X), tell))
+    if not blocks:
         raise ValueError(f"{rows.name!r} has no rows to judge a model on. Pass other data.")
+    scores, labels = zip(*blocks, strict=True)
     found = np.concatenate(scores)
-    if found.size >= _MANY_CELLS and not quiet:
-        tell_progress(f"{counted(done, 'row')} scored; the metrics come next, then their intervals")
+    if found.size >= _MANY_CELLS and tell is not None:
+        tell(f"{counted(len(found), 'row')} scored; the metrics come next, then their intervals")
     return found, sparse.vstack(labels, format="csr")
 
 
@@ -284,16 +272,14 @@ def _split(training: Training, share: float, seed: int) -> tuple[Training, Train
 
 def _judged(model: Any, data: Data, training: Training, judged: Training | None) -> tuple[Any, Any]:
     """Return scores and labels of the rows that judge: those held out, or the test rows of the data."""
-    from lrml.cli._data import RowsForModel, without_names
+    from lrml.cli._data import RowsForModel
 
     if judged is None:
-        rows = RowsForModel(model, data, {"reading": training.reading}, labelled=True)
-        return _scored(model, rows, quiet=True)
-    held_out = judged.rows
-    texts = hasattr(held_out, "tags")
-    with without_names():
-        scores = model.decision_function(list(held_out.X) if texts else held_out.X)
-    return scores, model.binarize(list(held_out.tags)) if texts else held_out.targets
+        return _scored(RowsForModel(model, data, {"reading": training.reading}, labelled=True))
+    rows = judged.rows
+    if hasattr(rows, "tags"):
+        return model.decision_function(list(rows.X)), model.binarize(list(rows.tags))
+    return model._unnamed().decision_function(rows.X), rows.targets
 
 
 def _fits(facts: dict[str, dict[str, Any]]) -> Any:

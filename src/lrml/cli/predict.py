@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
-from time import monotonic
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +18,6 @@ from lrml.cli._options import Data, Force, Model, check_new_file, option, takes_
 
 _OUT = "Write a .csv, .jsonl or .parquet file instead of printing."
 _ASSIGNED = "Only tags that reach the model's threshold, at most k."
-_SECONDS = 5.0  # between two lines of progress
 
 
 @takes_data(metavar="NAME|PATH|-")
@@ -48,7 +46,7 @@ def predict(
     """
     from lrml._inner import threshold_of
     from lrml.cli._console import advise, tell_progress
-    from lrml.cli._data import RowsForModel, opened, without_names
+    from lrml.cli._data import RowsForModel, opened
 
     if output is not None:
         check_new_file(output, force, "--output")
@@ -65,18 +63,12 @@ def predict(
         )
     rows = RowsForModel(fitted, data, summary, labelled=False, rows=block)
     cut = threshold_of(fitted) if assigned else None
-    done, last = 0, monotonic()
+    tell = None if output is None else tell_progress
     with _sink(output, k, as_json) as write:
-        for inputs, _ in rows:
-            with without_names():
-                labels, scores = fitted.predict_top_k(inputs, k)
+        for (labels, scores), _ in rows.answers(lambda found, X: found.predict_top_k(X, k), tell):
             write(*_kept(fitted, labels, scores, cut))
-            done += len(labels)
-            if output is not None and monotonic() - last >= _SECONDS:
-                last = monotonic()
-                tell_progress(f"{done:,d} rows")
-    if output is not None:
-        tell_progress(f"wrote {output}: {done:,d} rows")
+    if tell is not None:
+        tell(f"wrote {output}: {rows.n_done:,d} rows")
     for note in rows.notes():
         advise(f"lrml predict: {note}")
 

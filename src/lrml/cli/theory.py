@@ -81,8 +81,8 @@ def _features(data: Data, tagger: Any, summary: dict[str, Any]) -> Any:
 
     from lrml.cli._data import RowsForModel
 
-    rows = RowsForModel(tagger, data, summary, labelled=False)
-    return sparse.csr_array(sparse.vstack([tagger.transform(texts) for texts, _ in rows]))
+    rows = RowsForModel(tagger, data, summary, labelled=False).answers(lambda model, X: model.transform(X))
+    return sparse.csr_array(sparse.vstack([X for X, _ in rows]))
 
 
 def _rows(data: Data) -> tuple[str, Any, Any]:
