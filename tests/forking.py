@@ -185,7 +185,6 @@ def _import_what_comes_late():
         "lrml.serving",
         "lrml.storage",
         "jinja2",
-        "plotly.graph_objects",
         "pyarrow.csv",
         "pyarrow.parquet",
         "rich.progress",

@@ -21,16 +21,15 @@ NUMERIC_HALF = {
 }
 
 CEILINGS = {
-    "lines": 34_617,
+    "lines": 34_100,
     "lines of the numeric half": 18_808,
-    "records": 146,
-    "numeric constants": 190,
+    "records": 144,
+    "numeric constants": 187,
 }
 LONGEST = 500
 LONGER = {
     "experiments/summary/_figures.py": 524,
     "experiments/summary/_tables.py": 527,
-    "report/_page.py": 550,
 }
 # Names of classes that stand for two things.
 AMBIGUOUS = {"Block", "Comparison", "Evaluation", "Kernel", "Ranks", "Schema", "Writer"}
@@ -45,7 +44,6 @@ ONE_DOOR = {
     "distributed": "engines/",
     "typer": "cli/",
     "starlette": "serving/",
-    "plotly": "report/",
     "jinja2": "report/",
 }
 OPEN = ("lrml.core.", "lrml.engines.dask", "lrml.experiments.runner")

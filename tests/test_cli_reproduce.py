@@ -254,13 +254,13 @@ def test_a_failure_is_said_in_a_quiet_run_too(with_a_gap, capsys, monkeypatch):
     assert printed.err.startswith("lrml reproduce: 1 of 16 cells failed")
 
 
-@pytest.mark.parametrize("missing", ["matplotlib", "jinja2", "plotly"])
+@pytest.mark.parametrize("missing", ["matplotlib", "jinja2"])
 def test_without_the_libraries_of_the_report(missing, figure_run, out, tmp_path, monkeypatch, capsys):
     shutil.copytree(out, tmp_path / "out", ignore=shutil.ignore_patterns("figures", "tables", "*.html"))
     for name in [missing, *sys.modules]:
         if name.partition(".")[0] == missing:
             monkeypatch.setitem(sys.modules, name, None)  # to import it is an error
-    for name in ("lrml.report._draw", "lrml.report._maps"):  # they have imported it
+    for name in ("lrml.report._axes", "lrml.report._draw", "lrml.report._maps"):  # they have imported it
         monkeypatch.delitem(sys.modules, name, raising=False)
     assert main([*FIGURE2, "--out", str(tmp_path / "out")]) == 0
     found = capsys.readouterr()

@@ -56,7 +56,7 @@ def few_rows() -> Dataset:
 )
 def test_python_blocks_run_in_order(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
-    for package in ("pandas", "jinja2", "plotly", *(["distributed"] if "cluster" in page else [])):
+    for package in ("pandas", "jinja2", *(["distributed"] if "cluster" in page else [])):
         pytest.importorskip(package, reason=f"{package} is not installed")
     monkeypatch.chdir(tmp_path)
     if "README" in page:  # searches

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lrml.report import render_html
-from rendering.browser import PIXEL, Opener, Watched, started_browser
+from rendering.browser import Opener, Watched, started_browser
 from rendering.sample_summary import sample_summary
 
 
@@ -17,12 +17,18 @@ def browser() -> Iterator[Any]:
         yield started
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+@pytest.fixture(scope="session")
+def text() -> str:
+    """The page of the sample, drawn once for all tests."""
     pytest.importorskip("jinja2", reason="Jinja2 is not installed")
-    pytest.importorskip("plotly", reason="Plotly is not installed")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    return render_html(sample_summary())
+
+
+@pytest.fixture(scope="session")
+def address(text: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     path: Path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(render_html(sample_summary(), stills={"figure3": PIXEL}), "utf-8")
+    path.write_text(text, "utf-8")
     return path.as_uri()
 
 

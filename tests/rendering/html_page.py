@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from html.parser import HTMLParser
 
 VOID = {"meta", "link", "input", "img", "br", "hr"}
-SVG_EMPTY = {"line", "path"}  # closed by themselves
+SVG_EMPTY = {"path", "use", "rect", "image"}  # closed by themselves
 
 
 class Page(HTMLParser):
@@ -48,6 +49,11 @@ class Page(HTMLParser):
         while place >= 0 and place != ancestor:
             place = self.parents[place]
         return place == ancestor
+
+    def all_inside(self, ancestor: int) -> list[int]:
+        """Return the places of an element and of all in it; they follow each other."""
+        later = range(ancestor + 1, len(self.tags))
+        return [ancestor, *itertools.takewhile(lambda place: self.parents[place] >= ancestor, later)]
 
     def by_id(self, name: str) -> int:
         (place,) = (i for i, found in enumerate(self.attributes) if found.get("id") == name)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from lrml.report import column, figure, lines, series
+
 HOSTILE = (
     """<script>alert("x & y")</script> </script> <!-- 'quoted' & "double" \\ {{ braces }} 50 % # _ ~ ^ $"""
 )
@@ -44,11 +46,6 @@ def sample_summary() -> dict[str, Any]:
             },
         ],
     }
-
-
-def column(key: str, title: str, kind: str, digits: int, help_text: str | None = None) -> dict[str, Any]:
-    """Return the description of one column."""
-    return {"key": key, "title": title, "kind": kind, "digits": digits, "help": help_text}
 
 
 def small_table() -> dict[str, Any]:
@@ -154,101 +151,49 @@ def lines_figure() -> dict[str, Any]:
     panels = []
     for number, dataset in enumerate(("yeast", "bibtex", 'a <b> & "c"')):
         means = [0.70 + 0.05 * math.sin(0.03 * share + number) for share in shares]
-        other = [0.68 + 0.03 * math.cos(0.02 * share + number) for share in shares]
-        series: list[dict[str, Any]] = [
-            {
-                "name": "LRML",
-                "x": list(shares),
-                "y": means,
-                "low": [value - 0.01 for value in means],
-                "high": [value + 0.02 for value in means],
-                "style": "line",
-            },
-            {
-                "name": "R&D <LRML>",
-                "x": list(shares),
-                "y": [None if share == 40 else value for share, value in zip(shares, other, strict=True)],
-                "low": None,
-                "high": None,
-                "style": "points",
-            },
-            curve("ML-trace", [0, 100], [0.71 + 0.01 * number] * 2, "dashed"),
-            curve("ML-Fro", [0, 100], [0.66 + 0.01 * number] * 2, "dotted"),
+        other = [None if share == 40 else 0.68 + 0.03 * math.cos(0.02 * share + number) for share in shares]
+        bounds = [value - 0.01 for value in means], [value + 0.02 for value in means]
+        drawn = [
+            series("LRML", shares, means, "line", *bounds),
+            series("R&D <LRML>", shares, other, "points"),
+            series("ML-trace", [0, 100], [0.71 + 0.01 * number] * 2, "dashed"),
+            series("ML-Fro", [0, 100], [0.66 + 0.01 * number] * 2, "dotted"),
         ]
-        panels.append(
-            {
-                "kind": "lines",
-                "title": dataset,
-                "x": {"label": "θ / L (%)", "scale": "linear"},
-                "y": {"label": "average precision", "scale": "linear"},
-                "series": series,
-            }
-        )
-    return {
-        "id": "figure1",
-        "title": "Figure 1: average precision against the share of free singular values",
-        "caption": (
-            "Lines are means over five folds, bars one standard error on each side. The methods without θ "
-            "are drawn as levels. The vertical axes differ from panel to panel, because the datasets "
-            "differ by more than the methods do."
-        ),
-        "alt": 'LRML rises, peaks near θ = 40 %; the trace norm is a level below its "peak" <0.76>.',
-        "columns": 2,
-        "panels": panels,
-    }
-
-
-def curve(name: str, x: list[float], y: list[float], style: str) -> dict[str, Any]:
-    """Return a series without error bars."""
-    return {"name": name, "x": x, "y": y, "low": None, "high": None, "style": style}
+        panels.append(lines(dataset, "θ / L (%)", "average precision", drawn))
+    return figure(
+        "figure1",
+        "Figure 1: average precision against the share of free singular values",
+        "Lines are means over five folds, bars one standard error on each side. The methods without θ "
+        "are drawn as levels. The vertical axes differ from panel to panel, because the datasets "
+        "differ by more than the methods do.",
+        'LRML rises, peaks near θ = 40 %; the trace norm is a level below its "peak" <0.76>.',
+        panels,
+        columns=2,
+    )
 
 
 def log_figure() -> dict[str, Any]:
     """Return one panel with two logarithmic axes, ten decades high, and one with a logarithmic x only."""
     steps: list[float] = [1, 3, 10, 30, 100, 300, 1000]
-    slow = [2.0 / step for step in steps]
-    fast = [10.0 ** (-0.01 * step) for step in steps]
-    return {
-        "id": "figure2",
-        "title": "Figure 2: distance to the optimum",
-        "caption": "Objective less the best one known, by step.",
-        "alt": "Proximal gradient falls like one over the steps, the alternating solver geometrically.",
-        "columns": 2,
-        "panels": [
-            {
-                "kind": "lines",
-                "title": "both axes logarithmic",
-                "x": {"label": "step", "scale": "log"},
-                "y": {"label": "objective less optimum", "scale": "log"},
-                "series": [
-                    curve("pg", steps, slow, "line"),
-                    curve("alternating", steps, fast, "dashed"),
-                    {
-                        "name": "LRML",
-                        "x": steps,
-                        "y": [0.5] * 7,
-                        "low": [0.1] * 7,
-                        "high": [0.9] * 7,
-                        "style": "line",
-                    },
-                ],
-            },
-            {
-                "kind": "lines",
-                "title": "a horizontal logarithmic axis",
-                "x": {"label": "alpha", "scale": "log"},
-                "y": {"label": "rank of W, the matrix of all labels' coefficients", "scale": "linear"},
-                "series": [
-                    curve(
-                        "alternating",
-                        [1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0],
-                        [100.0, 90.0, 60.0, 30.0, 12.0, 10.0],
-                        "dashed",
-                    )
-                ],
-            },
+    both = [
+        series("pg", steps, [2.0 / step for step in steps], "line"),
+        series("alternating", steps, [10.0 ** (-0.01 * step) for step in steps], "dashed"),
+        series("LRML", steps, [0.5] * 7, "line", [0.1] * 7, [0.9] * 7),
+    ]
+    alphas = [1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0]
+    ranks = [series("alternating", alphas, [100.0, 90.0, 60.0, 30.0, 12.0, 10.0], "dashed")]
+    rank = "rank of W, the matrix of all labels' coefficients"
+    return figure(
+        "figure2",
+        "Figure 2: distance to the optimum",
+        "Objective less the best one known, by step.",
+        "Proximal gradient falls like one over the steps, the alternating solver geometrically.",
+        [
+            lines("both axes logarithmic", "step", "objective less optimum", both, "log"),
+            lines("a horizontal logarithmic axis", "alpha", rank, ranks, "log", y_scale="linear"),
         ],
-    }
+        columns=2,
+    )
 
 
 def penalty_figure() -> dict[str, Any]:
@@ -257,14 +202,14 @@ def penalty_figure() -> dict[str, Any]:
     for kind in ("contour", "surface"):
         both.append(grid_panel(kind, "trace norm", 0.0, {"name": "minimum", "x": 1.8, "y": 1.4, "z": 0.0}))
         both.append(grid_panel(kind, "tail sum, θ = 1", 0.5, None))
-    return {
-        "id": "figure3",
-        "title": "Figure 3: two penalties of a matrix with two unknown entries",
-        "caption": "Values of the penalty over the two unknown entries; all other entries are known.",
-        "alt": "Both penalties are smallest near (1.8, 1.4); the tail sum is the flatter one.",
-        "columns": 2,
-        "panels": both,
-    }
+    return figure(
+        "figure3",
+        "Figure 3: two penalties of a matrix with two unknown entries",
+        "Values of the penalty over the two unknown entries; all other entries are known.",
+        "Both penalties are smallest near (1.8, 1.4); the tail sum is the flatter one.",
+        both,
+        columns=2,
+    )
 
 
 def contour_figure() -> dict[str, Any]:
@@ -273,14 +218,7 @@ def contour_figure() -> dict[str, Any]:
         "contour", "one panel & <two> marks", 1.0, {"name": "minimum", "x": 1.8, "y": 1.4, "z": 0.0}
     )
     panel["marks"].append({"name": "truth <&>", "x": -2.0, "y": 3.0, "z": 17.0})
-    return {
-        "id": "figure4",
-        "title": "Figure 4: one contour panel",
-        "caption": HOSTILE,
-        "alt": "A bowl.",
-        "columns": 1,
-        "panels": [panel],
-    }
+    return figure("figure4", "Figure 4: one contour panel", HOSTILE, "A bowl.", [panel])
 
 
 def grid_panel(kind: str, title: str, tilt: float, mark: dict[str, Any] | None) -> dict[str, Any]:

@@ -11,24 +11,18 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from lrml.report import _draw, render_figures, render_still
+from lrml.report import _draw, dots, lines, render_figures, series
 from rendering.sample_summary import sample_summary
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def make_series(name: str, x: list[Any], y: list[Any], style: str = "line", **changes: Any) -> dict[str, Any]:
-    return {"name": name, "x": x, "y": y, "low": None, "high": None, "style": style, **changes}
+    return series(name, x, y, style, **changes)
 
 
-def make_lines(series: list[dict[str, Any]], x: str = "linear", y: str = "linear", title: str = "a") -> Any:
-    return {
-        "kind": "lines",
-        "title": title,
-        "x": {"label": "the x", "scale": x},
-        "y": {"label": "the y", "scale": y},
-        "series": series,
-    }
+def make_lines(drawn: list[dict[str, Any]], x: str = "linear", y: str = "linear", title: str = "a") -> Any:
+    return lines(title, "the x", "the y", drawn, x, y_scale=y)
 
 
 def make_map(kind: str, marks: list[dict[str, Any]], title: str = "trace norm") -> dict[str, Any]:
@@ -92,6 +86,13 @@ def change_z(kind: str, **changes: Any) -> dict[str, Any]:
     return {**panel, "z": {**panel["z"], **changes}}
 
 
+def make_dots(names: list[str], n_series: int = 2) -> dict[str, Any]:
+    x = [0.2 + 0.1 * place for place in range(len(names))]
+    low, high = ([value + change for value in x] for change in (-0.05, 0.1))
+    drawn = [make_series(f"s{k}", x, [], "points", low=low, high=high) for k in range(n_series)]
+    return dots("dots", "score", names, drawn)
+
+
 MAPS = ("contour", "surface")
 HOLES = [[None if (row, column) == (6, 6) else row + column for column in range(15)] for row in range(13)]
 SAMPLES = {figure["id"]: figure for figure in sample_summary()["figures"]}
@@ -112,6 +113,7 @@ AWKWARD = {
     "no panels": make_figure([]),
     "a plain": make_figure([change_z(kind, values=[[3.0] * 15] * 13) for kind in MAPS]),
     "holes": make_figure([change_z(kind, values=HOLES) for kind in MAPS]),
+    "dots": make_figure([make_dots(["a", "a name that goes on and on " * 4, "c"]), make_lines([])]),
     "long height": make_figure([change_z(kind, label="a long name of a height " * 5) for kind in MAPS]),
 }
 
@@ -144,8 +146,8 @@ def test_all_words_are_text(figure: dict[str, Any]):
     for panel in figure["panels"]:
         for words in (panel["title"], panel["x"]["label"], panel["y"]["label"]):
             assert words in " ".join(found)  # a long one has several lines
-        for series in panel.get("series", ()):
-            assert found.count(series["name"]) == 1  # the legend, once per figure
+        for one in panel.get("series", ()):
+            assert found.count(one["name"]) == 1  # the legend, once per figure
         for mark in panel.get("marks", ()):
             assert any(text[1:].startswith(f" {mark['name']}: ") for text in found)
 
@@ -155,10 +157,10 @@ def test_every_series_is_drawn(figure: dict[str, Any]):
     ids = {element.get("id") for element in svg_of(figure).iter()}
     lines = drawn_lines(figure)
     for number, panel in enumerate(figure["panels"]):
-        for position, series in enumerate(panel.get("series", ())):
+        for position, one in enumerate(panel.get("series", ())):
             gid = f"series-{number}-{position}"
             assert gid in ids
-            np.testing.assert_array_equal(lines[gid].get_xdata(), series["x"])
+            np.testing.assert_array_equal(lines[gid].get_xdata(), one["x"])
 
 
 @pytest.mark.parametrize("figure", [*SAMPLES.values(), *AWKWARD.values()], ids=[*SAMPLES, *AWKWARD])
@@ -194,11 +196,6 @@ def test_names_of_marks_hide_nothing(kind: str):
         projected = [axes.get_proj() @ (*corner, 1.0) for corner in corners]
         heights = [axes.transData.transform(point[:2] / point[3])[1] for point in projected]
         assert above.y0 > max(heights)
-
-
-def test_a_mark_has_its_value():
-    figure = make_figure([make_map("contour", [{"name": "minimum", "x": 1.0, "y": 1.0, "z": 6.45381}])], 1)
-    assert "★ minimum: 6.4538" in texts(svg_of(figure))
 
 
 def test_contours_have_numbers_that_are_true():
@@ -293,10 +290,49 @@ def test_panels_of_other_sizes_keep_their_own_axes():
     assert limits[1][0] > 0.6
 
 
-def test_a_still_shows_the_surfaces_only():
-    figure = make_figure([make_map("contour", []), make_map("surface", []), make_lines([])])
-    still = render_still(figure)
-    assert still is not None
-    assert still == render_still(make_figure([make_map("surface", [])]))
-    assert still[:4] == b"\x89PNG"
-    assert render_still(make_figure([make_map("contour", []), make_lines([])])) is None
+def test_dots_stand_on_the_lines_of_their_names():
+    [axes] = compose(make_figure([make_dots(["first", "second", "third"])], 1)).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["first", "second", "third"]
+    assert axes.transData.transform((0, 0))[1] > axes.transData.transform((0, 2))[1]
+    assert axes.get_xlim()[0] < 0
+    for position in range(2):
+        [line] = [one for one in axes.lines if one.get_gid() == f"series-0-{position}"]
+        np.testing.assert_allclose(line.get_xdata(), [0.2, 0.3, 0.4])
+        assert np.abs(line.get_ydata() - np.arange(3)).max() < 0.5
+        segments = axes.collections[position].get_segments()
+        np.testing.assert_allclose([one[:, 0] for one in segments], [[0.15, 0.3], [0.25, 0.4], [0.35, 0.5]])
+        assert [one[0, 1] for one in segments] == pytest.approx(line.get_ydata())
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_a_band_shades_its_part_and_has_its_name(scale: str):
+    bands = [{"low": 3.0, "high": 50.0, "name": "tail"}]
+    panel = lines("a", "x", "y", [make_series("a", [1, 10], [1, 2])], scale, bands=bands)
+    [axes] = compose(make_figure([panel], 1)).axes
+    [patch] = axes.patches
+    ends = patch.get_extents().transformed(axes.transData.inverted())
+    assert (ends.x0, ends.x1) == pytest.approx((3.0, axes.get_xlim()[1]))  # 50 lies outside
+    [name] = [text for text in axes.texts if text.get_text() == "tail"]
+    box, extent = axes.bbox, name.get_window_extent()
+    assert box.x0 < extent.x0 < extent.x1 < box.x1
+    assert extent.y1 <= box.y1
+
+
+def test_panels_for_a_page_stand_alone_and_share_their_limits():
+    panels = [make_lines([make_series("a", [1, 2], [10.0**k, 10.0 ** (k + 1)])], y="log") for k in (0, 4)]
+    figure = make_figure([*panels, make_map("surface", [])])
+    drawn, samples = _draw.draw_apart(figure, _draw.series_looks([figure]))
+    assert set(samples) == {"a"}
+    found = [texts(ElementTree.fromstring(svg)) for svg in drawn]
+    assert found[0] == found[1]
+    assert {"the x", "the y", "10⁴"} <= set(found[0])
+    assert [b"<image" in svg for svg in drawn] == [False, False, True]  # thousands of patches are one image
+
+
+def test_thousands_of_points_are_one_image():
+    drawn = []
+    for places in (list(range(9)), list(range(2000))):
+        figure = make_figure([make_lines([make_series("a", places, places, "points")])], 1)
+        drawn += _draw.draw_apart(figure, _draw.series_looks([figure]))[0]
+    assert [b"<image" in svg for svg in drawn] == [False, True]
+    assert len(drawn[1]) < 100_000

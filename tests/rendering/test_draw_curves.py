@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import combinations, permutations
 from typing import Any
 
@@ -11,10 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lrml.report import render_html
 from lrml.report._series import assigned, marked
-from rendering.html_page import Page
-from rendering.sample_summary import sample_summary
 from rendering.test_draw import compose, drawn_lines, make_figure, make_lines, make_series
 
 PAIRS = ("LRML", "LEML", "LRML, paper", "CPLST, paper", "LEML, paper", "CPLST")
@@ -40,33 +36,6 @@ def test_published_values_look_like_ours_but_dotted_and_hollow(names: tuple[str,
         assert published.get_markerfacecolor() == "white"
 
 
-def page_traces(panel: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what the page hands to Plotly for a figure of one panel."""
-    pytest.importorskip("jinja2", reason="Jinja2 is not installed")
-    pytest.importorskip("plotly", reason="Plotly is not installed")
-    page = Page(render_html(sample_summary() | {"figures": [make_figure([panel], 1)]}))
-    (plot,) = json.loads(page.texts[page.by_id("plots")]).values()
-    return list(plot["data"])
-
-
-@pytest.mark.parametrize("names", [PAIRS[::-1]])
-def test_the_page_pairs_them_as_well(names: tuple[str, ...]):
-    traces = {trace["name"]: trace for trace in page_traces(make_lines(make_pairs(names)))}
-    for name in ("LRML", "LEML", "CPLST"):
-        own, published = traces[name], traces[f"{name}, paper"]
-        assert published["marker"]["color"] == published["line"]["color"] == own["marker"]["color"]
-        assert published["marker"]["symbol"] == f"{own['marker']['symbol']}-open"
-        assert not own["marker"]["symbol"].endswith("-open")
-        assert (own["line"]["dash"], published["line"]["dash"]) == ("solid", "dot")
-    in_legend = sorted(traces, key=lambda name: traces[name]["meta"])
-    assert [name.endswith(", paper") for name in in_legend] == [False] * 3 + [True] * 3
-
-
-def test_published_values_alone_have_a_look():
-    [line] = drawn_lines(make_figure([make_lines(make_pairs(("LEML, paper",)))], 1)).values()
-    assert (line.get_color(), line.get_markerfacecolor()) == ("#0072B2", "white")
-
-
 @given(st.lists(st.sets(st.integers(0, 12), max_size=5), max_size=6))
 def test_names_of_one_figure_differ(groups: list[set[int]]):
     """A name with fewer than seven others beside it, in all of its figures, finds one of seven choices."""
@@ -80,13 +49,6 @@ def test_names_of_one_figure_differ(groups: list[set[int]]):
         for one, other in combinations(map(str, group), 2):
             if max(len(neighbours[one]), len(neighbours[other])) < 7:
                 assert chosen[one] != chosen[other]
-
-
-def test_a_later_name_avoids_colours_beside_it():
-    many = make_figure([make_lines(make_pairs(tuple("abcdefg")))])
-    chosen = assigned([many, make_figure([make_lines(make_pairs(("a", "h", "i")))])], 7)
-    assert [chosen[name] for name in "abcdefg"] == list(range(7))
-    assert (chosen["h"], chosen["i"]) == (1, 2)  # 0 belongs to a
 
 
 def legend_rows(figure: dict[str, Any]) -> list[list[str]]:
@@ -203,15 +165,3 @@ def test_marked_points_are_few_and_contain_the_ends(places: list[float], positio
     assert kept == sorted(set(kept))
     assert (kept[0], kept[-1]) == (0, len(places) - 1)
     assert len(kept) <= 10
-
-
-def test_the_page_marks_the_same_points():
-    x = [0, *range(1, 501)]
-    series = [make_series("LRML", x, [1.0 / (v + 1) for v in x]), make_series("LEML, paper", x, [1.0] * 501)]
-    for trace in page_traces(make_lines(series, "log")):
-        kept = np.flatnonzero(trace["marker"]["size"])
-        assert (kept[0], kept[-1]) == (1, 500)  # a log axis of Plotly has no place for 0
-        gaps = np.diff(np.log(kept))
-        assert 4 <= len(gaps) <= 8
-        np.testing.assert_allclose(gaps, gaps.mean(), rtol=0.12)
-        assert trace["marker"]["opacity"] == 1

@@ -387,8 +387,8 @@ def _labels_figure(found: Assessment) -> dict[str, Any]:
     caption = "By the number of relevant rows."
     if worst:
         caption = (
-            f"Left: by the number of relevant rows. Right: the worst among those with at least {_FEW_ROWS}"
-            f"{above}."
+            f"Left: by the number of relevant rows. Right: the worst labels{above}, "
+            f"with at least {_FEW_ROWS} relevant rows each."
         )
         drawn = [series("label", [label["f1"] for label in worst[:_N_WORST]], [], "points")]
         panels.append(dots("the worst", "F1", [label["name"] for label in worst[:_N_WORST]], drawn))

@@ -9,7 +9,7 @@ from lrml.experiments._plan import Plan
 from lrml.experiments._work import is_whole, work
 from lrml.experiments.runner import Progress, Store, run_jobs
 from lrml.experiments.summary import Records, summarise
-from lrml.report import render_figures, render_html, render_still, render_tables
+from lrml.report import render_figures, render_html, render_tables
 
 
 def reproduce(
@@ -43,7 +43,7 @@ def report_files(summary: dict[str, Any], *, with_figures: bool = True) -> Itera
     ----------
     summary : dict
     with_figures : bool, default=True
-        Whether to draw figures, which needs matplotlib, and make the page, which needs Jinja2 and Plotly.
+        Whether to draw figures, which needs matplotlib, and make the page, which needs Jinja2 as well.
     """
     for name, content in render_tables(summary).items():
         yield f"tables/{name}", content
@@ -51,6 +51,4 @@ def report_files(summary: dict[str, Any], *, with_figures: bool = True) -> Itera
         return
     for name, content in render_figures(summary).items():
         yield f"figures/{name}", content
-    stills = {figure["id"]: render_still(figure) for figure in summary["figures"]}
-    page = render_html(summary, stills={name: image for name, image in stills.items() if image is not None})
-    yield "report.html", page.encode()
+    yield "report.html", render_html(summary).encode()

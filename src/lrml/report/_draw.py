@@ -1,4 +1,4 @@
-"""Static figures: a grid of panels on a canvas, lines and points, axes, words and legend, as bytes.
+"""Figures: a grid of panels on a canvas, or every panel by itself; lines and dots, axes, words and legend.
 
 Importing this module needs matplotlib. Contours and surfaces are in `_maps`.
 """
@@ -9,21 +9,30 @@ import io
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator, ScalarFormatter
 from numpy.typing import NDArray
 
+from lrml.report._axes import is_above_hole, scale_axes, visible
 from lrml.report._maps import annotate, draw_contour, draw_surface, mark_lines
-from lrml.report._series import COLOURS, FEW, assigned, base_name, chosen_markers, is_published, numbers
+from lrml.report._series import (
+    COLOURS,
+    FEW,
+    assigned,
+    base_name,
+    chosen_markers,
+    is_published,
+    numbers,
+    series_of,
+)
 
 _DPI = 250
 
@@ -53,6 +62,12 @@ _METADATA: dict[str, dict[str, None]] = {
 # A page of a paper is 16 cm wide, and so is a figure: its text has the size that it will have in print.
 _PAGE_WIDTH = 6.3
 _LONE_PANEL_WIDTH = 4.4
+# On a page of HTML every panel stands by itself, so that they may be beside or below each other; at this
+# width their text has about the size of the page's own, on a phone as well.
+_WEB_WIDTH, _WEB_DPI = 3.8, 160
+_LONGEST_NAME = 30  # characters of a name beside a line of dots
+_MANY = 1_000  # points: more of them are an image, because each would be an element of the page
+_SAMPLE, _SAMPLE_OF_POINTS = (0.42, 0.16), (0.16, 0.16)  # inches, beside a name in the legend
 _HEIGHT_TO_WIDTH = {"lines": 0.74, "contour": 0.86, "surface": 0.88}
 _LEAST_HEIGHT = 1.9
 _FEW_ROWS = 3  # more than these share the height of a page, less that of a legend, as far as can be read
@@ -64,23 +79,63 @@ def draw(
     figure: Mapping[str, Any], looks: Mapping[str, Look], suffixes: Sequence[str] = ("png", "svg", "pdf")
 ) -> dict[str, bytes]:
     """Draw one figure of a summary, with the looks that series have in all; return images by suffix."""
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a user's own settings would change the bytes
-        matplotlib.rcParams.update(_STYLE)
+    with _own_style():
         canvas = compose(figure, looks)
-        images = {}
-        for suffix in suffixes:
-            stream = io.BytesIO()
-            canvas.savefig(stream, format=suffix, dpi=_DPI, metadata=_METADATA[suffix])
-            images[suffix] = stream.getvalue()
-        return images
+        return {suffix: _saved(canvas, suffix) for suffix in suffixes}
 
 
-def compose(figure: Mapping[str, Any], looks: Mapping[str, Look]) -> Figure:
-    """Return the finished figure, its layout settled."""
+def draw_apart(figure: Mapping[str, Any], looks: Mapping[str, Look]) -> tuple[list[bytes], dict[str, bytes]]:
+    """Draw every panel of a figure for a page, and a sample of every series by name, all as SVG.
+
+    Nothing has a ground. Text, axes, grid and hollow parts are black, grey and white, which the page changes.
+    """
+    panels, samples = [], {}
+    with _own_style():
+        for panel in figure["panels"]:
+            canvas = compose({**figure, "panels": [panel]}, looks, beside=figure["panels"])
+            [axes] = canvas.axes
+            for ground in (canvas.patch, axes.patch):
+                ground.set_visible(False)
+            if panel["kind"] == "surface":
+                axes.collections[0].set_rasterized(True)
+            for line in axes.lines:
+                if np.size(line.get_xdata()) > _MANY and line.get_linestyle() == "None":
+                    line.set(rasterized=True, markeredgecolor="none")
+            panels.append(_saved(canvas, "svg", _WEB_DPI))
+        for name, style in _legend_styles(figure["panels"], looks).items():
+            canvas = Figure(
+                figsize=_SAMPLE_OF_POINTS if style["linestyle"] == "none" else _SAMPLE, facecolor="none"
+            )
+            canvas.add_artist(Line2D([0.02, 0.5, 0.98], [0.5] * 3, markevery=[1], **style))
+            samples[name] = _saved(canvas, "svg", _WEB_DPI)
+    return panels, samples
+
+
+@contextmanager
+def _own_style() -> Iterator[None]:
+    """Use our settings alone: a user's own would change the bytes."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_STYLE)
+        yield
+
+
+def _saved(canvas: Figure, suffix: str, dpi: float = _DPI) -> bytes:
+    stream = io.BytesIO()
+    canvas.savefig(stream, format=suffix, dpi=dpi, metadata=_METADATA[suffix])
+    return stream.getvalue()
+
+
+def compose(
+    figure: Mapping[str, Any], looks: Mapping[str, Look], beside: Sequence[Mapping[str, Any]] | None = None
+) -> Figure:
+    """Return the finished figure, its layout settled.
+
+    With ``beside``, its only panel stands by itself on a page, next to these: they share their axes' limits.
+    """
     panels = figure["panels"]
     n_columns = max(1, min(figure["columns"], len(panels)))
-    width = _PAGE_WIDTH if n_columns > 1 else _LONE_PANEL_WIDTH
+    width = _PAGE_WIDTH if n_columns > 1 else _LONE_PANEL_WIDTH if beside is None else _WEB_WIDTH
     rows = [panels[start : start + n_columns] for start in range(0, len(panels), n_columns)]
     heights = _row_heights(rows, width / n_columns)
     layout = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.05)
@@ -92,28 +147,37 @@ def compose(figure: Mapping[str, Any], looks: Mapping[str, Look]) -> Figure:
         projection = "3d" if panel["kind"] == "surface" else None
         axes = canvas.add_subplot(grid[divmod(number, n_columns)], projection=projection)
         axes.set_gid(f"panel-{number}")
-        if panel["kind"] == "lines":
-            _draw_lines(axes, panel, number, looks)
-        elif panel["kind"] == "contour":
-            draw_contour(axes, panel)
-        else:
-            draw_surface(axes, panel)
+        _draw_panel(axes, panel, number, looks)
         all_axes.append(axes)
-    _scale_axes(all_axes, panels, n_columns)
+    scale_axes(all_axes, panels, n_columns, panels if beside is None else beside)
     for number, (axes, panel) in enumerate(zip(all_axes, panels, strict=True)):
+        _draw_bands(axes, panel)
         _write_labels(axes, panel, width / n_columns, heights[number // n_columns])
-    _add_legend(canvas, panels, looks)
+    if beside is None:
+        _add_legend(canvas, panels, looks)
     canvas.draw_without_rendering()
     canvas.set_layout_engine("none")
     for number, (axes, panel) in enumerate(zip(all_axes, panels, strict=True)):
         if panel["kind"] == "lines":
             _space_markers(axes, panel)
-        else:
+        elif panel["kind"] != "dots":
             annotate(axes, panel)
-        if panel["kind"] != "surface" and _is_above_hole(number, n_columns, len(panels)):
+        if panel["kind"] != "surface" and is_above_hole(number, n_columns, len(panels)):
             axes.tick_params(axis="x", labelbottom=True)
             axes.set_xlabel(_wrapped(panel["x"]["label"], 0.8 * width / n_columns, 8.5))
     return canvas
+
+
+def _draw_panel(axes: Axes, panel: Mapping[str, Any], number: int, looks: Mapping[str, Look]) -> None:
+    if panel["kind"] == "contour":
+        draw_contour(axes, panel)
+    elif panel["kind"] == "surface":
+        draw_surface(axes, panel)
+    else:
+        draw_series = _draw_lines if panel["kind"] == "lines" else _draw_dots
+        draw_series(axes, panel, number, looks)
+        axes.grid()
+        axes.set_axisbelow(True)
 
 
 def _row_heights(rows: Sequence[Sequence[Mapping[str, Any]]], width: float) -> list[float]:
@@ -124,6 +188,8 @@ def _row_heights(rows: Sequence[Sequence[Mapping[str, Any]]], width: float) -> l
 
 
 def _panel_height(panel: Mapping[str, Any], width: float) -> float:
+    if panel["kind"] == "dots":
+        return 0.75 + len(panel["y"]["names"]) * max(0.2, 0.11 * len(panel["series"]))
     marks = len(mark_lines(panel)) * 1.25 * _MARK_POINTS / 72
     return max(_HEIGHT_TO_WIDTH[panel["kind"]] * width, _LEAST_HEIGHT) + marks
 
@@ -157,14 +223,50 @@ def series_looks(figures: Sequence[Mapping[str, Any]]) -> dict[str, Look]:
 def _draw_lines(axes: Axes, panel: Mapping[str, Any], number: int, looks: Mapping[str, Look]) -> None:
     """Draw all series of a panel; a missing value, or one that a log axis cannot show, breaks the line."""
     for position, series in enumerate(panel["series"]):
-        x, y = (_visible(series[side], panel[side]["scale"]) for side in "xy")
+        x, y = (visible(series[side], panel[side]["scale"]) for side in "xy")
         style = _style(series, looks)
         if series["low"] and series["high"]:
             _draw_spread(axes, series, x, style["color"])
         (line,) = axes.plot(x, y, clip_on=False, **style)  # no data lies outside, but parts of markers may
         line.set_gid(f"series-{number}-{position}")
-    axes.grid()
-    axes.set_axisbelow(True)
+
+
+def _draw_dots(axes: Axes, panel: Mapping[str, Any], number: int, looks: Mapping[str, Look]) -> None:
+    """Draw one dot per name and series, with its interval; series stand below each other, within a line."""
+    names, all_series = panel["y"]["names"], panel["series"]
+    axes.axvline(0.0, color="0.5", linewidth=0.6, zorder=1)
+    for position, series in enumerate(all_series):
+        shift = (position - (len(all_series) - 1) / 2) * 0.7 / len(all_series)
+        places, style = np.arange(len(names)) + shift, _style(series, looks) | {"markersize": 5}
+        if series["low"] and series["high"]:
+            ends = numbers(series["low"]), numbers(series["high"])
+            axes.hlines(places, *ends, color=style["color"], linewidth=1.2, zorder=3)
+        (line,) = axes.plot(numbers(series["x"]), places, clip_on=False, **style)
+        line.set_gid(f"series-{number}-{position}")
+    shown = [
+        name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 11]}…{name[-10:]}" for name in names
+    ]
+    axes.set_yticks(range(len(names)), shown)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+
+
+def _draw_bands(axes: Axes, panel: Mapping[str, Any]) -> None:
+    """Shade parts of the x axis, and name them at the top; the axis must have its limits."""
+    for band in panel.get("bands", ()):
+        low, high = np.clip((band["low"], band["high"]), *axes.get_xlim())
+        axes.axvspan(low, high, color=COLOURS[0], alpha=0.1, linewidth=0, zorder=0)
+        middle = math.sqrt(low * high) if panel["x"]["scale"] == "log" else (low + high) / 2
+        axes.annotate(
+            band["name"],
+            (middle, 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, -3),
+            textcoords="offset points",
+            ha="center",
+            va="top",
+        )
 
 
 def _space_markers(axes: Axes, panel: Mapping[str, Any]) -> None:
@@ -178,8 +280,10 @@ def _space_markers(axes: Axes, panel: Mapping[str, Any]) -> None:
             line.set_markevery(chosen_markers(series, places[:, 0], position))
 
 
-def _legend_entries(panels: Sequence[Mapping[str, Any]], looks: Mapping[str, Look]) -> dict[str, Line2D]:
-    """Return a sample of every series that occurs, by name and in the common order, published ones last.
+def _legend_styles(
+    panels: Sequence[Mapping[str, Any]], looks: Mapping[str, Look]
+) -> dict[str, dict[str, Any]]:
+    """Return the style of every series that occurs, by name and in the common order, published ones last.
 
     A name that is a line in one panel and a point in another is shown as the line, with its marker.
     """
@@ -188,19 +292,10 @@ def _legend_entries(panels: Sequence[Mapping[str, Any]], looks: Mapping[str, Loo
         name = series["name"]
         return is_published(name), looks[base_name(name)].order, _is_points(series)
 
-    found: dict[str, Line2D] = {}
-    all_series = [series for panel in panels if panel["kind"] == "lines" for series in panel["series"]]
-    for series in sorted(all_series, key=place):
-        if series["name"] not in found:
-            found[series["name"]] = Line2D([], [], **_style(series, looks))
+    found: dict[str, dict[str, Any]] = {}
+    for series in sorted(series_of({"panels": panels}), key=place):
+        found.setdefault(series["name"], _style(series, looks))
     return found
-
-
-def _visible(values: Sequence[float | None], scale: str) -> NDArray[np.float64]:
-    array = numbers(values)
-    if scale == "log":
-        array[array <= 0] = np.nan
-    return array
 
 
 def _is_points(series: Mapping[str, Any]) -> bool:
@@ -239,144 +334,6 @@ def _draw_spread(axes: Axes, series: Mapping[str, Any], x: NDArray[np.float64], 
     axes.vlines(x, low, high, color=color, linewidth=1.0, zorder=3)
     for ends in (low, high):
         axes.plot(x, ends, linestyle="none", marker="_", markersize=5, color=color, zorder=3)
-
-
-# Limits, ticks and labels of axes
-
-_MARGIN = 0.05  # of an axis, free on both sides of the data
-_MOST_TICKS = 7
-_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def _scale_axes(all_axes: Sequence[Axes], panels: Sequence[Mapping[str, Any]], n_columns: int) -> None:
-    """Set scales, limits, ticks and labels.
-
-    Panels whose axes mean the same have the same limits, if that leaves each of them readable: always on log
-    scales, on linear ones if every panel fills half of the common range. A label, and the numbers along a
-    common axis, are then written only at the left and at the bottom.
-    """
-    lines = [(number, axes) for number, axes in enumerate(all_axes) if panels[number]["kind"] == "lines"]
-    directions: tuple[Literal["x", "y"], ...] = ("x", "y")
-    for direction in directions:
-        data = [_data(panels[number], direction) for number, _ in lines]
-        meanings = {(panels[n][direction]["label"], panels[n][direction]["scale"]) for n, _ in lines}
-        shared = len(lines) > 1 and len(meanings) == 1 and _alike(data, next(iter(meanings))[1])
-        if shared:
-            data = [np.concatenate(data)] * len(data)
-        for (_, axes), values in zip(lines, data, strict=True):
-            panel = panels[all_axes.index(axes)]
-            _scale(getattr(axes, f"{direction}axis"), values, panel[direction]["scale"], direction)
-        for number, axes in enumerate(all_axes):
-            if panels[number]["kind"] != "surface":
-                _drop_repeated(axes, panels, number, n_columns, direction, shared)
-
-
-def _data(panel: Mapping[str, Any], direction: str) -> NDArray[np.float64]:
-    """Return all numbers of a panel in a direction that can be shown."""
-    keys = ("x",) if direction == "x" else ("y", "low", "high")
-    values = [v for series in panel["series"] for key in keys for v in series[key] or ()]
-    if panel[direction].get("from_zero"):
-        values.append(0.0)
-    shown = _visible(values, panel[direction]["scale"])
-    return shown[np.isfinite(shown)]
-
-
-def _alike(data: Sequence[NDArray[np.float64]], scale: str) -> bool:
-    if scale == "log" or any(values.size == 0 for values in data):
-        return True
-    together = np.concatenate(data)
-    return all(np.ptp(values) >= 0.5 * np.ptp(together) for values in data)
-
-
-def _is_above_hole(number: int, n_columns: int, n_panels: int) -> bool:
-    """Tell whether a panel has none below it although it is not in the last row.
-
-    Its label and numbers are written there after the layout: before, they would move the rows apart.
-    """
-    return number + n_columns >= n_panels and number // n_columns < (n_panels - 1) // n_columns
-
-
-def _drop_repeated(
-    axes: Axes,
-    panels: Sequence[Mapping[str, Any]],
-    number: int,
-    n_columns: int,
-    direction: Literal["x", "y"],
-    shared: bool,
-) -> None:
-    """Leave out a label that the neighbour on the left, or the one below, shows as well."""
-    neighbour = number - 1 if direction == "y" else number + n_columns
-    exists = number % n_columns > 0 if direction == "y" else neighbour < len(panels)
-    panel = panels[number]
-    if direction == "x" and _is_above_hole(number, n_columns, len(panels)):
-        axes.set_xlabel("")
-        axes.tick_params(axis="x", labelbottom=not (shared and panel["kind"] == "lines"))
-        return
-    repeated = exists and panels[neighbour]["kind"] == panel["kind"]
-    repeated = repeated and panels[neighbour][direction]["label"] == panel[direction]["label"]
-    axes.set(**{f"{direction}label": "" if repeated else panel[direction]["label"]})
-    if repeated and shared and panel["kind"] == "lines":
-        axes.tick_params(axis=direction, **{"labelbottom" if direction == "x" else "labelleft": False})
-
-
-def _scale(axis: Axis, values: NDArray[np.float64], scale: str, direction: str) -> None:
-    if scale == "linear":
-        low, high = _linear_limits(values)
-        ticks = _given_ticks(values) if direction == "x" else None
-        axis.set_major_locator(FixedLocator(ticks) if ticks else MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-        axis.set_major_formatter(ScalarFormatter(useOffset=False))
-    else:
-        low, high = (10**end for end in _linear_limits(np.log10(values if values.size else np.ones(1))))
-        ticks = _log_ticks(low, high)
-        axis.axes.set(**{f"{direction}scale": "log"})
-        axis.set_major_locator(FixedLocator(ticks))
-        axis.set_major_formatter(FuncFormatter(_formatter(ticks)))
-        axis.set_minor_locator(NullLocator())
-    axis.axes.set(**{f"{direction}lim": (low, high)})
-
-
-def _linear_limits(values: NDArray[np.float64]) -> tuple[float, float]:
-    if values.size == 0:
-        return 0.0, 1.0
-    low, high = float(values.min()), float(values.max())
-    room = _MARGIN * (high - low) or 0.05 * abs(high) or 0.5
-    return low - room, high + room
-
-
-def _given_ticks(values: NDArray[np.float64]) -> list[float]:
-    """Return the places of a few measurements, such as 20, 40, 60 and 80 %, as ticks, or nothing."""
-    places = np.unique(values)
-    if not 2 <= len(places) <= _MOST_TICKS or np.diff(places).min() < 0.12 * np.ptp(places):
-        return []
-    return [] if any(len(f"{place:g}") > 4 for place in places) else places.tolist()
-
-
-def _log_ticks(low: float, high: float) -> list[float]:
-    """Return about six places for numbers on a log axis: powers of ten, or 1, 2 and 5 times them."""
-    first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
-    if last - first >= 2:
-        step = -(-(last - first) // (_MOST_TICKS - 1))
-        return [10.0**k for k in range(first, last + 1) if k % step == 0]
-    fine = [m * 10.0**k for k in range(first - 1, last + 1) for m in (1, 2, 5)]
-    fine = [tick for tick in fine if low <= tick <= high]
-    if len(fine) >= 2:
-        return fine
-    return [float(tick) for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high]
-
-
-def _formatter(ticks: Sequence[float]) -> Any:
-    """Write all ticks of an axis in one way: as decimal numbers if they are short, else as powers of ten."""
-    short = all(0.01 <= tick <= 10_000 for tick in ticks)
-
-    def write(value: float, _: int | None = None) -> str:
-        if short:
-            return f"{value:.10g}"
-        exponent = math.floor(math.log10(value) + 1e-9)
-        factor = f"{value / 10.0**exponent:.3g}"
-        power = f"10{str(exponent).translate(_SUPERSCRIPTS)}"
-        return power if factor == "1" else f"{factor}·{power}"
-
-    return write
 
 
 # Titles, names of marks, labels, legend
@@ -426,7 +383,7 @@ def _add_legend(canvas: Figure, panels: Sequence[Mapping[str, Any]], looks: Mapp
 
     Published series have a row of their own, each of them below the series of ours that looks like it.
     """
-    entries = _legend_entries(panels, looks)
+    entries = {name: Line2D([], [], **style) for name, style in _legend_styles(panels, looks).items()}
     for names, n_columns, points in _arrangements(list(entries)):
         legend = canvas.legend(
             [entries.get(name, _NOTHING) for name in names],

@@ -63,19 +63,9 @@ def assigned(figures: Sequence[Mapping[str, Any]], n_choices: int) -> dict[str, 
 def marked(places: NDArray[np.float64], position: int) -> list[int] | None:
     """Choose the points of a curve that have markers: both ends, and some between, evenly along the axis.
 
-    Parameters
-    ----------
-    places : array
-        Where the points are along the horizontal axis, which reaches from about 0 to 1. A point that is not
-        shown is not a number.
-    position : int
-        That of the curve in its panel. Neighbouring curves have other distances between their markers, so
-        that these do not all lie on top of each other where curves do.
-
-    Returns
-    -------
-    list of int or None
-        Indices, ascending; None if every point has room for a marker.
+    ``places`` are along an axis that reaches from about 0 to 1, not a number if not shown. By their
+    ``position`` in the panel, neighbouring curves have other distances between markers, so that these do not
+    all lie on top of each other where curves do. Return indices, or None if every point has room for one.
     """
     shown = np.flatnonzero(np.isfinite(places))
     along = places[shown]

@@ -19,102 +19,6 @@ function chooseTheme() {
     localStorage.setItem("lrml-theme", root.dataset.theme);
   } catch (error) { /* not remembered where there is no storage */ }
   nameTheme();
-  drawAll();
-}
-
-/* Plots. What Python sent is drawn with the colours of the theme, again whenever these change. */
-const plots = JSON.parse(document.getElementById("plots").textContent);
-const NEUTRAL = "#333333";
-const PRINT_WIDTH = 320;
-let printing = false;
-let drawings = 0;
-
-function colours() {
-  const probe = document.body.appendChild(document.createElement("span"));
-  const found = {};
-  for (const name of ["paper", "text", "rule", "strong-rule", "neutral"]) {
-    probe.style.color = `var(--${name})`;
-    found[name] = getComputedStyle(probe).color;
-  }
-  probe.remove();
-  return printing ? { ...found, paper: "#ffffff", text: "#000000" } : found;
-}
-
-function themedTrace(trace, found, hidden) {
-  const swap = (part) => (part && part.color === NEUTRAL ? { ...part, color: found.neutral } : part);
-  const themed = { ...trace, visible: !hidden.has(trace.meta) };
-  for (const part of ["line", "marker", "error_x", "error_y"]) if (trace[part]) themed[part] = swap(trace[part]);
-  if (trace.colorbar) {
-    themed.colorbar = { ...trace.colorbar, tickfont: { color: found.text }, tickcolor: found.text };
-  }
-  return themed;
-}
-
-function themedLayout(layout, found) {
-  const family = getComputedStyle(root).getPropertyValue("--sans");
-  const lines = { gridcolor: found.rule, linecolor: found["strong-rule"], tickcolor: found["strong-rule"] };
-  return {
-    ...layout,
-    ...(printing ? { width: PRINT_WIDTH, height: 280 } : { autosize: true }),
-    datarevision: ++drawings, // without it Plotly may redraw contours from values that it no longer has
-    paper_bgcolor: found.paper,
-    plot_bgcolor: found.paper,
-    font: { family, size: 12, color: found.text },
-    hoverlabel: { bgcolor: found.paper, bordercolor: found["strong-rule"], font: { family, color: found.text } },
-    modebar: { bgcolor: "rgba(0,0,0,0)", color: found["strong-rule"], activecolor: found.text },
-    dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", // a finger scrolls the page
-    xaxis: { ...layout.xaxis, ...lines },
-    yaxis: { ...layout.yaxis, ...lines },
-  };
-}
-
-function draw(id, found) {
-  const place = document.getElementById(id);
-  const off = place.closest(".figure").querySelectorAll('.legend button[aria-pressed="false"]');
-  const hidden = new Set(Array.from(off, (button) => Number(button.dataset.series)));
-  const traces = plots[id].data.map((trace) => themedTrace(trace, found, hidden));
-  const settings = {
-    responsive: true,
-    displaylogo: false,
-    modeBarButtons: [["toImage", "resetScale2d"]],
-    toImageButtonOptions: { format: "svg", filename: id },
-  };
-  Plotly.react(place, traces, themedLayout(plots[id].layout, found), settings);
-  describe(place);
-}
-
-/* The drawing is the image; the buttons above it stay reachable, so the image cannot be the whole element. */
-function describe(place) {
-  const [drawing, ...others] = place.querySelectorAll(".main-svg");
-  if (place.getAttribute("role") === "img") {
-    drawing.setAttribute("role", "img");
-    drawing.setAttribute("aria-label", place.getAttribute("aria-label"));
-    place.removeAttribute("role");
-    place.removeAttribute("aria-label");
-  }
-  for (const other of others) other.setAttribute("aria-hidden", "true");
-}
-
-function drawAll() {
-  const found = colours();
-  for (const id of Object.keys(plots)) draw(id, found);
-}
-
-function switchSeries(button) {
-  button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") === "false"));
-  const found = colours();
-  for (const place of button.closest(".figure").querySelectorAll(".plot")) draw(place.id, found);
-}
-
-/* On paper: light, and as wide as half a page. The style sheet of the screen still rules before printing. */
-function setPrinting(now) {
-  if (printing === now) return;
-  printing = now;
-  const kept = root.dataset.theme;
-  if (now) root.dataset.theme = "light";
-  drawAll();
-  if (kept === undefined) delete root.dataset.theme;
-  else root.dataset.theme = kept;
 }
 
 /* Tables. */
@@ -228,14 +132,7 @@ function prepareTable(article) {
 }
 
 document.querySelectorAll("article.table").forEach(prepareTable);
-document.querySelectorAll(".legend button").forEach((button) => {
-  button.addEventListener("click", () => switchSeries(button));
-});
 themeButton.hidden = false;
 themeButton.addEventListener("click", chooseTheme);
-darkSystem.addEventListener("change", () => { nameTheme(); drawAll(); });
-addEventListener("beforeprint", () => setPrinting(true));
-addEventListener("afterprint", () => setPrinting(false));
-matchMedia("print").addEventListener("change", (event) => setPrinting(event.matches));
+darkSystem.addEventListener("change", nameTheme);
 nameTheme();
-drawAll();
