@@ -42,24 +42,12 @@ def test_the_console_script_is_the_same_program():
     assert found.stdout == f"lrml {__version__}\n"
 
 
-def test_version_of_the_module():
-    found = program("--version")
-    assert (found.returncode, found.stdout) == (0, f"lrml {__version__}\n")
-
-
 def test_without_a_command_help_is_printed(capsys):
     assert main([]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("Usage: lrml")
     assert "reproduce" in printed.err
-
-
-def test_help_names_every_choice(capsys):
-    assert main(["reproduce", "--help"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    for words in ("[all|table1|table2|fig1|fig2|fig3]", "paper, tuned, kernel", "yeast, corel5k, bibtex"):
-        assert words in text
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["reproduce", "--help"], ["reproduce", "--jobs", "0"]])
@@ -127,31 +115,20 @@ def test_a_choice_that_leaves_nothing_to_do(arguments, message, tmp_path, capsys
     assert os.listdir(tmp_path) == []
 
 
-def test_out_that_is_a_file(tmp_path):
-    taken = tmp_path / "results"
-    taken.write_text("mine")
-    found = program("reproduce", "--out", taken)
-    assert (found.returncode, found.stdout) == (2, "")
-    assert found.stderr == (
-        "lrml reproduce: error: the output must be a folder that can be written, "
-        f"got {str(taken)!r} (it is a file). Choose another folder.\n"
-    )
-    assert taken.read_text() == "mine"
-
-
-@pytest.mark.parametrize("place", ["below a file", "locked"])
+@pytest.mark.parametrize("place", ["a file", "below a file", "locked"])
 def test_out_that_cannot_be_written(place, tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
     if place == "locked":
         tmp_path.chmod(0o555)
         if os.access(tmp_path, os.W_OK):
             pytest.skip("this user may write everywhere")
-    else:
-        (tmp_path / "file").write_text("")
-    target = tmp_path / ("new" if place == "locked" else "file/new")
+    target = tmp_path / {"a file": "file", "below a file": "file/new", "locked": "new"}[place]
     assert main(["reproduce", "--out", str(target)]) == 2
     printed = capsys.readouterr()
-    assert printed.out == ""
-    assert re.fullmatch(r"lrml reproduce: error: .*must be a folder.*Choose another folder\.\n", printed.err)
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert printed.err.startswith("lrml reproduce: error: ")
+    assert str(target) in printed.err
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 def table1(folder, *more):
