@@ -328,11 +328,12 @@ def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]])
         *table("pairs", "Most related labels", nearest, pair_columns, _clear(found.pairs)),
         *table("params", "Parameters", "", [column("name", "parameter"), column("value", "value")], params),
     ]
+    steps = f", {found.n_iter} iterations" if found.n_iter else ""
     known = [
         *about,
         ("Model", f"{found.kind}, {found.loss} loss"),
         ("Size", f"{found.n_features:,} features, {found.n_labels:,} labels, {_bytes(found.nbytes)}"),
-        ("Fit", f"{found.status} Objective {found.objective:.6g}, {found.n_iter} iterations"),
+        ("Fit", f"{found.status} Objective {found.objective:.6g}{steps}"),
     ]
     if found.theta is not None:
         beyond = max(0, found.rank - found.theta)

@@ -10,8 +10,10 @@ import pytest
 
 import lrml
 from cli.programs import TOPICS, program, tagged_texts, write_csv
+from lrml.cli._console import report_table
 from lrml.datasets import load_yeast
 from lrml.metrics import evaluate
+from lrml.report import column
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +96,13 @@ def test_comparison_of_two_methods_on_held_out_texts(folder):
     assert list(found["methods"]) == ["ml-fro", "cplst"]
     assert len(found["tests"]) == 8 - 1  # there are fewer than five tags
     assert "Side by side" in page.read_text("utf-8")
+
+
+def test_a_small_p_value_is_no_zero():
+    columns = [column("metric", "metric"), column("p_value", "p-value", "number", 4)]
+    rows = [{"metric": name, "p_value": p} for name, p in (("a", 0.00009), ("b", 0.0001), ("c", 0.0))]
+    shown = report_table({"title": "Pairs", "columns": columns, "rows": rows})
+    assert list(shown.columns[1].cells) == ["< .0001", "0.0001", "< .0001"]
 
 
 @pytest.mark.parametrize(

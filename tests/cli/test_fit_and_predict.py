@@ -49,6 +49,10 @@ def test_a_fit_says_how_it_read_the_columns_and_what_it_made(folder):
     assert isinstance(model, lrml.TextTagger)
     assert list(model.classes_) == sorted(TOPICS)
     assert read_header(folder / "model.lrml")["summary"]["reading"]["text"] == ["description"]
+    assert (found["penalty_on"], found["rank"]) == (model.model_.space_, model.model_.rank_)
+    assert found["status"] == model.model_.status_
+    assert model.model_.n_iter_ == 0  # so there is no progress to tell, but how it ended
+    assert f"LRML: {found['status']} Objective {model.model_.objective_:.6g}" in told
 
 
 def test_default_strengths_are_told_and_kept(tmp_path):

@@ -79,8 +79,8 @@ class Blockwise(NamedTuple):
         for name in files:
             if Path(name).is_dir():
                 raise ValueError(f"{name!r} is a folder. Name its files: {pattern_of(name)}")
+        check_new_file(checkpoint, True, "--checkpoint")
         if checkpoint is not None:
-            check_new_file(checkpoint, True, "--checkpoint")
             check_other_file(checkpoint, "--checkpoint", *files)
             if Path(checkpoint).absolute() == Path(output).absolute():
                 raise ValueError(f"--checkpoint is {checkpoint!r}, the model to write. Choose another name.")

@@ -31,17 +31,16 @@ def facts_of(model: Any) -> dict[str, Any]:
 
 
 def _search_facts(search: Any) -> dict[str, Any]:
-    one = len(search.intercept_) == 1
-    usual = "minus the loss per row" if one else "average precision"
-    found = search.search_
+    usual = "minus the loss per row" if len(search.intercept_) == 1 else "average precision"
+    found = getattr(search, "search_", {})  # files of earlier versions have less
+    lead = {key: found.get(key, math.nan) for key in ("gain", "gain_error")}
     return {
         "params": facts_of(search.best_estimator_)["params"] | search.best_params_,
         "held_out_score": float(search.best_score_),
         "scoring": usual if search.scoring is None else str(search.scoring),
-        "judged_by": found["judged_by"],
+        "judged_by": found.get("judged_by", "on held-out rows"),
         "candidates": len(search.cv_results_["params"]),
-        "gain_over_ridge": found["gain"] if math.isfinite(found["gain"]) else None,
-        "gain_error": found["gain_error"] if math.isfinite(found["gain_error"]) else None,
+        **{f"{key}_over_ridge": value if math.isfinite(value) else None for key, value in lead.items()},
     }
 
 
@@ -68,9 +67,8 @@ def in_words(facts: dict[str, Any]) -> list[str]:
             f"{facts['scoring']} {facts['held_out_score']:.4f} {facts['judged_by']}, the choice among "
             f"{facts['candidates']} candidates"
         )
-        if facts["gain_over_ridge"] is not None:
-            gain, error = facts["gain_over_ridge"], facts["gain_error"]
-            lines.append(
-                f"lead of a penalty over the best ridge alone: {gain:+.4f} ± {error or math.nan:.4f}"
-            )
+        gain, error = facts["gain_over_ridge"], facts["gain_error_over_ridge"]
+        if gain is not None:
+            spread = "" if error is None else f" ± {error:.4f}"
+            lines.append(f"lead of a penalty over the best ridge alone: {gain:+.4f}{spread}")
     return lines

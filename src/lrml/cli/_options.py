@@ -242,8 +242,10 @@ def _flag(key: str) -> str:
     return {"format": "--from"}.get(key, f"--{'read' if key in _RARE else key.replace('_', '-')}")
 
 
-def check_new_file(path: str | os.PathLike[str], force: bool, what: str, *others: Path) -> None:
-    """Make sure, before anything is read, that a file (and others beside it) may be written."""
+def check_new_file(path: str | os.PathLike[str] | None, force: bool, what: str, *others: Path) -> None:
+    """Make sure, before anything is read, that a file, if any, and others beside it may be written."""
+    if path is None:
+        return
     place = Path(path)
     if not place.parent.is_dir():
         raise ValueError(

@@ -63,8 +63,7 @@ def evaluate(
     from lrml.cli._fitted import facts_of, in_words
     from lrml.evaluation import assess
 
-    if html is not None:
-        check_new_file(html, force, "--html")
+    check_new_file(html, force, "--html")
     fitted, summary = opened(model)
     rows = RowsForModel(fitted, data, summary, labelled=True)
     scores, Y = _scored(rows, tell_progress)
@@ -137,8 +136,7 @@ def compare(
     from lrml.cli._fitted import facts_of, in_words
     from lrml.evaluation import compare as compared
 
-    if html is not None:
-        check_new_file(html, force, "--html")
+    check_new_file(html, force, "--html")
     if not 0 < held_out < 1:
         raise ValueError(f"--held-out is {held_out}. Pass a share between 0 and 1, such as 0.25.")
     source = data.open()
@@ -195,8 +193,7 @@ def inspect(
     from lrml.cli._data import opened
     from lrml.inspection import describe_model
 
-    if html is not None:
-        check_new_file(html, force, "--html")
+    check_new_file(html, force, "--html")
     fitted, training = opened(model)
     found = describe_model(fitted, n_labels=labels, n_features=features)
     about = [("Model file", model)]

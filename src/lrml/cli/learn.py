@@ -85,9 +85,8 @@ def tune(
       lrml tune yeast --kernel rbf --plot grid.png -o yeast.lrml
       lrml tune part-*.xmc --blocks --checkpoint folds.npz -o big.lrml
     """
-    for path, what in ((plot, "--plot"), (output, "MODEL")):
-        if path is not None:
-            check_new_file(path, force, what)
+    check_new_file(plot, force, "--plot")
+    check_new_file(output, force, "MODEL")
     blocks = Blockwise.of(how, data, output)
     model, summary = _learned("tune", data, output, Recipe.of(given), blocks, seed, quiet)
     _save(model, output, summary, as_json=as_json)

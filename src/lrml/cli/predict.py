@@ -48,9 +48,8 @@ def predict(
     from lrml.cli._console import advise, tell_progress
     from lrml.cli._data import RowsForModel, opened
 
-    if output is not None:
-        check_new_file(output, force, "--output")
-    elif sys.stdout is None:
+    check_new_file(output, force, "--output")
+    if output is None and sys.stdout is None:
         raise ValueError("standard output is closed. Pass -o FILE.")
     if block < 1:
         raise ValueError(f"--block is {block}. Pass at least 1, or leave it out.")
