@@ -21,8 +21,8 @@ NUMERIC_HALF = {
 }
 
 CEILINGS = {
-    "lines": 34_100,
-    "lines of the numeric half": 18_808,
+    "lines": 34_063,
+    "lines of the numeric half": 18_802,
     "records": 144,
     "numeric constants": 187,
 }
