@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 
-_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 
 class _Interrupted(KeyboardInterrupt):
@@ -40,9 +40,8 @@ def unwind_when_stopped() -> None:
         signal.signal(signal.SIGINT, interrupt)
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
-        if (
-            number is not None and signal.getsignal(number) is signal.SIG_DFL
-        ):  # nohup ignores it, and means it
+        # nohup ignores SIGHUP, and means it
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, terminate)
 
 
@@ -50,4 +49,4 @@ def stopped(name: str, stop: KeyboardInterrupt | Terminated) -> int:
     """Say that a command did not end by itself; return the exit code."""
     word = "stopped" if isinstance(stop, Terminated) else "interrupted"
     print(f"{name}: {word}; no file is half-written.", file=sys.stderr)
-    return 128 + stop.number if isinstance(stop, Terminated) else _INTERRUPTED
+    return 128 + stop.number if isinstance(stop, Terminated) else INTERRUPTED

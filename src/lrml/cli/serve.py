@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from lrml.cli._options import Json, Model, option, user_errors
+from lrml.cli._stops import INTERRUPTED
 
-_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -56,4 +56,4 @@ def serve(
         run_app(app, host, port, ready=ready)
     except KeyboardInterrupt:
         advise("Stopped. Running requests were finished.")
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
