@@ -21,7 +21,7 @@ NUMERIC_HALF = {
 }
 
 CEILINGS = {
-    "lines": 34_063,
+    "lines": 34_051,
     "lines of the numeric half": 18_802,
     "records": 144,
     "numeric constants": 187,

@@ -131,13 +131,6 @@ def test_markers_are_even_in_axis_space(scale: str):
     np.testing.assert_allclose(gaps, gaps.mean(), rtol=0.12)
 
 
-def test_both_ends_of_what_is_shown_are_marked():
-    x, y = list(range(1, 101)), [None, *range(98), None]
-    figure = make_figure([make_lines([make_series("a", x, y)])], 1)
-    kept = drawn_lines(figure)["series-0-0"].get_markevery()
-    assert (kept[0], kept[-1]) == (1, 98)
-
-
 def test_few_points_have_all_their_markers_unless_crowded():
     few = make_series("few", [20, 40, 60, 80], [1, 2, 3, 4])
     crowded = make_series("crowded", list(range(1, 13)), list(range(12)))

@@ -152,14 +152,6 @@ def test_tables_have_all_rows(page: Page, place: int) -> None:
         assert page.attributes[row].get("class") == (f"row-{kind}" if kind else None)
 
 
-def test_choices_in_order_of_appearance(page: Page) -> None:
-    table = sample_summary()["tables"][1]
-    selects = page.all("select", page.by_id(table["id"]))
-    for key, select in zip(table["filters"], selects, strict=True):
-        options = [page.texts[place] for place in page.all("option", select)]
-        assert options == ["all", *dict.fromkeys(row[key] for row in table["rows"])]
-
-
 def test_negative_zero_has_no_sign() -> None:
     summary = sample_summary()
     summary["tables"], summary["figures"] = summary["tables"][:1], []

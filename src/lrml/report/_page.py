@@ -19,7 +19,6 @@ Plain: TypeAlias = Mapping[str, Any]
 _MISSING = "–"
 _LONG = 28  # characters from which on a text may break into lines
 _MOST_ROWS = 300  # of a table behind a plot
-_N_SHOWN = 6  # digits of numbers in the tables behind plots
 
 # What drawings have for paper, and what takes its place on the page: words, axes and frames, grid, what is
 # hollow, and the one dark colour of series.
@@ -99,35 +98,24 @@ def _table(table: Plain) -> dict[str, Any]:
     return {**table, "rows": [{"kind": row.get("_class"), "cells": cells} for row, cells in rows]}
 
 
-def _is_numeric(column: Plain) -> bool:
-    return bool(column["kind"] != "text")
-
-
 def _column(column: Plain, rows: Sequence[Plain]) -> list[dict[str, Any]]:
     """Return the cells of one column: text, exact value for sorting, and classes of the style sheet."""
-    values = [row[column["key"]] for row in rows]
-    texts = [_cell_text(value, column) for value in values]
-    look = (
-        "numeric" if _is_numeric(column) else "long" if max(map(len, texts), default=0) > _LONG else "short"
-    )
+    values, numeric = [row[column["key"]] for row in rows], column["kind"] != "text"
+    if numeric:
+        # "z" turns a rounded −0.0000 into 0.0000.
+        form = f"z.{0 if column['kind'] == 'integer' else column['digits']}f"
+        texts = [_MISSING if value is None else format(value, form).replace("-", "−") for value in values]
+    else:
+        texts = [_MISSING if value is None else str(value) for value in values]
+    look = "numeric" if numeric else "long" if max(map(len, texts), default=0) > _LONG else "short"
     return [
         {
             "text": text,
-            "value": repr(value) if _is_numeric(column) and value is not None else None,
+            "value": repr(value) if numeric and value is not None else None,
             "look": f"{look} missing" if value is None else look,
         }
         for value, text in zip(values, texts, strict=True)
     ]
-
-
-def _cell_text(value: Any, column: Plain) -> str:
-    if value is None:
-        return _MISSING
-    if not _is_numeric(column):
-        return str(value)
-    digits = 0 if column["kind"] == "integer" else column["digits"]
-    # "z" turns a rounded −0.0000 into 0.0000.
-    return format(value, f"z.{digits}f").replace("-", "−")
 
 
 # Figures
@@ -193,4 +181,4 @@ def _behind(panel: Plain) -> dict[str, Any] | None:
 
 def _shown(value: float | None) -> str:
     """Return a number as the tables behind plots show it."""
-    return _MISSING if value is None or not math.isfinite(value) else f"{value:.{_N_SHOWN}g}"
+    return _MISSING if value is None or not math.isfinite(value) else f"{value:.6g}"
