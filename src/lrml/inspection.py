@@ -260,6 +260,10 @@ def low_rank_gain(X: Any, Y: Any, *, search: Any = None, random_state: Any = 0) 
     """
     X, Y = to_host(X), to_host(Y)
     targets = np.asarray(Y.toarray() if is_sparse(Y) else Y, dtype=np.float64)
+    if targets.ndim != 2:
+        raise ValueError(
+            f"Y has the shape {targets.shape}, but low rank needs several labels. Pass one column for each."
+        )
     known = ~np.isnan(targets)
     if search is None:
         binary = np.isin(targets[known], (0.0, 1.0)).all()

@@ -20,7 +20,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Standa
 import lrml
 from lrml import LRML, LRMLCV, MLFro, SpectralRegressor
 from lrml._files import OutputError
-from lrml.penalties import MCP
+from lrml.penalties import MCP, SCAD
 from lrml.storage import read_header
 from storage.forgery import Forgery
 from storage.model_makers import FORMS, MEMBERS, SQUARES, X_NEW, X, Y, assert_equal, scores
@@ -268,6 +268,7 @@ PIPELINES = {
         make_union(StandardScaler(), TruncatedSVD(2, random_state=0)), SpectralRegressor(1, 2.0)
     ),
     "penalty": make_pipeline(StandardScaler(), SpectralRegressor(penalty=MCP(2.0, 3.0))),
+    "other penalty": make_pipeline(StandardScaler(), SpectralRegressor(penalty=SCAD(2.0))),
 }
 
 

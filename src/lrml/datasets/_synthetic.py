@@ -219,6 +219,8 @@ def _thresholds(Z: Floats, V: Floats, shares: Floats, *, exact: bool) -> Floats:
         higher, lower = (np.take_along_axis(scores, (above + i)[:, None], axis=1)[:, 0] for i in (0, 1))
         # Not at a score itself, where rounding would decide its label.
         within = higher + np.clip(place[labels] % 1.0, 0.05, 0.95) * (lower - higher)
+        # Nor among equal rows, as of texts of one word: none of them exceeds it.
+        within = np.where(higher - lower > 1e-9 * deviation, within, higher + 1e-9 * deviation)
         # Rarer than once in m rows: as far beyond the largest score as it would be for normal scores.
         further = ndtri(1 / (m + 1)) - ndtri(np.minimum(place[labels], 1) / (m + 1))
         cut[labels] = np.where(place[labels] < 1, higher + deviation * further, within)

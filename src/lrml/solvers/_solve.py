@@ -325,7 +325,8 @@ def _solve_chain(
             run = Run(problem, penalty, tol)
             run.take_steps(phase, max_iter)
             steps += len(run.history)
-        point, (U, s, V) = phase.reached
+        point, factors = phase.reached
+        U, s, V = seen(factors)
         extra = 0.5 * penalty.slopes(s) / s
         found = RidgeRegressions(U * s, V, problem.ridge, extra)
         status = run.status or Status.MAX_ITER

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import warnings
 from copy import copy
+from dataclasses import fields as fields_of
 from dataclasses import is_dataclass, replace
 from typing import Any
 
@@ -132,7 +133,7 @@ class ModelWriter(Writer):
                 f"The kernel is the function {shown(record.metric)}, and a model file runs no code. Fit with "
                 "kernel='precomputed' on the values of your function."
             )
-        names = record._fields if isinstance(record, Factors) else record.__dataclass_fields__
+        names = record._fields if isinstance(record, Factors) else [field.name for field in fields_of(record)]
         fields = {key: getattr(record, key) for key in names}
         return {key: self.encode(one, f"{name}.{key}") for key, one in fields.items() if one is not None}
 
