@@ -166,9 +166,3 @@ def test_a_path_is_copied_and_pickled_with_its_place(duplicate, data, place):
             found[1].decision_function(put(place, X)), expected[1].decision_function(X), place, rtol=1e-6
         )
     assert Place.of(found[1].coef_) == place
-
-
-@pytest.mark.parametrize("y", [np.arange(20.0), np.arange(20) % 2], ids=["real", "binary"])
-def test_one_target_in_one_dimension_is_refused(y):
-    with pytest.raises(ValueError, match=r"\(20,\)"):
-        low_rank_gain(np.random.default_rng(0).normal(size=(20, 3)), y)

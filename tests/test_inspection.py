@@ -193,3 +193,9 @@ def test_refusals(data):
         describe_model(Ridge())
     with pytest.raises(ValueError, match=r"^n_features .*0"):
         describe_model(MODELS["fro"].fit(*data), n_features=0)
+
+
+@pytest.mark.parametrize("y", [np.arange(20.0), np.arange(20) % 2], ids=["real", "binary"])
+def test_one_target_in_one_dimension_is_refused(y):
+    with pytest.raises(ValueError, match=r"\(20,\)"):
+        low_rank_gain(np.random.default_rng(0).normal(size=(20, 3)), y)
