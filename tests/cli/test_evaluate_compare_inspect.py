@@ -105,6 +105,14 @@ def test_a_small_p_value_is_no_zero():
     assert list(shown.columns[1].cells) == ["< .0001", "0.0001", "< .0001"]
 
 
+def test_comparison_on_a_file_of_test_texts(folder):
+    where = (folder / "train.csv", "--test", folder / "new.csv")
+    run = program("compare", *where, "--methods", "ml-fro,cplst", "--bootstrap", 20, "--json")
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert (found["n_rows"], found["training_rows"]) == (60, 120)
+
+
 @pytest.mark.parametrize(
     ("options", "rule"),
     [

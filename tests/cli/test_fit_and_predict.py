@@ -65,6 +65,14 @@ def test_default_strengths_are_told_and_kept(tmp_path):
     assert told["ridge"] == model.ridge_ > 0
 
 
+def test_the_test_texts_are_not_learned_from(folder):
+    out = folder / "split.lrml"
+    run = program("fit", folder / "train.csv", "--test", folder / "new.csv", "-o", out, "--json")
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["rows"] == 120
+    np.testing.assert_array_equal(*(lrml.load(path).model_.coef_ for path in (out, folder / "model.lrml")))
+
+
 def test_the_stored_model_is_the_one_that_python_fits(folder):
     texts, tags = tagged_texts()
     model = lrml.TextTagger(lrml.LRML(ridge=1.0)).fit(texts, tags)

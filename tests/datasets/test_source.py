@@ -318,6 +318,16 @@ def test_a_split_is_two_sources(tmp_path):
     assert one.train is one.test is one
 
 
+def test_a_split_of_texts_is_kept(tmp_path):
+    (tmp_path / "toy-train.csv").write_text("text,tags\none,p\ntwo,p;q\n")
+    (tmp_path / "toy-test.csv").write_text("text,tags\nthree,r\n")
+    source = open_source(tmp_path / "toy-train.csv", test=tmp_path / "toy-test.csv")
+    whole = source.read()
+    assert (len(whole), whole.n_train) == (3, 2)
+    assert whole.rows(slice(0, whole.n_train)).texts == source.train.read().texts == ("one", "two")
+    assert source.test.read().n_train is None
+
+
 def test_a_dataset_by_name():
     source = open_source("yeast")
     assert [len(source.train.read()), len(source.test.read())] == [1500, 917]

@@ -45,12 +45,12 @@ class Training(NamedTuple):
                 f"{source.name!r} has no tags or labels to learn from. Say where they are, for example with "
                 "--tags or --labels."
             )
+        part = "" if n_train is None else f" (the training rows of {len(whole):,d})"
         if hasattr(rows, "texts"):
-            notes = [f"{rows.name}: {len(rows):,d} texts, {len(rows.tag_names):,d} different tags"]
+            notes = [f"{rows.name}: {len(rows):,d} texts{part}, {len(rows.tag_names):,d} different tags"]
             notes += [f"{rows.n_empty:,d} of the texts are empty"] if rows.n_empty else []
         else:
             check_complete(rows.X)
-            part = "" if n_train is None else f" (the training rows of {len(whole):,d})"
             _, d, n_labels = rows.shape
             notes = [f"{rows.name}: {len(rows):,d} rows{part}, {d:,d} features, {n_labels:,d} labels"]
         return cls(

@@ -316,7 +316,8 @@ class Dataset:
 class TextDataset:
     """Texts ("" where there is none), and the tags of each, each once; None if there are none.
 
-    ``roles`` says which column of the file is what, ``provenance`` where the texts come from.
+    ``roles`` says which column of the file is what, ``provenance`` where the texts come from. Of a dataset
+    with a split, the first ``n_train`` texts are the training set.
     """
 
     name: str
@@ -324,6 +325,7 @@ class TextDataset:
     tags: Sequence[Tags] | None = None
     roles: Roles | None = None
     provenance: str = ""
+    n_train: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "texts", tuple(self.texts))
@@ -341,7 +343,8 @@ class TextDataset:
     def __repr__(self) -> str:
         tags = "no tags" if self.tags is None else f"{len(self.tag_names)} tags"
         empty = f", {self.n_empty} empty" if self.n_empty else ""
-        return f"<TextDataset {self.name}: {len(self)} texts{empty}, {tags}>"
+        split = f", train {self.n_train} / test {len(self) - self.n_train}" if self.n_train else ""
+        return f"<TextDataset {self.name}: {len(self)} texts{empty}, {tags}{split}>"
 
     @property
     def X(self) -> Sequence[str]:  # noqa: N802  # as of a `Dataset`
@@ -364,10 +367,10 @@ class TextDataset:
         return sum(not text.strip() for text in self.texts)
 
     def rows(self, index: Any) -> TextDataset:
-        """Return some rows, by a slice or an array of their numbers."""
+        """Return some rows, by a slice or an array of their numbers, as a dataset without a split."""
         numbers = range(len(self))[index] if isinstance(index, slice) else index
         tags = self.tags and [self.tags[number] for number in numbers]
-        return replace(self, texts=[self.texts[number] for number in numbers], tags=tags)
+        return replace(self, texts=[self.texts[number] for number in numbers], tags=tags, n_train=None)
 
 
 def _storage(matrix: object) -> str:

@@ -161,16 +161,15 @@ class Source:
         """Return all rows, as a `Dataset` or a `TextDataset`."""
         place = getattr(self._readers[0], "path", self.name)
         parts = [next(self._read(reader, None, 0, 0, None)) for reader in self._readers]
+        n_train = sum(map(len, parts[: self._n_train_readers])) or None
         if isinstance(parts[0], TextDataset):
             tags = None if parts[0].tags is None else [row for part in parts for row in part.tags or ()]
-            whole = replace(
-                parts[0], name=self.name, texts=[t for part in parts for t in part.texts], tags=tags
-            )
+            texts = [text for part in parts for text in part.texts]
+            whole = replace(parts[0], name=self.name, texts=texts, tags=tags, n_train=n_train)
             if whole.n_empty == len(whole):
                 message = f"all {len(whole)} texts are empty. Pass the column that holds the text, as text."
                 raise DatasetFormatError.at(place, None, message)
             return whole
-        n_train = sum(map(len, parts[: self._n_train_readers])) or None
         found = Dataset.concat(parts, listed=self._listed)
         try:
             if n_train is None and self.has_split:

@@ -34,9 +34,9 @@ def write_dataset(
 
     The format is that of the suffix, or ``format``; ``.gz``, ``.bz2`` or ``.xz`` at the end compresses.
     ``npz`` keeps everything; ``arff`` all but the provenance, with Mulan's list of labels in an XML file
-    beside it; ``xmc`` and ``svmlight`` values only, without names, split and storage. Texts are written as
-    ``csv``, with ";" between tags, or ``jsonl``. What a format cannot hold is refused (ValueError) before
-    anything is written.
+    beside it; ``xmc`` and ``svmlight`` values only, without names, split and storage. Texts are written,
+    without a split, as ``csv``, with ";" between tags, or ``jsonl``. What a format cannot hold is refused
+    (ValueError) before anything is written.
     """
     kind = format_of(path, format)
     kind = "xmc" if kind == "text" else kind
