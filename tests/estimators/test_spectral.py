@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from lrml import CPLST, SpectralRegressor
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
-from lrml.penalties import MCP, OptimalShrinker, Rank
+from lrml.penalties import MCP, SCAD, Capped, OptimalShrinker, Rank
 from namespaces import assert_same, dispatching, put
 
 SIZES = {"long": (45, 7, 5), "wide": (25, 40, 6), "many targets": (40, 6, 25)}
@@ -268,6 +268,21 @@ def test_targets_may_be_unknown(data, space):
     assert model.objective_ == pytest.approx(np.sum(left**2) + penalties, rel=1e-6)
     with pytest.raises(ValueError, match="slopes"):
         SpectralRegressor(penalty=Hard(1.0)).fit(X, hidden)
+
+
+@pytest.mark.parametrize("space", ["predictions", "coefficients"])
+@pytest.mark.parametrize("penalty", [Rank(1e4), Capped(1e4, 0.5), MCP(5.0, 0.1), SCAD(0.1, 3.0)], ids=repr)
+def test_penalties_that_are_flat_at_one_count_with_unknown_targets(penalty, space):
+    """Where all slopes at σ = 1 are 0, the penalty was taken for none."""
+    X, Y = draw(20, 3, 4)
+    Y[3, 0] = np.nan
+    model = SpectralRegressor(penalty=penalty, ridge=1.0, space=space).fit(X, Y)
+    assert (model.rank_ == 0) == (penalty.alpha == 1e4)
+    tall = np.vstack([X - X.mean(axis=0), np.eye(3)]) if space == "predictions" else np.eye(3)
+    sigma = np.linalg.svd(tall @ model.coef_.T, compute_uv=False)
+    prices = penalty.value(np.where(sigma > 1e-9, sigma, 0.0)) + np.sum(model.coef_**2)
+    found = np.nansum((Y - model.predict(X)) ** 2) + prices
+    assert model.objective_ == pytest.approx(found, rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,8 @@ def _first_space(
 def is_separable(rows: Rows, spec: Spec) -> bool:
     """Whether a fit is one of every label on its own, in memory."""
     in_memory = rows.n_passes is None and rows.place.is_host
-    alone = not np.any(spec.penalty.slopes(np.ones(min(rows.shape[1:]))))
+    # A penalty grows and is concave in each value, so it is 0 for all if it is 0 for some that are positive.
+    alone = spec.penalty.value(np.ones(min(rows.shape[1:]))) == 0
     return in_memory and alone and spec.solver == "auto" and not spec.certified
 
 
