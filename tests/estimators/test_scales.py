@@ -126,6 +126,17 @@ def test_ridge_regression_uses_features_of_all_scales(ratio, alpha, fit_intercep
         assert model.objective_ == pytest.approx(best, rel=1e-8)
 
 
+@pytest.mark.parametrize("scale", [1e-20, 1e-10, 1.0, 1e10])
+def test_a_constant_column_without_an_intercept_at_any_scale(scale):
+    """Rounding errors in the place of the column, times 1, swamped all others once these were tiny."""
+    X, Y = noisy(0, 60, 8, 3)
+    X[:, 3] = 1e3
+    wide = np.vstack([X, np.eye(8)])
+    W = np.linalg.lstsq(wide, np.vstack([Y, np.zeros((8, 3))]), rcond=None)[0]
+    model = MLFro(scale**2, fit_intercept=False).fit(scale * X, Y)
+    np.testing.assert_allclose(model.decision_function(scale * X), X @ W, atol=1e-10)
+
+
 def test_beyond_a_hundred_million_a_warning_names_the_columns():
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((40, 4)) * [1e10, 1.0, 1e9, 1e5], rng.random((40, 3)) < 0.4

@@ -438,11 +438,11 @@ def differ_widely(squares: Array, lengths: Array) -> bool:
 def _from_root(moments: Moments) -> Eigen:
     gram, cross, _, further = moments
     xp = namespace(gram, cross)
-    squares = xp.linalg.diagonal(gram)
-    scale = xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
+    lengths = xp.sqrt(xp.clip(xp.linalg.diagonal(gram), min=0.0))
+    scale = xp.where(lengths > 0, lengths, 1.0)
     shares, P = _positive_part(*descending_eigh(gram / scale[:, None] / scale))
     roots = xp.sqrt(shares)[:, None]
-    A = roots * P.T * scale
+    A = roots * P.T * lengths  # for a column of length 0, rows of P are rounding errors
     codes = (P.T @ (cross / scale[:, None])) / roots
     if further is not None:
         A = xp.concat([A, further[0][None, :]])
