@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -92,7 +94,8 @@ def test_squared_errors_are_those_of_plain_fits(shape, weighted, monkeypatch):
             errors - errors[0, 0], expected - expected[0, 0], atol=1e-7 * expected.max()
         )
         assert np.ptp(expected) > 1e-3 * expected.max()
-    unit = np.sqrt(np.cov(Y.T, fweights=weights, ddof=0).trace())
+    level = 1.0 if weights is None else weights @ weights / weights.sum()
+    unit = np.sqrt(np.cov(Y.T, fweights=weights, ddof=0).trace() * level)
     for screened, table in zip(seen.values(), tables, strict=True):
         tried = [screened.errors([one["theta"]], np.array([one["alpha"] / 2])) for one in table["params"]]
         least = screened.errors([0, 1, 2, 3], unit * _plans._THRESHOLDS).min()
@@ -145,6 +148,22 @@ def test_rows_without_weight_say_nothing(data):
     assert with_junk.best_params_ == pytest.approx(without.best_params_, rel=1e-6)
     np.testing.assert_allclose(with_junk.coef_, without.coef_, atol=1e-6)
     assert with_junk.best_score_ == pytest.approx(without.best_score_, abs=1e-6)
+
+
+def test_the_level_of_weights_changes_strengths_but_no_model():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((200, 30)), 4.0 * rng.standard_normal((200, 40))
+    Y += X @ rng.standard_normal((30, 2)) @ rng.standard_normal((2, 40))
+    search = SpectralRegressorCV(random_state=0)
+    expected = clone(search).fit(X, Y)
+    assert expected.best_params_["alpha"] > 0
+    for level in (1e-6, 1e4):
+        found = clone(search).fit(X, Y, sample_weight=np.full(200, level))
+        assert found.best_params_["alpha"] == pytest.approx(
+            math.sqrt(level) * expected.best_params_["alpha"], rel=1e-6
+        )
+        assert found.best_params_["ridge"] == pytest.approx(level * expected.best_params_["ridge"], rel=1e-6)
+        np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-6)
 
 
 def test_kernels(data, found):

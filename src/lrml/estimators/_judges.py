@@ -173,7 +173,7 @@ class LeaveOneOutJudge(Judge):
         self.held_out = comparison.held_out(split)
         self.scores = LeaveOneOut(self.space, data, split.test, fit_intercept=centred)
         self.problem = self.space.problem
-        self.unit = _unit(self.problem, data.total_weight)
+        self.unit = _unit(self.problem, data.total_weight, data)
 
     def _judged(self, points: list[GridPoint]) -> list[list[Judged]]:
         problem = self.problem
@@ -228,8 +228,8 @@ class FoldJudge(Judge):
 
     @property
     def unit(self) -> float:
-        """The root mean square of a label about its mean, times √L."""
-        return _unit(self.problem, self.fold(0).total_weight)
+        """The root mean square of a label about its mean, times √L and the root of the usual weight."""
+        return _unit(self.problem, self.fold(0).total_weight, self.comparison.data)
 
     def solve(
         self, asked: Sequence[tuple[Fold, GridPoint]], visit: Callable[[int, RidgeRegressions], None]
@@ -282,8 +282,13 @@ class FoldJudge(Judge):
             yield fold.held_out, fold.scores.of(*found[0].sides)(slice(None))
 
 
-def _unit(problem: SpectralProblem, weight: float) -> float:
-    return math.sqrt(problem.target / weight)
+def _unit(problem: SpectralProblem, weight: float, data: Rows) -> float:
+    level = 1.0
+    if data.weights is not None:  # Σ w² / Σ w
+        top = float(data.place.xp.max(data.weights)) or 1.0
+        shares = data.weights / top
+        level = top * float(shares @ shares / data.place.xp.sum(shares))
+    return math.sqrt(problem.target / weight * level)
 
 
 class RefitJudge(Judge):

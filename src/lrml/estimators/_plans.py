@@ -39,7 +39,7 @@ _FINE = 1.5
 _BEYOND, _MOST_ROUNDS = 4.0, 6
 # Ridges beside the penalty, as multiples of the best one without it.
 _MULTIPLES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)
-# Thresholds of singular values, as multiples of the root mean square of the labels times √L.
+# Thresholds of singular values, as multiples of the unit of a judge.
 _THRESHOLDS = np.geomspace(0.03, 3.0, 24)
 # Upper ends of the ranges of theta, as shares of the number of directions, of which each names a candidate.
 _RANGES = (0.0, 0.02, 0.06, 0.25, 1.0)
@@ -188,9 +188,9 @@ def screened(
     """Return candidates with the least squared errors on folds, of each range of theta, and overall.
 
     Also the best of all by its variants with half and twice the alpha. ``unit`` is the root mean square of
-    the labels times √L. ``thetas``, ``ridges`` and ``ranks`` are those allowed: None stands for all thetas,
-    multiples of the best ridge, and a penalty in place of limits of the rank. Where models are to be
-    ``small``, some of low rank follow.
+    the labels times √L and the root of the usual weight. ``thetas``, ``ridges`` and ``ranks`` are those
+    allowed: None stands for all thetas, multiples of the best ridge, and a penalty in place of limits of the
+    rank. Where models are to be ``small``, some of low rank follow.
     """
     folds = [judge.fold(number) for number in range(min(len(judge.splits), N_SCREENING))]
     problem = folds[0].space.problem
