@@ -27,6 +27,16 @@ def opened(path: str) -> tuple[Any, dict[str, Any]]:
     return load(path), read_header(path)["summary"] or {}
 
 
+def as_told(model: Any, *values: Any) -> tuple[Any, ...]:
+    """Return whether scores of a model tell probabilities, and some of them as such if they do."""
+    import numpy as np
+
+    from lrml.core.losses import LogisticLoss
+
+    likely = getattr(model, "model_", model).loss_ == "logistic"
+    return likely, *(LogisticLoss().probability(np.asarray(one)) if likely else one for one in values)
+
+
 class Training(NamedTuple):
     """Rows to learn from, and what to say and to keep of how they were read."""
 

@@ -58,8 +58,9 @@ def evaluate(
       lrml evaluate articles.lrml later.csv
       lrml evaluate yeast.lrml yeast --html evaluation.html
     """
+    from lrml._inner import threshold_of
     from lrml.cli._console import advise, plain_table, tell_progress
-    from lrml.cli._data import RowsForModel, digest_of, opened
+    from lrml.cli._data import RowsForModel, as_told, digest_of, opened
     from lrml.cli._fitted import facts_of, in_words
     from lrml.evaluation import assess
 
@@ -67,7 +68,7 @@ def evaluate(
     fitted, summary = opened(model)
     rows = RowsForModel(fitted, data, summary, labelled=True)
     scores, Y = _scored(rows, tell_progress)
-    likely, (scores, cut) = _as_probabilities(fitted, scores)
+    likely, scores, cut = as_told(fitted, scores, threshold_of(fitted))
     found = assess(
         Y,
         scores,
@@ -219,20 +220,6 @@ def _show(page: dict[str, Any], html: str | None, document: Any, *parts: Any, as
         write_atomically(html, render_html(page).encode())
         parts = (*parts, f"The page is in {html}.")
     answer(document, *parts, as_json=as_json)
-
-
-def _as_probabilities(model: Any, scores: Any) -> tuple[bool, tuple[Any, Any]]:
-    """Return whether scores can be probabilities, and scores and threshold as such."""
-    import numpy as np
-
-    from lrml._inner import threshold_of
-    from lrml.core.losses import LogisticLoss
-
-    cut = threshold_of(model)
-    if getattr(model, "model_", model).loss_ != "logistic":
-        return False, (scores, cut)
-    probability = LogisticLoss().probability
-    return True, (probability(np.asarray(scores)), probability(np.asarray(cut)))
 
 
 def _scored(rows: Any, tell: Any = None) -> tuple[Any, Any]:

@@ -76,10 +76,9 @@ def _kept(model: Any, labels: Any, scores: Any, cut: Any) -> tuple[list[list[Any
     """Return tags and scores (or probabilities) of every row as lists, without the tags below the cut."""
     import numpy as np
 
-    from lrml.core.losses import LogisticLoss
+    from lrml.cli._data import as_told
 
-    inner = getattr(model, "model_", model)
-    shown = LogisticLoss().probability(scores) if inner.loss_ == "logistic" else scores
+    _, shown = as_told(model, scores)
     if cut is None:
         return labels.tolist(), shown.tolist()
     if np.ndim(cut):

@@ -146,29 +146,21 @@ def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[Progress], None]
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
     from rich.progress import Progress as Bar
 
-    console, best = Console(stderr=True, highlight=False), dict[str, tuple[float, str]]()
-    if quiet or not console.is_terminal:
-        last = 0.0
-
-        def write(event: Progress) -> None:
-            nonlocal last
-            words = _words(event.record, best)
-            if not quiet and event.seconds - last >= _SECONDS_BETWEEN_LINES:
-                last = event.seconds
-                line = f"{event.done} of {event.total} cells, {_time_left(event)}; {words}"
-                console.print(line, soft_wrap=True)
-
-        yield write
-        return
+    console, best, last = Console(stderr=True, highlight=False), dict[str, tuple[float, str]](), 0.0
+    drawn, written = console.is_terminal and not quiet, not (console.is_terminal or quiet)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}  {task.description}"))
-    with Bar(*columns, console=console, transient=True) as bar:
+    with Bar(*columns, console=console, transient=True, disable=not drawn) as bar:
         task = bar.add_task("starting", total=total, left="")
 
-        def show(event: Progress) -> None:
-            words = _words(event.record, best)
-            bar.update(task, completed=event.done, left=_time_left(event), description=words)
+        def tell(event: Progress) -> None:
+            nonlocal last
+            words, left = _words(event.record, best), _time_left(event)
+            bar.update(task, completed=event.done, left=left, description=words)
+            if written and event.seconds - last >= _SECONDS_BETWEEN_LINES:
+                last = event.seconds
+                console.print(f"{event.done} of {event.total} cells, {left}; {words}", soft_wrap=True)
 
-        yield show
+        yield tell
 
 
 def _words(record: dict[str, Any], best: dict[str, tuple[float, str]]) -> str:
