@@ -23,7 +23,8 @@ from lrml.estimators._fold_sums import SampledRows
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 
 _Rows = npt.NDArray[np.int64]
-# If all rows exceed a training part by more than this factor, a subtraction would lose too many digits.
+# If all rows exceed a training part by more than this factor, by weight or in the squares of a feature, a
+# subtraction would lose too many digits.
 _MOST_CANCELLED = 1e4
 
 # Leave-one-out scores are compared on so many rows and scores at most: more would hardly change the choice.
@@ -185,7 +186,8 @@ def _difference(total: Statistics, part: Statistics, seen: Array) -> Statistics 
         return None
     rest = total - part
     xp = namespace(rest.xx)
-    if float(xp.linalg.trace(total.xx)) > _MOST_CANCELLED * float(xp.linalg.trace(rest.xx)):
+    squares, left = xp.linalg.diagonal(total.xx), xp.linalg.diagonal(rest.xx)
+    if bool(xp.any(squares > _MOST_CANCELLED * left)):  # of any feature, whatever the units of the others
         return None
     # For a label without positive examples a subtraction leaves rounding noise; it must count as unseen.
     return replace(rest, y_mean=xp.where(seen, rest.y_mean, 0.0), xy=xp.where(seen, rest.xy, 0.0))
