@@ -35,7 +35,7 @@ app = typer.Typer(rich_markup_mode=None, subcommand_metavar="[ACTION] ...")
 _TO = "Format of OUT, if its suffix does not say it."
 _STATES = {"missing": "yellow", "damaged": "red"}
 _LEGEND = (
-    "embedded: comes with lrml, nothing to fetch.",
+    "embedded: comes with lrml; fetch gets Mulan's files.",
     "data home: in your folder (--data-home or LRML_DATA_HOME).",
     "cache: fetched before.",
     "missing: get it with lrml datasets fetch NAME.",
@@ -46,7 +46,7 @@ _LEGEND = (
 @app.callback(invoke_without_command=True)
 @user_errors()
 def list_datasets(context: typer.Context, data_home: DataHome = None, as_json: Json = False) -> None:
-    """List, describe, fetch and convert datasets.
+    """List, describe, fetch and convert datasets, and make examples.
 
     Without an action: list the datasets that lrml knows by name, and where they are.
     """

@@ -257,7 +257,8 @@ class MLTrace(LabelModel, Member):
 class MLFro(LabelModel, Member):
     """Multi-label learning with the squared Frobenius norm alone, alpha · ‖W‖²_F: ridge regression.
 
-    For the squared loss the solution is exact; one decomposition serves any number of ridges: `lrml_path`.
+    For the squared loss the solution is exact; ``lrml_path(X, Y, thetas=0, alphas=0, ridges=[…])`` gives many
+    ridges at the price of one.
     With ``loss="logistic"`` it is one-vs-rest logistic regression, with "squared_hinge" one-vs-rest
     `LinearSVC` with a free intercept, both with C = 1 / (2 alpha). These, and fits with unknown labels, solve
     label by label: wide sparse text (200,000 features) is no obstacle.

@@ -18,7 +18,7 @@ def published_table1(name: str) -> dict[str, str]:
     -------
     dict of str to str
         The cells as text, which keeps the number of decimals; the keys are those of
-        `lrml.datasets.Description`.
+        `lrml.datasets.describe(…)`.
 
     Examples
     --------
