@@ -124,7 +124,7 @@ def fetch(
     as_json: Json = False,
 ) -> None:
     """Get datasets into the cache, and check them."""
-    from lrml.cli._console import advise, answer
+    from lrml.cli._console import advise, answer, result_console, say
 
     known = list(mulan_entries())
     for name in names:  # all of them are checked before anything is fetched
@@ -142,9 +142,7 @@ def fetch(
         if "error" in record and not as_json:
             advise(f"{name}: {record['error']}")
         elif not as_json:
-            answer(
-                None, f"{name}: in the {record['status']}, {Path(record['files'][0]).parent}", as_json=False
-            )
+            say(result_console(), f"{name}: in the {record['status']}, {Path(record['files'][0]).parent}")
     if as_json:
         answer(records, as_json=True)
     failed = [record["name"] for record in records if "error" in record]

@@ -57,9 +57,7 @@ def predict(
     n_labels = len(fitted.classes_)
     k = min(5, n_labels) if k is None else k
     if not 1 <= k <= n_labels:
-        raise ValueError(
-            f"-k is {k}, and the model has {n_labels} labels. Pass a number from 1 to {n_labels}."
-        )
+        raise ValueError(f"-k is {k}, and the model has {n_labels} labels. Pass 1 to {n_labels}.")
     rows = RowsForModel(fitted, data, summary, labelled=False, rows=block)
     cut = threshold_of(fitted) if assigned else None
     tell = None if output is None else tell_progress
