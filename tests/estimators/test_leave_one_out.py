@@ -305,6 +305,8 @@ def test_the_width_of_a_kernel_is_chosen():
     fixed = MLFroCV(MLFro(kernel="rbf"), gammas=[300.0, 1.0], random_state=0).fit(X, Y)
     assert fixed.best_params_["gamma"] == 1.0
     assert fixed.gamma_results_["gamma"].tolist() == [300.0, 1.0]
-    assert not hasattr(MLFroCV(MLFro(kernel="rbf"), gammas=1.0).fit(X, Y), "gamma_results_")
+    for kept in (MLFroCV(MLFro(kernel="rbf"), gammas=1.0), MLFroCV(MLFro(kernel="rbf", gamma=1.0))):
+        assert not hasattr(kept.fit(X, Y), "gamma_results_")
+        assert kept.best_params_["gamma"] == kept.best_estimator_.gamma == 1.0
     with pytest.raises(ValueError, match="gammas"):
         MLFroCV(gammas=[1.0, 2.0]).fit(X, Y)

@@ -155,10 +155,11 @@ class SearchModel(LowRankModel):
         comparison = Comparison(data, params.criteria, cut, params.fit_intercept, *told)
         if not _has_gamma(data):
             return comparison, None
-        results = None
-        params.gamma = params.gammas[0] if params.gammas else None
-        if params.gammas is None or len(params.gammas) > 1:
-            params.gamma, results = choose_gamma(comparison, params.gammas, params.random_state)
+        results, gammas = None, params.gammas
+        if gammas is not None:
+            params.gamma = gammas[0]
+        if params.gamma is None or len(gammas or ()) > 1:
+            params.gamma, results = choose_gamma(comparison, gammas, params.random_state)
         return comparison._replace(
             data=replace(data, kernel=replace(data.kernel, gamma=params.gamma))
         ), results

@@ -70,7 +70,8 @@ class LRMLCV(LabelModel, BlockSearch):
         the effective directions Σ λ_i / (λ_i + ridge), λ_i the eigenvalues of XᵀX, and goes on between and
         beyond.
     gammas : float or sequence of float, optional
-        Widths of the kernel, compared first: docs/kernels.md.
+        Widths of the kernel, compared first: docs/kernels.md. By default the estimator's gamma is kept; if
+        that is None, they follow the data.
     cv : int, float, splitter or iterable, optional
         A number of folds (`MultilabelStratifiedKFold`; random ones for real targets); a held-out share; a
         splitter of scikit-learn; or (train, test) row numbers. By default as above, but 0.2 for wide text;
