@@ -36,7 +36,7 @@ from lrml.core.coordinates import road_of
 from lrml.core.moments import Statistics
 from lrml.core.rows import Mask, Rows, Schema
 
-_LARGEST = 1e100  # squares of sums of real targets must be finite
+_LARGEST = 1e100  # squares of sums of real targets, and of weights, must be finite
 # Up to this ratio between the ranges of features, all of them keep enough digits.
 _WIDEST = 1e8
 # Share of a device's memory that rows may take; the rest is for what a fit makes of them.
@@ -399,7 +399,7 @@ def check_label_names(names: npt.NDArray[Any] | None, fitted: npt.NDArray[Any]) 
 
 
 def check_sample_weight(sample_weight: Any, n_rows: int, place: Place = HOST, *, whole: bool = True) -> Array:
-    """Check weights: one per row, finite, not negative, of all rows together not all zero; move them."""
+    """Check weights: one per row, not negative, of all rows together not all tiny, none huge; move them."""
     given = taken(sample_weight, "sample_weight", place)
     try:
         given = given if Place.of(given) == place else to_host(given)
@@ -409,11 +409,12 @@ def check_sample_weight(sample_weight: Any, n_rows: int, place: Place = HOST, *,
     if tuple(weights.shape) != (n_rows,):
         raise ValueError(f"sample_weight has the shape {tuple(weights.shape)}, but X has {(n_rows,)} rows.")
     xp = place.xp
-    right = bool(xp.all(xp.isfinite(weights) & (weights >= 0)))
-    if not right or (whole and not bool(xp.any(weights > 0))):
+    right = bool(xp.all((weights >= 0) & (weights <= _LARGEST)))
+    if not right or (whole and not bool(xp.any(weights >= 1.0 / _LARGEST))):
         raise ValueError(
-            f"sample_weight has values from {float(xp.min(weights))} to {float(xp.max(weights))}; they must "
-            "be finite, not negative and not all zero."
+            f"sample_weight has values from {float(xp.min(weights))} to {float(xp.max(weights))}. They "
+            "must be finite, not negative and not all zero; the largest one must be from "
+            f"{1.0 / _LARGEST:.0e} to {_LARGEST:.0e}."
         )
     return weights
 

@@ -285,6 +285,7 @@ BAD_DATA = {
         f"weight {value}": Bad(("sample_weight", str(value)), weights=np.r_[value, np.ones(N - 1)])
         for value in (-1.0, np.nan, np.inf)
     },
+    "tiny weights": Bad(("sample_weight", "1e-101"), weights=np.full(N, 1e-101)),
     "no weight": Bad(("sample_weight", "0.0"), weights=np.zeros(N)),
     "weights of text": Bad(("sample_weight", "'heavy'"), weights=["heavy"] * N),
 }

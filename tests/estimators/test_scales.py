@@ -10,9 +10,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.datasets import load_wine
 
-from lrml import LRML, MLFro, MLTrace, lrml_path
+from lrml import LEML, LRML, MLFro, MLTrace, lrml_path
 from lrml.core.losses import LOSSES
 from lrml.estimators import alpha_max
 
@@ -101,6 +102,31 @@ def test_a_label_that_all_examples_have_needs_an_intercept_only(make, loss):
     np.testing.assert_allclose(model.coef_[[0, 2, 3]], without.coef_, atol=1e-10)
     assert np.all(model.predict(X)[:, 1] == 1)
     assert make(**options).fit(X, np.ones((40, 2))).intercept_.tolist() == [always] * 2
+
+
+@pytest.mark.parametrize("weight", [1e-100, 1e-25, 1e40])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
+@pytest.mark.parametrize(
+    "model", [MLFro(1.0), MLTrace(1.0, ridge=1.0), LRML(2, 2.0, ridge=1.0), LEML(2, 1.0, ridge=1.0)], ids=repr
+)
+def test_the_level_of_weights_and_strengths_changes_nothing(model, loss, weight):
+    """Single precision overflowed, or said that it had converged where it had not."""
+    X, Y = noisy(0, 60, 8, 4)
+    Y[3, 0] = np.nan if loss == "squared" else 0.0
+    usual = clone(model).set_params(loss=loss).fit(X, Y)
+    names = {"alpha", "ridge"} & set(model.get_params())
+    scaled = clone(usual).set_params(**{name: weight * getattr(model, name) for name in names})
+    scaled.fit(X, Y, sample_weight=np.full(60, weight))
+    assert scaled.objective_ == pytest.approx(weight * usual.objective_, rel=1e-5)
+    assert scaled.converged_
+
+
+@pytest.mark.parametrize("weight", [1e-30, 1e40])
+def test_a_subspace_refuses_weights_that_single_precision_cannot_hold(weight):
+    X, Y = noisy(0, 30, 50, 3)
+    model = MLTrace(weight, ridge=weight, loss="logistic", solver="compressed")
+    with pytest.raises(ValueError, match="sample_weight"):
+        model.fit(X, Y, sample_weight=np.full(30, weight))
 
 
 # No feature vanishes

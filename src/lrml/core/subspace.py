@@ -357,7 +357,8 @@ def check_unit(unit: float) -> float:
     if not _LEAST_UNIT <= unit <= _LARGEST_UNIT:
         raise ValueError(
             "a fit in a subspace takes single precision, so the mean eigenvalue of XᵀX must be in "
-            f"[{_LEAST_UNIT:.0e}, {_LARGEST_UNIT:.0e}], got {unit:.1e}. Divide X by {unit**0.5:.0e}."
+            f"[{_LEAST_UNIT:.0e}, {_LARGEST_UNIT:.0e}], got {unit:.1e}. Divide X by {unit**0.5:.0e}, "
+            "or sample_weight by its mean."
         )
     return unit
 

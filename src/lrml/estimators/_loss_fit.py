@@ -179,9 +179,9 @@ def _replaced(rows: Rows, used: Array, spec: Spec, space: Coordinates, dtype: An
 
 def _least_shift(rows: Rows, spec: Spec, ridge: float) -> float:
     """Return the ridge, or the least one for which a subspace is made."""
-    X = rows.X
+    X, weight = rows.X, rows.total_weight / rows.shape[0]
     squares = X.multiply(X).sum() if is_sparse(X) else np.sum(X * X)
-    unit = check_unit(float(squares) / min(X.shape) or 1.0)
+    unit = check_unit(weight * float(squares) / min(X.shape) or 1.0)
     return max(ridge, _LEAST_SHIFT * loss_scale(rows, spec.loss, fit_intercept=spec.fit_intercept) * unit)
 
 
@@ -243,7 +243,7 @@ def _precision(rows: Rows, spec: Spec) -> Any:
     """Return the type of scores: single, if the tolerance allows it, and the features.
 
     Scores of features that are not centred are differences of large numbers. If features differ much in
-    scale, rounding errors would swamp the smaller ones. And their squares must not overflow.
+    scale, rounding errors would swamp the smaller ones. Squares must not overflow, whatever the weights.
     """
     if (spec.tol or 0.0) < _SINGLE_PRECISION_FROM:
         return np.float64
@@ -251,5 +251,7 @@ def _precision(rows: Rows, spec: Spec) -> Any:
     xp = namespace(low)
     size, spread, varies = xp.maximum(xp.abs(low), xp.abs(high)), high - low, low != high
     alike = xp.max(spread) <= 1e3 * xp.min(xp.where(varies, spread, xp.inf))
-    moderate = (size <= 100 * spread) & (size < 1e15) & (size > 1e-15)
+    weight = rows.total_weight / rows.shape[0]
+    largest = 1e15 * min(weight, 1.0 / weight)
+    moderate = (size <= 100 * spread) & (size < largest) & (size * largest > 1.0)
     return np.float32 if bool(alike & xp.all(moderate | ~varies)) else np.float64
