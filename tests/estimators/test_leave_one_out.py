@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import GroupKFold
 from sklearn.preprocessing import StandardScaler
 
 from lrml import (
@@ -310,3 +311,26 @@ def test_the_width_of_a_kernel_is_chosen():
         assert kept.best_params_["gamma"] == kept.best_estimator_.gamma == 1.0
     with pytest.raises(ValueError, match="gammas"):
         MLFroCV(gammas=[1.0, 2.0]).fit(X, Y)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_width_of_a_kernel_is_judged_on_the_splits_of_cv(weighted):
+    """Rows that repeat give each other away with a narrow kernel, unless groups of them are held out."""
+    rng = np.random.default_rng(0)
+    X, groups = np.tile(rng.standard_normal((60, 5)), (2, 1)), np.tile(np.arange(60), 2)
+    Y = X @ rng.standard_normal((5, 3)) + np.tile(1.5 * rng.standard_normal((60, 3)), (2, 1))
+    X += 1e-3 * rng.standard_normal(X.shape)
+    weights = np.where(groups < 50, rng.uniform(0.5, 2.0, len(X)), 0.0) if weighted else None
+    splits = list(GroupKFold(4).split(X, groups=groups))
+    gammas, chosen = [0.01, 1e2], {}
+    for cv in (None, splits, iter(splits)):
+        search = SpectralRegressorCV(SpectralRegressor(kernel="rbf"), gammas=gammas, alphas=0, cv=cv)
+        search.fit(X, Y, sample_weight=weights)
+        chosen[type(cv)] = search.best_params_["gamma"]
+    assert chosen == {type(None): 1e2, list: 0.01, type(iter(splits)): 0.01}
+    expected = []
+    for gamma in gammas:
+        fixed = SpectralRegressorCV(SpectralRegressor(kernel="rbf", gamma=gamma), alphas=0, cv=splits)
+        expected.append(fixed.fit(X, Y, sample_weight=weights).best_score_)
+    if not weighted:  # the same ridges
+        np.testing.assert_allclose(search.gamma_results_["mean_test_score"], expected, rtol=1e-6)

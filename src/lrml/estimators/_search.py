@@ -159,7 +159,11 @@ class SearchModel(LowRankModel):
         if gammas is not None:
             params.gamma = gammas[0]
         if params.gamma is None or len(gammas or ()) > 1:
-            params.gamma, results = choose_gamma(comparison, gammas, params.random_state)
+            splits = None
+            if params.cv is not None:  # the splits that judge all else; a splitter may draw anew
+                splits = make_splits(params.cv, data, params.random_state)
+                params.cv = [(split.train, split.test) for split in splits]
+            params.gamma, results = choose_gamma(comparison, gammas, splits, params.random_state)
         return comparison._replace(
             data=replace(data, kernel=replace(data.kernel, gamma=params.gamma))
         ), results

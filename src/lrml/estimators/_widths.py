@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from sklearn.utils import check_random_state
 from lrml.core.arrays import Array, is_host, is_sparse, namespace, take, to_numpy
 from lrml.core.rows import Rows
 from lrml.estimators._grid import GridPoint, ridges_leaving
-from lrml.estimators._judges import Comparison, LeaveOneOutJudge
+from lrml.estimators._judges import Comparison, FoldJudge, LeaveOneOutJudge
 from lrml.estimators._kernels import canonical, compared
 from lrml.estimators._plans import FIRST_SHARES, follow, run
 from lrml.estimators._splits import Split
@@ -29,33 +30,28 @@ _BEYOND, _MOST_ROUNDS = 4.0, 6
 
 
 def choose_gamma(
-    comparison: Comparison, gammas: list[float] | None, random_state: Any
+    comparison: Comparison, gammas: list[float] | None, splits: Sequence[Split] | None, random_state: Any
 ) -> tuple[float, dict[str, npt.NDArray[Any]]]:
     """Return the best gamma, and a table of those tried.
 
     Each is judged by the first criterion, on leave-one-out scores of the best ridge regression on at most
-    2,000 rows. If no gammas are given, they begin around one over the median distance of two rows, and go on
-    beyond the edge of what was tried while that is better. Among those within one standard error of the best
-    (of the paired difference over the rows), the smallest, which makes the smoothest kernel, is chosen.
+    2,000 rows, or on the given splits of these. If no gammas are given, they begin around one over the median
+    distance of two rows, and go on beyond the edge of what was tried while that is better. Among those within
+    one standard error of the best (of the paired difference over the rows), the smallest, which makes the
+    smoothest kernel, is chosen.
     """
-    data = comparison.data
     random = check_random_state(random_state)
-    rows = np.arange(data.X.shape[0])
-    if data.weights is not None:
-        rows = np.flatnonzero(to_numpy(data.weights))
-    if len(rows) > _MOST_ROWS:
-        rows = rows[np.sort(random.permutation(len(rows))[:_MOST_ROWS])]
-    part, everyone = data.some(rows), np.arange(len(rows))
+    part, held = _compared_on(comparison.data, splits, random)
     criterion, tried = comparison.criteria[0], dict[float, float]()
     weights = None if part.weights is None else to_numpy(part.weights)
-    winners = ScoreTable([weights], by_row=criterion.by_row)  # the width takes the place of a ridge
+    weighed = [None if weights is None else weights[split.test] for split in held]
+    winners = ScoreTable(weighed, by_row=criterion.by_row)  # the width takes the place of a ridge
 
     def judge(gamma: float) -> float:
         wide = replace(part, kernel=replace(part.kernel, gamma=gamma))
-        judge = LeaveOneOutJudge(
-            Comparison(wide, [criterion], comparison.cut, comparison.fit_intercept), Split(everyone, everyone)
-        )
-        ridges = ridges_leaving(judge.space.problem, FIRST_SHARES)
+        shared = Comparison(wide, [criterion], comparison.cut, comparison.fit_intercept)
+        judge: Any = LeaveOneOutJudge(shared, held[0]) if splits is None else FoldJudge(shared, held)
+        ridges = ridges_leaving(judge.problem, FIRST_SHARES)
         run(follow(ridges, lambda ridge: GridPoint(0, 0.0, ridge)), judge)
         table = judge.tables[0]
         best = max(judge.points, key=table.mean)
@@ -80,6 +76,26 @@ def choose_gamma(
         near = winners.near(GridPoint(0, 0.0, best), list(winners.scores))
         best = min(width for _, _, width, _ in near)
     return best, {"gamma": np.array(list(tried)), "mean_test_score": np.array(list(tried.values()))}
+
+
+def _compared_on(
+    data: Rows, splits: Sequence[Split] | None, random: np.random.RandomState
+) -> tuple[Rows, list[Split]]:
+    """Return some rows with weight, and the splits of these: all if one of them would lose a part."""
+    n_rows = data.X.shape[0]
+    rows = np.arange(n_rows) if data.weights is None else np.flatnonzero(to_numpy(data.weights))
+    if len(rows) > _MOST_ROWS:
+        rows = rows[np.sort(random.permutation(len(rows))[:_MOST_ROWS])]
+    if splits is None:
+        everyone = np.arange(len(rows))
+        return data.some(rows), [Split(everyone, everyone)]
+    places = np.full(n_rows, -1)
+    places[rows] = np.arange(len(rows))
+    pairs = [(places[split.train], places[split.test]) for split in splits]
+    held = [Split(train[train >= 0], test[test >= 0]) for train, test in pairs]
+    if all(len(split.train) and len(split.test) for split in held):
+        return data.some(rows), held
+    return data, list(splits)
 
 
 def _usual_gamma(data: Rows, random: np.random.RandomState) -> float:
