@@ -110,6 +110,8 @@ def test_files_of_a_split_are_joined(tmp_path, toy, call):
         (("describe", "nope"), "'nope'"),
         (("describe", "toy.doc"), "the suffix '.doc' of 'toy.doc'"),
         (("describe", "toy.svm", "--read", "xml=x"), "svmlight files have no option 'xml'"),
+        (("describe", "toy.svm", "--read", "n_features=abc"), "n_features .*'abc'"),
+        (("describe", "toy.svm", "--read", "zero_based=no"), "zero_based .*'no'"),
         (("describe", "broken.svm"), "broken.svm, line 1"),
         (("convert", "yeast", "out.csv"), "'out.csv' is to be csv"),
         (("convert", "yeast", "no/such/out.svm"), "there is no folder 'no/such' for OUT"),

@@ -52,8 +52,8 @@ class Training(NamedTuple):
         rows = whole if n_train is None else whole.rows(slice(0, n_train))
         if not source.roles.has_labels and rows.targets is None:
             raise ValueError(
-                f"{source.name!r} has no tags or labels to learn from. Say where they are, for example with "
-                "--tags or --labels."
+                f"{source.name!r} has no tags or labels to learn from{_columns(source)}. Say where they are, "
+                "for example with --tags or --labels."
             )
         part = "" if n_train is None else f" (the training rows of {len(whole):,d})"
         if hasattr(rows, "texts"):
@@ -84,6 +84,17 @@ class Training(NamedTuple):
         model = estimator.fit(self.rows.X, self.rows.targets)
         name_columns(model, self.rows.feature_names, self.rows.label_names)
         return model
+
+
+def _columns(source: Source) -> str:
+    """Return the names of the first columns, as far as the file has any."""
+    from lrml.datasets import NumberedNames
+
+    names = [name for name in (*source.roles.text, *source.roles.ignore) if name]
+    if not names and not isinstance(features := source.schema.features, NumberedNames):
+        names = list(features or ())
+    first = ", ".join(map(shown, names[:8]))
+    return f" (columns: {first}{', ...' if names[8:] else ''})" if names else ""
 
 
 def explained(source: Source) -> list[str]:
@@ -158,8 +169,8 @@ class RowsForModel:
         source = source.test
         if labelled and not (source.roles.has_labels or source.schema.labels):
             raise ValueError(
-                f"{data.name!r} has no tags to compare with. Say where they are, for example with --tags or "
-                "--labels."
+                f"{data.name!r} has no tags to compare with{_columns(source)}. Say where they are, for "
+                "example with --tags or --labels."
             )
         features: Any = None
         if not texts:

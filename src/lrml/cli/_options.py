@@ -111,7 +111,7 @@ _READING: Table = {
     "labels": ("LIST|N", _labels, "Numbers: names of the label columns; N or -N for the first or last N."),
     "ignore": ("LIST", _names, "Numbers: columns to leave out."),
     "delimiter": ("CHAR", None, "CSV: what separates cells (default: seen from the first rows)."),
-    "read": ("KEY=VALUE", None, "More of how files are read, such as zero_based=true; may come again."),
+    "read": ("KEY=VALUE", None, "More of how files are read, such as n_features=1000; may come again."),
 }
 _RARE = (
     *("name", "xml", "features", "sparse", "zero_based", "n_features", "n_labels"),
@@ -129,9 +129,14 @@ def _rare(given: Sequence[str]) -> dict[str, Any]:
                 f"--read {setting} sets none of {', '.join(_RARE)}. "
                 f"{did_you_mean(key, _RARE)}Write for example --read n_features=1000."
             )
-        plain: dict[str, Any] = {"true": True, "false": False}
-        found[key] = _names(value) if key == "features" else plain.get(value, value)
-        if key.startswith("n_"):
+        found[key] = _names(value) if key == "features" else value
+        if key in ("sparse", "zero_based"):
+            if value not in ("true", "false"):
+                raise ValueError(f"--read {key} must be true or false, got {value!r}.")
+            found[key] = value == "true"
+        elif key.startswith("n_"):
+            if not value.isdecimal():
+                raise ValueError(f"--read {key} must be a whole number, got {value!r}.")
             found[key] = int(value)
     return found
 

@@ -26,16 +26,17 @@ from lrml.datasets._tables import TableReader
 from lrml.datasets._texts import FolderReader
 
 _NAMES = ("feature_names", "label_names")
-_READERS: dict[str, tuple[Any, tuple[str, ...]]] = {  # and their options
-    "arff": (ArffReader, ("xml",)),
-    "xmc": (partial(PairReader, header=True), _NAMES),
-    "svmlight": (partial(PairReader, header=False), ("n_features", "n_labels", *_NAMES)),
-    "csv": (TableReader, ("sparse",)),
-    "jsonl": (TableReader, ()),
-    "parquet": (TableReader, ("sparse",)),
-    "text": (TableReader, ()),
-    "npz": (MemoryReader.of_file, ()),
-    "folder": (FolderReader, ()),
+_TEXTS = ("text", "tags", "tag_separator", "labels", "ignore")
+_READERS: dict[str, tuple[Any, tuple[str, ...], tuple[str, ...]]] = {  # their options, and what of `Roles`
+    "arff": (ArffReader, ("xml",), ("labels",)),
+    "xmc": (partial(PairReader, header=True), _NAMES, ("zero_based",)),
+    "svmlight": (partial(PairReader, header=False), ("n_features", "n_labels", *_NAMES), ("zero_based",)),
+    "csv": (TableReader, ("sparse",), (*_TEXTS, "features", "delimiter")),
+    "jsonl": (TableReader, (), _TEXTS),
+    "parquet": (TableReader, ("sparse",), (*_TEXTS, "features")),
+    "text": (TableReader, (), ()),
+    "npz": (MemoryReader.of_file, (), ()),
+    "folder": (FolderReader, (), ()),
 }
 _ROLES = tuple(one.name for one in fields(Roles) if one.name not in ("kind", "format", "reasons"))
 
@@ -106,10 +107,10 @@ def open_source(
     if len(kinds) != 1:
         raise ValueError(f"{len(files)} files of the formats {', '.join(sorted(kinds))}: pass one of them.")
     (kind,) = kinds
-    opener, known = _READERS[kind]
+    opener, known, used = _READERS[kind]
     for key in options:
         if key not in known:
-            every = (*known, *_ROLES)
+            every = (*known, *used, "unlabelled")
             raise ValueError(
                 f"{kind} files have no option {shown(key)}. {did_you_mean(key, every)}Options are: "
                 f"{', '.join(every)}."

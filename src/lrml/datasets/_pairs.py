@@ -228,9 +228,13 @@ class _Pairs:
         wrong = (column < first) | (column >= stop) | (column != np.floor(column))
         if wrong.any():
             at = int(np.argmax(wrong))
-            raise refuse(
-                at, f"{what} {column[at]:.17g} is not an integer from {first} to {stop - 1}. Correct it."
+            hint = (
+                ", or pass zero_based=False"
+                if what == "index" and (self.base, column[at]) == (0, stop)
+                else ""
             )
+            message = f"{what} {column[at]:.17g} is not an integer from {first} to {stop - 1}"
+            raise refuse(at, f"{message}. Correct it{hint}.")
         if not count_only:
             kept = np.ones(len(column), np.uint8) if values is None else values
             matrix = self._Y if values is None else self._X

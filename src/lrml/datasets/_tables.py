@@ -34,6 +34,7 @@ from lrml.datasets._texts import SAMPLE_ROWS, JsonLines, Lines, PlainText
 
 _BATCH_CELLS = 1 << 20  # numbers of a Parquet file that are read at a time
 _DELIMITERS = ",;\t"
+_BINARY = "0 or 1, as labels are. Correct it; for real targets pass arrays to SpectralRegressor."
 _BAD_ROW = re.compile(r"(?:In CSV column #(\d+): )?(?:CSV parse error: )?Row #(\d+): (.*)", re.DOTALL)
 
 
@@ -138,7 +139,8 @@ class TableReader(FileReader):
             flags = {name: flag_of(record.get(name)) for name in roles.labels}
             if None in flags.values():
                 name = next(name for name, flag in flags.items() if flag is None)
-                raise self._error(line, f"{shown(record.get(name))} in column {shown(name)} is not 0 or 1.")
+                cell = shown(record.get(name))
+                raise self._error(line, f"{cell} in column {shown(name)} is not {_BINARY}")
             return tuple(name for name, flag in flags.items() if flag)
         value = record.get(roles.tags)
         if isinstance(value, str) and value in known:
@@ -197,8 +199,8 @@ class TableReader(FileReader):
             wrong[len(features) :] |= (found != 0) & (found != 1) & ~np.isnan(found)
             if wrong.any():
                 row, place = np.argwhere(wrong.T)[0]
-                kind = "finite" if place < len(features) else "0 or 1"
-                message = f"{values[place, row]:g} in column {shown(names[place])} is not {kind}. Correct it."
+                kind = "finite. Correct it." if place < len(features) else _BINARY
+                message = f"{values[place, row]:g} in column {shown(names[place])} is not {kind}"
                 raise self._error(self._table.line_of(count + row), message)
             Y: Any = None
             unknown: Any = sparse.csr_array(np.isnan(found.T))
