@@ -228,11 +228,8 @@ class _Pairs:
         wrong = (column < first) | (column >= stop) | (column != np.floor(column))
         if wrong.any():
             at = int(np.argmax(wrong))
-            hint = (
-                ", or pass zero_based=False"
-                if what == "index" and (self.base, column[at]) == (0, stop)
-                else ""
-            )
+            from_1 = what == "index" and (self.base, column[at]) == (0, stop)
+            hint = ", or pass zero_based=False" if from_1 else ""
             message = f"{what} {column[at]:.17g} is not an integer from {first} to {stop - 1}"
             raise refuse(at, f"{message}. Correct it{hint}.")
         if not count_only:
