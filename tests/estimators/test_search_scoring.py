@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.linear_model import Ridge
-from sklearn.metrics import f1_score, get_scorer, label_ranking_loss, make_scorer, roc_auc_score
+from sklearn.metrics import f1_score, get_scorer, label_ranking_loss, make_scorer, r2_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold
 
 from lrml import LRMLCV, MLFro, MLFroCV, SpectralRegressor, SpectralRegressorCV
@@ -126,6 +126,25 @@ def test_searches_for_real_targets(real):
         one, same, other = (clone(search).set_params(random_state=seed).fit(X, Y) for seed in (0, 0, 1))
         assert one.best_score_ == same.best_score_ != other.best_score_
         assert one.n_splits_ == (3 if cv == 3 else 1)
+
+
+def test_r2_is_that_of_scikit_learn_with_weights_and_constant_targets(real, monkeypatch):
+    X, Y = real
+    weights = np.random.default_rng(3).uniform(0.1, 3.0, len(X))
+    weights[::7] = 0.0
+    Y = np.column_stack([Y, np.where(np.arange(len(X)) == 1, 1.0, 0.0), np.zeros(len(X))])
+    Y[::7] = 100.0  # rows that do not count
+    search = SpectralRegressorCV(thetas=0, alphas=[0.5, 50.0], ridges=[0.1, 5.0], cv=FOLDS)
+    for most_scores in (1 << 20, 10):
+        monkeypatch.setattr("lrml.estimators._judges._BLOCK_SCORES", most_scores)
+        search.fit(X, Y, sample_weight=weights)
+        results = search.cv_results_
+        for params, found in zip(results["params"], results["mean_test_score"], strict=True):
+            expected = []
+            for train, test in FOLDS.split(X):
+                model = SpectralRegressor(**params).fit(X[train], Y[train], sample_weight=weights[train])
+                expected.append(r2_score(Y[test], model.predict(X[test]), sample_weight=weights[test]))
+            assert found == pytest.approx(np.mean(expected), rel=1e-4)
 
 
 @pytest.mark.parametrize(("offset", "noise"), [(-20.0, 1.0), (1e8, 1.0), (0.0, 1e-5)])

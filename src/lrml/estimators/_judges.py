@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,7 +20,16 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from lrml._shown import counted
-from lrml.core.arrays import Array, full_precision, is_sparse, map_in_threads, namespace, take, to_numpy
+from lrml.core.arrays import (
+    Array,
+    Place,
+    full_precision,
+    is_sparse,
+    map_in_threads,
+    namespace,
+    take,
+    to_numpy,
+)
 from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of, with_unseen
 from lrml.core.losses import SquaredLoss
 from lrml.core.quadratic import SpectralProblem
@@ -37,6 +47,8 @@ from lrml.solvers import solve_path
 _MOST_NUMBERS = 1 << 27
 # Scores of one block of rows, and rows in spectral coordinates that are kept, as numbers of 4 or 8 bytes.
 _BLOCK_SCORES, _KEPT_NUMBERS = 1 << 23, 1 << 27
+# Standard deviations of targets, as shares of their largest value, below which they are constant.
+_ROUNDING = 1e-14
 # Tolerance up to which a fit that starts at its neighbour's solution leaves it.
 _LOOSE = 1e-3
 
@@ -51,6 +63,19 @@ class HeldOut:
     X: Any
     Y: Any
     known: Array | None
+    weights: Array | None
+
+    @cached_property
+    def variances(self) -> Array:
+        """Weighted variances of the labels; 0 for those that differ by rounding only."""
+        place = Place.of(self.X)
+        xp, Y = place.xp, place.asarray(self.labels, "float64")
+        shares = (
+            xp.ones(Y.shape[0], dtype=xp.float64, device=Y.device) if self.weights is None else self.weights
+        )
+        shares = shares / (float(xp.sum(shares)) or 1.0)
+        found = shares @ (Y - shares @ Y) ** 2
+        return xp.where(found > (_ROUNDING * xp.max(xp.abs(Y), axis=0)) ** 2, found, 0.0)
 
     @property
     def labels(self) -> Array:
@@ -74,7 +99,7 @@ class HeldOut:
                 below = min(float(xp.min(seen)), float(np.min(cut))) - 1.0
                 seen = xp.where(self.known[rows, :], seen, below)
             for criterion, values in zip(criteria, parts, strict=True):
-                found = criterion.measure(self.Y[rows, :], seen, cut, self.X)
+                found = criterion.measure(self.Y[rows, :], seen, cut, self)
                 values.append(found if isinstance(found, float) else to_numpy(found))
         return [values[0] if np.ndim(values[0]) == 0 else np.concatenate(values) for values in parts]
 
@@ -94,10 +119,11 @@ class Comparison(NamedTuple):
         rows, place = split.test, self.data.place
         known = None if self.data.mask is None else self.data.mask.known(rows)
         X, Y = self.data.features(rows, split.train), take(self.data.Y, rows)
+        weights = None if self.data.weights is None else place.asarray(take(self.data.weights, rows))
         if not place.is_host:
             X, Y = place.asarray(X), place.asarray(Y)
             known = None if known is None else place.asarray(known)
-        return HeldOut(X, Y, known)
+        return HeldOut(X, Y, known, weights)
 
     def nbytes(self, rank: Any) -> Any:
         """Bytes of models of these ranks that are fitted to all rows."""
@@ -192,7 +218,6 @@ class Fold(NamedTuple):
     space: Coordinates
     held_out: HeldOut
     scores: SpectralScores
-    weights: Array | None  # of the held-out rows
     total_weight: float  # of the training part
 
 
@@ -213,9 +238,8 @@ class FoldJudge(Judge):
             part = training_part(data, split)
             space = coordinates_of(part, fit_intercept=self.comparison.fit_intercept)
             held_out = self.comparison.held_out(split)
-            weights = None if data.weights is None else data.place.asarray(take(data.weights, split.test))
             scores = SpectralScores(space, held_out.X, data.schema.targets)
-            fold = Fold(space, held_out, scores, weights, part.total_weight)
+            fold = Fold(space, held_out, scores, part.total_weight)
             if len(self._folds) >= self.at_once:
                 return fold
             self._folds[number] = fold

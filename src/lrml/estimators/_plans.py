@@ -171,7 +171,8 @@ def _parts(fold: Fold, left: Array, V: Array | None) -> tuple[Array, Array]:
     T, problem = fold.scores.rotated @ left, fold.space.problem
     Y = Place.of(left).asarray(fold.held_out.labels, "float64") - fold.space.y_mean
     Y = Y if problem.labels is None else Y @ problem.labels
-    weighted, total = T if fold.weights is None else fold.weights[:, None] * T, namespace(T).sum
+    weights = fold.held_out.weights
+    weighted, total = T if weights is None else weights[:, None] * T, namespace(T).sum
     return total(weighted * T, axis=0), total(weighted * (Y if V is None else Y @ V), axis=0)
 
 
