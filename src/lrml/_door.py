@@ -412,9 +412,8 @@ def check_sample_weight(sample_weight: Any, n_rows: int, place: Place = HOST, *,
     right = bool(xp.all((weights >= 0) & (weights <= _LARGEST)))
     if not right or (whole and not bool(xp.any(weights >= 1.0 / _LARGEST))):
         raise ValueError(
-            f"sample_weight has values from {float(xp.min(weights))} to {float(xp.max(weights))}. They "
-            "must be finite, not negative and not all zero; the largest one must be from "
-            f"{1.0 / _LARGEST:.0e} to {_LARGEST:.0e}."
+            f"sample_weight has values from {float(xp.min(weights))} to {float(xp.max(weights))}. None may "
+            f"be negative or above {_LARGEST:.0e}, nor all of them zero or below {1.0 / _LARGEST:.0e}."
         )
     return weights
 

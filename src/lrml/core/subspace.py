@@ -356,9 +356,8 @@ def check_unit(unit: float) -> float:
     """Return the mean eigenvalue if single precision can hold what is computed with it."""
     if not _LEAST_UNIT <= unit <= _LARGEST_UNIT:
         raise ValueError(
-            "a fit in a subspace takes single precision, so the mean eigenvalue of XᵀX must be in "
-            f"[{_LEAST_UNIT:.0e}, {_LARGEST_UNIT:.0e}], got {unit:.1e}. Divide X by {unit**0.5:.0e}, "
-            "or sample_weight by its mean."
+            f"the mean eigenvalue of XᵀX is {unit:.1e}. Single precision, in a subspace, needs it between "
+            f"{_LEAST_UNIT:.0e} and {_LARGEST_UNIT:.0e}. Divide X by {unit**0.5:.0e}, or scale sample_weight."
         )
     return unit
 
